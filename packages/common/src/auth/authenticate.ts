@@ -1,0 +1,33 @@
+import type { FastifyRequest } from 'fastify';
+import fp from 'fastify-plugin';
+import { Problem } from '../problems.js';
+import { maxKeyLength } from './api-key.js';
+import type { KeyRing, Project } from './key-ring.js';
+
+declare module 'fastify' {
+	interface FastifyRequest {
+		/** Who is asking; set for every request that passed authentication. */
+		project: Project;
+	}
+}
+
+/**
+ * Lets only requests with valid credentials in the query string pass, in the scope that registers it: before the body is
+ * read or any other parameter is looked at. Whatever is wrong with the credentials, the answer is the same.
+ */
+export const authenticate = fp<{ keyRing: KeyRing }>(async (scope, { keyRing }) => {
+	if (!scope.hasRequestDecorator('project')) scope.decorateRequest('project');
+	scope.addHook('onRequest', async (request) => {
+		const project = findProject(request, keyRing);
+		if (project === undefined) throw new Problem('unauthorized');
+		request.project = project;
+	});
+});
+
+function findProject(request: FastifyRequest, keyRing: KeyRing): Project | undefined {
+	// A parameter that is given twice arrives as an array.
+	const { project, api_key: key } = request.query as Record<string, unknown>;
+	if (typeof project !== 'string' || typeof key !== 'string') return undefined;
+	if (project === '' || key === '' || key.length > maxKeyLength) return undefined;
+	return keyRing.find(project, key);
+}

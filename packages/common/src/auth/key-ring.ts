@@ -1,0 +1,128 @@
+import type { Database } from '../database/database.js';
+import { DatabaseError } from '../database/errors.js';
+import { hashKey } from './api-key.js';
+import { type LiveKeyRow, readKeyRingVersion, readLiveKeys, type ServiceName } from './key-ring.sql.js';
+
+/** The API client that a request comes from. */
+export interface Project {
+	id: number;
+	code: string;
+}
+
+export interface KeyRing {
+	/**
+	 * The project that this key opens, or undefined: no query, and the same work for every kind of wrong credentials.
+	 *
+	 * @throws DatabaseError when no snapshot could be loaded yet: then nobody can be told right from wrong.
+	 */
+	find(projectCode: string, key: string): Project | undefined;
+	/** Asks for the version and loads the keys again when it has changed. */
+	refresh(): Promise<void>;
+	/** Milliseconds since the snapshot was last known to be current; undefined before the first. */
+	age(): number | undefined;
+	stop(): void;
+}
+
+export interface KeyRingOptions {
+	database: Database;
+	service: ServiceName;
+	/** Called once when refreshing begins to fail and once when it works again. */
+	onStateChange?: (error: unknown) => void;
+	/** Milliseconds between two looks at the version. A notification comes sooner; this is for when one is lost. */
+	interval?: number;
+	/** Milliseconds since the epoch. */
+	now?: () => number;
+}
+
+interface Snapshot {
+	version: string;
+	keys: Map<string, { project: Project; expiresAt: number }>;
+}
+
+/**
+ * Opens the snapshot of all live keys that every process keeps in memory. It is loaded at once, again whenever PostgreSQL
+ * notifies of a change or listening begins anew, and whenever the version has changed at a look every `interval`.
+ *
+ * @throws DatabaseError when the first load fails, unless `tolerant` says that this failure may pass by itself: then
+ *   loading is tried again every interval.
+ */
+export async function openKeyRing(options: KeyRingOptions, tolerant: (error: unknown) => boolean): Promise<KeyRing> {
+	const { database, service, interval = 400, now = Date.now, onStateChange = () => undefined } = options;
+	let snapshot: Snapshot | undefined;
+	let current: number | undefined;
+	let failing = false;
+	let refreshing: Promise<void> | undefined;
+	let again = false;
+
+	async function load(): Promise<void> {
+		const begun = now();
+		// The version first: a change between the two reads makes the next look load once more, and none is missed.
+		const version = await readKeyRingVersion(database);
+		if (version !== snapshot?.version) {
+			const rows = await readLiveKeys(database, service);
+			snapshot = { version, keys: new Map(rows.map((row) => [indexOf(row.project_code, row.hash), entry(row)])) };
+		}
+		current = begun;
+	}
+
+	/** One refresh at a time; what is asked for meanwhile is done by one more, that begins after the asking. */
+	function refresh(): Promise<void> {
+		if (refreshing !== undefined) {
+			again = true;
+			return refreshing;
+		}
+		refreshing = (async () => {
+			do {
+				again = false;
+				await load();
+			} while (again);
+		})().finally(() => {
+			refreshing = undefined;
+		});
+		return refreshing;
+	}
+
+	async function refreshQuietly(): Promise<void> {
+		try {
+			await refresh();
+			if (failing) onStateChange(undefined);
+			failing = false;
+		} catch (error) {
+			if (!failing) onStateChange(error);
+			failing = true;
+		}
+	}
+
+	try {
+		await refresh();
+	} catch (error) {
+		if (!tolerant(error)) throw error;
+		failing = true;
+		onStateChange(error);
+	}
+	const timer = setInterval(refreshQuietly, interval);
+	timer.unref();
+	database.listen('key_ring_changed', refreshQuietly, refreshQuietly).catch(() => undefined);
+
+	return {
+		find(projectCode, key) {
+			const found = snapshot?.keys.get(indexOf(projectCode, hashKey(key).toString('base64')));
+			if (snapshot === undefined) throw new DatabaseError('no keys could be loaded yet');
+			return found !== undefined && found.expiresAt > now() ? found.project : undefined;
+		},
+		refresh,
+		age: () => (current === undefined ? undefined : now() - current),
+		stop: () => clearInterval(timer),
+	};
+}
+
+function indexOf(projectCode: string, hash: string): string {
+	return `${hash} ${projectCode}`;
+}
+
+function entry(row: LiveKeyRow): { project: Project; expiresAt: number } {
+	return {
+		project: { id: row.project_id, code: row.project_code },
+		expiresAt: row.expires_at ?? Number.POSITIVE_INFINITY,
+	};
+}

@@ -1,0 +1,89 @@
+import type { Sql } from '../database/client.js';
+import type { ServiceName } from './key-ring.sql.js';
+
+/** What a project code looks like. */
+export const projectCode = /^[a-z0-9][a-z0-9_-]{0,62}$/;
+
+export interface ProjectRow {
+	code: string;
+	state: 'enabled' | 'disabled';
+	live_keys: number;
+	created_at: string;
+}
+
+export interface KeyRow {
+	id: number;
+	project: string;
+	service: ServiceName | null;
+	state: 'live' | 'expired' | 'revoked';
+	created_at: string;
+	expires_at: string | null;
+}
+
+/** ISO 8601 in UTC, to the second. */
+const isoUtc = (sql: Sql, column: string) =>
+	sql.unsafe(`to_char(${column} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')`);
+
+/** @returns whether the project was made; false: the code is taken */
+export async function insertProject(sql: Sql, code: string): Promise<boolean> {
+	const rows = await sql`insert into projects (code) values (${code}) on conflict (code) do nothing returning id`;
+	return rows.length > 0;
+}
+
+export function readProjects(sql: Sql): Promise<readonly ProjectRow[]> {
+	return sql<ProjectRow[]>`
+		select p.code,
+		       case when p.disabled_at is null then 'enabled' else 'disabled' end as state,
+		       count(k.id) filter (where k.revoked_at is null and (k.expires_at is null or k.expires_at > now()))::int as live_keys,
+		       ${isoUtc(sql, 'p.created_at')} as created_at
+		from projects p left join api_keys k on k.project_id = p.id
+		group by p.id order by p.code`;
+}
+
+/** @returns whether there is such a project */
+export async function setProjectEnabled(sql: Sql, code: string, enabled: boolean): Promise<boolean> {
+	const rows = await sql`
+		update projects set disabled_at = case when ${enabled} then null else coalesce(disabled_at, now()) end
+		where code = ${code} returning id`;
+	return rows.length > 0;
+}
+
+export interface NewKey {
+	project: string;
+	/** SHA-256 of the key. */
+	hash: Buffer;
+	service: ServiceName | null;
+	expiresAt: Date | null;
+}
+
+/** @returns the key's ID, or why there is none: no such project, or the project has this key already, revoked perhaps */
+export async function insertKey(sql: Sql, key: NewKey): Promise<number | 'no project' | 'key exists'> {
+	const [project] = await sql<{ id: string }[]>`select id from projects where code = ${key.project}`;
+	if (project === undefined) return 'no project';
+	const [row] = await sql<{ id: number }[]>`
+		insert into api_keys (project_id, hash, service, expires_at)
+		values (${project.id}, ${key.hash}, ${key.service}, ${key.expiresAt?.toISOString() ?? null}::text::timestamptz)
+		on conflict (project_id, hash) do nothing
+		returning id::float8 as id`;
+	return row?.id ?? 'key exists';
+}
+
+/** The keys of a project, or of all. */
+export function readKeys(sql: Sql, project?: string): Promise<readonly KeyRow[]> {
+	return sql<KeyRow[]>`
+		select k.id::float8 as id,
+		       p.code as project,
+		       k.service,
+		       case when k.revoked_at is not null then 'revoked' when k.expires_at <= now() then 'expired' else 'live' end as state,
+		       ${isoUtc(sql, 'k.created_at')} as created_at,
+		       ${isoUtc(sql, 'k.expires_at')} as expires_at
+		from api_keys k join projects p on p.id = k.project_id
+		${project === undefined ? sql`` : sql`where p.code = ${project}`}
+		order by k.id`;
+}
+
+/** @returns whether there is such a key that was not revoked before */
+export async function revokeKey(sql: Sql, id: number): Promise<boolean> {
+	const rows = await sql`update api_keys set revoked_at = now() where id = ${id} and revoked_at is null returning id`;
+	return rows.length > 0;
+}

@@ -1,0 +1,98 @@
+import type postgres from 'postgres';
+import { type ClientOptions, createClient, type PendingQuery, type Sql } from './client.js';
+import { DatabaseBusyError, DatabaseError, isLostConnection } from './errors.js';
+
+/** What requests see of the database. */
+export interface Database {
+	/**
+	 * Runs one idempotent statement: it is sent a second time when its connection was lost, and given up when the deadline
+	 * has passed.
+	 *
+	 * @throws DatabaseError whatever went wrong, within the deadline.
+	 * @throws DatabaseBusyError at once, when too many callers wait already.
+	 */
+	query<Rows extends readonly postgres.MaybeRow[]>(statement: (sql: Sql) => PendingQuery<Rows>): Promise<Rows>;
+	/**
+	 * Listens on a channel for as long as the database is open. `onListen` is called each time listening begins, also after
+	 * a reconnection: whatever was notified in between is lost, so everything has to be read again.
+	 */
+	listen(channel: string, onNotify: () => void, onListen: () => void): Promise<void>;
+	/** Statements under way or waiting for a connection. */
+	readonly waiting: number;
+	/** Ends all connections after the statements under way, within 5 seconds. */
+	close(): Promise<void>;
+}
+
+export interface DatabaseOptions extends ClientOptions {
+	/** The longest that a caller waits for an answer, in milliseconds. */
+	deadline?: number;
+	/** The most callers that wait at once. */
+	maxWaiting?: number;
+}
+
+/** Opens the database for a service; nothing is connected before the first statement. */
+export function openDatabase(options: DatabaseOptions): Database {
+	const { deadline = 4000, maxWaiting = options.poolSize * 100 } = options;
+	let sql = createClient(options);
+	const listeners: Sql[] = [];
+	let waiting = 0;
+
+	/** A connection that has gone silent never comes back by itself, so the whole pool is replaced. */
+	function replaceClient(silent: Sql): void {
+		if (sql !== silent) return;
+		sql = createClient(options);
+		void silent.end({ timeout: 0 }).catch(() => undefined);
+	}
+
+	async function attempt<Rows extends readonly postgres.MaybeRow[]>(
+		statement: (sql: Sql) => PendingQuery<Rows>,
+		until: number,
+	): Promise<Rows> {
+		const client = sql;
+		const query = statement(client);
+		let timer: NodeJS.Timeout | undefined;
+		const expired = new Promise<never>((_, reject) => {
+			timer = setTimeout(() => {
+				reject(Object.assign(new Error(`no answer within ${deadline} ms`), { code: 'QUERY_DEADLINE' }));
+				query.cancel();
+				const silent = setTimeout(() => replaceClient(client), 500);
+				const settled = () => clearTimeout(silent);
+				query.then(settled, settled);
+			}, until - performance.now());
+		});
+		try {
+			return await Promise.race([query, expired]);
+		} finally {
+			clearTimeout(timer);
+		}
+	}
+
+	return {
+		async query(statement) {
+			if (waiting >= maxWaiting) throw new DatabaseBusyError();
+			waiting++;
+			const until = performance.now() + deadline;
+			try {
+				return await attempt(statement, until).catch((error: unknown) => {
+					if (isLostConnection(error)) return attempt(statement, until);
+					throw error;
+				});
+			} catch (error) {
+				throw new DatabaseError(error);
+			} finally {
+				waiting--;
+			}
+		},
+		async listen(channel, onNotify, onListen) {
+			const listener = createClient({ ...options, poolSize: 1 });
+			listeners.push(listener);
+			await listener.listen(channel, onNotify, onListen);
+		},
+		get waiting() {
+			return waiting;
+		},
+		async close() {
+			await Promise.all([sql, ...listeners].map((client) => client.end({ timeout: 5 })));
+		},
+	};
+}

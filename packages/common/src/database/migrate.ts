@@ -1,0 +1,59 @@
+import { sep } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import Postgrator from 'postgrator';
+import postgres from 'postgres';
+
+/** Any number will do, as long as nothing else in the same database takes it. */
+const migrationLock = 4_021_967_233;
+
+const folder = fileURLToPath(new URL('../../migrations', import.meta.url));
+
+/**
+ * Brings the schema up to date: all missing migrations in one transaction, so that a failure leaves the schema as it was.
+ * Of several processes that migrate at once one works and the others wait for it; all succeed.
+ *
+ * @param url connection of the schema's owner
+ * @returns the file names of the migrations that were applied, none when the schema is up to date
+ * @throws the PostgreSQL error of the migration that failed
+ */
+export async function migrate(url: string): Promise<string[]> {
+	let lost = false;
+	const sql = postgres(url, {
+		max: 1,
+		fetch_types: false,
+		connect_timeout: 10,
+		max_lifetime: null,
+		idle_timeout: 0,
+		connection: { application_name: 'contacts migrate' },
+		onnotice: () => undefined,
+		onclose: () => {
+			lost = true;
+		},
+	});
+	const run = async (query: string) => {
+		// The client would reconnect, and the rest would run outside of the transaction.
+		if (lost) throw new Error('the connection was lost; nothing was changed');
+		return { rows: [...(await sql.unsafe(query))] };
+	};
+	try {
+		await run('begin');
+		await run(`select pg_advisory_xact_lock(${migrationLock})`);
+		const postgrator = new Postgrator({
+			driver: 'pg',
+			migrationPattern: `${literal(folder)}/*.sql`,
+			schemaTable: 'schema_migrations',
+			newline: 'LF',
+			execQuery: run,
+		});
+		const applied = await postgrator.migrate();
+		await run('commit');
+		return applied.map((migration) => `${migration.version}.${migration.name}`);
+	} finally {
+		await sql.end({ timeout: 5 });
+	}
+}
+
+/** A path in which no character has a meaning as a pattern. */
+function literal(path: string): string {
+	return sep === '\\' ? path.replaceAll('\\', '/') : path.replace(/[\\?*()[\]{}!+@]/g, '\\$&');
+}

@@ -1,0 +1,29 @@
+import fp from 'fastify-plugin';
+import type { Database } from './database/database.js';
+import { Problem } from './problems.js';
+
+export interface HealthOptions {
+	database: Database;
+}
+
+/**
+ * `GET /health/live` tells that the process answers and never touches the database: restarting the service mends no database.
+ * `GET /health/ready` is 503 until the database answers and while shutting down: send no requests here.
+ */
+export const health = fp<HealthOptions>(async (server, { database }) => {
+	let closing = false;
+	server.addHook('preClose', async () => {
+		closing = true;
+	});
+
+	server.get('/health/live', async () => ({ status: 'live' }));
+	server.get('/health/ready', async () => {
+		if (closing) throw new Problem('overloaded');
+		try {
+			await database.query((sql) => sql`select 1`);
+		} catch (error) {
+			throw new Problem('database_error', { status: 503, cause: error });
+		}
+		return { status: 'ready' };
+	});
+});

@@ -1,0 +1,51 @@
+import type { FastifyBaseLogger } from 'fastify';
+import { type DestinationStream, type Logger, pino } from 'pino';
+
+/** Fields of an error that tell what failed. A PostgresError's `detail`, `where` and parameters hold values of rows. */
+const safeFields = [
+	'code',
+	'severity',
+	'severity_local',
+	'routine',
+	'schema_name',
+	'table_name',
+	'column_name',
+	'constraint_name',
+	'syscall',
+];
+
+/**
+ * One JSON line per event on standard output. Requests are written by the server itself (see `server.ts`), so nothing here
+ * ever sees a URL.
+ */
+export function createLogger(options: {
+	name: string;
+	level: string;
+	destination?: DestinationStream;
+}): Logger & FastifyBaseLogger {
+	return pino(
+		{
+			name: options.name,
+			level: options.level,
+			serializers: { err: serialiseError, req: () => undefined, res: () => undefined },
+		},
+		...(options.destination ? [options.destination] : []),
+	);
+}
+
+/** An error for the log: what failed and where in the code, without values that came from a request or a row. */
+export function serialiseError(error: unknown): Record<string, unknown> {
+	if (!(error instanceof Error)) return { type: typeof error };
+	const fields = error as unknown as Record<string, unknown>;
+	const serialised: Record<string, unknown> = { type: error.name };
+	for (const name of safeFields) if (fields[name] !== undefined) serialised[name] = fields[name];
+	// A data exception (SQLSTATE class 22) quotes the value in its message.
+	const quotesValue = typeof fields.code === 'string' && /^22/.test(fields.code);
+	if (!quotesValue) serialised.message = error.message;
+	serialised.stack = error.stack
+		?.split('\n')
+		.filter((line) => line.startsWith('    at '))
+		.join('\n');
+	if (error.cause !== undefined) serialised.cause = serialiseError(error.cause);
+	return serialised;
+}

@@ -1,0 +1,178 @@
+import type { FastifyError, FastifyReply, FastifyRequest, FastifySchemaValidationError } from 'fastify';
+import { DatabaseBusyError, DatabaseError } from './database/errors.js';
+import { type FormatName, formats } from './schemas/fields.js';
+
+/** Where a field is wrong and what is allowed there; never what was sent. */
+export interface FieldError {
+	field: string;
+	message: string;
+}
+
+interface CatalogueEntry {
+	status: number;
+	detail: string;
+	headers?: Record<string, string>;
+}
+
+/**
+ * Every error that the services answer with, by the stable machine word that clients decide on. The texts are fixed: nothing
+ * of a request, and nothing of what failed within, is ever put into them.
+ */
+export const catalogue = {
+	invalid_json: { status: 400, detail: 'The body is not valid JSON in UTF-8.' },
+	invalid_body: { status: 400, detail: 'The body does not have the required form.' },
+	invalid_query: {
+		status: 400,
+		detail: 'The request line, the URL or a query parameter does not have the required form.',
+	},
+	unauthorized: {
+		status: 401,
+		detail: 'The query parameters "project" and "api_key" must name a project and one of its valid keys, each once.',
+		headers: { 'www-authenticate': 'ApiKey realm="contacts"' },
+	},
+	not_found: { status: 404, detail: 'There is nothing at this path.' },
+	method_not_allowed: {
+		status: 405,
+		detail: 'This path does not take this method; "Allow" names those that it takes.',
+	},
+	payload_too_large: { status: 413, detail: 'The request is larger than this service takes.' },
+	unsupported_media_type: {
+		status: 415,
+		detail: 'The body must be sent as application/json, without a content encoding.',
+	},
+	rate_limited: { status: 429, detail: 'Too many requests. Try again after the time in "Retry-After".' },
+	overloaded: {
+		status: 503,
+		detail: 'The service can take no more requests at the moment. Try again after the time in "Retry-After".',
+		headers: { 'retry-after': '1' },
+	},
+	database_error: {
+		status: 500,
+		detail: 'The database could not answer. Try again after the time in "Retry-After".',
+		headers: { 'retry-after': '2' },
+	},
+	internal_error: { status: 500, detail: 'The service failed.' },
+} as const satisfies Record<string, CatalogueEntry>;
+
+export type ProblemCode = keyof typeof catalogue;
+
+/** The standard reason phrases (RFC 9110), which RFC 9457 asks for as the title of a problem of type "about:blank". */
+const titles: Record<number, string> = {
+	400: 'Bad Request',
+	401: 'Unauthorized',
+	404: 'Not Found',
+	405: 'Method Not Allowed',
+	408: 'Request Timeout',
+	413: 'Content Too Large',
+	415: 'Unsupported Media Type',
+	429: 'Too Many Requests',
+	431: 'Request Header Fields Too Large',
+	500: 'Internal Server Error',
+	503: 'Service Unavailable',
+};
+
+export interface ProblemDetails {
+	/** Where it differs from the code's usual one. */
+	status?: number;
+	errors?: FieldError[];
+	headers?: Record<string, string>;
+	/** For the log alone. */
+	cause?: unknown;
+}
+
+/** Thrown anywhere in the walk of a request to answer with an entry of the catalogue. */
+export class Problem extends Error {
+	override name = 'Problem';
+	readonly status: number;
+	readonly errors: FieldError[] | undefined;
+	readonly headers: Record<string, string>;
+
+	constructor(
+		readonly code: ProblemCode,
+		details: ProblemDetails = {},
+	) {
+		super(code, 'cause' in details ? { cause: details.cause } : undefined);
+		const entry: CatalogueEntry = catalogue[code];
+		this.status = details.status ?? entry.status;
+		this.errors = details.errors;
+		this.headers = { ...entry.headers, ...details.headers };
+	}
+
+	get title(): string {
+		return titles[this.status] ?? 'Error';
+	}
+
+	/** The body of the answer, RFC 9457. */
+	body(requestId: string): string {
+		return JSON.stringify({
+			type: 'about:blank',
+			title: this.title,
+			status: this.status,
+			detail: catalogue[this.code].detail,
+			code: this.code,
+			request_id: requestId,
+			errors: this.errors,
+		});
+	}
+}
+
+/** Headers that every answer carries. `no-store` gives way where a route allows more. */
+export const commonHeaders = {
+	'cache-control': 'no-store',
+	'referrer-policy': 'no-referrer',
+	'x-content-type-options': 'nosniff',
+} as const;
+
+/** The one error handler: whatever was thrown becomes a problem of the catalogue, and what is ours to mend goes to the log. */
+export function answerProblem(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
+	const problem = toProblem(error);
+	if (problem.code === 'internal_error' || problem.code === 'database_error') {
+		request.log.error({ err: problem.cause ?? error }, problem.code);
+	}
+	// A buffer: to a string Fastify would add a charset, which this media type does not have.
+	void reply
+		.code(problem.status)
+		.headers({ ...commonHeaders, 'x-request-id': request.id, ...problem.headers })
+		.type('application/problem+json')
+		.send(Buffer.from(problem.body(request.id)));
+}
+
+const frameworkCodes: Record<string, ProblemCode> = {
+	FST_ERR_BAD_URL: 'invalid_query',
+	FST_ERR_ASYNC_CONSTRAINT: 'invalid_query',
+	FST_ERR_CTP_BODY_TOO_LARGE: 'payload_too_large',
+	FST_ERR_CTP_INVALID_MEDIA_TYPE: 'unsupported_media_type',
+	FST_ERR_CTP_INVALID_CONTENT_LENGTH: 'invalid_body',
+	FST_ERR_CTP_EMPTY_JSON_BODY: 'invalid_json',
+	FST_ERR_CTP_INVALID_JSON_BODY: 'invalid_json',
+	FST_ERR_MAX_PARAM_LENGTH: 'not_found',
+	// The client went away while it was sending: nobody reads the answer, but the log must not blame the service.
+	ECONNRESET: 'invalid_body',
+};
+
+function toProblem(error: unknown): Problem {
+	if (error instanceof Problem) return error;
+	if (error instanceof DatabaseBusyError) return new Problem('overloaded');
+	if (error instanceof DatabaseError) return new Problem('database_error', { cause: error.cause });
+	const { validation, validationContext, code } = error as Partial<FastifyError>;
+	if (validation) {
+		return new Problem(validationContext === 'body' ? 'invalid_body' : 'invalid_query', {
+			errors: validation.map((failure) => ({ field: fieldOf(failure), message: messageOf(failure) })),
+		});
+	}
+	const known = code === undefined ? undefined : frameworkCodes[code];
+	return known === undefined ? new Problem('internal_error', { cause: error }) : new Problem(known);
+}
+
+/** The name of the field; the body itself is the empty string. */
+function fieldOf({ keyword, params, instancePath }: FastifySchemaValidationError): string {
+	return keyword === 'required' ? String(params.missingProperty) : instancePath.slice(1).replaceAll('/', '.');
+}
+
+function messageOf({ keyword, params, message = 'is invalid' }: FastifySchemaValidationError): string {
+	if (keyword === 'required') return 'is required';
+	if (keyword === 'not') return 'must not be 0';
+	if (keyword === 'format') return formats[params.format as FormatName].message;
+	if (keyword === 'type') return `must be ${[params.type].flat().join(' or ')}`;
+	return message;
+}

@@ -1,0 +1,60 @@
+import { type TInteger, type TString, type TUnsafe, Type } from '@sinclair/typebox';
+
+/** ±(2^53 − 1): the integers that a JSON number carries exactly. */
+export const maxSafeInteger = Number.MAX_SAFE_INTEGER;
+
+const maxBigint = 2n ** 63n - 1n;
+
+/**
+ * The string formats of this product beyond those of JSON Schema, each with its check and the message for who broke it.
+ *
+ * - `stored-text`: what PostgreSQL stores unchanged. U+0000 has no place in its text type, and a lone surrogate has no UTF-8
+ *   form: it would be replaced silently.
+ * - `calendar-date`: a day of the Gregorian calendar, RFC 3339 full-date, from 0001-01-01 on: PostgreSQL knows no year 0.
+ * - `decimal-id`: a positive integer up to 2^63 − 1 (PostgreSQL's bigint) in decimal digits without a leading zero.
+ */
+export const formats = {
+	'stored-text': {
+		validate: (text: string) => !text.includes('\0') && text.isWellFormed(),
+		message: 'must hold neither U+0000 nor a lone surrogate',
+	},
+	'calendar-date': {
+		validate: isCalendarDate,
+		message: 'must be a real calendar date, YYYY-MM-DD',
+	},
+	'decimal-id': {
+		validate: (text: string) => /^[1-9][0-9]{0,18}$/.test(text) && BigInt(text) <= maxBigint,
+		message: 'must be a positive integer in decimal digits, at most 9223372036854775807',
+	},
+} as const;
+
+export type FormatName = keyof typeof formats;
+
+/** A string of a format above, or null. One `type` with two names: a union would report each of its branches. */
+export function nullableString(options: {
+	format: FormatName;
+	maxLength?: number;
+	description: string;
+	examples: (string | null)[];
+}): TUnsafe<string | null> {
+	return Type.Unsafe<string | null>({ type: ['string', 'null'], ...options });
+}
+
+/** A positive integer in decimal digits, as it stands in a URL. */
+export function decimalId(options: { description: string; examples: string[] }): TString {
+	return Type.String({ format: 'decimal-id', ...options });
+}
+
+/** An integer other than 0 that a JSON number carries exactly. */
+export function nonZeroInteger(options: { description: string; examples: number[] }): TInteger {
+	return Type.Integer({ minimum: -maxSafeInteger, maximum: maxSafeInteger, not: { const: 0 }, ...options });
+}
+
+function isCalendarDate(text: string): boolean {
+	const match = /^(\d{4})-(\d{2})-(\d{2})$/.exec(text);
+	if (match === null) return false;
+	const [year, month, day] = match.slice(1).map(Number) as [number, number, number];
+	const leap = year % 4 === 0 && (year % 100 !== 0 || year % 400 === 0);
+	const lengths = [31, leap ? 29 : 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+	return year >= 1 && day >= 1 && day <= (lengths[month - 1] ?? 0);
+}

@@ -1,0 +1,122 @@
+import { randomUUID } from 'node:crypto';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
+import fastify, { type FastifyBaseLogger, type FastifyInstance, LogController, type RawServerDefault } from 'fastify';
+import { readJson } from './json-body.js';
+import { knownPaths } from './known-paths.js';
+import { answerMalformedHttp } from './malformed-http.js';
+import { answerProblem, commonHeaders, Problem } from './problems.js';
+import { formats } from './schemas/fields.js';
+
+export type Server = FastifyInstance<
+	RawServerDefault,
+	IncomingMessage,
+	ServerResponse,
+	FastifyBaseLogger,
+	TypeBoxTypeProvider
+>;
+
+export interface ServerOptions {
+	logger: FastifyBaseLogger;
+	/** Addresses and ranges (CIDR) of the proxies whose X-Forwarded-For is believed; none: nobody's is. */
+	trustProxy?: string[];
+	limits?: Partial<ServerLimits>;
+}
+
+export interface ServerLimits {
+	/** The largest body that is read, in bytes. */
+	bodyBytes: number;
+	/** Milliseconds within which the headers must have come. */
+	headersTimeout: number;
+	/** Milliseconds within which the whole request must have come. */
+	requestTimeout: number;
+	/** Milliseconds between two looks for connections that are beyond those times. */
+	checkInterval: number;
+}
+
+const usualLimits: ServerLimits = {
+	bodyBytes: 16_384,
+	headersTimeout: 10_000,
+	requestTimeout: 15_000,
+	checkInterval: 1_000,
+};
+
+/**
+ * A Fastify server with everything that both services answer alike: strict parsing, the error shape, 404 and 405, the
+ * headers that every answer carries, one log line a request, and the limits against slow and oversized requests.
+ */
+export async function createServer(options: ServerOptions): Promise<Server> {
+	const limits = { ...usualLimits, ...options.limits };
+	const server = fastify({
+		loggerInstance: options.logger,
+		// The usual request log holds the URL, and with it the key; one line without it is written below.
+		logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: 'request_id' }),
+		genReqId: () => randomUUID(),
+		trustProxy: options.trustProxy ?? false,
+		bodyLimit: limits.bodyBytes,
+		// A HEAD would be answered by the GET route; it is another method, and refused like one.
+		exposeHeadRoutes: false,
+		// Requests that arrive on open connections during the stop are still answered, each connection's last.
+		return503OnClosing: false,
+		// Behind a proxy the proxy's idle connections must end first: nginx keeps them for 60 seconds.
+		keepAliveTimeout: 72_000,
+		requestTimeout: limits.requestTimeout,
+		http: {
+			headersTimeout: limits.headersTimeout,
+			requestTimeout: limits.requestTimeout,
+			connectionsCheckingInterval: limits.checkInterval,
+			// Node would answer a missing Host header by itself, with an empty body; it is refused below.
+			requireHostHeader: false,
+		},
+		clientErrorHandler: answerMalformedHttp,
+		frameworkErrors: answerProblem,
+		ajv: {
+			// Coercion turns null into 0 and true into 1: wrong data would be stored with a 200.
+			customOptions: {
+				coerceTypes: false,
+				removeAdditional: false,
+				useDefaults: false,
+				allErrors: true,
+				allowUnionTypes: true,
+				formats: Object.fromEntries(Object.entries(formats).map(([name, { validate }]) => [name, validate])),
+			},
+		},
+	}).withTypeProvider<TypeBoxTypeProvider>();
+
+	// Any Expect but 100-continue would get an empty 417 from Node; RFC 9110 allows to pass over it.
+	server.server.on('checkExpectation', (request, response) => server.server.emit('request', request, response));
+
+	server.removeAllContentTypeParsers();
+	server.addContentTypeParser('application/json', { parseAs: 'buffer' }, (_request, bytes, done) => {
+		try {
+			done(null, readJson(bytes as Buffer));
+		} catch (error) {
+			done(error as Problem);
+		}
+	});
+
+	server.setErrorHandler(answerProblem);
+	server.addHook('onRequest', async (request, reply) => {
+		reply.headers({ ...commonHeaders, 'x-request-id': request.id });
+		// RFC 9112, section 3.2.
+		if (request.headers.host === undefined && request.raw.httpVersion === '1.1') throw new Problem('invalid_query');
+	});
+	await server.register(knownPaths);
+	server.addHook('preParsing', async (request) => {
+		const encoding = request.headers['content-encoding'];
+		if (encoding !== undefined && encoding.toLowerCase() !== 'identity') throw new Problem('unsupported_media_type');
+	});
+	server.addHook('onResponse', async (request, reply) => {
+		request.log.info(
+			{
+				project: request.project?.code,
+				method: request.method,
+				route: request.routeOptions.url,
+				status: reply.statusCode,
+				duration_ms: Math.round(reply.elapsedTime * 100) / 100,
+			},
+			'request',
+		);
+	});
+	return server;
+}

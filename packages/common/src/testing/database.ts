@@ -1,0 +1,61 @@
+import { randomBytes } from 'node:crypto';
+import postgres from 'postgres';
+import { inject } from 'vitest';
+import type { Sql } from '../database/client.js';
+
+declare module 'vitest' {
+	interface ProvidedContext {
+		/** Superuser's URL of the test server, with `DATABASE` where the name of a database belongs. */
+		databaseUrl: string;
+	}
+}
+
+export const templateDatabase = 'contacts_template';
+
+export interface TestDatabase {
+	url: string;
+	/** The superuser, for arranging and for looking at what was stored. */
+	sql: Sql;
+	/** Drops the database. A connection that was left open makes this fail, and with it the test file. */
+	drop(): Promise<void>;
+}
+
+export function serverUrl(database: string): string {
+	return inject('databaseUrl').replace('DATABASE', database);
+}
+
+/** A migrated database of a test file's own. */
+export async function createTestDatabase(template = templateDatabase): Promise<TestDatabase> {
+	const name = `test_${randomBytes(8).toString('hex')}`;
+	await administer((sql) => sql.unsafe(`create database ${name} template ${template}`));
+	const url = serverUrl(name);
+	const sql: Sql = postgres(url, { max: 4, fetch_types: false, onnotice: () => undefined });
+	return {
+		url,
+		sql,
+		async drop() {
+			await sql.end({ timeout: 5 });
+			await administer((admin) => waitForOthers(admin, name));
+			await administer((admin) => admin.unsafe(`drop database ${name}`));
+		},
+	};
+}
+
+/** A connection that was closed by its client is still listed until the server has noticed: give it that moment. */
+async function waitForOthers(admin: Sql, name: string): Promise<void> {
+	for (let tries = 0; tries < 40; tries++) {
+		const [row] = await admin<{ count: number }[]>`
+			select count(*)::int as count, pg_sleep(case when count(*) > 0 then 0.05 else 0 end)
+			from pg_stat_activity where datname = ${name}`;
+		if (row?.count === 0) return;
+	}
+}
+
+async function administer<T>(work: (sql: Sql) => Promise<T>): Promise<void> {
+	const sql: Sql = postgres(serverUrl('postgres'), { max: 1, fetch_types: false, onnotice: () => undefined });
+	try {
+		await work(sql);
+	} finally {
+		await sql.end({ timeout: 5 });
+	}
+}

@@ -1,0 +1,38 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { startLocalPostgres } from '@contacts/local-postgres/server.js';
+import postgres from 'postgres';
+import type { TestProject } from 'vitest/node';
+import { migrate } from '../database/migrate.js';
+import { templateDatabase } from './database.js';
+
+/**
+ * One real PostgreSQL for the whole run, with a migrated template that every test file copies. Set TEST_DATABASE_URL to a
+ * superuser's URL to run against another server, from PostgreSQL 15 on.
+ */
+export default async function setUp(project: TestProject): Promise<() => Promise<void>> {
+	const given = process.env.TEST_DATABASE_URL;
+	const folder = mkdtempSync(join(tmpdir(), 'contacts-test-'));
+	const server = given
+		? undefined
+		: await startLocalPostgres({
+				dataDirectory: join(folder, 'postgres'),
+				password: 'test',
+				// Nothing of a test run has to survive a crash of the machine.
+				settings: { fsync: 'off', synchronous_commit: 'off', full_page_writes: 'off', max_connections: '300' },
+			});
+	const url = server?.url('DATABASE') ?? Object.assign(new URL(given ?? ''), { pathname: '/DATABASE' }).href;
+
+	const sql = postgres(url.replace('DATABASE', 'postgres'), { max: 1, onnotice: () => undefined });
+	await sql.unsafe(`drop database if exists ${templateDatabase}`);
+	await sql.unsafe(`create database ${templateDatabase}`);
+	await sql.end();
+	await migrate(url.replace('DATABASE', templateDatabase));
+
+	project.provide('databaseUrl', url);
+	return async () => {
+		await server?.stop();
+		rmSync(folder, { recursive: true, force: true });
+	};
+}

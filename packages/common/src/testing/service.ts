@@ -1,0 +1,105 @@
+import { once } from 'node:events';
+import { connect } from 'node:net';
+import type { TObject } from '@sinclair/typebox';
+import { Registry } from 'prom-client';
+import { hashKey } from '../auth/api-key.js';
+import { type KeyRing, openKeyRing } from '../auth/key-ring.js';
+import { insertKey, insertProject, type NewKey } from '../auth/projects.sql.js';
+import { readVariables } from '../config.js';
+import type { Sql } from '../database/client.js';
+import { type Database, type DatabaseOptions, openDatabase } from '../database/database.js';
+import { createLogger } from '../logger.js';
+import type { Service } from '../run.js';
+import type { ServerLimits, ServerOptions } from '../server.js';
+
+export interface TestAppOptions {
+	/** The database that requests use; the keys are always read from the test's own. */
+	database?: Partial<DatabaseOptions>;
+	limits?: Partial<ServerLimits>;
+	trustProxy?: string[];
+	environment?: Record<string, string>;
+	/** Milliseconds since the epoch, for the expiry of keys. */
+	now?: () => number;
+}
+
+export interface TestApp {
+	url: string;
+	/** Everything that was logged, at every level. */
+	log: string[];
+	keyRing: KeyRing;
+	registry: Registry;
+	fetch(path: string, init?: RequestInit): Promise<Response>;
+	/** Sends bytes as they are and gives all that comes back until the server closes the connection. */
+	raw(...pieces: (string | Buffer)[]): Promise<string>;
+	close(): Promise<void>;
+}
+
+/** A service as it runs in production, built by the same `buildApp`, listening on a free port. */
+export async function startTestApp<V extends TObject>(
+	service: Service<V>,
+	url: string,
+	options: TestAppOptions = {},
+): Promise<TestApp> {
+	const log: string[] = [];
+	const logger = createLogger({
+		name: service.name,
+		level: 'trace',
+		destination: { write: (line: string) => void log.push(line) },
+	});
+	const keys = openDatabase({ url, applicationName: 'test keys', poolSize: 1 });
+	const keyRing = await openKeyRing(
+		{ database: keys, service: service.name, ...(options.now ? { now: options.now } : {}) },
+		() => false,
+	);
+	const database: Database = openDatabase({ url, applicationName: 'test', poolSize: 4, ...options.database });
+	const registry = new Registry();
+	const server: ServerOptions = {
+		logger,
+		...(options.limits ? { limits: options.limits } : {}),
+		...(options.trustProxy ? { trustProxy: options.trustProxy } : {}),
+	};
+	const config = readVariables(service.variables, { DATABASE_URL: url, ...options.environment });
+	const app = await service.buildApp({ server, database, keyRing, registry }, config);
+	const address = await app.listen({ host: '127.0.0.1', port: 0 });
+	return {
+		url: address,
+		log,
+		keyRing,
+		registry,
+		fetch: (path, init) => fetch(address + path, { redirect: 'manual', ...init }),
+		raw: (...pieces) => exchange(Number(new URL(address).port), pieces),
+		async close() {
+			await app.close();
+			keyRing.stop();
+			await Promise.all([keys.close(), database.close()]);
+		},
+	};
+}
+
+async function exchange(port: number, pieces: (string | Buffer)[]): Promise<string> {
+	const socket = connect({ port, host: '127.0.0.1' });
+	let answer = '';
+	socket.setEncoding('latin1').on('data', (text) => {
+		answer += text;
+	});
+	socket.on('error', () => undefined);
+	for (const piece of pieces) socket.write(piece);
+	await once(socket, 'close');
+	return answer;
+}
+
+/** A project with one key. */
+export async function addProject(sql: Sql, code: string, key: string, rest: Partial<NewKey> = {}): Promise<void> {
+	await insertProject(sql, code);
+	await insertKey(sql, { project: code, hash: hashKey(key), service: null, expiresAt: null, ...rest });
+}
+
+export interface ProblemBody {
+	type: string;
+	title: string;
+	status: number;
+	detail: string;
+	code: string;
+	request_id: string;
+	errors?: { field: string; message: string }[];
+}

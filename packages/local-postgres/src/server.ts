@@ -1,0 +1,115 @@
+import { type ChildProcess, fork } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, readFileSync } from 'node:fs';
+import { connect, createServer } from 'node:net';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { LocalPostgresError } from './binaries.js';
+import type { SupervisorOrder, SupervisorReport } from './supervisor.js';
+
+/** A running PostgreSQL server on 127.0.0.1. */
+export interface LocalPostgres {
+	/** Connection URL of the superuser, for the given database. */
+	url(database: string): string;
+	port: number;
+	/** Resolves when the server has ended without having been asked to. */
+	ended: Promise<void>;
+	/** Ends the server in order; what was committed is on disk afterwards. */
+	stop(): Promise<void>;
+}
+
+export interface LocalPostgresOptions {
+	/** Absolute path of the data directory; made, and filled by initdb, when it is missing. */
+	dataDirectory: string;
+	/** The superuser's password. It is set when the data directory is made and must be the same ever after. */
+	password: string;
+	/** Server settings, as in postgresql.conf. */
+	settings?: Record<string, string>;
+}
+
+/**
+ * Starts the embedded PostgreSQL on a free port of 127.0.0.1. It ends with `stop()`, and by itself when this process ends,
+ * however it ends.
+ *
+ * @throws LocalPostgresError with one line for people: other major version, folder in use, no binaries for this platform.
+ */
+export async function startLocalPostgres(options: LocalPostgresOptions): Promise<LocalPostgres> {
+	await endLeftover(options.dataDirectory);
+	for (let attempt = 1; ; attempt++) {
+		// The port is free when it is asked for, but not held until the server binds it: somebody else may be faster.
+		const port = await freePort();
+		const supervisor = fork(fileURLToPath(new URL('./supervisor.js', import.meta.url)), [], {
+			detached: true,
+			stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
+			execArgv: [],
+		});
+		const order: SupervisorOrder = { settings: {}, ...options, port };
+		supervisor.send(order);
+		const report = await Promise.race([
+			once(supervisor, 'message').then(([message]) => message as SupervisorReport),
+			once(supervisor, 'exit').then(
+				(): SupervisorReport => ({ ready: false, message: 'it ended at once', portTaken: false }),
+			),
+		]);
+		if (report.ready) return running(supervisor, port, options.password);
+		if (!report.portTaken || attempt === 5) throw new LocalPostgresError(report.message);
+	}
+}
+
+function running(supervisor: ChildProcess, port: number, password: string): LocalPostgres {
+	const ended = once(supervisor, 'exit').then(() => undefined);
+	return {
+		port,
+		ended,
+		url: (database) => `postgres://postgres:${encodeURIComponent(password)}@127.0.0.1:${port}/${database}`,
+		async stop() {
+			if (supervisor.connected) supervisor.disconnect();
+			await ended;
+		},
+	};
+}
+
+/**
+ * Ends a server that was left running on this data directory: possible only when the supervisor itself was killed. The
+ * process is known by its id in `postmaster.pid` and by answering on the port that is written there.
+ */
+async function endLeftover(dataDirectory: string): Promise<void> {
+	const file = join(dataDirectory, 'postmaster.pid');
+	if (!existsSync(file)) return;
+	const [pid, , , port] = readFileSync(file, 'utf8').split('\n');
+	if (!pid || !port || !(await speaksPostgres(Number(port)))) return;
+	try {
+		process.kill(Number(pid), 'SIGINT');
+	} catch {
+		return;
+	}
+	for (let tries = 0; tries < 100 && existsSync(file); tries++) await delay(100);
+}
+
+/** Whether a PostgreSQL server answers on this port of 127.0.0.1: it says S or N to a request for TLS. */
+function speaksPostgres(port: number): Promise<boolean> {
+	return new Promise((resolve) => {
+		const socket = connect({ port, host: '127.0.0.1', timeout: 1000 });
+		const answer = (yes: boolean) => {
+			socket.destroy();
+			resolve(yes);
+		};
+		socket.on('connect', () => socket.write(Buffer.from([0, 0, 0, 8, 4, 210, 22, 47])));
+		socket.on('data', (data) => answer(data[0] === 0x53 || data[0] === 0x4e));
+		socket.on('error', () => answer(false));
+		socket.on('timeout', () => answer(false));
+		socket.on('close', () => answer(false));
+	});
+}
+
+/** A TCP port of 127.0.0.1 that nothing listens on at the moment. */
+export async function freePort(): Promise<number> {
+	const server = createServer().listen(0, '127.0.0.1');
+	await once(server, 'listening');
+	const address = server.address();
+	server.close();
+	await once(server, 'close');
+	if (address === null || typeof address === 'string') throw new Error('no TCP address');
+	return address.port;
+}

@@ -1,0 +1,150 @@
+/**
+ * The process that holds the embedded server: `node supervisor.js` with an IPC channel.
+ *
+ * It is a process group of its own, so Ctrl-C in a terminal reaches the launcher alone and the database goes down last, and
+ * it ends the server as soon as the channel closes, so a crashed launcher leaves no server behind.
+ */
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { chmodSync, chownSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type Binaries, dataDirectoryVersion, findBinaries, LocalPostgresError } from './binaries.js';
+
+/** What the launcher sends first. */
+export interface SupervisorOrder {
+	/** Absolute path; made when it is missing. */
+	dataDirectory: string;
+	port: number;
+	password: string;
+	/** Server settings, as in postgresql.conf. */
+	settings: Record<string, string>;
+}
+
+/** What the supervisor answers, once. */
+export type SupervisorReport = { ready: true; pid: number } | { ready: false; message: string; portTaken: boolean };
+
+let server: ChildProcess | undefined;
+let binaries: Binaries | undefined;
+let stopping = false;
+
+process.once('message', (order: SupervisorOrder) => {
+	try {
+		run(order);
+	} catch (error) {
+		fail(error instanceof LocalPostgresError ? error.message : String(error));
+	}
+});
+process.on('disconnect', stop);
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, stop);
+
+function run(order: SupervisorOrder): void {
+	binaries = findBinaries();
+	// The server is given its own working directory as its data directory: a path that needs no rights on the folders above,
+	// which root may have closed to the user that the server runs as.
+	const dataDirectory = binaries.user && process.platform === 'linux' ? '/proc/self/cwd' : order.dataDirectory;
+	mkdirSync(order.dataDirectory, { recursive: true });
+	process.chdir(order.dataDirectory);
+	const options = {
+		cwd: order.dataDirectory,
+		...binaries.user,
+		env: { ...process.env, LC_MESSAGES: 'C', LC_ALL: 'C' },
+	};
+
+	const version = dataDirectoryVersion(order.dataDirectory);
+	const own = ownVersion(binaries);
+	if (version !== undefined && version !== own) {
+		throw new LocalPostgresError(
+			`The data in ${order.dataDirectory} is of PostgreSQL ${version}, and this is PostgreSQL ${own}. Move it away, or use another LOCAL_DATA_DIR.`,
+		);
+	}
+	if (version === undefined) initialise(order, dataDirectory, options);
+
+	const settings = {
+		listen_addresses: '127.0.0.1',
+		unix_socket_directories: '',
+		port: String(order.port),
+		...order.settings,
+	};
+	const flags = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
+	server = spawn(binaries.postgres, ['-D', dataDirectory, ...flags], {
+		...options,
+		stdio: ['ignore', 'ignore', 'pipe'],
+	});
+	let output = '';
+	server.stderr?.setEncoding('utf8').on('data', (text: string) => {
+		output = (output + text).slice(-16_384);
+		if (output.includes('database system is ready to accept connections') && server?.pid !== undefined) {
+			report({ ready: true, pid: server.pid });
+		}
+	});
+	server.on('error', (error) => fail(error.message));
+	server.on('exit', () => {
+		server = undefined;
+		if (!stopping) fail(firstFatal(output), /could not bind|Address already in use/.test(output));
+		else finish();
+	});
+}
+
+function initialise(order: SupervisorOrder, dataDirectory: string, options: { uid?: number; gid?: number }): void {
+	if (binaries === undefined) return;
+	if (readdirSync(order.dataDirectory).length > 0) {
+		throw new LocalPostgresError(
+			`${order.dataDirectory} holds files but no database. Move them away, or use another LOCAL_DATA_DIR.`,
+		);
+	}
+	const passwordFile = join(tmpdir(), `contacts-initdb-${process.pid}-${Date.now()}`);
+	writeFileSync(passwordFile, order.password, { mode: 0o600, flag: 'wx' });
+	if (binaries.user) {
+		chownSync(order.dataDirectory, binaries.user.uid, binaries.user.gid);
+		chownSync(passwordFile, binaries.user.uid, binaries.user.gid);
+	}
+	chmodSync(order.dataDirectory, 0o700);
+	const flags = [
+		'--username=postgres',
+		`--pwfile=${passwordFile}`,
+		'--auth=scram-sha-256',
+		'--encoding=UTF8',
+		'--locale=C',
+	];
+	try {
+		execFileSync(binaries.initdb, [`--pgdata=${dataDirectory}`, ...flags], { ...options, stdio: 'pipe' });
+	} catch (error) {
+		const output = String((error as { stderr?: Buffer }).stderr ?? error);
+		throw new LocalPostgresError(`The database could not be made: ${firstFatal(output)}`);
+	} finally {
+		rmSync(passwordFile, { force: true });
+	}
+}
+
+function ownVersion({ postgres }: Binaries): string {
+	const version = /(\d+)/.exec(String(execFileSync(postgres, ['--version'])))?.[1];
+	if (version === undefined) throw new LocalPostgresError(`${postgres} does not tell its version.`);
+	return version;
+}
+
+function firstFatal(output: string): string {
+	const lines = output.split('\n').filter((line) => line.trim() !== '');
+	const fatal = lines.find((line) => /FATAL|ERROR|PANIC|error:/.test(line)) ?? lines.at(-1) ?? 'no output';
+	return fatal.replace(/^.*?(FATAL|ERROR|PANIC|error):\s*/, '').trim();
+}
+
+function stop(): void {
+	stopping = true;
+	// SIGINT is PostgreSQL's fast shutdown: sessions are ended, what was committed is kept.
+	if (server === undefined) finish();
+	else server.kill('SIGINT');
+}
+
+function report(message: SupervisorReport): void {
+	if (process.connected) process.send?.(message);
+}
+
+function fail(message: string, portTaken = false): void {
+	if (process.connected) process.send?.({ ready: false, message, portTaken } satisfies SupervisorReport, finish);
+	else finish();
+}
+
+function finish(): void {
+	binaries?.dispose();
+	process.exit(0);
+}

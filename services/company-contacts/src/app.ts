@@ -1,0 +1,24 @@
+import { authenticate } from '@contacts/common/auth/authenticate.js';
+import { serviceVariables } from '@contacts/common/config.js';
+import { health } from '@contacts/common/health.js';
+import { metrics } from '@contacts/common/metrics.js';
+import type { Service, ServiceParts } from '@contacts/common/run.js';
+import { createServer, type Server } from '@contacts/common/server.js';
+import { listCompanyContacts } from './list-company-contacts.js';
+
+/** The whole service, in the order in which a request walks through it. */
+export async function buildApp({ server: options, database, keyRing, registry }: ServiceParts): Promise<Server> {
+	const server = await createServer(options);
+	await server.register(metrics, { registry, database, keyRing });
+	await server.register(health, { database });
+
+	await server.register(async function publicApi(api) {
+		await api.register(authenticate, { keyRing });
+		await api.register(listCompanyContacts, { database });
+	});
+	return server;
+}
+
+const variables = serviceVariables(3000);
+
+export const service: Service<typeof variables> = { name: 'company-contacts', variables, buildApp };

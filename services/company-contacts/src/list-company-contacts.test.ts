@@ -1,0 +1,173 @@
+import { createTestDatabase, type TestDatabase } from '@contacts/common/testing/database.js';
+import { addProject, startTestApp, type TestApp } from '@contacts/common/testing/service.js';
+import { expectProblem } from '@contacts/common/testing/shared-contract.js';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { service } from './app.js';
+
+let database: TestDatabase;
+let app: TestApp;
+
+beforeAll(async () => {
+	database = await createTestDatabase();
+	await addProject(database.sql, 'first', 'first-key');
+	await addProject(database.sql, 'second', 'second-key');
+	await database.sql`
+		insert into company_contacts
+			(bitrix_id, phone, company_ids, name, assigned_by_id, trouble_contact, perplexity_reason)
+		values
+			(50, '+79001234567', '{1}', 'Only "one"', 5, true, E'two\nlines'),
+			(40, null, '{7,1}', 'Seven and one', null, false, null),
+			(9007199254740991, null, '{11}', null, null, false, null),
+			(30, null, '{21,10}', 'Иван 🙂', 9007199254740991, false, null),
+			(20, null, null, 'None', null, false, null),
+			(10, null, '{9223372036854775807}', 'Largest', null, false, null)`;
+	app = await startTestApp(service, database.url);
+});
+afterAll(async () => {
+	await app?.close();
+	await database?.drop();
+});
+
+const list = (query = '', init?: RequestInit, project = 'first') =>
+	app.fetch(`/api/company_contacts.list?project=${project}&api_key=${project}-key${query}`, init);
+const idsOf = async (query: string) => {
+	const answer = await list(query);
+	expect(answer.status).toBe(200);
+	const { count, data } = (await answer.json()) as { count: number; data: { bitrix_id: number }[] };
+	expect(count).toBe(data.length);
+	return data.map(({ bitrix_id }) => bitrix_id);
+};
+
+describe('200', () => {
+	test('all contacts in the order of their ids, with exactly the eight fields', async () => {
+		const answer = await list();
+		expect(answer.headers.get('content-type')).toBe('application/json; charset=utf-8');
+		expect(answer.headers.get('cache-control')).toBe('private, no-cache');
+		const none = {
+			phone: null,
+			company_ids: null,
+			name: null,
+			assigned_by_id: null,
+			trouble_contact: null,
+			perplexity_reason: null,
+		};
+		expect(JSON.parse(await answer.text())).toEqual({
+			count: 6,
+			data: [
+				{
+					id: 1,
+					bitrix_id: 50,
+					phone: '+79001234567',
+					company_ids: '1',
+					name: 'Only "one"',
+					assigned_by_id: 5,
+					trouble_contact: 'true',
+					perplexity_reason: 'two\nlines',
+				},
+				{ ...none, id: 2, bitrix_id: 40, company_ids: '7,1', name: 'Seven and one' },
+				{ ...none, id: 3, bitrix_id: 9007199254740991, company_ids: '11' },
+				{ ...none, id: 4, bitrix_id: 30, company_ids: '21,10', name: 'Иван 🙂', assigned_by_id: 9007199254740991 },
+				{ ...none, id: 5, bitrix_id: 20, name: 'None' },
+				{ ...none, id: 6, bitrix_id: 10, company_ids: '9223372036854775807', name: 'Largest' },
+			],
+		});
+	});
+
+	test.each([
+		['1', [50, 40]],
+		['7', [40]],
+		['11', [9007199254740991]],
+		['10', [30]],
+		['21', [30]],
+		['2', []],
+		['9223372036854775807', [10]],
+		['9223372036854775806', []],
+	])('exactly the contacts of company %s', async (companyId, expected) => {
+		expect(await idsOf(`&company_id=${companyId}`)).toEqual(expected);
+	});
+
+	test('an empty result is a list too', async () => {
+		expect(await (await list('&company_id=2')).text()).toBe('{"count":0,"data":[]}');
+	});
+
+	test('unknown parameters are ignored, and every project sees the same', async () => {
+		const texts = await Promise.all(
+			[list(), list('&limit=1&page=2&Company_id=7'), list('', {}, 'second')].map(async (answer) =>
+				(await answer).text(),
+			),
+		);
+		expect(new Set(texts).size).toBe(1);
+	});
+
+	test('a parameter that is escaped is the same parameter', async () => {
+		expect(await idsOf('&company%5Fid=%37')).toEqual([40]);
+	});
+});
+
+describe('304', () => {
+	const tagOf = async (query = '') => String((await list(query)).headers.get('etag'));
+
+	test('for the tag of the same list, and only that', async () => {
+		const tag = await tagOf();
+		expect(tag).toMatch(/^"[\w-]{20,}"$/);
+		for (const header of [tag, `W/${tag}`, `"other", ${tag}`, '*']) {
+			const answer = await list('', { headers: { 'if-none-match': header } });
+			expect([answer.status, await answer.text()]).toEqual([304, '']);
+			expect(answer.headers.get('etag')).toBe(tag);
+			expect(answer.headers.get('cache-control')).toBe('private, no-cache');
+		}
+		expect(await tagOf('&company_id=1')).not.toBe(tag);
+		expect((await list('', { headers: { 'if-none-match': '"other"' } })).status).toBe(200);
+	});
+
+	test('no longer once a contact has changed', async () => {
+		const tag = await tagOf('&company_id=7');
+		await database.sql`update company_contacts set name = 'Changed' where bitrix_id = 40`;
+		const answer = await list('&company_id=7', { headers: { 'if-none-match': tag } });
+		expect([answer.status, (await answer.text()).includes('Changed')]).toEqual([200, true]);
+		await database.sql`update company_contacts set name = 'Seven and one' where bitrix_id = 40`;
+	});
+
+	test('not without valid credentials', async () => {
+		const answer = await app.fetch('/api/company_contacts.list', { headers: { 'if-none-match': '*' } });
+		await expectProblem(answer, 401, 'unauthorized');
+	});
+});
+
+describe('400', () => {
+	test.each([
+		'',
+		'0',
+		'-1',
+		'1.5',
+		'1e3',
+		'0x10',
+		'0b11',
+		'%2B5',
+		'+5',
+		'%205%20',
+		'5%20',
+		'abc',
+		'01',
+		'1e400',
+		'1_000',
+		'1,2',
+		'%D9%A1',
+		'1%00',
+		'%FF',
+		'%zz',
+		'NaN',
+		'null',
+		'9223372036854775808',
+		'99999999999999999999',
+		'1&company_id=1',
+		'1&company_id=2',
+	])('company_id=%s', async (value) => {
+		const problem = await expectProblem(await list(`&company_id=${value}`), 400, 'invalid_query');
+		expect(problem.errors?.map(({ field }) => field)).toEqual(['company_id']);
+	});
+
+	test('never echoes what was sent', async () => {
+		expect(await (await list('&company_id=canary')).text()).not.toContain('canary');
+	});
+});

@@ -1,0 +1,350 @@
+import { createTestDatabase, type TestDatabase } from '@contacts/common/testing/database.js';
+import { addProject, startTestApp, type TestApp } from '@contacts/common/testing/service.js';
+import { expectProblem } from '@contacts/common/testing/shared-contract.js';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { service } from './app.js';
+
+let database: TestDatabase;
+let app: TestApp;
+let nextChat = 1000;
+
+beforeAll(async () => {
+	database = await createTestDatabase();
+	await addProject(database.sql, 'first', 'first-key');
+	await addProject(database.sql, 'second', 'second-key');
+	app = await startTestApp(service, database.url);
+});
+afterAll(async () => {
+	await app?.close();
+	await database?.drop();
+});
+
+const post = (body: string | Buffer, init: RequestInit & { project?: string } = {}) => {
+	const { project = 'first', headers, ...rest } = init;
+	return app.fetch(`/api/personal_contacts?project=${project}&api_key=${project}-key`, {
+		method: 'POST',
+		body: typeof body === 'string' ? body : new Uint8Array(body),
+		headers: { 'content-type': 'application/json', ...headers },
+		...rest,
+	});
+};
+const save = (contact: object, project?: string) =>
+	post(JSON.stringify(contact), project === undefined ? {} : { project });
+
+interface Stored {
+	username: string | null;
+	name: string | null;
+	birth_date: string | null;
+	project: string;
+	created_at: string;
+	updated_at: string;
+}
+const stored = async (chatId: number) => {
+	const [row] = await database.sql<Stored[]>`
+		select username, name, birth_date::text, p.code as project, c.created_at::text, c.updated_at::text
+		from personal_contacts c join projects p on p.id = c.project_id where chat_id = ${chatId}`;
+	return row;
+};
+
+describe('200', () => {
+	test('saves every field as it was sent', async () => {
+		const chatId = nextChat++;
+		const answer = await save({ chat_id: chatId, username: 'ivan', name: 'Иван Петров 🙂', birth_date: '2024-02-29' });
+		expect(answer.status).toBe(200);
+		expect(answer.headers.get('content-type')).toMatch(/^application\/json/);
+		expect(await answer.text()).toBe('{"ok":"saved"}');
+		expect(await stored(chatId)).toMatchObject({
+			username: 'ivan',
+			name: 'Иван Петров 🙂',
+			birth_date: '2024-02-29',
+			project: 'first',
+		});
+	});
+
+	test('a field that is present replaces, null clears, an absent one keeps', async () => {
+		const chatId = nextChat++;
+		await save({ chat_id: chatId, username: 'a', name: 'b', birth_date: '1990-05-17' });
+		await save({ chat_id: chatId, username: 'c', name: null });
+		expect(await stored(chatId)).toMatchObject({ username: 'c', name: null, birth_date: '1990-05-17' });
+		await save({ chat_id: chatId, birth_date: null });
+		expect(await stored(chatId)).toMatchObject({ username: 'c', name: null, birth_date: null });
+		await save({ chat_id: chatId });
+		expect(await stored(chatId)).toMatchObject({ username: 'c', name: null, birth_date: null });
+	});
+
+	test('created_at stays, updated_at moves on, and the project that wrote last is recorded', async () => {
+		const chatId = nextChat++;
+		await save({ chat_id: chatId, name: 'same' });
+		const before = await stored(chatId);
+		await save({ chat_id: chatId, name: 'same' }, 'second');
+		const after = await stored(chatId);
+		expect(after?.created_at).toBe(before?.created_at);
+		expect(String(after?.updated_at) > String(before?.updated_at)).toBe(true);
+		expect([before?.project, after?.project]).toEqual(['first', 'second']);
+	});
+
+	test.each([Number.MAX_SAFE_INTEGER, Number.MIN_SAFE_INTEGER, -1, 1])('takes the chat_id %d', async (chatId) => {
+		expect((await save({ chat_id: chatId, name: 'edge' })).status).toBe(200);
+		expect(await stored(chatId)).toMatchObject({ name: 'edge' });
+	});
+
+	test.each(['0001-01-01', '1899-12-31', '2000-02-29', '9999-12-31'])('stores the date %s unshifted', async (date) => {
+		const chatId = nextChat++;
+		expect((await save({ chat_id: chatId, birth_date: date })).status).toBe(200);
+		expect((await stored(chatId))?.birth_date).toBe(date);
+	});
+
+	test('counts characters, not code units: 255 of them, each a surrogate pair', async () => {
+		const chatId = nextChat++;
+		expect((await save({ chat_id: chatId, name: '🙂'.repeat(255) })).status).toBe(200);
+		expect((await stored(chatId))?.name).toBe('🙂'.repeat(255));
+	});
+
+	test('ignores unknown fields, those of the language included', async () => {
+		const chatId = nextChat++;
+		const answer = await post(
+			`{"chat_id":${chatId},"__proto__":{"name":"x"},"constructor":1,"created_at":"1970-01-01","x":[{}]}`,
+		);
+		expect(answer.status).toBe(200);
+		expect(await stored(chatId)).toMatchObject({ name: null });
+	});
+
+	test('takes a media type with parameters and in capitals, and a byte order mark', async () => {
+		const body = JSON.stringify({ chat_id: nextChat++ });
+		expect((await post(body, { headers: { 'content-type': 'Application/JSON; charset=utf-8' } })).status).toBe(200);
+		expect((await post(`\uFEFF${body}`)).status).toBe(200);
+	});
+
+	test('takes a body of exactly 16 KiB', async () => {
+		const body = JSON.stringify({ chat_id: nextChat++ });
+		expect((await post(body.padEnd(16_384))).status).toBe(200);
+	});
+
+	test('500 upserts of one chat at once leave one row and no error', async () => {
+		const chatId = nextChat++;
+		const answers = await Promise.all(
+			Array.from({ length: 500 }, (_, index) => save({ chat_id: chatId, name: `name ${index}` })),
+		);
+		expect(new Set(answers.map((answer) => answer.status))).toEqual(new Set([200]));
+		const [row] = await database.sql<
+			{ count: number }[]
+		>`select count(*)::int from personal_contacts where chat_id = ${chatId}`;
+		expect(row?.count).toBe(1);
+	});
+});
+
+describe('200, skipped', () => {
+	const subscribe = (chatId: number, from: string, to: string | null) => database.sql`
+		insert into direct_subscriptions (chat_id, started_at, ended_at)
+		values (${chatId}, now() + ${from}::text::interval, now() + ${to}::text::interval)`;
+
+	test('nothing is written while a subscription is active, and again after it has ended', async () => {
+		const chatId = nextChat++;
+		await save({ chat_id: chatId, name: 'before' });
+		await subscribe(chatId, '-1 hour', null);
+		const answer = await save({ chat_id: chatId, name: 'while' }, 'second');
+		expect(answer.status).toBe(200);
+		expect(await answer.text()).toBe('{"ok":"skipped"}');
+		expect(await stored(chatId)).toMatchObject({ name: 'before', project: 'first' });
+
+		await database.sql`update direct_subscriptions set ended_at = now() where chat_id = ${chatId}`;
+		expect(await (await save({ chat_id: chatId, name: 'after' })).text()).toBe('{"ok":"saved"}');
+		expect(await stored(chatId)).toMatchObject({ name: 'after' });
+	});
+
+	test.each([
+		['has just begun', '0 seconds', '1 hour', 'skipped'],
+		['ends in the future', '-1 hour', '1 minute', 'skipped'],
+		['begins in the future', '1 hour', null, 'saved'],
+		['has ended', '-2 hours', '-1 hour', 'saved'],
+		['of another chat', '-1 hour', null, 'saved'],
+	])('one that %s', async (which, from, to, ok) => {
+		const chatId = nextChat++;
+		await subscribe(which === 'of another chat' ? nextChat++ : chatId, from, to);
+		expect(await (await save({ chat_id: chatId })).json()).toEqual({ ok });
+	});
+
+	test('one of several is enough', async () => {
+		const chatId = nextChat++;
+		await subscribe(chatId, '-3 hours', '-2 hours');
+		await subscribe(chatId, '-1 hour', null);
+		await subscribe(chatId, '1 hour', '2 hours');
+		expect(await (await save({ chat_id: chatId })).json()).toEqual({ ok: 'skipped' });
+	});
+});
+
+describe('400', () => {
+	const wrongField = async (body: string, field: string) => {
+		const problem = await expectProblem(await post(body), 400, 'invalid_body');
+		expect(problem.errors).toEqual([{ field, message: expect.stringMatching(/^[a-z].+/) }]);
+	};
+	const count = async () =>
+		(await database.sql<{ count: number }[]>`select count(*)::int from personal_contacts`)[0]?.count;
+
+	test.each([
+		'{}',
+		...[
+			'null',
+			'""',
+			'0',
+			'-0',
+			'" "',
+			'"12"',
+			'true',
+			'[1]',
+			'{}',
+			'1.5',
+			'9007199254740992',
+			'-9007199254740992',
+			'1e400',
+		].map((value) => `{"chat_id":${value}}`),
+	])('chat_id: %s', async (body) => {
+		const before = await count();
+		await wrongField(body, 'chat_id');
+		expect(await count()).toBe(before);
+	});
+
+	test.each([
+		['0', 'a number'],
+		['true', 'a boolean'],
+		['[]', 'a list'],
+		['{}', 'an object'],
+		[`"${'x'.repeat(256)}"`, '256 characters'],
+		['"a\\u0000b"', 'U+0000'],
+		['"\\ud800"', 'a lone high surrogate'],
+		['"\\udc00 x"', 'a lone low surrogate'],
+	])('username and name: %s (%s)', async (value) => {
+		await wrongField(`{"chat_id":1,"username":${value}}`, 'username');
+		await wrongField(`{"chat_id":1,"name":${value}}`, 'name');
+	});
+
+	test.each([
+		'"2023-02-29"',
+		'"1990-13-01"',
+		'"1990-02-30"',
+		'"1990-00-10"',
+		'"1990-01-00"',
+		'"0000-01-01"',
+		'"1990-1-1"',
+		'"19900101"',
+		'"1990-01-01T00:00:00Z"',
+		'" 1990-01-01"',
+		'"+1990-01-01"',
+		'"1990-01-01\\n"',
+		'"infinity"',
+		'""',
+		'19900101',
+		'false',
+	])('birth_date: %s', async (value) => {
+		await wrongField(`{"chat_id":1,"birth_date":${value}}`, 'birth_date');
+	});
+
+	test('names every field that is wrong', async () => {
+		const problem = await expectProblem(
+			await post('{"chat_id":null,"username":1,"birth_date":"x"}'),
+			400,
+			'invalid_body',
+		);
+		expect(problem.errors?.map(({ field }) => field)).toEqual(['chat_id', 'username', 'birth_date']);
+	});
+
+	test.each(['[]', 'null', '1', '"x"', 'true'])('a body that is no object: %s', async (body) => {
+		await expectProblem(await post(body), 400, 'invalid_body');
+	});
+
+	test.each([
+		'',
+		' ',
+		'{',
+		'{"chat_id":1',
+		"{'chat_id':1}",
+		'{"chat_id":1,}',
+		'{"chat_id":01}',
+		'{"chat_id":NaN}',
+		'{"chat_id":1}}',
+		'chat_id=1',
+	])('malformed JSON: %j', async (body) => {
+		await expectProblem(await post(body), 400, 'invalid_json');
+	});
+
+	test('no body at all', async () => {
+		const answer = await app.fetch('/api/personal_contacts?project=first&api_key=first-key', { method: 'POST' });
+		await expectProblem(answer, 400, 'invalid_body');
+	});
+
+	test.each([
+		['a stray byte', [0xff]],
+		['a cut-off sequence', [0xd0]],
+		['an overlong form', [0xc0, 0xaf]],
+		['a surrogate', [0xed, 0xa0, 0x80]],
+	])('bytes that are not UTF-8: %s', async (_, bytes) => {
+		const body = Buffer.concat([Buffer.from('{"chat_id":1,"name":"'), Buffer.from(bytes), Buffer.from('"}')]);
+		await expectProblem(await post(body), 400, 'invalid_json');
+	});
+
+	test('never echoes what was sent', async () => {
+		const text = await (await post('{"chat_id":"canary-1","name":["canary-2"],"canary-3":1}')).text();
+		expect(text).not.toContain('canary');
+	});
+
+	test('a body that is shorter than was announced ends without a row', async () => {
+		const head =
+			'POST /api/personal_contacts?project=first&api_key=first-key HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n';
+		const answer = await app.raw(`${head}Content-Length: 13\r\nConnection: close\r\n\r\n{"chat_id": 9}trailing`);
+		expect(answer).toMatch(/^HTTP\/1.1 400 /);
+	});
+});
+
+describe('413', () => {
+	test('a body of more than 16 KiB, announced or chunked', async () => {
+		const body = `{"chat_id":1}`.padEnd(16_385);
+		await expectProblem(await post(body), 413, 'payload_too_large');
+		const head =
+			'POST /api/personal_contacts?project=first&api_key=first-key HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n';
+		const chunk = `4001\r\n${body}\r\n0\r\n\r\n`;
+		const answer = await app.raw(`${head}Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n${chunk}`);
+		expect(answer).toMatch(/^HTTP\/1.1 413 /);
+		expect(answer).toContain('"code":"payload_too_large"');
+	});
+});
+
+describe('415', () => {
+	test.each([
+		'text/plain',
+		'application/x-www-form-urlencoded',
+		'multipart/form-data; boundary=x',
+		'application/jsonp',
+		'text/json',
+		'nonsense',
+		'*/*',
+	])('%s', async (type) => {
+		await expectProblem(
+			await post('{"chat_id":1}', { headers: { 'content-type': type } }),
+			415,
+			'unsupported_media_type',
+		);
+	});
+
+	test('a body without a media type', async () => {
+		const answer = await app.raw(
+			'POST /api/personal_contacts?project=first&api_key=first-key HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 13\r\n\r\n{"chat_id":1}',
+		);
+		expect(answer).toMatch(/^HTTP\/1.1 415 /);
+	});
+
+	test.each(['gzip', 'br', 'deflate'])('a body in %s', async (encoding) => {
+		const answer = await post('{"chat_id":1}', { headers: { 'content-encoding': encoding } });
+		await expectProblem(answer, 415, 'unsupported_media_type');
+	});
+});
+
+test('personal data appears in no log line', async () => {
+	await save({ chat_id: nextChat++, username: 'canary-user', name: 'Canary Name', birth_date: '1911-11-11' });
+	await post('{"chat_id":1,"name":"Canary Name\\u0000"}');
+	await database.sql`alter table personal_contacts add constraint canary check (name <> 'Canary Name 2')`;
+	await expectProblem(await save({ chat_id: nextChat++, name: 'Canary Name 2' }), 500, 'database_error');
+	await database.sql`alter table personal_contacts drop constraint canary`;
+	const log = app.log.join('\n');
+	expect(log).toContain('23514');
+	expect(log).not.toMatch(/canary-user|Canary Name|1911-11-11/);
+});

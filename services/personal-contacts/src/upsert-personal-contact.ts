@@ -1,0 +1,44 @@
+import type { Database } from '@contacts/common/database/database.js';
+import { credentials } from '@contacts/common/schemas/credentials.js';
+import { nonZeroInteger, nullableString } from '@contacts/common/schemas/fields.js';
+import type { Server } from '@contacts/common/server.js';
+import { Type } from '@sinclair/typebox';
+import { savePersonalContact } from './personal-contacts.sql.js';
+
+const body = Type.Object({
+	chat_id: nonZeroInteger({ description: 'ID of the personal chat.', examples: [5550001] }),
+	username: Type.Optional(
+		nullableString({
+			format: 'stored-text',
+			maxLength: 255,
+			description: 'User name, without "@".',
+			examples: ['ivan'],
+		}),
+	),
+	name: Type.Optional(
+		nullableString({ format: 'stored-text', maxLength: 255, description: 'Full name.', examples: ['Ivan Petrov'] }),
+	),
+	birth_date: Type.Optional(
+		nullableString({ format: 'calendar-date', description: 'Date of birth, YYYY-MM-DD.', examples: ['1990-05-17'] }),
+	),
+});
+
+const answer = Type.Object({ ok: Type.Union([Type.Literal('saved'), Type.Literal('skipped')]) });
+
+/** `POST /api/personal_contacts`: saves the user of a personal chat, unless the chat has an active direct subscription. */
+export async function upsertPersonalContact(api: Server, { database }: { database: Database }): Promise<void> {
+	api.route({
+		method: 'POST',
+		url: '/api/personal_contacts',
+		schema: {
+			operationId: 'personal_contacts.upsert',
+			querystring: Type.Object(credentials),
+			body,
+			response: { 200: answer },
+		},
+		async handler(request) {
+			const saved = await savePersonalContact(database, request.body, request.project.id);
+			return { ok: saved ? ('saved' as const) : ('skipped' as const) };
+		},
+	});
+}

@@ -1,0 +1,88 @@
+import { text } from 'node:stream/consumers';
+import { generateKey, hashKey, maxKeyLength } from '@contacts/common/auth/api-key.js';
+import type { ServiceName } from '@contacts/common/auth/key-ring.sql.js';
+import { insertKey, readKeys, revokeKey } from '@contacts/common/auth/projects.sql.js';
+import { type Command, Option } from 'commander';
+import { withDatabase } from '../connection.js';
+import { Failure, UsageError } from '../failure.js';
+import { type OutputOptions, printRecords, printResult } from '../output.js';
+
+interface CreateOptions extends OutputOptions {
+	service?: ServiceName | null;
+	expires?: string;
+	stdin?: boolean;
+}
+
+export function addKeyCommands(program: Command, environment: NodeJS.ProcessEnv): void {
+	const key = program.command('key').description('API keys: stored only as hashes');
+
+	key
+		.command('create')
+		.argument('<code>', 'the project')
+		.description('create a key and print it, this once')
+		.addOption(
+			new Option('--service <name>', 'only for this service').choices(['personal-contacts', 'company-contacts']),
+		)
+		.option('--expires <when>', 'in so many days, or on a date (2027-01-31, at 00:00 UTC)')
+		.option('--stdin', 'take a key that the client already has from standard input')
+		.option('--json', 'print the result as JSON')
+		.action(async (project: string, { service = null, expires, stdin, json }: CreateOptions) => {
+			const expiresAt = expires === undefined ? null : parseExpiry(expires, new Date());
+			const secret = stdin ? givenKey(await text(process.stdin)) : generateKey();
+			const id = await withDatabase(environment, (sql) =>
+				insertKey(sql, { project, hash: hashKey(secret), service, expiresAt }),
+			);
+			if (id === 'no project')
+				throw new Failure(`There is no project "${project}": contacts project create ${project}`);
+			if (id === 'key exists')
+				throw new Failure('This project has, or had, this very key: contacts key list shows it.');
+			const record = { id, project, service, expires_at: expiresAt?.toISOString() ?? null };
+			if (stdin) printResult(record, `Imported as key ${id} of ${project}.`, { json: json ?? false });
+			else printResult({ ...record, key: secret }, secret, { json: json ?? false });
+			if (!stdin && !json)
+				process.stderr.write(`This is key ${id} of ${project}. It is shown only now: keep it safe.\n`);
+		});
+
+	key
+		.command('list')
+		.argument('[code]', 'only of this project')
+		.description('list keys, never their secrets')
+		.option('--json', 'print the records as JSON')
+		.action(async (code: string | undefined, options: OutputOptions) => {
+			const records = await withDatabase(environment, (sql) => readKeys(sql, code));
+			printRecords(records, ['id', 'project', 'service', 'state', 'created_at', 'expires_at'], options);
+		});
+
+	key
+		.command('revoke')
+		.argument('<id>', 'from the list')
+		.description('revoke a key for good: refused by every running process within a second')
+		.option('--json', 'print the result as JSON')
+		.action(async (id: string, options: OutputOptions) => {
+			if (!/^[1-9][0-9]{0,14}$/.test(id)) throw new UsageError('The ID of a key is a positive integer.');
+			const revoked = await withDatabase(environment, (sql) => revokeKey(sql, Number(id)));
+			if (!revoked) throw new Failure(`There is no key ${id} that could be revoked: contacts key list shows all.`);
+			printResult({ id: Number(id), state: 'revoked' }, `Key ${id} is revoked.`, options);
+		});
+}
+
+/** A whole number of days from now, or a date: the start of that day in UTC, or an exact ISO 8601 time. */
+export function parseExpiry(given: string, now: Date): Date {
+	const day = 86_400_000;
+	if (/^[0-9]{1,5}$/.test(given) && Number(given) > 0) return new Date(now.getTime() + Number(given) * day);
+	const date = /^\d{4}-\d{2}-\d{2}(T[\d:.]+(Z|[+-]\d{2}:\d{2}))?$/.test(given) ? new Date(given) : undefined;
+	const real =
+		date !== undefined && !Number.isNaN(date.getTime()) && (given.length > 10 || date.toISOString().startsWith(given));
+	if (!real) throw new UsageError('--expires takes a number of days or a date like 2027-01-31.');
+	if (date <= now) throw new UsageError('--expires must be in the future.');
+	return date;
+}
+
+/** A key from standard input: one line, any printable form. */
+function givenKey(input: string): string {
+	const key = input.replace(/\r?\n$/, '');
+	if (key === '' || key.length > maxKeyLength || /\s|\p{Cc}/u.test(key) || !key.isWellFormed()) {
+		throw new UsageError(`--stdin takes one line with the key: at most ${maxKeyLength} characters, no white space.`);
+	}
+	return key;
+}

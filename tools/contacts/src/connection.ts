@@ -1,0 +1,36 @@
+import { resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import type { Sql } from '@contacts/common/database/client.js';
+import { readHolder } from '@contacts/local-postgres/data-folder.js';
+import postgres from 'postgres';
+import { Failure } from './failure.js';
+
+const root = fileURLToPath(new URL('../../..', import.meta.url));
+
+/**
+ * The database that the command works on: `DATABASE_URL`, or the local one while `start` runs.
+ *
+ * @throws Failure when there is neither
+ */
+export async function findDatabaseUrl(environment: NodeJS.ProcessEnv): Promise<string> {
+	if (environment.DATABASE_URL) return environment.DATABASE_URL;
+	const holder = await readHolder(resolve(root, environment.LOCAL_DATA_DIR || '.local'));
+	if (holder?.databaseUrl) return holder.databaseUrl;
+	throw new Failure('There is no database: set DATABASE_URL, or run "npx -y pnpm@12 start" in another terminal.');
+}
+
+/** Runs some work on the operator's connection. */
+export async function withDatabase<T>(environment: NodeJS.ProcessEnv, work: (sql: Sql) => Promise<T>): Promise<T> {
+	const sql = postgres(await findDatabaseUrl(environment), {
+		max: 1,
+		fetch_types: false,
+		connect_timeout: 5,
+		onnotice: () => undefined,
+		connection: { application_name: 'contacts' },
+	});
+	try {
+		return await work(sql);
+	} finally {
+		await sql.end({ timeout: 5 });
+	}
+}

@@ -1,0 +1,82 @@
+import type { Sql } from '@contacts/common/database/client.js';
+import {
+	type CompanyContact,
+	type SaveResult,
+	saveCompanyContacts,
+} from '@contacts/company-contacts/save-company-contacts.sql.js';
+import type { CountryCode } from 'libphonenumber-js/min';
+import type { SourceRecord } from './record.js';
+import { Refusal, toContact } from './to-contact.js';
+
+export interface ImportOptions {
+	country?: CountryCode;
+	/** Checks every record and writes nothing. */
+	dryRun: boolean;
+	/** Called for every record that is refused. */
+	onRefusal(line: number, reason: string): void;
+	/** Called after every record. */
+	onRecord(records: number): void;
+}
+
+export interface ImportSummary {
+	records: number;
+	accepted: number;
+	refused: number;
+	/** How often each reason was given. */
+	reasons: Record<string, number>;
+	/** What was written; a contact that is stored already as given is in neither number. */
+	created: number;
+	changed: number;
+}
+
+/** The most contacts that are written by one statement. */
+const batchSize = 500;
+
+/**
+ * Saves the contacts of a file, batch by batch, in constant memory. Of two records with the same `bitrix_id` the later one
+ * counts. A record that is wrong is refused alone.
+ */
+export async function importRecords(
+	sql: Sql | undefined,
+	records: AsyncIterable<SourceRecord>,
+	options: ImportOptions,
+): Promise<ImportSummary> {
+	const summary: ImportSummary = { records: 0, accepted: 0, refused: 0, reasons: {}, created: 0, changed: 0 };
+	let batch = new Map<number, CompanyContact>();
+
+	async function flush(): Promise<void> {
+		if (sql === undefined || options.dryRun || batch.size === 0) return;
+		const { created, changed }: SaveResult = await saveCompanyContacts(sql, [...batch.values()]);
+		summary.created += created;
+		summary.changed += changed;
+	}
+
+	for await (const record of records) {
+		summary.records++;
+		const result = 'refusal' in record ? record.refusal : accept(record.fields, options.country);
+		if (typeof result === 'string') {
+			summary.refused++;
+			summary.reasons[result] = (summary.reasons[result] ?? 0) + 1;
+			options.onRefusal(record.line, result);
+		} else {
+			summary.accepted++;
+			batch.set(result.bitrix_id, result);
+			if (batch.size >= batchSize) {
+				await flush();
+				batch = new Map();
+			}
+		}
+		options.onRecord(summary.records);
+	}
+	await flush();
+	return summary;
+}
+
+function accept(fields: Record<string, unknown>, country?: CountryCode): CompanyContact | string {
+	try {
+		return toContact(fields, country);
+	} catch (error) {
+		if (error instanceof Refusal) return error.message;
+		throw error;
+	}
+}

@@ -1,0 +1,44 @@
+/** The longest line, or record of several lines, that is read, in bytes. */
+export const maxRecordBytes = 1_048_576;
+
+export interface Line {
+	/** Counted from 1. */
+	number: number;
+	/** Without its line ending; undefined for a line that is too long to be read. */
+	bytes: Buffer | undefined;
+}
+
+/** The lines of a file, ended by LF or CRLF, in bounded memory: of a line that is too long nothing is kept. */
+export async function* readLines(chunks: AsyncIterable<Buffer>): AsyncGenerator<Line> {
+	let number = 1;
+	let pending: Buffer[] = [];
+	let size = 0;
+	let first = true;
+
+	const take = (): Line => {
+		let bytes: Buffer | undefined = size > maxRecordBytes ? undefined : Buffer.concat(pending);
+		if (bytes?.at(-1) === 0x0d) bytes = bytes.subarray(0, -1);
+		// A byte order mark is no part of the text.
+		if (first && bytes?.subarray(0, 3).equals(Buffer.from([0xef, 0xbb, 0xbf]))) bytes = bytes.subarray(3);
+		first = false;
+		pending = [];
+		size = 0;
+		return { number: number++, bytes };
+	};
+	const add = (piece: Buffer) => {
+		size += piece.length;
+		if (size > maxRecordBytes) pending = [];
+		else pending.push(piece);
+	};
+
+	for await (const chunk of chunks) {
+		let from = 0;
+		for (let end = chunk.indexOf(0x0a); end !== -1; end = chunk.indexOf(0x0a, from)) {
+			add(chunk.subarray(from, end));
+			yield take();
+			from = end + 1;
+		}
+		add(chunk.subarray(from));
+	}
+	if (size > 0) yield take();
+}

@@ -1,0 +1,127 @@
+import { parse } from 'csv-parse/sync';
+import { Failure } from '../failure.js';
+import { type Line, maxRecordBytes, readLines } from './lines.js';
+import { decode, type SourceRecord } from './record.js';
+
+/** The columns that a file may have, in any order. `id` is the service's own and passed over. */
+const columns = new Set([
+	'id',
+	'bitrix_id',
+	'phone',
+	'company_ids',
+	'name',
+	'assigned_by_id',
+	'trouble_contact',
+	'perplexity_reason',
+]);
+
+/**
+ * Reads CSV (RFC 4180, with LF or CRLF) that begins with a line of column names. An empty field is null.
+ *
+ * The file is cut into records before they are parsed, so that a record with a broken quote is refused alone and takes no
+ * good neighbour with it.
+ *
+ * @throws Failure when the head is wrong: then no record could be understood
+ */
+export async function* readCsv(chunks: AsyncIterable<Buffer>): AsyncGenerator<SourceRecord> {
+	let head: string[] | undefined;
+	for await (const record of readRecords(readLines(chunks))) {
+		const values = parseRecord(record);
+		if (head === undefined) {
+			head = checkHead(values);
+		} else if (typeof values === 'string') {
+			yield { line: record.line, refusal: values };
+		} else if (values.length !== head.length) {
+			yield { line: record.line, refusal: 'not as many columns as the head' };
+		} else {
+			yield { line: record.line, fields: Object.fromEntries(head.map((name, index) => [name, values[index] || null])) };
+		}
+	}
+	if (head === undefined) throw new Failure('The file is empty: it must begin with a line of column names.');
+}
+
+interface RawRecord {
+	line: number;
+	bytes: Buffer | undefined;
+	/** Set when a quote is opened and not closed. */
+	open?: boolean;
+}
+
+/** Joins the lines of a record that has line breaks in quotes: a record ends where the number of its quotes is even. */
+async function* readRecords(lines: AsyncIterable<Line>): AsyncGenerator<RawRecord> {
+	let held: { line: number; bytes: Buffer }[] = [];
+	let heldBytes = 0;
+
+	/** Takes one line, and gives what is a whole record with it. */
+	function* take(line: number, bytes: Buffer | undefined): Generator<RawRecord> {
+		if (bytes === undefined) {
+			yield* giveUp();
+			yield { line, bytes };
+		} else if (held.length === 0 && !hasOpenQuote(bytes)) {
+			if (bytes.length > 0) yield { line, bytes };
+		} else {
+			const closes = held.length > 0 && hasOpenQuote(bytes);
+			held.push({ line, bytes });
+			heldBytes += bytes.length + 1;
+			if (closes) {
+				const joined = held.flatMap((part, index) => (index === 0 ? [part.bytes] : [Buffer.from('\n'), part.bytes]));
+				const begun = held[0]?.line ?? line;
+				held = [];
+				heldBytes = 0;
+				yield { line: begun, bytes: Buffer.concat(joined) };
+			} else if (heldBytes > maxRecordBytes) {
+				yield* giveUp();
+			}
+		}
+	}
+
+	/** The first of the held lines opens a quote that nothing closes: it is refused alone, and the others are read again. */
+	function* giveUp(): Generator<RawRecord> {
+		while (held.length > 0) {
+			const [opened, ...others] = held;
+			held = [];
+			heldBytes = 0;
+			if (opened !== undefined) yield { ...opened, open: true };
+			for (const { line, bytes } of others) yield* take(line, bytes);
+		}
+	}
+
+	for await (const { number, bytes } of lines) yield* take(number, bytes);
+	yield* giveUp();
+}
+
+function hasOpenQuote(bytes: Buffer): boolean {
+	let open = false;
+	for (let at = bytes.indexOf(0x22); at !== -1; at = bytes.indexOf(0x22, at + 1)) open = !open;
+	return open;
+}
+
+/** @returns the fields, or why there are none */
+function parseRecord({ bytes, open }: RawRecord): string[] | string {
+	if (open) return 'a quote is opened and not closed';
+	if (bytes === undefined) return `longer than ${maxRecordBytes} bytes`;
+	const text = decode(bytes);
+	if (text === undefined) return 'not valid UTF-8';
+	if (text.includes('\0')) return "a character that can't be stored";
+	// It is one record whatever it holds: no line break ends it.
+	try {
+		return (parse(text, { record_delimiter: '\0', relax_column_count: true }) as string[][])[0] ?? [];
+	} catch {
+		return 'a quote is where none may be';
+	}
+}
+
+function checkHead(names: string[] | string): string[] {
+	if (typeof names === 'string') throw new Failure(`The line of column names can't be read: ${names}.`);
+	const known = names.map((name) => name.trim());
+	const unknown = known.filter((name) => !columns.has(name));
+	if (unknown.length > 0) {
+		throw new Failure(
+			`The first line must name columns among ${[...columns].join(', ')}; it has others: ${unknown.join(', ').slice(0, 200)}`,
+		);
+	}
+	if (!known.includes('bitrix_id'))
+		throw new Failure('There is no column bitrix_id: it is what contacts are known by.');
+	if (new Set(known).size !== known.length) throw new Failure('A column is named twice.');
+	return known;
+}

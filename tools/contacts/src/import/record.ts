@@ -1,0 +1,14 @@
+/** What a file gives for one contact: its fields by name, or why they can't be read. `line` counts from 1. */
+export type SourceRecord = { line: number; fields: Record<string, unknown> } | { line: number; refusal: string };
+
+/** Decodes strictly: a byte that is not UTF-8 is an error, where it would otherwise become another character. */
+const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+
+/** @returns the text, or undefined where the bytes are not UTF-8 */
+export function decode(bytes: Uint8Array): string | undefined {
+	try {
+		return utf8.decode(bytes);
+	} catch {
+		return undefined;
+	}
+}

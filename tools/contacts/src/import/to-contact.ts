@@ -1,0 +1,79 @@
+import { toE164 } from '@contacts/company-contacts/phone.js';
+import type { CompanyContact } from '@contacts/company-contacts/save-company-contacts.sql.js';
+import type { CountryCode } from 'libphonenumber-js/min';
+
+/** The reason why a record is refused; its message names the field, never the value. */
+export class Refusal extends Error {}
+
+const maxBigint = 2n ** 63n - 1n;
+
+/**
+ * A contact from the fields of a record, by the rules of the list's answer: the same field names, digits or numbers for
+ * IDs, `true` or nothing for `trouble_contact`. White space around a value is no part of it.
+ *
+ * @throws Refusal for the first field that is wrong
+ */
+export function toContact(fields: Record<string, unknown>, country?: CountryCode): CompanyContact {
+	const { id, bitrix_id, phone, company_ids, name, assigned_by_id, trouble_contact, perplexity_reason, ...unknown } =
+		fields;
+	void id;
+	if (Object.keys(unknown).length > 0) throw new Refusal('a field that is not known');
+	const bitrixId = toId('bitrix_id', bitrix_id);
+	if (bitrixId === null) throw new Refusal('bitrix_id: missing');
+	return {
+		bitrix_id: bitrixId,
+		phone: toPhone(toText('phone', phone), country),
+		company_ids: toCompanyIds(toText('company_ids', company_ids)),
+		name: toText('name', name),
+		assigned_by_id: toId('assigned_by_id', assigned_by_id),
+		trouble_contact: toFlag(trouble_contact),
+		perplexity_reason: toText('perplexity_reason', perplexity_reason),
+	};
+}
+
+function toText(field: string, value: unknown): string | null {
+	if (value === null || value === undefined) return null;
+	if (typeof value !== 'string') throw new Refusal(`${field}: not a text`);
+	if (value.includes('\0') || !value.isWellFormed()) throw new Refusal(`${field}: a character that can't be stored`);
+	return value.trim() === '' ? null : value.trim();
+}
+
+/** A positive integer up to 2^53 − 1, as a number or in decimal digits. */
+function toId(field: string, value: unknown): number | null {
+	const given = typeof value === 'number' ? String(value) : toText(field, value);
+	if (given === null) return null;
+	if (!/^[1-9][0-9]{0,15}$/.test(given) || !Number.isSafeInteger(Number(given))) {
+		throw new Refusal(`${field}: not a positive integer up to 9007199254740991`);
+	}
+	return Number(given);
+}
+
+function toPhone(value: string | null, country?: CountryCode): string | null {
+	if (value === null) return null;
+	const number = toE164(value, country);
+	if (number === null) {
+		throw new Refusal(
+			country === undefined
+				? 'phone: not a valid number with a leading plus (--country takes national numbers too)'
+				: 'phone: not a valid number',
+		);
+	}
+	return number;
+}
+
+function toCompanyIds(value: string | null): string[] | null {
+	if (value === null) return null;
+	const ids = value.split(',').map((part) => part.trim());
+	for (const id of ids) {
+		if (!/^[1-9][0-9]{0,18}$/.test(id) || BigInt(id) > maxBigint) {
+			throw new Refusal('company_ids: not positive integers separated by commas');
+		}
+	}
+	return [...new Set(ids)];
+}
+
+function toFlag(value: unknown): boolean {
+	if (value === true || toText('trouble_contact', value === false ? null : value) === 'true') return true;
+	if (value === false || value === null || value === undefined || value === '') return false;
+	throw new Refusal('trouble_contact: neither "true" nor empty');
+}

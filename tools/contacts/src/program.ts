@@ -1,0 +1,24 @@
+import { Command } from 'commander';
+import { addImportCommand } from './commands/import.js';
+import { addKeyCommands } from './commands/key.js';
+import { addMigrateCommand } from './commands/migrate.js';
+import { addProjectCommands } from './commands/project.js';
+import { addSubscriptionCommands } from './commands/subscription.js';
+
+/** The operator's command. It throws instead of ending the process; `main.ts` turns that into exit codes. */
+export function createProgram(environment: NodeJS.ProcessEnv): Command {
+	const program = new Command('contacts')
+		.description('Operates the contact services: schema, projects, API keys, subscriptions and company contacts.')
+		.exitOverride()
+		.showHelpAfterError('(run with --help to see what it takes)')
+		.addHelpText(
+			'after',
+			'\nIt works on the database in DATABASE_URL, or on the local one while "start" runs.\nExit codes: 0 success, 1 failure, 2 wrong usage.',
+		);
+	addMigrateCommand(program, environment);
+	addProjectCommands(program, environment);
+	addKeyCommands(program, environment);
+	addSubscriptionCommands(program, environment);
+	addImportCommand(program, environment);
+	return program;
+}

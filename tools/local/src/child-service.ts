@@ -1,0 +1,63 @@
+import { type ChildProcess, fork } from 'node:child_process';
+import { once } from 'node:events';
+import { setTimeout as delay } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { StartFailure } from './failure.js';
+
+export interface ChildService {
+	name: string;
+	url: string;
+	/** Resolves when it has ended without having been asked to. */
+	ended: Promise<void>;
+	stop(): Promise<void>;
+}
+
+/**
+ * Starts a service as a process of its own and waits until it is ready. It ends when this process ends, however it ends.
+ * Its log goes to standard error.
+ *
+ * @throws StartFailure with what the service said
+ */
+export async function startService(name: string, port: number, environment: NodeJS.ProcessEnv): Promise<ChildService> {
+	const main = fileURLToPath(import.meta.resolve(`@contacts/${name}/main.js`));
+	const child = fork(main, [], {
+		env: { ...environment, HOST: '127.0.0.1', PORT: String(port) },
+		// A process group of its own: Ctrl-C reaches the launcher alone, which stops everything in order.
+		detached: true,
+		stdio: ['ignore', 2, 2, 'ipc'],
+		execArgv: [],
+	});
+	const ended = once(child, 'exit').then(() => undefined);
+	const url = `http://127.0.0.1:${port}`;
+	const stop = () => stopChild(child, ended);
+	try {
+		await waitUntilReady(url, child);
+	} catch (error) {
+		await stop();
+		throw new StartFailure(
+			`${name} did not start${error instanceof Error ? ` (${error.message})` : ''}: see its lines above.`,
+		);
+	}
+	return { name, url, ended, stop };
+}
+
+async function waitUntilReady(url: string, child: ChildProcess): Promise<void> {
+	for (let tries = 0; tries < 600; tries++) {
+		if (child.exitCode !== null || child.signalCode !== null)
+			throw new Error(`exit ${child.exitCode ?? child.signalCode}`);
+		try {
+			const answer = await fetch(`${url}/health/ready`, { signal: AbortSignal.timeout(2000) });
+			if (answer.ok) return;
+		} catch {
+			// Not listening yet.
+		}
+		await delay(50);
+	}
+	throw new Error('not ready within 30 seconds');
+}
+
+async function stopChild(child: ChildProcess, ended: Promise<void>): Promise<void> {
+	if (child.exitCode !== null || child.signalCode !== null) return;
+	child.kill('SIGTERM');
+	await ended;
+}

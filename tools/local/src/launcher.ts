@@ -1,0 +1,85 @@
+import { once } from 'node:events';
+import { createServer } from 'node:net';
+import { migrate } from '@contacts/common/database/migrate.js';
+import { holdFolder } from '@contacts/local-postgres/data-folder.js';
+import { type ChildService, startService } from './child-service.js';
+import { StartFailure } from './failure.js';
+import { startLocalDatabase } from './local-database.js';
+import type { Settings } from './settings.js';
+
+export interface Running {
+	services: ChildService[];
+	/** Whether the demo project's key opens the services. */
+	demo: boolean;
+	/** Resolves with what ended by itself, services and database alike. */
+	broken: Promise<string>;
+	/** Stops everything, the database last. */
+	stop(): Promise<void>;
+}
+
+/** Starts everything, the database first; what was started is stopped again where a later step fails. */
+export async function launch(settings: Settings): Promise<Running> {
+	const undo: (() => Promise<void>)[] = [];
+	const stop = async () => {
+		for (const step of undo.splice(0).reverse()) await step();
+	};
+	try {
+		// The folder first: a second start of the same kind is told so, not that a port is taken.
+		const folder = settings.databaseUrl === undefined ? await holdFolder(settings.dataFolder) : undefined;
+		undo.push(async () => folder?.release());
+		await checkPort(settings.companyPort, 'COMPANY_CONTACTS_PORT');
+		await checkPort(settings.personalPort, 'PERSONAL_CONTACTS_PORT');
+
+		let url = settings.databaseUrl;
+		let demo = false;
+		const endings: Promise<string>[] = [];
+		if (folder !== undefined) {
+			const local = await startLocalDatabase(settings.dataFolder, folder);
+			undo.push(() => local.server.stop());
+			endings.push(local.server.ended.then(() => 'the database'));
+			({ url, demo } = local);
+		} else if (url !== undefined) {
+			await migrate(url);
+		}
+
+		const environment = { ...process.env, DATABASE_URL: url };
+		const start = async (name: string, port: number) => {
+			const service = await startService(name, port, environment);
+			undo.push(service.stop);
+			endings.push(service.ended.then(() => name));
+			return service;
+		};
+		const services = await allOrNothing([
+			start('company-contacts', settings.companyPort),
+			start('personal-contacts', settings.personalPort),
+		]);
+		return { services, demo, broken: Promise.race(endings), stop };
+	} catch (error) {
+		await stop();
+		throw error;
+	}
+}
+
+/** Waits for all even when one fails, so that each can be stopped. */
+async function allOrNothing<T>(promises: Promise<T>[]): Promise<T[]> {
+	const results = await Promise.allSettled(promises);
+	for (const result of results) if (result.status === 'rejected') throw result.reason;
+	return results.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []));
+}
+
+/** @throws StartFailure where another process listens on the port */
+async function checkPort(port: number, variable: string): Promise<void> {
+	const server = createServer().listen(port, '127.0.0.1');
+	try {
+		await once(server, 'listening');
+	} catch (error) {
+		const { code } = error as NodeJS.ErrnoException;
+		throw new StartFailure(
+			code === 'EADDRINUSE'
+				? `Port ${port} is in use by another process: set ${variable} to a free one.`
+				: `Port ${port} can't be used (${code}): set ${variable} to another one.`,
+		);
+	}
+	server.close();
+	await once(server, 'close');
+}

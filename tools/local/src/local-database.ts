@@ -1,0 +1,52 @@
+import { randomBytes } from 'node:crypto';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { migrate } from '@contacts/common/database/migrate.js';
+import type { HeldFolder } from '@contacts/local-postgres/data-folder.js';
+import { type LocalPostgres, startLocalPostgres } from '@contacts/local-postgres/server.js';
+import postgres from 'postgres';
+import { addDemo, demoIsLive } from './demo.js';
+
+export interface LocalDatabase {
+	url: string;
+	/** Whether the demo project's key opens the services. */
+	demo: boolean;
+	server: LocalPostgres;
+}
+
+/** Starts the embedded database of a data folder, migrated, with the demo in it when it is empty. */
+export async function startLocalDatabase(dataFolder: string, folder: HeldFolder): Promise<LocalDatabase> {
+	const server = await startLocalPostgres({
+		dataDirectory: join(dataFolder, 'postgres'),
+		password: passwordOf(dataFolder),
+		settings: { max_connections: '200' },
+	});
+	try {
+		const admin = postgres(server.url('postgres'), { max: 1, fetch_types: false, onnotice: () => undefined });
+		const [existing] = await admin`select from pg_database where datname = 'contacts'`;
+		if (existing === undefined) await admin`create database contacts`;
+		await admin.end();
+
+		const url = server.url('contacts');
+		await migrate(url);
+		const sql = postgres(url, { max: 1, fetch_types: false, onnotice: () => undefined });
+		await addDemo(sql);
+		const demo = await demoIsLive(sql);
+		await sql.end();
+		folder.publish({ databaseUrl: url });
+		return { url, demo, server };
+	} catch (error) {
+		await server.stop();
+		throw error;
+	}
+}
+
+/** The database's password: made once, and readable by this user alone. */
+function passwordOf(dataFolder: string): string {
+	const file = join(dataFolder, 'password');
+	if (!existsSync(file)) {
+		mkdirSync(dataFolder, { recursive: true });
+		writeFileSync(file, randomBytes(24).toString('base64url'), { mode: 0o600 });
+	}
+	return readFileSync(file, 'utf8');
+}

@@ -1,0 +1,79 @@
+import { ConfigError } from '@contacts/common/config.js';
+import { errorCode, isRefusal } from '@contacts/common/database/errors.js';
+import { LocalPostgresError } from '@contacts/local-postgres/binaries.js';
+import { demoKey, demoProject } from './demo.js';
+import { StartFailure } from './failure.js';
+import { launch, type Running } from './launcher.js';
+import { readSettings, type Settings } from './settings.js';
+import { watchWrappers } from './wrappers.js';
+
+let running: Running | undefined;
+let stopping = false;
+
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, stop);
+watchWrappers(stop);
+
+try {
+	const settings = readSettings(process.env);
+	process.stdout.write('Starting ...\n');
+	running = await launch(settings);
+	if (stopping) await finish(0);
+	process.stdout.write(welcome(running, settings));
+	void running.broken.then(async (what) => {
+		if (stopping) return;
+		stopping = true;
+		process.stderr.write(`${what} has ended by itself: stopping the rest. Its last lines are above.\n`);
+		await finish(1);
+	});
+} catch (error) {
+	process.stderr.write(`${describe(error)}\n`);
+	process.exit(1);
+}
+
+/** Orderly; a repeated signal changes nothing, as package managers send the same one twice. */
+function stop(): void {
+	if (stopping) return;
+	stopping = true;
+	// Still starting: the start notices when it is done.
+	if (running !== undefined) void finish(0);
+}
+
+async function finish(code: number): Promise<void> {
+	process.stdout.write('Stopping ...\n');
+	await running?.stop();
+	process.stdout.write('Stopped.\n');
+	process.exit(code);
+}
+
+function welcome({ demo }: Running, { companyPort, personalPort }: Settings): string {
+	const credentials = demo ? `project=${demoProject}&api_key=${demoKey}` : 'project=CODE&api_key=KEY';
+	const company = `http://127.0.0.1:${companyPort}`;
+	const personal = `http://127.0.0.1:${personalPort}`;
+	const lines = [
+		'',
+		`company-contacts   ${company}`,
+		`personal-contacts  ${personal}`,
+		'',
+		...(demo ? [] : ['No demo credentials here. Make a project and a key: npx -y pnpm@12 contacts --help', '']),
+		'List the contacts of company 1:',
+		`  curl '${company}/api/company_contacts.list?company_id=1&${credentials}'`,
+		'',
+		'Save the user of a personal chat:',
+		`  curl -X POST '${personal}/api/personal_contacts?${credentials}' -H 'Content-Type: application/json' -d '{"chat_id": 5550001, "username": "ivan", "name": "Ivan Petrov", "birth_date": "1990-05-17"}'`,
+		'',
+		'Ready. Ctrl-C stops everything.',
+		'',
+	];
+	return lines.join('\n');
+}
+
+function describe(error: unknown): string {
+	if (error instanceof ConfigError) return error.lines.join('\n');
+	if (error instanceof StartFailure || error instanceof LocalPostgresError) return error.message;
+	if (isRefusal(error)) return 'The database refuses the user, the password or the name in DATABASE_URL.';
+	const code = errorCode(error);
+	if (code === 'ECONNREFUSED' || code === 'ENOTFOUND' || code === 'CONNECT_TIMEOUT') {
+		return `The database in DATABASE_URL does not answer (${code}).`;
+	}
+	return error instanceof Error ? (error.stack ?? error.message) : String(error);
+}
