@@ -16,6 +16,8 @@ export interface ServiceParts {
 	database: Database;
 	keyRing: KeyRing;
 	registry: Registry;
+	/** Milliseconds that never go back; without it, the process's own clock. */
+	clock?: () => number;
 }
 
 export interface Service<Variables extends TObject> {
@@ -83,7 +85,7 @@ async function start<Variables extends TObject>(
 			if (err) logger.fatal({ err }, 'unexpected error: stopping');
 			else logger.info({ signal }, 'stopping');
 			await app.close();
-			keyRing.stop();
+			await keyRing.stop();
 			await database.close();
 			logger.info('stopped');
 		},

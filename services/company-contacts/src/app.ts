@@ -1,24 +1,31 @@
 import { authenticate } from '@contacts/common/auth/authenticate.js';
-import { serviceVariables } from '@contacts/common/config.js';
 import { health } from '@contacts/common/health.js';
 import { metrics } from '@contacts/common/metrics.js';
 import type { Service, ServiceParts } from '@contacts/common/run.js';
 import { createServer, type Server } from '@contacts/common/server.js';
+import { type Config, variables } from './config.js';
 import { listCompanyContacts } from './list-company-contacts.js';
+import { limitFailures } from './rate-limit/limit-failures.js';
+import { limitProjects } from './rate-limit/limit-projects.js';
+import { createLimiter } from './rate-limit/limiter.js';
 
 /** The whole service, in the order in which a request walks through it. */
-export async function buildApp({ server: options, database, keyRing, registry }: ServiceParts): Promise<Server> {
-	const server = await createServer(options);
+export async function buildApp(parts: ServiceParts, config: Config): Promise<Server> {
+	const { database, keyRing, registry, clock = () => performance.now() } = parts;
+	const policy = { perSecond: Number(config.RATE_LIMIT_PER_SECOND), burst: Number(config.RATE_LIMIT_BURST) };
+	const limiter = createLimiter({ policy, redisUrl: config.REDIS_URL, logger: parts.server.logger, registry, clock });
+
+	const server = await createServer(parts.server);
+	server.addHook('onClose', async () => limiter.close());
 	await server.register(metrics, { registry, database, keyRing });
 	await server.register(health, { database });
 
 	await server.register(async function publicApi(api) {
-		await api.register(authenticate, { keyRing });
+		await api.register(authenticate, { keyRing, onFailure: limitFailures(policy, registry, clock) });
+		await api.register(limitProjects, { limiter });
 		await api.register(listCompanyContacts, { database });
 	});
 	return server;
 }
-
-const variables = serviceVariables(3000);
 
 export const service: Service<typeof variables> = { name: 'company-contacts', variables, buildApp };

@@ -1,3 +1,4 @@
+import { hostname, userInfo } from 'node:os';
 import { resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Sql } from '@contacts/common/database/client.js';
@@ -26,11 +27,17 @@ export async function withDatabase<T>(environment: NodeJS.ProcessEnv, work: (sql
 		fetch_types: false,
 		connect_timeout: 5,
 		onnotice: () => undefined,
-		connection: { application_name: 'contacts' },
+		// Who, for the audit log.
+		connection: { application_name: 'contacts', 'contacts.actor': actor(environment) },
 	});
 	try {
 		return await work(sql);
 	} finally {
 		await sql.end({ timeout: 5 });
 	}
+}
+
+/** Who runs the command: `CONTACTS_ACTOR`, or the user of this machine. */
+function actor(environment: NodeJS.ProcessEnv): string {
+	return environment.CONTACTS_ACTOR || `${userInfo().username}@${hostname()}`;
 }

@@ -24,7 +24,8 @@ export function printRecords(records: readonly object[], columns: string[], { js
 }
 
 function cell(value: unknown): string {
-	return value === null || value === undefined ? '-' : String(value);
+	if (value === null || value === undefined) return '-';
+	return typeof value === 'object' ? JSON.stringify(value) : String(value);
 }
 
 /** Prints one record: as JSON, or as a sentence. */

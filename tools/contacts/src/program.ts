@@ -1,4 +1,5 @@
 import { Command } from 'commander';
+import { addAuditCommand } from './commands/audit.js';
 import { addImportCommand } from './commands/import.js';
 import { addKeyCommands } from './commands/key.js';
 import { addMigrateCommand } from './commands/migrate.js';
@@ -18,6 +19,7 @@ export function createProgram(environment: NodeJS.ProcessEnv): Command {
 	addMigrateCommand(program, environment);
 	addProjectCommands(program, environment);
 	addKeyCommands(program, environment);
+	addAuditCommand(program, environment);
 	addSubscriptionCommands(program, environment);
 	addImportCommand(program, environment);
 	return program;

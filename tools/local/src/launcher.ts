@@ -4,7 +4,7 @@ import { migrate } from '@contacts/common/database/migrate.js';
 import { holdFolder } from '@contacts/local-postgres/data-folder.js';
 import { type ChildService, startService } from './child-service.js';
 import { StartFailure } from './failure.js';
-import { startLocalDatabase } from './local-database.js';
+import { type ServiceUrls, startLocalDatabase } from './local-database.js';
 import type { Settings } from './settings.js';
 
 export interface Running {
@@ -25,26 +25,26 @@ export async function launch(settings: Settings): Promise<Running> {
 	};
 	try {
 		// The folder first: a second start of the same kind is told so, not that a port is taken.
-		const folder = settings.databaseUrl === undefined ? await holdFolder(settings.dataFolder) : undefined;
+		const { databaseUrl: given } = settings;
+		const folder = given === undefined ? await holdFolder(settings.dataFolder) : undefined;
 		undo.push(async () => folder?.release());
 		await checkPort(settings.companyPort, 'COMPANY_CONTACTS_PORT');
 		await checkPort(settings.personalPort, 'PERSONAL_CONTACTS_PORT');
 
-		let url = settings.databaseUrl;
+		let urls: ServiceUrls = { 'personal-contacts': given ?? '', 'company-contacts': given ?? '' };
 		let demo = false;
 		const endings: Promise<string>[] = [];
 		if (folder !== undefined) {
 			const local = await startLocalDatabase(settings.dataFolder, folder);
 			undo.push(() => local.server.stop());
 			endings.push(local.server.ended.then(() => 'the database'));
-			({ url, demo } = local);
-		} else if (url !== undefined) {
-			await migrate(url);
+			({ urls, demo } = local);
+		} else if (given !== undefined) {
+			await migrate(given);
 		}
 
-		const environment = { ...process.env, DATABASE_URL: url };
-		const start = async (name: string, port: number) => {
-			const service = await startService(name, port, environment);
+		const start = async (name: keyof ServiceUrls, port: number) => {
+			const service = await startService(name, port, { ...process.env, DATABASE_URL: urls[name] });
 			undo.push(service.stop);
 			endings.push(service.ended.then(() => name));
 			return service;

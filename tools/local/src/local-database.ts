@@ -2,13 +2,17 @@ import { randomBytes } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { migrate } from '@contacts/common/database/migrate.js';
+import { setRolePasswords, urlAs } from '@contacts/common/database/roles.js';
 import type { HeldFolder } from '@contacts/local-postgres/data-folder.js';
 import { type LocalPostgres, startLocalPostgres } from '@contacts/local-postgres/server.js';
 import postgres from 'postgres';
 import { addDemo, demoIsLive } from './demo.js';
 
+export type ServiceUrls = Record<'personal-contacts' | 'company-contacts', string>;
+
 export interface LocalDatabase {
-	url: string;
+	/** The connection of each service, with its own role. */
+	urls: ServiceUrls;
 	/** Whether the demo project's key opens the services. */
 	demo: boolean;
 	server: LocalPostgres;
@@ -16,9 +20,10 @@ export interface LocalDatabase {
 
 /** Starts the embedded database of a data folder, migrated, with the demo in it when it is empty. */
 export async function startLocalDatabase(dataFolder: string, folder: HeldFolder): Promise<LocalDatabase> {
+	const password = passwordOf(dataFolder);
 	const server = await startLocalPostgres({
 		dataDirectory: join(dataFolder, 'postgres'),
-		password: passwordOf(dataFolder),
+		password,
 		settings: { max_connections: '200' },
 	});
 	try {
@@ -29,12 +34,17 @@ export async function startLocalDatabase(dataFolder: string, folder: HeldFolder)
 
 		const url = server.url('contacts');
 		await migrate(url);
+		await setRolePasswords(url, { 'personal-contacts': password, 'company-contacts': password });
 		const sql = postgres(url, { max: 1, fetch_types: false, onnotice: () => undefined });
 		await addDemo(sql);
 		const demo = await demoIsLive(sql);
 		await sql.end();
 		folder.publish({ databaseUrl: url });
-		return { url, demo, server };
+		const urls = {
+			'personal-contacts': urlAs(url, 'personal-contacts', password),
+			'company-contacts': urlAs(url, 'company-contacts', password),
+		};
+		return { urls, demo, server };
 	} catch (error) {
 		await server.stop();
 		throw error;

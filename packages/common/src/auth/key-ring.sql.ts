@@ -3,6 +3,7 @@ import type { Database } from '../database/database.js';
 export type ServiceName = 'personal-contacts' | 'company-contacts';
 
 export interface LiveKeyRow {
+	key_id: number;
 	project_id: number;
 	project_code: string;
 	/** SHA-256 of the key, base64. */
@@ -21,7 +22,8 @@ export async function readKeyRingVersion(database: Database): Promise<string> {
 export function readLiveKeys(database: Database, service: ServiceName): Promise<readonly LiveKeyRow[]> {
 	return database.query(
 		(sql) => sql<LiveKeyRow[]>`
-			select p.id::float8 as project_id,
+			select k.id::float8 as key_id,
+			       p.id::float8 as project_id,
 			       p.code as project_code,
 			       encode(k.hash, 'base64') as hash,
 			       (extract(epoch from k.expires_at) * 1000)::float8 as expires_at

@@ -2,6 +2,7 @@ import type { Database } from '../database/database.js';
 import { DatabaseError } from '../database/errors.js';
 import { hashKey } from './api-key.js';
 import { type LiveKeyRow, readKeyRingVersion, readLiveKeys, type ServiceName } from './key-ring.sql.js';
+import { noteKeyUses } from './key-uses.js';
 
 /** The API client that a request comes from. */
 export interface Project {
@@ -20,7 +21,10 @@ export interface KeyRing {
 	refresh(): Promise<void>;
 	/** Milliseconds since the snapshot was last known to be current; undefined before the first. */
 	age(): number | undefined;
-	stop(): void;
+	/** Writes when each key was last used, which otherwise happens now and then. */
+	flushUses(): Promise<void>;
+	/** Ends refreshing, and writes the last uses of keys. */
+	stop(): Promise<void>;
 }
 
 export interface KeyRingOptions {
@@ -34,9 +38,16 @@ export interface KeyRingOptions {
 	now?: () => number;
 }
 
+interface LiveKey {
+	id: number;
+	project: Project;
+	/** Milliseconds since the epoch. */
+	expiresAt: number;
+}
+
 interface Snapshot {
 	version: string;
-	keys: Map<string, { project: Project; expiresAt: number }>;
+	keys: Map<string, LiveKey>;
 }
 
 /**
@@ -48,6 +59,7 @@ interface Snapshot {
  */
 export async function openKeyRing(options: KeyRingOptions, tolerant: (error: unknown) => boolean): Promise<KeyRing> {
 	const { database, service, interval = 400, now = Date.now, onStateChange = () => undefined } = options;
+	const uses = noteKeyUses(database, now);
 	let snapshot: Snapshot | undefined;
 	let current: number | undefined;
 	let failing = false;
@@ -108,11 +120,17 @@ export async function openKeyRing(options: KeyRingOptions, tolerant: (error: unk
 		find(projectCode, key) {
 			const found = snapshot?.keys.get(indexOf(projectCode, hashKey(key).toString('base64')));
 			if (snapshot === undefined) throw new DatabaseError('no keys could be loaded yet');
-			return found !== undefined && found.expiresAt > now() ? found.project : undefined;
+			if (found === undefined || found.expiresAt <= now()) return undefined;
+			uses.add(found.id);
+			return found.project;
 		},
 		refresh,
 		age: () => (current === undefined ? undefined : now() - current),
-		stop: () => clearInterval(timer),
+		flushUses: uses.flush,
+		async stop() {
+			clearInterval(timer);
+			await uses.stop();
+		},
 	};
 }
 
@@ -120,8 +138,9 @@ function indexOf(projectCode: string, hash: string): string {
 	return `${hash} ${projectCode}`;
 }
 
-function entry(row: LiveKeyRow): { project: Project; expiresAt: number } {
+function entry(row: LiveKeyRow): LiveKey {
 	return {
+		id: row.key_id,
 		project: { id: row.project_id, code: row.project_code },
 		expiresAt: row.expires_at ?? Number.POSITIVE_INFINITY,
 	};

@@ -18,6 +18,8 @@ export interface KeyRow {
 	state: 'live' | 'expired' | 'revoked';
 	created_at: string;
 	expires_at: string | null;
+	/** Null: never. It may lag by a minute. */
+	last_used_at: string | null;
 }
 
 /** ISO 8601 in UTC, to the second. */
@@ -76,8 +78,11 @@ export function readKeys(sql: Sql, project?: string): Promise<readonly KeyRow[]>
 		       k.service,
 		       case when k.revoked_at is not null then 'revoked' when k.expires_at <= now() then 'expired' else 'live' end as state,
 		       ${isoUtc(sql, 'k.created_at')} as created_at,
-		       ${isoUtc(sql, 'k.expires_at')} as expires_at
-		from api_keys k join projects p on p.id = k.project_id
+		       ${isoUtc(sql, 'k.expires_at')} as expires_at,
+		       ${isoUtc(sql, 'u.last_used_at')} as last_used_at
+		from api_keys k
+		join projects p on p.id = k.project_id
+		left join api_key_uses u on u.key_id = k.id
 		${project === undefined ? sql`` : sql`where p.code = ${project}`}
 		order by k.id`;
 }
@@ -86,4 +91,53 @@ export function readKeys(sql: Sql, project?: string): Promise<readonly KeyRow[]>
 export async function revokeKey(sql: Sql, id: number): Promise<boolean> {
 	const rows = await sql`update api_keys set revoked_at = now() where id = ${id} and revoked_at is null returning id`;
 	return rows.length > 0;
+}
+
+export interface RotatedKey {
+	id: number;
+	project: string;
+	service: ServiceName | null;
+	/** When the old key ends. */
+	old_expires_at: string;
+}
+
+/**
+ * Makes a new key like a live one, and lets the old one end after an overlap, or at its own expiry if that comes sooner.
+ * Both happen in one statement.
+ *
+ * @param overlap seconds
+ * @returns undefined: there is no such live key
+ */
+export async function rotateKey(sql: Sql, id: number, hash: Buffer, overlap: number): Promise<RotatedKey | undefined> {
+	const [row] = await sql<RotatedKey[]>`
+		with old as (
+			update api_keys set expires_at = least(expires_at, now() + make_interval(secs => ${overlap}))
+			where id = ${id} and revoked_at is null and (expires_at is null or expires_at > now())
+			returning project_id, service, expires_at
+		), new as (
+			insert into api_keys (project_id, hash, service) select project_id, ${hash}, service from old
+			returning id, project_id, service
+		)
+		select new.id::float8 as id, p.code as project, new.service, ${isoUtc(sql, 'old.expires_at')} as old_expires_at
+		from new, old, projects p where p.id = new.project_id`;
+	return row;
+}
+
+export interface AuditRow {
+	at: string;
+	actor: string;
+	role: string;
+	action: string;
+	project: string;
+	key_id: number | null;
+	details: Record<string, unknown>;
+}
+
+/** Changes of projects and keys, the newest first. */
+export function readAudit(sql: Sql, limit: number, project?: string): Promise<readonly AuditRow[]> {
+	return sql<AuditRow[]>`
+		select ${isoUtc(sql, 'at')} as at, actor, role, action, project, key_id::float8 as key_id, details
+		from audit_log
+		${project === undefined ? sql`` : sql`where project = ${project}`}
+		order by id desc limit ${limit}`;
 }

@@ -12,6 +12,9 @@ declare module 'vitest' {
 
 export const templateDatabase = 'contacts_template';
 
+/** Of every role, on the test server. */
+export const rolePassword = 'test';
+
 export interface TestDatabase {
 	url: string;
 	/** The superuser, for arranging and for looking at what was stored. */

@@ -5,7 +5,8 @@ import { startLocalPostgres } from '@contacts/local-postgres/server.js';
 import postgres from 'postgres';
 import type { TestProject } from 'vitest/node';
 import { migrate } from '../database/migrate.js';
-import { templateDatabase } from './database.js';
+import { setRolePasswords } from '../database/roles.js';
+import { rolePassword, templateDatabase } from './database.js';
 
 /**
  * One real PostgreSQL for the whole run, with a migrated template that every test file copies. Set TEST_DATABASE_URL to a
@@ -29,6 +30,12 @@ export default async function setUp(project: TestProject): Promise<() => Promise
 	await sql.unsafe(`create database ${templateDatabase}`);
 	await sql.end();
 	await migrate(url.replace('DATABASE', templateDatabase));
+	const password = rolePassword;
+	await setRolePasswords(url.replace('DATABASE', 'postgres'), {
+		'personal-contacts': password,
+		'company-contacts': password,
+		operator: password,
+	});
 
 	project.provide('databaseUrl', url);
 	return async () => {

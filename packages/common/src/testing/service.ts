@@ -8,9 +8,11 @@ import { insertKey, insertProject, type NewKey } from '../auth/projects.sql.js';
 import { readVariables } from '../config.js';
 import type { Sql } from '../database/client.js';
 import { type Database, type DatabaseOptions, openDatabase } from '../database/database.js';
+import { urlAs } from '../database/roles.js';
 import { createLogger } from '../logger.js';
 import type { Service } from '../run.js';
 import type { ServerLimits, ServerOptions } from '../server.js';
+import { rolePassword } from './database.js';
 
 export interface TestAppOptions {
 	/** The database that requests use; the keys are always read from the test's own. */
@@ -20,6 +22,8 @@ export interface TestAppOptions {
 	environment?: Record<string, string>;
 	/** Milliseconds since the epoch, for the expiry of keys. */
 	now?: () => number;
+	/** Milliseconds that never go back, for limits. */
+	clock?: () => number;
 }
 
 export interface TestApp {
@@ -34,7 +38,7 @@ export interface TestApp {
 	close(): Promise<void>;
 }
 
-/** A service as it runs in production, built by the same `buildApp`, listening on a free port. */
+/** A service as it runs in production, built by the same `buildApp`, with its own database role, listening on a free port. */
 export async function startTestApp<V extends TObject>(
 	service: Service<V>,
 	url: string,
@@ -46,12 +50,13 @@ export async function startTestApp<V extends TObject>(
 		level: 'trace',
 		destination: { write: (line: string) => void log.push(line) },
 	});
-	const keys = openDatabase({ url, applicationName: 'test keys', poolSize: 1 });
+	const roleUrl = urlAs(url, service.name, rolePassword);
+	const keys = openDatabase({ url: roleUrl, applicationName: 'test keys', poolSize: 1 });
 	const keyRing = await openKeyRing(
 		{ database: keys, service: service.name, ...(options.now ? { now: options.now } : {}) },
 		() => false,
 	);
-	const database: Database = openDatabase({ url, applicationName: 'test', poolSize: 4, ...options.database });
+	const database: Database = openDatabase({ url: roleUrl, applicationName: 'test', poolSize: 4, ...options.database });
 	const registry = new Registry();
 	const server: ServerOptions = {
 		logger,
@@ -59,7 +64,8 @@ export async function startTestApp<V extends TObject>(
 		...(options.trustProxy ? { trustProxy: options.trustProxy } : {}),
 	};
 	const config = readVariables(service.variables, { DATABASE_URL: url, ...options.environment });
-	const app = await service.buildApp({ server, database, keyRing, registry }, config);
+	const clock = options.clock ? { clock: options.clock } : {};
+	const app = await service.buildApp({ server, database, keyRing, registry, ...clock }, config);
 	const address = await app.listen({ host: '127.0.0.1', port: 0 });
 	return {
 		url: address,
@@ -70,7 +76,7 @@ export async function startTestApp<V extends TObject>(
 		raw: (...pieces) => exchange(Number(new URL(address).port), pieces),
 		async close() {
 			await app.close();
-			keyRing.stop();
+			await keyRing.stop();
 			await Promise.all([keys.close(), database.close()]);
 		},
 	};

@@ -1,7 +1,8 @@
-import { text } from 'node:stream/consumers';
+import { isUtf8 } from 'node:buffer';
+import { buffer } from 'node:stream/consumers';
 import { generateKey, hashKey, maxKeyLength } from '@contacts/common/auth/api-key.js';
 import type { ServiceName } from '@contacts/common/auth/key-ring.sql.js';
-import { insertKey, readKeys, revokeKey } from '@contacts/common/auth/projects.sql.js';
+import { insertKey, readKeys, revokeKey, rotateKey } from '@contacts/common/auth/projects.sql.js';
 import { type Command, Option } from 'commander';
 import { withDatabase } from '../connection.js';
 import { Failure, UsageError } from '../failure.js';
@@ -28,7 +29,7 @@ export function addKeyCommands(program: Command, environment: NodeJS.ProcessEnv)
 		.option('--json', 'print the result as JSON')
 		.action(async (project: string, { service = null, expires, stdin, json }: CreateOptions) => {
 			const expiresAt = expires === undefined ? null : parseExpiry(expires, new Date());
-			const secret = stdin ? givenKey(await text(process.stdin)) : generateKey();
+			const secret = stdin ? givenKey(await buffer(process.stdin)) : generateKey();
 			const id = await withDatabase(environment, (sql) =>
 				insertKey(sql, { project, hash: hashKey(secret), service, expiresAt }),
 			);
@@ -50,7 +51,26 @@ export function addKeyCommands(program: Command, environment: NodeJS.ProcessEnv)
 		.option('--json', 'print the records as JSON')
 		.action(async (code: string | undefined, options: OutputOptions) => {
 			const records = await withDatabase(environment, (sql) => readKeys(sql, code));
-			printRecords(records, ['id', 'project', 'service', 'state', 'created_at', 'expires_at'], options);
+			printRecords(records, ['id', 'project', 'service', 'state', 'created_at', 'expires_at', 'last_used_at'], options);
+		});
+
+	key
+		.command('rotate')
+		.argument('<id>', 'from the list')
+		.description('make a new key like this one, which ends after an overlap')
+		.option('--overlap <time>', 'how long both are valid: days (7d), hours (12h) or minutes (30m)', '7d')
+		.option('--json', 'print the result as JSON')
+		.action(async (given: string, { overlap, json = false }: OutputOptions & { overlap: string }) => {
+			const old = parseId(given);
+			const seconds = parseOverlap(overlap);
+			const secret = generateKey();
+			const row = await withDatabase(environment, (sql) => rotateKey(sql, old, hashKey(secret), seconds));
+			if (row === undefined) throw new Failure(`There is no live key ${old}: contacts key list shows all.`);
+			printResult({ ...row, old_id: old, key: secret }, secret, { json });
+			if (json) return;
+			process.stderr.write(
+				`This is key ${row.id} of ${row.project}. It is shown only now: keep it safe. Key ${old} ends at ${row.old_expires_at}.\n`,
+			);
 		});
 
 	key
@@ -59,11 +79,22 @@ export function addKeyCommands(program: Command, environment: NodeJS.ProcessEnv)
 		.description('revoke a key for good: refused by every running process within a second')
 		.option('--json', 'print the result as JSON')
 		.action(async (id: string, options: OutputOptions) => {
-			if (!/^[1-9][0-9]{0,14}$/.test(id)) throw new UsageError('The ID of a key is a positive integer.');
-			const revoked = await withDatabase(environment, (sql) => revokeKey(sql, Number(id)));
+			const revoked = await withDatabase(environment, (sql) => revokeKey(sql, parseId(id)));
 			if (!revoked) throw new Failure(`There is no key ${id} that could be revoked: contacts key list shows all.`);
-			printResult({ id: Number(id), state: 'revoked' }, `Key ${id} is revoked.`, options);
+			printResult({ id: parseId(id), state: 'revoked' }, `Key ${id} is revoked.`, options);
 		});
+}
+
+function parseId(given: string): number {
+	if (!/^[1-9][0-9]{0,14}$/.test(given)) throw new UsageError('The ID of a key is a positive integer.');
+	return Number(given);
+}
+
+/** @returns seconds */
+function parseOverlap(given: string): number {
+	const [, number, unit] = /^([0-9]{1,4})([dhm])$/.exec(given) ?? [];
+	if (number === undefined) throw new UsageError('--overlap takes days (7d), hours (12h) or minutes (30m).');
+	return Number(number) * { d: 86_400, h: 3600, m: 60 }[unit as 'd' | 'h' | 'm'];
 }
 
 /** A whole number of days from now, or a date: the start of that day in UTC, or an exact ISO 8601 time. */
@@ -71,18 +102,22 @@ export function parseExpiry(given: string, now: Date): Date {
 	const day = 86_400_000;
 	if (/^[0-9]{1,5}$/.test(given) && Number(given) > 0) return new Date(now.getTime() + Number(given) * day);
 	const date = /^\d{4}-\d{2}-\d{2}(T[\d:.]+(Z|[+-]\d{2}:\d{2}))?$/.test(given) ? new Date(given) : undefined;
+	const calendarDay = given.slice(0, 10);
+	// The 30th of February would be taken as a day of March.
 	const real =
-		date !== undefined && !Number.isNaN(date.getTime()) && (given.length > 10 || date.toISOString().startsWith(given));
+		date !== undefined && !Number.isNaN(date.getTime()) && new Date(calendarDay).toISOString().startsWith(calendarDay);
 	if (!real) throw new UsageError('--expires takes a number of days or a date like 2027-01-31.');
 	if (date <= now) throw new UsageError('--expires must be in the future.');
 	return date;
 }
 
 /** A key from standard input: one line, any printable form. */
-function givenKey(input: string): string {
-	const key = input.replace(/\r?\n$/, '');
-	if (key === '' || key.length > maxKeyLength || /\s|\p{Cc}/u.test(key) || !key.isWellFormed()) {
-		throw new UsageError(`--stdin takes one line with the key: at most ${maxKeyLength} characters, no white space.`);
+function givenKey(input: Buffer): string {
+	const key = (isUtf8(input) ? input.toString('utf8') : '').replace(/^\uFEFF/, '').replace(/\r?\n$/, '');
+	if (key === '' || key.length > maxKeyLength || /\s|\p{Cc}/u.test(key)) {
+		throw new UsageError(
+			`--stdin takes one line with the key: UTF-8, at most ${maxKeyLength} characters, no white space.`,
+		);
 	}
 	return key;
 }

@@ -1,0 +1,43 @@
+import { createHash, createHmac, pbkdf2Sync, randomBytes } from 'node:crypto';
+import postgres from 'postgres';
+
+/** The database roles, by what connects with them. */
+export const roles = {
+	'personal-contacts': 'personal_contacts_service',
+	'company-contacts': 'company_contacts_service',
+	operator: 'contacts_operator',
+} as const;
+
+export type RoleUser = keyof typeof roles;
+
+/** Lets roles log in with these passwords. The server is sent verifiers, so that no password can get into its log. */
+export async function setRolePasswords(ownerUrl: string, passwords: Partial<Record<RoleUser, string>>): Promise<void> {
+	const sql = postgres(ownerUrl, { max: 1, fetch_types: false, onnotice: () => undefined });
+	try {
+		for (const [user, password] of Object.entries(passwords)) {
+			const role = roles[user as RoleUser];
+			await sql.unsafe(`alter role ${role} login password '${scramVerifier(password)}'`);
+		}
+	} finally {
+		await sql.end({ timeout: 5 });
+	}
+}
+
+/** The same database, as another user. */
+export function urlAs(url: string, user: RoleUser, password: string): string {
+	const other = new URL(url);
+	other.username = roles[user];
+	other.password = encodeURIComponent(password);
+	return other.href;
+}
+
+/** A SCRAM-SHA-256 verifier in the form that PostgreSQL stores (RFC 5803, RFC 7677). */
+function scramVerifier(password: string): string {
+	const iterations = 4096;
+	const salt = randomBytes(16);
+	const salted = pbkdf2Sync(password.normalize('NFKC'), salt, iterations, 32, 'sha256');
+	const hmac = (key: Buffer, text: string) => createHmac('sha256', key).update(text).digest();
+	const storedKey = createHash('sha256').update(hmac(salted, 'Client Key')).digest('base64');
+	const serverKey = hmac(salted, 'Server Key').toString('base64');
+	return `SCRAM-SHA-256$${iterations}:${salt.toString('base64')}$${storedKey}:${serverKey}`;
+}

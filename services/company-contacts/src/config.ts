@@ -1,0 +1,14 @@
+import { integerVariable, serviceVariables, urlVariable } from '@contacts/common/config.js';
+import { type Static, Type } from '@sinclair/typebox';
+
+/** The variables that this service reads. */
+export const variables = Type.Composite([
+	serviceVariables(3000),
+	Type.Object({
+		REDIS_URL: Type.Optional(urlVariable(['redis:', 'rediss:'], 'a URL like redis://user:password@host:6379/0')),
+		RATE_LIMIT_PER_SECOND: integerVariable(1, 1_000_000, 5, 'tokens that a project gets back every second'),
+		RATE_LIMIT_BURST: integerVariable(1, 1_000_000_000, 250, 'tokens that a project can save up'),
+	}),
+]);
+
+export type Config = Static<typeof variables>;

@@ -1,0 +1,206 @@
+import { createTestDatabase, type TestDatabase } from '@contacts/common/testing/database.js';
+import { addProject, startTestApp, type TestApp, type TestAppOptions } from '@contacts/common/testing/service.js';
+import { expectProblem } from '@contacts/common/testing/shared-contract.js';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { service } from '../app.js';
+
+let database: TestDatabase;
+
+beforeAll(async () => {
+	database = await createTestDatabase();
+	for (const code of ['first', 'second']) await addProject(database.sql, code, `${code}-key`);
+});
+afterAll(async () => {
+	await database?.drop();
+});
+
+/** An app with full buckets, whose clock stands still unless it is moved. */
+async function withApp(
+	options: TestAppOptions,
+	work: (app: TestApp, wait: (milliseconds: number) => void) => Promise<void>,
+) {
+	let now = 0;
+	const app = await startTestApp(service, database.url, { clock: () => now, ...options });
+	try {
+		await work(app, (milliseconds) => {
+			now += milliseconds;
+		});
+	} finally {
+		await app.close();
+	}
+}
+
+const path = '/api/company_contacts.list';
+const list = (app: TestApp, project = 'first', rest = '') =>
+	app.fetch(`${path}?project=${project}&api_key=${project}-key&company_id=1${rest}`);
+async function statuses(requests: Promise<Response>[]): Promise<Record<number, number>> {
+	const counts: Record<number, number> = {};
+	for (const answer of await Promise.all(requests)) {
+		await answer.arrayBuffer();
+		counts[answer.status] = (counts[answer.status] ?? 0) + 1;
+	}
+	return counts;
+}
+const many = (count: number, request: () => Promise<Response>) => statuses(Array.from({ length: count }, request));
+const small = { environment: { RATE_LIMIT_PER_SECOND: '2', RATE_LIMIT_BURST: '3' } };
+
+test('300 requests at once: exactly 250 pass; then 5 a second, evenly', async () => {
+	await withApp({}, async (app, wait) => {
+		expect(await many(300, () => list(app))).toEqual({ 200: 250, 429: 50 });
+		for (let second = 0; second < 10; second++) {
+			for (let part = 0; part < 5; part++) {
+				wait(200);
+				expect(await many(3, () => list(app))).toEqual({ 200: 1, 429: 2 });
+			}
+		}
+	});
+});
+
+test('two projects never touch each other’s bucket', async () => {
+	await withApp({}, async (app) => {
+		expect(await many(260, () => list(app, 'first'))).toEqual({ 200: 250, 429: 10 });
+		expect(await many(260, () => list(app, 'second'))).toEqual({ 200: 250, 429: 10 });
+	});
+});
+
+test('two keys of one project share its bucket', async () => {
+	await addProject(database.sql, 'shared', 'shared-key');
+	await addProject(database.sql, 'shared', 'another-key');
+	await withApp(small, async (app) => {
+		const other = () => app.fetch(`${path}?project=shared&api_key=another-key`);
+		expect(await statuses([list(app, 'shared'), other(), list(app, 'shared'), other()])).toEqual({ 200: 3, 429: 1 });
+	});
+});
+
+describe('headers', () => {
+	test('every answer that reached the limiter has them', async () => {
+		await withApp(small, async (app, wait) => {
+			const seen = async (rest = '') => {
+				const { status, headers } = await list(app, 'first', rest);
+				const names = [
+					'ratelimit',
+					'ratelimit-policy',
+					'ratelimit-limit',
+					'ratelimit-remaining',
+					'ratelimit-reset',
+					'retry-after',
+				];
+				for (const name of ['limit', 'remaining', 'reset']) {
+					expect(headers.get(`x-ratelimit-${name}`)).toBe(headers.get(`ratelimit-${name}`));
+				}
+				return [status, ...names.map((name) => headers.get(name))];
+			};
+			const policy = '"default";q=3;w=2';
+			expect(await seen()).toEqual([200, '"default";r=2;t=1', policy, '3', '2', '1', null]);
+			expect(await seen('&company_id=abc')).toEqual([400, '"default";r=1;t=1', policy, '3', '1', '1', null]);
+			expect(await seen()).toEqual([200, '"default";r=0;t=2', policy, '3', '0', '2', null]);
+			expect(await seen()).toEqual([429, '"default";r=0;t=1', policy, '3', '0', '1', '1']);
+			wait(499);
+			expect(await seen()).toEqual([429, '"default";r=0;t=1', policy, '3', '0', '1', '1']);
+			wait(1);
+			expect((await seen())[0]).toBe(200);
+		});
+	});
+
+	test('Retry-After is the time until the next token, in whole seconds', async () => {
+		await withApp({ environment: { RATE_LIMIT_PER_SECOND: '1', RATE_LIMIT_BURST: '1' } }, async (app) => {
+			await list(app);
+			const answer = await list(app);
+			expect(answer.headers.get('retry-after')).toBe('1');
+			await expectProblem(answer, 429, 'rate_limited');
+		});
+	});
+
+	test('an answer that never reached it has none', async () => {
+		await withApp({}, async (app) => {
+			for (const answer of [
+				await app.fetch(path),
+				await app.fetch(path, { method: 'POST' }),
+				await app.fetch('/health/live'),
+			]) {
+				expect([...answer.headers.keys()].filter((name) => name.includes('ratelimit'))).toEqual([]);
+			}
+		});
+	});
+});
+
+describe('order', () => {
+	test('405, then 401, then 429, then 400; a refused request takes no token and causes no query', async () => {
+		await withApp(small, async (app) => {
+			expect(await many(3, () => list(app))).toEqual({ 200: 3 });
+			await expectProblem(
+				await app.fetch(`${path}?project=first&api_key=first-key`, { method: 'PUT' }),
+				405,
+				'method_not_allowed',
+			);
+			await expectProblem(await app.fetch(`${path}?project=first&api_key=wrong&company_id=abc`), 401, 'unauthorized');
+			// With the table away a query would be a 500.
+			await database.sql`alter table company_contacts rename to hidden`;
+			try {
+				await expectProblem(await list(app, 'first', '&company_id=abc'), 429, 'rate_limited');
+				await expectProblem(await list(app), 429, 'rate_limited');
+			} finally {
+				await database.sql`alter table hidden rename to company_contacts`;
+			}
+		});
+	});
+
+	test('401s and 405s take nothing from the project’s bucket', async () => {
+		await withApp(small, async (app) => {
+			await many(2, () => app.fetch(`${path}?project=first&api_key=wrong`));
+			await many(50, () => app.fetch(`${path}?project=first&api_key=first-key`, { method: 'DELETE' }));
+			expect(await many(4, () => list(app))).toEqual({ 200: 3, 429: 1 });
+		});
+	});
+});
+
+describe('failed authentications', () => {
+	const fail = (app: TestApp, from?: string) =>
+		app.fetch(
+			`${path}?project=first&api_key=wrong`,
+			from === undefined ? {} : { headers: { 'x-forwarded-for': from } },
+		);
+
+	test('are limited at the same rate, and a valid key from the same address is served', async () => {
+		await withApp({}, async (app, wait) => {
+			expect(await many(300, () => fail(app))).toEqual({ 401: 250, 429: 50 });
+			const refused = await fail(app);
+			expect(refused.headers.get('retry-after')).toBe('1');
+			await expectProblem(refused, 429, 'rate_limited');
+			expect((await list(app)).status).toBe(200);
+			wait(200);
+			expect(await many(3, () => fail(app))).toEqual({ 401: 1, 429: 2 });
+		});
+	});
+
+	test('per address, as the trusted proxy tells it: IPv4 each, IPv6 by /64', async () => {
+		await withApp({ ...small, trustProxy: ['127.0.0.1'] }, async (app) => {
+			expect(await many(4, () => fail(app, '203.0.113.1'))).toEqual({ 401: 3, 429: 1 });
+			expect(await many(4, () => fail(app, '203.0.113.2'))).toEqual({ 401: 3, 429: 1 });
+			expect(await many(2, () => fail(app, '2001:db8:1:1::1'))).toEqual({ 401: 2 });
+			expect(await many(2, () => fail(app, '2001:DB8:1:1:ffff::2'))).toEqual({ 401: 1, 429: 1 });
+			expect(await many(4, () => fail(app, '2001:db8:1:2::1'))).toEqual({ 401: 3, 429: 1 });
+			expect(await many(1, () => fail(app, '::ffff:203.0.113.1'))).toEqual({ 429: 1 });
+		});
+	});
+
+	test('an address that an untrusted client tells is not believed', async () => {
+		await withApp(small, async (app) => {
+			const requests = Array.from({ length: 6 }, (_, index) => fail(app, `203.0.113.${index}`));
+			expect(await statuses(requests)).toEqual({ 401: 3, 429: 3 });
+		});
+	});
+});
+
+test('decisions and failures are counted', async () => {
+	await withApp(small, async (app) => {
+		await many(4, () => list(app));
+		await many(4, () => app.fetch(path));
+		const text = await (await app.fetch('/metrics')).text();
+		expect(text).toContain('rate_limit_decisions_total{decision="admitted",bucket="own"} 3');
+		expect(text).toContain('rate_limit_decisions_total{decision="refused",bucket="own"} 1');
+		expect(text).toContain('authentication_failures_total{limited="false"} 3');
+		expect(text).toContain('authentication_failures_total{limited="true"} 1');
+		expect(text).toContain('rate_limit_shared 0');
+	});
+});

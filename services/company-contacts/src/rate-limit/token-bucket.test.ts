@@ -1,0 +1,117 @@
+import { describe, expect, test } from 'vitest';
+import { type BucketPolicy, createBuckets } from './token-bucket.js';
+
+const usual: BucketPolicy = { perSecond: 5, burst: 250 };
+
+/** A bucket whose clock stands still unless it is moved. */
+function bucket(policy = usual, capacity = 10) {
+	let now = 1_000_000;
+	const buckets = createBuckets(policy, capacity, () => now);
+	const admitted = (requests: number, name = 'a') =>
+		Array.from({ length: requests }, () => buckets.take(name)).filter((decision) => decision.admitted).length;
+	const wait = (milliseconds: number) => {
+		now += milliseconds;
+	};
+	return { buckets, admitted, wait };
+}
+
+test('250 pass at once, and no more', () => {
+	expect(bucket().admitted(300)).toBe(250);
+});
+
+test('then one every 200 milliseconds, not a window full of them', () => {
+	const { admitted, wait } = bucket();
+	admitted(250);
+	wait(199);
+	expect(admitted(10)).toBe(0);
+	wait(1);
+	expect(admitted(10)).toBe(1);
+	const perStep = Array.from({ length: 100 }, () => {
+		wait(100);
+		return admitted(10);
+	});
+	expect(perStep).toEqual(Array.from({ length: 100 }, (_, index) => index % 2));
+});
+
+test('no more than the burst is saved up, however long nothing comes', () => {
+	const { admitted, wait } = bucket();
+	admitted(250);
+	wait(50_000);
+	expect(admitted(300)).toBe(250);
+	wait(3_600_000);
+	expect(admitted(300)).toBe(250);
+});
+
+test('a refused request takes nothing: a flood does not delay the next token', () => {
+	const { admitted, wait } = bucket();
+	admitted(250);
+	admitted(100_000);
+	wait(200);
+	expect(admitted(10)).toBe(1);
+});
+
+test('tells how many are left, when the bucket is full again, and when the next token comes', () => {
+	const { buckets, wait } = bucket({ perSecond: 5, burst: 3 });
+	expect(buckets.take('a')).toEqual({ admitted: true, remaining: 2, wait: 200 });
+	expect(buckets.take('a')).toEqual({ admitted: true, remaining: 1, wait: 400 });
+	expect(buckets.take('a')).toEqual({ admitted: true, remaining: 0, wait: 600 });
+	expect(buckets.take('a')).toEqual({ admitted: false, remaining: 0, wait: 200 });
+	wait(50);
+	expect(buckets.take('a')).toEqual({ admitted: false, remaining: 0, wait: 150 });
+});
+
+test('names have buckets of their own', () => {
+	const { admitted } = bucket();
+	expect([admitted(300, 'a'), admitted(300, 'b')]).toEqual([250, 250]);
+});
+
+test('keeps no more names than its capacity, and forgets the one that was asked for least recently', () => {
+	const { admitted } = bucket({ perSecond: 1, burst: 1 }, 2);
+	expect([admitted(1, 'a'), admitted(1, 'b'), admitted(1, 'a'), admitted(1, 'c')]).toEqual([1, 1, 0, 1]);
+	expect(admitted(1, 'a')).toBe(0);
+	expect(admitted(1, 'b')).toBe(1);
+});
+
+describe('an independent bucket of real tokens decides the same', () => {
+	/** Tokens that drip in one by one: slower and plainer than arithmetic on arrival times. */
+	function referenceBucket({ perSecond, burst }: BucketPolicy, start: number) {
+		let tokens = burst;
+		let dripped = start;
+		return (now: number) => {
+			if (tokens === burst) dripped = now;
+			while (tokens < burst && now - dripped >= 1000 / perSecond) {
+				tokens++;
+				dripped += 1000 / perSecond;
+			}
+			if (tokens === 0) return false;
+			if (tokens === burst) dripped = now;
+			tokens--;
+			return true;
+		};
+	}
+
+	test.each([
+		{ perSecond: 5, burst: 250 },
+		{ perSecond: 1, burst: 1 },
+		{ perSecond: 100, burst: 7 },
+		{ perSecond: 8, burst: 30 },
+	])('$perSecond a second, burst $burst, 5,000 random arrivals', (policy) => {
+		let seed = policy.burst;
+		const random = () => {
+			seed = (seed * 1_103_515_245 + 12_345) % 2_147_483_648;
+			return seed / 2_147_483_648;
+		};
+		const { buckets, wait } = bucket(policy);
+		const reference = referenceBucket(policy, 0);
+		let now = 0;
+		for (let request = 0; request < 5000; request++) {
+			const pause =
+				random() < 0.02
+					? Math.floor(random() * 2000 * (policy.burst / policy.perSecond))
+					: Math.floor(random() ** 3 * 400);
+			now += pause;
+			wait(pause);
+			expect(buckets.take('a').admitted, `request ${request} at ${now}`).toBe(reference(now));
+		}
+	});
+});

@@ -1,0 +1,211 @@
+import { readFileSync } from 'node:fs';
+import { connect } from 'node:net';
+import { urlAs } from '@contacts/common/database/roles.js';
+import { createTestDatabase, rolePassword, type TestDatabase } from '@contacts/common/testing/database.js';
+import { addProject, type ProblemBody } from '@contacts/common/testing/service.js';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { type RunningNginx, type RunningService, startNginx, startService } from '../support/processes.js';
+
+const canary = 'canary-4711';
+const path = '/api/company_contacts.list';
+let database: TestDatabase;
+let service: RunningService;
+let gateway: RunningNginx;
+
+/** The template as the container fills it in, but for where the logs go. */
+function gatewayConfig(address: string): string {
+	return readFileSync(new URL('../../gateway/default.conf.template', import.meta.url), 'utf8')
+		.replaceAll('${GATEWAY_PORT}', '127.0.0.1:PORT')
+		.replaceAll('${GATEWAY_RESOLVER}', '127.0.0.1')
+		.replaceAll('${GATEWAY_CONNECTIONS_PER_CLIENT}', '50')
+		.replaceAll('${COMPANY_CONTACTS_ADDRESS}', address)
+		.replaceAll('/tmp/nginx-', 'FOLDER/')
+		.replaceAll('/dev/stdout', 'ACCESS_LOG')
+		.replaceAll('/dev/stderr', 'ERROR_LOG');
+}
+
+beforeAll(async () => {
+	database = await createTestDatabase();
+	await addProject(database.sql, 'first', canary);
+	await database.sql`insert into company_contacts (bitrix_id, name) select n, repeat('x', 1000) from generate_series(1, 5000) n`;
+	service = await startService('company-contacts', {
+		DATABASE_URL: urlAs(database.url, 'company-contacts', rolePassword),
+		TRUST_PROXY: 'loopback',
+		RATE_LIMIT_PER_SECOND: '5',
+	});
+	gateway = await startNginx(gatewayConfig(new URL(service.url).host));
+});
+afterAll(async () => {
+	await gateway?.stop();
+	await service?.stop();
+	await database?.drop();
+});
+
+const query = `?project=first&api_key=${canary}&company_id=1`;
+const get = (target: string, init?: RequestInit) => fetch(gateway.url + target, init);
+
+/** Sends a request target exactly as it stands here. */
+async function raw(text: string): Promise<string> {
+	const socket = connect({ port: Number(new URL(gateway.url).port), host: '127.0.0.1' });
+	let answer = '';
+	socket.setEncoding('latin1').on('data', (data) => {
+		answer += data;
+	});
+	socket.on('error', () => undefined);
+	socket.write(text);
+	await new Promise((resolve) => socket.on('close', resolve));
+	return answer;
+}
+const ask = (target: string, method = 'GET') =>
+	raw(`${method} ${target} HTTP/1.1\r\nHost: gateway\r\nConnection: close\r\n\r\n`);
+
+test('the list is passed as it is, with its headers', async () => {
+	const [direct, passed] = [await fetch(`${service.url}${path}${query}`), await get(path + query)];
+	expect(passed.status).toBe(200);
+	expect(await passed.text()).toBe(await direct.text());
+	for (const name of [
+		'etag',
+		'cache-control',
+		'content-type',
+		'referrer-policy',
+		'x-content-type-options',
+		'ratelimit-policy',
+	]) {
+		expect(passed.headers.get(name)).toBe(direct.headers.get(name));
+	}
+	expect((await get(path + query, { headers: { 'if-none-match': String(passed.headers.get('etag')) } })).status).toBe(
+		304,
+	);
+	expect((await get(path)).status).toBe(401);
+	expect((await get(path, { method: 'POST' })).status).toBe(405);
+});
+
+describe('only the public paths answer', () => {
+	test.each([
+		'/',
+		'/health/live',
+		'/health/ready',
+		'/metrics',
+		'/api',
+		'/api/personal_contacts',
+		`${path}/`,
+		`${path}x`,
+		'/docs/../metrics',
+		'/docs/%2e%2e/metrics',
+		'/docs/..%2fmetrics',
+		'/docs/..%5cmetrics',
+		'/docs//../../metrics',
+		'/docs;/../metrics',
+		'/%6detrics',
+		'/metrics%00/docs',
+		'/problems/malformed',
+		'/index.html',
+	])('%s does not', async (target) => {
+		const answer = await ask(target);
+		expect(answer).toMatch(/^HTTP\/1.1 (404|400) /);
+		const body = JSON.parse(answer.slice(answer.indexOf('\r\n\r\n') + 4)) as ProblemBody;
+		expect(Object.keys(body)).toEqual(['type', 'title', 'status', 'detail', 'code', 'request_id']);
+		expect(answer).toMatch(/\r\nContent-Type: application\/problem\+json\r\n/i);
+		expect(answer).toMatch(/\r\nCache-Control: no-store\r\n/i);
+		expect(answer).toContain(`X-Request-Id: ${body.request_id}\r\n`);
+		// The metrics of a service would be found by their format.
+		expect(answer).not.toContain('# HELP');
+	});
+
+	test('what the gateway refuses itself never reaches the service', async () => {
+		const before = service.output().length;
+		await ask('/metrics?seen=no');
+		expect(service.output().slice(before)).toBe('');
+	});
+});
+
+describe('errors of its own have the shape of all others', () => {
+	test.each<[string, string, number, string]>([
+		['a bad request line', 'GARBAGE\r\n\r\n', 400, 'invalid_query'],
+		[
+			'malformed percent-encoding',
+			`GET /%zz?api_key=${canary} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n`,
+			400,
+			'invalid_query',
+		],
+		[
+			'headers that are too large',
+			`GET / HTTP/1.1\r\nHost: a\r\nX: ${'x'.repeat(40_000)}\r\n\r\n`,
+			431,
+			'payload_too_large',
+		],
+		[
+			'a URL that is too long',
+			`GET /?api_key=${canary}${'x'.repeat(40_000)} HTTP/1.1\r\nHost: a\r\n\r\n`,
+			431,
+			'payload_too_large',
+		],
+		[
+			'a body that is too large',
+			`POST ${path} HTTP/1.1\r\nHost: a\r\nContent-Length: 5000\r\nConnection: close\r\n\r\n`,
+			413,
+			'payload_too_large',
+		],
+		['TRACE', `TRACE ${path}${query} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n`, 405, 'method_not_allowed'],
+	])('%s', async (_, text, status, code) => {
+		const answer = await raw(text);
+		expect(answer).toMatch(new RegExp(`^HTTP/1.1 ${status} `));
+		expect(answer).toMatch(/\r\nContent-Type: application\/problem\+json\r\n/i);
+		expect(JSON.parse(answer.slice(answer.indexOf('\r\n\r\n') + 4))).toMatchObject({ status, code });
+		if (status === 405) expect(answer).toMatch(/\r\nAllow: GET\r\n/);
+	});
+
+	test('a service that is away: 503 with Retry-After', async () => {
+		const alone = await startNginx(gatewayConfig('127.0.0.1:1'));
+		const answer = await fetch(`${alone.url}${path}${query}`);
+		expect([answer.status, answer.headers.get('retry-after')]).toEqual([503, '1']);
+		expect(await answer.json()).toMatchObject({ status: 503, code: 'overloaded' });
+		expect(alone.errorLog() + alone.accessLog() + alone.output()).not.toContain('canary');
+		await alone.stop();
+	});
+});
+
+test('a forged X-Forwarded-For changes nothing: the limit on failures sees one client', async () => {
+	const answers = await Promise.all(
+		Array.from({ length: 300 }, (_, index) =>
+			get(`${path}?project=first&api_key=wrong`, {
+				headers: { 'x-forwarded-for': `203.0.113.${index % 250}`, forwarded: `for=203.0.113.${index % 250}` },
+			}),
+		),
+	);
+	const refused = answers.filter((answer) => answer.status === 429).length;
+	expect(refused).toBeGreaterThan(20);
+	expect((await get(path + query)).status).toBe(200);
+});
+
+test('a client that reads slowly holds the gateway, not the service', async () => {
+	const slow = connect({ port: Number(new URL(gateway.url).port), host: '127.0.0.1' });
+	slow.pause();
+	slow.write(`GET ${path}?project=first&api_key=${canary} HTTP/1.1\r\nHost: a\r\n\r\n`);
+	const lists = () =>
+		service
+			.output()
+			.split('\n')
+			.filter((line) => line.includes(path) && /"status":200/.test(line) && line.includes('"project":"first"')).length;
+	const before = lists();
+	// The service has sent all 5 MB and is done with the request, though the client has read nothing yet.
+	await expect.poll(lists, { timeout: 5000 }).toBeGreaterThan(before);
+	slow.destroy();
+});
+
+test('a key is in no log of nginx, of the service or of PostgreSQL', async () => {
+	for (const target of [
+		path + query,
+		`/unknown${query}`,
+		`//${query}`,
+		`/docs/x${query}`,
+		`/%${query}`,
+		`${path}?api%5Fkey=${canary}`,
+	]) {
+		for (const method of ['GET', 'POST', 'TRACE', 'NONSENSE']) await ask(target, method);
+	}
+	await get(`/${query}`, { headers: { referer: `http://a/${query}`, 'user-agent': canary, cookie: canary } });
+	const heard = gateway.accessLog() + gateway.errorLog() + gateway.output() + service.output();
+	expect(heard.length).toBeGreaterThan(10_000);
+	expect(heard).not.toContain('canary');
+});

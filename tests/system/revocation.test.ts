@@ -1,0 +1,87 @@
+import { revokeKey } from '@contacts/common/auth/projects.sql.js';
+import { urlAs } from '@contacts/common/database/roles.js';
+import { createTestDatabase, rolePassword, type TestDatabase } from '@contacts/common/testing/database.js';
+import { addProject } from '@contacts/common/testing/service.js';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { type RunningService, startService } from '../support/processes.js';
+
+let database: TestDatabase;
+let services: RunningService[];
+
+beforeAll(async () => {
+	database = await createTestDatabase();
+	const env = {
+		DATABASE_URL: urlAs(database.url, 'company-contacts', rolePassword),
+		RATE_LIMIT_PER_SECOND: '100000',
+		RATE_LIMIT_BURST: '100000',
+		LOG_LEVEL: 'warn',
+	};
+	// Quiet services don't say where they listen: each says so before it is told to be quiet.
+	services = await Promise.all([1, 2, 3].map(() => startService('company-contacts', { ...env, LOG_LEVEL: 'info' })));
+});
+afterAll(async () => {
+	await Promise.all((services ?? []).map((service) => service.stop()));
+	await database?.drop();
+});
+
+/** Asks a service without pause and gives, in milliseconds after `since`, when the last 200 came. */
+async function lastSuccess(service: RunningService, project: string, since: () => number): Promise<number> {
+	const url = `${service.url}/api/company_contacts.list?company_id=1&project=${project}&api_key=${project}-key`;
+	let last = Number.NEGATIVE_INFINITY;
+	for (let refused = 0; refused < 20; ) {
+		const answer = await fetch(url);
+		await answer.arrayBuffer();
+		if (answer.status === 200) last = performance.now();
+		else refused++;
+	}
+	return last - since();
+}
+
+test.each([
+	['while all is well', async () => undefined],
+	[
+		'while the listeners’ connections are cut at that moment',
+		async () => {
+			await database.sql`
+				select pg_terminate_backend(pid) from pg_stat_activity
+				where datname = current_database() and query like 'listen%'`;
+		},
+	],
+	[
+		'while every connection of the services is cut at that moment',
+		async () => {
+			await database.sql`
+				select pg_terminate_backend(pid) from pg_stat_activity
+				where datname = current_database() and application_name = 'company-contacts'`;
+		},
+	],
+])('a revoked key is refused by three processes within a second, %s', async (when, disturb) => {
+	for (let round = 0; round < 5; round++) {
+		const project = `round-${round}-${when.length}`;
+		await addProject(database.sql, project, `${project}-key`);
+		for (const service of services) {
+			await expect
+				.poll(
+					async () =>
+						(
+							await fetch(
+								`${service.url}/api/company_contacts.list?company_id=1&project=${project}&api_key=${project}-key`,
+							)
+						).status,
+				)
+				.toBe(200);
+		}
+		let revoked = Number.POSITIVE_INFINITY;
+		const last = Promise.all(services.map((service) => lastSuccess(service, project, () => revoked)));
+		const [key] = await database.sql<{ id: number }[]>`
+			select k.id::int from api_keys k join projects p on p.id = k.project_id where p.code = ${project}`;
+		await disturb();
+		await revokeKey(database.sql, key?.id ?? 0);
+		revoked = performance.now();
+		const times = await last;
+		console.log(
+			`${when}: the last 200 came ${times.map((time) => time.toFixed(0)).join(', ')} ms after the revocation`,
+		);
+		for (const time of times) expect(time).toBeLessThan(1000);
+	}
+});

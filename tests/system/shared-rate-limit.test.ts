@@ -1,0 +1,123 @@
+import { urlAs } from '@contacts/common/database/roles.js';
+import { createTestDatabase, rolePassword, type TestDatabase } from '@contacts/common/testing/database.js';
+import { addProject } from '@contacts/common/testing/service.js';
+import { freePort } from '@contacts/local-postgres/server.js';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { type RunningProcess, type RunningService, startRedis, startService } from '../support/processes.js';
+
+let database: TestDatabase;
+let redisPort: number;
+let redis: RunningProcess;
+let services: RunningService[];
+
+beforeAll(async () => {
+	database = await createTestDatabase();
+	for (const code of ['first', 'second', 'third', 'steady']) await addProject(database.sql, code, `${code}-key`);
+	redisPort = await freePort();
+	redis = await startRedis(redisPort);
+	const env = {
+		DATABASE_URL: urlAs(database.url, 'company-contacts', rolePassword),
+		REDIS_URL: `redis://127.0.0.1:${redisPort}`,
+	};
+	services = await Promise.all([1, 2, 3].map(() => startService('company-contacts', env)));
+	// Each has its connection to Redis before anything is counted.
+	for (const each of services) {
+		await vi.waitUntil(async () => [await request(each, 'third'), await shared(each)][1] === 1, { timeout: 5000 });
+	}
+});
+afterAll(async () => {
+	await Promise.all((services ?? []).map((service) => service.stop()));
+	await redis?.stop();
+	await database?.drop();
+});
+
+async function request(service: RunningService, project: string): Promise<number> {
+	const answer = await fetch(
+		`${service.url}/api/company_contacts.list?company_id=1&project=${project}&api_key=${project}-key`,
+	);
+	await answer.arrayBuffer();
+	return answer.status;
+}
+async function shared(service: RunningService): Promise<number> {
+	const text = await (await fetch(`${service.url}/metrics`)).text();
+	return Number(/^rate_limit_shared (\d)/m.exec(text)?.[1]);
+}
+const service = (index: number) => services[index % services.length] as RunningService;
+const pause = (milliseconds: number) => new Promise((resolve) => setTimeout(resolve, milliseconds));
+
+test('300 requests at once over three processes: 250 pass, then 5 a second over ten seconds, evenly; another project has its own', async () => {
+	const begun = performance.now();
+	const answers = await Promise.all(Array.from({ length: 300 }, (_, index) => request(service(index), 'first')));
+	const passed = answers.filter((status) => status === 200).length;
+	const refilled = Math.ceil((performance.now() - begun) / 200);
+	expect(passed).toBeGreaterThanOrEqual(250);
+	expect(passed).toBeLessThanOrEqual(250 + refilled);
+	expect(new Set(answers)).toEqual(new Set([200, 429]));
+
+	// What was refilled meanwhile is taken away, and then ten seconds of 25 requests a second begin.
+	while ((await request(service(0), 'first')) === 200);
+	const start = performance.now();
+	const perSecond: number[] = [];
+	for (let index = 0; performance.now() - start < 10_000; index++) {
+		const second = Math.floor((performance.now() - start) / 1000);
+		if ((await request(service(index), 'first')) === 200) perSecond[second] = (perSecond[second] ?? 0) + 1;
+		await pause(Math.max(0, start + (index + 1) * 40 - performance.now()));
+	}
+	expect(perSecond).toHaveLength(10);
+	for (const count of perSecond) expect([4, 5, 6]).toContain(count);
+	const total = perSecond.reduce((sum, count) => sum + count, 0);
+	expect(total).toBeGreaterThanOrEqual(49);
+	expect(total).toBeLessThanOrEqual(51);
+
+	const others = await Promise.all(Array.from({ length: 250 }, (_, index) => request(service(index), 'second')));
+	expect(new Set(others)).toEqual(new Set([200]));
+});
+
+test('Redis killed and restarted under load: no request fails or waits long, and the shared bucket is used again', async () => {
+	const times: number[] = [];
+	const failures: number[] = [];
+	let running = true;
+	const load = Promise.all(
+		services.map(async (each) => {
+			while (running) {
+				const begun = performance.now();
+				const status = await request(each, 'steady');
+				times.push(performance.now() - begun);
+				if (status !== 200 && status !== 429) failures.push(status);
+				await pause(10);
+			}
+		}),
+	);
+	await pause(500);
+	const usual = Math.max(...times.splice(0));
+	await redis.stop('SIGKILL');
+	for (const each of services) await expect.poll(() => shared(each), { timeout: 5000 }).toBe(0);
+	await pause(500);
+	redis = await startRedis(redisPort);
+	for (const each of services) await expect.poll(() => shared(each), { timeout: 5000 }).toBe(1);
+
+	// A Redis that hangs is worse than one that is away: nothing tells that it will not answer.
+	redis.child.kill('SIGSTOP');
+	for (const each of services) await expect.poll(() => shared(each), { timeout: 5000 }).toBe(0);
+	await pause(500);
+	redis.child.kill('SIGCONT');
+	for (const each of services) await expect.poll(() => shared(each), { timeout: 5000 }).toBe(1);
+	running = false;
+	await load;
+
+	expect(failures).toEqual([]);
+	expect(times.length).toBeGreaterThan(100);
+	const slowest = Math.max(...times);
+	console.log(
+		`${times.length} requests: the slowest took ${slowest.toFixed(0)} ms, before the faults ${usual.toFixed(0)} ms`,
+	);
+	expect(slowest - usual).toBeLessThan(100);
+	for (const each of services) {
+		const said = each
+			.output()
+			.split('\n')
+			.filter((line) => /Redis does not answer|shared through Redis again/.test(line));
+		expect(said.length).toBeLessThanOrEqual(4);
+		expect(said.length).toBeGreaterThanOrEqual(4);
+	}
+});

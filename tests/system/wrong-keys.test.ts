@@ -1,0 +1,82 @@
+import { urlAs } from '@contacts/common/database/roles.js';
+import { createTestDatabase, rolePassword, type TestDatabase } from '@contacts/common/testing/database.js';
+import { addProject } from '@contacts/common/testing/service.js';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { memoryOf, type RunningService, startService } from '../support/processes.js';
+
+let database: TestDatabase;
+let service: RunningService;
+
+beforeAll(async () => {
+	database = await createTestDatabase();
+	await addProject(database.sql, 'valid', 'valid-key');
+	service = await startService('company-contacts', {
+		DATABASE_URL: urlAs(database.url, 'company-contacts', rolePassword),
+		TRUST_PROXY: 'loopback',
+	});
+});
+afterAll(async () => {
+	await service?.stop();
+	await database?.drop();
+});
+
+/** Statements that the service's database has run so far, but for those of this test itself. */
+async function statements(): Promise<number> {
+	const [row] = await database.sql<{ count: number }[]>`
+		select sum(xact_commit + xact_rollback)::int as count from pg_stat_database where datname = current_database()`;
+	return row?.count ?? 0;
+}
+
+test('ten seconds of wrong keys, as many as can be sent: no query, level memory, and a valid project is served', async () => {
+	const flood = async (seconds: number) => {
+		const end = performance.now() + seconds * 1000;
+		const statuses = new Map<number, number>();
+		const valid: number[] = [];
+		const guess = async (worker: number) => {
+			for (let index = 0; performance.now() < end; index++) {
+				const address = `2001:db8:${worker}:${(index % 60_000).toString(16)}::1`;
+				const answer = await fetch(
+					`${service.url}/api/company_contacts.list?project=valid&api_key=guess-${worker}-${index}`,
+					{
+						headers: { 'x-forwarded-for': index % 2 ? address : '203.0.113.7' },
+					},
+				);
+				await answer.arrayBuffer();
+				statuses.set(answer.status, (statuses.get(answer.status) ?? 0) + 1);
+			}
+		};
+		const ask = async () => {
+			while (performance.now() < end) {
+				const answer = await fetch(
+					`${service.url}/api/company_contacts.list?company_id=1&project=valid&api_key=valid-key`,
+				);
+				await answer.arrayBuffer();
+				valid.push(answer.status);
+				await new Promise((resolve) => setTimeout(resolve, 210));
+			}
+		};
+		await Promise.all([...Array.from({ length: 32 }, (_, worker) => guess(worker)), ask()]);
+		return { statuses, valid };
+	};
+
+	await flood(3);
+	const memoryBefore = memoryOf(service.child.pid);
+	const queriesBefore = await statements();
+	const { statuses, valid } = await flood(10);
+	await database.sql`select pg_stat_force_next_flush()`;
+	const queries = (await statements()) - queriesBefore;
+	const memoryAfter = memoryOf(service.child.pid);
+
+	const guesses = [...statuses.values()].reduce((sum, count) => sum + count, 0);
+	console.log(
+		`${guesses} wrong keys (${[...statuses].map(([status, count]) => `${status}: ${count}`).join(', ')}), ${queries} transactions, ` +
+			`memory ${memoryBefore.toFixed(0)} MiB, then ${memoryAfter.toFixed(0)} MiB`,
+	);
+	expect(new Set(statuses.keys())).toEqual(new Set([401, 429]));
+	expect(guesses).toBeGreaterThan(5000);
+	// What remains are the valid project's lists and the looks at the version of the keys, a few a second.
+	expect(queries).toBeLessThan(150);
+	expect(new Set(valid)).toEqual(new Set([200]));
+	expect(valid.length).toBeGreaterThan(30);
+	expect(memoryAfter - memoryBefore).toBeLessThan(40);
+});

@@ -1,0 +1,19 @@
+import { readAudit } from '@contacts/common/auth/projects.sql.js';
+import type { Command } from 'commander';
+import { withDatabase } from '../connection.js';
+import { UsageError } from '../failure.js';
+import { type OutputOptions, printRecords } from '../output.js';
+
+export function addAuditCommand(program: Command, environment: NodeJS.ProcessEnv): void {
+	program
+		.command('audit')
+		.argument('[code]', 'only of this project')
+		.description('who changed which project or key, and when; the newest first')
+		.option('--limit <number>', 'the most rows', '100')
+		.option('--json', 'print the records as JSON')
+		.action(async (code: string | undefined, { limit, ...options }: OutputOptions & { limit: string }) => {
+			if (!/^[1-9][0-9]{0,5}$/.test(limit)) throw new UsageError('--limit takes a positive integer.');
+			const records = await withDatabase(environment, (sql) => readAudit(sql, Number(limit), code));
+			printRecords(records, ['at', 'actor', 'role', 'action', 'project', 'key_id', 'details'], options);
+		});
+}
