@@ -19,6 +19,7 @@ function gatewayConfig(address: string): string {
 		.replaceAll('${GATEWAY_RESOLVER}', '127.0.0.1')
 		.replaceAll('${GATEWAY_CONNECTIONS_PER_CLIENT}', '50')
 		.replaceAll('${COMPANY_CONTACTS_ADDRESS}', address)
+		.replaceAll('${BITRIX24_EVENTS_ADDRESS}', '')
 		.replaceAll('/tmp/nginx-', 'FOLDER/')
 		.replaceAll('/dev/stdout', 'ACCESS_LOG')
 		.replaceAll('/dev/stderr', 'ERROR_LOG');
@@ -98,6 +99,7 @@ describe('only the public paths answer', () => {
 		'/docs;/../metrics',
 		'/%6detrics',
 		'/metrics%00/docs',
+		'/bitrix24/events',
 		'/problems/malformed',
 		'/index.html',
 	])('%s does not', async (target) => {

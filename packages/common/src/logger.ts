@@ -43,7 +43,8 @@ export function serialiseError(error: unknown): Record<string, unknown> {
 	const quotesValue = typeof fields.code === 'string' && /^22/.test(fields.code);
 	if (!quotesValue) serialised.message = error.message;
 	serialised.stack = error.stack
-		?.split('\n')
+		?.replace(error.message, '')
+		.split('\n')
 		.filter((line) => line.startsWith('    at '))
 		.join('\n');
 	if (error.cause !== undefined) serialised.cause = serialiseError(error.cause);

@@ -6,7 +6,8 @@ import type { Database } from './database/database.js';
 export interface MetricsOptions {
 	registry: Registry;
 	database: Database;
-	keyRing: KeyRing;
+	/** Of a service that authenticates. */
+	keyRing?: KeyRing;
 }
 
 /** A registry with the measures of the process itself. */
@@ -36,14 +37,7 @@ export const metrics = fp<MetricsOptions>(async (server, { registry, database, k
 			this.set(database.waiting);
 		},
 	});
-	new Gauge({
-		name: 'key_ring_age_seconds',
-		help: 'Time since the keys in memory were last known to be current.',
-		registers,
-		collect() {
-			this.set((keyRing.age() ?? Number.NaN) / 1000);
-		},
-	});
+	if (keyRing !== undefined) measureKeyRing(keyRing, registry);
 
 	server.addHook('onResponse', async (request, reply) => {
 		// The route's pattern, never the URL: the number of series stays bounded, and no key gets in.
@@ -54,3 +48,14 @@ export const metrics = fp<MetricsOptions>(async (server, { registry, database, k
 	});
 	server.get('/metrics', async (_request, reply) => reply.type(registry.contentType).send(await registry.metrics()));
 });
+
+function measureKeyRing(keyRing: KeyRing, registry: Registry): void {
+	new Gauge({
+		name: 'key_ring_age_seconds',
+		help: 'Time since the keys in memory were last known to be current.',
+		registers: [registry],
+		collect() {
+			this.set((keyRing.age() ?? Number.NaN) / 1000);
+		},
+	});
+}

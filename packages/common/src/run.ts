@@ -56,9 +56,11 @@ async function start<Variables extends TObject>(
 		applicationName: service.name,
 		poolSize: Number(config.DATABASE_POOL_SIZE),
 	});
+	// A connection of its own: a revoked key must be seen in time though requests hold all the others.
+	const keys = openDatabase({ url: config.DATABASE_URL, applicationName: `${service.name} keys`, poolSize: 1 });
 	const keyRing = await openKeyRing(
 		{
-			database,
+			database: keys,
 			service: service.name,
 			onStateChange: (error) =>
 				error === undefined
@@ -86,7 +88,7 @@ async function start<Variables extends TObject>(
 			else logger.info({ signal }, 'stopping');
 			await app.close();
 			await keyRing.stop();
-			await database.close();
+			await Promise.all([keys.close(), database.close()]);
 			logger.info('stopped');
 		},
 	);

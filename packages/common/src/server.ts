@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import fastify, { type FastifyBaseLogger, type FastifyInstance, LogController, type RawServerDefault } from 'fastify';
+import { endConnections } from './end-connections.js';
 import { readJson } from './json-body.js';
 import { knownPaths } from './known-paths.js';
 import { answerMalformedHttp } from './malformed-http.js';
@@ -101,6 +102,7 @@ export async function createServer(options: ServerOptions): Promise<Server> {
 		// RFC 9112, section 3.2.
 		if (request.headers.host === undefined && request.raw.httpVersion === '1.1') throw new Problem('invalid_query');
 	});
+	await server.register(endConnections);
 	await server.register(knownPaths);
 	server.addHook('preParsing', async (request) => {
 		const encoding = request.headers['content-encoding'];

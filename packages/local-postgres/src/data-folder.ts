@@ -31,12 +31,27 @@ const nameOfLock = 'holder.json';
  * @throws LocalPostgresError when another process holds the folder
  */
 export async function holdFolder(folder: string): Promise<HeldFolder> {
-	mkdirSync(folder, { recursive: true });
+	const unusable = (error: unknown) =>
+		new LocalPostgresError(
+			`${folder} can't be written (${(error as NodeJS.ErrnoException).code}): set another LOCAL_DATA_DIR.`,
+		);
+	try {
+		mkdirSync(folder, { recursive: true });
+	} catch (error) {
+		throw unusable(error);
+	}
 	const file = join(folder, nameOfLock);
+	const left = contentOf(file);
 	if ((await readHolder(folder)) !== undefined) {
 		throw new LocalPostgresError(`It runs already on ${folder}: stop that one first, or set another LOCAL_DATA_DIR.`);
 	}
-	rmSync(file, { force: true });
+	// Only the lock that was found void may go: meanwhile another start may have put its own there.
+	if (contentOf(file) !== left) throw new LocalPostgresError(`Another start on ${folder} was faster.`);
+	try {
+		rmSync(file, { force: true });
+	} catch (error) {
+		throw unusable(error);
+	}
 
 	const token = randomBytes(16).toString('hex');
 	const server = createServer((socket) => socket.on('error', () => undefined).end(token))
@@ -46,7 +61,9 @@ export async function holdFolder(folder: string): Promise<HeldFolder> {
 	const { port } = server.address() as { port: number };
 	try {
 		writeFileSync(file, JSON.stringify({ port, token } satisfies Lock), { flag: 'wx', mode: 0o600 });
-	} catch {
+	} catch (error) {
+		server.close();
+		if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw unusable(error);
 		throw new LocalPostgresError(`Another start on ${folder} was faster.`);
 	}
 	return {
@@ -60,6 +77,14 @@ export async function holdFolder(folder: string): Promise<HeldFolder> {
 			server.close();
 		},
 	};
+}
+
+function contentOf(file: string): string | undefined {
+	try {
+		return readFileSync(file, 'utf8');
+	} catch {
+		return undefined;
+	}
 }
 
 /** What the living holder of a data folder tells, or undefined where nobody holds it. */

@@ -1,6 +1,7 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, readFileSync } from 'node:fs';
+import { rmSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
 import { connect, createServer } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -71,20 +72,37 @@ function running(supervisor: ChildProcess, port: number, password: string): Loca
 }
 
 /**
- * Ends a server that was left running on this data directory: possible only when the supervisor itself was killed. The
- * process is known by its id in `postmaster.pid` and by answering on the port that is written there.
+ * Ends a server that was left running on this data directory, and waits for one that is ending: possible only when the
+ * supervisor itself or its parent was killed. The process is known by its id in `postmaster.pid` and by answering on the
+ * port that is written there. A living process that stays silent, of a server that was ready, has got the id of one that is
+ * no more: PostgreSQL would take it for that server and refuse to start, so the file is removed.
  */
 async function endLeftover(dataDirectory: string): Promise<void> {
 	const file = join(dataDirectory, 'postmaster.pid');
-	if (!existsSync(file)) return;
-	const [pid, , , port] = readFileSync(file, 'utf8').split('\n');
-	if (!pid || !port || !(await speaksPostgres(Number(port)))) return;
-	try {
-		process.kill(Number(pid), 'SIGINT');
-	} catch {
-		return;
+	let asked = false;
+	for (let tries = 0; tries < 100; tries++) {
+		const content = await readFile(file, 'utf8').catch(() => undefined);
+		if (content === undefined) return;
+		const [pid = '', , , port = '', , , , status = ''] = content.split('\n');
+		if (/^[1-9][0-9]*$/.test(pid) && !signal(Number(pid), 0)) return;
+		if (/^[1-9][0-9]*$/.test(port) && (await speaksPostgres(Number(port)))) {
+			if (!asked) signal(Number(pid), 'SIGINT');
+			asked = true;
+		} else if (!asked && tries >= 20 && status.startsWith('ready')) {
+			rmSync(file, { force: true });
+			return;
+		}
+		await delay(100);
 	}
-	for (let tries = 0; tries < 100 && existsSync(file); tries++) await delay(100);
+}
+
+/** @returns whether there is such a process and it may be sent signals */
+function signal(pid: number, name: NodeJS.Signals | 0): boolean {
+	try {
+		return process.kill(pid, name);
+	} catch {
+		return false;
+	}
 }
 
 /** Whether a PostgreSQL server answers on this port of 127.0.0.1: it says S or N to a request for TLS. */

@@ -4,6 +4,7 @@ import { metrics } from '@contacts/common/metrics.js';
 import type { Service, ServiceParts } from '@contacts/common/run.js';
 import { createServer, type Server } from '@contacts/common/server.js';
 import { type Config, variables } from './config.js';
+import { measureCrmAge } from './crm-age.js';
 import { listCompanyContacts } from './list-company-contacts.js';
 import { limitFailures } from './rate-limit/limit-failures.js';
 import { limitProjects } from './rate-limit/limit-projects.js';
@@ -19,11 +20,12 @@ export async function buildApp(parts: ServiceParts, config: Config): Promise<Ser
 	server.addHook('onClose', async () => limiter.close());
 	await server.register(metrics, { registry, database, keyRing });
 	await server.register(health, { database });
+	measureCrmAge(registry, database);
 
 	await server.register(async function publicApi(api) {
 		await api.register(authenticate, { keyRing, onFailure: limitFailures(policy, registry, clock) });
 		await api.register(limitProjects, { limiter });
-		await api.register(listCompanyContacts, { database });
+		await api.register(listCompanyContacts, { database, clock });
 	});
 	return server;
 }

@@ -2,6 +2,9 @@ import { CommanderError } from 'commander';
 import { Failure, UsageError } from './failure.js';
 import { createProgram } from './program.js';
 
+/** What the client or the system calls a server that can't be reached, or that hangs up. */
+const unreachable = /^(CONNECT_TIMEOUT|CONNECTION_CLOSED|ECONN\w+|E\w+UNREACH|ETIMEDOUT|ENOTFOUND|EAI_AGAIN)$/;
+
 try {
 	await createProgram(process.env).parseAsync(process.argv);
 } catch (error) {
@@ -23,7 +26,8 @@ function describe(error: unknown): string {
 	if (code === '42501') return 'The database user may not do this: connect as the operator or as the owner.';
 	if (code === '3D000') return 'The database that DATABASE_URL names does not exist.';
 	if (code?.startsWith('28')) return 'The database refuses the user or the password in DATABASE_URL.';
-	if (code === 'ECONNREFUSED' || code === 'CONNECT_TIMEOUT' || code === 'ENOTFOUND' || code === 'CONNECTION_CLOSED') {
+	if (code === 'ERR_INVALID_URL') return 'DATABASE_URL is no URL like postgres://user:password@host:5432/database.';
+	if (code !== undefined && unreachable.test(code)) {
 		return `The database does not answer (${code}). Is it running, and is DATABASE_URL right?`;
 	}
 	return (message ?? String(error)).split('\n', 1)[0] ?? 'unknown error';

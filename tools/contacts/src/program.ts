@@ -5,6 +5,7 @@ import { addKeyCommands } from './commands/key.js';
 import { addMigrateCommand } from './commands/migrate.js';
 import { addProjectCommands } from './commands/project.js';
 import { addSubscriptionCommands } from './commands/subscription.js';
+import { addSyncCommand } from './commands/sync.js';
 
 /** The operator's command. It throws instead of ending the process; `main.ts` turns that into exit codes. */
 export function createProgram(environment: NodeJS.ProcessEnv): Command {
@@ -21,6 +22,7 @@ export function createProgram(environment: NodeJS.ProcessEnv): Command {
 	addKeyCommands(program, environment);
 	addAuditCommand(program, environment);
 	addSubscriptionCommands(program, environment);
+	addSyncCommand(program, environment);
 	addImportCommand(program, environment);
 	return program;
 }

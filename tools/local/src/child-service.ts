@@ -16,10 +16,16 @@ export interface ChildService {
  * Starts a service as a process of its own and waits until it is ready. It ends when this process ends, however it ends.
  * Its log goes to standard error.
  *
+ * @param program the module to run, where it is not the package's main one
  * @throws StartFailure with what the service said
  */
-export async function startService(name: string, port: number, environment: NodeJS.ProcessEnv): Promise<ChildService> {
-	const main = fileURLToPath(import.meta.resolve(`@contacts/${name}/main.js`));
+export async function startService(
+	name: string,
+	port: number,
+	environment: NodeJS.ProcessEnv,
+	program = `@contacts/${name}/main.js`,
+): Promise<ChildService> {
+	const main = fileURLToPath(import.meta.resolve(program));
 	const child = fork(main, [], {
 		env: { ...environment, HOST: '127.0.0.1', PORT: String(port) },
 		// A process group of its own: Ctrl-C reaches the launcher alone, which stops everything in order.

@@ -3,6 +3,7 @@ import { createServer } from 'node:net';
 import { migrate } from '@contacts/common/database/migrate.js';
 import { holdFolder } from '@contacts/local-postgres/data-folder.js';
 import { type ChildService, startService } from './child-service.js';
+import { type Crm, startCrm } from './crm.js';
 import { StartFailure } from './failure.js';
 import { type ServiceUrls, startLocalDatabase } from './local-database.js';
 import type { Settings } from './settings.js';
@@ -11,6 +12,8 @@ export interface Running {
 	services: ChildService[];
 	/** Whether the demo project's key opens the services. */
 	demo: boolean;
+	/** The stand-in of the CRM and its synchroniser, where they were asked for. */
+	crm: Crm | undefined;
 	/** Resolves with what ended by itself, services and database alike. */
 	broken: Promise<string>;
 	/** Stops everything, the database last. */
@@ -31,7 +34,11 @@ export async function launch(settings: Settings): Promise<Running> {
 		await checkPort(settings.companyPort, 'COMPANY_CONTACTS_PORT');
 		await checkPort(settings.personalPort, 'PERSONAL_CONTACTS_PORT');
 
-		let urls: ServiceUrls = { 'personal-contacts': given ?? '', 'company-contacts': given ?? '' };
+		let urls: ServiceUrls = {
+			'personal-contacts': given ?? '',
+			'company-contacts': given ?? '',
+			'company-contacts-sync': given ?? '',
+		};
 		let demo = false;
 		const endings: Promise<string>[] = [];
 		if (folder !== undefined) {
@@ -43,7 +50,7 @@ export async function launch(settings: Settings): Promise<Running> {
 			await migrate(given);
 		}
 
-		const start = async (name: keyof ServiceUrls, port: number) => {
+		const start = async (name: 'company-contacts' | 'personal-contacts', port: number) => {
 			const service = await startService(name, port, { ...process.env, DATABASE_URL: urls[name] });
 			undo.push(service.stop);
 			endings.push(service.ended.then(() => name));
@@ -53,7 +60,8 @@ export async function launch(settings: Settings): Promise<Running> {
 			start('company-contacts', settings.companyPort),
 			start('personal-contacts', settings.personalPort),
 		]);
-		return { services, demo, broken: Promise.race(endings), stop };
+		const crm = settings.withCrm ? await startCrm(urls['company-contacts-sync'], undo) : undefined;
+		return { services, demo, crm, broken: Promise.race(endings), stop };
 	} catch (error) {
 		await stop();
 		throw error;

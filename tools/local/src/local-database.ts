@@ -8,7 +8,7 @@ import { type LocalPostgres, startLocalPostgres } from '@contacts/local-postgres
 import postgres from 'postgres';
 import { addDemo, demoIsLive } from './demo.js';
 
-export type ServiceUrls = Record<'personal-contacts' | 'company-contacts', string>;
+export type ServiceUrls = Record<'personal-contacts' | 'company-contacts' | 'company-contacts-sync', string>;
 
 export interface LocalDatabase {
 	/** The connection of each service, with its own role. */
@@ -34,7 +34,11 @@ export async function startLocalDatabase(dataFolder: string, folder: HeldFolder)
 
 		const url = server.url('contacts');
 		await migrate(url);
-		await setRolePasswords(url, { 'personal-contacts': password, 'company-contacts': password });
+		await setRolePasswords(url, {
+			'personal-contacts': password,
+			'company-contacts': password,
+			'company-contacts-sync': password,
+		});
 		const sql = postgres(url, { max: 1, fetch_types: false, onnotice: () => undefined });
 		await addDemo(sql);
 		const demo = await demoIsLive(sql);
@@ -43,6 +47,7 @@ export async function startLocalDatabase(dataFolder: string, folder: HeldFolder)
 		const urls = {
 			'personal-contacts': urlAs(url, 'personal-contacts', password),
 			'company-contacts': urlAs(url, 'company-contacts', password),
+			'company-contacts-sync': urlAs(url, 'company-contacts-sync', password),
 		};
 		return { urls, demo, server };
 	} catch (error) {

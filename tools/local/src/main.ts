@@ -7,6 +7,9 @@ import { launch, type Running } from './launcher.js';
 import { readSettings, type Settings } from './settings.js';
 import { watchWrappers } from './wrappers.js';
 
+/** What the client or the system calls a server that can't be reached, or that hangs up. */
+const unreachable = /^(CONNECT_TIMEOUT|CONNECTION_CLOSED|ECONN\w+|E\w+UNREACH|ETIMEDOUT|ENOTFOUND|EAI_AGAIN)$/;
+
 let running: Running | undefined;
 let stopping = false;
 
@@ -14,7 +17,7 @@ for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal
 watchWrappers(stop);
 
 try {
-	const settings = readSettings(process.env);
+	const settings = readSettings(process.env, process.argv.slice(2));
 	process.stdout.write('Starting ...\n');
 	running = await launch(settings);
 	if (stopping) await finish(0);
@@ -45,7 +48,7 @@ async function finish(code: number): Promise<void> {
 	process.exit(code);
 }
 
-function welcome({ demo }: Running, { companyPort, personalPort }: Settings): string {
+function welcome({ demo, crm }: Running, { companyPort, personalPort }: Settings): string {
 	const credentials = demo ? `project=${demoProject}&api_key=${demoKey}` : 'project=CODE&api_key=KEY';
 	const company = `http://127.0.0.1:${companyPort}`;
 	const personal = `http://127.0.0.1:${personalPort}`;
@@ -61,6 +64,14 @@ function welcome({ demo }: Running, { companyPort, personalPort }: Settings): st
 		'Save the user of a personal chat:',
 		`  curl -X POST '${personal}/api/personal_contacts?${credentials}' -H 'Content-Type: application/json' -d '{"chat_id": 5550001, "username": "ivan", "name": "Ivan Petrov", "birth_date": "1990-05-17"}'`,
 		'',
+		...(crm === undefined
+			? []
+			: [
+					'A stand-in of Bitrix24 with made-up contacts, which the synchroniser mirrors:',
+					`  webhook      ${crm.webhookUrl}`,
+					`  synchroniser ${crm.synchroniserUrl}`,
+					'',
+				]),
 		'Ready. Ctrl-C stops everything.',
 		'',
 	];
@@ -72,7 +83,7 @@ function describe(error: unknown): string {
 	if (error instanceof StartFailure || error instanceof LocalPostgresError) return error.message;
 	if (isRefusal(error)) return 'The database refuses the user, the password or the name in DATABASE_URL.';
 	const code = errorCode(error);
-	if (code === 'ECONNREFUSED' || code === 'ENOTFOUND' || code === 'CONNECT_TIMEOUT') {
+	if (code !== undefined && unreachable.test(code)) {
 		return `The database in DATABASE_URL does not answer (${code}).`;
 	}
 	return error instanceof Error ? (error.stack ?? error.message) : String(error);

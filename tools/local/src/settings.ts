@@ -1,6 +1,6 @@
 import { resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { integerVariable, readVariables, urlVariable } from '@contacts/common/config.js';
+import { ConfigError, integerVariable, readVariables, urlVariable } from '@contacts/common/config.js';
 import { Type } from '@sinclair/typebox';
 
 export const root = fileURLToPath(new URL('../../..', import.meta.url));
@@ -21,12 +21,28 @@ export interface Settings {
 	databaseUrl: string | undefined;
 	/** Absolute path. */
 	dataFolder: string;
+	/** Also starts a stand-in of the CRM, and the synchroniser beside it. */
+	withCrm: boolean;
 }
 
 /** @throws ConfigError */
-export function readSettings(environment: NodeJS.ProcessEnv): Settings {
+export function readSettings(environment: NodeJS.ProcessEnv, args: string[]): Settings {
 	const values = readVariables(variables, environment);
+	if (Number(values.PERSONAL_CONTACTS_PORT) === Number(values.COMPANY_CONTACTS_PORT)) {
+		throw new ConfigError([
+			'PERSONAL_CONTACTS_PORT and COMPANY_CONTACTS_PORT are the same: each service needs its own.',
+		]);
+	}
+	const unknown = args.filter((arg) => arg !== '--with-crm');
+	if (unknown.length > 0) throw new ConfigError([`start takes --with-crm and nothing else, not ${unknown.join(' ')}.`]);
+	const withCrm = args.includes('--with-crm');
+	if (withCrm && values.DATABASE_URL !== undefined) {
+		throw new ConfigError([
+			'--with-crm fills the mirror with made-up contacts: only for the embedded database, without DATABASE_URL.',
+		]);
+	}
 	return {
+		withCrm,
 		personalPort: Number(values.PERSONAL_CONTACTS_PORT),
 		companyPort: Number(values.COMPANY_CONTACTS_PORT),
 		databaseUrl: values.DATABASE_URL,

@@ -32,7 +32,10 @@ function wrappersOf(first: number): number[] {
 
 function readStatus(pid: number): { name: string; parent: number } | undefined {
 	try {
-		const [, name = '', parent = '0'] = /\((.*)\) \S (\d+)/s.exec(readFileSync(`/proc/${pid}/stat`, 'utf8')) ?? [];
+		const [, name = '', state, parent = '0'] =
+			/\((.*)\) (\S) (\d+)/s.exec(readFileSync(`/proc/${pid}/stat`, 'utf8')) ?? [];
+		// It has ended, and its parent has not asked how.
+		if (state === 'Z') return undefined;
 		return { name, parent: Number(parent) };
 	} catch {
 		return undefined;

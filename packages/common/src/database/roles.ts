@@ -5,6 +5,7 @@ import postgres from 'postgres';
 export const roles = {
 	'personal-contacts': 'personal_contacts_service',
 	'company-contacts': 'company_contacts_service',
+	'company-contacts-sync': 'company_contacts_sync',
 	operator: 'contacts_operator',
 } as const;
 

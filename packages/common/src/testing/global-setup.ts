@@ -34,6 +34,7 @@ export default async function setUp(project: TestProject): Promise<() => Promise
 	await setRolePasswords(url.replace('DATABASE', 'postgres'), {
 		'personal-contacts': password,
 		'company-contacts': password,
+		'company-contacts-sync': password,
 		operator: password,
 	});
 

@@ -42,7 +42,8 @@ export function addImportCommand(program: Command, environment: NodeJS.ProcessEn
 
 async function importPath(environment: NodeJS.ProcessEnv, path: string, options: Options): Promise<ImportSummary> {
 	const format = options.format ?? extname(path).slice(1).toLowerCase().replace('jsonl', 'ndjson');
-	if (!(format in readers)) throw new UsageError('The file name does not end in .csv, .json or .ndjson: say --format.');
+	if (!Object.hasOwn(readers, format))
+		throw new UsageError('The file name does not end in .csv, .json or .ndjson: say --format.');
 	const country = options.country?.toUpperCase();
 	if (country !== undefined && !isCountry(country))
 		throw new UsageError('--country takes an ISO country code, such as DE.');

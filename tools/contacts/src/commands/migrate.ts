@@ -8,6 +8,7 @@ import { type OutputOptions, printResult } from '../output.js';
 const passwordVariables: Record<RoleUser, string> = {
 	'personal-contacts': 'PERSONAL_CONTACTS_DATABASE_PASSWORD',
 	'company-contacts': 'COMPANY_CONTACTS_DATABASE_PASSWORD',
+	'company-contacts-sync': 'COMPANY_CONTACTS_SYNC_DATABASE_PASSWORD',
 	operator: 'OPERATOR_DATABASE_PASSWORD',
 };
 

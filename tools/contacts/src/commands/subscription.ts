@@ -11,7 +11,7 @@ export function addSubscriptionCommands(program: Command, environment: NodeJS.Pr
 
 	subscription
 		.command('start')
-		.argument('<chat_id>', 'write -- before a negative one')
+		.argument('<chat_id>')
 		.description('start a subscription now, open-ended')
 		.option('--json', 'print the result as JSON')
 		.action(async (chatId: string, options: OutputOptions) => {
@@ -23,7 +23,7 @@ export function addSubscriptionCommands(program: Command, environment: NodeJS.Pr
 
 	subscription
 		.command('end')
-		.argument('<chat_id>', 'write -- before a negative one')
+		.argument('<chat_id>')
 		.description('end the active subscription now')
 		.option('--json', 'print the result as JSON')
 		.action(async (chatId: string, options: OutputOptions) => {

@@ -5,6 +5,7 @@ import {
 	saveCompanyContacts,
 } from '@contacts/company-contacts/save-company-contacts.sql.js';
 import type { CountryCode } from 'libphonenumber-js/min';
+import { Failure } from '../failure.js';
 import type { SourceRecord } from './record.js';
 import { Refusal, toContact } from './to-contact.js';
 
@@ -35,6 +36,8 @@ const batchSize = 500;
 /**
  * Saves the contacts of a file, batch by batch, in constant memory. Of two records with the same `bitrix_id` the later one
  * counts. A record that is wrong is refused alone.
+ *
+ * @throws Failure when the file can't be read any further: what came before is saved
  */
 export async function importRecords(
 	sql: Sql | undefined,
@@ -51,22 +54,28 @@ export async function importRecords(
 		summary.changed += changed;
 	}
 
-	for await (const record of records) {
-		summary.records++;
-		const result = 'refusal' in record ? record.refusal : accept(record.fields, options.country);
-		if (typeof result === 'string') {
-			summary.refused++;
-			summary.reasons[result] = (summary.reasons[result] ?? 0) + 1;
-			options.onRefusal(record.line, result);
-		} else {
-			summary.accepted++;
-			batch.set(result.bitrix_id, result);
-			if (batch.size >= batchSize) {
-				await flush();
-				batch = new Map();
+	try {
+		for await (const record of records) {
+			summary.records++;
+			const result = 'refusal' in record ? record.refusal : accept(record.fields, options.country);
+			if (typeof result === 'string') {
+				summary.refused++;
+				summary.reasons[result] = (summary.reasons[result] ?? 0) + 1;
+				options.onRefusal(record.line, result);
+			} else {
+				summary.accepted++;
+				batch.set(result.bitrix_id, result);
+				if (batch.size >= batchSize) {
+					await flush();
+					batch = new Map();
+				}
 			}
+			options.onRecord(summary.records);
 		}
-		options.onRecord(summary.records);
+	} catch (error) {
+		// The file can't be read any further: what came before is saved.
+		if (error instanceof Failure) await flush();
+		throw error;
 	}
 	await flush();
 	return summary;

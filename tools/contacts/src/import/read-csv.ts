@@ -40,6 +40,8 @@ export async function* readCsv(chunks: AsyncIterable<Buffer>): AsyncGenerator<So
 	if (head === undefined) throw new Failure('The file is empty: it must begin with a line of column names.');
 }
 
+const misplacedQuote = 'a quote is where none may be';
+
 interface RawRecord {
 	line: number;
 	bytes: Buffer | undefined;
@@ -65,10 +67,15 @@ async function* readRecords(lines: AsyncIterable<Line>): AsyncGenerator<RawRecor
 			heldBytes += bytes.length + 1;
 			if (closes) {
 				const joined = held.flatMap((part, index) => (index === 0 ? [part.bytes] : [Buffer.from('\n'), part.bytes]));
-				const begun = held[0]?.line ?? line;
-				held = [];
-				heldBytes = 0;
-				yield { line: begun, bytes: Buffer.concat(joined) };
+				const whole = { line: held[0]?.line ?? line, bytes: Buffer.concat(joined) };
+				if (parseRecord(whole) === misplacedQuote) {
+					// This quote closes nothing: it opens a record of its own, after one that was never closed.
+					yield* giveUpFirst();
+				} else {
+					held = [];
+					heldBytes = 0;
+					yield whole;
+				}
 			} else if (heldBytes > maxRecordBytes) {
 				yield* giveUp();
 			}
@@ -76,14 +83,16 @@ async function* readRecords(lines: AsyncIterable<Line>): AsyncGenerator<RawRecor
 	}
 
 	/** The first of the held lines opens a quote that nothing closes: it is refused alone, and the others are read again. */
+	function* giveUpFirst(): Generator<RawRecord> {
+		const [opened, ...others] = held;
+		held = [];
+		heldBytes = 0;
+		if (opened !== undefined) yield { ...opened, open: true };
+		for (const { line, bytes } of others) yield* take(line, bytes);
+	}
+
 	function* giveUp(): Generator<RawRecord> {
-		while (held.length > 0) {
-			const [opened, ...others] = held;
-			held = [];
-			heldBytes = 0;
-			if (opened !== undefined) yield { ...opened, open: true };
-			for (const { line, bytes } of others) yield* take(line, bytes);
-		}
+		while (held.length > 0) yield* giveUpFirst();
 	}
 
 	for await (const { number, bytes } of lines) yield* take(number, bytes);
@@ -107,7 +116,7 @@ function parseRecord({ bytes, open }: RawRecord): string[] | string {
 	try {
 		return (parse(text, { record_delimiter: '\0', relax_column_count: true }) as string[][])[0] ?? [];
 	} catch {
-		return 'a quote is where none may be';
+		return misplacedQuote;
 	}
 }
 

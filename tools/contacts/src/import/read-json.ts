@@ -1,5 +1,6 @@
 import { Readable } from 'node:stream';
 import { streamArray } from 'stream-json/streamers/stream-array.js';
+import type { StreamBaseOptions } from 'stream-json/streamers/stream-base.js';
 import { Failure } from '../failure.js';
 import { maxRecordBytes, readLines } from './lines.js';
 import { decode, type SourceRecord } from './record.js';
@@ -22,21 +23,41 @@ export async function* readNdjson(chunks: AsyncIterable<Buffer>): AsyncGenerator
  */
 export async function* readJsonArray(chunks: AsyncIterable<Buffer>): AsyncGenerator<SourceRecord> {
 	let place = 0;
-	const elements = streamArray.withParserAsStream();
-	const source = Readable.from(decodeAll(chunks))
-		.on('error', (error) => elements.destroy(error))
-		.pipe(elements);
+	let broken = false;
+	// It must not destroy itself at an error, and with it the elements that it has read but not given yet.
+	const elements = streamArray.withParserAsStream({ autoDestroy: false } as StreamBaseOptions);
+	const source = Readable.from(
+		decodePieces(chunks, () => {
+			broken = true;
+		}),
+	);
+	source.pipe(elements);
 	try {
-		for await (const { value } of source as AsyncIterable<{ value: unknown }>) yield toRecord(++place, value);
+		for await (const { value } of elements as AsyncIterable<{ value: unknown }>) yield toRecord(++place, value);
 	} catch {
-		throw new Failure(`The file is no JSON array of objects in UTF-8: it breaks off after element ${place}.`);
+		broken = true;
+	} finally {
+		source.destroy();
 	}
+	if (broken) throw new Failure(`The file is no JSON array of objects in UTF-8: it breaks off after element ${place}.`);
 }
 
-async function* decodeAll(chunks: AsyncIterable<Buffer>): AsyncGenerator<string> {
+/** The text, cut after each closing brace: the parser gives nothing of a piece that is wrong. It ends at an error. */
+async function* decodePieces(chunks: AsyncIterable<Buffer>, onError: () => void): AsyncGenerator<string> {
 	const decoder = new TextDecoder('utf-8', { fatal: true });
-	for await (const chunk of chunks) yield decoder.decode(chunk, { stream: true });
-	yield decoder.decode();
+	try {
+		for await (const chunk of chunks) {
+			for (let from = 0; from < chunk.length; ) {
+				const brace = chunk.indexOf(0x7d, from);
+				const end = brace === -1 ? chunk.length : brace + 1;
+				yield decoder.decode(chunk.subarray(from, end), { stream: true });
+				from = end;
+			}
+		}
+		yield decoder.decode();
+	} catch {
+		onError();
+	}
 }
 
 function parse(text: string): unknown {

@@ -1,0 +1,80 @@
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { text } from 'node:stream/consumers';
+import { expect, it, onTestFinished } from 'vitest';
+import { noon, portal } from './testing/client.js';
+
+/** A receiver of events that answers with these statuses, one after the other, then 200. */
+async function receiver(...statuses: number[]) {
+	const received: { type: string | undefined; body: string }[] = [];
+	const server = createServer(async (request, response) => {
+		received.push({ type: request.headers['content-type'], body: await text(request) });
+		response.writeHead(statuses.shift() ?? 200).end();
+	});
+	server.listen(0, '127.0.0.1');
+	await once(server, 'listening');
+	onTestFinished(() => void server.close());
+	return { received, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/events` };
+}
+
+it('an event is a form with the id and no data [DOC]', async () => {
+	const standIn = await portal({ applicationToken: 'abc' });
+	const { received, url } = await receiver();
+	expect(await standIn.sendEvent(url, 'ONCRMCONTACTUPDATE', 134_806)).toEqual({ status: 200 });
+	expect(received[0]?.type).toBe('application/x-www-form-urlencoded');
+	expect(received[0]?.body).toMatch(
+		/^event=ONCRMCONTACTUPDATE&event_handler_id=58&data%5BFIELDS%5D%5BID%5D=134806&ts=/,
+	);
+	const form = Object.fromEntries(new URLSearchParams(received[0]?.body));
+	expect(form).toEqual({
+		event: 'ONCRMCONTACTUPDATE',
+		event_handler_id: '58',
+		'data[FIELDS][ID]': '134806',
+		ts: String(noon / 1000),
+		'auth[domain]': 'stand-in.bitrix24.example',
+		'auth[client_endpoint]': 'https://stand-in.bitrix24.example/rest/',
+		'auth[server_endpoint]': 'https://oauth.bitrix24.example/rest/',
+		'auth[member_id]': expect.any(String),
+		'auth[application_token]': 'abc',
+	});
+	expect(standIn.applicationToken).toBe('abc');
+});
+
+it('an event is sent once, whatever the answer is [DOC]', async () => {
+	const standIn = await portal();
+	const { received, url } = await receiver(500);
+	expect(await standIn.sendEvent(url, 'ONCRMCONTACTADD', 1)).toEqual({ status: 500 });
+	expect(received).toHaveLength(1);
+	expect(await standIn.sendEvent('http://127.0.0.1:1/', 'ONCRMCONTACTDELETE', 1)).toEqual({ status: 0 });
+	expect(standIn.sentEvents.map(({ event, status }) => [event, status])).toEqual([
+		['ONCRMCONTACTADD', 500],
+		['ONCRMCONTACTDELETE', 0],
+	]);
+});
+
+it('an event can be wrong in any way', async () => {
+	const standIn = await portal();
+	const { received, url } = await receiver();
+	const send = (overrides: object) => standIn.sendEvent(url, 'ONCRMCONTACTADD', 1, overrides);
+	await send({ applicationToken: 'wrong' });
+	await send({ applicationToken: null });
+	await send({ parameters: { 'data[FIELDS][ID]': 'abc', 'auth[domain]': null, 'auth[user_id]': '1' } });
+	await send({ body: '{}', contentType: 'application/json' });
+	const [wrong, missing, changed, raw] = received;
+	expect(new URLSearchParams(wrong?.body).get('auth[application_token]')).toBe('wrong');
+	expect(new URLSearchParams(missing?.body).has('auth[application_token]')).toBe(false);
+	const form = new URLSearchParams(changed?.body);
+	expect(form.get('data[FIELDS][ID]')).toBe('abc');
+	expect(form.has('auth[domain]')).toBe(false);
+	expect(form.get('auth[user_id]')).toBe('1');
+	expect(raw).toEqual({ type: 'application/json', body: '{}' });
+});
+
+it('a burst of a thousand events arrives', async () => {
+	const standIn = await portal();
+	const { received, url } = await receiver();
+	const sent = Array.from({ length: 1000 }, (_, id) => standIn.sendEvent(url, 'ONCRMCONTACTUPDATE', id + 1));
+	expect(new Set((await Promise.all(sent)).map(({ status }) => status))).toEqual(new Set([200]));
+	expect(received).toHaveLength(1000);
+});

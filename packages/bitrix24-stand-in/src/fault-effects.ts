@@ -1,0 +1,88 @@
+import type { StandInContact } from './contact.js';
+import { RestError } from './errors.js';
+import type { Fault } from './faults.js';
+import type { MethodAnswer } from './methods.js';
+import { isMap, type Params } from './php-values.js';
+import type { Portal } from './portal.js';
+
+/** The faults of one call, at the points at which they have their effects. */
+export class ActiveFaults {
+	readonly #faults: Fault[];
+
+	constructor(faults: Fault[]) {
+		this.#faults = faults;
+	}
+
+	/** The first fault of these kinds. */
+	find<Kind extends Fault['kind']>(...kinds: Kind[]): Extract<Fault, { kind: Kind }> | undefined {
+		return this.#faults.find((fault) => (kinds as string[]).includes(fault.kind)) as
+			| Extract<Fault, { kind: Kind }>
+			| undefined;
+	}
+
+	/** Changes the portal for good, before the call is handled. */
+	changePortal(portal: Portal): void {
+		for (const fault of this.#faults) {
+			if (fault.kind === 'revoke-webhook') portal.revoked = true;
+			if (fault.kind === 'hide-contacts') hideContacts(portal, fault.where);
+			if (fault.kind === 'remove-field') removeField(portal, fault.name);
+		}
+	}
+
+	/** @throws RestError in place of the method's answer */
+	throwError(): void {
+		const fault = this.find('error');
+		if (fault !== undefined) throw new RestError(fault.code, fault.description, fault.status);
+	}
+
+	/** The method's answer, changed. */
+	mangle(answer: MethodAnswer): MethodAnswer {
+		return this.#faults.reduce((changed, fault) => {
+			if (fault.kind === 'empty-list') return withoutRows(changed);
+			if (fault.kind === 'array-items') {
+				return mapRows(changed, (row, index) => (fault.at?.includes(index) === false ? row : []));
+			}
+			return fault.kind === 'without-fields' ? withoutFields(changed, fault.fields) : changed;
+		}, answer);
+	}
+}
+
+/** The webhook's user loses the right to read these contacts. */
+export function hideContacts(portal: Portal, where: (contact: StandInContact) => boolean): void {
+	for (const contact of portal.contacts.values()) if (where(contact)) contact.readable = false;
+}
+
+/** A custom field is deleted, with its values. */
+export function removeField(portal: Portal, name: string): void {
+	const index = portal.fields.findIndex((field) => field.name === name);
+	if (index >= 0) portal.fields.splice(index, 1);
+}
+
+function withoutRows(answer: MethodAnswer): MethodAnswer {
+	const result = rowsOf(answer) === undefined ? answer.result : replaceRows(answer.result, []);
+	return answer.total === undefined ? { result } : { result, total: 0 };
+}
+
+function withoutFields(answer: MethodAnswer, names: string[]): MethodAnswer {
+	const strip = (row: unknown) =>
+		isMap(row) ? Object.fromEntries(Object.entries(row).filter(([name]) => !names.includes(name))) : row;
+	if (rowsOf(answer) !== undefined) return mapRows(answer, strip);
+	const { result } = answer;
+	if (isMap(result) && isMap(result.item)) return { ...answer, result: { ...result, item: strip(result.item) } };
+	return { ...answer, result: strip(result) };
+}
+
+function mapRows(answer: MethodAnswer, change: (row: unknown, index: number) => unknown): MethodAnswer {
+	const rows = rowsOf(answer);
+	return rows === undefined ? answer : { ...answer, result: replaceRows(answer.result, rows.map(change)) };
+}
+
+/** The rows of a list, in `result` or in `result.items`. */
+function rowsOf({ result }: MethodAnswer): unknown[] | undefined {
+	if (Array.isArray(result)) return result;
+	return isMap(result) && Array.isArray(result.items) ? result.items : undefined;
+}
+
+function replaceRows(result: unknown, rows: unknown[]): unknown {
+	return Array.isArray(result) ? rows : { ...(result as Params), items: rows };
+}

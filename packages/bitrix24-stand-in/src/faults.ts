@@ -1,0 +1,102 @@
+import type { StandInContact } from './contact.js';
+import type { RequestInfo } from './hooks.js';
+
+/** Something that goes wrong. */
+export type Fault =
+	/** Nothing: lets a request of the script pass. */
+	| { kind: 'none' }
+	/** An error body. The status is that of the switches' table unless it is given: 200 is possible. */
+	| { kind: 'error'; code: string; status?: number; description?: string }
+	/** A page for people, as a gateway or a portal under maintenance answers. */
+	| { kind: 'html'; status: number }
+	/** Another address, at which the request would have to be repeated. */
+	| { kind: 'redirect'; status?: number; to?: string }
+	/** Status 200 and a body without `result`. */
+	| { kind: 'no-result' }
+	/** The answer's JSON ends in the middle; as HTTP it is complete. */
+	| { kind: 'truncated-json' }
+	/** The connection breaks in the middle of the answer. */
+	| { kind: 'cut-off' }
+	/** The connection is reset without an answer. */
+	| { kind: 'reset' }
+	/** No answer, ever; the request was handled. */
+	| { kind: 'hang' }
+	/** The answer comes late: after a time of the real clock, or when a test says so. */
+	| { kind: 'slow'; milliseconds?: number; until?: Promise<unknown> }
+	/** Rows of a list are `[]`: all, or those at these places. */
+	| { kind: 'array-items'; at?: number[] }
+	/** A list without rows, with total 0 where it is counted. */
+	| { kind: 'empty-list' }
+	/** Rows and items lack these fields: companyIds, fm, PHONE ... */
+	| { kind: 'without-fields'; fields: string[] }
+	/** From now on the webhook is gone. */
+	| { kind: 'revoke-webhook' }
+	/** From now on the webhook's user may not read these contacts. */
+	| { kind: 'hide-contacts'; where: (contact: StandInContact) => boolean }
+	/** From now on the portal has no such custom field. */
+	| { kind: 'remove-field'; name: string };
+
+/** Which requests a fault is for; without a word all requests over HTTP. */
+export interface FaultTarget {
+	/** Calls of this method: over HTTP, and inside a batch. */
+	method?: string;
+	/** True: inside a batch only. False: over HTTP only. */
+	inBatch?: boolean;
+	/** Requests that this is true of. Inside a batch, the number is that of the batch. */
+	when?: (request: RequestInfo) => boolean;
+}
+
+interface Entry {
+	fault: Fault;
+	target: FaultTarget;
+	/** How many calls it is still for. */
+	left: number;
+}
+
+/** Rows of answers that are changed, not replaced: these reach into batches even without a method. */
+const mangling = new Set<Fault['kind']>(['array-items', 'empty-list', 'without-fields']);
+
+/** What goes wrong, and when. Requests that the rate limit refuses are not in it. */
+export class FaultScript {
+	#queue: Entry[] = [];
+	#standing: Entry[] = [];
+
+	/** For the next call that is meant, after those that were scripted before; each takes one call. */
+	next(fault: Fault, target: FaultTarget & { times?: number } = {}): void {
+		const { times = 1, ...rest } = target;
+		this.#queue.push({ fault, target: rest, left: times });
+	}
+
+	/** For every call that is meant, from now on. */
+	always(fault: Fault, target: FaultTarget = {}): void {
+		this.#standing.push({ fault, target, left: Number.POSITIVE_INFINITY });
+	}
+
+	/** Forgets what is still to come. What faults have changed for good (a revoked webhook) stays. */
+	clear(): void {
+		this.#queue = [];
+		this.#standing = [];
+	}
+
+	/** How many calls the script is still waiting for, without the standing faults. */
+	get pending(): number {
+		return this.#queue.reduce((sum, entry) => sum + entry.left, 0);
+	}
+
+	/** What happens to this call: the script's next fault that is meant for it, and the standing ones after it. */
+	take(request: RequestInfo, inBatch: boolean): Fault[] {
+		const next = this.#queue.find((entry) => isMeant(entry, request, inBatch));
+		if (next !== undefined && --next.left === 0) this.#queue = this.#queue.filter((entry) => entry !== next);
+		const standing = this.#standing.filter((entry) => isMeant(entry, request, inBatch));
+		return [...(next === undefined ? [] : [next]), ...standing].map((entry) => entry.fault);
+	}
+}
+
+function isMeant({ fault, target, left }: Entry, request: RequestInfo, inBatch: boolean): boolean {
+	if (target.inBatch !== undefined && target.inBatch !== inBatch) return false;
+	if (target.method !== undefined && target.method.toLowerCase() !== request.method.toLowerCase()) return false;
+	// Without a method, a batch is one request; only standing changes of rows reach its commands.
+	const reaches = target.method !== undefined || target.inBatch === true;
+	if (inBatch && !reaches && !(left === Number.POSITIVE_INFINITY && mangling.has(fault.kind))) return false;
+	return target.when?.(request) ?? true;
+}

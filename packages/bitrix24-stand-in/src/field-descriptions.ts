@@ -1,0 +1,76 @@
+import type { UserField } from './contact.js';
+import { contactFields } from './contact-fields.js';
+import { camelNameOf } from './field-names.js';
+import type { Params } from './php-values.js';
+import type { Portal } from './portal.js';
+
+/** `result.fields` of crm.item.fields. [DOC] */
+export function itemFields(portal: Portal, originalNames: boolean): Params {
+	const fields: Params = {};
+	for (const field of contactFields) {
+		if (field.undescribed === true) continue;
+		fields[field.camel] = {
+			...description(field.type, field.title, field.readOnly, field.multiple),
+			...(field.camel === 'companyId' ? { isDeprecated: true } : {}),
+			upperName: upperName(field.camel),
+		};
+	}
+	fields.fm = { ...description('crm_multifield', 'FM', false, true), upperName: 'FM' };
+	// [DOC] It is described, and comes in no row.
+	fields.companies = { ...description('crm_company', 'COMPANIES', false, true), upperName: 'COMPANIES' };
+	for (const field of portal.fields) {
+		const name = originalNames ? field.name : camelNameOf(field);
+		fields[name] = { ...userFieldDescription(field, field.title ?? field.name), upperName: field.name };
+	}
+	return fields;
+}
+
+/** The result of crm.contact.fields. [DOC] COMPANY_IDS is in it, [FIELD] and nowhere else. */
+export function classicFields(portal: Portal): Params {
+	const fields: Params = {};
+	for (const field of contactFields) {
+		if (field.undescribed === true || field.classic === 'CATEGORY_ID') continue;
+		const type = field.type === 'boolean' ? 'char' : field.type === 'text' ? 'string' : field.type;
+		fields[field.classic] = {
+			...description(type, field.title, field.readOnly, field.multiple),
+			...(field.camel === 'companyId' ? { isDeprecated: true } : {}),
+		};
+	}
+	for (const name of ['PHONE', 'EMAIL', 'WEB', 'IM', 'LINK']) {
+		fields[name] = description('crm_multifield', name, false, true);
+	}
+	// [DOC] Here the title is the name; what people call it is in the labels.
+	for (const field of portal.fields) fields[field.name] = userFieldDescription(field, field.name);
+	return fields;
+}
+
+function description(type: string, title: string, readOnly = false, multiple = false): Params {
+	return {
+		type,
+		isRequired: false,
+		isReadOnly: readOnly,
+		isImmutable: false,
+		isMultiple: multiple,
+		isDynamic: false,
+		title,
+	};
+}
+
+/** [DOC] The options of a list carry their ids as text. */
+function userFieldDescription(field: UserField, title: string): Params {
+	const label = field.title ?? field.name;
+	return {
+		...description(field.type, title, false, field.multiple),
+		isDynamic: true,
+		...(field.type === 'enumeration'
+			? { items: (field.items ?? []).map(({ id, value }) => ({ ID: String(id), VALUE: value })) }
+			: {}),
+		listLabel: label,
+		formLabel: label,
+		filterLabel: label,
+	};
+}
+
+function upperName(camel: string): string {
+	return camel.replaceAll(/[A-Z]/g, (letter) => `_${letter}`).toUpperCase();
+}

@@ -1,0 +1,113 @@
+import { type BatchCall, runBatch } from './batch.js';
+import { RestError, statusOf } from './errors.js';
+import { ActiveFaults } from './fault-effects.js';
+import type { RequestInfo } from './hooks.js';
+import { callMethod } from './methods.js';
+import type { Portal } from './portal.js';
+import type { IncomingCall } from './read-request.js';
+import { timeOf } from './time-object.js';
+
+/** A request over HTTP as the stand-in remembers it. */
+export interface RecordedRequest {
+	/** By the portal's clock. */
+	at: number;
+	method: string;
+	params: unknown;
+	/** 0 as long as there is no answer, and for ever where the connection was broken or left hanging. */
+	status: number;
+	/** The error's code, or the kind of the fault that broke the answer. */
+	error?: string;
+	/** The commands of a batch that were run. */
+	calls?: BatchCall[];
+}
+
+/** An answer, before it is sent. */
+export interface Answer {
+	status: number;
+	contentType: string;
+	body: string;
+	headers?: Record<string, string>;
+	/** An error's code. */
+	error?: string;
+}
+
+/** Answers a call: the rate limit first [INF], then the hooks and the faults of the test, the webhook, the method. */
+export async function answerCall(
+	portal: Portal,
+	call: IncomingCall,
+	source: string,
+	number: number,
+	record: RecordedRequest,
+): Promise<{ answer: Answer; faults: ActiveFaults }> {
+	if (!portal.counter.admit(source)) {
+		return { answer: errorAnswer(new RestError('QUERY_LIMIT_EXCEEDED'), portal), faults: new ActiveFaults([]) };
+	}
+	const request: RequestInfo = { number, method: call.method, params: call.params };
+	await portal.requestHooks.run(request);
+	const faults = new ActiveFaults(portal.faults.take(request, false));
+	faults.changePortal(portal);
+	return { answer: replacement(faults, call) ?? (await run(portal, call, request, faults, record)), faults };
+}
+
+async function run(
+	portal: Portal,
+	call: IncomingCall,
+	request: RequestInfo,
+	faults: ActiveFaults,
+	record: RecordedRequest,
+): Promise<Answer> {
+	try {
+		// A scripted error needs no valid call: many of them are about just that.
+		faults.throwError();
+		// [DOC] The webhook's owner and its secret have to fit together.
+		if (call.secret === '') throw new RestError('NO_AUTH_FOUND');
+		if (portal.revoked || call.secret !== portal.secret || call.userId !== String(portal.userId)) {
+			throw new RestError('INVALID_CREDENTIALS');
+		}
+		if (call.method.toLowerCase() !== 'batch') {
+			return jsonAnswer(await callMethod(portal, call.method, call.params, faults));
+		}
+		record.calls = [];
+		const result = await runBatch(portal, request, record.calls);
+		return jsonAnswer({ result, time: timeOf(portal, 'batch', 0) });
+	} catch (error) {
+		if (error instanceof RestError) return errorAnswer(error, portal);
+		throw error;
+	}
+}
+
+/** What comes in place of any answer of the REST API. */
+function replacement(faults: ActiveFaults, call: IncomingCall): Answer | undefined {
+	const fault = faults.find('html', 'redirect', 'no-result');
+	if (fault === undefined) return undefined;
+	if (fault.kind === 'html') return { status: fault.status, contentType: 'text/html; charset=utf-8', body: page };
+	if (fault.kind === 'no-result') return jsonAnswer({ time: {} });
+	// [DOC] A portal that was given another address answers so.
+	const to = fault.to ?? 'https://renamed-portal.example';
+	return {
+		status: fault.status ?? 302,
+		contentType: 'text/html; charset=utf-8',
+		body: '',
+		headers: { location: `${to}/rest/${call.userId}/${call.secret}/${call.method}` },
+	};
+}
+
+const page = '<!DOCTYPE html><html><head><title>Bad Gateway</title></head><body><h1>Try again later</h1></body></html>';
+
+function jsonAnswer(value: unknown): Answer {
+	return { status: 200, contentType: 'application/json; charset=utf-8', body: JSON.stringify(value) };
+}
+
+/** [DOC] `error` is a code, or empty; nothing else can be relied on. */
+function errorAnswer(error: RestError, portal: Portal): Answer {
+	const status = statusOf(error, portal.switches);
+	const { retryAfter } = portal.switches;
+	return {
+		...jsonAnswer({ error: error.code, error_description: error.description }),
+		status,
+		error: error.code,
+		...(retryAfter !== null && (status === 503 || status === 429)
+			? { headers: { 'retry-after': String(retryAfter) } }
+			: {}),
+	};
+}

@@ -1,0 +1,85 @@
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { ActiveFaults } from './fault-effects.js';
+import { type Answer, answerCall, type RecordedRequest } from './handle-call.js';
+import type { Portal } from './portal.js';
+import { readRequest } from './read-request.js';
+
+/** The HTTP side of a portal: every REST call is recorded in `requests`, in the order in which they came. */
+export function createHttpServer(portal: Portal, requests: RecordedRequest[]): Server {
+	// Longer than any test pauses: a connection that is closed while idle would look like a fault.
+	return createServer({ keepAliveTimeout: 60_000 }, (request, response) => {
+		handle(portal, requests, request, response).catch((error: unknown) => {
+			// A client that has gone away, or a test's hook that failed.
+			if (response.destroyed || response.headersSent) return;
+			send(response, {
+				status: 500,
+				contentType: 'application/json; charset=utf-8',
+				body: JSON.stringify({ error: 'STAND_IN_FAILED', error_description: String(error) }),
+			});
+		});
+	});
+}
+
+async function handle(
+	portal: Portal,
+	requests: RecordedRequest[],
+	request: IncomingMessage,
+	response: ServerResponse,
+): Promise<void> {
+	const call = await readRequest(request);
+	if (call === undefined) {
+		send(response, { status: 404, contentType: 'text/html', body: '<!DOCTYPE html><title>Not found</title>' });
+		return;
+	}
+	const record: RecordedRequest = { at: portal.clock(), method: call.method, params: call.params, status: 0 };
+	const number = requests.push(record);
+	const source = request.socket.remoteAddress ?? '';
+	const { answer, faults } = await answerCall(portal, call, source, number, record);
+	if (answer.error !== undefined) record.error = answer.error;
+	await deliver(response, answer, faults, record);
+}
+
+/** Sends the answer, in the way that a fault wants it. */
+async function deliver(
+	response: ServerResponse,
+	answer: Answer,
+	faults: ActiveFaults,
+	record: RecordedRequest,
+): Promise<void> {
+	const slow = faults.find('slow');
+	if (slow !== undefined) {
+		// Without a reference: a late answer keeps no process alive.
+		if (slow.milliseconds !== undefined) await delay(slow.milliseconds, undefined, { ref: false });
+		await slow.until;
+	}
+	const fault = faults.find('hang', 'reset', 'cut-off', 'truncated-json');
+	if (fault === undefined) {
+		record.status = answer.status;
+		send(response, answer);
+		return;
+	}
+	record.error = fault.kind;
+	if (fault.kind === 'reset') response.socket?.resetAndDestroy();
+	const half = answer.body.slice(0, Math.ceil(answer.body.length / 2));
+	if (fault.kind === 'truncated-json') {
+		record.status = answer.status;
+		send(response, { ...answer, body: half });
+	}
+	if (fault.kind === 'cut-off') {
+		response.writeHead(answer.status, {
+			'content-type': answer.contentType,
+			'content-length': Buffer.byteLength(answer.body),
+		});
+		response.write(half, () => response.socket?.destroy());
+	}
+}
+
+function send(response: ServerResponse, answer: Answer): void {
+	response.writeHead(answer.status, {
+		'content-type': answer.contentType,
+		'content-length': Buffer.byteLength(answer.body),
+		...answer.headers,
+	});
+	response.end(answer.body);
+}

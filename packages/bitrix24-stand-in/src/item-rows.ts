@@ -1,0 +1,86 @@
+import type { MultiField, StandInContact } from './contact.js';
+import { contactFields, type FieldValue } from './contact-fields.js';
+import { camelNameOf } from './field-names.js';
+import { isYes, type Params, toList } from './php-values.js';
+import type { Portal } from './portal.js';
+import { formatDate } from './portal-dates.js';
+import { itemValue } from './user-field-values.js';
+
+/** What a call of crm.item.* wants of each row. */
+export interface ItemSelect {
+	/** Undefined: everything. */
+	names: string[] | undefined;
+	/** Whether the multifields come along. */
+	withFm: boolean;
+	originalNames: boolean;
+}
+
+/**
+ * Reads `select` and `useOriginalUfNames`. [DOC] `fm` can't be selected by name: it comes only where nothing is selected, or
+ * "*" alone.
+ */
+export function readSelect(params: Params, portal: Portal): ItemSelect {
+	const names = toList(params.select).map(String);
+	const everything = names.length === 0 || names.includes('*');
+	return {
+		names: everything ? undefined : names,
+		withFm: everything && (names.length <= 1 || portal.switches.fmBesideStar),
+		originalNames: isYes(params.useOriginalUfNames),
+	};
+}
+
+/** A contact as crm.item.get gives it, and crm.item.list without a select. [DOC] */
+export function fullItem(contact: StandInContact, portal: Portal, originalNames = false): Params {
+	const names: ItemSelect = { names: undefined, withFm: true, originalNames };
+	return itemRow(contact, names, portal) as Params;
+}
+
+/** A row of crm.item.list: a map, or `[]` where nothing that was selected exists. [SRC] */
+export function listedItem(contact: StandInContact, select: ItemSelect, portal: Portal): unknown {
+	const row = itemRow(contact, brokenNames(select, portal), portal);
+	if ('companyIds' in row) {
+		if (portal.switches.itemListCompanyIds === 'absent') delete row.companyIds;
+		if (portal.switches.itemListCompanyIds === 'empty') row.companyIds = [];
+	}
+	return Object.keys(row).length === 0 ? [] : row;
+}
+
+/** [FIELD] With useOriginalUfNames and a select, rows come without their fields. */
+function brokenNames(select: ItemSelect, { switches }: Portal): ItemSelect {
+	if (!select.originalNames || select.names === undefined) return select;
+	const names = switches.originalUfNamesBug === 'empty-rows' ? [] : select.names.filter((name) => /^UF_/.test(name));
+	return { ...select, names };
+}
+
+function itemRow(contact: StandInContact, select: ItemSelect, portal: Portal): Params {
+	const wanted = select.names === undefined ? undefined : new Set(select.names);
+	const row: Params = {};
+	for (const field of contactFields) {
+		if (wanted !== undefined && !wanted.has(field.camel)) continue;
+		const value = field.value(contact);
+		// [DOC] null or 0 for no company.
+		row[field.camel] =
+			field.camel === 'companyId' && value === null && portal.switches.noCompany === 'zero'
+				? 0
+				: itemScalar(value, portal);
+	}
+	for (const field of portal.fields) {
+		const name = select.originalNames ? field.name : camelNameOf(field);
+		if (wanted === undefined || wanted.has(name)) row[name] = itemValue(contact, field, portal.switches);
+	}
+	if (select.withFm) {
+		row.fm = [...multiFields(contact.phones, 'PHONE'), ...multiFields(contact.emails, 'EMAIL')];
+		row.entityTypeId = 3;
+	}
+	return row;
+}
+
+function itemScalar(value: FieldValue, portal: Portal): unknown {
+	if (value instanceof Date) return formatDate(value.getTime(), portal.utcOffset);
+	// [DOC] Y and N.
+	return typeof value === 'boolean' ? (value ? 'Y' : 'N') : value;
+}
+
+function multiFields(fields: MultiField[] | undefined, typeId: string): Params[] {
+	return (fields ?? []).map(({ id, valueType, value }) => ({ id, valueType, value, typeId }));
+}

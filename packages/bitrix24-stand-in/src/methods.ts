@@ -1,0 +1,83 @@
+import { contactCompanies, contactFieldsMethod, contactGet, contactList } from './classic-methods.js';
+import { RestError } from './errors.js';
+import type { ActiveFaults } from './fault-effects.js';
+import { categoryList, itemFieldsMethod, itemGet, itemList } from './item-methods.js';
+import type { Params } from './php-values.js';
+import type { Portal } from './portal.js';
+import { timeOf } from './time-object.js';
+
+/** What a method answers, without `time`. */
+export interface MethodAnswer {
+	result: unknown;
+	total?: number;
+	next?: number;
+}
+
+export type Method = (params: Params, portal: Portal) => MethodAnswer | Promise<MethodAnswer>;
+
+/** profile: who the webhook acts as. [DOC] It needs no scope. */
+const profile: Method = (_params, portal) => ({
+	result: {
+		ID: String(portal.userId),
+		ADMIN: false,
+		NAME: 'Webhook',
+		LAST_NAME: 'Owner',
+		PERSONAL_GENDER: '',
+		TIME_ZONE: '',
+	},
+});
+
+/** scope: what the webhook may use. [DOC] With `full`, what the portal has at all. */
+const scope: Method = (params, portal) => ({
+	result: params.full === undefined || params.full === false || params.full === '0' ? portal.scopes : allScopes,
+});
+
+const allScopes = ['basic', 'crm', 'department', 'task', 'user', 'user_basic', 'user_brief'];
+
+const methods: Record<string, { scope?: string; run: Method }> = {
+	'crm.item.list': { scope: 'crm', run: itemList },
+	'crm.item.get': { scope: 'crm', run: itemGet },
+	'crm.item.fields': { scope: 'crm', run: itemFieldsMethod },
+	'crm.category.list': { scope: 'crm', run: categoryList },
+	'crm.contact.list': { scope: 'crm', run: contactList },
+	'crm.contact.get': { scope: 'crm', run: contactGet },
+	'crm.contact.fields': { scope: 'crm', run: contactFieldsMethod },
+	'crm.contact.company.items.get': { scope: 'crm', run: contactCompanies },
+	profile: { run: profile },
+	scope: { run: scope },
+};
+
+/**
+ * Calls a method, directly or inside a batch: its scope and its operating time are checked before, its operating time is
+ * billed after. [DOC]
+ *
+ * @throws RestError
+ */
+export async function callMethod(
+	portal: Portal,
+	name: string,
+	params: Params,
+	faults: ActiveFaults,
+): Promise<MethodAnswer & { time: Record<string, unknown> }> {
+	// [INF] Method names are not case-sensitive.
+	const key = name.toLowerCase();
+	const method = Object.hasOwn(methods, key) ? methods[key] : undefined;
+	if (method === undefined) throw new RestError('ERROR_METHOD_NOT_FOUND');
+	if (method.scope !== undefined && !portal.scopes.includes(method.scope)) {
+		// [DOC] Both are documented for a missing scope.
+		const refused = portal.switches.missingScope === 'insufficient_scope';
+		throw new RestError(refused ? 'insufficient_scope' : 'ERROR_METHOD_NOT_FOUND');
+	}
+	if (!portal.operating.admits(key)) throw new RestError('OPERATION_TIME_LIMIT');
+	faults.throwError();
+	const seconds = portal.secondsOf(key);
+	try {
+		const answer = faults.mangle(await method.run(params, portal));
+		portal.operating.add(key, seconds);
+		return { ...answer, time: timeOf(portal, key, seconds) };
+	} catch (error) {
+		// [INF] A refused call costs time as well.
+		portal.operating.add(key, seconds);
+		throw error;
+	}
+}

@@ -1,0 +1,90 @@
+import type { ContactCategory, StandInContact, UserField } from './contact.js';
+import { ContactMap } from './contact-map.js';
+import { FaultScript } from './faults.js';
+import { Hooks, type PageInfo, type RequestInfo } from './hooks.js';
+import { OperatingTime } from './operating-time.js';
+import { offsetMinutes } from './portal-dates.js';
+import { type Plan, RequestCounter } from './rate-limit.js';
+import { defaultSwitches, type Switches } from './switches.js';
+
+export interface PortalOptions {
+	/** The request counter: 50 and 2 per second (the default), 250 and 5 per second, or none. */
+	plan?: Plan;
+	secret?: string;
+	userId?: number;
+	/** The portal's clock in milliseconds since the epoch, for dates and for the limits. */
+	clock?: () => number;
+	/** Of the portal's dates, +03:00 by default. */
+	utcOffset?: string;
+	/** The contacts' custom fields. */
+	fields?: UserField[];
+	/** The webhook's scopes, ["crm"] by default. */
+	scopes?: string[];
+	/** Categories beside the general one. */
+	categories?: ContactCategory[];
+	switches?: Partial<Switches>;
+	/** By method, "*" for all others; nothing by default, so that no test meets the limit unasked. */
+	operatingSecondsPerCall?: Partial<Record<string, number>>;
+	/** 480 by default. [DOC] */
+	operatingLimitSeconds?: number;
+}
+
+/** Everything that the methods work on. */
+export interface Portal {
+	secret: string;
+	userId: number;
+	clock: () => number;
+	utcOffset: string;
+	fields: UserField[];
+	scopes: string[];
+	categories: ContactCategory[];
+	switches: Switches;
+	secondsOf(method: string): number;
+	contacts: ContactMap;
+	counter: RequestCounter;
+	operating: OperatingTime;
+	faults: FaultScript;
+	requestHooks: Hooks<RequestInfo>;
+	pageHooks: Hooks<PageInfo>;
+	pages: number;
+	/** The webhook was deleted, or given a new secret. */
+	revoked: boolean;
+}
+
+/**
+ * A portal without contacts.
+ *
+ * @throws RangeError when utcOffset is none
+ */
+export function createPortal(options: PortalOptions): Portal {
+	const clock = options.clock ?? Date.now;
+	const switches: Switches = { ...defaultSwitches, ...options.switches };
+	const seconds = options.operatingSecondsPerCall ?? {};
+	const utcOffset = options.utcOffset ?? '+03:00';
+	// Throws here what would otherwise fail in every answer.
+	offsetMinutes(utcOffset);
+	return {
+		secret: options.secret ?? 'k3v9s7q1x5w8',
+		userId: options.userId ?? 1,
+		clock,
+		utcOffset,
+		fields: [...(options.fields ?? [])],
+		scopes: [...(options.scopes ?? ['crm'])],
+		categories: [...(options.categories ?? [])],
+		switches,
+		secondsOf: (method) => seconds[method] ?? seconds['*'] ?? 0,
+		contacts: new ContactMap(),
+		counter: new RequestCounter(options.plan ?? 'standard', clock, () => switches.blockedCallsCount),
+		operating: new OperatingTime(options.operatingLimitSeconds ?? 480, clock),
+		faults: new FaultScript(),
+		requestHooks: new Hooks(),
+		pageHooks: new Hooks(),
+		pages: 0,
+		revoked: false,
+	};
+}
+
+/** [DOC] What the webhook's user may not read is missing from lists, without a word. */
+export function isReadable(contact: StandInContact): boolean {
+	return contact.readable !== false;
+}

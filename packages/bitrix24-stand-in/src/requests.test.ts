@@ -1,0 +1,188 @@
+import { request as httpRequest } from 'node:http';
+import { describe, expect, it } from 'vitest';
+import { parseQuery } from './php-values.js';
+import type { StandIn } from './stand-in.js';
+import { addMany, call, ids, itemList, noon, portal, reply } from './testing/client.js';
+
+const form = (standIn: StandIn, method: string, body: string) =>
+	fetch(standIn.webhookUrl + method, {
+		method: 'POST',
+		headers: { 'content-type': 'application/x-www-form-urlencoded' },
+		body,
+	}).then(reply);
+
+describe('a request', () => {
+	it('is JSON, a form or a query string, with or without .json [DOC]', async () => {
+		const standIn = await portal();
+		addMany(standIn, 3);
+		const query = 'entityTypeId=3&filter[%3E%3Did]=2&select[]=id&order[id]=desc&start=0';
+		const expected = { items: [{ id: 3 }, { id: 2 }] };
+		const json = { entityTypeId: 3, filter: { '>=id': 2 }, select: ['id'], order: { id: 'desc' }, start: 0 };
+		expect((await call(standIn, 'crm.item.list', json)).body.result).toEqual(expected);
+		expect((await call(standIn, 'crm.item.list.json', json)).body.result).toEqual(expected);
+		expect((await form(standIn, 'crm.item.list', query)).body.result).toEqual(expected);
+		const got = await fetch(`${standIn.webhookUrl}crm.item.list?${query}`).then(reply);
+		expect(got.body.result).toEqual(expected);
+		expect(got.headers.get('content-type')).toBe('application/json; charset=utf-8');
+	});
+
+	it('is read as PHP reads it', () => {
+		expect(parseQuery('a=1&b[]=x&b[]=y&c[d][e]=+%2B&f%5Bg%5D=2')).toEqual({
+			a: '1',
+			b: ['x', 'y'],
+			c: { d: { e: ' +' } },
+			f: { g: '2' },
+		});
+		// The name ends at the first "=": an operator has to be encoded.
+		expect(parseQuery('filter[>=id]=5')).toEqual({ 'filter_>': 'id]=5' });
+		expect(parseQuery('filter[>id]=5')).toEqual({ filter: { '>id': '5' } });
+		expect(parseQuery('a[2]=x&a[]=y&x.y=1')).toEqual({ a: { 2: 'x', 3: 'y' }, x_y: '1' });
+		expect(parseQuery('__proto__[x]=1&a[__proto__][y]=2')).not.toHaveProperty('x');
+		expect(Object.hasOwn(Object.prototype, 'y')).toBe(false);
+	});
+
+	it('loses the + of an unencoded offset, and so its date [INF]', async () => {
+		const standIn = await portal({ switches: { emptyFilterValue: 'refused' } });
+		addMany(standIn, 1);
+		const sent = (date: string) => form(standIn, 'crm.item.list', `entityTypeId=3&filter[%3E%3DupdatedTime]=${date}`);
+		expect(await sent('2026-08-20T09:10:29+03:00')).toMatchObject({ status: 400 });
+		expect(ids(await sent(encodeURIComponent('2026-08-20T09:10:29+03:00')))).toEqual([1]);
+	});
+
+	it('needs the secret, and the user that it belongs to [DOC]', async () => {
+		const standIn = await portal({ secret: 'abc', userId: 7 });
+		expect(standIn.webhookUrl).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/rest\/7\/abc\/$/);
+		const root = new URL('/rest/', standIn.webhookUrl).href;
+		const refused = { status: 401, body: { error: 'INVALID_CREDENTIALS' } };
+		expect(await fetch(`${root}7/wrong/profile`).then(reply)).toMatchObject(refused);
+		expect(await fetch(`${root}1/abc/profile`).then(reply)).toMatchObject(refused);
+		expect(await fetch(`${root}profile`).then(reply)).toMatchObject({ status: 401, body: { error: 'NO_AUTH_FOUND' } });
+		expect((await call(standIn, 'profile')).status).toBe(200);
+		standIn.revokeWebhook();
+		expect(await call(standIn, 'profile')).toMatchObject(refused);
+	});
+
+	it('for an unknown method is refused with 404 [DOC]', async () => {
+		const standIn = await portal();
+		for (const method of ['crm.nothing.list', 'constructor', '']) {
+			const body = { error: 'ERROR_METHOD_NOT_FOUND', error_description: 'Method not found!' };
+			expect(await call(standIn, method)).toMatchObject({ status: 404, body });
+		}
+	});
+
+	it('to another address gets a page', async () => {
+		const standIn = await portal();
+		const answer = await fetch(new URL('/', standIn.webhookUrl));
+		expect(answer.status).toBe(404);
+		expect(answer.headers.get('content-type')).toContain('text/html');
+	});
+
+	it('with broken JSON has no parameters [INF]', async () => {
+		const standIn = await portal();
+		const headers = { 'content-type': 'application/json' };
+		const answer = await fetch(`${standIn.webhookUrl}profile`, { method: 'POST', headers, body: '{"a":' });
+		expect(answer.status).toBe(200);
+		expect(standIn.requests[0]).toMatchObject({ params: {} });
+	});
+
+	it('is remembered with its answer', async () => {
+		const standIn = await portal();
+		await itemList(standIn, { start: -1 });
+		await call(standIn, 'crm.item.get', { entityTypeId: 3, id: 5 });
+		expect(standIn.requests).toEqual([
+			{ at: noon, method: 'crm.item.list', params: { entityTypeId: 3, start: -1 }, status: 200 },
+			{ at: noon, method: 'crm.item.get', params: { entityTypeId: 3, id: 5 }, status: 400, error: 'NOT_FOUND' },
+		]);
+	});
+
+	it('meets a hook before it is handled; the hook can be taken away', async () => {
+		const standIn = await portal();
+		const seen: unknown[] = [];
+		const stop = standIn.onRequest(async (request) => {
+			seen.push(request);
+			standIn.add({ name: 'new' });
+		});
+		expect(ids(await itemList(standIn))).toEqual([1]);
+		stop();
+		expect(ids(await itemList(standIn))).toEqual([1]);
+		expect(seen).toEqual([{ number: 1, method: 'crm.item.list', params: { entityTypeId: 3 } }]);
+	});
+
+	it('fails visibly when a hook of the test fails', async () => {
+		const standIn = await portal();
+		standIn.onRequest(() => Promise.reject(new Error('the test is wrong')));
+		const answer = await itemList(standIn);
+		expect(answer).toMatchObject({ status: 500, body: { error: 'STAND_IN_FAILED' } });
+		expect(answer.body.error_description).toContain('the test is wrong');
+	});
+
+	it('whose client goes away in the middle harms nobody', async () => {
+		const standIn = await portal();
+		await new Promise<void>((resolve) => {
+			const headers = { 'content-length': 100 };
+			const sent = httpRequest(`${standIn.webhookUrl}profile`, { method: 'POST', headers });
+			sent.on('error', () => undefined).on('close', resolve);
+			sent.write('half', () => sent.destroy());
+		});
+		expect((await call(standIn, 'profile')).status).toBe(200);
+	});
+});
+
+describe('the statuses of errors', () => {
+	it.each([
+		['older', 200, 503, 200],
+		['b24restdocs', 403, 503, 503],
+		['newest', 401, 503, 401],
+	] as const)('follow the %s table [DOC]', async (statusTable, credentials, rate, overload) => {
+		const standIn = await portal({ plan: 'standard', switches: { statusTable } });
+		standIn.faults.next({ kind: 'error', code: 'INVALID_CREDENTIALS' });
+		standIn.faults.next({ kind: 'error', code: 'QUERY_LIMIT_EXCEEDED' });
+		standIn.faults.next({ kind: 'error', code: 'OVERLOAD_LIMIT' });
+		const statuses: number[] = [];
+		for (let count = 0; count < 3; count++) statuses.push((await call(standIn, 'profile')).status);
+		expect(statuses).toEqual([credentials, rate, overload]);
+	});
+
+	it('can be set one by one [??]', async () => {
+		const standIn = await portal({ switches: { statuses: { NOT_FOUND: 404, INVALID_CREDENTIALS: 418 } } });
+		expect((await call(standIn, 'crm.item.get', { entityTypeId: 3, id: 1 })).status).toBe(404);
+		standIn.revokeWebhook();
+		expect((await call(standIn, 'profile')).status).toBe(418);
+	});
+});
+
+describe('the time object', () => {
+	it("is by the portal's clock and in its zone [DOC] [REC]", async () => {
+		const standIn = await portal({ utcOffset: '-03:30' });
+		const { time } = (await call(standIn, 'profile')).body;
+		expect(time).toMatchObject({
+			start: noon / 1000,
+			date_start: '2026-08-20T02:40:29-03:30',
+			date_finish: '2026-08-20T02:40:29-03:30',
+			operating: 0,
+			operating_reset_at: noon / 1000 + 600,
+		});
+		expect(time.finish).toBeGreaterThan(time.start);
+	});
+
+	it.each([
+		['present', noon / 1000 + 600],
+		['null', null],
+		['absent', undefined],
+	] as const)('has operating_reset_at %s [DOC]', async (operatingResetAt, expected) => {
+		const standIn = await portal({ switches: { operatingResetAt } });
+		expect((await call(standIn, 'profile')).body.time.operating_reset_at).toBe(expected);
+	});
+
+	it.each([false, true])('has whole seconds: %s [DOC]', async (wholeSecondsInTime) => {
+		const standIn = await portal({ clock: () => noon + 250, switches: { wholeSecondsInTime } });
+		const { time } = (await call(standIn, 'profile')).body;
+		expect(Number.isInteger(time.start)).toBe(wholeSecondsInTime);
+		expect(Number.isInteger(time.processing)).toBe(wholeSecondsInTime);
+	});
+
+	it('is missing from errors', async () => {
+		const standIn = await portal();
+		expect(Object.keys((await call(standIn, 'nothing')).body)).toEqual(['error', 'error_description']);
+	});
+});

@@ -1,0 +1,143 @@
+import { once } from 'node:events';
+import type { AddressInfo } from 'node:net';
+import type { StandInContact, UserField } from './contact.js';
+import { ContactStore } from './contact-store.js';
+import { type EventName, type EventOverrides, type SentEvent, sendEvent } from './event-sender.js';
+import { hideContacts, removeField } from './fault-effects.js';
+import type { FaultScript } from './faults.js';
+import type { RecordedRequest } from './handle-call.js';
+import type { Hook, PageInfo, RequestInfo } from './hooks.js';
+import { createHttpServer } from './http-server.js';
+import { createPortal, type PortalOptions } from './portal.js';
+import type { Switches } from './switches.js';
+
+export type { ContactCategory, MultiField, StandInContact, UserField } from './contact.js';
+export type { EventName, EventOverrides, SentEvent } from './event-sender.js';
+export type { Fault, FaultScript, FaultTarget } from './faults.js';
+export type { RecordedRequest } from './handle-call.js';
+export type { Hook, PageInfo, RequestInfo } from './hooks.js';
+export type { Plan } from './rate-limit.js';
+export { defaultSwitches, type Switches } from './switches.js';
+
+export interface StandInOptions extends PortalOptions {
+	/** A free one by default. */
+	port?: number;
+	/** Contacts to begin with, as add() takes them. */
+	contacts?: Iterable<Partial<StandInContact>>;
+	/** The token of the outgoing webhook. */
+	applicationToken?: string;
+}
+
+/** A portal that listens, and everything that a test may do to it. */
+export interface StandIn {
+	/** http://127.0.0.1:PORT/rest/USER/SECRET/ */
+	readonly webhookUrl: string;
+	/** The token that its events carry. */
+	readonly applicationToken: string;
+	/** The contacts by id. They may be changed in place; then nothing moves their updatedTime. */
+	readonly contacts: Map<number, StandInContact>;
+	/** The contacts' custom fields; may be changed in place. */
+	readonly fields: UserField[];
+	/** May be changed at any time. */
+	readonly switches: Switches;
+
+	/** With the next id and both times now, unless they are given. */
+	add(contact: Partial<StandInContact>): StandInContact;
+	/** A change of companyIds alone moves updatedTime only with `touch` or the switch linkChangeTouches. */
+	update(id: number, changes: Partial<Omit<StandInContact, 'id'>>, options?: { touch?: boolean }): void;
+	remove(id: number): void;
+	/** From the recycle bin; with another id when the switch restoreKeepsId is off. */
+	restore(id: number): StandInContact;
+	/** The loser is gone for good, the winner has what it lacked. */
+	merge(winner: number, loser: number): void;
+	/** The webhook's user may not read these contacts any more. */
+	hide(where: (contact: StandInContact) => boolean): void;
+	/** The webhook's user may read all contacts again. */
+	showAll(): void;
+	/** The webhook is deleted: every call is refused from now on. */
+	revokeWebhook(): void;
+	removeField(name: string): void;
+
+	/** Every REST call over HTTP, in the order in which they came. */
+	readonly requests: RecordedRequest[];
+	/** How many requests the rate limit refused. */
+	readonly blockedRequests: number;
+	/** The highest that the rate limit's counter ever was. */
+	readonly highestRequestCount: number;
+	/** How many calls the limit of operating time refused. */
+	readonly blockedOperations: number;
+
+	readonly faults: FaultScript;
+	/** Called before a request is handled, but not for what the rate limit refuses. Returns its own undoing. */
+	onRequest(hook: Hook<RequestInfo>): () => void;
+	/** Called between the id query and the row query of a list. Returns its own undoing. */
+	onPage(hook: Hook<PageInfo>): () => void;
+
+	/** One attempt, never repeated. Status 0 where there was no answer. */
+	sendEvent(url: string, event: EventName, id: number, overrides?: EventOverrides): Promise<{ status: number }>;
+	readonly sentEvents: SentEvent[];
+
+	/** Also ends the connections that are left hanging. */
+	close(): Promise<void>;
+}
+
+/** Starts a portal on 127.0.0.1. */
+export async function startStandIn(options: StandInOptions = {}): Promise<StandIn> {
+	const portal = createPortal(options);
+	const store = new ContactStore(portal);
+	for (const contact of options.contacts ?? []) store.add(contact);
+
+	const requests: RecordedRequest[] = [];
+	const sentEvents: SentEvent[] = [];
+	const applicationToken = options.applicationToken ?? 'z5w1n8c4p7m2';
+	const server = createHttpServer(portal, requests);
+	server.listen(options.port ?? 0, '127.0.0.1');
+	await once(server, 'listening');
+	const { port } = server.address() as AddressInfo;
+
+	return {
+		webhookUrl: `http://127.0.0.1:${port}/rest/${portal.userId}/${portal.secret}/`,
+		applicationToken,
+		contacts: portal.contacts,
+		fields: portal.fields,
+		switches: portal.switches,
+		add: (contact) => store.add(contact),
+		update: (id, changes, how) => store.update(id, changes, how),
+		remove: (id) => store.remove(id),
+		restore: (id) => store.restore(id),
+		merge: (winner, loser) => store.merge(winner, loser),
+		hide: (where) => hideContacts(portal, where),
+		showAll: () => {
+			for (const contact of portal.contacts.values()) delete contact.readable;
+		},
+		revokeWebhook: () => {
+			portal.revoked = true;
+		},
+		removeField: (name) => removeField(portal, name),
+		requests,
+		get blockedRequests() {
+			return portal.counter.refused;
+		},
+		get highestRequestCount() {
+			return portal.counter.highest;
+		},
+		get blockedOperations() {
+			return portal.operating.refused;
+		},
+		faults: portal.faults,
+		onRequest: (hook) => portal.requestHooks.add(hook),
+		onPage: (hook) => portal.pageHooks.add(hook),
+		sendEvent: async (url, event, id, overrides) => {
+			const sent = await sendEvent(portal, applicationToken, url, event, id, overrides);
+			sentEvents.push(sent);
+			return { status: sent.status };
+		},
+		sentEvents,
+		close: async () => {
+			const closed = once(server, 'close');
+			server.close();
+			server.closeAllConnections();
+			await closed;
+		},
+	};
+}

@@ -1,0 +1,80 @@
+import { crc32 } from 'node:zlib';
+import { describe, expect, test } from 'vitest';
+import { generateKey, hashKey, isGeneratedKey, maxKeyLength } from './api-key.js';
+
+const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
+
+/** A text of digits in base 62, as the number that it is. */
+const numberOf = (text: string) =>
+	[...text].reduce((value, digit) => value * 62n + BigInt(alphabet.indexOf(digit)), 0n);
+
+describe('a generated key', () => {
+	test('has the prefix, 43 digits of secret and 6 of checksum', () => {
+		for (let tries = 0; tries < 1000; tries++) expect(generateKey()).toMatch(/^cck_[0-9A-Za-z]{49}$/);
+		expect(generateKey().length).toBeLessThan(maxKeyLength);
+	});
+
+	test('carries 256 random bits: the secret is below 2^256, and every bit is set in some keys and not in others', () => {
+		const secrets = Array.from({ length: 200 }, () => numberOf(generateKey().slice(4, 47)));
+		for (const secret of secrets) expect(secret < 2n ** 256n).toBe(true);
+		for (let bit = 0n; bit < 256n; bit++) {
+			const set = secrets.filter((secret) => (secret >> bit) & 1n).length;
+			// Of 200 fair coins fewer than 40 heads, or tails, come up once in 10^16 times.
+			expect(set).toBeGreaterThan(40);
+			expect(set).toBeLessThan(160);
+		}
+	});
+
+	test('ends in the CRC-32 of its secret', () => {
+		const key = generateKey();
+		expect(numberOf(key.slice(-6))).toBe(BigInt(crc32(key.slice(4, 47))));
+	});
+
+	test('comes once', () => {
+		expect(new Set(Array.from({ length: 10_000 }, generateKey)).size).toBe(10_000);
+	});
+});
+
+describe('isGeneratedKey', () => {
+	// Made by generateKey once and never used: keys that are out in the world must go on being known.
+	const known = 'cck_SAQoK5KMWCP7fnZ3OgXVsWp4iFYS2RTOxXXFlT4VBR20BWag3';
+
+	test('is true for a generated key', () => {
+		expect(isGeneratedKey(known)).toBe(true);
+		for (let tries = 0; tries < 1000; tries++) expect(isGeneratedKey(generateKey())).toBe(true);
+	});
+
+	test('is false as soon as any one character is another', () => {
+		for (let at = 0; at < known.length; at++) {
+			for (const other of ['0', 'A', 'z', '-']) {
+				if (known[at] === other) continue;
+				expect(isGeneratedKey(known.slice(0, at) + other + known.slice(at + 1))).toBe(false);
+			}
+		}
+	});
+
+	test.each([
+		'',
+		'cck_',
+		known.slice(1),
+		known.slice(0, -1),
+		`${known}0`,
+		` ${known}`,
+		known.toUpperCase(),
+		'demo-key',
+	])('is false for %j', (text) => {
+		expect(isGeneratedKey(text)).toBe(false);
+	});
+});
+
+describe('hashKey', () => {
+	test.each([
+		// FIPS 180-2, appendix B.
+		['abc', 'ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad'],
+		['', 'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855'],
+		// In UTF-8: the two bytes c3 a9.
+		['é', '4a99557e4033c3539de2eb65472017cad5f9557f7a0625a09f1c3f6e2ba69c4c'],
+	])('is the SHA-256 of %j', (key, hash) => {
+		expect(hashKey(key).toString('hex')).toBe(hash);
+	});
+});

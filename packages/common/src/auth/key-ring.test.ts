@@ -1,0 +1,249 @@
+import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { type Database, openDatabase } from '../database/database.js';
+import { DatabaseError, errorCode, isRefusal } from '../database/errors.js';
+import { createTestDatabase, type TestDatabase } from '../testing/database.js';
+import { addProject } from '../testing/service.js';
+import { startTcpProxy, type TcpProxy } from '../testing/tcp-proxy.js';
+import { type KeyRing, type KeyRingOptions, openKeyRing } from './key-ring.js';
+import { revokeKey, setProjectEnabled } from './projects.sql.js';
+
+let db: TestDatabase;
+let nextRing = 1;
+
+beforeAll(async () => {
+	db = await createTestDatabase();
+});
+afterAll(() => db?.drop());
+
+/** As in production. */
+const tolerant = (error: unknown) => error instanceof DatabaseError && !isRefusal(error.cause);
+/** Longer than any test: what is seen within it was announced. */
+const never = 600_000;
+
+interface Observed {
+	ring: KeyRing;
+	/** Of the database's sessions. */
+	applicationName: string;
+	/** Statements that the ring has sent. */
+	statements: number;
+	/** Done before each of them. */
+	before: (() => Promise<unknown>) | undefined;
+}
+
+/** A key ring on a real database, watched from between the two. */
+async function open(options: Partial<KeyRingOptions> & { url?: string; deaf?: boolean } = {}): Promise<Observed> {
+	const { url = db.url, deaf = false, ...rest } = options;
+	const applicationName = `ring ${nextRing++}`;
+	const database = openDatabase({ url, applicationName, poolSize: 1 });
+	onTestFinished(() => database.close());
+	const watch = { applicationName, statements: 0, before: undefined } as Omit<Observed, 'ring'>;
+	let listening = false;
+	const observed: Database = {
+		...database,
+		async query(statement) {
+			watch.statements++;
+			await watch.before?.();
+			return database.query(statement);
+		},
+		async listen(channel, onNotify, onListen) {
+			if (deaf) return;
+			await database.listen(channel, onNotify, () => {
+				onListen();
+				listening = true;
+			});
+		},
+	};
+	const ring = await openKeyRing({ database: observed, service: 'company-contacts', ...rest }, tolerant);
+	onTestFinished(() => ring.stop());
+	if (!deaf) {
+		await expect.poll(() => listening, { interval: 10 }).toBe(true);
+		// What was being loaded is loaded now: from here on only an announcement leads to another look.
+		await ring.refresh();
+	}
+	return Object.assign(watch, { ring });
+}
+
+async function startProxy(): Promise<{ proxy: TcpProxy; url: string }> {
+	const proxy = await startTcpProxy(db.url);
+	onTestFinished(() => proxy.close());
+	return { proxy, url: proxy.through(db.url) };
+}
+
+const idOf = async (project: string) => {
+	const [row] = await db.sql<{ id: number }[]>`
+		select k.id::float8 as id from api_keys k join projects p on p.id = k.project_id where p.code = ${project}`;
+	return row?.id ?? Number.NaN;
+};
+
+/** Polls without a pause until the ring says so, and tells how many milliseconds it took. */
+async function seen(ring: KeyRing, project: string, live: boolean): Promise<number> {
+	const begun = performance.now();
+	await expect
+		.poll(() => ring.find(project, `${project}-key`) !== undefined, { interval: 10, timeout: 5000 })
+		.toBe(live);
+	return performance.now() - begun;
+}
+
+describe('a change is seen within a second', () => {
+	test('by announcement: a new key, a disabled project, one that is enabled again, a revoked key', async () => {
+		const { ring } = await open({ interval: never });
+		expect(ring.find('new', 'new-key')).toBeUndefined();
+		await addProject(db.sql, 'new', 'new-key');
+		expect(await seen(ring, 'new', true)).toBeLessThan(500);
+		expect(ring.find('new', 'new-key')?.code).toBe('new');
+		await setProjectEnabled(db.sql, 'new', false);
+		expect(await seen(ring, 'new', false)).toBeLessThan(500);
+		await setProjectEnabled(db.sql, 'new', true);
+		expect(await seen(ring, 'new', true)).toBeLessThan(500);
+		await revokeKey(db.sql, await idOf('new'));
+		expect(await seen(ring, 'new', false)).toBeLessThan(500);
+	});
+
+	test.each([
+		['by listening anew', never],
+		['as in production', undefined],
+	])('though the listener was killed just before, %s', async (_, interval) => {
+		const project = `killed-${interval ?? 'usual'}`;
+		await addProject(db.sql, project, `${project}-key`);
+		const { ring, applicationName } = await open(interval === undefined ? {} : { interval });
+		const id = await idOf(project);
+		for (let round = 0; round < 3; round++) {
+			await db.sql`update api_keys set revoked_at = null where id = ${id}`;
+			await seen(ring, project, true);
+			const killed = await db.sql`
+				select pg_terminate_backend(pid) from pg_stat_activity
+				where application_name = ${applicationName} and query ilike 'listen%'`;
+			await revokeKey(db.sql, id);
+			expect(killed).toHaveLength(1);
+			expect(await seen(ring, project, false)).toBeLessThan(1000);
+		}
+	});
+
+	test('though no announcement comes at all', async () => {
+		await addProject(db.sql, 'unannounced', 'unannounced-key');
+		const { ring } = await open({ deaf: true });
+		await revokeKey(db.sql, await idOf('unannounced'));
+		expect(await seen(ring, 'unannounced', false)).toBeLessThan(1000);
+	});
+
+	test('though it was made between the two reads of a refresh', async () => {
+		await addProject(db.sql, 'between', 'between-key');
+		const watched = await open({ deaf: true, interval: never });
+		const id = await idOf('between');
+		await addProject(db.sql, 'another', 'another-key');
+		const second = watched.statements + 2;
+		watched.before = async () => watched.statements === second && (await revokeKey(db.sql, id));
+		await watched.ring.refresh();
+		expect(watched.statements).toBe(second);
+		await watched.ring.refresh();
+		expect(watched.ring.find('another', 'another-key')).toBeDefined();
+		expect(watched.ring.find('between', 'between-key')).toBeUndefined();
+	});
+});
+
+describe('the ring', () => {
+	test('answers without any statement, wrong keys too', async () => {
+		await addProject(db.sql, 'asked', 'asked-key');
+		const watched = await open({ interval: never });
+		const before = watched.statements;
+		for (let tries = 0; tries < 1000; tries++) {
+			expect(watched.ring.find('asked', 'asked-key')?.code).toBe('asked');
+			expect(watched.ring.find('asked', `wrong ${tries}`)).toBeUndefined();
+			expect(watched.ring.find(`unknown ${tries}`, 'asked-key')).toBeUndefined();
+		}
+		await watched.ring.refresh();
+		// The refresh's own one, and nothing before it.
+		expect(watched.statements).toBe(before + 1);
+	});
+
+	test('has no key that is limited to the other service, expired, revoked, or of a disabled project', async () => {
+		await addProject(db.sql, 'here', 'here-key', { service: 'company-contacts' });
+		await addProject(db.sql, 'both', 'both-key');
+		await addProject(db.sql, 'twin', 'both-key');
+		await addProject(db.sql, 'there', 'there-key', { service: 'personal-contacts' });
+		await addProject(db.sql, 'expired', 'expired-key', { expiresAt: new Date(Date.now() - 1) });
+		await addProject(db.sql, 'revoked', 'revoked-key');
+		await revokeKey(db.sql, await idOf('revoked'));
+		await addProject(db.sql, 'disabled', 'disabled-key');
+		await setProjectEnabled(db.sql, 'disabled', false);
+		const { ring } = await open();
+		const codes = ['here', 'both', 'there', 'expired', 'revoked', 'disabled'];
+		expect(codes.filter((code) => ring.find(code, `${code}-key`))).toEqual(['here', 'both']);
+		expect(ring.find('here', 'both-key')).toBeUndefined();
+		expect(ring.find('twin', 'both-key')?.code).toBe('twin');
+	});
+
+	test('drops a key at the very moment at which it expires, without a look at the database', async () => {
+		let now = Date.now();
+		const expiresAt = new Date(now + 3_600_000);
+		await addProject(db.sql, 'expiring', 'expiring-key', { expiresAt });
+		const { ring } = await open({ interval: never, now: () => now });
+		now = expiresAt.getTime() - 1;
+		expect(ring.find('expiring', 'expiring-key')).toBeDefined();
+		now = expiresAt.getTime();
+		expect(ring.find('expiring', 'expiring-key')).toBeUndefined();
+	});
+});
+
+describe('while the database is away', () => {
+	test('at the start: nobody is told right from wrong, and its return is noticed and told once', async () => {
+		await addProject(db.sql, 'early', 'early-key');
+		const { proxy, url } = await startProxy();
+		proxy.cut();
+		const onStateChange = vi.fn();
+		const watched = await open({ url, deaf: true, interval: 20, onStateChange });
+		expect(() => watched.ring.find('early', 'early-key')).toThrow(DatabaseError);
+		expect(watched.ring.age()).toBeUndefined();
+		await expect.poll(() => watched.statements, { timeout: 5000 }).toBeGreaterThan(3);
+		expect(onStateChange.mock.calls).toEqual([[expect.any(DatabaseError)]]);
+
+		await proxy.restore();
+		await expect.poll(() => onStateChange.mock.calls.length).toBe(2);
+		expect(onStateChange.mock.lastCall).toEqual([undefined]);
+		expect(watched.ring.find('early', 'early-key')?.code).toBe('early');
+		expect(watched.ring.find('early', 'wrong')).toBeUndefined();
+	});
+
+	test('later: the keys stay valid, their age grows, and what happened meanwhile is seen on its return', async () => {
+		await addProject(db.sql, 'later', 'later-key');
+		const { proxy, url } = await startProxy();
+		const onStateChange = vi.fn();
+		const { ring } = await open({ url, interval: 20, onStateChange });
+		proxy.cut();
+		await expect.poll(() => onStateChange.mock.calls).toEqual([[expect.any(DatabaseError)]]);
+		const id = await idOf('later');
+		await revokeKey(db.sql, id);
+		await expect.poll(() => ring.age()).toBeGreaterThan(200);
+		expect(ring.find('later', 'later-key')).toBeDefined();
+
+		await proxy.restore();
+		expect(await seen(ring, 'later', false)).toBeLessThan(1000);
+		await expect.poll(() => onStateChange.mock.calls.slice(1)).toEqual([[undefined]]);
+		expect(ring.age()).toBeLessThan(1000);
+	});
+
+	test('for a while: listening begins anew by itself', async () => {
+		await addProject(db.sql, 'unheard', 'unheard-key');
+		const { proxy, url } = await startProxy();
+		const { ring } = await open({ url, interval: never });
+		proxy.cut();
+		await revokeKey(db.sql, await idOf('unheard'));
+		await expect(ring.refresh()).rejects.toBeInstanceOf(DatabaseError);
+		await proxy.restore();
+		expect(await seen(ring, 'unheard', false)).toBeLessThan(1000);
+	});
+
+	test('a database that refuses is no such case: it ends the start', async () => {
+		const elsewhere = (change: Partial<URL>) => Object.assign(new URL(db.url), change).href;
+		const empty = await createTestDatabase('template0');
+		onTestFinished(() => empty.drop());
+		const cause = (url: string) =>
+			open({ url }).then(
+				() => expect.unreachable('it was opened'),
+				(error: unknown) => errorCode((error as DatabaseError).cause),
+			);
+		expect(await cause(elsewhere({ password: 'wrong' }))).toBe('28P01');
+		expect(await cause(elsewhere({ pathname: '/no_such_database' }))).toBe('3D000');
+		expect(await cause(empty.url)).toBe('42P01');
+	});
+});

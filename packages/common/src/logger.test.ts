@@ -1,0 +1,135 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { PendingQuery, Sql } from './database/client.js';
+import { type Database, openDatabase } from './database/database.js';
+import { DatabaseError } from './database/errors.js';
+import { createLogger } from './logger.js';
+import { createTestDatabase, type TestDatabase } from './testing/database.js';
+
+let db: TestDatabase;
+let database: Database;
+
+beforeAll(async () => {
+	db = await createTestDatabase();
+	database = openDatabase({ url: db.url, applicationName: 'log', poolSize: 1 });
+	await db.sql`insert into projects (code) values ('first')`;
+	await db.sql`insert into personal_contacts (chat_id, name, project_id) select 98765432109, 'Canary Name', id from projects`;
+});
+afterAll(async () => {
+	await database?.close();
+	await db?.drop();
+});
+
+interface Logged {
+	type: string;
+	message?: string;
+	stack?: string;
+	cause?: Logged;
+	[field: string]: unknown;
+}
+
+/** The one line that is written for this. */
+function logged(err: unknown): { text: string; err: Logged } {
+	const lines: string[] = [];
+	const logger = createLogger({ name: 'test', level: 'info', destination: { write: (line) => void lines.push(line) } });
+	logger.error({ err }, 'failed');
+	expect(lines).toHaveLength(1);
+	return { text: String(lines[0]), err: JSON.parse(String(lines[0])).err };
+}
+
+/** What PostgreSQL says to this statement. */
+const failureOf = (statement: (sql: Sql) => PendingQuery<Record<string, unknown>[]>) =>
+	database.query(statement).then(
+		() => expect.unreachable('it succeeded'),
+		(error: DatabaseError) => error.cause as Error & { code: string; detail?: string },
+	);
+
+const insert = (chatId: number | null, name: string, birthDate = '2000-01-01', projectId = 1) =>
+	failureOf(
+		(sql) => sql`
+			insert into personal_contacts (chat_id, name, birth_date, project_id)
+			values (${chatId}::bigint, ${name}::text, ${birthDate}::text::date, ${projectId}::bigint)`,
+	);
+const canary = /canary|98765432109|1911-11-11|19111911/i;
+
+describe('an error of PostgreSQL is logged without values of rows or parameters', () => {
+	test.each<[string, string, string | undefined, () => ReturnType<typeof failureOf>]>([
+		['23514', 'check', 'personal_contacts_chat_id_check', () => insert(0, 'Canary Name', '1911-11-11')],
+		['23505', 'uniqueness', 'personal_contacts_pkey', () => insert(98765432109, 'Canary Name')],
+		[
+			'23503',
+			'foreign key',
+			'personal_contacts_project_id_fkey',
+			() => insert(1, 'Canary Name', '2000-01-01', 98765432109),
+		],
+		['23502', 'null', undefined, () => insert(null, 'Canary Name')],
+	])('%s, a violated constraint: %s', async (code, _, constraint, fail) => {
+		const failure = await fail();
+		expect(failure.detail).toMatch(canary);
+		const { text, err } = logged(failure);
+		expect(text).not.toMatch(canary);
+		expect(err).toMatchObject({ type: 'PostgresError', code, severity: 'ERROR', table_name: 'personal_contacts' });
+		expect(err.constraint_name).toBe(constraint);
+		expect(err.message).toMatch(/constraint/);
+		expect(Object.keys(err)).not.toContain('detail');
+	});
+
+	test.each<[string, string, string]>([
+		['22P02', 'text that is no number', 'canary'],
+		['22P02', 'text that looks like a line of a stack', 'x\n    at canary (file.js:1:1)'],
+		['22003', 'a number that is too large', '19111911191119111911'],
+	])('%s, a data exception, which quotes the value in its message: %s', async (code, _, value) => {
+		const failure = await failureOf((sql) => sql`select ${value}::text::int`);
+		expect(failure.message).toMatch(canary);
+		const { text, err } = logged(failure);
+		expect(text).not.toMatch(canary);
+		expect(err).toMatchObject({ type: 'PostgresError', code });
+		expect(err.stack).toMatch(/^\s+at .*connection\.js/);
+	});
+});
+
+describe('an error', () => {
+	test('is logged with its type, message and place in the code', () => {
+		const { err } = logged(new TypeError('what went wrong'));
+		expect(err).toMatchObject({ type: 'TypeError', message: 'what went wrong' });
+		expect(err.stack).toMatch(/^ {4}at .*logger\.test\.ts/);
+		expect(err.stack).not.toContain('what went wrong');
+	});
+
+	test('keeps its chain of causes, each as careful as the first', async () => {
+		const failure = await insert(0, 'Canary Name');
+		const { text, err } = logged(new Error('outermost', { cause: new DatabaseError(failure) }));
+		expect([err.type, err.cause?.type, err.cause?.cause?.type]).toEqual(['Error', 'DatabaseError', 'PostgresError']);
+		expect(err.cause?.message).toBe('the database failed');
+		expect(err.cause?.cause?.code).toBe('23514');
+		expect(text).not.toMatch(canary);
+	});
+
+	test('of the network keeps its code, and nothing else of what it carries', () => {
+		const error = Object.assign(new Error('connect ECONNREFUSED'), {
+			code: 'ECONNREFUSED',
+			syscall: 'connect',
+			address: 'canary',
+			query: 'canary',
+			parameters: ['canary'],
+		});
+		const { text, err } = logged(error);
+		expect(err).toMatchObject({ code: 'ECONNREFUSED', syscall: 'connect' });
+		expect(text).not.toMatch(canary);
+	});
+
+	test.each([
+		['a text', 'canary'],
+		['an object', { name: 'canary' }],
+		['nothing', null],
+	])('that is none, but %s, is logged as its type alone', (_, thrown) => {
+		expect(logged(thrown).err).toEqual({ type: typeof thrown });
+	});
+});
+
+test('requests and answers are never logged by themselves: they hold the URL, and with it the key', () => {
+	const lines: string[] = [];
+	const logger = createLogger({ name: 'test', level: 'info', destination: { write: (line) => void lines.push(line) } });
+	logger.info({ req: { url: '/?api_key=canary' }, res: { headers: ['canary'] } }, 'text');
+	expect(lines.join('')).not.toContain('canary');
+	expect(JSON.parse(lines.join(''))).toMatchObject({ name: 'test', level: 30, msg: 'text' });
+});

@@ -1,0 +1,207 @@
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { createClient } from '@contacts/common/database/client.js';
+import { LocalPostgresError } from '@contacts/local-postgres/binaries.js';
+import { type LocalPostgres, type LocalPostgresOptions, startLocalPostgres } from '@contacts/local-postgres/server.js';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import { accepts, built, isAlive, parentOf, runProgram, temporaryFolder } from './testing/processes.js';
+
+// Whole servers are started here, several in some tests.
+vi.setConfig({ testTimeout: 90_000, hookTimeout: 90_000 });
+
+const serverPid = (dataDirectory: string) =>
+	Number(readFileSync(join(dataDirectory, 'postmaster.pid'), 'utf8').split('\n')[0]);
+
+/** Nothing of these tests has to survive a crash of the machine. */
+const settings = { fsync: 'off' };
+
+async function start(dataDirectory: string, options: Partial<LocalPostgresOptions> = {}): Promise<LocalPostgres> {
+	const server = await startLocalPostgres({ dataDirectory, password: 'test', settings, ...options });
+	onTestFinished(() => server.stop());
+	return server;
+}
+
+async function query(server: LocalPostgres, statement: string): Promise<Record<string, unknown>[]> {
+	const sql = createClient({ url: server.url('postgres'), applicationName: 'test', poolSize: 1 });
+	try {
+		return [...(await sql.unsafe(statement))];
+	} finally {
+		await sql.end({ timeout: 5 });
+	}
+}
+
+async function refusalOf(starting: Promise<LocalPostgres>): Promise<string> {
+	const thrown = await starting.then(
+		(server) => server.stop(),
+		(error: unknown) => error,
+	);
+	expect(thrown).toBeInstanceOf(LocalPostgresError);
+	const { message } = thrown as Error;
+	expect(message).toMatch(/^\S[^\n]+$/);
+	return message;
+}
+
+describe('a local PostgreSQL', () => {
+	test('is made in a new folder, below one that is closed to others and whose path holds a space', async () => {
+		const dataDirectory = join(await temporaryFolder(0o700), "a folder's name", 'data $HOME');
+		const server = await start(dataDirectory, { password: "pass word/'@:?#%" });
+		const [row] = await query(server, 'select version() as version, current_user as "user"');
+		expect(row).toEqual({ version: expect.stringMatching(/^PostgreSQL 18/), user: 'postgres' });
+		expect(existsSync(join(dataDirectory, 'PG_VERSION'))).toBe(true);
+		expect(await query(server, 'show server_encoding')).toEqual([{ server_encoding: 'UTF8' }]);
+	});
+
+	test('listens on 127.0.0.1 alone, takes its settings, and refuses a wrong password', async () => {
+		const server = await start(join(await temporaryFolder(), 'data'), { settings: { ...settings, work_mem: '5MB' } });
+		expect(await query(server, 'show listen_addresses')).toEqual([{ listen_addresses: '127.0.0.1' }]);
+		expect(await query(server, 'show unix_socket_directories')).toEqual([{ unix_socket_directories: '' }]);
+		expect(await query(server, 'show work_mem')).toEqual([{ work_mem: '5MB' }]);
+		const wrong = { ...server, url: (name: string) => server.url(name).replace(':test@', ':other@') };
+		await expect(query(wrong, 'select 1')).rejects.toMatchObject({ code: '28P01' });
+	});
+
+	test('leaves no process, port or pid file behind when it is stopped, and keeps the data', async () => {
+		const dataDirectory = join(await temporaryFolder(), 'data');
+		const first = await start(dataDirectory);
+		const pid = serverPid(dataDirectory);
+		await query(first, "create table kept as select 'stored' as value");
+		await first.stop();
+		expect([await accepts(first.port), isAlive(pid), existsSync(join(dataDirectory, 'postmaster.pid'))]).toEqual([
+			false,
+			false,
+			false,
+		]);
+
+		const second = await start(dataDirectory);
+		expect(await query(second, 'select value from kept')).toEqual([{ value: 'stored' }]);
+		await second.stop();
+		await second.stop();
+	});
+
+	test('tells when it has ended by itself, and the next start has all that was committed', async () => {
+		const dataDirectory = join(await temporaryFolder(), 'data');
+		const server = await start(dataDirectory);
+		await query(server, "create table kept as select 'stored' as value");
+		let ended = false;
+		void server.ended.then(() => {
+			ended = true;
+		});
+		await query(server, 'select 1');
+		expect(ended).toBe(false);
+		process.kill(serverPid(dataDirectory), 'SIGKILL');
+		await server.ended;
+		const next = await start(dataDirectory);
+		expect(await query(next, 'select value from kept')).toEqual([{ value: 'stored' }]);
+	});
+});
+
+describe('a start that can’t succeed says why in one line', () => {
+	test('data of another major version, which stays untouched', async () => {
+		const dataDirectory = await temporaryFolder();
+		writeFileSync(join(dataDirectory, 'PG_VERSION'), '12\n');
+		writeFileSync(join(dataDirectory, 'precious'), 'data');
+		const message = await refusalOf(startLocalPostgres({ dataDirectory, password: 'test' }));
+		expect(message).toContain(`The data in ${dataDirectory} is of PostgreSQL 12, and this is PostgreSQL 18.`);
+		expect(message).toContain('LOCAL_DATA_DIR');
+		expect(readdirSync(dataDirectory).sort()).toEqual(['PG_VERSION', 'precious']);
+		expect(readFileSync(join(dataDirectory, 'precious'), 'utf8')).toBe('data');
+	});
+
+	test('a folder with files that are no database, which stay untouched', async () => {
+		const dataDirectory = await temporaryFolder();
+		writeFileSync(join(dataDirectory, 'precious'), 'data');
+		const message = await refusalOf(startLocalPostgres({ dataDirectory, password: 'test' }));
+		expect(message).toContain(`${dataDirectory} holds files but no database.`);
+		expect(readdirSync(dataDirectory)).toEqual(['precious']);
+	});
+
+	test('a path through a file', async () => {
+		const file = join(await temporaryFolder(), 'file');
+		writeFileSync(file, '');
+		expect(await refusalOf(startLocalPostgres({ dataDirectory: join(file, 'data'), password: 'test' }))).toContain(
+			'ENOTDIR',
+		);
+	});
+
+	test('a setting that PostgreSQL does not know', async () => {
+		const dataDirectory = join(await temporaryFolder(), 'data');
+		const starting = startLocalPostgres({ dataDirectory, password: 'test', settings: { no_such_setting: '1' } });
+		expect(await refusalOf(starting)).toContain('no_such_setting');
+	});
+});
+
+describe('of two starts on one data directory', () => {
+	test('at the same time one succeeds, and the other fails in one line', async () => {
+		const dataDirectory = join(await temporaryFolder(), 'data');
+		await (await start(dataDirectory)).stop();
+		const results = await Promise.allSettled([start(dataDirectory), start(dataDirectory)]);
+		const failed = results.flatMap((result) => (result.status === 'rejected' ? [result.reason] : []));
+		expect(failed).toEqual([expect.any(LocalPostgresError)]);
+		expect(failed[0].message).toMatch(/^\S[^\n]+$/);
+		const [server] = results.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []));
+		expect(server && (await query(server, 'select 1 as one'))).toEqual([{ one: 1 }]);
+	});
+
+	test('one after the other, the later takes over: the earlier server has ended in order, and nothing is lost', async () => {
+		const dataDirectory = join(await temporaryFolder(), 'data');
+		const first = await start(dataDirectory);
+		await query(first, "create table kept as select 'stored' as value");
+		const second = await start(dataDirectory);
+		await first.ended;
+		expect(await accepts(first.port)).toBe(false);
+		expect(await query(second, 'select value from kept')).toEqual([{ value: 'stored' }]);
+	});
+});
+
+describe('after a SIGKILL', () => {
+	test('of the process that started it, the server ends by itself', async () => {
+		const dataDirectory = join(await temporaryFolder(), 'data');
+		mkdirSync(dataDirectory);
+		const program = `
+			import { startLocalPostgres } from ${JSON.stringify(built('server'))};
+			const { port } = await startLocalPostgres({
+				dataDirectory: process.argv[1], password: 'test', settings: { fsync: 'off' },
+			});
+			console.log(port);`;
+		const parent = await runProgram(program, [dataDirectory]);
+		const port = Number(parent.firstLine);
+		const pid = serverPid(dataDirectory);
+		const supervisor = parentOf(pid);
+		expect(await accepts(port)).toBe(true);
+
+		await parent.kill();
+		await expect.poll(() => accepts(port), { timeout: 15_000 }).toBe(false);
+		await expect.poll(() => existsSync(join(dataDirectory, 'postmaster.pid')), { timeout: 15_000 }).toBe(false);
+		await expect.poll(() => [pid, supervisor].filter(isAlive), { timeout: 15_000 }).toEqual([]);
+	});
+
+	test('of the supervisor, the server that is left behind is ended by the next start, and nothing is lost', async () => {
+		const dataDirectory = join(await temporaryFolder(), 'data');
+		const first = await start(dataDirectory);
+		await query(first, "create table kept as select 'stored' as value");
+		const pid = serverPid(dataDirectory);
+		process.kill(parentOf(pid), 'SIGKILL');
+		await first.ended;
+		// It is still there: without the next start it would be for ever.
+		expect([await accepts(first.port), isAlive(pid)]).toEqual([true, true]);
+
+		const next = await start(dataDirectory);
+		expect([await accepts(first.port), isAlive(pid)]).toEqual([false, false]);
+		expect(await query(next, 'select value from kept')).toEqual([{ value: 'stored' }]);
+	});
+
+	test('of everything, a postmaster.pid that is left behind blocks nothing and harms no other process', async () => {
+		const dataDirectory = join(await temporaryFolder(), 'data');
+		const first = await start(dataDirectory);
+		const file = join(dataDirectory, 'postmaster.pid');
+		const left = readFileSync(file, 'utf8').split('\n');
+		await first.stop();
+		// The ID now belongs to another process of the server's user, and nothing answers on the port.
+		const { uid } = statSync(dataDirectory);
+		const other = await runProgram("console.log('here'); setInterval(() => undefined, 1000);", [], { uid, cwd: '/' });
+		writeFileSync(file, [String(other.process.pid), ...left.slice(1)].join('\n'));
+		const next = await start(dataDirectory);
+		expect(await query(next, 'select 1 as one')).toEqual([{ one: 1 }]);
+		expect([other.process.exitCode, other.process.signalCode]).toEqual([null, null]);
+	});
+});

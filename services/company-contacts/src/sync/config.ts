@@ -1,0 +1,89 @@
+import { integerVariable, serviceVariables, urlVariable } from '@contacts/common/config.js';
+import { type Static, Type } from '@sinclair/typebox';
+import { isCountry } from '../phone.js';
+import type { BucketPolicy } from '../rate-limit/token-bucket.js';
+import type { FieldCodes } from './bitrix24/portal.js';
+import { policies } from './bitrix24/rest-client.js';
+import type { MappingOptions } from './mapping.js';
+
+const fieldCode = (meaning: string) =>
+	Type.Optional(
+		Type.String({
+			pattern: '^UF_CRM_[A-Z0-9_]{1,50}$',
+			allowed: 'the code of a custom field, UF_CRM_…',
+			description: meaning,
+		}),
+	);
+
+/** What connects the mirror with the CRM. */
+export const crmVariables = Type.Object({
+	BITRIX24_WEBHOOK_URL: urlVariable(
+		['https:', 'http:'],
+		'an inbound webhook, https://PORTAL/rest/USER/SECRET/ (http for a loopback host only)',
+	),
+	BITRIX24_PLAN: Type.String({
+		enum: ['standard', 'enterprise'],
+		default: 'standard',
+		allowed: 'standard or enterprise',
+	}),
+	BITRIX24_UF_TROUBLE: fieldCode('custom field that says whether a contact is a problem'),
+	BITRIX24_UF_REASON: fieldCode('custom field that says why'),
+	BITRIX24_TROUBLE_OPTIONS: Type.Optional(
+		Type.String({
+			allowed: 'IDs or labels of list options, separated by commas',
+			description: 'options of a list that mean trouble',
+		}),
+	),
+	BITRIX24_DEFAULT_COUNTRY: Type.Optional(
+		Type.String({
+			pattern: '^[A-Z]{2}$',
+			allowed: 'an ISO country code such as DE',
+			description: 'country of phones without a plus',
+		}),
+	),
+});
+
+/** The variables of the synchroniser as a process of its own. */
+export const variables = Type.Composite([
+	Type.Omit(serviceVariables(3002), ['TRUST_PROXY', 'DATABASE_POOL_SIZE']),
+	crmVariables,
+	Type.Object({
+		BITRIX24_APPLICATION_TOKEN: Type.Optional(
+			Type.String({ minLength: 8, allowed: 'the application token of an outgoing webhook, at least 8 characters' }),
+		),
+		BITRIX24_INTERVAL_SECONDS: integerVariable(5, 86_400, 300, 'seconds between two passes'),
+	}),
+]);
+
+export interface CrmConfig {
+	webhookUrl: string;
+	policy: BucketPolicy;
+	codes: FieldCodes;
+	mapping: MappingOptions;
+}
+
+/** @returns the configuration, or a line for each variable that only looks right */
+export function toCrmConfig(values: Static<typeof crmVariables>): CrmConfig | string[] {
+	const lines: string[] = [];
+	const url = new URL(values.BITRIX24_WEBHOOK_URL);
+	const loopback = /^(localhost|127(\.\d+){3}|\[::1\])$/.test(url.hostname);
+	if (!/^\/rest\/\d+\/[^/]+\/?$/.test(url.pathname) || (url.protocol === 'http:' && !loopback)) {
+		lines.push(`BITRIX24_WEBHOOK_URL is wrong: it must be ${crmVariables.properties.BITRIX24_WEBHOOK_URL.allowed}.`);
+	}
+	const country = values.BITRIX24_DEFAULT_COUNTRY;
+	if (country !== undefined && !isCountry(country)) {
+		lines.push(
+			`BITRIX24_DEFAULT_COUNTRY is wrong: it must be ${crmVariables.properties.BITRIX24_DEFAULT_COUNTRY.allowed}.`,
+		);
+	}
+	if (lines.length > 0) return lines;
+	return {
+		webhookUrl: values.BITRIX24_WEBHOOK_URL,
+		policy: policies[values.BITRIX24_PLAN as keyof typeof policies],
+		codes: { trouble: values.BITRIX24_UF_TROUBLE, reason: values.BITRIX24_UF_REASON },
+		mapping: {
+			country: country !== undefined && isCountry(country) ? country : undefined,
+			troubleOptions: new Set(values.BITRIX24_TROUBLE_OPTIONS?.split(',').map((option) => option.trim())),
+		},
+	};
+}

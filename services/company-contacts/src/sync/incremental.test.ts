@@ -1,0 +1,198 @@
+import { createTestDatabase, type TestDatabase } from '@contacts/common/testing/database.js';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { openSession } from './session.js';
+import { readState } from './sync.sql.js';
+import { expectedRow, makeContact, readMirror, type SyncHarness, startSync } from './testing/portal.js';
+
+let database: TestDatabase;
+let sync: SyncHarness;
+const hour = 3_600_000;
+
+beforeEach(async () => {
+	database = await createTestDatabase();
+	sync = await startSync(database);
+	for (let n = 1; n <= 120; n++) sync.standIn.add(makeContact(n));
+	sync.clock.advance(hour);
+	await sync.synchroniser.pass();
+	sync.clock.advance(hour);
+	sync.standIn.requests.length = 0;
+});
+afterEach(async () => {
+	await sync.close();
+	await database.drop();
+});
+
+const ids = () => [...sync.standIn.contacts.keys()];
+const rowOf = async (id: number) => (await readMirror(database)).find((row) => row.bitrix_id === id);
+
+describe('an incremental pass', () => {
+	test('without a change makes a handful of requests and writes no contact', async () => {
+		const before = [...(await database.sql`select bitrix_id, xmin::text from company_contacts order by id`)];
+		const outcome = await sync.synchroniser.pass();
+		expect(outcome).toMatchObject({ kind: 'incremental', created: 0, changed: 0, deleted: 0 });
+		expect(outcome.requests).toBeLessThanOrEqual(3);
+		expect([...(await database.sql`select bitrix_id, xmin::text from company_contacts order by id`)]).toEqual(before);
+	});
+
+	test('brings what is new and what was changed, and nothing else is read', async () => {
+		const [first = 0] = ids();
+		sync.standIn.update(first, { lastName: 'Changed' });
+		const added = sync.standIn.add(makeContact(500));
+		expect(await sync.synchroniser.pass()).toMatchObject({ kind: 'incremental', seen: 2, created: 1, changed: 1 });
+		expect((await rowOf(first))?.name).toMatch(/Changed$/);
+		expect(await rowOf(added.id)).toEqual(expectedRow(added.id, 500));
+	});
+
+	test('is on the portal’s clock: a difference of a day between the clocks loses nothing', async () => {
+		const skewed = await startSync(database, { clock: () => sync.clock.now() - 86_400_000 }).catch(() => undefined);
+		expect(skewed).toBe(undefined);
+		await sync.session.close();
+		const other = await startSync(database, { clock: () => sync.clock.now() - 86_400_000, utcOffset: '-09:30' });
+		try {
+			await other.synchroniser.pass({ full: true, confirmMassDelete: true });
+			const added = other.standIn.add(makeContact(7));
+			sync.clock.advance(hour);
+			expect(await other.synchroniser.pass()).toMatchObject({ kind: 'incremental', created: 1 });
+			expect(await rowOf(added.id)).toEqual(expectedRow(added.id, 7));
+		} finally {
+			await other.close();
+		}
+		await sync.restart();
+	});
+
+	test('that fails does not move the watermark: the next one brings it all', async () => {
+		const { watermark } = await sync.session.run(readState);
+		const [first = 0] = ids();
+		sync.standIn.update(first, { lastName: 'Late' });
+		sync.standIn.faults.always({ kind: 'error', code: 'OVERLOAD_LIMIT' });
+		await expect(sync.synchroniser.pass()).rejects.toThrow();
+		expect((await sync.session.run(readState)).watermark).toBe(watermark);
+		sync.standIn.faults.clear();
+		await sync.synchroniser.pass();
+		expect((await rowOf(first))?.name).toMatch(/Late$/);
+	});
+
+	test('gives way to a full one when the last is a day old: that one finds changed links', async () => {
+		const [first = 0] = ids();
+		sync.standIn.update(first, { companyIds: [4711] }, { touch: false });
+		await sync.synchroniser.pass();
+		expect((await rowOf(first))?.company_ids).not.toBe('4711');
+		sync.clock.advance(24 * hour);
+		expect(await sync.synchroniser.pass()).toMatchObject({ kind: 'full', changed: 1 });
+		expect((await rowOf(first))?.company_ids).toBe('4711');
+	});
+});
+
+describe('events', () => {
+	const note = (id: number, event = 'ONCRMCONTACTUPDATE') => database.sql`
+		insert into crm_event_inbox (bitrix_id, event) values (${id}, ${event})
+		on conflict (bitrix_id) do update set event = excluded.event, received_at = clock_timestamp()`;
+	const waiting = async () => (await database.sql`select from crm_event_inbox`).length;
+
+	test('have the contacts read again, whatever they said, fifty a request', async () => {
+		const [first = 0, second = 0, third = 0] = ids();
+		sync.standIn.update(first, { lastName: 'Event' });
+		sync.standIn.remove(second);
+		const added = sync.standIn.add(makeContact(600));
+		await note(first, 'ONCRMCONTACTDELETE');
+		await note(second, 'ONCRMCONTACTADD');
+		await note(third);
+		await note(added.id, 'ONCRMCONTACTADD');
+		expect(await sync.synchroniser.events()).toMatchObject({ seen: 4, created: 1, changed: 1, deleted: 1 });
+		expect(sync.standIn.requests.map(({ method }) => method)).toEqual(['batch']);
+		expect((await rowOf(first))?.name).toMatch(/Event$/);
+		expect(await rowOf(second)).toBe(undefined);
+		expect(await rowOf(added.id)).toEqual(expectedRow(added.id, 600));
+		expect(await waiting()).toBe(0);
+	});
+
+	test('of contacts that never were, and twice the same, do no harm', async () => {
+		await note(999_999);
+		await note(999_999);
+		expect(await sync.synchroniser.events()).toMatchObject({ seen: 1, created: 0, changed: 0, deleted: 0 });
+	});
+
+	test('that come while a contact is read again are not forgotten', async () => {
+		const [first = 0] = ids();
+		await note(first);
+		let once = true;
+		sync.standIn.onRequest(async () => {
+			if (!once) return;
+			once = false;
+			await note(first);
+		});
+		await sync.synchroniser.events();
+		expect(sync.standIn.requests).toHaveLength(2);
+		expect(await waiting()).toBe(0);
+	});
+
+	test('are kept when the portal does not answer', async () => {
+		const [first = 0] = ids();
+		await note(first);
+		sync.standIn.faults.always({ kind: 'error', code: 'OVERLOAD_LIMIT' });
+		await expect(sync.synchroniser.events()).rejects.toThrow();
+		expect(await waiting()).toBe(1);
+	});
+
+	test('during a full pass win over what it has staged before', async () => {
+		const [first = 0, second = 0] = ids();
+		let pages = 0;
+		sync.standIn.onRequest(async ({ method }) => {
+			if (method !== 'crm.item.list' || ++pages !== 4) return;
+			sync.standIn.update(first, { lastName: 'Newer' });
+			sync.standIn.remove(second);
+			await note(first);
+			await note(second, 'ONCRMCONTACTDELETE');
+		});
+		await sync.synchroniser.pass({ full: true });
+		expect((await rowOf(first))?.name).toMatch(/Newer$/);
+		expect(await rowOf(second)).toBe(undefined);
+	});
+});
+
+test('a single contact is read again on request', async () => {
+	const [first = 0] = ids();
+	sync.standIn.update(first, { companyIds: [8, 9] }, { touch: false });
+	expect(await sync.synchroniser.contact(first)).toMatchObject({ kind: 'contact', changed: 1 });
+	expect((await rowOf(first))?.company_ids).toBe('8,9');
+});
+
+test('a dry run tells what a full pass would change, and writes nothing', async () => {
+	const [first = 0, second = 0] = ids();
+	sync.standIn.update(first, { lastName: 'Dry' });
+	sync.standIn.remove(second);
+	sync.standIn.add(makeContact(700));
+	const before = await readMirror(database);
+	expect(await sync.synchroniser.dryRun()).toMatchObject({ created: 1, changed: 1, deleted: 1 });
+	expect(await readMirror(database)).toEqual(before);
+	expect((await sync.session.run(readState)).full_begun_at).toBe(null);
+});
+
+test('only one synchroniser works at a time', async () => {
+	const { url } = database;
+	expect(await openSession(url)).toBe(undefined);
+	await sync.session.close();
+	const next = await openSession(url);
+	expect(next).not.toBe(undefined);
+	await next?.close();
+	await sync.restart();
+});
+
+test('a connection that is cut ends the work: with it went the lock', async () => {
+	await database.sql`select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'company-contacts-sync' and datname = current_database()`;
+	await expect.poll(() => sync.session.run(readState).catch((error: Error) => error.name)).toBe('SessionLost');
+	await sync.restart();
+});
+
+test.each([true, false])(
+	'a portal whose items lack phones or links is read by the classic method (restart: %s)',
+	async (restart) => {
+		sync.standIn.faults.always({ kind: 'without-fields', fields: ['companyIds', 'fm'] }, { method: 'crm.item.list' });
+		const added = sync.standIn.add(makeContact(800));
+		if (restart) await sync.restart();
+		await sync.synchroniser.pass({ full: true });
+		expect(await rowOf(added.id)).toEqual(expectedRow(added.id, 800));
+		expect(sync.standIn.requests.some(({ method }) => method === 'crm.contact.list')).toBe(true);
+		expect(await readMirror(database)).toHaveLength(121);
+	},
+);

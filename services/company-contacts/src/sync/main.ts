@@ -1,0 +1,70 @@
+import { ConfigError, readVariables } from '@contacts/common/config.js';
+import { openDatabase } from '@contacts/common/database/database.js';
+import { health } from '@contacts/common/health.js';
+import { createLogger } from '@contacts/common/logger.js';
+import { createRegistry, metrics } from '@contacts/common/metrics.js';
+import { createServer } from '@contacts/common/server.js';
+import closeWithGrace from 'close-with-grace';
+import { measureCrmAge } from '../crm-age.js';
+import { systemClock } from './clock.js';
+import { toCrmConfig, variables } from './config.js';
+import { synchroniseForEver } from './loop.js';
+import { createSyncMetrics } from './metrics.js';
+import { receiveEvents } from './receiver.js';
+
+/** The synchroniser as a process of its own: the passes, the receiver of events where it is switched on, health and metrics. */
+try {
+	await start();
+} catch (error) {
+	const lines =
+		error instanceof ConfigError
+			? error.lines
+			: [error instanceof Error ? (error.stack ?? error.message) : String(error)];
+	process.stderr.write(`${lines.join('\n')}\n`);
+	process.exit(1);
+}
+
+async function start(): Promise<void> {
+	const values = readVariables(variables, process.env);
+	const config = toCrmConfig(values);
+	if (Array.isArray(config)) throw new ConfigError(config);
+
+	const logger = createLogger({ name: 'company-contacts-sync', level: values.LOG_LEVEL });
+	const registry = createRegistry();
+	const database = openDatabase({ url: values.DATABASE_URL, applicationName: 'company-contacts-events', poolSize: 3 });
+	const server = await createServer({ logger });
+	await server.register(metrics, { registry, database });
+	await server.register(health, { database });
+	measureCrmAge(registry, database);
+	const token = values.BITRIX24_APPLICATION_TOKEN;
+	if (token !== undefined) await server.register(receiveEvents, { database, token });
+
+	const stop = new AbortController();
+	const counted = createSyncMetrics(registry);
+	const loop = synchroniseForEver({
+		...counted,
+		databaseUrl: values.DATABASE_URL,
+		config,
+		interval: Number(values.BITRIX24_INTERVAL_SECONDS) * 1000,
+		clock: systemClock,
+		logger,
+		signal: stop.signal,
+		onWaiting() {
+			counted.onWaiting();
+			logger.warn('another synchroniser works on this database: waiting until it ends');
+		},
+	});
+	const { close } = closeWithGrace(
+		{ delay: Number(values.SHUTDOWN_TIMEOUT_SECONDS) * 1000, logger: false },
+		async ({ err }) => {
+			if (err) logger.fatal({ err }, 'unexpected error: stopping');
+			// A page that is under way is finished or thrown away; the next start goes on behind the last one that was saved.
+			stop.abort();
+			await Promise.all([server.close(), loop]);
+			await database.close();
+			logger.info('stopped');
+		},
+	);
+	process.once('disconnect', close);
+	await server.listen({ host: values.HOST, port: Number(values.PORT) });
+}

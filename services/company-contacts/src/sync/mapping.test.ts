@@ -1,0 +1,306 @@
+import { describe, expect, test } from 'vitest';
+import { type CrmContact, type CustomField, fromClassic, fromItem, linksOf } from './bitrix24/contact.js';
+import { type MappingOptions, mapContact } from './mapping.js';
+
+const list = (code: string, options: Record<string, string>): CustomField => ({
+	itemName: code.toLowerCase(),
+	code,
+	options: new Map(Object.entries(options)),
+});
+const plain: CustomField = { itemName: 'ufCrm_1', code: 'UF_CRM_1', options: undefined };
+const contact = (changes: Partial<CrmContact>): CrmContact => ({
+	id: 1,
+	names: [],
+	phones: [],
+	companyIds: [],
+	assignedById: null,
+	categoryId: 0,
+	trouble: null,
+	reason: null,
+	...changes,
+});
+const map = (
+	changes: Partial<CrmContact>,
+	options: Partial<MappingOptions> = {},
+	fields: { trouble?: CustomField; reason?: CustomField } = {},
+) =>
+	mapContact(
+		contact(changes),
+		{ trouble: plain, reason: plain, ...fields },
+		{ country: undefined, troubleOptions: new Set(), ...options },
+	);
+
+describe('name', () => {
+	test.each([
+		[['Ivan', 'Ivanovich', 'Petrov'], 'Ivan Ivanovich Petrov'],
+		[[' Ivan ', null, '\tPetrov\n'], 'Ivan Petrov'],
+		[['Anna  Maria', '', undefined], 'Anna Maria'],
+		[['Jose\u0301', '', ''], 'José'],
+		[['', ' ', null], null],
+		[['A\0B', 'C\ud800', 7], 'AB C\ufffd 7'],
+	])('%j is %j', (names, expected) => {
+		expect(map({ names }).contact.name).toBe(expected);
+	});
+});
+
+describe('phone', () => {
+	const phone = (values: [kind: string, value: string, id?: number][], country?: 'RU' | 'DE') =>
+		map({ phones: values.map(([kind, value, id], index) => ({ kind, value, id: id ?? index })) }, { country });
+
+	test.each<[[string, string, number?][], 'RU' | 'DE' | undefined, string | null]>([
+		[[['WORK', '+7 (912) 345-67-89']], undefined, '+79123456789'],
+		[[['WORK', '8 (912) 345-67-89']], undefined, null],
+		[[['WORK', '8 (912) 345-67-89']], 'RU', '+79123456789'],
+		[[['WORK', '79123456789']], 'RU', '+79123456789'],
+		[[['WORK', '9123456789']], 'RU', '+79123456789'],
+		[[['WORK', '8 912 345-67-89 доб. 123']], 'RU', '+79123456789'],
+		[[['WORK', '8(912)345-67-89, 8(913)345-67-89']], 'RU', '+79123456789'],
+		[[['WORK', '12; 8(913)345-67-89']], 'RU', '+79133456789'],
+		[[['WORK', '8(912)345-67-89 вн.5']], 'RU', '+79123456789'],
+		[[['WORK', 'тел. 8(912)345-67-89']], 'RU', '+79123456789'],
+		[[['WORK', '375291234567']], 'RU', '+375291234567'],
+		[[['WORK', '375291234567']], undefined, null],
+		[[['WORK', '80291234567']], 'RU', null],
+		[[['WORK', '112']], 'RU', null],
+		[[['WORK', '1234']], 'RU', null],
+		[
+			[
+				['WORK', 'none'],
+				['HOME', ''],
+			],
+			'RU',
+			null,
+		],
+		[
+			[
+				['HOME', '+442079460101'],
+				['MOBILE', '+79123456789'],
+				['WORK', '+493012345678'],
+			],
+			undefined,
+			'+79123456789',
+		],
+		[
+			[
+				['HOME', '+442079460101'],
+				['WORK', '+493012345678'],
+			],
+			undefined,
+			'+493012345678',
+		],
+		[
+			[
+				['OTHER', '+442079460101'],
+				['HOME', '+493012345678'],
+			],
+			undefined,
+			'+493012345678',
+		],
+		[
+			[
+				['MOBILE', '12'],
+				['SKYPE_OUT', '+442079460101'],
+			],
+			undefined,
+			'+442079460101',
+		],
+		[
+			[
+				['FAX', '+442079460101'],
+				['PAGER', '+493012345678'],
+			],
+			undefined,
+			null,
+		],
+		[
+			[
+				['WORK', '+442079460102', 9],
+				['WORK', '+442079460101', 3],
+			],
+			undefined,
+			'+442079460101',
+		],
+	])('%j with %s is %s', (values, country, expected) => {
+		expect(phone(values, country).contact.phone).toBe(expected);
+	});
+
+	test('one that nobody can read is counted; nothing to read is not', () => {
+		expect(phone([['WORK', '12']]).unmapped).toEqual(['phone']);
+		expect(phone([['FAX', '12']]).unmapped).toEqual([]);
+		expect(phone([]).unmapped).toEqual([]);
+	});
+});
+
+describe('company_ids', () => {
+	test.each([
+		[
+			[27, 31],
+			[27, 31],
+		],
+		[
+			['31', 27, 31],
+			[31, 27],
+		],
+		[[], null],
+		[[0, -1, 'x', 5], [5]],
+	])('%j is %j', (companyIds, expected) => {
+		expect(map({ companyIds }).contact).toMatchObject({ company_ids: expected, has_company_ids: true });
+	});
+
+	test('what was not told is not the same as none', () => {
+		expect(map({ companyIds: undefined }).contact).toMatchObject({ company_ids: null, has_company_ids: false });
+	});
+
+	test('of the classic method: primary first, then by their sort, whoever claims to be primary', () => {
+		const link = (COMPANY_ID: number, SORT: number, IS_PRIMARY: string) => ({ COMPANY_ID, SORT, IS_PRIMARY });
+		expect(linksOf([link(7, 20, 'N'), link(8, 10, 'N'), link(9, 30, 'Y')])).toEqual([9, 8, 7]);
+		expect(linksOf([link(7, 20, 'Y'), link(8, 10, 'Y')])).toEqual([8, 7]);
+		expect(linksOf([])).toEqual([]);
+		expect(linksOf({ error: 'x' })).toBe(undefined);
+	});
+});
+
+test.each([
+	[6, 6],
+	['6', 6],
+	[0, null],
+	['0', null],
+	['', null],
+	[null, null],
+	['x', null],
+])('assigned_by_id: %j is %j', (assignedById, expected) => {
+	expect(map({ assignedById }).contact.assigned_by_id).toBe(expected);
+});
+
+describe('trouble_contact', () => {
+	test.each<[unknown, boolean]>([
+		...['Y', 'y', '1', 1, true, 'true', ['N', 'Y']].map((value): [unknown, boolean] => [value, true]),
+		...['N', '0', 0, false, 'false', '', null, undefined, []].map((value): [unknown, boolean] => [value, false]),
+	])('%j is %j', (trouble, expected) => {
+		const { contact: row, unmapped } = map({ trouble });
+		expect([row.trouble_contact, unmapped]).toEqual([expected, []]);
+	});
+
+	test('a word that nobody knows is no trouble, and is counted', () => {
+		const { contact: row, unmapped } = map({ trouble: 'maybe' });
+		expect([row.trouble_contact, unmapped]).toEqual([false, ['trouble_contact']]);
+	});
+
+	test.each([
+		[79, true],
+		['80', true],
+		['81', false],
+		[['81', '79'], true],
+		['', false],
+		[0, false],
+	])('of a list: %j is %j', (trouble, expected) => {
+		const options = { troubleOptions: new Set(['79', 'Refuses to pay']) };
+		const fields = { trouble: list('UF_CRM_2', { 79: 'Late', 80: 'Refuses to pay', 81: 'Fine' }) };
+		expect(map({ trouble }, options, fields).contact.trouble_contact).toBe(expected);
+	});
+
+	test('an option that is not known asks for the fields to be read again', () => {
+		expect(map({ trouble: '99' }, {}, { trouble: list('UF_CRM_2', { 79: 'Late' }) })).toMatchObject({
+			unknownOption: true,
+			unmapped: ['trouble_contact'],
+		});
+	});
+});
+
+describe('perplexity_reason', () => {
+	test.each([
+		[' two  words\n', 'two  words'],
+		['0', '0'],
+		[5, '5'],
+		['', null],
+		[' ', null],
+		[null, null],
+		[false, null],
+		[[], null],
+		[['a', '', ' b '], 'a; b'],
+	])('%j is %j', (reason, expected) => {
+		const { contact: row, unmapped } = map({ reason });
+		expect([row.perplexity_reason, unmapped]).toEqual([expected, []]);
+	});
+
+	test.each([
+		['79', 'Late'],
+		[79, 'Late'],
+		[['80', '79'], 'Fine; Late'],
+		['', null],
+		['0', null],
+		[null, null],
+	])('of a list: %j is %j', (reason, expected) => {
+		const fields = { reason: list('UF_CRM_3', { 79: ' Late ', 80: 'Fine' }) };
+		expect(map({ reason }, {}, fields)).toMatchObject({
+			contact: { perplexity_reason: expected },
+			unknownOption: false,
+		});
+	});
+
+	test('an option that is not known leaves what is known, and asks for the fields to be read again', () => {
+		const mapped = map({ reason: ['79', '99'] }, {}, { reason: list('UF_CRM_3', { 79: 'Late' }) });
+		expect(mapped).toMatchObject({
+			contact: { perplexity_reason: 'Late' },
+			unknownOption: true,
+			unmapped: ['perplexity_reason'],
+		});
+	});
+});
+
+describe('rows of the portal', () => {
+	const fields = { trouble: plain, reason: undefined };
+
+	test('both methods give the same contact', () => {
+		const item = fromItem(
+			{
+				id: 75,
+				name: 'Anna',
+				lastName: 'Weber',
+				secondName: null,
+				assignedById: 6,
+				companyIds: [27, 31],
+				fm: [
+					{ id: 1, typeId: 'PHONE', valueType: 'WORK', value: '+49 30 12345678' },
+					{ id: 2, typeId: 'EMAIL', valueType: 'WORK', value: 'a@example.com' },
+				],
+				ufCrm_1: 'Y',
+			},
+			fields,
+		);
+		const classic = fromClassic(
+			{
+				ID: '75',
+				NAME: 'Anna',
+				LAST_NAME: 'Weber',
+				SECOND_NAME: null,
+				ASSIGNED_BY_ID: '6',
+				COMPANY_ID: '27',
+				PHONE: [{ ID: '1', TYPE_ID: 'PHONE', VALUE_TYPE: 'WORK', VALUE: '+49 30 12345678' }],
+				UF_CRM_1: '1',
+			},
+			[27, 31],
+			fields,
+		);
+		const options = { country: undefined, troubleOptions: new Set<string>() };
+		if (item === undefined || classic === undefined) throw new Error('no contact');
+		expect(mapContact(item, fields, options)).toEqual(mapContact(classic, fields, options));
+		expect(mapContact(item, fields, options).contact).toEqual({
+			bitrix_id: 75,
+			phone: '+493012345678',
+			company_ids: [27, 31],
+			has_company_ids: true,
+			name: 'Anna Weber',
+			assigned_by_id: 6,
+			trouble_contact: true,
+			perplexity_reason: null,
+		});
+	});
+
+	test.each([[[]], [null], ['x'], [{}], [{ id: 0 }], [{ id: -5 }], [{ id: 1.5 }], [{ id: 'abc' }], [{ id: 2 ** 53 }]])(
+		'%j is no contact',
+		(row) => {
+			expect(fromItem(row, fields)).toBe(undefined);
+		},
+	);
+});

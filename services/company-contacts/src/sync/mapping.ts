@@ -1,0 +1,153 @@
+import type { CountryCode } from 'libphonenumber-js/min';
+import { toE164 } from '../phone.js';
+import {
+	type CrmContact,
+	type CrmPhone,
+	type CustomField,
+	type CustomFields,
+	positiveInteger,
+} from './bitrix24/contact.js';
+
+/** A row of the staging table. */
+export interface StagedContact {
+	bitrix_id: number;
+	phone: string | null;
+	company_ids: number[] | null;
+	/** False: the CRM did not tell the links, and those that are stored stay. */
+	has_company_ids: boolean;
+	name: string | null;
+	assigned_by_id: number | null;
+	trouble_contact: boolean;
+	perplexity_reason: string | null;
+}
+
+export interface MappingOptions {
+	country: CountryCode | undefined;
+	/** Options (IDs or labels) of a list that mean trouble. */
+	troubleOptions: ReadonlySet<string>;
+}
+
+/** What could not be mapped, and was left null: counted, for somebody to look at. */
+export type Unmapped = 'phone' | 'trouble_contact' | 'perplexity_reason' | 'assigned_by_id' | 'company_ids';
+
+export interface Mapped {
+	contact: StagedContact;
+	unmapped: Unmapped[];
+	/** A value is an option that was not known when the fields were read: reading them again may help. */
+	unknownOption: boolean;
+}
+
+/** A contact of the CRM as a row of the mirror. */
+export function mapContact(contact: CrmContact, fields: CustomFields, options: MappingOptions): Mapped {
+	const unmapped = new Set<Unmapped>();
+	const phone = mapPhone(contact.phones, options.country);
+	if (phone === null && contact.phones.some(isDialled)) unmapped.add('phone');
+	const assigned = positiveInteger(contact.assignedById);
+	if (assigned === undefined && !isNothing(contact.assignedById)) unmapped.add('assigned_by_id');
+	const trouble = mapTrouble(contact.trouble, fields.trouble, options.troubleOptions);
+	if (trouble === undefined) unmapped.add('trouble_contact');
+	const reason = mapReason(contact.reason, fields.reason);
+	if (reason.unknownOption) unmapped.add('perplexity_reason');
+	const companyIds = contact.companyIds?.flatMap((id) => positiveInteger(id) ?? []);
+	if (companyIds?.length !== contact.companyIds?.length) unmapped.add('company_ids');
+	return {
+		contact: {
+			bitrix_id: contact.id,
+			phone,
+			company_ids: companyIds?.length ? [...new Set(companyIds)] : null,
+			has_company_ids: companyIds !== undefined,
+			name: contact.names.flatMap((part) => clean(part) ?? []).join(' ') || null,
+			assigned_by_id: assigned ?? null,
+			trouble_contact: trouble ?? false,
+			perplexity_reason: reason.text,
+		},
+		unmapped: [...unmapped],
+		unknownOption: reason.unknownOption || (trouble === undefined && fields.trouble?.options !== undefined),
+	};
+}
+
+const rankOfKind: Record<string, number> = { MOBILE: 0, WORK: 1, HOME: 2 };
+
+/** The first valid number: mobile, work, home, any other; never a fax or a pager. */
+function mapPhone(phones: CrmPhone[], country: CountryCode | undefined): string | null {
+	const rank = ({ kind }: CrmPhone) => rankOfKind[kind.toUpperCase()] ?? 3;
+	const ordered = phones.filter(isDialled).sort((a, b) => rank(a) - rank(b) || a.id - b.id);
+	for (const { value } of ordered) {
+		// People write several numbers into one field.
+		for (const part of value.split(/[,;/\n]/)) {
+			const number = readNumber(part, country);
+			if (number !== null) return number;
+		}
+	}
+	return null;
+}
+
+function isDialled({ kind, value }: CrmPhone): boolean {
+	return !['FAX', 'PAGER'].includes(kind.toUpperCase()) && value.trim() !== '';
+}
+
+function readNumber(raw: string, country: CountryCode | undefined): string | null {
+	// A word before the number is its label, and from a word behind it on it is an extension or a remark.
+	const [digits = ''] = raw.replace(/^[^\p{Nd}+＋(]+/u, '').split(/[\p{L}#]/u, 1);
+	const number = toE164(digits, country);
+	if (number !== null || country === undefined || digits.includes('+')) return number;
+	// Of another country, written without its plus.
+	const bare = digits.replace(/\D/g, '');
+	return bare.length >= 11 ? toE164(`+${bare}`) : null;
+}
+
+/** @returns undefined where nobody can tell what the value means */
+function mapTrouble(
+	value: unknown,
+	field: CustomField | undefined,
+	troubleOptions: ReadonlySet<string>,
+): boolean | undefined {
+	if (isNothing(value)) return false;
+	if (Array.isArray(value)) {
+		const each = value.map((one) => mapTrouble(one, field, troubleOptions));
+		return each.includes(true) || (each.includes(undefined) ? undefined : false);
+	}
+	const text = String(value).trim();
+	if (field?.options !== undefined) {
+		const label = field.options.get(text);
+		if (troubleOptions.has(text) || (label !== undefined && troubleOptions.has(label))) return true;
+		return label === undefined ? undefined : false;
+	}
+	if (/^(y|1|true)$/i.test(text)) return true;
+	return /^(n|0|false)$/i.test(text) ? false : undefined;
+}
+
+function mapReason(value: unknown, field: CustomField | undefined): { text: string | null; unknownOption: boolean } {
+	const isList = field?.options !== undefined;
+	// In a text "0" is a text; for a list it is no option.
+	const values = (Array.isArray(value) ? value : [value]).filter((one) => (isList ? !isNothing(one) : one !== false));
+	const texts = values.flatMap((one) =>
+		isList || storable(one) ? [isList ? storable(field?.options?.get(String(one))) : storable(one)] : [],
+	);
+	const told = texts.filter((text) => text !== undefined);
+	return { text: told.join('; ') || null, unknownOption: isList && told.length < texts.length };
+}
+
+/** How the CRM writes that there is nothing. */
+function isNothing(value: unknown): boolean {
+	return (
+		value === null ||
+		value === undefined ||
+		value === '' ||
+		value === false ||
+		value === 0 ||
+		value === '0' ||
+		(Array.isArray(value) && value.length === 0)
+	);
+}
+
+/** Text that PostgreSQL can store, trimmed; undefined where nothing is left. */
+function storable(value: unknown): string | undefined {
+	if (typeof value !== 'string' && typeof value !== 'number') return undefined;
+	return String(value).replaceAll('\0', '').toWellFormed().trim() || undefined;
+}
+
+/** A part of a name: white space collapsed too, in one Unicode form. */
+function clean(value: unknown): string | undefined {
+	return storable(value)?.normalize('NFC').replace(/\s+/gu, ' ');
+}

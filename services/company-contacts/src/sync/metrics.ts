@@ -1,0 +1,31 @@
+import { Counter, Gauge, type Registry } from 'prom-client';
+import type { Bitrix24Error } from './bitrix24/errors.js';
+import type { Unmapped } from './mapping.js';
+
+/** What the synchroniser counts of itself; how old the mirror is tells `crm-age.ts`. */
+export function createSyncMetrics(registry: Registry) {
+	const registers = [registry];
+	const errors = new Counter({
+		name: 'crm_errors_total',
+		help: 'Answers of the portal that were errors, and requests without an answer.',
+		labelNames: ['kind'],
+		registers,
+	});
+	const unmapped = new Counter({
+		name: 'crm_unmapped_values_total',
+		help: 'Values of the portal that could not be understood and were left out.',
+		labelNames: ['field'],
+		registers,
+	});
+	const working = new Gauge({
+		name: 'crm_synchroniser_working',
+		help: '1 where this process synchronises, 0 where another does.',
+		registers,
+	});
+	return {
+		onPortalError: (error: Bitrix24Error) => errors.inc({ kind: error.kind }),
+		onUnmapped: (field: Unmapped) => unmapped.inc({ field }),
+		onWaiting: () => working.set(0),
+		onWorking: () => working.set(1),
+	};
+}

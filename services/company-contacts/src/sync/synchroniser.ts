@@ -1,0 +1,159 @@
+import type { FastifyBaseLogger } from 'fastify';
+import { Bitrix24Error } from './bitrix24/errors.js';
+import { openPortal, type Portal } from './bitrix24/portal.js';
+import { createRestClient, type RestClient } from './bitrix24/rest-client.js';
+import type { Clock } from './clock.js';
+import type { CrmConfig } from './config.js';
+import { fullPass } from './full-pass.js';
+import type { Unmapped } from './mapping.js';
+import { dryRun, handleEvents, incrementalPass, readAgain } from './other-passes.js';
+import type { PassContext, PassCounts } from './pass.js';
+import type { Session } from './session.js';
+import { beginRun, endRun, type RunKind, readState, saveBlock, saveBucket } from './sync.sql.js';
+
+export interface SynchroniserOptions {
+	config: CrmConfig;
+	session: Session;
+	clock: Clock;
+	logger: FastifyBaseLogger;
+	signal?: AbortSignal;
+	/** Milliseconds within which an answer of the portal must be there. */
+	timeout?: number;
+	onProgress?: (seen: number, total: number | undefined) => void;
+	onUnmapped?: (what: Unmapped) => void;
+	onPortalError?: (error: Bitrix24Error) => void;
+}
+
+/** What one piece of work did. */
+export interface Outcome extends PassCounts {
+	kind: RunKind;
+	requests: number;
+}
+
+export interface Synchroniser {
+	/** A full pass if one is asked for, due or unfinished; an incremental one else. */
+	pass(options?: { full?: boolean; confirmMassDelete?: boolean }): Promise<Outcome>;
+	/** Whether a full pass is due or unfinished. */
+	fullIsDue(): Promise<boolean>;
+	events(): Promise<Outcome>;
+	contact(id: number): Promise<Outcome>;
+	dryRun(): Promise<Outcome>;
+}
+
+/** A full pass is due so many milliseconds after the last. It alone finds deletions, merges and changed links for certain. */
+const fullEvery = 24 * 3_600_000;
+
+/** How long nothing is tried after an error that somebody has to settle, in milliseconds. */
+export const circuitPause = 600_000;
+
+/** The custom fields are looked at anew after so many milliseconds. */
+const portalAge = 3_600_000;
+
+/** The longest that a pass waits for a method that has used up its time, in milliseconds. */
+const longestHold = 660_000;
+
+/** Keeps the mirror equal to the portal's contacts, on the session that holds the lock. */
+export async function createSynchroniser(options: SynchroniserOptions): Promise<Synchroniser> {
+	const { config, session, clock, logger, signal } = options;
+	const { bucket_arrival: arrival } = await session.run(readState);
+	const client: RestClient = createRestClient({
+		webhookUrl: config.webhookUrl,
+		policy: config.policy,
+		clock,
+		arrival,
+		...(signal ? { signal } : {}),
+		...(options.timeout === undefined ? {} : { timeout: options.timeout }),
+		onError(error) {
+			logger.warn(
+				{ method: error.method, code: error.code, kind: error.kind },
+				'the portal did not answer as it should',
+			);
+			options.onPortalError?.(error);
+		},
+	});
+	let opened: { portal: Portal; at: number } | undefined;
+
+	async function context(): Promise<PassContext> {
+		if (opened === undefined || clock.now() - opened.at > portalAge) {
+			opened = { portal: await openPortal(client, config.codes), at: clock.now() };
+		}
+		const { onProgress = () => undefined, onUnmapped = () => undefined } = options;
+		return { portal: opened.portal, client, session, mapping: config.mapping, clock, logger, onProgress, onUnmapped };
+	}
+
+	/** Runs a piece of work, with a row in the log of runs, and notes what keeps it from working. */
+	async function record(kind: RunKind, work: (context: PassContext) => Promise<PassCounts>): Promise<Outcome> {
+		const run = await session.run((sql) => beginRun(sql, kind));
+		const before = client.requests;
+		let counts: PassCounts = { seen: 0, created: 0, changed: 0, deleted: 0 };
+		let outcome = 'failed';
+		try {
+			counts = await throughHolds(async () => work(await context()));
+			outcome = 'done';
+			return { kind, ...counts, requests: client.requests - before };
+		} catch (error) {
+			if (error instanceof Bitrix24Error) {
+				outcome = error.code;
+				// A portal that changed its fields, or its mind, is looked at anew.
+				opened = undefined;
+				const until =
+					error.until ?? (error.kind === 'stop' || error.kind === 'access_denied' ? clock.now() + circuitPause : null);
+				await session.run((sql) => saveBlock(sql, error.code, until));
+			} else if (error instanceof Error) {
+				outcome = error.name;
+			}
+			throw error;
+		} finally {
+			await session
+				.run(async (sql) => {
+					await endRun(sql, run, outcome, { ...counts, requests: client.requests - before });
+					await saveBucket(sql, client.arrival);
+				})
+				.catch(() => undefined);
+		}
+	}
+
+	/** A method that has used up its time comes back by itself: the work goes on from its cursor then. */
+	async function throughHolds<T>(work: () => Promise<T>): Promise<T> {
+		const begun = clock.now();
+		for (;;) {
+			try {
+				return await work();
+			} catch (error) {
+				if (!(error instanceof Bitrix24Error) || error.kind !== 'hold' || error.until === undefined) throw error;
+				const { code, until } = error;
+				if (until - begun > longestHold) throw error;
+				await session.run((sql) => saveBlock(sql, code, until));
+				logger.warn(
+					{ method: error.method, until: new Date(until).toISOString() },
+					'waiting until the portal lets this method be called again',
+				);
+				await clock.sleep(Math.max(0, until - clock.now()), signal);
+			}
+		}
+	}
+
+	async function fullIsDue(): Promise<boolean> {
+		const state = await session.run(readState);
+		return (
+			state.watermark === null || state.full_begun_at !== null || clock.now() - (state.last_full_at ?? 0) > fullEvery
+		);
+	}
+
+	return {
+		fullIsDue,
+		async pass({ full = false, confirmMassDelete = false } = {}) {
+			const { watermark } = await session.run(readState);
+			if (full || watermark === null || (await fullIsDue()))
+				return record('full', (each) => fullPass(each, confirmMassDelete));
+			return record('incremental', (each) => incrementalPass(each, watermark));
+		},
+		events: () => record('events', handleEvents),
+		contact: (id) => record('contact', (each) => readAgain(each, [id])),
+		async dryRun() {
+			const before = client.requests;
+			const counts = await throughHolds(async () => dryRun(await context()));
+			return { kind: 'full', ...counts, requests: client.requests - before };
+		},
+	};
+}

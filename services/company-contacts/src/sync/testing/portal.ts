@@ -1,0 +1,156 @@
+import { type StandIn, type StandInContact, type StandInOptions, startStandIn } from '@contacts/bitrix24-stand-in';
+import { urlAs } from '@contacts/common/database/roles.js';
+import { createLogger } from '@contacts/common/logger.js';
+import { rolePassword, type TestDatabase } from '@contacts/common/testing/database.js';
+import type { Clock } from '../clock.js';
+import { toCrmConfig } from '../config.js';
+import type { Unmapped } from '../mapping.js';
+import { openSession, type Session } from '../session.js';
+import { createSynchroniser, type Synchroniser, type SynchroniserOptions } from '../synchroniser.js';
+
+export const troubleField = 'UF_CRM_1700000000001';
+export const reasonField = 'UF_CRM_1700000000002';
+
+/** A stand-in portal and a synchroniser beside it, on one clock that moves only when somebody sleeps. */
+export interface SyncHarness {
+	standIn: StandIn;
+	synchroniser: Synchroniser;
+	session: Session;
+	clock: Clock & { advance(milliseconds: number): void };
+	/** Everything that was logged, at every level. */
+	log: string[];
+	unmapped: Unmapped[];
+	/** Ends this synchroniser and begins another, as after a restart. */
+	restart(): Promise<void>;
+	close(): Promise<void>;
+}
+
+export async function startSync(
+	database: TestDatabase,
+	options: StandInOptions = {},
+	more: Partial<SynchroniserOptions> = {},
+): Promise<SyncHarness> {
+	let time = Date.now();
+	const clock = {
+		now: () => time,
+		advance(milliseconds: number) {
+			time += milliseconds;
+		},
+		async sleep(milliseconds: number, signal?: AbortSignal) {
+			signal?.throwIfAborted();
+			time += Math.max(milliseconds, 1);
+		},
+	};
+	const standIn = await startStandIn({
+		clock: () => time,
+		utcOffset: '+03:00',
+		fields: [
+			{ name: troubleField, type: 'boolean' },
+			{ name: reasonField, type: 'string' },
+		],
+		...options,
+	});
+	const config = toCrmConfig({
+		BITRIX24_WEBHOOK_URL: standIn.webhookUrl,
+		BITRIX24_PLAN: options.plan === 'enterprise' ? 'enterprise' : 'standard',
+		BITRIX24_UF_TROUBLE: troubleField,
+		BITRIX24_UF_REASON: reasonField,
+		BITRIX24_DEFAULT_COUNTRY: 'RU',
+	});
+	if (Array.isArray(config)) throw new Error(config.join());
+	const log: string[] = [];
+	const unmapped: Unmapped[] = [];
+	const logger = createLogger({
+		name: 'sync',
+		level: 'trace',
+		destination: { write: (line: string) => void log.push(line) },
+	});
+	const start = async () => {
+		const session = await openSession(urlAs(database.url, 'company-contacts-sync', rolePassword));
+		if (session === undefined) throw new Error('another synchroniser works');
+		const onUnmapped = (what: Unmapped) => void unmapped.push(what);
+		return {
+			session,
+			synchroniser: await createSynchroniser({ config, session, clock, logger, onUnmapped, timeout: 2000, ...more }),
+		};
+	};
+	let running = await start();
+	return {
+		standIn,
+		clock,
+		log,
+		unmapped,
+		get synchroniser() {
+			return running.synchroniser;
+		},
+		get session() {
+			return running.session;
+		},
+		async restart() {
+			await running.session.close();
+			running = await start();
+		},
+		async close() {
+			await running.session.close();
+			await standIn.close();
+		},
+	};
+}
+
+/** What the mirror must hold of a contact, worked out apart from the mapping: for contacts made by `makeContact`. */
+export interface ExpectedRow {
+	bitrix_id: number;
+	phone: string | null;
+	company_ids: string | null;
+	name: string | null;
+	assigned_by_id: number | null;
+	trouble_contact: boolean;
+	perplexity_reason: string | null;
+}
+
+/** The n-th contact of a made-up portal. Each field is missing in some, and none depends on another. */
+export function makeContact(n: number): Partial<StandInContact> {
+	return {
+		name: n % 7 === 0 ? null : `Имя${n}`,
+		secondName: n % 3 === 0 ? '' : `  Mid  ${n} `,
+		lastName: n % 5 === 0 ? null : `O'Last "${n}"`,
+		assignedById: n % 11 === 0 ? 0 : (n % 40) + 1,
+		companyIds: Array.from({ length: n % 13 }, (_, index) => ((n * 31 + index * 17) % 5000) + 1),
+		phones:
+			n % 10 === 0
+				? []
+				: [
+						{ id: n * 10, valueType: 'WORK', value: '12' },
+						{
+							id: n * 10 + 1,
+							valueType: n % 2 ? 'MOBILE' : 'HOME',
+							value: `8 (9${String(n % 100).padStart(2, '0')}) ${String(n).padStart(7, '0')}`,
+						},
+					],
+		uf: { [troubleField]: n % 17 === 0, [reasonField]: n % 17 === 0 ? ` reason ${n} ` : '' },
+	};
+}
+
+export function expectedRow(id: number, n: number): ExpectedRow {
+	const parts = [n % 7 === 0 ? '' : `Имя${n}`, n % 3 === 0 ? '' : `Mid ${n}`, n % 5 === 0 ? '' : `O'Last "${n}"`];
+	const companies = [...new Set(Array.from({ length: n % 13 }, (_, index) => ((n * 31 + index * 17) % 5000) + 1))];
+	return {
+		bitrix_id: id,
+		phone: n % 10 === 0 ? null : `+79${String(n % 100).padStart(2, '0')}${String(n).padStart(7, '0')}`,
+		company_ids: companies.length === 0 ? null : companies.join(','),
+		name: parts.filter((part) => part !== '').join(' ') || null,
+		assigned_by_id: n % 11 === 0 ? null : (n % 40) + 1,
+		trouble_contact: n % 17 === 0,
+		perplexity_reason: n % 17 === 0 ? `reason ${n}` : null,
+	};
+}
+
+/** The mirror as it is stored, in the order of the CRM's IDs. */
+export async function readMirror(database: TestDatabase): Promise<ExpectedRow[]> {
+	return [
+		...(await database.sql<ExpectedRow[]>`
+			select bitrix_id::float8 as bitrix_id, phone, array_to_string(company_ids, ',') as company_ids, name,
+			       assigned_by_id::float8 as assigned_by_id, trouble_contact, perplexity_reason
+			from company_contacts order by bitrix_id`),
+	];
+}

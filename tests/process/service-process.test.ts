@@ -1,0 +1,232 @@
+import { once } from 'node:events';
+import { Agent, get, type IncomingMessage } from 'node:http';
+import { connect, createServer } from 'node:net';
+import { json } from 'node:stream/consumers';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import type { ServiceName } from '../../packages/common/src/auth/key-ring.sql.js';
+import { revokeKey } from '../../packages/common/src/auth/projects.sql.js';
+import { createTestDatabase, type TestDatabase } from '../../packages/common/src/testing/database.js';
+import { addProject } from '../../packages/common/src/testing/service.js';
+import { startTcpProxy } from '../../packages/common/src/testing/tcp-proxy.js';
+import { type ServiceProcess, startServiceProcess } from './service-process.js';
+
+const password = 'canary-password-61c9';
+let db: TestDatabase;
+let empty: TestDatabase;
+/** The test database, with a password that is looked for in all output. */
+let url: string;
+const written: string[] = [];
+
+beforeAll(async () => {
+	db = await createTestDatabase();
+	empty = await createTestDatabase('template0');
+	const role = new URL(db.url).pathname.slice(1);
+	await db.sql.unsafe(`create role ${role} superuser login password '${password}'`);
+	url = Object.assign(new URL(db.url), { username: role, password }).href;
+	await addProject(db.sql, 'good', 'good-key');
+});
+afterAll(async () => {
+	await db?.sql.unsafe(`drop role ${new URL(db.url).pathname.slice(1)}`);
+	await Promise.all([db?.drop(), empty?.drop()]);
+});
+
+const change = (part: Partial<URL>) => Object.assign(new URL(url), part).href;
+
+function start(name: ServiceName, environment: Record<string, string> = {}): ServiceProcess {
+	const service = startServiceProcess(name, { DATABASE_URL: url, ...environment });
+	onTestFinished(() => void written.push(service.output()));
+	return service;
+}
+
+describe.each<[ServiceName, string, string]>([
+	['personal-contacts', 'POST', '/api/personal_contacts'],
+	['company-contacts', 'GET', '/api/company_contacts.list'],
+])('%s', (name, method, path) => {
+	/** Ends, with exit 1, before it has listened; gives what it said on standard error. */
+	async function refused(environment: Record<string, string>): Promise<string[]> {
+		const service = start(name, environment);
+		expect(await service.exit).toBe(1);
+		expect(service.log().filter(({ msg }) => msg.startsWith('Server listening'))).toEqual([]);
+		expect(service.errors()).toMatch(/\n$/);
+		return service.errors().trimEnd().split('\n');
+	}
+
+	describe('does not start, and says why', () => {
+		test('in one line for each variable that is wrong', async () => {
+			const lines = await refused({ DATABASE_URL: '', PORT: password, LOG_LEVEL: password, DATABASE_POOL_SIZE: '0' });
+			expect(lines.toSorted()).toEqual([
+				'DATABASE_POOL_SIZE is wrong: it must be an integer from 1 to 500.',
+				expect.stringMatching(/^DATABASE_URL is not set: it must be a URL like /),
+				expect.stringMatching(/^LOG_LEVEL is wrong: it must be one of /),
+				'PORT is wrong: it must be an integer from 0 to 65535.',
+			]);
+		});
+
+		test.each<[string, () => string, RegExp]>([
+			['a wrong password', () => change({ password: `${password}-wrong` }), /refuses the user or the password/],
+			['a missing database', () => change({ pathname: '/no_such_database' }), /database .* does not exist/],
+			['a database without tables', () => empty.url, /no tables yet: run "contacts migrate"/],
+		])('in one line for %s', async (_, wrong, line) => {
+			expect(await refused({ DATABASE_URL: wrong() })).toEqual([expect.stringMatching(line)]);
+		});
+
+		test('in one line when its port is in use', async () => {
+			const other = createServer().listen(0, '127.0.0.1');
+			onTestFinished(() => void other.close());
+			await once(other, 'listening');
+			const { port } = other.address() as { port: number };
+			expect(await refused({ PORT: String(port) })).toEqual([expect.stringMatching(/port is in use .* set PORT/)]);
+		});
+	});
+
+	test('starts without the database, live but not ready, and serves as soon as the database is there', async () => {
+		const proxy = await startTcpProxy(url);
+		onTestFinished(() => proxy.close());
+		proxy.cut();
+		const service = start(name, { DATABASE_URL: proxy.through(url) });
+		const address = await service.listening();
+		const status = async (path: string, init: RequestInit = {}) => (await fetch(address + path, init)).status;
+		const guess = () => status(`${path}?project=good&api_key=wrong`, { method });
+		expect(await status('/health/live')).toBe(200);
+		expect(await status('/health/ready')).toBe(503);
+		// Nobody can be told right from wrong.
+		expect(await guess()).toBe(500);
+		expect(service.log().map(({ msg }) => msg)).toContain('keys could not be read');
+
+		await proxy.restore();
+		await expect.poll(() => status('/health/ready'), { timeout: 3000 }).toBe(200);
+		await expect.poll(guess, { timeout: 3000 }).toBe(401);
+		expect(service.log().map(({ msg }) => msg)).toContain('keys are current again');
+	});
+
+	test('SIGINT stops it, with exit 0', async () => {
+		const service = start(name);
+		await service.listening();
+		service.child.kill('SIGINT');
+		expect(await service.exit).toBe(0);
+		expect(service.errors()).toBe('');
+	});
+});
+
+describe('a stop while a request is under way', () => {
+	let service: ServiceProcess;
+	let address: string;
+	let answer: Promise<Response | Error>;
+	let release: () => Promise<void>;
+
+	const upsert = (project: string, body: string) =>
+		fetch(`${address}/api/personal_contacts?project=${project}&api_key=${project}-key`, {
+			method: 'POST',
+			headers: { 'content-type': 'application/json' },
+			body,
+		});
+
+	/** A service whose one request waits for a lock of ours. */
+	async function hold(environment: Record<string, string> = {}): Promise<void> {
+		service = start('personal-contacts', environment);
+		address = await service.listening();
+		const session = await db.sql.reserve();
+		await session`begin`;
+		await session`lock table personal_contacts in access exclusive mode`;
+		let held = true;
+		release = async () => {
+			if (!held) return;
+			held = false;
+			await session`rollback`;
+			session.release();
+		};
+		onTestFinished(() => release());
+		answer = upsert('good', '{"chat_id":1}').catch((error: Error) => error);
+		await expect
+			.poll(() => db.sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`)
+			.toHaveLength(1);
+	}
+	const stopping = () => expect.poll(() => service.log().map(({ msg }) => msg)).toContain('stopping');
+
+	test('SIGTERM lets it end, takes no new connection meanwhile, and ends the process with exit 0', async () => {
+		await hold();
+		service.child.kill('SIGTERM');
+		await expect.poll(() => errorOfConnecting(address)).toBe('ECONNREFUSED');
+		expect(service.child.exitCode).toBeNull();
+		await release();
+		expect(await answer).toMatchObject({ status: 200 });
+		expect(await service.exit).toBe(0);
+		expect(service.log().map(({ msg }) => msg)).toContain('stopped');
+		expect(service.errors()).toBe('');
+	});
+
+	test('SIGTERM lets a long answer be read to its end, however slowly', async () => {
+		await db.sql`
+			insert into company_contacts (bitrix_id, perplexity_reason)
+			select id, repeat('x', 1000) from generate_series(1, 30000) as id`;
+		service = start('company-contacts');
+		address = await service.listening();
+		// It would keep its connection for as long as the service lets it.
+		const agent = new Agent({ keepAlive: true });
+		onTestFinished(() => agent.destroy());
+		const reading = get(`${address}/api/company_contacts.list?project=good&api_key=good-key`, { agent });
+		// Nothing of the body is read yet.
+		const [message] = (await once(reading, 'response')) as [IncomingMessage];
+		service.child.kill('SIGTERM');
+		await expect.poll(() => errorOfConnecting(address)).toBe('ECONNREFUSED');
+		const { count, data } = (await json(message)) as { count: number; data: unknown[] };
+		expect([count, data.length]).toEqual([30_000, 30_000]);
+		expect(await service.exit).toBe(0);
+	});
+
+	test('a second SIGTERM ends the process at once, with exit 1', async () => {
+		await hold();
+		service.child.kill('SIGTERM');
+		await stopping();
+		const begun = performance.now();
+		service.child.kill('SIGTERM');
+		expect(await service.exit).toBe(1);
+		expect(performance.now() - begun).toBeLessThan(1000);
+		expect(await answer).toBeInstanceOf(Error);
+	});
+
+	test('SHUTDOWN_TIMEOUT_SECONDS ends the process, with exit 1', async () => {
+		await hold({ SHUTDOWN_TIMEOUT_SECONDS: '1' });
+		const begun = performance.now();
+		service.child.kill('SIGTERM');
+		expect(await service.exit).toBe(1);
+		// Neither at once nor only when the statement was given up.
+		expect(performance.now() - begun).toBeGreaterThan(900);
+		expect(performance.now() - begun).toBeLessThan(2500);
+		expect(await answer).toBeInstanceOf(Error);
+	});
+
+	test('the end of the IPC channel to the process that started it stops it like SIGTERM', async () => {
+		await hold();
+		service.child.disconnect();
+		await stopping();
+		await release();
+		expect(await answer).toMatchObject({ status: 200 });
+		expect(await service.exit).toBe(0);
+	});
+
+	test('a key that is revoked is refused within a second, though requests hold every connection', async () => {
+		await addProject(db.sql, 'other', 'other-key');
+		await hold({ DATABASE_POOL_SIZE: '1' });
+		const status = async () => (await upsert('other', '{}')).status;
+		expect(await status()).toBe(400);
+		const [key] = await db.sql<{ id: number }[]>`select id::float8 as id from api_keys order by id desc limit 1`;
+		await revokeKey(db.sql, key?.id ?? Number.NaN);
+		const begun = performance.now();
+		await expect.poll(status, { interval: 10, timeout: 5000 }).toBe(401);
+		expect(performance.now() - begun).toBeLessThan(1000);
+	});
+});
+
+test('the password of DATABASE_URL is in nothing that any of these processes has written', () => {
+	expect(written.length).toBeGreaterThan(15);
+	expect(written.join('\n')).not.toContain('canary');
+});
+
+function errorOfConnecting(address: string): Promise<string | undefined> {
+	return new Promise((resolve) => {
+		const socket = connect({ port: Number(new URL(address).port), host: '127.0.0.1' });
+		socket.on('error', (error: NodeJS.ErrnoException) => resolve(error.code));
+		socket.on('connect', () => resolve(undefined)).on('connect', () => socket.destroy());
+	});
+}

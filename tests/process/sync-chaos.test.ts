@@ -1,0 +1,161 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { type StandIn, startStandIn } from '@contacts/bitrix24-stand-in';
+import { migrate } from '@contacts/common/database/migrate.js';
+import { setRolePasswords, urlAs } from '@contacts/common/database/roles.js';
+import { type LocalPostgres, startLocalPostgres } from '@contacts/local-postgres/server.js';
+import postgres from 'postgres';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+
+const root = fileURLToPath(new URL('../..', import.meta.url));
+const folder = mkdtempSync(join(tmpdir(), 'contacts-chaos-'));
+let server: LocalPostgres;
+let standIn: StandIn;
+let url: string;
+
+beforeAll(async () => {
+	server = await startLocalPostgres({ dataDirectory: join(folder, 'postgres'), password: 'test' });
+	url = server.url('postgres');
+	await migrate(url);
+	await setRolePasswords(url, { 'company-contacts-sync': 'test' });
+	standIn = await startStandIn({ plan: 'enterprise', utcOffset: '+03:00' });
+});
+afterAll(async () => {
+	await standIn?.close();
+	await server?.stop();
+	rmSync(folder, { recursive: true, force: true });
+});
+
+/** A database that may be away for a moment. */
+async function query<T extends object>(text: string): Promise<T[] | undefined> {
+	const sql = postgres(url, { max: 1, fetch_types: false, connect_timeout: 2, onnotice: () => undefined });
+	try {
+		return [...(await sql.unsafe<T[]>(text))];
+	} catch {
+		return undefined;
+	} finally {
+		await sql.end({ timeout: 1 });
+	}
+}
+
+interface Row {
+	bitrix_id: number;
+	name: string | null;
+	companies: string | null;
+}
+const readMirror = () =>
+	query<Row>(
+		`select bitrix_id::float8 as bitrix_id, name, array_to_string(company_ids, ',') as companies from company_contacts order by bitrix_id`,
+	);
+const key = (row: Row) => `${row.bitrix_id} ${row.name} ${row.companies}`;
+
+test('the synchroniser is killed ten times and the database crashes while contacts change: the mirror ends equal, and no reader saw what never was', async () => {
+	const env = {
+		PATH: process.env.PATH,
+		DATABASE_URL: urlAs(url, 'company-contacts-sync', 'test'),
+		BITRIX24_WEBHOOK_URL: standIn.webhookUrl,
+		BITRIX24_PLAN: 'enterprise',
+		BITRIX24_INTERVAL_SECONDS: '5',
+		PORT: '0',
+		LOG_LEVEL: 'warn',
+	};
+	const start = () =>
+		spawn(process.execPath, [join(root, 'services/company-contacts/dist/sync/main.js')], { env, stdio: 'ignore' });
+
+	// Every state that a contact was ever in.
+	const history = new Set<string>();
+	const note = (id: number) => {
+		const { lastName = null, companyIds = [] } = standIn.contacts.get(id) ?? {};
+		history.add(key({ bitrix_id: id, name: lastName, companies: companyIds.join(',') || null }));
+	};
+	const add = (n: number) => note(standIn.add({ lastName: `Contact ${n}`, companyIds: n % 3 ? [n, n + 1] : [] }).id);
+	for (let n = 0; n < 2000; n++) add(n);
+
+	let seed = 42;
+	const random = (below: number) => {
+		seed = (seed * 1_103_515_245 + 12_345) % 2_147_483_648;
+		return seed % below;
+	};
+	let changing = true;
+	let changes = 0;
+	standIn.onRequest(() => {
+		if (!changing) return;
+		const ids = [...standIn.contacts.keys()];
+		const any = () => ids[random(ids.length)] ?? 0;
+		changes++;
+		const id = any();
+		if (changes % 5 === 0) add(10_000 + changes);
+		else if (changes % 5 === 1) standIn.remove(id);
+		else if (changes % 5 === 2 && standIn.contacts.has(id)) standIn.merge(id, any() === id ? (ids[0] ?? 0) : any());
+		else if (standIn.contacts.has(id)) standIn.update(id, { lastName: `Changed ${changes}`, companyIds: [changes] });
+		for (const each of [id, ...ids.slice(0, 5)]) if (standIn.contacts.has(each)) note(each);
+	});
+	standIn.onRequest(() => {
+		for (const id of standIn.contacts.keys()) note(id);
+	});
+
+	let reads = 0;
+	const impossible: string[] = [];
+	const sizes = new Set<number>();
+	let reading = true;
+	const reader = (async () => {
+		while (reading) {
+			const rows = await readMirror();
+			if (rows === undefined) continue;
+			reads++;
+			sizes.add(rows.length);
+			for (const row of rows) if (!history.has(key(row))) impossible.push(key(row));
+			await new Promise((resolve) => setTimeout(resolve, 50));
+		}
+	})();
+
+	for (let round = 0; round < 10; round++) {
+		const child = start();
+		const exited = once(child, 'exit');
+		await new Promise((resolve) => setTimeout(resolve, 400 + random(1200)));
+		if (round === 5) {
+			// A backend that dies makes PostgreSQL end all sessions and recover from its log, as after a crash.
+			const [backend] =
+				(await query<{ pid: number }>(
+					`select pid from pg_stat_activity where application_name = 'company-contacts-sync'`,
+				)) ?? [];
+			if (backend) process.kill(backend.pid, 'SIGKILL');
+			await new Promise((resolve) => setTimeout(resolve, 1500));
+		}
+		child.kill('SIGKILL');
+		await exited;
+	}
+	changing = false;
+	reading = false;
+	await reader;
+
+	const last = spawn(
+		process.execPath,
+		[join(root, 'tools/contacts/dist/main.js'), 'sync', '--once', '--full', '--confirm-mass-delete'],
+		{
+			env: { ...env, DATABASE_URL: url },
+			stdio: ['ignore', 'pipe', 'pipe'],
+		},
+	);
+	const said = Promise.all([last.stdout.toArray(), last.stderr.toArray()]).then((parts) => parts.flat().join(''));
+	const [code] = await once(last, 'exit');
+	expect([code, await said]).toEqual([0, expect.stringContaining('Full pass:')]);
+
+	const expected = [...standIn.contacts.values()].map(({ id, lastName = null, companyIds = [] }) => ({
+		bitrix_id: id,
+		name: lastName,
+		companies: companyIds.join(',') || null,
+	}));
+	expect(await readMirror()).toEqual(expected.sort((a, b) => a.bitrix_id - b.bitrix_id));
+	expect(impossible).toEqual([]);
+	expect(changes).toBeGreaterThan(20);
+	expect(reads).toBeGreaterThan(20);
+	// Nothing, or everything: never half of a pass.
+	expect([...sizes].filter((size) => size > 0 && size < 1900)).toEqual([]);
+	expect(standIn.blockedRequests).toBe(0);
+	console.log(`${changes} changes, ${reads} reads, ${standIn.requests.length} requests, ${sizes.size} sizes seen`);
+}, 120_000);

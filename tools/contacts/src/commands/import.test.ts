@@ -1,0 +1,161 @@
+import { mkdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { createTestDatabase, type TestDatabase } from '@contacts/common/testing/database.js';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { contacts, expectOneLine, expectWrongUsage, temporaryFolder } from '../testing/command.js';
+import { generateContacts, toCsv } from '../testing/generated-contacts.js';
+
+let database: TestDatabase;
+
+beforeAll(async () => {
+	database = await createTestDatabase();
+});
+beforeEach(async () => {
+	await database.sql`truncate company_contacts`;
+});
+afterAll(() => database?.drop());
+
+const run = (...args: string[]) => contacts(database.url, ['import', ...args]);
+const file = async (name: string, content: string | Buffer) => {
+	const path = join(await temporaryFolder(), name);
+	await writeFile(path, content);
+	return path;
+};
+const names = async () =>
+	(await database.sql<{ name: string }[]>`select name from company_contacts order by bitrix_id`).map(
+		({ name }) => name,
+	);
+
+const csv = 'bitrix_id,name\n1,a\n2,b\n';
+const json = '[{"bitrix_id":1,"name":"a"},{"bitrix_id":2,"name":"b"}]';
+const ndjson = '{"bitrix_id":1,"name":"a"}\n{"bitrix_id":2,"name":"b"}\n';
+
+describe('the format', () => {
+	test.each([
+		['list.csv', csv],
+		['list.CSV', csv],
+		['list.json', json],
+		['list.ndjson', ndjson],
+		['list.jsonl', ndjson],
+		['a name with spaces.2026.csv', csv],
+	])('is told by the name of the file: %s', async (name, content) => {
+		expect(await run(await file(name, content))).toEqual({
+			code: 0,
+			stdout: '2 records: 2 good, 0 refused; 2 contacts new, 0 changed.\n',
+			stderr: '',
+		});
+		expect(await names()).toEqual(['a', 'b']);
+	});
+
+	test.each([
+		['csv', csv],
+		['json', json],
+		['ndjson', ndjson],
+	])('is %s where --format says so, whatever the name', async (format, content) => {
+		expect(await run(await file('list.txt', content), '--format', format)).toMatchObject({ code: 0, stderr: '' });
+		expect(await names()).toEqual(['a', 'b']);
+	});
+
+	test.each(['list.txt', 'list', '.csv', 'list.csv.gz', 'list.constructor', 'list.toString'])(
+		'that nothing tells is wrong usage: %s',
+		async (name) => {
+			const expected = 'does not end in .csv, .json or .ndjson: say --format';
+			await expectWrongUsage(database.url, ['import', await file(name, csv)], expected);
+		},
+	);
+});
+
+test('a format that nothing tells ends with exit 2 and one line', async () => {
+	expectOneLine(await run(await file('list.txt', csv)), 2, 'does not end in .csv, .json or .ndjson: say --format');
+});
+
+describe('a file that can’t be read fails with one line', () => {
+	test('missing', async () => {
+		const path = join(await temporaryFolder(), 'missing.csv');
+		expectOneLine(await run(path), 1, `There is no file ${path}.`);
+	});
+
+	test('a folder', async () => {
+		const path = join(await temporaryFolder(), 'folder.csv');
+		await mkdir(path);
+		expectOneLine(await run(path), 1, `${path} is a folder.`);
+	});
+
+	test('a path through a file', async () => {
+		expectOneLine(await run(join(await file('list.csv', csv), 'list.csv')), 1, "can't be read (ENOTDIR)");
+	});
+
+	test('empty', async () => {
+		expectOneLine(await run(await file('list.csv', '')), 1, 'The file is empty');
+		expectOneLine(await run(await file('list.json', '')), 1, 'The file is no JSON array');
+	});
+
+	test('with other columns', async () => {
+		expectOneLine(await run(await file('list.csv', 'id,title\n1,a\n')), 1, 'it has others: title');
+	});
+});
+
+test('a JSON file that breaks off is saved up to there, fails and says where', async () => {
+	const generated = generateContacts(700, 11);
+	const path = await file('list.json', JSON.stringify(generated).slice(0, -30));
+	expectOneLine(await run(path), 1, 'it breaks off after element 699.');
+	expect(await names()).toEqual(generated.slice(0, -1).map(({ name }) => name));
+});
+
+test('NDJSON with one line that is wrong: the others are saved, exit 1', async () => {
+	const outcome = await run(await file('list.ndjson', ndjson.replace('\n', '\n{"bitrix_id":\n')));
+	expect(outcome).toEqual({
+		code: 1,
+		stdout: '3 records: 2 good, 1 refused; 2 contacts new, 0 changed.\n  1 × not a JSON object\n',
+		stderr: 'line 2: not a JSON object\n',
+	});
+	expect(await names()).toEqual(['a', 'b']);
+});
+
+test('10,000 contacts arrive, the second time nothing is new or changed, and --json says so', async () => {
+	const generated = generateContacts(10_000, 12);
+	const path = await file('list.csv', toCsv(generated));
+	const summary = { records: 10_000, accepted: 10_000, refused: 0, reasons: {} };
+	const first = await run(path, '--json');
+	expect([first.code, first.stderr, JSON.parse(first.stdout)]).toEqual([
+		0,
+		'',
+		{ ...summary, created: 10_000, changed: 0 },
+	]);
+	expect(await names()).toEqual(generated.map(({ name }) => name));
+	const all = () => database.sql`select *, xmin::text from company_contacts order by id`;
+	const before = await all();
+	const second = await run(path, '--json');
+	expect([second.code, JSON.parse(second.stdout)]).toEqual([0, { ...summary, created: 0, changed: 0 }]);
+	expect(await all()).toEqual(before);
+});
+
+describe('--country', () => {
+	const path = () => file('list.csv', 'bitrix_id,phone\n1,030 901820\n');
+
+	test('takes national numbers as of this country, in either case', async () => {
+		for (const country of ['DE', 'de']) {
+			expect(await run(await path(), '--country', country)).toMatchObject({ code: 0 });
+			const rows = await database.sql`select phone from company_contacts`;
+			expect(rows).toEqual([{ phone: '+4930901820' }]);
+			await database.sql`truncate company_contacts`;
+		}
+	});
+
+	test.each(['XX', 'Germany', '49', ''])('that is none is wrong usage: %j', async (country) => {
+		const expected = '--country takes an ISO country code';
+		await expectWrongUsage(database.url, ['import', await path(), '--country', country], expected);
+		expect(await names()).toEqual([]);
+	});
+});
+
+test('without a database it fails with one line, and a dry run needs none', async () => {
+	const path = await file('list.csv', csv);
+	const environment = { LOCAL_DATA_DIR: await temporaryFolder() };
+	expectOneLine(await contacts(undefined, ['import', path], { environment }), 1, 'There is no database');
+	expect(await contacts(undefined, ['import', path, '--dry-run'], { environment })).toEqual({
+		code: 0,
+		stdout: '2 records: 2 good, 0 refused; nothing was written.\n',
+		stderr: '',
+	});
+});

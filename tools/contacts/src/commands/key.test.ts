@@ -1,0 +1,235 @@
+import { createHash } from 'node:crypto';
+import { isGeneratedKey, maxKeyLength } from '@contacts/common/auth/api-key.js';
+import { createTestDatabase, type TestDatabase } from '@contacts/common/testing/database.js';
+import { startTestApp, type TestApp } from '@contacts/common/testing/service.js';
+import { service } from '@contacts/company-contacts/app.js';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { contacts, expectOneLine, expectWrongUsage, type RunOptions } from '../testing/command.js';
+import { parseExpiry } from './key.js';
+
+let database: TestDatabase;
+let app: TestApp;
+
+beforeAll(async () => {
+	database = await createTestDatabase();
+	await database.sql`insert into projects (code) values ('one'), ('two')`;
+	app = await startTestApp(service, database.url);
+});
+afterAll(async () => {
+	await app?.close();
+	await database?.drop();
+});
+
+const run = (args: string[], options?: RunOptions) => contacts(database.url, ['key', ...args], options);
+const create = async (...args: string[]) => JSON.parse((await run(['create', 'one', '--json', ...args])).stdout);
+const statusOf = async (key: string, project = 'one') => {
+	await app.keyRing.refresh();
+	const query = new URLSearchParams({ project, api_key: key });
+	return (await app.fetch(`/api/company_contacts.list?${query}`)).status;
+};
+const sha256 = (key: string) => createHash('sha256').update(key).digest('hex');
+
+/** The tables of the whole database in which some row holds this text in some column; bytes are searched as hex. */
+async function tablesWith(text: string): Promise<string[]> {
+	const tables = await database.sql<{ name: string }[]>`
+		select format('%I.%I', schemaname, tablename) as name from pg_tables
+		where schemaname not in ('pg_catalog', 'information_schema')`;
+	const found: string[] = [];
+	for (const { name } of tables) {
+		const rows = await database.sql`
+			select from ${database.sql.unsafe(name)} as stored where position(${text} in stored::text) > 0`;
+		if (rows.length > 0) found.push(name);
+	}
+	return found;
+}
+
+describe('key create', () => {
+	test('prints the key alone on standard output, and it opens the service for its project only', async () => {
+		const outcome = await run(['create', 'one']);
+		expect(outcome.code).toBe(0);
+		const key = outcome.stdout.trimEnd();
+		expect(outcome.stdout).toBe(`${key}\n`);
+		expect(isGeneratedKey(key)).toBe(true);
+		expect(outcome.stderr).toMatch(/^This is key \d+ of one\. It is shown only now: keep it safe\.\n$/);
+		expect(await statusOf(key)).toBe(200);
+		expect(await statusOf(key, 'two')).toBe(401);
+	});
+
+	test('the key is stored nowhere, only its SHA-256', async () => {
+		const { key } = await create();
+		expect(await tablesWith(sha256(key))).toEqual(['public.api_keys']);
+		expect(await tablesWith(key)).toEqual([]);
+		expect(await tablesWith(Buffer.from(key).toString('hex'))).toEqual([]);
+		expect((await run(['list', '--json'])).stdout).not.toContain(key);
+	});
+
+	test('--json prints the whole record and nothing else', async () => {
+		const outcome = await run(['create', 'one', '--json']);
+		expect([outcome.code, outcome.stderr]).toEqual([0, '']);
+		const record = JSON.parse(outcome.stdout);
+		expect(record).toEqual({
+			id: expect.any(Number),
+			project: 'one',
+			service: null,
+			expires_at: null,
+			key: expect.stringMatching(/^cck_\w{49}$/),
+		});
+	});
+
+	test('--service makes a key that this service takes and the other does not', async () => {
+		const own = await create('--service', 'company-contacts');
+		const other = await create('--service', 'personal-contacts');
+		expect([own.service, other.service]).toEqual(['company-contacts', 'personal-contacts']);
+		expect([await statusOf(own.key), await statusOf(other.key)]).toEqual([200, 401]);
+	});
+
+	test('fails for a project that does not exist', async () => {
+		expectOneLine(await run(['create', 'missing']), 1, 'contacts project create missing');
+	});
+});
+
+describe('--expires', () => {
+	const day = 86_400_000;
+	const expiryOf = async (id: number) => {
+		const [row] = await database.sql<{ at: number; now: number }[]>`
+			select (extract(epoch from expires_at) * 1000)::float8 as at, (extract(epoch from now()) * 1000)::float8 as now
+			from api_keys where id = ${id}`;
+		return row ?? { at: Number.NaN, now: 0 };
+	};
+
+	test('takes a number of days from now', async () => {
+		const { id, key } = await create('--expires', '30');
+		const { at, now } = await expiryOf(id);
+		expect(Math.abs(at - now - 30 * day)).toBeLessThan(60_000);
+		expect(await statusOf(key)).toBe(200);
+	});
+
+	test('takes a date, at 00:00 UTC', async () => {
+		const { id, expires_at } = await create('--expires', '2099-01-31');
+		expect(expires_at).toBe('2099-01-31T00:00:00.000Z');
+		expect((await expiryOf(id)).at).toBe(Date.UTC(2099, 0, 31));
+	});
+
+	test('the key is refused once the time has come', async () => {
+		const { id, key } = await create('--expires', '1');
+		await database.sql`update api_keys set expires_at = now() where id = ${id}`;
+		expect(await statusOf(key)).toBe(401);
+	});
+
+	test.each(['2020-01-01', '2020-01-01T00:00:00Z'])('the past is wrong usage: %s', async (when) => {
+		expectOneLine(await run(['create', 'one', '--expires', when]), 2, '--expires must be in the future');
+	});
+
+	const now = new Date('2026-03-01T12:00:00Z');
+	test.each([
+		['1', '2026-03-02T12:00:00.000Z'],
+		['99999', '2299-12-14T12:00:00.000Z'],
+		['2026-03-02', '2026-03-02T00:00:00.000Z'],
+		['2028-02-29', '2028-02-29T00:00:00.000Z'],
+		['2026-03-01T13:00:00+00:30', '2026-03-01T12:30:00.000Z'],
+	])('%s means %s', (given, expected) => {
+		expect(parseExpiry(given, now).toISOString()).toBe(expected);
+	});
+
+	test.each([
+		...['0', '-1', '1.5', '100000', 'tomorrow', '', ' 5', '2027-1-1', '2027-02-29', '2027-13-01', '31.01.2027'],
+		...['2027-02-30T00:00:00Z', '2027-01-01T25:00:00Z', '2027-01-01T00:00:00', 'Infinity', '2026-03-01'],
+	])('nonsense, and what is not in the future: %j', (given) => {
+		expect(() => parseExpiry(given, now)).toThrow(/^--expires (takes|must be)/);
+	});
+
+	test('nonsense on the command line makes no key', async () => {
+		const before = await database.sql`select count(*)::int from api_keys`;
+		expectOneLine(await run(['create', 'one', '--expires', '-1']), 2, '--expires takes');
+		expectOneLine(await run(['create', 'one', '--expires', 'tomorrow']), 2, '--expires takes');
+		expect(await database.sql`select count(*)::int from api_keys`).toEqual(before);
+	});
+});
+
+describe('--stdin', () => {
+	const given = (input: string | Buffer, ...more: string[]) => run(['create', 'one', '--stdin', ...more], { input });
+
+	test.each([
+		['a line', 'canary-Partner+Key/=1\n', 'canary-Partner+Key/=1'],
+		['a line of Windows', 'canary-key-2\r\n', 'canary-key-2'],
+		['a line without its end', 'canary-ключ-🙂', 'canary-ключ-🙂'],
+		['a line after a byte order mark', '\uFEFFcanary-key-3\n', 'canary-key-3'],
+		['the longest', `canary${'x'.repeat(maxKeyLength - 6)}`, `canary${'x'.repeat(maxKeyLength - 6)}`],
+	])('imports a key that works, and never prints or stores it: %s', async (_, input, key) => {
+		const outcome = await given(input);
+		expect(outcome).toMatchObject({ code: 0, stdout: expect.stringMatching(/^Imported as key \d+ of one\.\n$/) });
+		expect(outcome.stdout + outcome.stderr).not.toContain('canary');
+		expect(await statusOf(key)).toBe(200);
+		expect(await tablesWith(key)).toEqual([]);
+		expect(await tablesWith(sha256(key))).toEqual(['public.api_keys']);
+	});
+
+	test('--json does not print it either', async () => {
+		const outcome = await given('canary-json', '--json');
+		expect(JSON.parse(outcome.stdout)).toEqual({
+			id: expect.any(Number),
+			project: 'one',
+			service: null,
+			expires_at: null,
+		});
+	});
+
+	test('the same key twice for a project fails, for another project it does not', async () => {
+		expect((await given('canary-twice')).code).toBe(0);
+		const again = await given('canary-twice');
+		expectOneLine(again, 1, 'has, or had, this very key');
+		expect(again.stderr).not.toContain('canary');
+		expect((await run(['create', 'two', '--stdin'], { input: 'canary-twice' })).code).toBe(0);
+	});
+
+	test.each([
+		['nothing', ''],
+		['an empty line', '\n'],
+		['white space within', 'canary key'],
+		['white space before', ' canary'],
+		['two lines', 'canary\nkey\n'],
+		['a control character', 'canary\u0007'],
+		['one character too many', `canary${'x'.repeat(maxKeyLength - 5)}`],
+		['bytes that are not UTF-8', Buffer.from([0x63, 0x61, 0xff, 0x6e])],
+	])('what is no key is wrong usage, is not echoed and makes none: %s', async (_, input) => {
+		const before = await database.sql`select count(*)::int from api_keys`;
+		const outcome = await given(input);
+		expectOneLine(outcome, 2, '--stdin takes one line with the key');
+		expect(outcome.stderr).not.toContain('canary');
+		expect(await database.sql`select count(*)::int from api_keys`).toEqual(before);
+	});
+});
+
+describe('key list and key revoke', () => {
+	test('list shows all keys, or those of one project, with their state', async () => {
+		const codes = async (...args: string[]) =>
+			new Set(
+				JSON.parse((await run(['list', '--json', ...args])).stdout).map((row: { project: string }) => row.project),
+			);
+		await run(['create', 'two']);
+		expect(await codes()).toEqual(new Set(['one', 'two']));
+		expect(await codes('two')).toEqual(new Set(['two']));
+		expect(await codes('missing')).toEqual(new Set());
+		expect((await run(['list'])).stdout).toMatch(/^id +project +service +state +created_at +expires_at/);
+	});
+
+	test('a revoked key no longer opens the service, and stays in the list as revoked', async () => {
+		const { id, key } = await create();
+		expect(await statusOf(key)).toBe(200);
+		expect(await run(['revoke', String(id)])).toEqual({ code: 0, stdout: `Key ${id} is revoked.\n`, stderr: '' });
+		expect(await statusOf(key)).toBe(401);
+		const rows: { id: number; state: string }[] = JSON.parse((await run(['list', 'one', '--json'])).stdout);
+		expect(rows.find((row) => row.id === id)).toMatchObject({ state: 'revoked' });
+	});
+
+	test('revoking twice, or what does not exist, fails', async () => {
+		const { id } = await create();
+		expect(JSON.parse((await run(['revoke', String(id), '--json'])).stdout)).toEqual({ id, state: 'revoked' });
+		expectOneLine(await run(['revoke', String(id)]), 1, `There is no key ${id} that could be revoked`);
+		expectOneLine(await run(['revoke', '999999']), 1, 'There is no key 999999');
+	});
+
+	test.each(['0', '-1', 'abc', '1.5', '', '99999999999999999999'])('no ID is wrong usage: %j', async (id) => {
+		await expectWrongUsage(database.url, ['key', 'revoke', id], 'The ID of a key is a positive integer');
+	});
+});

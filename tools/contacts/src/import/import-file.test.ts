@@ -1,0 +1,159 @@
+import { createTestDatabase, type TestDatabase } from '@contacts/common/testing/database.js';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { Failure } from '../failure.js';
+import { type GeneratedContact, generateContacts, toCsv } from '../testing/generated-contacts.js';
+import { type ImportOptions, importRecords } from './import-file.js';
+import { readCsv } from './read-csv.js';
+import { readJsonArray, readNdjson } from './read-json.js';
+
+let database: TestDatabase;
+
+beforeEach(async () => {
+	database = await createTestDatabase();
+});
+afterEach(() => database.drop());
+
+async function* pieces(file: string): AsyncGenerator<Buffer> {
+	const bytes = Buffer.from(file);
+	for (let from = 0; from < bytes.length; from += 65_536) yield bytes.subarray(from, from + 65_536);
+}
+
+/** Imports a file, and gives the summary with the refusals. */
+async function load(file: string, reader: typeof readCsv = readCsv, more: Partial<ImportOptions> = {}) {
+	const refusals: string[] = [];
+	const summary = await importRecords(database.sql, reader(pieces(file)), {
+		dryRun: false,
+		onRefusal: (line, reason) => refusals.push(`${line}: ${reason}`),
+		onRecord: () => undefined,
+		...more,
+	});
+	return { ...summary, refusals };
+}
+
+/** What is stored, as a file would give it, by bitrix_id. */
+const stored = () => database.sql<GeneratedContact[]>`
+	select bitrix_id::text, phone, array_to_string(company_ids, ',') as company_ids, name, assigned_by_id::text,
+	       case when trouble_contact then 'true' end as trouble_contact, perplexity_reason
+	from company_contacts order by bitrix_id`;
+const rows = () => database.sql`
+	select *, xmin::text, updated_at::text as moved from company_contacts order by id`;
+const expected = (contacts: readonly GeneratedContact[]) =>
+	contacts.map((contact) => ({
+		...contact,
+		company_ids: contact.company_ids && [...new Set(contact.company_ids.split(','))].join(),
+	}));
+
+describe('10,000 good records', () => {
+	const contacts = generateContacts(10_000, 1);
+
+	test('all arrive as they are in the file, and a second import writes nothing', async () => {
+		const summary = { records: 10_000, accepted: 10_000, refused: 0, reasons: {}, refusals: [] };
+		expect(await load(toCsv(contacts))).toEqual({ ...summary, created: 10_000, changed: 0 });
+		expect(await stored()).toEqual(expected(contacts));
+
+		const before = await rows();
+		expect(await load(toCsv(contacts))).toEqual({ ...summary, created: 0, changed: 0 });
+		expect(await rows()).toEqual(before);
+	});
+
+	test('as a JSON array and as NDJSON they give the same table as CSV', async () => {
+		await load(toCsv(contacts));
+		const table = await stored();
+		const formats = [
+			[JSON.stringify(contacts), readJsonArray],
+			[contacts.map((contact) => `${JSON.stringify(contact)}\n`).join(''), readNdjson],
+		] as const;
+		for (const [file, reader] of formats) {
+			expect(await load(file, reader)).toMatchObject({ records: 10_000, refused: 0, created: 0, changed: 0 });
+			await database.sql`delete from company_contacts`;
+			expect(await load(file, reader)).toMatchObject({ refused: 0, created: 10_000, changed: 0 });
+			expect(await stored()).toEqual(table);
+		}
+	});
+
+	test('in any order of records they give the same', async () => {
+		await load(toCsv(contacts.toReversed()));
+		expect(await stored()).toEqual(expected(contacts));
+	});
+});
+
+describe('changes', () => {
+	test('only what has changed is written: id and created_at stay, updated_at moves on', async () => {
+		const [first, second, third] = generateContacts(3, 2);
+		if (!first || !second || !third) throw new Error('no contacts');
+		await load(toCsv([first, second]));
+		const before = await rows();
+		const summary = await load(toCsv([{ ...first, name: 'New', phone: null }, second, third]));
+		expect(summary).toMatchObject({ created: 1, changed: 1 });
+		const after = await rows();
+		expect(after[1]).toEqual(before[1]);
+		expect(after[0]).toMatchObject({ id: before[0]?.id, created_at: before[0]?.created_at, name: 'New', phone: null });
+		expect(after[0]?.moved > before[0]?.moved).toBe(true);
+		expect(after).toHaveLength(3);
+	});
+
+	test.each([1, 499, 500, 501, 1200])(
+		'of two records of a contact the later counts, %d records apart',
+		async (apart) => {
+			const between = generateContacts(apart, 3);
+			const file = toCsv([
+				...between.slice(0, 1).map((contact) => ({ ...contact, bitrix_id: '5', name: 'earlier' })),
+				...between.slice(1),
+				...between.slice(0, 1).map((contact) => ({ ...contact, bitrix_id: '5', name: 'later' })),
+			]);
+			expect(await load(file)).toMatchObject({ records: apart + 1, refused: 0 });
+			const found = await database.sql`select name from company_contacts where bitrix_id = 5`;
+			expect(found).toEqual([{ name: 'later' }]);
+			expect((await rows()).length).toBe(apart);
+		},
+	);
+
+	test('an id in the file is passed over', async () => {
+		await load('id,bitrix_id,name\n777,5,a\nnonsense,6,b\n');
+		expect(await database.sql`select id::int, bitrix_id::int from company_contacts order by id`).toEqual([
+			{ id: 1, bitrix_id: 5 },
+			{ id: 2, bitrix_id: 6 },
+		]);
+	});
+});
+
+describe('failures', () => {
+	test('a record that is wrong is left out of the middle of thousands', async () => {
+		const contacts = generateContacts(2000, 4);
+		const lines = contacts.map((contact) => JSON.stringify(contact));
+		lines.splice(700, 1, '{"bitrix_id":"0"}');
+		lines.splice(1300, 1, 'nonsense');
+		const summary = await load(lines.join('\n'), readNdjson);
+		expect(summary.refusals).toEqual([
+			'701: bitrix_id: not a positive integer up to 9007199254740991',
+			'1301: not a JSON object',
+		]);
+		expect(summary).toMatchObject({ records: 2000, accepted: 1998, refused: 2, created: 1998 });
+		expect(summary.reasons).toEqual({
+			'bitrix_id: not a positive integer up to 9007199254740991': 1,
+			'not a JSON object': 1,
+		});
+		expect(await stored()).toEqual(expected(contacts.filter((_, index) => index !== 700 && index !== 1300)));
+	});
+
+	test('what came before the place where a JSON file breaks off is saved, to the last record', async () => {
+		const contacts = generateContacts(1234, 5);
+		const file = `${JSON.stringify(contacts).slice(0, -1)},{"bitrix_id":`;
+		await expect(load(file, readJsonArray)).rejects.toThrow(Failure);
+		await expect(load(file, readJsonArray)).rejects.toThrow(/after element 1234\.$/);
+		expect(await stored()).toEqual(expected(contacts));
+	});
+
+	test('a failure of the database ends the import with that failure', async () => {
+		await database.sql`alter table company_contacts add constraint canary check (bitrix_id <> 1000900)`;
+		await expect(load(toCsv(generateContacts(1000, 6)))).rejects.toMatchObject({ code: '23514' });
+	});
+
+	test('a dry run writes nothing, of a file that breaks off neither', async () => {
+		const contacts = generateContacts(1200, 7);
+		const summary = await load(toCsv(contacts), readCsv, { dryRun: true });
+		expect(summary).toMatchObject({ records: 1200, accepted: 1200, created: 0, changed: 0 });
+		await expect(load(JSON.stringify(contacts).slice(0, -1), readJsonArray, { dryRun: true })).rejects.toThrow(Failure);
+		expect(await stored()).toEqual([]);
+	});
+});

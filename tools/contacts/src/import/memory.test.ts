@@ -1,0 +1,119 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { text } from 'node:stream/consumers';
+import { expect, test } from 'vitest';
+
+const built = (module: string) => JSON.stringify(new URL(`../../dist/import/${module}.js`, import.meta.url).href);
+
+/**
+ * Reads generated records to their end, and measures what is held after each eighth, with the garbage collected.
+ */
+const program = (reader: string, generator: string) => `
+	import { importRecords } from ${built('import-file')};
+	import { readCsv } from ${built('read-csv')};
+	import { readJsonArray, readNdjson } from ${built('read-json')};
+
+	const count = Number(process.argv[1]);
+	async function* pieces(header, record, footer) {
+		let piece = header;
+		for (let index = 1; index <= count; index++) {
+			piece += record(index);
+			if (piece.length > 60_000) {
+				yield Buffer.from(piece);
+				piece = '';
+			}
+		}
+		yield Buffer.from(piece + footer);
+	}
+	const held = [];
+	const measure = () => {
+		globalThis.gc();
+		const { heapUsed, arrayBuffers } = process.memoryUsage();
+		held.push(heapUsed + arrayBuffers);
+	};
+	const summary = await importRecords(undefined, ${reader}(pieces(${generator})), {
+		dryRun: true,
+		onRefusal: () => undefined,
+		onRecord: (records) => {
+			if (records % (count / 8) === 0) measure();
+		},
+	});
+	process.stdout.write(JSON.stringify({ summary, held }));`;
+
+interface Result {
+	summary: { records: number; refused: number };
+	held: number[];
+}
+
+async function run(source: string, count: number): Promise<Result> {
+	const child = spawn(process.execPath, ['--expose-gc', '--input-type=module', '--eval', source, String(count)], {
+		timeout: 100_000,
+		killSignal: 'SIGKILL',
+	});
+	const [output, errors] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')]);
+	expect(errors).toBe('');
+	return JSON.parse(output);
+}
+
+test.each([
+	[
+		'CSV',
+		300_000,
+		program(
+			'readCsv',
+			`'bitrix_id,name,company_ids\\n', (index) => index + ',"name, of ' + index + '","1,' + index + '"\\n', ''`,
+		),
+	],
+	[
+		'CSV of which every second record is wrong',
+		120_000,
+		program('readCsv', `'bitrix_id,name\\n', (index) => index + (index % 2 ? ',name\\n' : ',"name" of\\n'), ''`),
+	],
+	[
+		'NDJSON',
+		300_000,
+		program('readNdjson', `'', (index) => '{"bitrix_id":' + index + ',"name":"name of ' + index + '"}\\n', ''`),
+	],
+	[
+		'a JSON array',
+		200_000,
+		program(
+			'readJsonArray',
+			`'[{"bitrix_id":1}', (index) => ',{"bitrix_id":' + index + ',"name":"name of ' + index + '"}', ']'`,
+		),
+	],
+])(
+	'%s of %d records is read in constant memory',
+	async (format, count, source) => {
+		const { summary, held } = await run(source, count);
+		expect(summary.records).toBe(count + (format === 'a JSON array' ? 1 : 0));
+		expect(summary.refused).toBe(format.includes('wrong') ? count / 2 : 0);
+		expect(held).toHaveLength(8);
+		// What is in use at the moment comes and goes; what is kept stays, and at 25 bytes for each record would be more.
+		expect(Math.min(...held.slice(4)) - Math.min(...held.slice(0, 4))).toBeLessThan(1_500_000);
+	},
+	120_000,
+);
+
+test.each(['readCsv', 'readNdjson'])('of a line that is far too long nothing is held (%s)', async (reader) => {
+	const { held } = await run(
+		`
+		import { readCsv } from ${built('read-csv')};
+		import { readNdjson } from ${built('read-json')};
+
+		const held = [];
+		async function* endless() {
+			yield Buffer.from('bitrix_id,name\\n1,');
+			for (let piece = 0; piece < Number(process.argv[1]); piece++) {
+				yield Buffer.alloc(1_048_576, 'x');
+				globalThis.gc();
+				held.push(process.memoryUsage().arrayBuffers);
+			}
+		}
+		for await (const record of ${reader}(endless())) void record;
+		process.stdout.write(JSON.stringify({ held }));`,
+		32,
+	);
+	expect(held).toHaveLength(32);
+	expect(Math.max(...held)).toBeLessThan(6_000_000);
+});

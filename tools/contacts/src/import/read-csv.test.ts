@@ -1,0 +1,171 @@
+import { describe, expect, test } from 'vitest';
+import { maxRecordBytes } from './lines.js';
+import { readCsv } from './read-csv.js';
+import type { SourceRecord } from './record.js';
+
+async function* cut(file: string | Buffer, size: number): AsyncGenerator<Buffer> {
+	const bytes = Buffer.from(file);
+	for (let from = 0; from < bytes.length; from += size) yield bytes.subarray(from, from + size);
+}
+
+/** What is read, in pieces of the file of this many bytes. */
+async function read(file: string | Buffer, size = 65_536): Promise<SourceRecord[]> {
+	const records: SourceRecord[] = [];
+	for await (const record of readCsv(cut(file, size))) records.push(record);
+	return records;
+}
+
+/** The records as `line bitrix_id name` or `line: reason`. */
+async function summary(file: string | Buffer, size?: number): Promise<string[]> {
+	return (await read(file, size)).map((record) =>
+		'refusal' in record
+			? `${record.line}: ${record.refusal}`
+			: `${record.line} ${record.fields.bitrix_id} ${record.fields.name}`,
+	);
+}
+
+const open = 'a quote is opened and not closed';
+const stray = 'a quote is where none may be';
+
+describe('well-formed files', () => {
+	test.each([
+		['LF', 'bitrix_id,name\n1,a\n2,b\n'],
+		['CRLF', 'bitrix_id,name\r\n1,a\r\n2,b\r\n'],
+		['no line end after the last', 'bitrix_id,name\n1,a\n2,b'],
+		['a byte order mark', '\uFEFFbitrix_id,name\n1,a\n2,b\n'],
+		['quotes around everything', '"bitrix_id","name"\n"1","a"\n"2","b"\n'],
+		['white space around the names of columns', ' bitrix_id , name\n1,a\n2,b\n'],
+	])('%s', async (_, file) => {
+		expect(await summary(file)).toEqual(['2 1 a', '3 2 b']);
+	});
+
+	test('empty lines are passed over, and counted', async () => {
+		expect(await summary('\n\r\nbitrix_id,name\n\n1,a\n\r\n\n2,b\n\n')).toEqual(['5 1 a', '8 2 b']);
+	});
+
+	test('columns in any order, and an id that is the service’s own, are all known', async () => {
+		const columns = 'perplexity_reason,trouble_contact,id,assigned_by_id,name,company_ids,phone,bitrix_id';
+		expect(await read(`${columns}\nr,true,77,5,n,"1,2",+79001234567,9\n`)).toEqual([
+			{
+				line: 2,
+				fields: {
+					perplexity_reason: 'r',
+					trouble_contact: 'true',
+					id: '77',
+					assigned_by_id: '5',
+					name: 'n',
+					company_ids: '1,2',
+					phone: '+79001234567',
+					bitrix_id: '9',
+				},
+			},
+		]);
+	});
+
+	test('an empty field is null, quoted or not', async () => {
+		expect(await read('bitrix_id,name,phone\n1,,""\n')).toEqual([
+			{ line: 2, fields: { bitrix_id: '1', name: null, phone: null } },
+		]);
+	});
+
+	test.each([1, 2, 3, 7, 65_536])(
+		'in pieces of %d bytes: commas, quotes, line breaks and characters of four bytes',
+		async (size) => {
+			const file = '\uFEFFbitrix_id,name\r\n1,"a, ""b"""\r\n2,"Иван 🙂\r\n\r\nline, three"\r\n3,\'x\r\n';
+			expect(await summary(file, size)).toEqual(['2 1 a, "b"', '3 2 Иван 🙂\n\nline, three', "6 3 'x"]);
+		},
+	);
+});
+
+describe('the line of column names', () => {
+	test.each([
+		['', 'The file is empty'],
+		['\uFEFF', 'The file is empty'],
+		['\n\r\n\n', 'The file is empty'],
+		['name,phone\n1,2\n', 'There is no column bitrix_id'],
+		['bitrix_id,nome\n1,a\n', 'it has others: nome'],
+		['bitrix_id,\n1,\n', 'it has others'],
+		['bitrix_id;name\n1;a\n', 'it has others: bitrix_id;name'],
+		['BITRIX_ID,name\n1,a\n', 'it has others: BITRIX_ID'],
+		['bitrix_id,__proto__\n1,a\n', 'it has others: __proto__'],
+		['bitrix_id,name,name\n1,a,b\n', 'A column is named twice'],
+		['bitrix_id,na"me\n1,a\n', "can't be read"],
+		['bitrix_id,"name\n1,a\n', "can't be read"],
+		[Buffer.from([0x62, 0xff, 0x0a]), "can't be read: not valid UTF-8"],
+		[`bitrix_id,${'x'.repeat(maxRecordBytes)}\n1,a\n`, "can't be read: longer than"],
+	])('wrong: %j fails before any record, in one line of moderate length', async (file, message) => {
+		const error = await read(file).then(
+			() => undefined,
+			(thrown: Error) => thrown,
+		);
+		expect(error?.name).toBe('Error');
+		expect(error?.message).toContain(message);
+		expect(error?.message).not.toContain('\n');
+		expect(error?.message.length).toBeLessThan(500);
+	});
+});
+
+describe('a broken record is refused alone, and all others are kept', () => {
+	const around = (broken: string | Buffer) =>
+		Buffer.concat([Buffer.from('bitrix_id,name\n1,a\n'), Buffer.from(broken), Buffer.from('\n3,"c, d"\n4,e\n')]);
+
+	test.each([
+		['a quote that is not closed', '2,"b', open],
+		['a quote within a field without quotes', '2,b "x" c', stray],
+		['text after a closing quote', '2,"b" c', stray],
+		['a single quote at the end', '2,b"', open],
+		['too many columns', '2,b,c', 'not as many columns as the head'],
+		['too few columns', '2', 'not as many columns as the head'],
+		['U+0000', '2,b\0', "a character that can't be stored"],
+		['a byte that is not UTF-8', Buffer.from([0x32, 0x2c, 0xff]), 'not valid UTF-8'],
+		['a character that is cut off', Buffer.from([0x32, 0x2c, 0xd0]), 'not valid UTF-8'],
+		['a surrogate in UTF-8', Buffer.from([0x32, 0x2c, 0xed, 0xa0, 0x80]), 'not valid UTF-8'],
+		['a line of more than 1 MiB', `2,${'b'.repeat(maxRecordBytes)}`, `longer than ${maxRecordBytes} bytes`],
+	])('%s', async (_, broken, reason) => {
+		const expected = ['2 1 a', `3: ${reason}`, '4 3 c, d', '5 4 e'];
+		expect(await summary(around(broken))).toEqual(expected);
+		expect(await summary(around(broken), 5)).toEqual(expected);
+	});
+
+	test('a line of exactly 1 MiB is read', async () => {
+		const name = 'b'.repeat(maxRecordBytes - 2);
+		expect(await summary(around(`2,${name}`))).toEqual(['2 1 a', `3 2 ${name}`, '4 3 c, d', '5 4 e']);
+	});
+
+	test('an unclosed quote before a record of several lines', async () => {
+		expect(await summary('bitrix_id,name\n1,"a\n2,b\n3,"c\nd"\n4,e\n')).toEqual([
+			`2: ${open}`,
+			'3 2 b',
+			'4 3 c\nd',
+			'6 4 e',
+		]);
+	});
+
+	test('two unclosed quotes, with good records before, between and after', async () => {
+		expect(await summary('bitrix_id,name\n1,a\n2,"b\n3,c\n4,"d\n5,e\n6,f\n')).toEqual([
+			'2 1 a',
+			`3: ${open}`,
+			'4 3 c',
+			`5: ${open}`,
+			'6 5 e',
+			'7 6 f',
+		]);
+	});
+
+	test('an unclosed quote in the last line', async () => {
+		expect(await summary('bitrix_id,name\n1,a\n2,"b')).toEqual(['2 1 a', `3: ${open}`]);
+	});
+
+	test('an unclosed quote before more than 1 MiB of good records, which are all kept', async () => {
+		const lines = Array.from({ length: 60_000 }, (_, index) => `${index + 2},"name, of ${index + 2}"`);
+		const found = await summary(`bitrix_id,name\n1,"a\n${lines.join('\n')}\n`);
+		expect(found[0]).toBe(`2: ${open}`);
+		expect(found).toHaveLength(60_001);
+		expect(found.at(-1)).toBe('60002 60001 name, of 60001');
+	});
+
+	test('bytes that are not UTF-8 within a record of several lines', async () => {
+		const broken = Buffer.concat([Buffer.from('2,"b\n'), Buffer.from([0xff]), Buffer.from('\nc"')]);
+		expect(await summary(around(broken))).toEqual(['2 1 a', '3: not valid UTF-8', '6 3 c, d', '7 4 e']);
+	});
+});

@@ -1,0 +1,120 @@
+import { once } from 'node:events';
+import { createTestDatabase, type TestDatabase } from '@contacts/common/testing/database.js';
+import { temporaryFolder } from '@contacts/local-postgres/testing/processes.js';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { contacts, dispose, type Launcher, launch, partsOf, remainsOf } from './testing/launcher.js';
+
+// Whole servers are started here, several in some tests.
+vi.setConfig({ testTimeout: 90_000, hookTimeout: 90_000 });
+
+let database: TestDatabase;
+
+beforeAll(async () => {
+	database = await createTestDatabase();
+});
+afterAll(() => database?.drop());
+
+async function start(dataFolder: string, more: Record<string, string> = {}): Promise<Launcher> {
+	const launcher = await launch(dataFolder, more);
+	onTestFinished(() => dispose(launcher));
+	return launcher;
+}
+
+async function started(dataFolder: string, more: Record<string, string> = {}): Promise<Launcher> {
+	const launcher = await start(dataFolder, more);
+	await launcher.ready();
+	return launcher;
+}
+
+const databaseBegins = (launcher: Launcher) =>
+	expect.poll(() => partsOf(launcher).pids.database ?? 0, { timeout: 20_000, interval: 5 }).toBeGreaterThan(0);
+const portsOf = ({ ports }: Launcher) => ({
+	COMPANY_CONTACTS_PORT: String(ports.company),
+	PERSONAL_CONTACTS_PORT: String(ports.personal),
+});
+const projectsOf = async (dataFolder: string) => {
+	const { code, stdout } = await contacts(dataFolder, 'project', 'list', '--json');
+	expect(code).toBe(0);
+	return JSON.parse(stdout).map((row: { code: string }) => row.code);
+};
+
+describe('SIGKILL of the launcher', () => {
+	test('the services and the database end by themselves, and the next start on the same folder and ports works', async () => {
+		const folder = await temporaryFolder();
+		const killed = await started(folder);
+		expect((await contacts(folder, 'project', 'create', 'mine')).code).toBe(0);
+		const parts = partsOf(killed);
+		expect(await remainsOf(parts)).toHaveLength(6);
+
+		await killed.end('SIGKILL');
+		await expect.poll(() => remainsOf(parts), { timeout: 20_000 }).toEqual([]);
+		expect((await contacts(folder, 'project', 'list')).stderr).toContain('There is no database');
+
+		const next = await started(folder, portsOf(killed));
+		expect(await projectsOf(folder)).toEqual(['demo', 'mine']);
+		expect(await next.end('SIGTERM')).toBe(0);
+	});
+
+	test('the next start need not wait for that', async () => {
+		const folder = await temporaryFolder();
+		const killed = await started(folder);
+		const parts = partsOf(killed);
+		const gone = once(killed.process, 'exit');
+		killed.process.kill('SIGKILL');
+		await gone;
+		const next = await started(folder);
+		expect(await projectsOf(folder)).toEqual(['demo']);
+		await expect.poll(() => remainsOf(parts), { timeout: 20_000 }).toEqual([]);
+		expect(await next.end('SIGTERM')).toBe(0);
+	});
+
+	test('while the database is starting does not stand in the way of the next start either', async () => {
+		const folder = await temporaryFolder();
+		const killed = await start(folder);
+		await databaseBegins(killed);
+		await killed.end('SIGKILL');
+		const next = await started(folder);
+		expect(await projectsOf(folder)).toEqual(['demo']);
+		expect(await next.end('SIGTERM')).toBe(0);
+	});
+});
+
+describe('a part that ends by itself', () => {
+	test.each(['company-contacts', 'the database'])(
+		'%s: the rest is stopped, which one it was is said, exit 1, and the next start works',
+		async (name) => {
+			const folder = await temporaryFolder();
+			const launcher = await started(folder);
+			const parts = partsOf(launcher);
+			process.kill(parts.pids[name.replace('the ', '')] ?? Number.NaN, 'SIGKILL');
+			expect(await launcher.ended).toBe(1);
+			const lines = launcher.stderr().split('\n');
+			expect(lines.filter((line) => line !== '' && !line.startsWith('{'))).toEqual([
+				`${name} has ended by itself: stopping the rest. Its last lines are above.`,
+			]);
+			expect(await remainsOf(parts)).toEqual([]);
+			const next = await started(folder, portsOf(launcher));
+			expect(await projectsOf(folder)).toEqual(['demo']);
+			expect(await next.end('SIGTERM')).toBe(0);
+		},
+	);
+});
+
+describe('a signal while it is starting', () => {
+	test('ends it with exit 0, and leaves nothing behind', async () => {
+		const folder = await temporaryFolder();
+		const launcher = await start(folder);
+		await databaseBegins(launcher);
+		const parts = partsOf(launcher);
+		expect(await launcher.end('SIGTERM')).toBe(0);
+		expect(launcher.stdout()).not.toContain('Ready');
+		expect(await remainsOf({ pids: { ...parts.pids, ...partsOf(launcher).pids }, ports: parts.ports })).toEqual([]);
+	});
+
+	test.each(['SIGINT', 'SIGHUP'] as const)('%s at once', async (signal) => {
+		const launcher = await start(await temporaryFolder(), { DATABASE_URL: database.url });
+		await once(launcher.process.stdout ?? launcher.process, 'data');
+		expect(await launcher.end(signal)).toBe(0);
+		expect(await remainsOf(partsOf(launcher))).toEqual([]);
+	});
+});

@@ -1,0 +1,53 @@
+import { readdirSync } from 'node:fs';
+import { createTestDatabase, type TestDatabase } from '@contacts/common/testing/database.js';
+import { addProject } from '@contacts/common/testing/service.js';
+import { temporaryFolder } from '@contacts/local-postgres/testing/processes.js';
+import { afterEach, beforeEach, expect, onTestFinished, test, vi } from 'vitest';
+import { dispose, launch, partsOf, remainsOf } from './testing/launcher.js';
+
+// Whole servers are started here, several in some tests.
+vi.setConfig({ testTimeout: 90_000, hookTimeout: 90_000 });
+
+let database: TestDatabase;
+
+beforeEach(async () => {
+	database = await createTestDatabase('template0');
+});
+afterEach(() => database.drop());
+
+test('with DATABASE_URL that database is migrated and served, and no demo is ever put into it', async () => {
+	const folder = await temporaryFolder();
+	const running = await launch(folder, { DATABASE_URL: database.url });
+	onTestFinished(() => dispose(running));
+	await running.ready();
+
+	const [counts] = await database.sql`
+		select (select count(*) from projects)::int as projects, (select count(*) from api_keys)::int as keys,
+		       (select count(*) from company_contacts)::int as contacts`;
+	expect(counts).toEqual({ projects: 0, keys: 0, contacts: 0 });
+	expect(running.stdout()).toContain('No demo credentials here. Make a project and a key:');
+	expect(running.stdout()).not.toContain('demo-key');
+	const list = (query: string) => fetch(`http://127.0.0.1:${running.ports.company}/api/company_contacts.list?${query}`);
+	expect((await list('project=demo&api_key=demo-key')).status).toBe(401);
+
+	// It is this very database that is served, and no other was made.
+	await addProject(database.sql, 'mine', 'my-key');
+	await expect.poll(async () => (await list('project=mine&api_key=my-key')).status, { timeout: 10_000 }).toBe(200);
+	expect(readdirSync(folder)).toEqual([]);
+
+	const parts = partsOf(running);
+	expect(Object.keys(parts.pids).sort()).toEqual(['company-contacts', 'personal-contacts']);
+	expect(await running.end('SIGTERM')).toBe(0);
+	expect(await remainsOf(parts)).toEqual([]);
+	// The database itself is not of the launcher, and stays.
+	expect(await database.sql`select code from projects`).toEqual([{ code: 'mine' }]);
+});
+
+test('two can run on the same database, as each has its own ports', async () => {
+	const first = await launch(await temporaryFolder(), { DATABASE_URL: database.url });
+	onTestFinished(() => dispose(first));
+	const second = await launch(await temporaryFolder(), { DATABASE_URL: database.url });
+	onTestFinished(() => dispose(second));
+	await Promise.all([first.ready(), second.ready()]);
+	expect([await first.end('SIGTERM'), await second.end('SIGTERM')]).toEqual([0, 0]);
+});

@@ -1,0 +1,78 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { symlinkSync } from 'node:fs';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { createTestDatabase, type TestDatabase } from '@contacts/common/testing/database.js';
+import { isAlive, temporaryFolder } from '@contacts/local-postgres/testing/processes.js';
+import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
+import { environmentOf, freePorts, toolOf } from './testing/launcher.js';
+
+// Whole servers are started here, several in some tests.
+vi.setConfig({ testTimeout: 90_000, hookTimeout: 90_000 });
+
+let database: TestDatabase;
+
+beforeAll(async () => {
+	database = await createTestDatabase();
+});
+afterAll(() => database?.drop());
+
+/** A package manager as the system sees it: Node.js under the name of npx, which starts another process and waits. */
+const wrapper = `
+	const { spawn } = require('node:child_process');
+	const child = spawn(process.env.NODE, [process.env.MAIN], { stdio: 'inherit' });
+	console.log('pids', process.pid, child.pid);
+	child.on('exit', (code) => process.exit(code ?? 1));`;
+
+interface Wrapped {
+	/** What was started by the test. */
+	outer: ChildProcess;
+	npx: number;
+	launcher: number;
+	/** Waits until all that holds the standard output has ended. */
+	closed: Promise<unknown>;
+	output(): string;
+}
+
+/** Starts the launcher through npx, through a shell that may never ask how npx has ended. */
+async function startWrapped(shellCommand: string): Promise<Wrapped> {
+	const folder = await temporaryFolder();
+	const npx = join(folder, 'npx');
+	symlinkSync(process.execPath, npx);
+	const ports = await freePorts();
+	const outer = spawn('sh', ['-c', shellCommand, npx, wrapper], {
+		env: environmentOf({
+			NODE: process.execPath,
+			MAIN: toolOf('local'),
+			DATABASE_URL: database.url,
+			COMPANY_CONTACTS_PORT: String(ports.company),
+			PERSONAL_CONTACTS_PORT: String(ports.personal),
+		}),
+		stdio: ['ignore', 'pipe', 'inherit'],
+	});
+	const lines: string[] = [];
+	const reader = createInterface(outer.stdout).on('line', (line) => lines.push(line));
+	const closed = once(reader, 'close');
+	while (!lines.some((line) => line.startsWith('Ready.'))) await once(reader, 'line');
+	const pids = lines.find((line) => line.startsWith('pids'))?.split(' ') ?? [];
+	const wrapped = { outer, npx: Number(pids[1]), launcher: Number(pids[2]), closed, output: () => lines.join('\n') };
+	onTestFinished(() => {
+		outer.kill('SIGKILL');
+		for (const pid of [wrapped.npx, wrapped.launcher]) if (isAlive(pid)) process.kill(pid, 'SIGKILL');
+	});
+	return wrapped;
+}
+
+test.for([
+	['its parent has noticed', '"$0" -e "$1"; true'],
+	// The shell becomes another program, which knows nothing of its child and never asks how it has ended.
+	['nobody has asked how it ended', '"$0" -e "$1" & exec sleep 60 >&-'],
+])('when npx is killed the launcher stops everything in order: %s', async ([, shellCommand = ''], context) => {
+	if (process.platform !== 'linux') return context.skip('The programs above a process are known on Linux only.');
+	const wrapped = await startWrapped(shellCommand);
+	process.kill(wrapped.npx, 'SIGKILL');
+	await wrapped.closed;
+	expect(wrapped.output()).toMatch(/Stopping \.\.\.\nStopped\.$/);
+	await expect.poll(() => isAlive(wrapped.launcher), { timeout: 10_000 }).toBe(false);
+});
