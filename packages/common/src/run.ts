@@ -57,7 +57,7 @@ async function start<Variables extends TObject>(
 		poolSize: Number(config.DATABASE_POOL_SIZE),
 	});
 	// A connection of its own: a revoked key must be seen in time though requests hold all the others.
-	const keys = openDatabase({ url: config.DATABASE_URL, applicationName: `${service.name} keys`, poolSize: 1 });
+	const keys = openDatabase({ url: config.DATABASE_URL, applicationName: service.name, poolSize: 1 });
 	const keyRing = await openKeyRing(
 		{
 			database: keys,

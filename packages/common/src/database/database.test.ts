@@ -1,0 +1,249 @@
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { createTestDatabase, type TestDatabase } from '../testing/database.js';
+import { startTcpProxy, type TcpProxy } from '../testing/tcp-proxy.js';
+import { type Database, type DatabaseOptions, openDatabase } from './database.js';
+import { DatabaseBusyError, DatabaseError, errorCode } from './errors.js';
+
+let db: TestDatabase;
+
+beforeAll(async () => {
+	db = await createTestDatabase();
+	await db.sql`create sequence calls`;
+});
+afterAll(() => db?.drop());
+
+/** A database for this test alone, known by its application name. */
+function open(applicationName: string, options: Partial<DatabaseOptions> = {}): Database {
+	const database = openDatabase({ url: db.url, applicationName, poolSize: 1, ...options });
+	onTestFinished(() => database.close());
+	return database;
+}
+async function openThroughProxy(
+	applicationName: string,
+	options: Partial<DatabaseOptions> = {},
+): Promise<{ proxy: TcpProxy; database: Database }> {
+	const proxy = await startTcpProxy(db.url);
+	onTestFinished(() => proxy.close());
+	return { proxy, database: open(applicationName, { url: proxy.through(db.url), ...options }) };
+}
+
+const answers = async (database: Database) => {
+	const rows = await database.query((sql) => sql<{ pid: number }[]>`select pg_backend_pid() as pid`);
+	return rows[0]?.pid;
+};
+const sleep = (database: Database, seconds = 10) => database.query((sql) => sql`select pg_sleep(${seconds}::float8)`);
+const causeOf = (promise: Promise<unknown>) =>
+	promise.then(
+		() => expect.unreachable('it succeeded'),
+		(error: unknown) => {
+			expect(error).toBeInstanceOf(DatabaseError);
+			return errorCode((error as Error).cause);
+		},
+	);
+const active = async (applicationName: string) =>
+	(await db.sql`select from pg_stat_activity where application_name = ${applicationName} and state = 'active'`).length;
+const kill = async (applicationName: string) => {
+	const rows = await db.sql`
+		select pg_terminate_backend(pid) from pg_stat_activity where application_name = ${applicationName}`;
+	return rows.length;
+};
+
+describe('the deadline', () => {
+	test('ends a statement in time, on the server too, and the connection serves the next one', async () => {
+		const database = open('deadline', { deadline: 300, statementTimeout: 60_000 });
+		const before = await answers(database);
+		const begun = performance.now();
+		expect(await causeOf(sleep(database))).toBe('QUERY_DEADLINE');
+		expect(performance.now() - begun).toBeLessThan(1000);
+		await expect.poll(() => active('deadline')).toBe(0);
+		expect(await answers(database)).toBe(before);
+	});
+
+	test('holds for those that wait for a connection too, and they are never sent', async () => {
+		const database = open('queue', { deadline: 300, statementTimeout: 60_000 });
+		const first = causeOf(sleep(database));
+		const others = Array.from({ length: 20 }, () => causeOf(database.query((sql) => sql`select nextval('calls')`)));
+		expect(new Set(await Promise.all([first, ...others]))).toEqual(new Set(['QUERY_DEADLINE']));
+		expect(database.waiting).toBe(0);
+		await answers(database);
+		expect(await db.sql`select is_called from calls`).toEqual([{ is_called: false }]);
+	});
+
+	test('is not the only one: the server ends a statement by itself', async () => {
+		expect(await causeOf(sleep(open('server', { statementTimeout: 100 })))).toBe('57014');
+	});
+
+	test('passing while the connection is being made does not cost the connection', async () => {
+		const { proxy, database } = await openThroughProxy('slow', { deadline: 300 });
+		proxy.stall();
+		expect(await causeOf(answers(database))).toBe('QUERY_DEADLINE');
+		await proxy.restore();
+		await expect.poll(() => answers(database)).toBeTypeOf('number');
+	});
+
+	test('a cancel request that fails does not end the process', async () => {
+		const unhandled: unknown[] = [];
+		const note = (error: unknown) => void unhandled.push(error);
+		process.on('unhandledRejection', note);
+		onTestFinished(() => void process.off('unhandledRejection', note));
+
+		const { proxy, database } = await openThroughProxy('cancel', { deadline: 300 });
+		await answers(database);
+		proxy.refuse();
+		expect(await causeOf(sleep(database))).toBe('QUERY_DEADLINE');
+		await proxy.restore();
+		// The pool is replaced half a second later; until then the one connection still sleeps.
+		await expect.poll(() => answers(database).catch(() => undefined), { timeout: 3000 }).toBeTypeOf('number');
+		expect(unhandled).toEqual([]);
+	});
+});
+
+describe('too many callers', () => {
+	test('the one that is too many is told so at once, and there is room again afterwards', async () => {
+		const database = open('busy', { maxWaiting: 2 });
+		const lock = await db.sql.reserve();
+		await lock`select pg_advisory_lock(1)`;
+		const waiting = [1, 2].map(() => database.query((sql) => sql`select pg_advisory_xact_lock_shared(1)`));
+		await expect(answers(database)).rejects.toBeInstanceOf(DatabaseBusyError);
+		expect(database.waiting).toBe(2);
+		await lock`select pg_advisory_unlock(1)`;
+		lock.release();
+		await Promise.all(waiting);
+		expect(database.waiting).toBe(0);
+		expect(await answers(database)).toBeTypeOf('number');
+	});
+});
+
+describe('killed backends', () => {
+	test('a statement whose backend was killed is sent again, and its caller sees nothing of it', async () => {
+		const database = open('killed');
+		const answer = database.query((sql) => sql`select 1 as one from pg_sleep(0.3)`);
+		await expect.poll(() => active('killed'), { interval: 10 }).toBe(1);
+		expect(await kill('killed')).toBe(1);
+		expect(await answer).toEqual([{ one: 1 }]);
+	});
+
+	test('the rows that came before its backend was killed are not in the answer', async () => {
+		const database = open('half');
+		const answer = database.query(
+			(sql) => sql`
+				select row, repeat('x', 1000) as text, case when row = 100 then pg_sleep(0.5) end as pause
+				from generate_series(1, 100) as row`,
+		);
+		await expect.poll(() => active('half'), { interval: 10 }).toBe(1);
+		await kill('half');
+		const rows = await answer;
+		expect(rows.map(({ row }) => row)).toEqual(Array.from({ length: 100 }, (_, index) => index + 1));
+	});
+
+	test('a statement that failed by itself is not sent again', async () => {
+		const database = open('once');
+		expect(await causeOf(database.query((sql) => sql`select 1 / (nextval('calls') - 1)`))).toBe('22012');
+		expect(await db.sql`select last_value::int, is_called from calls`).toEqual([{ last_value: 1, is_called: true }]);
+	});
+
+	test('in the midst of 50 callers: none hangs, none gets the answer of another, all is well afterwards', async () => {
+		// A deadline that no statement reaches unless its answer never comes.
+		const database = open('storm', { poolSize: 5, deadline: 15_000 });
+		const causes = new Set<string | undefined>();
+		let storm = true;
+		let right = 0;
+		const callers = Array.from({ length: 50 }, async (_, caller) => {
+			while (storm) {
+				const rows = await database
+					.query((sql) => sql<{ caller: number }[]>`select ${caller}::int as caller`)
+					.catch((error: Error) => {
+						expect(error).toBeInstanceOf(DatabaseError);
+						causes.add(errorCode(error.cause));
+					});
+				if (rows === undefined) continue;
+				expect(rows).toEqual([{ caller }]);
+				right++;
+			}
+		});
+		for (let round = 0; round < 40; round++) {
+			const before = right;
+			await kill('storm');
+			await expect.poll(() => right - before, { interval: 5, timeout: 15_000 }).toBeGreaterThan(50);
+		}
+		storm = false;
+		await Promise.all(callers);
+		expect([...causes]).not.toContain('QUERY_DEADLINE');
+		await Promise.all(Array.from({ length: 50 }, () => answers(database)));
+	});
+});
+
+describe('a network that fails', () => {
+	test('silent connections fail their callers in time, and are replaced', async () => {
+		const { proxy, database } = await openThroughProxy('silent', { poolSize: 2, deadline: 500 });
+		await Promise.all([answers(database), answers(database)]);
+		proxy.blackhole();
+		const begun = performance.now();
+		const causes = await Promise.all(Array.from({ length: 20 }, () => causeOf(answers(database))));
+		expect(performance.now() - begun).toBeLessThan(1500);
+		expect(new Set(causes)).toEqual(new Set(['QUERY_DEADLINE']));
+
+		await proxy.restore();
+		await expect
+			.poll(() => answers(database).catch(() => undefined), { interval: 10, timeout: 3000 })
+			.toBeTypeOf('number');
+	});
+
+	test('a database that comes back is used again within a second, however long it was away', async () => {
+		const { proxy, database } = await openThroughProxy('away');
+		await answers(database);
+		proxy.cut();
+		for (let tries = 0; tries < 8; tries++) expect(await causeOf(answers(database))).toBe('ECONNREFUSED');
+		await proxy.restore();
+		await expect.poll(() => answers(database).catch(() => undefined), { interval: 10 }).toBeTypeOf('number');
+	});
+
+	test('a load balancer without a server behind it is not besieged, and costs no connection', async () => {
+		const { proxy, database } = await openThroughProxy('balancer', { poolSize: 2, deadline: 500 });
+		await answers(database);
+		proxy.hangUp();
+		const before = proxy.taken;
+		for (let tries = 0; tries < 3; tries++) await Promise.all([causeOf(answers(database)), causeOf(answers(database))]);
+		expect(proxy.taken - before).toBeLessThan(50);
+		await proxy.restore();
+		await expect
+			.poll(() => Promise.all([answers(database), answers(database)]).catch(() => undefined), { interval: 10 })
+			.toHaveLength(2);
+	});
+
+	test('a refusal after a lost connection is reported at once, as what it is', async () => {
+		const role = new URL(db.url).pathname.slice(1);
+		await db.sql.unsafe(`create role ${role} login password 'refused'`);
+		onTestFinished(() => db.sql.unsafe(`drop role ${role}`).then(() => undefined));
+		const url = Object.assign(new URL(db.url), { username: role, password: 'refused' }).href;
+		const database = open('refused', { url });
+		const answer = causeOf(sleep(database));
+		await expect.poll(() => active('refused'), { interval: 10 }).toBe(1);
+		await db.sql.unsafe(`alter role ${role} nologin`);
+		const begun = performance.now();
+		await kill('refused');
+		expect(await answer).toBe('28000');
+		expect(performance.now() - begun).toBeLessThan(1000);
+	});
+});
+
+test('close waits for the statements under way', async () => {
+	const database = openDatabase({ url: db.url, applicationName: 'closing', poolSize: 1 });
+	const answer = database.query((sql) => sql`select 1 as one from pg_sleep(0.3)`);
+	await expect.poll(() => active('closing'), { interval: 10 }).toBe(1);
+	await database.close();
+	expect(await answer).toEqual([{ one: 1 }]);
+});
+
+test('close does not wait for a connection that was lost', async () => {
+	const database = openDatabase({ url: db.url, applicationName: 'lost', poolSize: 2 });
+	const answer = database.query((sql) => sql`select 1 as one from pg_sleep(0.3)`);
+	await answers(database);
+	await expect.poll(() => active('lost'), { interval: 10 }).toBe(1);
+	await db.sql`
+		select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'lost' and state = 'active'`;
+	expect(await answer).toEqual([{ one: 1 }]);
+	const begun = performance.now();
+	await database.close();
+	expect(performance.now() - begun).toBeLessThan(1000);
+});
