@@ -6,6 +6,7 @@ import { createServer, type Server } from '@contacts/common/server.js';
 import { type Config, variables } from './config.js';
 import { measureCrmAge } from './crm-age.js';
 import { listCompanyContacts } from './list-company-contacts.js';
+import { keepPreparedAnswers } from './prepared-answers.js';
 import { limitFailures } from './rate-limit/limit-failures.js';
 import { limitProjects } from './rate-limit/limit-projects.js';
 import { createLimiter } from './rate-limit/limiter.js';
@@ -16,8 +17,15 @@ export async function buildApp(parts: ServiceParts, config: Config): Promise<Ser
 	const policy = { perSecond: Number(config.RATE_LIMIT_PER_SECOND), burst: Number(config.RATE_LIMIT_BURST) };
 	const limiter = createLimiter({ policy, redisUrl: config.REDIS_URL, logger: parts.server.logger, registry, clock });
 
+	const changes = database.listenForChanges('company_contacts_changed', () => answers.forget());
+	const maxBytes = Number(config.LIST_MEMORY_MEGABYTES) * 1_048_576;
+	const answers = keepPreparedAnswers({ database, changes, registry, maxBytes, clock });
+
 	const server = await createServer(parts.server);
-	server.addHook('onClose', async () => limiter.close());
+	server.addHook('onClose', async () => {
+		limiter.close();
+		await changes.stop();
+	});
 	await server.register(metrics, { registry, database, keyRing });
 	await server.register(health, { database });
 	measureCrmAge(registry, database);
@@ -25,7 +33,7 @@ export async function buildApp(parts: ServiceParts, config: Config): Promise<Ser
 	await server.register(async function publicApi(api) {
 		await api.register(authenticate, { keyRing, onFailure: limitFailures(policy, registry, clock) });
 		await api.register(limitProjects, { limiter });
-		await api.register(listCompanyContacts, { database, clock });
+		await api.register(listCompanyContacts, { answers, database, clock });
 	});
 	return server;
 }

@@ -2,10 +2,11 @@ import type { Database } from '@contacts/common/database/database.js';
 import { credentials } from '@contacts/common/schemas/credentials.js';
 import { decimalId } from '@contacts/common/schemas/fields.js';
 import type { Server } from '@contacts/common/server.js';
+import { Negotiator } from '@fastify/accept-negotiator';
 import { Type } from '@sinclair/typebox';
-import { readCompanyContacts } from './company-contacts.sql.js';
 import { createLastSync } from './crm-age.js';
-import { matchesEntityTag, prepareAnswer } from './prepared-answer.js';
+import { type Encoding, matchesEntityTag } from './prepared-answer.js';
+import type { PreparedAnswers } from './prepared-answers.js';
 
 const querystring = Type.Object({
 	...credentials,
@@ -14,30 +15,33 @@ const querystring = Type.Object({
 	),
 });
 
+/** Brotli first: of the same text it makes half of what gzip makes. */
+const negotiator = new Negotiator({ supportedValues: ['br', 'gzip', 'identity'] });
+
 export interface ListOptions {
+	answers: PreparedAnswers;
 	database: Database;
 	/** Milliseconds that never go back. */
 	clock: () => number;
 }
 
 /** `GET /api/company_contacts.list`: all contacts, or exactly those of one company, ordered by id. */
-export async function listCompanyContacts(api: Server, { database, clock }: ListOptions): Promise<void> {
+export async function listCompanyContacts(api: Server, { answers, database, clock }: ListOptions): Promise<void> {
 	const lastSync = createLastSync(database, clock);
 	api.route({
 		method: 'GET',
 		url: '/api/company_contacts.list',
 		schema: { operationId: 'company_contacts.list', querystring },
 		async handler(request, reply) {
-			const [contacts, syncedAt] = await Promise.all([
-				readCompanyContacts(database, request.query.company_id),
-				lastSync(),
-			]);
-			const answer = prepareAnswer(contacts);
-			reply.headers({ 'cache-control': 'private, no-cache', etag: answer.entityTag });
+			const [answer, syncedAt] = await Promise.all([answers.get(request.query.company_id), lastSync()]);
+			const wanted = negotiator.negotiate(request.headers['accept-encoding'] ?? 'identity') as Encoding | null;
+			const { body, encoding, entityTag } = await answer.variant(wanted ?? 'identity');
+			reply.headers({ 'cache-control': 'private, no-cache', vary: 'Accept-Encoding', etag: entityTag });
 			// When the list was last found equal to the CRM; whether it has changed since is for the entity tag to tell.
 			if (syncedAt !== null) reply.header('last-modified', new Date(syncedAt).toUTCString());
-			if (matchesEntityTag(request.headers['if-none-match'], answer.entityTag)) return reply.code(304).send();
-			return reply.type('application/json; charset=utf-8').send(answer.body);
+			if (matchesEntityTag(request.headers['if-none-match'], entityTag)) return reply.code(304).send();
+			if (encoding !== 'identity') reply.header('content-encoding', encoding);
+			return reply.type('application/json; charset=utf-8').send(body);
 		},
 	});
 }

@@ -1,4 +1,5 @@
 import type postgres from 'postgres';
+import { type ChangeListener, listenForChanges } from './change-listener.js';
 import { type ClientOptions, createClient, type PendingQuery, type Sql } from './client.js';
 import { DatabaseBusyError, DatabaseError, isLostConnection } from './errors.js';
 
@@ -17,6 +18,8 @@ export interface Database {
 	 * a reconnection: whatever was notified in between is lost, so everything has to be read again.
 	 */
 	listen(channel: string, onNotify: () => void, onListen: () => void): Promise<void>;
+	/** Listens for changes that PostgreSQL tells of, on a connection that knows when it is deaf. */
+	listenForChanges(channel: string, onChange: () => void): ChangeListener;
 	/** Statements under way or waiting for a connection. */
 	readonly waiting: number;
 	/** Ends all connections after the statements under way, within 5 seconds. */
@@ -88,6 +91,8 @@ export function openDatabase(options: DatabaseOptions): Database {
 			listeners.push(listener);
 			await listener.listen(channel, onNotify, onListen);
 		},
+		listenForChanges: (channel, onChange) =>
+			listenForChanges({ url: options.url, applicationName: options.applicationName, channel, onChange }),
 		get waiting() {
 			return waiting;
 		},

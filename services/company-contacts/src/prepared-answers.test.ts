@@ -1,0 +1,222 @@
+import { brotliDecompressSync, gunzipSync } from 'node:zlib';
+import type { Database } from '@contacts/common/database/database.js';
+import { openDatabase } from '@contacts/common/database/database.js';
+import { createTestDatabase, type TestDatabase } from '@contacts/common/testing/database.js';
+import { addProject, startTestApp, type TestApp } from '@contacts/common/testing/service.js';
+import { startTcpProxy } from '@contacts/common/testing/tcp-proxy.js';
+import { Registry } from 'prom-client';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { service } from './app.js';
+import { keepPreparedAnswers } from './prepared-answers.js';
+
+let test_: TestDatabase;
+let apps: TestApp[];
+
+beforeAll(async () => {
+	test_ = await createTestDatabase();
+	await addProject(test_.sql, 'first', 'first-key');
+	await test_.sql`
+		insert into company_contacts (bitrix_id, name, company_ids)
+		select n, 'Contact ' || n, array[1 + n % 50] from generate_series(1, 2000) n`;
+	const environment = { RATE_LIMIT_PER_SECOND: '100000', RATE_LIMIT_BURST: '100000' };
+	apps = await Promise.all([1, 2, 3].map(() => startTestApp(service, test_.url, { environment })));
+});
+afterAll(async () => {
+	await Promise.all((apps ?? []).map((app) => app.close()));
+	await test_?.drop();
+});
+
+const list = (app: TestApp, rest = '', headers: Record<string, string> = {}) =>
+	app.fetch(`/api/company_contacts.list?project=first&api_key=first-key${rest}`, { headers });
+const app = () => apps[0] as TestApp;
+
+/** Real answers of the real database, with every query counted; `before` runs before each. */
+function counted(options: { maxBytes?: number; before?: () => Promise<void> } = {}) {
+	const database = openDatabase({ url: test_.url, applicationName: 'counted', poolSize: 4 });
+	onTestFinished(() => database.close());
+	const state = { queries: 0, current: true, now: 0 };
+	const counting: Database = {
+		...database,
+		waiting: 0,
+		async query(statement) {
+			state.queries++;
+			const rows = await database.query(statement);
+			await options.before?.();
+			return rows;
+		},
+	};
+	const answers = keepPreparedAnswers({
+		database: counting,
+		changes: state,
+		registry: new Registry(),
+		maxBytes: options.maxBytes ?? 10_000_000,
+		clock: () => state.now,
+	});
+	const text = async (companyId?: string) => String((await (await answers.get(companyId)).variant('identity')).body);
+	return { answers, state, text };
+}
+
+test('a thousand simultaneous first requests cause one query', async () => {
+	const { state, text } = counted();
+	const texts = await Promise.all(Array.from({ length: 1000 }, () => text('7')));
+	expect(new Set(texts).size).toBe(1);
+	expect(state.queries).toBe(1);
+	await text('7');
+	expect(state.queries).toBe(1);
+});
+
+test('what was read before a change is not kept after it, and nobody who asks later gets it', async () => {
+	let goOn: () => void = () => undefined;
+	const held = new Promise<void>((resolve) => {
+		goOn = resolve;
+	});
+	const { answers, state, text } = counted({ before: () => held });
+	const early = text('7');
+	await expect.poll(() => state.queries).toBe(1);
+	answers.forget();
+	const late = text('7');
+	await expect.poll(() => state.queries).toBe(2);
+	goOn();
+	await Promise.all([early, late]);
+	await text('7');
+	expect(state.queries).toBe(2);
+});
+
+test('nothing is kept, nor served from memory, while the listener is deaf', async () => {
+	const { state, text } = counted();
+	await text('7');
+	state.current = false;
+	await text('7');
+	await text('7');
+	expect(state.queries).toBe(3);
+});
+
+test('an answer is kept for two seconds at the most: that bounds what a lost notification does', async () => {
+	const { state, text } = counted();
+	await text('7');
+	state.now = 1999;
+	await text('7');
+	expect(state.queries).toBe(1);
+	state.now = 2000;
+	await text('7');
+	expect(state.queries).toBe(2);
+});
+
+test('memory is bounded, that of companies without contacts too', async () => {
+	const { answers, state, text } = counted({ maxBytes: 50_000 });
+	for (let company = 1; company <= 500; company++) await text(String(company + 1_000_000));
+	await text('1000001');
+	expect(state.queries).toBe(501);
+	// Larger than all the memory there is: answered, not kept.
+	await text();
+	await text();
+	expect(state.queries).toBe(503);
+	const all = await answers.get(undefined);
+	expect(all.size).toBeGreaterThan(50_000);
+});
+
+test('a hundred milliseconds after a change is committed no process serves the old list', async () => {
+	const times: number[] = [];
+	for (let round = 0; round < 10; round++) {
+		for (const each of apps) await (await list(each, '&company_id=7')).text();
+		const name = `Changed ${round}`;
+		await test_.sql`update company_contacts set name = ${name} where bitrix_id = 6`;
+		const committed = performance.now();
+		for (const each of apps) {
+			await expect
+				.poll(async () => (await list(each, '&company_id=7')).text(), { interval: 1, timeout: 1000 })
+				.toContain(name);
+			times.push(performance.now() - committed);
+		}
+	}
+	console.log(
+		`the new list was served within ${Math.max(...times).toFixed(0)} ms, in three processes one after the other`,
+	);
+	expect(Math.max(...times)).toBeLessThan(300);
+});
+
+test('a cut listener is noticed: what changed meanwhile is served at once', async () => {
+	const proxy = await startTcpProxy(test_.url);
+	const behind = await startTestApp(service, test_.url, { database: { url: proxy.through(test_.url) } });
+	try {
+		await (await list(behind, '&company_id=8')).text();
+		await test_.sql`
+			select pg_terminate_backend(pid) from pg_stat_activity
+			where datname = current_database() and query = 'listen "company_contacts_changed"'`;
+		await test_.sql`update company_contacts set name = 'While deaf' where bitrix_id = 7`;
+		await expect
+			.poll(async () => (await list(behind, '&company_id=8')).text(), { interval: 1, timeout: 500 })
+			.toContain('While deaf');
+	} finally {
+		await behind.close();
+		proxy.close();
+	}
+});
+
+test('a database that is away is a 500, not an old list', async () => {
+	const proxy = await startTcpProxy(test_.url);
+	const behind = await startTestApp(service, test_.url, { database: { url: proxy.through(test_.url) } });
+	try {
+		expect((await list(behind)).status).toBe(200);
+		proxy.cut();
+		await expect.poll(async () => (await list(behind)).status, { interval: 1, timeout: 2000 }).toBe(500);
+		await proxy.restore();
+		await expect.poll(async () => (await list(behind)).status, { timeout: 3000 }).toBe(200);
+	} finally {
+		await behind.close();
+		proxy.close();
+	}
+});
+
+describe('encodings', () => {
+	const decoders: Record<string, (bytes: Buffer) => Buffer> = {
+		identity: (bytes) => bytes,
+		gzip: gunzipSync,
+		br: brotliDecompressSync,
+	};
+
+	/** The bytes as they come: fetch would decode them. */
+	async function raw(accept: string, rest = '') {
+		const answer = await app().raw(
+			`GET /api/company_contacts.list?project=first&api_key=first-key${rest} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n${accept === '' ? '' : `Accept-Encoding: ${accept}\r\n`}\r\n`,
+		);
+		const at = answer.indexOf('\r\n\r\n');
+		const header = (name: string) => new RegExp(`\r\n${name}: ([^\r]*)`, 'i').exec(answer.slice(0, at))?.[1];
+		return { header, body: Buffer.from(answer.slice(at + 4), 'latin1') };
+	}
+
+	test.each([
+		['', 'identity'],
+		['identity', 'identity'],
+		['gzip', 'gzip'],
+		['br', 'br'],
+		['br;q=0, gzip', 'gzip'],
+		['gzip;q=0.5, br;q=1', 'br'],
+		['zstd', 'identity'],
+	])('Accept-Encoding: %s is answered in %s', async (accept, encoding) => {
+		const { header, body } = await raw(accept);
+		expect(header('content-encoding') ?? 'identity').toBe(encoding);
+		expect(header('vary')).toBe('Accept-Encoding');
+		expect(Number(header('content-length'))).toBe(body.length);
+		expect(JSON.parse(String(decoders[encoding]?.(body))).count).toBe(2000);
+	});
+
+	test('each has an entity tag of its own, and its 304', async () => {
+		const tags = await Promise.all(
+			['identity', 'gzip', 'br'].map(async (accept) => String((await raw(accept)).header('etag'))),
+		);
+		expect(new Set(tags).size).toBe(3);
+		for (const [index, accept] of ['identity', 'gzip', 'br'].entries()) {
+			const answer = await list(app(), '', { 'accept-encoding': accept, 'if-none-match': String(tags[index]) });
+			expect([answer.status, answer.headers.get('etag'), answer.headers.get('vary')]).toEqual([
+				304,
+				tags[index],
+				'Accept-Encoding',
+			]);
+		}
+	});
+
+	test('a list of a few bytes is sent as it is', async () => {
+		expect((await raw('br', '&company_id=999')).header('content-encoding')).toBe(undefined);
+	});
+});

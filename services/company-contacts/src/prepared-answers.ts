@@ -1,0 +1,106 @@
+import type { ChangeListener } from '@contacts/common/database/change-listener.js';
+import type { Database } from '@contacts/common/database/database.js';
+import { LRUCache } from 'lru-cache';
+import { Counter, Gauge, type Registry } from 'prom-client';
+import { readCompanyContacts } from './company-contacts.sql.js';
+import { type PreparedAnswer, prepareAnswer } from './prepared-answer.js';
+
+export interface PreparedAnswers {
+	/** @throws DatabaseError, DatabaseBusyError: never an old list as if it were new */
+	get(companyId: string | undefined): Promise<PreparedAnswer>;
+	/** Forgets everything: a contact has changed, or may have. */
+	forget(): void;
+}
+
+export interface PreparedAnswersOptions {
+	database: Database;
+	/** Told of every change; without being told, nothing is kept. */
+	changes: Pick<ChangeListener, 'current'>;
+	registry: Registry;
+	/** Bytes that all answers together may take. */
+	maxBytes: number;
+	/** Milliseconds that never go back. */
+	clock: () => number;
+}
+
+/** Milliseconds for which an answer is kept at the most: what a lost notification could do is bounded by it. */
+const maxAge = 2000;
+
+interface Entry {
+	answer: PreparedAnswer;
+	/** When the query began. */
+	asked: number;
+}
+
+/**
+ * Keeps the lists that were asked for as prepared bytes. However many ask for a list that is not kept, one query is made;
+ * what was read before a change may not be kept after it, so a query that began before the notice came is answered and
+ * forgotten.
+ */
+export function keepPreparedAnswers({
+	database,
+	changes,
+	registry,
+	maxBytes,
+	clock,
+}: PreparedAnswersOptions): PreparedAnswers {
+	const kept = new LRUCache<string, Entry>({
+		maxSize: maxBytes,
+		// What an entry costs beside its bytes: a company without contacts must not be free.
+		sizeCalculation: ({ answer }) => answer.size + 500,
+	});
+	let asking = new Map<string, Promise<PreparedAnswer>>();
+	const registers = [registry];
+	const lists = new Counter({
+		name: 'list_answers_total',
+		help: 'Lists, by whether they came from memory.',
+		labelNames: ['from'],
+		registers,
+	});
+	new Gauge({
+		name: 'list_answers_bytes',
+		help: 'Bytes of the prepared lists in memory.',
+		registers,
+		collect() {
+			this.set(kept.calculatedSize);
+		},
+	});
+
+	async function ask(key: string, companyId: string | undefined): Promise<PreparedAnswer> {
+		const mine = asking;
+		const asked = clock();
+		try {
+			const contacts = await readCompanyContacts(database, companyId);
+			const answer = prepareAnswer(contacts, () => {
+				// An encoding more is more bytes: the entry is weighed again.
+				if (kept.peek(key)?.answer === answer) kept.set(key, { answer, asked });
+			});
+			if (mine === asking && changes.current) kept.set(key, { answer, asked });
+			return answer;
+		} finally {
+			if (mine === asking) asking.delete(key);
+		}
+	}
+
+	return {
+		async get(companyId) {
+			const key = companyId ?? 'all';
+			const entry = changes.current ? kept.get(key) : undefined;
+			if (entry !== undefined && clock() - entry.asked < maxAge) {
+				lists.inc({ from: 'memory' });
+				return entry.answer;
+			}
+			lists.inc({ from: 'database' });
+			const running = asking.get(key);
+			if (running !== undefined) return running;
+			const query = ask(key, companyId);
+			asking.set(key, query);
+			return query;
+		},
+		forget() {
+			kept.clear();
+			// Who asks from now on must not get what was read before.
+			asking = new Map();
+		},
+	};
+}
