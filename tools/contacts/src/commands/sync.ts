@@ -28,8 +28,6 @@ const interval = 300;
 export function addSyncCommand(program: Command, environment: NodeJS.ProcessEnv): void {
 	const sync = program
 		.command('sync')
-		// What stands behind "status" is its own.
-		.enablePositionalOptions()
 		.description('bring the company contacts in line with Bitrix24')
 		.option('--once', 'one pass, then end')
 		.option('--full', 'read every contact, whether or not that is due')
@@ -57,7 +55,9 @@ export function addSyncCommand(program: Command, environment: NodeJS.ProcessEnv)
 		.command('status')
 		.description('when the mirror was last in line with the CRM, what is under way, and what blocks it')
 		.option('--json', 'print the record as JSON')
-		.action(async (options: OutputOptions) => {
+		.action(async (_options: OutputOptions, command: Command) => {
+			// "sync" has this option too, and takes it first.
+			const options = command.optsWithGlobals<OutputOptions>();
 			const { state, runs } = await withDatabase(environment, async (sql) => ({
 				state: await readState(sql),
 				runs: await readRuns(sql, 5),
