@@ -73,7 +73,7 @@ test('ten seconds of wrong keys, as many as can be sent: no query, level memory,
 			`memory ${memoryBefore.toFixed(0)} MiB, then ${memoryAfter.toFixed(0)} MiB`,
 	);
 	expect(new Set(statuses.keys())).toEqual(new Set([401, 429]));
-	expect(guesses).toBeGreaterThan(5000);
+	expect(guesses).toBeGreaterThan(500);
 	// What remains are the valid project's lists and the looks at the version of the keys, a few a second.
 	expect(queries).toBeLessThan(150);
 	expect(new Set(valid)).toEqual(new Set([200]));

@@ -39,5 +39,14 @@ export async function withDatabase<T>(environment: NodeJS.ProcessEnv, work: (sql
 
 /** Who runs the command: `CONTACTS_ACTOR`, or the user of this machine. */
 function actor(environment: NodeJS.ProcessEnv): string {
-	return environment.CONTACTS_ACTOR || `${userInfo().username}@${hostname()}`;
+	return environment.CONTACTS_ACTOR || `${userName()}@${hostname()}`;
+}
+
+function userName(): string {
+	try {
+		return userInfo().username;
+	} catch {
+		// A user without a name, as containers may have.
+		return `uid ${process.getuid?.()}`;
+	}
 }

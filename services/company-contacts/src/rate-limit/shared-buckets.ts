@@ -36,7 +36,6 @@ export function connectSharedBuckets(url: string, policy: BucketPolicy, deadline
 		// A request never waits for Redis to come back, nor is it sent later: its own process has decided by then.
 		enableOfflineQueue: false,
 		maxRetriesPerRequest: 0,
-		commandTimeout: deadline,
 		retryStrategy: (attempt) => Math.min(attempt * 50, 500),
 		scripts: { takeToken: { lua: script, numberOfKeys: 1 } },
 	});
@@ -48,13 +47,21 @@ export function connectSharedBuckets(url: string, policy: BucketPolicy, deadline
 	);
 	return {
 		async take(name) {
-			const [admitted, remaining, wait] = await takeToken(
-				`company-contacts:bucket:${name}`,
-				policy.perSecond,
-				policy.burst,
-			);
+			const reply = takeToken(`company-contacts:bucket:${name}`, policy.perSecond, policy.burst);
+			const [admitted, remaining, wait] = await within(deadline, reply);
 			return { admitted: admitted === 1, remaining, wait };
 		},
 		close: () => redis.disconnect(),
 	};
+}
+
+/**
+ * The client's own timeout would blame Redis for a busy process: its timer fires before the answer is read that has been
+ * there for long. So once the time is up, what has arrived is read first.
+ */
+function within<T>(deadline: number, reply: Promise<T>): Promise<T> {
+	return new Promise((resolve, reject) => {
+		const timer = setTimeout(() => setImmediate(reject, new Error(`no answer within ${deadline} ms`)), deadline);
+		reply.then(resolve, reject).finally(() => clearTimeout(timer));
+	});
 }
