@@ -1,29 +1,7 @@
-import { ConfigError, readVariables } from '@contacts/common/config.js';
-import { createLogger } from '@contacts/common/logger.js';
-import { Bitrix24Error } from '@contacts/company-contacts/sync/bitrix24/errors.js';
-import { systemClock } from '@contacts/company-contacts/sync/clock.js';
-import { type CrmConfig, crmVariables, toCrmConfig } from '@contacts/company-contacts/sync/config.js';
-import { synchroniseForEver } from '@contacts/company-contacts/sync/loop.js';
-import { openSession, type Session } from '@contacts/company-contacts/sync/session.js';
-import { readRuns, readState } from '@contacts/company-contacts/sync/sync.sql.js';
-import { createSynchroniser, type Outcome, type Synchroniser } from '@contacts/company-contacts/sync/synchroniser.js';
 import type { Command } from 'commander';
-import { findDatabaseUrl, withDatabase } from '../connection.js';
-import { Failure, UsageError } from '../failure.js';
-import { createProgress, type Progress } from '../import/progress.js';
-import { type OutputOptions, printRecords, printResult } from '../output.js';
-import { describeState } from '../sync-status.js';
-
-interface Options extends OutputOptions {
-	once?: boolean;
-	full?: boolean;
-	dryRun?: boolean;
-	contact?: string;
-	confirmMassDelete?: boolean;
-}
-
-/** Seconds between two passes of a command that goes on for ever. */
-const interval = 300;
+import { UsageError } from '../failure.js';
+import type { OutputOptions } from '../output.js';
+import type { SyncOptions } from '../sync-run.js';
 
 export function addSyncCommand(program: Command, environment: NodeJS.ProcessEnv): void {
 	const sync = program
@@ -40,15 +18,13 @@ export function addSyncCommand(program: Command, environment: NodeJS.ProcessEnv)
 			'\nIt reads BITRIX24_WEBHOOK_URL and the other BITRIX24_ variables that the README names. Only one synchroniser works at\n' +
 				'a time: beside another one this does nothing and says so.',
 		)
-		.action(async (options: Options) => {
-			const config = readConfig(environment);
+		.action(async (options: SyncOptions) => {
 			if (options.contact !== undefined && !/^[1-9][0-9]{0,15}$/.test(options.contact)) {
 				throw new UsageError('--contact takes the ID of a contact in the CRM, a positive integer.');
 			}
-			const once = options.once || options.dryRun || options.contact !== undefined || options.confirmMassDelete;
-			const url = await findDatabaseUrl(environment);
-			if (once || options.full) await runOnce(url, config, options);
-			if (!once) await runForEver(url, config);
+			// The synchroniser is loaded only where it is used: every other command would wait for it.
+			const { runSync } = await import('../sync-run.js');
+			await runSync(environment, options);
 		});
 
 	sync
@@ -58,116 +34,7 @@ export function addSyncCommand(program: Command, environment: NodeJS.ProcessEnv)
 		.action(async (_options: OutputOptions, command: Command) => {
 			// "sync" has this option too, and takes it first.
 			const options = command.optsWithGlobals<OutputOptions>();
-			const { state, runs } = await withDatabase(environment, async (sql) => ({
-				state: await readState(sql),
-				runs: await readRuns(sql, 5),
-			}));
-			if (options.json) return printResult({ state, runs }, '', options);
-			process.stdout.write(`${describeState(state, Date.now())}\n\n`);
-			printRecords(
-				runs,
-				['kind', 'begun_at', 'ended_at', 'outcome', 'seen', 'created', 'changed', 'deleted', 'requests'],
-				options,
-			);
+			const { printSyncStatus } = await import('../sync-run.js');
+			await printSyncStatus(environment, options);
 		});
-}
-
-function readConfig(environment: NodeJS.ProcessEnv): CrmConfig {
-	try {
-		const config = toCrmConfig(readVariables(crmVariables, environment));
-		if (Array.isArray(config)) throw new ConfigError(config);
-		return config;
-	} catch (error) {
-		if (error instanceof ConfigError) throw new UsageError(error.lines.join('\n'));
-		throw error;
-	}
-}
-
-async function runOnce(url: string, config: CrmConfig, options: Options): Promise<void> {
-	const session = await openSession(url);
-	if (session === undefined) {
-		printResult({ working: false }, 'Another synchroniser works on this database: nothing was done.', options);
-		return;
-	}
-	let progress: Progress | undefined;
-	try {
-		const synchroniser = await createSynchroniser({
-			config,
-			session,
-			clock: systemClock,
-			logger: createLogger({ name: 'contacts sync', level: 'silent' }),
-			onProgress(seen, total) {
-				progress ??= createProgress(total ?? seen);
-				progress.update(seen, seen);
-			},
-		});
-		const outcome = await perform(synchroniser, options);
-		progress?.stop();
-		progress = undefined;
-		printResult(outcome, sentence(outcome, options), options);
-		await failOnAlarm(session);
-	} catch (error) {
-		progress?.stop();
-		if (error instanceof Bitrix24Error) throw new Failure(explain(error));
-		throw error;
-	} finally {
-		await session.close();
-	}
-}
-
-function perform(synchroniser: Synchroniser, options: Options): Promise<Outcome> {
-	if (options.dryRun) return synchroniser.dryRun();
-	if (options.contact !== undefined) return synchroniser.contact(Number(options.contact));
-	const confirmMassDelete = options.confirmMassDelete ?? false;
-	return synchroniser.pass({ full: (options.full ?? false) || confirmMassDelete, confirmMassDelete });
-}
-
-/** What a pass has held back leaves the mirror incomplete: that is no success. */
-async function failOnAlarm(session: Session): Promise<void> {
-	const { alarm } = await session.run(readState);
-	if (alarm?.startsWith('mass_delete')) throw new Failure(alarm.slice(alarm.indexOf(':') + 2));
-}
-
-async function runForEver(url: string, config: CrmConfig): Promise<void> {
-	const stop = new AbortController();
-	for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop.abort());
-	await synchroniseForEver({
-		databaseUrl: url,
-		config,
-		interval: interval * 1000,
-		clock: systemClock,
-		logger: createLogger({ name: 'contacts sync', level: 'info' }),
-		signal: stop.signal,
-		onWorking: () => undefined,
-		onWaiting() {
-			process.stdout.write('Another synchroniser works on this database: nothing was done.\n');
-			stop.abort();
-		},
-	});
-}
-
-function sentence({ kind, seen, created, changed, deleted, requests }: Outcome, { dryRun }: Options): string {
-	const what = dryRun ? 'A full pass would make' : `${kind[0]?.toUpperCase()}${kind.slice(1)} pass:`;
-	return `${what} ${created} new, ${changed} changed, ${deleted} deleted, of ${seen} contacts read in ${requests} requests.`;
-}
-
-/** What the portal's code means for the person at the terminal, and what to do. */
-function explain({ code, method, until }: Bitrix24Error): string {
-	const advice: Record<string, string> = {
-		INVALID_CREDENTIALS:
-			'the webhook is wrong or was deleted: make a new one in the portal and set BITRIX24_WEBHOOK_URL',
-		NO_AUTH_FOUND: 'the webhook is wrong or was deleted: make a new one in the portal and set BITRIX24_WEBHOOK_URL',
-		insufficient_scope: 'the webhook lacks the right "CRM": add it in the portal',
-		ACCESS_DENIED: 'the portal has no subscription that includes REST, or the webhook’s user may not read contacts',
-		OVERLOAD_LIMIT: 'the portal has blocked its REST interface: ask the Bitrix24 support',
-		PORTAL_DELETED: 'the portal does not exist any more',
-	};
-	const moved = code.startsWith('portal_moved_to_')
-		? `the portal has moved to ${code.slice(16)}: set BITRIX24_WEBHOOK_URL`
-		: undefined;
-	const field = code.startsWith('no_field_')
-		? `the portal has no contact field ${code.slice(9)}: check BITRIX24_UF_TROUBLE and BITRIX24_UF_REASON`
-		: undefined;
-	const when = until === undefined ? '' : `, not before ${new Date(until).toISOString()}`;
-	return `The portal refused ${method} with ${code}: ${moved ?? field ?? advice[code] ?? 'try again later'}${when}. Nothing was deleted.`;
 }
