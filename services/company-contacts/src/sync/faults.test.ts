@@ -32,6 +32,7 @@ describe('what passes by itself is tried again, and the pass is complete', () =>
 	test.each<[string, Fault]>([
 		['500 with INTERNAL_SERVER_ERROR', error('INTERNAL_SERVER_ERROR', 500)],
 		['ERROR_UNEXPECTED_ANSWER', error('ERROR_UNEXPECTED_ANSWER', 500)],
+		['a 500 with a code that nobody knows', error('SOMETHING_NEW', 500)],
 		['HTML with 502', { kind: 'html', status: 502 }],
 		['HTML with 200', { kind: 'html', status: 200 }],
 		['truncated JSON', { kind: 'truncated-json' }],

@@ -61,6 +61,8 @@ export async function createSynchroniser(options: SynchroniserOptions): Promise<
 		policy: config.policy,
 		clock,
 		arrival,
+		// Before the request and not after it: a process that is killed must not forget what it has asked for.
+		onSpend: (spent) => session.run((sql) => saveBucket(sql, spent)),
 		...(signal ? { signal } : {}),
 		...(options.timeout === undefined ? {} : { timeout: options.timeout }),
 		onError(error) {

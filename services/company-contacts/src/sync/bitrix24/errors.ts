@@ -28,6 +28,9 @@ const kinds: Record<string, ErrorKind> = {
 	OPERATION_TIME_LIMIT: 'hold',
 	INTERNAL_SERVER_ERROR: 'retry',
 	ERROR_UNEXPECTED_ANSWER: 'retry',
+	// These come with a 5xx on some portals too, and do not pass by themselves.
+	OVERLOAD_LIMIT: 'stop',
+	PORTAL_DELETED: 'stop',
 	NOT_FOUND: 'not_found',
 	// About one record where a record was asked for; of a list it means that there is no subscription or no right at all.
 	ACCESS_DENIED: 'access_denied',
@@ -39,5 +42,5 @@ const kinds: Record<string, ErrorKind> = {
  * for ever: 5xx may pass, the rest will not.
  */
 export function kindOf(code: string, status: number): ErrorKind {
-	return kinds[code] ?? (status >= 500 && code === '' ? 'retry' : 'stop');
+	return kinds[code] ?? (status >= 500 ? 'retry' : 'stop');
 }

@@ -40,6 +40,8 @@ export interface RestClientOptions {
 	policy: BucketPolicy;
 	clock: Clock;
 	arrival?: number;
+	/** Called before each request with where the bucket stands then: kept, it makes a restart no new burst. */
+	onSpend?: (arrival: number) => Promise<void>;
 	signal?: AbortSignal;
 	/** Milliseconds within which an answer must be there; the portal itself gives up after 60 seconds. */
 	timeout?: number;
@@ -74,7 +76,7 @@ export function createRestClient(options: RestClientOptions): RestClient {
 		for (;;) {
 			const [decision, next] = decide(policy, arrival, clock.now());
 			arrival = next;
-			if (decision.admitted) return;
+			if (decision.admitted) return options.onSpend?.(arrival);
 			await clock.sleep(decision.wait, signal);
 		}
 	}
