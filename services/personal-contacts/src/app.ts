@@ -4,6 +4,7 @@ import { health } from '@contacts/common/health.js';
 import { metrics } from '@contacts/common/metrics.js';
 import type { Service, ServiceParts } from '@contacts/common/run.js';
 import { createServer, type Server } from '@contacts/common/server.js';
+import { createContactWriter } from './grouped-writes.js';
 import { upsertPersonalContact } from './upsert-personal-contact.js';
 
 /** The whole service, in the order in which a request walks through it. */
@@ -12,9 +13,10 @@ export async function buildApp({ server: options, database, keyRing, registry }:
 	await server.register(metrics, { registry, database, keyRing });
 	await server.register(health, { database });
 
+	const writer = createContactWriter({ database, registry });
 	await server.register(async function internalApi(api) {
 		await api.register(authenticate, { keyRing });
-		await api.register(upsertPersonalContact, { database });
+		await api.register(upsertPersonalContact, { writer });
 	});
 	return server;
 }

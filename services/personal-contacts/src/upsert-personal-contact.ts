@@ -1,9 +1,8 @@
-import type { Database } from '@contacts/common/database/database.js';
 import { credentials } from '@contacts/common/schemas/credentials.js';
 import { nonZeroInteger, nullableString } from '@contacts/common/schemas/fields.js';
 import type { Server } from '@contacts/common/server.js';
 import { Type } from '@sinclair/typebox';
-import { savePersonalContact } from './personal-contacts.sql.js';
+import type { ContactWriter } from './grouped-writes.js';
 
 const body = Type.Object({
 	chat_id: nonZeroInteger({ description: 'ID of the personal chat.', examples: [5550001] }),
@@ -26,7 +25,7 @@ const body = Type.Object({
 const answer = Type.Object({ ok: Type.Union([Type.Literal('saved'), Type.Literal('skipped')]) });
 
 /** `POST /api/personal_contacts`: saves the user of a personal chat, unless the chat has an active direct subscription. */
-export async function upsertPersonalContact(api: Server, { database }: { database: Database }): Promise<void> {
+export async function upsertPersonalContact(api: Server, { writer }: { writer: ContactWriter }): Promise<void> {
 	api.route({
 		method: 'POST',
 		url: '/api/personal_contacts',
@@ -37,7 +36,7 @@ export async function upsertPersonalContact(api: Server, { database }: { databas
 			response: { 200: answer },
 		},
 		async handler(request) {
-			const saved = await savePersonalContact(database, request.body, request.project.id);
+			const saved = await writer.save({ contact: request.body, projectId: request.project.id });
 			return { ok: saved ? ('saved' as const) : ('skipped' as const) };
 		},
 	});

@@ -1,0 +1,242 @@
+import { setImmediate } from 'node:timers/promises';
+import type { Database } from '@contacts/common/database/database.js';
+import { openDatabase } from '@contacts/common/database/database.js';
+import { createTestDatabase, type TestDatabase } from '@contacts/common/testing/database.js';
+import { addProject, startTestApp, type TestApp } from '@contacts/common/testing/service.js';
+import fc from 'fast-check';
+import { Registry } from 'prom-client';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { service } from './app.js';
+import { type ContactWriter, createContactWriter } from './grouped-writes.js';
+import type { PersonalContact } from './personal-contacts.sql.js';
+
+let test_: TestDatabase;
+let database: Database;
+let app: TestApp;
+
+beforeAll(async () => {
+	test_ = await createTestDatabase();
+	await addProject(test_.sql, 'first', 'first-key');
+	await addProject(test_.sql, 'second', 'second-key');
+	database = openDatabase({ url: test_.url, applicationName: 'writer', poolSize: 10 });
+	app = await startTestApp(service, test_.url);
+	await test_.sql.unsafe(`
+		create function refuse() returns trigger language plpgsql as
+			$$ begin if new.name = 'refused' then raise exception 'refused'; end if; return new; end $$;
+		create trigger refuse before insert or update on personal_contacts for each row execute function refuse();
+		create function wait_at_commit() returns trigger language plpgsql as
+			$$ begin if new.name = 'held' then perform pg_advisory_xact_lock_shared(42); end if; return null; end $$;
+		create constraint trigger wait_at_commit after insert or update on personal_contacts
+			deferrable initially deferred for each row execute function wait_at_commit()`);
+});
+afterAll(async () => {
+	await app?.close();
+	await database?.close();
+	await test_?.drop();
+});
+
+const createWriter = (registry = new Registry()) => createContactWriter({ database, registry });
+const post = (contact: PersonalContact) =>
+	app.fetch('/api/personal_contacts?project=first&api_key=first-key', {
+		method: 'POST',
+		headers: { 'content-type': 'application/json' },
+		body: JSON.stringify(contact),
+	});
+const stored = (from: number, to: number) =>
+	test_.sql<Record<string, unknown>[]>`
+		select chat_id - ${from}::bigint as chat, username, name, birth_date::text, project_id
+		from personal_contacts where chat_id >= ${from} and chat_id < ${to} order by chat_id`;
+
+/** Statements so far, and the contacts that they wrote. */
+async function groups(registry: Registry): Promise<{ count: number; sum: number }> {
+	const text = await registry.metrics();
+	const value = (name: string) => Number(new RegExp(`^contact_group_size_${name} (\\d+)`, 'm').exec(text)?.[1]);
+	return { count: value('count'), sum: value('sum') };
+}
+
+/** Holds a lock on a connection of its own until it is released. */
+async function hold(statement: string): Promise<() => Promise<void>> {
+	const connection = await test_.sql.reserve();
+	await connection.unsafe(`begin; ${statement}`);
+	let held = true;
+	const release = async () => {
+		if (held) await connection.unsafe('commit');
+		if (held) connection.release();
+		held = false;
+	};
+	onTestFinished(release);
+	return release;
+}
+
+const waitingForLocks = async () =>
+	(await test_.sql`select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`)
+		.length;
+
+describe('groups', () => {
+	test('come to the same as writing one by one, in 500 random interleavings', async () => {
+		const projects = await test_.sql<{ id: number }[]>`select id::float8 as id from projects order by code`;
+		// Chats 0 to 9; chat 4 has a subscription and is skipped.
+		const text = fc.option(fc.string({ unit: 'grapheme', maxLength: 20 }).filter(storable), { nil: null });
+		const step = fc.record({
+			fields: fc.record(
+				{ username: text, name: text, birth_date: fc.constantFrom(null, '1990-05-17', '2024-02-29') },
+				{ requiredKeys: [] },
+			),
+			chat: fc.nat({ max: 9 }),
+			project: fc.nat({ max: 1 }),
+			/** What is waited for before the next one. */
+			next: fc.oneof({ weight: 8, arbitrary: fc.constant('at once') }, fc.constantFrom('a turn', 'this', 'all')),
+		});
+		let base = 1_000_000;
+		await test_.sql`
+			insert into direct_subscriptions (chat_id)
+			select ${base}::bigint + 10 * n + 4 from generate_series(0, 1001) n`;
+		const registry = new Registry();
+		const writer = createWriter(registry);
+
+		await fc.assert(
+			fc.asyncProperty(fc.array(step, { minLength: 1, maxLength: 30, size: 'max' }), async (steps) => {
+				const [together, oneByOne] = [base, base + 10];
+				base += 20;
+				const send = (to: ContactWriter, first: number, { fields, chat, project }: (typeof steps)[number]) =>
+					to.save({ contact: { chat_id: first + chat, ...fields }, projectId: projects[project]?.id ?? 0 });
+
+				const answers: Promise<boolean>[] = [];
+				for (const step of steps) {
+					const answer = send(writer, together, step);
+					answers.push(answer);
+					if (step.next === 'a turn') await setImmediate();
+					if (step.next === 'this') await answer;
+					if (step.next === 'all') await Promise.all(answers);
+				}
+				const expected: boolean[] = [];
+				for (const step of steps) expected.push(await send(createWriter(), oneByOne, step));
+
+				expect(await Promise.all(answers)).toEqual(expected);
+				expect(await stored(together, together + 10)).toEqual(await stored(oneByOne, oneByOne + 10));
+			}),
+			{ numRuns: 500 },
+		);
+		const { count, sum } = await groups(registry);
+		console.info(`500 interleavings: ${sum} contacts in ${count} statements`);
+		expect(count).toBeLessThan(sum);
+	}, 120_000);
+
+	test('form only while statements are under way: without load each contact is written at once', async () => {
+		const registry = new Registry();
+		const writer = createWriter(registry);
+		for (let chat = 1; chat <= 20; chat++) await writer.save({ contact: { chat_id: chat }, projectId: 1 });
+		expect(await groups(registry)).toEqual({ count: 20, sum: 20 });
+
+		await Promise.all(
+			Array.from({ length: 200 }, (_, chat) => writer.save({ contact: { chat_id: 100 + chat }, projectId: 1 })),
+		);
+		const { count, sum } = await groups(registry);
+		expect(sum).toBe(220);
+		expect(count).toBeLessThanOrEqual(24);
+	});
+
+	test('of two replicas do not wait for each other, whatever the order of their chats', async () => {
+		// With these joins rows stay in the order in which they were sent, unless the statement orders them.
+		const url = `${test_.url}?enable_hashjoin=off&enable_mergejoin=off`;
+		const databases = ['one', 'two'].map((applicationName) => openDatabase({ url, applicationName, poolSize: 10 }));
+		onTestFinished(() => Promise.all(databases.map((database) => database.close())).then(() => undefined));
+		const registries = databases.map(() => new Registry());
+		const writers = databases.map((database, n) =>
+			createContactWriter({ database, registry: registries[n] as Registry }),
+		);
+		const chats = Array.from({ length: 250 }, (_, n) => 5_000 + n);
+		for (let round = 0; round < 20; round++) {
+			await Promise.all(
+				writers.flatMap((writer, n) =>
+					(n === 0 ? chats : chats.toReversed()).map((chat) =>
+						writer.save({ contact: { chat_id: chat, name: `${round}` }, projectId: 1 }),
+					),
+				),
+			);
+		}
+		// A statement that waits too long for a row is split, long before PostgreSQL would speak of a deadlock.
+		for (const registry of registries) expect(await registry.metrics()).toMatch(/^contact_groups_split_total 0$/m);
+		expect(await stored(5_000, 5_250)).toHaveLength(250);
+	});
+});
+
+describe('an answer', () => {
+	test('comes only after the commit of its own group', async () => {
+		const release = await hold('select pg_advisory_xact_lock(42)');
+		const answered: number[] = [];
+		const answers = Array.from({ length: 20 }, async (_, n) => {
+			const response = await post({ chat_id: 6_000 + n, name: 'held' });
+			answered.push(n);
+			return response.json();
+		});
+		await expect.poll(waitingForLocks).toBeGreaterThan(0);
+		expect(answered).toEqual([]);
+		expect(await stored(6_000, 6_020)).toEqual([]);
+		await release();
+		expect(await Promise.all(answers)).toEqual(Array(20).fill({ ok: 'saved' }));
+		expect(await stored(6_000, 6_020)).toHaveLength(20);
+	});
+
+	test('is a 500 for the one contact that the database refuses, and "saved" for its neighbours', async () => {
+		const responses = await Promise.all(
+			Array.from({ length: 40 }, (_, n) => post({ chat_id: 7_000 + n, name: n === 17 ? 'refused' : 'taken' })),
+		);
+		expect(responses.map(({ status }) => status)).toEqual(Array.from({ length: 40 }, (_, n) => (n === 17 ? 500 : 200)));
+		expect(await stored(7_000, 7_040)).toHaveLength(39);
+	});
+
+	test('does not wait for a row that somebody else holds, but for its own', async () => {
+		await post({ chat_id: 8_015 });
+		const release = await hold('select from personal_contacts where chat_id = 8015 for update');
+		const answers = Array.from({ length: 30 }, (_, n) => post({ chat_id: 8_000 + n, name: 'new' }));
+		const begun = performance.now();
+		const others = answers.filter((_, n) => n !== 15);
+		expect((await Promise.all(others)).every(({ status }) => status === 200)).toBe(true);
+		// By far less than the three seconds that a statement may take.
+		expect(performance.now() - begun).toBeLessThan(2500);
+		expect(await stored(8_015, 8_016)).toMatchObject([{ name: null }]);
+		await release();
+		expect((await answers[15])?.status).toBe(200);
+		expect(await stored(8_015, 8_016)).toMatchObject([{ name: 'new' }]);
+	});
+
+	test('is a 503 at once for what comes when a thousand wait, and nothing of it is written', async () => {
+		const release = await hold('lock table personal_contacts in exclusive mode');
+		const writer = createWriter();
+		const outcomes = Array.from({ length: 1_300 }, (_, n) =>
+			writer.save({ contact: { chat_id: 9_000 + n }, projectId: 1 }).then(
+				() => 'saved',
+				(error: Error) => error.name,
+			),
+		);
+		await release();
+		const all = await Promise.all(outcomes);
+		const refused = all.filter((outcome) => outcome === 'DatabaseBusyError').length;
+		expect(all.filter((outcome) => outcome === 'saved')).toHaveLength(1_300 - refused);
+		expect(refused).toBeGreaterThan(200);
+		expect(await stored(9_000, 10_300)).toHaveLength(1_300 - refused);
+	});
+});
+
+test('contacts that are sent down one connection without waiting are applied in their order', async () => {
+	const bodies = Array.from({ length: 30 }, (_, n) => JSON.stringify({ chat_id: 11_000, name: `${n}` }));
+	const requests = bodies.map((body, n) =>
+		[
+			'POST /api/personal_contacts?project=first&api_key=first-key HTTP/1.1',
+			'Host: contacts',
+			'Content-Type: application/json',
+			`Content-Length: ${body.length}`,
+			...(n === bodies.length - 1 ? ['Connection: close'] : []),
+			'',
+			body,
+		].join('\r\n'),
+	);
+	const answers = await app.raw(requests.join(''));
+	expect(answers.match(/\{"ok":"saved"\}/g)).toHaveLength(30);
+	expect(await stored(11_000, 11_001)).toMatchObject([{ name: '29' }]);
+});
+
+function storable(text: string): boolean {
+	return text.isWellFormed() && !text.includes('\0');
+}

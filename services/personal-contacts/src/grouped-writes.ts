@@ -1,0 +1,163 @@
+import type { Database } from '@contacts/common/database/database.js';
+import { DatabaseBusyError, DatabaseError } from '@contacts/common/database/errors.js';
+import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
+import { type SentContact, savePersonalContact, savePersonalContacts } from './personal-contacts.sql.js';
+
+export interface ContactWriter {
+	/**
+	 * Saves a contact, unless its chat has an active direct subscription. What is sent to the same chat is applied in the
+	 * order of the calls.
+	 *
+	 * @returns whether it was saved; the row is durably committed then
+	 * @throws DatabaseError within 4 seconds; DatabaseBusyError at once, when too many wait
+	 */
+	save(sent: SentContact): Promise<boolean>;
+}
+
+export interface ContactWriterOptions {
+	database: Database;
+	registry: Registry;
+}
+
+/** Statements under way at once: while one waits for its commit, the next is already being worked on. */
+const mostGroups = 2;
+/** The most contacts in one statement. */
+const largestGroup = 256;
+/** The most contacts that wait. */
+const mostWaiting = 1000;
+/** Milliseconds after which a caller gets an answer, whatever becomes of its group. */
+const deadline = 4000;
+
+interface Waiting extends SentContact {
+	resolve(saved: boolean): void;
+	reject(error: unknown): void;
+	/** Answered already, because its time was up. */
+	settled: boolean;
+}
+
+/**
+ * Writes contacts in groups: what comes while statements are under way waits, and is then written by one statement. Nothing
+ * waits for a group to fill, so a service without load writes each contact at once.
+ *
+ * A chat that is being written is left out of the next group: so the order is kept, and no statement waits for another's row.
+ */
+export function createContactWriter({ database, registry }: ContactWriterOptions): ContactWriter {
+	let queue: Waiting[] = [];
+	let groups = 0;
+	/** Chats in the groups under way. */
+	const busy = new Set<number>();
+	const sizes = new Histogram({
+		name: 'contact_group_size',
+		help: 'Contacts that were written by one statement.',
+		buckets: [1, 2, 4, 8, 16, 32, 64, 128, 256],
+		registers: [registry],
+	});
+	const split = new Counter({
+		name: 'contact_groups_split_total',
+		help: 'Groups that failed, whose contacts were then written one by one.',
+		registers: [registry],
+	});
+	new Gauge({
+		name: 'contact_writes_waiting',
+		help: 'Contacts that wait for the next group.',
+		registers: [registry],
+		collect() {
+			this.set(queue.length);
+		},
+	});
+
+	function startGroups(): void {
+		while (groups < mostGroups && queue.length > 0) {
+			const chats = takeGroup();
+			if (chats.size === 0) return;
+			groups++;
+			void write(chats).finally(() => {
+				groups--;
+				for (const chat of chats.keys()) busy.delete(chat);
+				startGroups();
+			});
+		}
+	}
+
+	/** The next contacts of chats that are not being written, by chat, in the order in which they came. */
+	function takeGroup(): Map<number, Waiting[]> {
+		const chats = new Map<number, Waiting[]>();
+		let taken = 0;
+		queue = queue.filter((waiting) => {
+			if (waiting.settled) return false;
+			const chat = waiting.contact.chat_id;
+			if (taken === largestGroup || busy.has(chat)) return true;
+			const before = chats.get(chat);
+			if (before === undefined) chats.set(chat, [waiting]);
+			else before.push(waiting);
+			taken++;
+			return false;
+		});
+		for (const chat of chats.keys()) busy.add(chat);
+		if (taken > 0) sizes.observe(taken);
+		return chats;
+	}
+
+	async function write(chats: Map<number, Waiting[]>): Promise<void> {
+		const members = [...chats.values()];
+		if (members.flat().length === 1) return void (await Promise.all(members.map(writeOneByOne)));
+		try {
+			const saved = await savePersonalContacts(database, members.map(merge));
+			for (const [chat, waiting] of chats) for (const { resolve } of waiting) resolve(saved.has(chat));
+		} catch {
+			// One of them may be the reason: each is tried by itself, so that it can't fail its neighbours.
+			split.inc();
+			await Promise.all(members.map(writeOneByOne));
+		}
+	}
+
+	async function writeOneByOne(members: readonly Waiting[]): Promise<void> {
+		for (const waiting of members) {
+			if (!waiting.settled) await savePersonalContact(database, waiting).then(waiting.resolve, waiting.reject);
+		}
+	}
+
+	return {
+		save(sent) {
+			if (queue.length >= mostWaiting) return Promise.reject(new DatabaseBusyError());
+			return new Promise((resolve, reject) => {
+				const settle = () => {
+					waiting.settled = true;
+					clearTimeout(timer);
+				};
+				const waiting: Waiting = {
+					...sent,
+					settled: false,
+					resolve(saved) {
+						settle();
+						resolve(saved);
+					},
+					reject(error) {
+						settle();
+						reject(error);
+					},
+				};
+				const timer = setTimeout(
+					() =>
+						waiting.reject(
+							new DatabaseError(
+								Object.assign(new Error(`not written within ${deadline} ms`), { code: 'WRITE_DEADLINE' }),
+							),
+						),
+					deadline,
+				);
+				queue.push(waiting);
+				startGroups();
+			});
+		},
+	};
+}
+
+/** What contacts sent to one chat come to when they are applied one after the other: the last that has a field counts. */
+function merge(members: readonly Waiting[]): SentContact {
+	const [first, ...rest] = members as [Waiting, ...Waiting[]];
+	return rest.reduce<SentContact>(
+		(before, { contact, projectId }) => ({ contact: { ...before.contact, ...contact }, projectId }),
+		first,
+	);
+}
