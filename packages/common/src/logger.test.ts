@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { PendingQuery, Sql } from './database/client.js';
+import type { PendingStatement, Sql } from './database/client.js';
 import { type Database, openDatabase } from './database/database.js';
 import { DatabaseError } from './database/errors.js';
 import { createLogger } from './logger.js';
@@ -37,7 +37,7 @@ function logged(err: unknown): { text: string; err: Logged } {
 }
 
 /** What PostgreSQL says to this statement. */
-const failureOf = (statement: (sql: Sql) => PendingQuery<Record<string, unknown>[]>) =>
+const failureOf = (statement: (sql: Sql) => PendingStatement<Record<string, unknown>[]>) =>
 	database.query(statement).then(
 		() => expect.unreachable('it succeeded'),
 		(error: DatabaseError) => error.cause as Error & { code: string; detail?: string },

@@ -18,8 +18,10 @@ export async function buildApp(parts: ServiceParts, config: Config): Promise<Ser
 	const limiter = createLimiter({ policy, redisUrl: config.REDIS_URL, logger: parts.server.logger, registry, clock });
 
 	const changes = database.listenForChanges('company_contacts_changed', () => answers.forget());
-	const maxBytes = Number(config.LIST_MEMORY_MEGABYTES) * 1_048_576;
-	const answers = keepPreparedAnswers({ database, changes, registry, maxBytes, clock });
+	const [maxBytes, maxListBytes] = [config.LIST_MEMORY_MEGABYTES, config.LIST_STREAM_MEGABYTES].map(
+		(megabytes) => Number(megabytes) * 1_048_576,
+	) as [number, number];
+	const answers = keepPreparedAnswers({ database, changes, registry, maxBytes, maxListBytes, clock });
 
 	const server = await createServer(parts.server);
 	server.addHook('onClose', async () => {

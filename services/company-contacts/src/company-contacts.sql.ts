@@ -1,38 +1,111 @@
+import type { Sql } from '@contacts/common/database/client.js';
 import type { Database } from '@contacts/common/database/database.js';
 
+/** A list that fits, as the JSON of its elements, separated by commas. */
+export interface ListedContacts {
+	count: number;
+	elements: Buffer;
+}
+
+/** What a list that is read in batches begins with. */
+export interface ListHead {
+	count: number;
+	/** Another one whenever the list is another one. */
+	version: string;
+}
+
+/** Bytes that an element of the list takes beside its texts and the IDs of its companies, at the most. */
+const elementBytes = 250;
+/** Contacts in a batch: some 180 KB. */
+const batchSize = 1000;
+
+/** A decimal ID, or nothing for all. */
+const linkedTo = (sql: Sql, companyId?: string) =>
+	companyId === undefined ? sql`` : sql`where company_ids @> array[${companyId}::bigint]`;
+
 /** A contact as it goes over the wire: exactly these fields, in this order. */
-export interface CompanyContactRow {
-	id: number;
-	bitrix_id: number;
-	/** E.164 */
-	phone: string | null;
-	/** Comma-separated, in the CRM's order. */
-	company_ids: string | null;
-	name: string | null;
-	assigned_by_id: number | null;
-	trouble_contact: 'true' | null;
-	perplexity_reason: string | null;
+const listedFields = (sql: Sql) => sql`
+	id,
+	bitrix_id,
+	phone,
+	array_to_string(company_ids, ',') as company_ids,
+	name,
+	assigned_by_id,
+	case when trouble_contact then 'true' end as trouble_contact,
+	perplexity_reason`;
+
+/**
+ * All contacts, or those of one company, ordered by id, made into JSON by PostgreSQL.
+ *
+ * @param companyId decimal digits, at most 2^63 − 1
+ * @param maxBytes how large the list may be
+ * @returns undefined when it may be larger
+ * @throws DatabaseError, DatabaseBusyError
+ */
+export async function readCompanyContacts(
+	database: Database,
+	companyId: string | undefined,
+	maxBytes: number,
+): Promise<ListedContacts | undefined> {
+	const rows = await database.query((sql) =>
+		sql`
+			with size as materialized (
+				select count(*)::int as count, coalesce(sum(bytes), 0) <= ${maxBytes}::float8 as fits
+				from (
+					select ${elementBytes}::float8 + coalesce(octet_length(name), 0) + coalesce(octet_length(perplexity_reason), 0)
+						+ 20 * coalesce(cardinality(company_ids), 0) as bytes
+					from company_contacts
+					${linkedTo(sql, companyId)}
+					-- More than fit are not counted.
+					limit ${Math.floor(maxBytes / elementBytes) + 1}::bigint
+				) contact
+			)
+			select size.count, size.fits, coalesce((
+				select string_agg(row_to_json(contact)::text, ',' order by contact.id)
+				from (select ${listedFields(sql)} from company_contacts ${linkedTo(sql, companyId)}) contact
+				where size.fits
+			), '') as elements
+			from size`.raw(),
+	);
+	const [count, fits, elements] = rows[0] as [Buffer, Buffer, Buffer];
+	return String(fits) === 't' ? { count: Number(count), elements } : undefined;
 }
 
 /**
- * All contacts, or those of one company, ordered by id.
+ * The same list in batches, all of it of one moment.
  *
- * @param companyId decimal digits, at most 2^63 − 1
+ * The version is made of the IDs of the rows, of the transactions that wrote them and of the time at which they did: rows
+ * that were restored into another database may have got the IDs of the same transactions there.
+ *
+ * @param onBatch gets the JSON of some elements, separated by commas, and resolves whether to go on; it must not reject.
+ * Without contacts it is called once, with nothing.
  * @throws DatabaseError, DatabaseBusyError
  */
-export function readCompanyContacts(database: Database, companyId?: string): Promise<readonly CompanyContactRow[]> {
-	return database.query(
-		(sql) => sql<CompanyContactRow[]>`
-			select id::float8 as id,
-			       bitrix_id::float8 as bitrix_id,
-			       phone,
-			       array_to_string(company_ids, ',') as company_ids,
-			       name,
-			       assigned_by_id::float8 as assigned_by_id,
-			       case when trouble_contact then 'true' end as trouble_contact,
-			       perplexity_reason
-			from company_contacts
-			${companyId === undefined ? sql`` : sql`where company_ids @> array[${companyId}::bigint]`}
-			order by id`,
+export async function readCompanyContactsInBatches(
+	database: Database,
+	companyId: string | undefined,
+	onBatch: (elements: Buffer[], head: ListHead) => Promise<boolean>,
+): Promise<void> {
+	let head: ListHead | undefined;
+	await database.readInBatches(
+		(sql) => sql`
+			select row_to_json(contact)::text as element, (
+				select count(*) || ' ' || to_hex(coalesce(bit_xor(
+					hashtextextended(xmin::text, hashfloat8extended(date_part('epoch', updated_at), id))), 0))
+				from company_contacts ${linkedTo(sql, companyId)}
+			) as head
+			from (select ${listedFields(sql)} from company_contacts ${linkedTo(sql, companyId)} order by id) contact`,
+		batchSize,
+		async (rows) => {
+			if (head === undefined) {
+				const [count, version = ''] = String(rows[0]?.[1]).split(' ');
+				head = { count: Number(count), version };
+			}
+			return onBatch(
+				rows.map(([element]) => element as Buffer),
+				head,
+			);
+		},
 	);
+	if (head === undefined) await onBatch([], { count: 0, version: '0' });
 }

@@ -8,6 +8,12 @@ export const variables = Type.Composite([
 		REDIS_URL: Type.Optional(urlVariable(['redis:', 'rediss:'], 'a URL like redis://user:password@host:6379/0')),
 		RATE_LIMIT_PER_SECOND: integerVariable(1, 1_000_000, 5, 'tokens that a project gets back every second'),
 		LIST_MEMORY_MEGABYTES: integerVariable(1, 16_384, 64, 'memory for lists that were asked for lately'),
+		LIST_STREAM_MEGABYTES: integerVariable(
+			0,
+			16_384,
+			32,
+			'size from which a list is streamed from the database instead',
+		),
 		RATE_LIMIT_BURST: integerVariable(1, 1_000_000_000, 250, 'tokens that a project can save up'),
 	}),
 ]);

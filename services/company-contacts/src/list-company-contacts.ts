@@ -1,12 +1,13 @@
+import { Readable } from 'node:stream';
 import type { Database } from '@contacts/common/database/database.js';
 import { credentials } from '@contacts/common/schemas/credentials.js';
 import { decimalId } from '@contacts/common/schemas/fields.js';
 import type { Server } from '@contacts/common/server.js';
-import { Negotiator } from '@fastify/accept-negotiator';
 import { Type } from '@sinclair/typebox';
 import { createLastSync } from './crm-age.js';
-import { type Encoding, matchesEntityTag } from './prepared-answer.js';
+import { chooseEncoding, matchesEntityTag } from './encodings.js';
 import type { PreparedAnswers } from './prepared-answers.js';
+import { streamAnswer } from './streamed-answer.js';
 
 const querystring = Type.Object({
 	...credentials,
@@ -14,9 +15,6 @@ const querystring = Type.Object({
 		decimalId({ description: 'Only the contacts that are linked to this company of the CRM.', examples: ['1'] }),
 	),
 });
-
-/** Brotli first: of the same text it makes half of what gzip makes. */
-const negotiator = new Negotiator({ supportedValues: ['br', 'gzip', 'identity'] });
 
 export interface ListOptions {
 	answers: PreparedAnswers;
@@ -33,13 +31,19 @@ export async function listCompanyContacts(api: Server, { answers, database, cloc
 		url: '/api/company_contacts.list',
 		schema: { operationId: 'company_contacts.list', querystring },
 		async handler(request, reply) {
-			const [answer, syncedAt] = await Promise.all([answers.get(request.query.company_id), lastSync()]);
-			const wanted = negotiator.negotiate(request.headers['accept-encoding'] ?? 'identity') as Encoding | null;
-			const { body, encoding, entityTag } = await answer.variant(wanted ?? 'identity');
+			const companyId = request.query.company_id;
+			const [answer, syncedAt] = await Promise.all([answers.get(companyId), lastSync()]);
+			const wanted = chooseEncoding(request.headers['accept-encoding']);
+			const { body, encoding, entityTag } = answer
+				? await answer.variant(wanted)
+				: await streamAnswer(database, companyId, wanted);
 			reply.headers({ 'cache-control': 'private, no-cache', vary: 'Accept-Encoding', etag: entityTag });
 			// When the list was last found equal to the CRM; whether it has changed since is for the entity tag to tell.
 			if (syncedAt !== null) reply.header('last-modified', new Date(syncedAt).toUTCString());
-			if (matchesEntityTag(request.headers['if-none-match'], entityTag)) return reply.code(304).send();
+			if (matchesEntityTag(request.headers['if-none-match'], entityTag)) {
+				if (body instanceof Readable) body.destroy();
+				return reply.code(304).send();
+			}
 			if (encoding !== 'identity') reply.header('content-encoding', encoding);
 			return reply.type('application/json; charset=utf-8').send(body);
 		},

@@ -6,8 +6,11 @@ import { readCompanyContacts } from './company-contacts.sql.js';
 import { type PreparedAnswer, prepareAnswer } from './prepared-answer.js';
 
 export interface PreparedAnswers {
-	/** @throws DatabaseError, DatabaseBusyError: never an old list as if it were new */
-	get(companyId: string | undefined): Promise<PreparedAnswer>;
+	/**
+	 * @returns undefined when the list is too large for memory
+	 * @throws DatabaseError, DatabaseBusyError: never an old list as if it were new
+	 */
+	get(companyId: string | undefined): Promise<PreparedAnswer | undefined>;
 	/** Forgets everything: a contact has changed, or may have. */
 	forget(): void;
 }
@@ -19,6 +22,8 @@ export interface PreparedAnswersOptions {
 	registry: Registry;
 	/** Bytes that all answers together may take. */
 	maxBytes: number;
+	/** Bytes that the largest of them may take. */
+	maxListBytes: number;
 	/** Milliseconds that never go back. */
 	clock: () => number;
 }
@@ -27,7 +32,8 @@ export interface PreparedAnswersOptions {
 const maxAge = 2000;
 
 interface Entry {
-	answer: PreparedAnswer;
+	/** Undefined: too large. */
+	answer: PreparedAnswer | undefined;
 	/** When the query began. */
 	asked: number;
 }
@@ -42,18 +48,19 @@ export function keepPreparedAnswers({
 	changes,
 	registry,
 	maxBytes,
+	maxListBytes,
 	clock,
 }: PreparedAnswersOptions): PreparedAnswers {
 	const kept = new LRUCache<string, Entry>({
 		maxSize: maxBytes,
 		// What an entry costs beside its bytes: a company without contacts must not be free.
-		sizeCalculation: ({ answer }) => answer.size + 500,
+		sizeCalculation: ({ answer }) => (answer?.size ?? 0) + 500,
 	});
-	let asking = new Map<string, Promise<PreparedAnswer>>();
+	let asking = new Map<string, Promise<PreparedAnswer | undefined>>();
 	const registers = [registry];
 	const lists = new Counter({
 		name: 'list_answers_total',
-		help: 'Lists, by whether they came from memory.',
+		help: 'Lists, by whether they came from memory, from the database, or were too large and streamed.',
 		labelNames: ['from'],
 		registers,
 	});
@@ -66,15 +73,17 @@ export function keepPreparedAnswers({
 		},
 	});
 
-	async function ask(key: string, companyId: string | undefined): Promise<PreparedAnswer> {
+	async function ask(key: string, companyId: string | undefined): Promise<PreparedAnswer | undefined> {
 		const mine = asking;
 		const asked = clock();
 		try {
-			const contacts = await readCompanyContacts(database, companyId);
-			const answer = prepareAnswer(contacts, () => {
-				// An encoding more is more bytes: the entry is weighed again.
-				if (kept.peek(key)?.answer === answer) kept.set(key, { answer, asked });
-			});
+			const contacts = await readCompanyContacts(database, companyId, Math.min(maxListBytes, maxBytes));
+			const answer =
+				contacts &&
+				prepareAnswer(contacts, () => {
+					// An encoding more is more bytes: the entry is weighed again.
+					if (kept.peek(key)?.answer === answer) kept.set(key, { answer, asked });
+				});
 			if (mine === asking && changes.current) kept.set(key, { answer, asked });
 			return answer;
 		} finally {
@@ -82,20 +91,20 @@ export function keepPreparedAnswers({
 		}
 	}
 
+	function begin(key: string, companyId: string | undefined): Promise<PreparedAnswer | undefined> {
+		const query = ask(key, companyId);
+		asking.set(key, query);
+		return query;
+	}
+
 	return {
 		async get(companyId) {
 			const key = companyId ?? 'all';
 			const entry = changes.current ? kept.get(key) : undefined;
-			if (entry !== undefined && clock() - entry.asked < maxAge) {
-				lists.inc({ from: 'memory' });
-				return entry.answer;
-			}
-			lists.inc({ from: 'database' });
-			const running = asking.get(key);
-			if (running !== undefined) return running;
-			const query = ask(key, companyId);
-			asking.set(key, query);
-			return query;
+			const fresh = entry !== undefined && clock() - entry.asked < maxAge;
+			const answer = fresh ? entry.answer : await (asking.get(key) ?? begin(key, companyId));
+			lists.inc({ from: answer === undefined ? 'stream' : fresh ? 'memory' : 'database' });
+			return answer;
 		},
 		forget() {
 			kept.clear();

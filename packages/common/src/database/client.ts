@@ -3,8 +3,8 @@ import postgres from 'postgres';
 /** A postgres.js client. */
 export type Sql = postgres.Sql;
 
-/** A statement that postgres.js has been given. */
-export type PendingQuery<Rows extends readonly postgres.MaybeRow[]> = postgres.PendingQuery<Rows>;
+/** A statement that postgres.js has been given, and the rows that it will answer. */
+export type PendingStatement<Rows> = Promise<Rows> & { cancel(): void };
 
 export interface ClientOptions {
 	/** `postgres://user:password@host:port/database` */
@@ -45,4 +45,16 @@ export function createClient(options: ClientOptions): Sql {
 		},
 		// Not in the published types.
 	} as postgres.Options<Record<string, postgres.PostgresType>> & { max_pipeline: number });
+}
+
+/**
+ * Cancels a statement whose time is up.
+ *
+ * @param onSilent called when the connection says nothing even so: it will never come back by itself
+ */
+export function giveUp(query: PendingStatement<unknown>, onSilent: () => void): void {
+	query.cancel();
+	const silent = setTimeout(onSilent, 500);
+	const settled = () => clearTimeout(silent);
+	query.then(settled, settled);
 }

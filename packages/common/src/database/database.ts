@@ -1,6 +1,6 @@
-import type postgres from 'postgres';
+import { type BatchReader, createBatchReader } from './batches.js';
 import { type ChangeListener, listenForChanges } from './change-listener.js';
-import { type ClientOptions, createClient, type PendingQuery, type Sql } from './client.js';
+import { type ClientOptions, createClient, giveUp, type PendingStatement, type Sql } from './client.js';
 import { DatabaseBusyError, DatabaseError, isLostConnection } from './errors.js';
 
 /** What requests see of the database. */
@@ -12,7 +12,7 @@ export interface Database {
 	 * @throws DatabaseError whatever went wrong, within the deadline.
 	 * @throws DatabaseBusyError at once, when too many callers wait already.
 	 */
-	query<Rows extends readonly postgres.MaybeRow[]>(statement: (sql: Sql) => PendingQuery<Rows>): Promise<Rows>;
+	query<Rows>(statement: (sql: Sql) => PendingStatement<Rows>): Promise<Rows>;
 	/**
 	 * Listens on a channel for as long as the database is open. `onListen` is called each time listening begins, also after
 	 * a reconnection: whatever was notified in between is lost, so everything has to be read again.
@@ -20,6 +20,15 @@ export interface Database {
 	listen(channel: string, onNotify: () => void, onListen: () => void): Promise<void>;
 	/** Listens for changes that PostgreSQL tells of, on a connection that knows when it is deaf. */
 	listenForChanges(channel: string, onChange: () => void): ChangeListener;
+	/**
+	 * Reads a long result in batches, by a cursor, so all of it is of the one moment at which the statement began. Each batch
+	 * is asked for when the one before has been taken.
+	 *
+	 * @param onBatch resolves whether to go on, and must not reject; until it does, a connection is kept for this reading
+	 * @throws DatabaseError when it fails or a batch does not come within the deadline; what was taken before is not all
+	 * @throws DatabaseBusyError at once, when as many as may read already
+	 */
+	readInBatches: BatchReader['read'];
 	/** Statements under way or waiting for a connection. */
 	readonly waiting: number;
 	/** Ends all connections after the statements under way, within 5 seconds. */
@@ -31,12 +40,15 @@ export interface DatabaseOptions extends ClientOptions {
 	deadline?: number;
 	/** The most callers that wait at once. */
 	maxWaiting?: number;
+	/** The most long results that are read at once. */
+	maxReaders?: number;
 }
 
 /** Opens the database for a service; nothing is connected before the first statement. */
 export function openDatabase(options: DatabaseOptions): Database {
-	const { deadline = 4000, maxWaiting = options.poolSize * 100 } = options;
+	const { deadline = 4000, maxWaiting = options.poolSize * 100, maxReaders = 8 } = options;
 	let sql = createClient(options);
+	const batches = createBatchReader({ ...options, poolSize: maxReaders, deadline });
 	const listeners: Sql[] = [];
 	let waiting = 0;
 
@@ -47,20 +59,14 @@ export function openDatabase(options: DatabaseOptions): Database {
 		void silent.end({ timeout: 0 }).catch(() => undefined);
 	}
 
-	async function attempt<Rows extends readonly postgres.MaybeRow[]>(
-		statement: (sql: Sql) => PendingQuery<Rows>,
-		until: number,
-	): Promise<Rows> {
+	async function attempt<Rows>(statement: (sql: Sql) => PendingStatement<Rows>, until: number): Promise<Rows> {
 		const client = sql;
 		const query = statement(client);
 		let timer: NodeJS.Timeout | undefined;
 		const expired = new Promise<never>((_, reject) => {
 			timer = setTimeout(() => {
 				reject(Object.assign(new Error(`no answer within ${deadline} ms`), { code: 'QUERY_DEADLINE' }));
-				query.cancel();
-				const silent = setTimeout(() => replaceClient(client), 500);
-				const settled = () => clearTimeout(silent);
-				query.then(settled, settled);
+				giveUp(query, () => replaceClient(client));
 			}, until - performance.now());
 		});
 		try {
@@ -93,11 +99,12 @@ export function openDatabase(options: DatabaseOptions): Database {
 		},
 		listenForChanges: (channel, onChange) =>
 			listenForChanges({ url: options.url, applicationName: options.applicationName, channel, onChange }),
+		readInBatches: batches.read,
 		get waiting() {
 			return waiting;
 		},
 		async close() {
-			await Promise.all([sql, ...listeners].map((client) => client.end({ timeout: 5 })));
+			await Promise.all([batches.close(), ...[sql, ...listeners].map((client) => client.end({ timeout: 5 }))]);
 		},
 	};
 }

@@ -1,0 +1,209 @@
+import { once } from 'node:events';
+import { get, type IncomingMessage } from 'node:http';
+import { text } from 'node:stream/consumers';
+import { brotliDecompressSync, gunzipSync } from 'node:zlib';
+import { openDatabase } from '@contacts/common/database/database.js';
+import { DatabaseBusyError } from '@contacts/common/database/errors.js';
+import { createTestDatabase, type TestDatabase } from '@contacts/common/testing/database.js';
+import { addProject, startTestApp, type TestApp } from '@contacts/common/testing/service.js';
+import { expectProblem } from '@contacts/common/testing/shared-contract.js';
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { service } from './app.js';
+import { streamAnswer } from './streamed-answer.js';
+
+const contacts = 20_000;
+let test_: TestDatabase;
+/** Streams every list. */
+let streaming: TestApp;
+/** Streams none of these. */
+let preparing: TestApp;
+
+beforeAll(async () => {
+	test_ = await createTestDatabase();
+	await addProject(test_.sql, 'first', 'first-key');
+	const environment = { RATE_LIMIT_PER_SECOND: '100000', RATE_LIMIT_BURST: '100000' };
+	preparing = await startTestApp(service, test_.url, { environment });
+	streaming = await startTestApp(service, test_.url, { environment: { ...environment, LIST_STREAM_MEGABYTES: '0' } });
+});
+beforeEach(async () => {
+	await test_.sql`truncate company_contacts`;
+	await test_.sql`
+		insert into company_contacts (bitrix_id, phone, company_ids, name, assigned_by_id, trouble_contact, perplexity_reason)
+		select n, '+1202555' || lpad((n % 10000)::text, 4, '0'), case when n % 3 > 0 then array[n % 50 + 1, 9223372036854775807] end,
+			'Контакт "№" \\ 👋 ' || chr(1 + n % 40) || n, n % 7 + 1, n % 20 = 0, repeat('reason ', n % 20)
+		from generate_series(1, ${contacts}::int) n`;
+});
+afterAll(async () => {
+	await streaming?.close();
+	await preparing?.close();
+	await test_?.drop();
+});
+
+const path = '/api/company_contacts.list?project=first&api_key=first-key';
+const list = (app: TestApp, rest = '', headers: Record<string, string> = {}) => app.fetch(path + rest, { headers });
+/** Statements under way on the connections of an application. */
+const active = async (applicationName: string) =>
+	(
+		await test_.sql`
+			select from pg_stat_activity
+			where application_name = ${applicationName} and state = 'active' and datname = current_database()`
+	).length;
+
+/** An answer of which nothing is read by itself. */
+async function open(rest = ''): Promise<IncomingMessage> {
+	const request = get(streaming.url + path + rest);
+	request.on('error', () => undefined);
+	onTestFinished(() => void request.destroy());
+	const [response] = (await once(request, 'response')) as [IncomingMessage];
+	return response.on('error', () => undefined);
+}
+
+describe('a streamed list', () => {
+	test.each(['', '&company_id=7', '&company_id=999999'])('has the bytes of the prepared one: %s', async (rest) => {
+		const [prepared, streamed] = await Promise.all([list(preparing, rest), list(streaming, rest)]);
+		const body = await streamed.text();
+		expect(body === (await prepared.text())).toBe(true);
+		const { count, data } = JSON.parse(body);
+		expect(data).toHaveLength(count);
+		expect([streamed.status, streamed.headers.get('content-type')]).toEqual([200, 'application/json; charset=utf-8']);
+		expect(streamed.headers.get('cache-control')).toBe('private, no-cache');
+	});
+
+	test.each([
+		['gzip', gunzipSync],
+		['br', brotliDecompressSync],
+	])('is compressed by %s for a client that takes it', async (encoding, decode) => {
+		const answer = await streaming.raw(
+			`GET ${path} HTTP/1.0\r\nHost: a\r\nConnection: close\r\nAccept-Encoding: ${encoding}\r\n\r\n`,
+		);
+		const at = answer.indexOf('\r\n\r\n');
+		expect(answer.slice(0, at)).toMatch(new RegExp(`\r\ncontent-encoding: ${encoding}\r\n`));
+		expect(answer.slice(0, at)).toMatch(new RegExp(`\r\netag: "[^"]+-${encoding}"\r\n`));
+		expect(answer.length).toBeLessThan(1_000_000);
+		const decoded = decode(Buffer.from(answer.slice(at + 4), 'latin1'));
+		expect(String(decoded) === (await (await list(preparing)).text())).toBe(true);
+	});
+
+	test('is of one moment, whatever is changed while it is read', async () => {
+		const before = await (await list(preparing)).text();
+		const response = await open();
+		await test_.sql`delete from company_contacts where bitrix_id % 2 = 0`;
+		await test_.sql`update company_contacts set name = 'changed'`;
+		expect((await text(response)) === before).toBe(true);
+		expect(JSON.parse(await (await list(streaming)).text())).toMatchObject({ count: contacts / 2 });
+	});
+
+	test('has an entity tag that changes with every change, and costs a 304 until then', async () => {
+		const tagOf = async () => {
+			const response = await list(streaming);
+			await response.text();
+			return String(response.headers.get('etag'));
+		};
+		const first = await tagOf();
+		expect(await tagOf()).toBe(first);
+		const unchanged = await list(streaming, '', { 'if-none-match': first });
+		expect([unchanged.status, unchanged.headers.get('etag'), await unchanged.text()]).toEqual([304, first, '']);
+		const tags = [first];
+		for (const change of [
+			`update company_contacts set name = 'by hand' where bitrix_id = 5`,
+			`update company_contacts set name = 'by hand again' where bitrix_id = 5`,
+			'delete from company_contacts where bitrix_id = 6',
+			'insert into company_contacts (bitrix_id) values (999999)',
+		]) {
+			await test_.sql.unsafe(change);
+			tags.push(await tagOf());
+		}
+		expect(new Set(tags).size).toBe(5);
+		expect((await list(streaming, '', { 'if-none-match': first })).status).toBe(200);
+		await expect.poll(() => active('test')).toBe(0);
+	});
+});
+
+describe('a client', () => {
+	test('that goes in the middle leaves no connection busy', async () => {
+		for (let round = 0; round < 20; round++) {
+			const response = await open();
+			await once(response, 'readable');
+			response.destroy();
+		}
+		await expect.poll(() => active('test')).toBe(0);
+		expect((await list(streaming)).status).toBe(200);
+	});
+
+	test('that goes before the answer has begun leaves no connection busy', async () => {
+		const lock = await test_.sql.reserve();
+		await lock`begin`;
+		await lock`lock table company_contacts`;
+		// The question of its size is asked first, and waits.
+		const request = get(streaming.url + path).on('error', () => undefined);
+		await expect.poll(() => active('test')).toBe(1);
+		request.destroy();
+		await lock`commit`;
+		lock.release();
+		await expect.poll(() => active('test')).toBe(0);
+	});
+
+	test('that reads slowly makes the service read slowly, and does not keep a connection for ever', async () => {
+		const database = openDatabase({ url: test_.url, applicationName: 'slow', poolSize: 1 });
+		onTestFinished(() => database.close());
+		const silent = await streamAnswer(database, undefined, 'identity', { stall: 300, total: 60_000 });
+		await expect.poll(() => silent.body.readableLength).toBeGreaterThan(256 * 1024);
+		expect(await active('slow')).toBe(1);
+		// Of more than 4 MB.
+		expect(silent.body.readableLength).toBeLessThan(1_000_000);
+		await expect.poll(() => silent.body.destroyed).toBe(true);
+		await expect.poll(() => active('slow')).toBe(0);
+
+		// A little again and again, each time within the first limit.
+		const dripping = await streamAnswer(database, undefined, 'identity', { stall: 5_000, total: 300 });
+		const failure = once(dripping.body, 'error');
+		const drip = setInterval(() => dripping.body.read(1), 10);
+		onTestFinished(() => clearInterval(drip));
+		expect(String((await failure)[0])).toMatch('did not take the list in 300 ms');
+		await expect.poll(() => active('slow')).toBe(0);
+	});
+
+	test('is told to come back when eight are being served, and served when one of them is done', async () => {
+		const open_ = await Promise.all(Array.from({ length: 8 }, () => open()));
+		const ninth = await list(streaming);
+		expect(ninth.headers.get('retry-after')).toBe('1');
+		await expectProblem(ninth, 503, 'overloaded');
+		open_[0]?.destroy();
+		await expect.poll(async () => (await list(streaming)).status).toBe(200);
+		// Short statements have connections of their own.
+		expect((await list(preparing, '&company_id=7')).status).toBe(200);
+	});
+
+	test('never takes a part for the whole: when the database goes, the answer breaks off', async () => {
+		const response = await open();
+		await once(response, 'readable');
+		await test_.sql`
+			select pg_terminate_backend(pid) from pg_stat_activity
+			where application_name = 'test' and state = 'active' and datname = current_database()`;
+		await expect(text(response)).rejects.toThrow('aborted');
+		expect((await list(streaming)).status).toBe(200);
+	});
+});
+
+test('a database that does not answer before the list has begun is a 500', async () => {
+	const environment = { LIST_STREAM_MEGABYTES: '0' };
+	const app = await startTestApp(service, test_.url, { environment, database: { deadline: 300 } });
+	onTestFinished(() => app.close());
+	const lock = await test_.sql.reserve();
+	await lock`begin`;
+	await lock`lock table company_contacts`;
+	await expectProblem(await list(app), 500, 'database_error');
+	await lock`commit`;
+	lock.release();
+	expect((await list(app)).status).toBe(200);
+});
+
+test('more readers than may read at once are refused, not queued', async () => {
+	const database = openDatabase({ url: test_.url, applicationName: 'few', poolSize: 1, maxReaders: 1 });
+	onTestFinished(() => database.close());
+	const { body } = await streamAnswer(database, undefined, 'identity');
+	await expect(streamAnswer(database, undefined, 'identity')).rejects.toThrow(DatabaseBusyError);
+	body.destroy();
+	await expect.poll(() => active('few')).toBe(0);
+	expect(JSON.parse(await text((await streamAnswer(database, '7', 'identity')).body)).count).toBeGreaterThan(0);
+});
