@@ -23,14 +23,43 @@ export function createLogger(options: {
 	level: string;
 	destination?: DestinationStream;
 }): Logger & FastifyBaseLogger {
+	const { destination, afterLine } = options.destination
+		? { destination: options.destination, afterLine: () => undefined }
+		: openStandardOutput();
 	return pino(
 		{
 			name: options.name,
 			level: options.level,
 			serializers: { err: serialiseError, req: () => undefined, res: () => undefined },
+			hooks: {
+				streamWrite(line) {
+					afterLine();
+					return line;
+				},
+			},
 		},
-		...(options.destination ? [options.destination] : []),
+		destination,
 	);
+}
+
+/**
+ * Standard output with one write for all lines of a turn of the event loop: a write for each took a tenth of the time of a
+ * busy service. Lines that nobody takes are kept up to 16 MiB, then dropped; what is left is written when the process exits.
+ */
+function openStandardOutput(): { destination: DestinationStream; afterLine(): void } {
+	const destination = pino.destination({ dest: 1, sync: false, minLength: 16_000, maxLength: 16_777_216 });
+	let waiting = false;
+	return {
+		destination,
+		afterLine() {
+			if (waiting) return;
+			waiting = true;
+			setImmediate(() => {
+				waiting = false;
+				destination.flush();
+			});
+		},
+	};
 }
 
 /** An error for the log: what failed and where in the code, without values that came from a request or a row. */
