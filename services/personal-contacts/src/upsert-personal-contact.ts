@@ -4,7 +4,7 @@ import type { Server } from '@contacts/common/server.js';
 import { Type } from '@sinclair/typebox';
 import type { ContactWriter } from './grouped-writes.js';
 
-const body = Type.Object({
+export const body = Type.Object({
 	chat_id: nonZeroInteger({ description: 'ID of the personal chat.', examples: [5550001] }),
 	username: Type.Optional(
 		nullableString({
@@ -22,7 +22,7 @@ const body = Type.Object({
 	),
 });
 
-const answer = Type.Object({ ok: Type.Union([Type.Literal('saved'), Type.Literal('skipped')]) });
+export const answer = Type.Object({ ok: Type.Union([Type.Literal('saved'), Type.Literal('skipped')]) });
 
 /** `POST /api/personal_contacts`: saves the user of a personal chat, unless the chat has an active direct subscription. */
 export async function upsertPersonalContact(api: Server, { writer }: { writer: ContactWriter }): Promise<void> {

@@ -1,0 +1,135 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { accepts, isAlive, temporaryFolder } from '@contacts/local-postgres/testing/processes.js';
+import { expect, onTestFinished, test, vi } from 'vitest';
+
+const main = fileURLToPath(new URL('../../tools/bench/dist/main.js', import.meta.url));
+const short = ['--quick', '--only', 'list, one company', '--rounds', '1'];
+
+vi.setConfig({ testTimeout: 60_000 });
+
+interface RunningBench {
+	child: ChildProcess;
+	/** Holds everything that it leaves on the disk. */
+	folder: string;
+	ended: Promise<number | null>;
+	stdout(): string;
+	stderr(): string;
+}
+
+/** Starts it as the head of a process group of its own, with a temporary folder of its own. */
+async function startBench(...args: string[]): Promise<RunningBench> {
+	const folder = await temporaryFolder(0o711);
+	const child = spawn(process.execPath, [main, ...args], {
+		detached: true,
+		env: { PATH: process.env.PATH, TMPDIR: folder },
+		stdio: ['ignore', 'pipe', 'pipe'],
+	});
+	onTestFinished(() => void child.kill('SIGKILL'));
+	const output = { stdout: '', stderr: '' };
+	for (const name of ['stdout', 'stderr'] as const) {
+		child[name].setEncoding('utf8').on('data', (text: string) => {
+			output[name] += text;
+		});
+	}
+	const ended = once(child, 'close').then(([code]) => code as number | null);
+	return { child, folder, ended, stdout: () => output.stdout, stderr: () => output.stderr };
+}
+
+/** The process and the port of its PostgreSQL, as soon as it accepts connections. */
+async function postgresOf({ folder }: RunningBench): Promise<{ pid: number; port: number }> {
+	const file = () => {
+		try {
+			const [name = ''] = readdirSync(folder).filter((entry) => entry.startsWith('contacts-bench-'));
+			const lines = readFileSync(join(folder, name, 'postgres', 'postmaster.pid'), 'utf8').split('\n');
+			return lines[7]?.startsWith('ready') ? { pid: Number(lines[0]), port: Number(lines[3]) } : undefined;
+		} catch {
+			return undefined;
+		}
+	};
+	return vi.waitUntil(file, { timeout: 30_000, interval: 20 });
+}
+
+/** Whether a process of its group is left: its own, those of the services, of the references and of the generator. */
+function groupIsAlive({ child }: RunningBench): boolean {
+	try {
+		return process.kill(-(child.pid ?? 0), 0);
+	} catch {
+		return false;
+	}
+}
+
+async function expectNothingLeft(bench: RunningBench, postgres: { pid: number; port: number }): Promise<void> {
+	expect(groupIsAlive(bench)).toBe(false);
+	expect(isAlive(postgres.pid)).toBe(false);
+	expect(await accepts(postgres.port)).toBe(false);
+	expect(readdirSync(bench.folder).filter((name) => name.startsWith('contacts-'))).toEqual([]);
+}
+
+test('a run ends by itself with a table and a result for programs, and leaves nothing behind', async () => {
+	const results = await temporaryFolder();
+	const file = join(results, 'made', 'bench.json');
+	const bench = await startBench(...short, '--seconds', '0.3', '--json', file);
+	const postgres = await postgresOf(bench);
+	expect(await bench.ended, bench.stderr()).toBe(0);
+	await expectNothingLeft(bench, postgres);
+
+	const report = JSON.parse(readFileSync(file, 'utf8'));
+	expect(report).toMatchObject({
+		version: 1,
+		machine: {
+			date: expect.stringMatching(/^\d{4}-\d\d-\d\dT/),
+			cores: expect.any(Number),
+			node: process.version,
+			postgresql: expect.stringMatching(/^\d+/),
+			postgresql_settings: { fsync: 'on', synchronous_commit: 'on', full_page_writes: 'on' },
+		},
+		settings: { rounds: 1, seconds: 0.3, profiled: false },
+		failures: [],
+		seconds: expect.any(Number),
+	});
+	const [throughput, memory] = report.comparisons;
+	expect(throughput).toMatchObject({
+		scenario: 'list, one company',
+		figure: 'throughput',
+		unit: '/s',
+		reference: { name: 'raw node:http, same bytes' },
+		target: { of: 'ratio', atLeast: 0.8 },
+		met: expect.any(Boolean),
+	});
+	const [ours, reference] = [throughput.ours, throughput.reference.figures];
+	for (const { median, min, max, rounds } of [ours, reference, throughput.ratio]) {
+		expect(median).toBeGreaterThan(0);
+		expect([min, max, ...rounds]).toEqual([median, median, median]);
+	}
+	expect(throughput.ratio.median).toBeCloseTo(ours.median / reference.median, 10);
+	if (process.platform === 'linux') expect(memory).toMatchObject({ figure: 'peak memory', unit: 'MiB' });
+	expect(bench.stdout()).toMatch(/^scenario +figure +ours +reference +ratio/);
+	expect(bench.stdout()).toMatch(/^list, one company +throughput .* ≥ 0\.8 +(yes|NO)/m);
+	expect(bench.stderr()).toContain('list, one company, round 1 of 1: ours');
+});
+
+test('an interrupted run ends everything that it has started, and exits with 1', async () => {
+	const bench = await startBench(...short, '--seconds', '60');
+	const postgres = await postgresOf(bench);
+	await vi.waitUntil(() => bench.stderr().includes('round 1 of 1'), { timeout: 30_000 });
+	bench.child.kill('SIGTERM');
+	expect(await bench.ended).toBe(1);
+	await expectNothingLeft(bench, postgres);
+	expect(bench.stdout()).toBe('');
+});
+
+test.each([
+	[['--only', 'lists'], /Allowed choices are .*list of 10,000/],
+	[['--rounds', '0'], /--rounds.*whole number above 0/],
+	[['--seconds', 'long'], /--seconds.*number above 0/],
+	[['fast'], /too many arguments/],
+])('wrong usage %j is told, with exit code 2 and before anything is started', async (args, complaint) => {
+	const bench = await startBench(...args);
+	expect(await bench.ended).toBe(2);
+	expect(bench.stderr()).toMatch(complaint);
+	expect(readdirSync(bench.folder)).toEqual([]);
+});

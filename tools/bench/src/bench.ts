@@ -1,0 +1,72 @@
+import { mkdirSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import type { BenchDatabase } from './database.js';
+import type { Lifetime } from './lifetime.js';
+import type { Comparison } from './report.js';
+import { programOf, type RunningServer, startServer } from './servers.js';
+
+export const root = fileURLToPath(new URL('../../..', import.meta.url));
+
+export interface Settings {
+	rounds: number;
+	/** Seconds of one measurement. */
+	seconds: number;
+	warmUpSeconds: number;
+	quick: boolean;
+	/** Names of scenarios. */
+	scenarios: string[];
+	/** Absolute path of the result. */
+	json: string;
+	/** Absolute path of a folder for CPU profiles of our services; undefined: none are made. */
+	profiles: string | undefined;
+}
+
+/** What a scenario works with. */
+export interface Bench {
+	settings: Settings;
+	database: BenchDatabase;
+	lifetime: Lifetime;
+	progress(text: string): void;
+}
+
+export interface Scenario {
+	name: string;
+	/** Whether `--quick` leaves it out. */
+	long?: boolean;
+	run(bench: Bench): Promise<Comparison[]>;
+}
+
+export type ServiceName = 'personal-contacts' | 'company-contacts';
+
+/** The limit is on, and out of reach. */
+const limits = { RATE_LIMIT_PER_SECOND: '1000000', RATE_LIMIT_BURST: '1000000000' };
+
+/** What a service is given in production; whatever is not named here has its default. */
+export function environmentOf({ database }: Bench, name: ServiceName): Record<string, string> {
+	return { DATABASE_URL: database.urlFor(name), LOG_LEVEL: 'info', ...(name === 'company-contacts' ? limits : {}) };
+}
+
+/** The built service, as it runs in production. */
+export async function startService(bench: Bench, name: ServiceName, scenario: string): Promise<RunningServer> {
+	const { lifetime, settings } = bench;
+	const main = fileURLToPath(import.meta.resolve(`@contacts/${name}/main.js`));
+	const args = [...profileFlags(settings.profiles, `${name} ${scenario}`), main];
+	return startServer(lifetime, { args, env: environmentOf(bench, name) });
+}
+
+/** One of the reference servers of this package. */
+export function startReference(
+	{ lifetime }: Bench,
+	program: string,
+	args: string[] = [],
+	env: Record<string, string> = {},
+): Promise<RunningServer> {
+	return startServer(lifetime, { args: [programOf(`references/${program}`), ...args], env });
+}
+
+function profileFlags(folder: string | undefined, name: string): string[] {
+	if (folder === undefined) return [];
+	mkdirSync(folder, { recursive: true });
+	const file = `${name.replace(/[^a-z0-9]+/gi, '-')}.cpuprofile`;
+	return ['--cpu-prof', `--cpu-prof-dir=${folder}`, `--cpu-prof-name=${file}`];
+}

@@ -1,0 +1,62 @@
+import type { Sql } from '@contacts/common/database/client.js';
+import { chats, contact } from './load/upserts.js';
+
+/** Settings on which the cost of a durable commit depends. */
+export const durability = ['fsync', 'synchronous_commit', 'full_page_writes'] as const;
+
+export async function readSettings(sql: Sql): Promise<Record<string, string>> {
+	const names = [...durability, 'wal_sync_method', 'shared_buffers', 'max_connections'];
+	const rows = await sql<{ name: string; value: string }[]>`
+		select name, current_setting(name) as value from pg_settings where name in ${sql(names)}`;
+	return Object.fromEntries(rows.map(({ name, value }) => [name, value]));
+}
+
+export async function readVersion(sql: Sql): Promise<string> {
+	const [row] = await sql<{ version: string }[]>`select current_setting('server_version') as version`;
+	return row?.version ?? '';
+}
+
+/** Companies among so many contacts: each has eight as its primary company, and every fourth contact a second one. */
+export const companiesOf = (contacts: number) => Math.ceil(contacts / 8);
+
+/** Replaces the company contacts by so many made-up ones, of some 176 bytes each in the list. */
+export async function fillCompanyContacts(sql: Sql, contacts: number): Promise<void> {
+	const companies = companiesOf(contacts);
+	await sql`truncate company_contacts restart identity`;
+	await sql`
+		insert into company_contacts
+			(bitrix_id, phone, company_ids, name, assigned_by_id, trouble_contact, perplexity_reason)
+		select 1000 + n,
+		       '+1202555' || lpad((n % 10000)::text, 4, '0'),
+		       case when n % 4 = 0 then array[1 + n % ${companies}::int, 1 + (n / 4) % ${companies}::int]::bigint[]
+		            else array[1 + n % ${companies}::int]::bigint[] end,
+		       case n % 3 when 0 then 'Alexandra Konstantinova ' when 1 then 'Мария Зайцева ' else 'Emil "Em" O’Neill ' end || n,
+		       1 + n % 40,
+		       n % 20 = 0,
+		       case when n % 20 = 0 then 'Asks for a call back, never answers' end
+		from generate_series(1, ${contacts}::int) n`;
+	await sql`vacuum (analyze) company_contacts`;
+}
+
+/**
+ * The same state before every measurement that writes: a row for every other chat, nothing dirty in memory. The last
+ * requests of the measurement before may still be written meanwhile.
+ */
+export async function resetPersonalContacts(sql: Sql): Promise<void> {
+	await sql`truncate personal_contacts`;
+	await sql`
+		insert into personal_contacts (chat_id, username, name, birth_date, project_id)
+		select n, ${contact.username}, ${contact.name}, ${contact.birth_date}::text::date, (select min(id) from projects)
+		from generate_series(2, ${chats}::int, 2) n
+		on conflict do nothing`;
+	await sql`vacuum (analyze) personal_contacts`;
+	await sql`checkpoint`;
+}
+
+/** The columns of the list as PostgreSQL prints them, without the casts that are for the client alone. */
+export const copyOfTheList = `
+	copy (
+		select id, bitrix_id, phone, array_to_string(company_ids, ','), name, assigned_by_id,
+		       case when trouble_contact then 'true' end, perplexity_reason
+		from company_contacts order by id
+	) to stdout`;

@@ -1,0 +1,72 @@
+import { mkdtempSync, rmSync, statfsSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { hashKey } from '@contacts/common/auth/api-key.js';
+import { insertKey, insertProject } from '@contacts/common/auth/projects.sql.js';
+import { migrate } from '@contacts/common/database/migrate.js';
+import { setRolePasswords, urlAs } from '@contacts/common/database/roles.js';
+import { startLocalPostgres } from '@contacts/local-postgres/server.js';
+import postgres from 'postgres';
+import { durability, fillCompanyContacts, readSettings, readVersion, resetPersonalContacts } from './data.sql.js';
+import type { Lifetime } from './lifetime.js';
+
+/** The project that every request comes from. */
+export const credentials = 'project=bench&api_key=bench-key';
+
+const password = 'bench';
+
+/** A PostgreSQL of the run's own, in a temporary folder. */
+export interface BenchDatabase {
+	version: string;
+	settings: Record<string, string>;
+	/** Whether its folder is in memory. */
+	inMemory: boolean;
+	/** Connection URL with the service's own role. */
+	urlFor(service: 'personal-contacts' | 'company-contacts'): string;
+	/** Sees to it that there are exactly so many company contacts. */
+	haveCompanyContacts(count: number): Promise<void>;
+	/** Brings the personal contacts into the state that every measurement begins with. */
+	resetPersonalContacts(): Promise<void>;
+}
+
+/** @throws Error when a commit would not be durable: then nothing that is measured would hold */
+export async function startDatabase(lifetime: Lifetime): Promise<BenchDatabase> {
+	const folder = mkdtempSync(join(tmpdir(), 'contacts-bench-'));
+	lifetime.own(() => rmSync(folder, { recursive: true, force: true }));
+	const server = await startLocalPostgres({ dataDirectory: join(folder, 'postgres'), password });
+	lifetime.own(() => server.stop());
+
+	const owner = postgres(server.url('postgres'), { max: 1, fetch_types: false, onnotice: () => undefined });
+	await owner`create database contacts`;
+	await owner.end();
+	const url = server.url('contacts');
+	await migrate(url);
+	await setRolePasswords(url, { 'personal-contacts': password, 'company-contacts': password });
+
+	const sql = postgres(url, { max: 1, fetch_types: false, onnotice: () => undefined });
+	lifetime.own(() => sql.end({ timeout: 5 }));
+	const settings = await readSettings(sql);
+	const off = durability.filter((name) => settings[name] !== 'on');
+	if (off.length > 0) throw new Error(`PostgreSQL runs with ${off.join(' and ')} not on: nothing could be concluded`);
+	await insertProject(sql, 'bench');
+	await insertKey(sql, { project: 'bench', hash: hashKey('bench-key'), service: null, expiresAt: null });
+
+	let contacts = 0;
+	return {
+		version: await readVersion(sql),
+		settings,
+		inMemory: isInMemory(folder),
+		urlFor: (service) => urlAs(url, service, password),
+		async haveCompanyContacts(count) {
+			if (contacts === count) return;
+			await fillCompanyContacts(sql, count);
+			contacts = count;
+		},
+		resetPersonalContacts: () => resetPersonalContacts(sql),
+	};
+}
+
+/** Whether a folder is on tmpfs or ramfs (Linux; the numbers are from linux/magic.h). */
+function isInMemory(folder: string): boolean {
+	return process.platform === 'linux' && [0x01021994, 0x858458f6].includes(statfsSync(folder).type);
+}

@@ -1,0 +1,54 @@
+/** What was started and has to be ended, whichever way the run ends. */
+export interface Lifetime {
+	/**
+	 * Registers how something is ended.
+	 *
+	 * @returns ends it now; a second call does nothing
+	 * @throws Interrupted when everything is being ended already: then it is ended at once
+	 */
+	own(end: () => Promise<void> | void): () => Promise<void>;
+	/** Ends everything that is still there, the last first. Whoever registers something from now on is refused. */
+	end(): Promise<void>;
+	readonly ending: boolean;
+}
+
+/** The run was told to stop. */
+export class Interrupted extends Error {
+	override name = 'Interrupted';
+}
+
+export function createLifetime(): Lifetime {
+	const owned: (() => Promise<void>)[] = [];
+	let ending: Promise<void> | undefined;
+
+	async function endAll(): Promise<void> {
+		for (let step = owned.pop(); step !== undefined; step = owned.pop()) await step();
+	}
+
+	return {
+		own(end) {
+			let ended: Promise<void> | undefined;
+			const once = () => {
+				ended ??= (async () => {
+					const place = owned.indexOf(once);
+					if (place >= 0) owned.splice(place, 1);
+					await end();
+				})();
+				return ended;
+			};
+			if (ending !== undefined) {
+				void once();
+				throw new Interrupted('interrupted');
+			}
+			owned.push(once);
+			return once;
+		},
+		end() {
+			ending ??= endAll();
+			return ending;
+		},
+		get ending() {
+			return ending !== undefined;
+		},
+	};
+}

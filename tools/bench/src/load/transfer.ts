@@ -1,0 +1,15 @@
+/** One big answer, as its reader saw it. */
+export interface Transfer {
+	status: number;
+	/** Whether its length was not known beforehand. */
+	streamed: boolean;
+	bytes: number;
+	/** Milliseconds from the request until the first byte of the body. */
+	firstByte: number;
+	/** Milliseconds from the request until the end. */
+	milliseconds: number;
+	/** The first characters of the body. */
+	head: string;
+	/** The last two. */
+	tail: string;
+}

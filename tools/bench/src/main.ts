@@ -1,0 +1,54 @@
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { CommanderError } from 'commander';
+import type { Settings } from './bench.js';
+import { createLifetime } from './lifetime.js';
+import { createProgram } from './program.js';
+import { runBench } from './run-bench.js';
+import { tableOf } from './table.js';
+
+const lifetime = createLifetime();
+
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
+	process.on(signal, async () => {
+		process.stderr.write('interrupted: ending everything\n');
+		await lifetime.end();
+		process.exit(1);
+	});
+}
+process.on('uncaughtException', async (error) => {
+	process.stderr.write(`error: ${error.stack}\n`);
+	await lifetime.end();
+	process.exit(1);
+});
+
+try {
+	await createProgram(run).parseAsync(process.argv);
+} catch (error) {
+	// Whoever interrupted ends the process, when everything is ended.
+	if (!lifetime.ending) {
+		await lifetime.end();
+		process.exit(exitCode(error));
+	}
+}
+
+async function run(settings: Settings): Promise<void> {
+	const begun = performance.now();
+	const progress = (text: string) => {
+		const seconds = Math.round((performance.now() - begun) / 1000);
+		process.stderr.write(`${String(seconds).padStart(4)} s  ${text}\n`);
+	};
+	const report = await runBench(settings, lifetime, progress);
+	await lifetime.end();
+	mkdirSync(dirname(settings.json), { recursive: true });
+	writeFileSync(settings.json, `${JSON.stringify(report, null, '\t')}\n`);
+	process.stdout.write(`${tableOf(report)}Written for programs: ${settings.json}\n`);
+	process.exitCode = report.failures.length > 0 ? 1 : 0;
+}
+
+function exitCode(error: unknown): number {
+	// Commander has said it already.
+	if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
+	process.stderr.write(`error: ${error instanceof Error ? error.message : String(error)}\n`);
+	return 1;
+}

@@ -1,0 +1,27 @@
+/**
+ * The limit of what a Fastify route with the same validation can do for an upsert: plain Fastify with its own JSON parser,
+ * the service's schemas of query string, body and answer, and nothing else. No authentication, no log, no headers, no
+ * database.
+ */
+import { formats } from '@contacts/common/schemas/fields.js';
+import fastify from 'fastify';
+import { upsertSchema } from './upsert-schema.js';
+
+const server = fastify({
+	keepAliveTimeout: 72_000,
+	ajv: {
+		customOptions: {
+			coerceTypes: false,
+			removeAdditional: false,
+			useDefaults: false,
+			allErrors: true,
+			allowUnionTypes: true,
+			formats: Object.fromEntries(Object.entries(formats).map(([name, { validate }]) => [name, validate])),
+		},
+	},
+});
+server.get('/health/ready', async () => ({ status: 'ready' }));
+server.post('/api/personal_contacts', { schema: upsertSchema }, async () => ({ ok: 'saved' }));
+await server.listen({ host: '127.0.0.1', port: Number(process.env.PORT) });
+
+process.once('disconnect', () => process.exit(0));

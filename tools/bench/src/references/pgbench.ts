@@ -1,0 +1,96 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { accessSync, constants, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { delimiter, join } from 'node:path';
+import type { Lifetime } from '../lifetime.js';
+import { chats } from '../load/upserts.js';
+import { singleStatement, singleStatementValues } from './single-statement.sql.js';
+
+/** The path of pgbench: on the PATH, or where Debian puts it; undefined: there is none. */
+export function findPgbench(): string | undefined {
+	const debian = '/usr/lib/postgresql';
+	const versions = entriesOf(debian).sort((a, b) => Number(b) - Number(a));
+	const folders = [
+		...(process.env.PATH ?? '').split(delimiter),
+		...versions.map((version) => join(debian, version, 'bin')),
+	];
+	return folders.map((folder) => join(folder, 'pgbench')).find(isProgram);
+}
+
+/**
+ * Runs the single statement with prepared protocol for whole seconds, at least one.
+ *
+ * @returns statements per second, the making of connections left out
+ * @throws Error with the last lines that it printed, when it fails
+ */
+export async function runPgbench(
+	lifetime: Lifetime,
+	pgbench: string,
+	databaseUrl: string,
+	clients: number,
+	seconds: number,
+): Promise<number> {
+	const folder = mkdtempSync(join(tmpdir(), 'contacts-pgbench-'));
+	const remove = lifetime.own(() => rmSync(folder, { recursive: true, force: true }));
+	const script = join(folder, 'upsert.sql');
+	writeFileSync(script, `\\set chat_id random(1, ${chats})\n${singleStatement.replace(/\s+/g, ' ').trim()};\n`);
+	const url = new URL(databaseUrl);
+	const values = Object.entries(singleStatementValues).flatMap(([name, value]) => ['-D', `${name}=${value}`]);
+	const timing = ['-T', String(Math.max(1, Math.round(seconds)))];
+	const load = ['-n', '-M', 'prepared', '-c', String(clients), '-j', '1'];
+	const child = spawn(pgbench, [...load, ...timing, ...values, '-f', script], {
+		env: {
+			PATH: process.env.PATH ?? '',
+			PGHOST: url.hostname,
+			PGPORT: url.port,
+			PGUSER: decodeURIComponent(url.username),
+			PGPASSWORD: decodeURIComponent(url.password),
+			PGDATABASE: url.pathname.slice(1),
+		},
+		stdio: ['ignore', 'pipe', 'pipe'],
+	});
+	const closed = once(child, 'close');
+	const end = lifetime.own(async () => {
+		child.kill('SIGKILL');
+		await closed;
+	});
+	let output = '';
+	for (const stream of [child.stdout, child.stderr]) {
+		stream.setEncoding('utf8').on('data', (text: string) => {
+			output += text;
+		});
+	}
+	try {
+		const [code] = await closed;
+		const rate = statementsPerSecond(output);
+		if (code !== 0 || rate === undefined) throw new Error(`pgbench failed: ${output.trim().slice(-500)}`);
+		return rate;
+	} finally {
+		await end();
+		await remove();
+	}
+}
+
+/** Reads pgbench's report; its wording differs between versions. */
+export function statementsPerSecond(output: string): number | undefined {
+	const rate = /^tps = ([0-9.]+) \((?:without initial connection|excluding connections)/m.exec(output)?.[1];
+	return rate === undefined ? undefined : Number(rate);
+}
+
+function entriesOf(folder: string): string[] {
+	try {
+		return readdirSync(folder);
+	} catch {
+		return [];
+	}
+}
+
+function isProgram(file: string): boolean {
+	try {
+		accessSync(file, constants.X_OK);
+		return true;
+	} catch {
+		return false;
+	}
+}

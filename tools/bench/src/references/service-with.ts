@@ -1,0 +1,48 @@
+import { authenticate } from '@contacts/common/auth/authenticate.js';
+import { serviceVariables } from '@contacts/common/config.js';
+import type { Database } from '@contacts/common/database/database.js';
+import { health } from '@contacts/common/health.js';
+import { metrics } from '@contacts/common/metrics.js';
+import { runService } from '@contacts/common/run.js';
+import { createServer, type Server } from '@contacts/common/server.js';
+import { upsertSchema } from './upsert-schema.js';
+
+export interface Upsert {
+	chat_id: number;
+	username?: string | null;
+	name?: string | null;
+	birth_date?: string | null;
+}
+
+/** Runs personal-contacts with everything that it has, but for how a contact is saved. */
+export async function runServiceWith(
+	save: (database: Database, contact: Upsert, projectId: number) => Promise<boolean>,
+): Promise<void> {
+	async function upsert(api: Server, { database }: { database: Database }): Promise<void> {
+		api.route({
+			method: 'POST',
+			url: '/api/personal_contacts',
+			schema: upsertSchema,
+			async handler({ body, project }) {
+				return { ok: (await save(database, body, project.id)) ? ('saved' as const) : ('skipped' as const) };
+			},
+		});
+	}
+	await runService(
+		{
+			name: 'personal-contacts',
+			variables: serviceVariables(3001),
+			async buildApp({ server: options, database, keyRing, registry }) {
+				const server = await createServer(options);
+				await server.register(metrics, { registry, database, keyRing });
+				await server.register(health, { database });
+				await server.register(async (api) => {
+					await api.register(authenticate, { keyRing });
+					await api.register(upsert, { database });
+				});
+				return server;
+			},
+		},
+		process.env,
+	);
+}

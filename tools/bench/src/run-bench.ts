@@ -1,0 +1,62 @@
+import { cpus, totalmem } from 'node:os';
+import type { Settings } from './bench.js';
+import { startDatabase } from './database.js';
+import { createLifetime, type Lifetime } from './lifetime.js';
+import type { Report } from './report.js';
+import { scenarios } from './scenarios/all.js';
+
+/**
+ * Runs the scenarios one after the other. One that can't be measured is told as a failure, and the others run none the less.
+ *
+ * @throws Error when there is no database to measure with
+ */
+export async function runBench(
+	settings: Settings,
+	lifetime: Lifetime,
+	progress: (text: string) => void,
+): Promise<Report> {
+	const begun = performance.now();
+	progress('starting PostgreSQL');
+	const database = await startDatabase(lifetime);
+	if (database.inMemory) progress('WARNING: the temporary folder is in memory, fsync costs nothing: set TMPDIR');
+	const report: Report = {
+		version: 1,
+		machine: {
+			date: new Date().toISOString(),
+			platform: `${process.platform} ${process.arch}`,
+			cpu: cpus()[0]?.model ?? 'unknown',
+			cores: cpus().length,
+			memory_mib: Math.round(totalmem() / 1_048_576),
+			node: process.version,
+			postgresql: database.version,
+			postgresql_settings: database.settings,
+			data_in_memory: database.inMemory,
+		},
+		settings: {
+			rounds: settings.rounds,
+			seconds: settings.seconds,
+			warm_up_seconds: settings.warmUpSeconds,
+			profiled: settings.profiles !== undefined,
+		},
+		comparisons: [],
+		failures: [],
+		seconds: 0,
+	};
+	for (const scenario of scenarios.filter(({ name }) => settings.scenarios.includes(name))) {
+		// What a scenario has started ends with it, also where it fails.
+		const own = createLifetime();
+		const end = lifetime.own(own.end);
+		try {
+			report.comparisons.push(...(await scenario.run({ settings, database, lifetime: own, progress })));
+		} catch (error) {
+			if (lifetime.ending) throw error;
+			const message = error instanceof Error ? error.message : String(error);
+			progress(`${scenario.name} FAILED: ${message}`);
+			report.failures.push({ scenario: scenario.name, message });
+		} finally {
+			await end();
+		}
+	}
+	report.seconds = Math.round((performance.now() - begun) / 1000);
+	return report;
+}

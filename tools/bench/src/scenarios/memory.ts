@@ -1,0 +1,25 @@
+import { memoryOf } from '../process-facts.js';
+import { type Comparison, compare, type Target } from '../report.js';
+import type { RunningServer } from '../servers.js';
+
+/** The most memory that both took since they began; none where the system doesn't tell. */
+export function comparePeaks(
+	scenario: string,
+	ours: RunningServer,
+	reference?: { name: string; server: RunningServer },
+	target?: Target,
+): Comparison[] {
+	const mine = memoryOf(ours.pid);
+	const other = reference && memoryOf(reference.server.pid);
+	if (mine === null || other === null) return [];
+	return [
+		compare({
+			scenario,
+			figure: 'peak memory',
+			unit: 'MiB',
+			ours: [mine.peak],
+			...(reference && other ? { reference: { name: reference.name, values: [other.peak] } } : {}),
+			...(target ? { target } : {}),
+		}),
+	];
+}

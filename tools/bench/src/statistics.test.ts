@@ -1,0 +1,74 @@
+import { describe, expect, test } from 'vitest';
+import { compare } from './report.js';
+import { figuresOf, median, quantile, ratiosOf } from './statistics.js';
+
+describe('median', () => {
+	test('is the middle value, or the mean of the two in the middle, and leaves its input alone', () => {
+		const values = [9, 1, 5];
+		expect(median(values)).toBe(5);
+		expect(values).toEqual([9, 1, 5]);
+		expect(median([10, 2, 4, 100])).toBe(7);
+		expect(median([3])).toBe(3);
+	});
+
+	test('of nothing is refused', () => {
+		expect(() => median([])).toThrow(RangeError);
+	});
+});
+
+test('figures hold the rounds in their order, and their spread', () => {
+	expect(figuresOf([3, 1, 2])).toEqual({ median: 2, min: 1, max: 3, rounds: [3, 1, 2] });
+});
+
+describe('ratios', () => {
+	test('are taken round by round, so that a slow while counts in both', () => {
+		// The second round ran on a machine half as fast.
+		expect(ratiosOf([80, 40, 90], [100, 50, 100])).toMatchObject({ rounds: [0.8, 0.8, 0.9], median: 0.8 });
+	});
+
+	test('of rounds without a partner are refused', () => {
+		expect(() => ratiosOf([1, 2], [1])).toThrow(RangeError);
+	});
+});
+
+test('a quantile is one of the values, by the nearest rank', () => {
+	const sorted = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10];
+	expect([0, 0.5, 0.9, 0.99, 1].map((part) => quantile(sorted, part))).toEqual([1, 5, 9, 10, 10]);
+	expect(quantile([7], 0.5)).toBe(7);
+	expect(() => quantile([], 0.5)).toThrow(RangeError);
+});
+
+describe('a comparison', () => {
+	const input = { scenario: 's', figure: 'throughput', unit: '/s' } as const;
+	const reference = { name: 'r', values: [100, 100, 100] };
+
+	test.each([
+		{ ours: [79, 80, 95], target: { of: 'ratio', atLeast: 0.8 }, met: true },
+		{ ours: [79, 79, 95], target: { of: 'ratio', atLeast: 0.8 }, met: false },
+		{ ours: [105, 105, 105], target: { of: 'ratio', atMost: 1.05 }, met: true },
+		{ ours: [106, 106, 106], target: { of: 'ratio', atMost: 1.05 }, met: false },
+		{ ours: [251, 252, 253], target: { of: 'ours', atMost: 251 }, met: false },
+		{ ours: [1, 2, 3], target: { of: 'ours', atMost: 2 }, met: true },
+	] as const)('of $ours with $target meets it: $met', ({ ours, target, met }) => {
+		expect(compare({ ...input, ours, reference, target }).met).toBe(met);
+	});
+
+	test('without a target is not judged, and a ratio needs a reference to be met', () => {
+		expect(compare({ ...input, ours: [1, 1, 1], reference }).met).toBeNull();
+		expect(compare({ ...input, ours: [1], target: { of: 'ratio', atLeast: 0 } })).toMatchObject({
+			ratio: null,
+			met: false,
+		});
+	});
+
+	test('tells the CPU time of a request as a ratio, where the system tells that of both servers', () => {
+		const cpu = (server: number | null) => ({ server, generator: 1 });
+		const costs = (mine: number | null, other: number | null) =>
+			compare({ ...input, ours: [50], cpu: cpu(mine), reference: { name: 'r', values: [100], cpu: cpu(other) } });
+		// Half of the requests for the same time of the CPU.
+		expect(costs(0.9, 0.9).cost_ratio).toBe(2);
+		expect(costs(0.5, 1).cost_ratio).toBe(1);
+		expect(costs(null, 1).cost_ratio).toBeNull();
+		expect(costs(1, null).cost_ratio).toBeNull();
+	});
+});

@@ -1,0 +1,37 @@
+/** One figure over all rounds. */
+export interface Figures {
+	median: number;
+	min: number;
+	max: number;
+	/** In the order of the rounds. */
+	rounds: number[];
+}
+
+/** @throws RangeError for no values */
+export function figuresOf(rounds: readonly number[]): Figures {
+	return { median: median(rounds), min: Math.min(...rounds), max: Math.max(...rounds), rounds: [...rounds] };
+}
+
+/** The middle value, or the mean of the two in the middle. */
+export function median(values: readonly number[]): number {
+	if (values.length === 0) throw new RangeError('there is no median of no values');
+	const sorted = [...values].sort((a, b) => a - b);
+	const middle = Math.floor(sorted.length / 2);
+	const upper = sorted[middle] as number;
+	return sorted.length % 2 === 1 ? upper : ((sorted[middle - 1] as number) + upper) / 2;
+}
+
+/**
+ * Ours by the reference, round by round: what both measured within the same seconds is compared, so that a machine that
+ * was slower for a while counts in both.
+ */
+export function ratiosOf(ours: readonly number[], reference: readonly number[]): Figures {
+	if (ours.length !== reference.length) throw new RangeError('there is a round that only one of both has measured');
+	return figuresOf(ours.map((value, round) => value / (reference[round] as number)));
+}
+
+/** The value below which this part (0 to 1) of the sorted values lies, by the nearest rank. */
+export function quantile(sorted: ArrayLike<number>, part: number): number {
+	if (sorted.length === 0) throw new RangeError('there is no quantile of no values');
+	return sorted[Math.max(0, Math.ceil(part * sorted.length) - 1)] as number;
+}

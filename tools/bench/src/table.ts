@@ -1,0 +1,88 @@
+import type { Comparison, Report, Target, Unit } from './report.js';
+import type { Figures } from './statistics.js';
+
+/** Below so much of a core the server was not what limited a measurement. */
+const busy = 0.85;
+
+/** The result for people. */
+export function tableOf({ machine, settings, comparisons, failures, seconds }: Report): string {
+	const head = ['scenario', 'figure', 'ours', 'reference', 'ratio (min–max)', 'target', 'met', 'CPU a request'];
+	const rows = comparisons.map((comparison) => rowOf(comparison));
+	const notes = [
+		...comparisons.flatMap(notesOf),
+		...(machine.data_in_memory
+			? ['The database was in memory: fsync cost nothing, the figures of upserts are void.']
+			: []),
+		...(settings.profiled ? ['Our services ran with the profiler on: the figures are too low.'] : []),
+	];
+	return [
+		...align([head, ...rows]),
+		'',
+		...failures.map(({ scenario, message }) => `FAILED  ${scenario}: ${message}`),
+		...notes,
+		`${settings.rounds} rounds of ${settings.seconds} s; ${machine.cores} × ${machine.cpu}, Node.js ${machine.node}, PostgreSQL ${machine.postgresql}, ${seconds} s in all`,
+		'',
+	].join('\n');
+}
+
+function rowOf({
+	scenario,
+	figure,
+	unit,
+	ours,
+	reference,
+	ratio,
+	target,
+	met,
+	cost_ratio: cost,
+}: Comparison): string[] {
+	return [
+		scenario,
+		figure,
+		amount(ours.median, unit),
+		reference === null ? '–' : `${amount(reference.figures.median, unit)}  ${reference.name}`,
+		ratio === null ? '–' : spread(ratio),
+		target === null ? '–' : targetText(target, unit),
+		met === null ? '–' : met ? 'yes' : 'NO',
+		cost === null ? '–' : `× ${cost.toFixed(2)}`,
+	];
+}
+
+function spread({ median, min, max, rounds }: Figures): string {
+	return rounds.length === 1 ? median.toFixed(2) : `${median.toFixed(2)} (${min.toFixed(2)}–${max.toFixed(2)})`;
+}
+
+function amount(value: number, unit: Unit): string {
+	const digits = value >= 100 ? 0 : value >= 10 ? 1 : 2;
+	const number = value.toLocaleString('en', { minimumFractionDigits: digits, maximumFractionDigits: digits });
+	return unit === '/s' ? `${number}/s` : `${number} ${unit}`;
+}
+
+function targetText({ of, atLeast, atMost }: Target, unit: Unit): string {
+	const limit = atLeast === undefined ? `≤ ${atMost}` : `≥ ${atLeast}`;
+	return of === 'ratio' ? limit : `${limit} ${unit}`;
+}
+
+/** Says where the generator and not a server set the pace: there both look more alike than they are. */
+function notesOf({ scenario, figure, cpu, reference, notes }: Comparison): string[] {
+	const lines = notes.length > 0 ? [`${scenario}: ${notes.join(', ')}.`] : [];
+	const idle = reference?.cpu?.server ?? 1;
+	if (figure === 'throughput' && cpu !== null && reference?.cpu && idle < busy && reference.cpu.generator > busy) {
+		lines.push(
+			`${scenario}: the load generator was the limit of "${reference.name}" (server ${percent(idle)} of a core, ours ${percent(cpu.server ?? 1)}).`,
+		);
+	}
+	return lines;
+}
+
+const percent = (part: number) => `${Math.round(part * 100)} %`;
+
+function align(rows: string[][]): string[] {
+	const widths = rows[0]?.map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0))) ?? [];
+	return rows.map((row) =>
+		row
+			.map((text, column) => text.padEnd(widths[column] ?? 0))
+			.join('  ')
+			.trimEnd(),
+	);
+}
