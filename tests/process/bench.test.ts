@@ -5,9 +5,10 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { accepts, isAlive, temporaryFolder } from '@contacts/local-postgres/testing/processes.js';
 import { expect, onTestFinished, test, vi } from 'vitest';
+import type { Comparison } from '../../tools/bench/src/report.js';
 
 const main = fileURLToPath(new URL('../../tools/bench/dist/main.js', import.meta.url));
-const short = ['--quick', '--only', 'list, one company', '--rounds', '1'];
+const short = ['--rounds', '1', '--only', 'list, one company'];
 
 vi.setConfig({ testTimeout: 60_000 });
 
@@ -72,7 +73,7 @@ async function expectNothingLeft(bench: RunningBench, postgres: { pid: number; p
 test('a run ends by itself with a table and a result for programs, and leaves nothing behind', async () => {
 	const results = await temporaryFolder();
 	const file = join(results, 'made', 'bench.json');
-	const bench = await startBench(...short, '--seconds', '0.3', '--json', file);
+	const bench = await startBench(...short, 'upserts, 64 connections', '--seconds', '0.3', '--json', file);
 	const postgres = await postgresOf(bench);
 	expect(await bench.ended, bench.stderr()).toBe(0);
 	await expectNothingLeft(bench, postgres);
@@ -91,7 +92,8 @@ test('a run ends by itself with a table and a result for programs, and leaves no
 		failures: [],
 		seconds: expect.any(Number),
 	});
-	const [throughput, memory] = report.comparisons;
+	const [throughput, memory, ...upserts] = report.comparisons as Comparison[];
+	if (throughput?.reference == null || throughput.ratio === null) throw new Error('nothing was compared');
 	expect(throughput).toMatchObject({
 		scenario: 'list, one company',
 		figure: 'throughput',
@@ -107,6 +109,12 @@ test('a run ends by itself with a table and a result for programs, and leaves no
 	}
 	expect(throughput.ratio.median).toBeCloseTo(ours.median / reference.median, 10);
 	if (process.platform === 'linux') expect(memory).toMatchObject({ figure: 'peak memory', unit: 'MiB' });
+	const references = upserts.filter(({ figure }) => figure === 'throughput').map(({ reference }) => reference?.name);
+	expect(references).toEqual([
+		'no-op Fastify route',
+		'our service, saving nothing',
+		expect.stringMatching(/^(pgbench|driver loop), one statement, 10 clients$/),
+	]);
 	expect(bench.stdout()).toMatch(/^scenario +figure +ours +reference +ratio/);
 	expect(bench.stdout()).toMatch(/^list, one company +throughput .* ≥ 0\.8 +(yes|NO)/m);
 	expect(bench.stderr()).toContain('list, one company, round 1 of 1: ours');

@@ -12,7 +12,6 @@ export interface Settings {
 	/** Seconds of one measurement. */
 	seconds: number;
 	warmUpSeconds: number;
-	quick: boolean;
 	/** Names of scenarios. */
 	scenarios: string[];
 	/** Absolute path of the result. */
@@ -32,7 +31,7 @@ export interface Bench {
 export interface Scenario {
 	name: string;
 	/** Whether `--quick` leaves it out. */
-	long?: boolean;
+	long?: boolean | undefined;
 	run(bench: Bench): Promise<Comparison[]>;
 }
 

@@ -7,7 +7,11 @@ export interface Lifetime {
 	 * @throws Interrupted when everything is being ended already: then it is ended at once
 	 */
 	own(end: () => Promise<void> | void): () => Promise<void>;
-	/** Ends everything that is still there, the last first. Whoever registers something from now on is refused. */
+	/**
+	 * Ends everything that is still there, the last first. Whoever registers something from now on is refused.
+	 *
+	 * @throws the first failure, after all the others were ended
+	 */
 	end(): Promise<void>;
 	readonly ending: boolean;
 }
@@ -22,7 +26,11 @@ export function createLifetime(): Lifetime {
 	let ending: Promise<void> | undefined;
 
 	async function endAll(): Promise<void> {
-		for (let step = owned.pop(); step !== undefined; step = owned.pop()) await step();
+		const failures: unknown[] = [];
+		for (let step = owned.pop(); step !== undefined; step = owned.pop()) {
+			await step().catch((error: unknown) => failures.push(error));
+		}
+		if (failures.length > 0) throw failures[0];
 	}
 
 	return {
@@ -37,7 +45,7 @@ export function createLifetime(): Lifetime {
 				return ended;
 			};
 			if (ending !== undefined) {
-				void once();
+				once().catch(() => undefined);
 				throw new Interrupted('interrupted');
 			}
 			owned.push(once);

@@ -3,36 +3,38 @@ import { dirname } from 'node:path';
 import { CommanderError } from 'commander';
 import type { Settings } from './bench.js';
 import { createLifetime } from './lifetime.js';
+import { summariesOf } from './profile-summary.js';
 import { createProgram } from './program.js';
 import { runBench } from './run-bench.js';
 import { tableOf } from './table.js';
 
 const lifetime = createLifetime();
 
-for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
-	process.on(signal, async () => {
-		process.stderr.write('interrupted: ending everything\n');
-		await lifetime.end();
-		process.exit(1);
-	});
-}
-process.on('uncaughtException', async (error) => {
-	process.stderr.write(`error: ${error.stack}\n`);
-	await lifetime.end();
-	process.exit(1);
-});
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => void stop('interrupted'));
+process.on('uncaughtException', (error) => void stop(`error: ${error.stack}`));
 
 try {
 	await createProgram(run).parseAsync(process.argv);
 } catch (error) {
 	// Whoever interrupted ends the process, when everything is ended.
 	if (!lifetime.ending) {
-		await lifetime.end();
+		await endEverything();
 		process.exit(exitCode(error));
 	}
 }
 
+async function stop(why: string): Promise<void> {
+	process.stderr.write(`${why}\n`);
+	await endEverything();
+	process.exit(1);
+}
+
+async function endEverything(): Promise<void> {
+	await lifetime.end().catch((error: Error) => process.stderr.write(`error: ${error.message}\n`));
+}
+
 async function run(settings: Settings): Promise<void> {
+	const begunAt = Date.now();
 	const begun = performance.now();
 	const progress = (text: string) => {
 		const seconds = Math.round((performance.now() - begun) / 1000);
@@ -43,6 +45,7 @@ async function run(settings: Settings): Promise<void> {
 	mkdirSync(dirname(settings.json), { recursive: true });
 	writeFileSync(settings.json, `${JSON.stringify(report, null, '\t')}\n`);
 	process.stdout.write(`${tableOf(report)}Written for programs: ${settings.json}\n`);
+	if (settings.profiles !== undefined) process.stdout.write(`\n${summariesOf(settings.profiles, begunAt)}`);
 	process.exitCode = report.failures.length > 0 ? 1 : 0;
 }
 

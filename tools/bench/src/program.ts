@@ -2,6 +2,7 @@ import { resolve } from 'node:path';
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { root, type Settings } from './bench.js';
 import { scenarios } from './scenarios/all.js';
+import { million } from './scenarios/million.js';
 
 interface Options {
 	quick: boolean;
@@ -32,17 +33,21 @@ export function createProgram(run: (settings: Settings) => Promise<void>): Comma
 		.action((options: Options) => run(settingsOf(options)));
 }
 
-function settingsOf({ quick, only, million, profile, json, ...given }: Options): Settings {
+function settingsOf({ quick, only, million: withMillion, profile, json, ...given }: Options): Settings {
 	const seconds = given.seconds ?? (quick ? 1 : 3);
 	return {
-		quick,
 		rounds: given.rounds ?? (quick ? 2 : 5),
 		seconds,
 		warmUpSeconds: Math.min(1, seconds / 2),
-		scenarios: only ?? scenarios.filter(({ long = false }) => !long || (million ?? !quick)).map(({ name }) => name),
+		scenarios: only ?? usualScenarios(quick, withMillion),
 		json: fromWhereItWasCalled(json),
 		profiles: profile === undefined ? undefined : fromWhereItWasCalled(profile === true ? '.local/profiles' : profile),
 	};
+}
+
+function usualScenarios(quick: boolean, withMillion = !quick): string[] {
+	const usual = scenarios.filter((scenario) => (scenario === million ? withMillion : !quick || !scenario.long));
+	return usual.map(({ name }) => name);
 }
 
 /** Package managers run a script in the folder of its package, and tell where they were called. */

@@ -20,7 +20,7 @@ export async function load(lifetime: Lifetime, pid: number, order: LoadOrder): P
 	});
 	const server = cpuBefore === null || cpuAfter === null ? null : (cpuAfter - cpuBefore) / result.seconds;
 	return {
-		perSecond: result.requests / result.seconds,
+		perSecond: result.answers / result.seconds,
 		latency: result.latency,
 		cpu: { server, generator: result.cpuSeconds / result.seconds },
 	};

@@ -14,21 +14,21 @@ export interface LoadOrder {
 	bytes: number;
 }
 
-/** One run: the latencies of the answered requests in milliseconds, and what the load process used of the CPU. */
+/** One run. */
 export interface RawResult {
+	/** How many came; of a big one that came in part, that part. */
+	answers: number;
+	/** Of each that came whole, in milliseconds. */
 	latencies: number[];
 	seconds: number;
+	/** Seconds of a core that the load process itself used. */
 	cpuSeconds: number;
 }
 
 /** What it answers: that the warm-up is over, then the result. */
 export type LoadMessage = { measuring: true } | { result: LoadResult } | { failure: string };
 
-export interface LoadResult {
-	requests: number;
-	seconds: number;
+export interface LoadResult extends Omit<RawResult, 'latencies'> {
 	/** Of a single request, in milliseconds. */
 	latency: { p50: number; p99: number };
-	/** Seconds of a core that the load process itself used meanwhile. */
-	cpuSeconds: number;
 }

@@ -6,7 +6,7 @@ import { upsertBodies } from './upserts.js';
 /** Distinct upserts in a run, over all connections; each connection begins again with its own when they are used up. */
 const distinctUpserts = 20_000;
 
-/** @throws Error when an answer had another status, or none came */
+/** @throws Error when an answer had another status, or a request failed */
 export async function loadSmallAnswers(order: LoadOrder, seconds: number): Promise<RawResult> {
 	const { url, method, headers, connections, status } = order;
 	const each = Math.ceil(distinctUpserts / connections);
@@ -45,5 +45,10 @@ export async function loadSmallAnswers(order: LoadOrder, seconds: number): Promi
 		throw new Error(`answers other than ${status}: ${codes.join(', ')}`);
 	}
 	if (result.errors > 0) throw new Error(`${result.errors} requests failed, ${result.timeouts} of them by a timeout`);
-	return { latencies, seconds: (result.finish.getTime() - begun) / 1000, cpuSeconds: (user + system) / 1e6 };
+	return {
+		answers: latencies.length,
+		latencies,
+		seconds: (result.finish.getTime() - begun) / 1000,
+		cpuSeconds: (user + system) / 1e6,
+	};
 }

@@ -1,7 +1,7 @@
 /** The load process: carries out one order, after a warm-up, and reports the result. */
 import { quantile } from '../statistics.js';
 import { loadBigAnswers } from './big-answers.js';
-import type { LoadMessage, LoadOrder, LoadResult } from './order.js';
+import type { LoadMessage, LoadOrder } from './order.js';
 import { loadSmallAnswers } from './small-answers.js';
 
 /** From so many bytes on, an answer is big. */
@@ -15,24 +15,13 @@ process.once('message', (order: LoadOrder) => {
 process.once('disconnect', () => process.exit(0));
 
 async function work(order: LoadOrder): Promise<void> {
+	const run = order.bytes < big ? loadSmallAnswers : loadBigAnswers;
 	await run(order, order.warmUpSeconds);
 	tell({ measuring: true });
-	tell({ result: await run(order, order.seconds) });
-}
-
-async function run(order: LoadOrder, length: number): Promise<LoadResult> {
-	const { latencies, seconds, cpuSeconds } = await (order.bytes < big ? loadSmallAnswers : loadBigAnswers)(
-		order,
-		length,
-	);
-	if (latencies.length === 0) throw new Error(`nothing was answered within ${length} s`);
+	const { latencies, ...result } = await run(order, order.seconds);
+	if (latencies.length === 0) throw new Error(`nothing was answered whole within ${order.seconds} s`);
 	const sorted = Float64Array.from(latencies).sort();
-	return {
-		requests: latencies.length,
-		seconds,
-		latency: { p50: quantile(sorted, 0.5), p99: quantile(sorted, 0.99) },
-		cpuSeconds,
-	};
+	tell({ result: { ...result, latency: { p50: quantile(sorted, 0.5), p99: quantile(sorted, 0.99) } } });
 }
 
 function tell(message: LoadMessage): void {

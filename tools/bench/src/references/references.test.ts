@@ -3,6 +3,9 @@ import { createTestDatabase } from '@contacts/common/testing/database.js';
 import { addProject, startTestApp } from '@contacts/common/testing/service.js';
 import { service } from '@contacts/personal-contacts/app.js';
 import { expect, onTestFinished, test } from 'vitest';
+import { runChild } from '../child.js';
+import { createLifetime } from '../lifetime.js';
+import type { DriverMessage, DriverOrder } from './direct-driver.js';
 import { statementsPerSecond } from './pgbench.js';
 import { runSingleStatement, singleStatement, singleStatementValues } from './single-statement.sql.js';
 
@@ -58,4 +61,26 @@ test('the single statement does what the service does', async () => {
 		where chat_id between ${from} and ${from + 9} order by chat_id`;
 	expect(await rows(10)).toEqual(await rows(0));
 	expect(await rows(10)).toHaveLength(2);
+});
+
+test('the driver loop runs the statement on all its connections for as long as it is told', async () => {
+	const { url, sql, drop } = await createTestDatabase();
+	onTestFinished(drop);
+	await addProject(sql, 'bench', 'key');
+	const lifetime = createLifetime();
+	onTestFinished(lifetime.end);
+	const order: DriverOrder = { databaseUrl: url, clients: 3, warmUpSeconds: 0, seconds: 0.2 };
+	const run = (more: object) =>
+		runChild(lifetime, 'references/direct-driver', { ...order, ...more }, (message: DriverMessage) => message);
+	const done = await run({});
+	if ('failure' in done) throw new Error(done.failure);
+	const [stored] = await sql<{ count: number }[]>`select count(*)::int as count from personal_contacts`;
+	// Of few statements hardly two are of the same chat.
+	expect(stored?.count).toBeGreaterThan(0.9 * done.statements);
+	expect(stored?.count).toBeLessThanOrEqual(done.statements);
+	expect(done.seconds).toBeGreaterThanOrEqual(0.2);
+
+	const elsewhere = new URL(url);
+	elsewhere.pathname = '/nowhere';
+	expect(await run({ databaseUrl: elsewhere.href })).toEqual({ failure: expect.stringContaining('nowhere') });
 });

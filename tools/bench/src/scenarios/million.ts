@@ -14,7 +14,6 @@ const reference = 'COPY of the same query';
 /** The whole list, far beyond what is kept in memory, to one client at a time. */
 export const million: Scenario = {
 	name,
-	long: true,
 	async run(bench) {
 		const { lifetime, database, settings } = bench;
 		bench.progress(`${name}, making the contacts`);

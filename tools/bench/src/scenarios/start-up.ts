@@ -36,6 +36,7 @@ const rest = 2;
 
 export const memoryAtRest: Scenario = {
 	name: 'memory at rest',
+	long: true,
 	async run(bench) {
 		const subject = (name: string, start: () => ReturnType<typeof startServer>): Subject<number> => ({
 			name,

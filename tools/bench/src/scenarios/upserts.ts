@@ -5,76 +5,118 @@ import { load } from '../load/load.js';
 import { upsertBodies } from '../load/upserts.js';
 import type { DriverMessage } from '../references/direct-driver.js';
 import { findPgbench, runPgbench } from '../references/pgbench.js';
-import { type Comparison, type ComparisonInput, compare } from '../report.js';
+import { type Comparison, compare } from '../report.js';
 import { cpuOf, interleave, type Measurement, type Subject } from '../rounds.js';
 import { takeSample } from '../sample.js';
 import type { RunningServer } from '../servers.js';
 import { comparePeaks } from './memory.js';
 
-const names = {
-	noOp: 'no-op Fastify route',
-	noOpService: 'our service, saving nothing',
-	single: 'our service, one statement a request',
-};
-
 /** Clients of the database in the reference without HTTP: as many as the service has connections. */
 const databaseClients = 10;
 
-export const upsertScenarios: Scenario[] = [1, 16, 64].map((connections) => ({
-	name: connections === 1 ? 'upserts, 1 connection' : `upserts, ${connections} connections`,
-	run: (bench) => measureUpserts(bench, connections),
-}));
+/** A server that our service is compared with. */
+interface Reference {
+	name: string;
+	program: string;
+	/** Whether what it is sent gets into the database. */
+	writes: boolean;
+}
 
-async function measureUpserts(bench: Bench, connections: number): Promise<Comparison[]> {
-	const scenario = connections === 1 ? 'upserts, 1 connection' : `upserts, ${connections} connections`;
-	const environment = environmentOf(bench, 'personal-contacts');
-	const ours = await startService(bench, 'personal-contacts', scenario);
-	const noOp = await startReference(bench, 'no-op-fastify');
-	const single = await startReference(bench, 'single-statement-service', [], environment);
-	const noOpService = await startReference(bench, 'no-op-service', [], environment);
-	const servers = [ours, noOp, single, noOpService];
-	for (const server of servers) await checkSaves(server);
+const noOp: Reference = { name: 'no-op Fastify route', program: 'no-op-fastify', writes: false };
+const noOpService: Reference = { name: 'our service, saving nothing', program: 'no-op-service', writes: false };
+const single: Reference = {
+	name: 'our service, one statement a request',
+	program: 'single-statement-service',
+	writes: true,
+};
 
-	const subjects: Record<string, Subject<Measurement>> = {
-		noOp: overHttp(bench, names.noOp, noOp, connections, false),
-		ours: overHttp(bench, 'ours', ours, connections, true),
-	};
-	if (connections === 1) subjects.single = overHttp(bench, names.single, single, connections, true);
-	if (connections === 64) {
-		subjects.noOpService = overHttp(bench, names.noOpService, noOpService, connections, false);
-		subjects.database = withoutHttp(bench);
-	}
-	const measured = await interleave(subjects, bench.settings.rounds, (text) => bench.progress(`${scenario}, ${text}`));
-	for (const server of servers) await checkSaves(server);
+export const upsertScenarios: Scenario[] = [
+	{ name: 'upserts, 1 connection', run: (bench) => measureOne(bench, 'upserts, 1 connection') },
+	{ name: 'upserts, 16 connections', run: (bench) => measureSome(bench, 'upserts, 16 connections') },
+	{ name: 'upserts, 64 connections', run: (bench) => measureMany(bench, 'upserts, 64 connections') },
+];
 
-	const mine = measured.ours ?? [];
-	const throughput = (reference: string, target?: number): Comparison[] => {
-		const theirs = measured[reference];
-		if (theirs === undefined) return [];
-		return [
-			compare({
-				scenario,
-				figure: 'throughput',
-				unit: '/s',
-				ours: mine.map(({ perSecond }) => perSecond),
-				reference: {
-					name: subjects[reference]?.name ?? reference,
-					values: theirs.map(({ perSecond }) => perSecond),
-					cpu: cpuOf(theirs),
-				},
-				...(target === undefined ? {} : { target: { of: 'ratio', atLeast: target } }),
-				cpu: cpuOf(mine),
-			} satisfies ComparisonInput),
-		];
-	};
-	const comparisons = [
-		...throughput('noOp', connections === 64 ? 0.65 : undefined),
-		...throughput('noOpService'),
-		...throughput('database', 1.4),
-		...(measured.single ? [compareLatency(scenario, mine, measured.single)] : []),
-		...comparePeaks(scenario, ours, { name: names.noOp, server: noOp }),
+async function measureOne(bench: Bench, scenario: string): Promise<Comparison[]> {
+	const { ours, against, peaks } = await measure(bench, scenario, 1, [noOp, single]);
+	const byOne = against(single);
+	const latency = compare({
+		scenario,
+		figure: 'latency',
+		unit: 'ms',
+		ours: ours.map((measurement) => measurement.latency.p50),
+		reference: { name: single.name, values: byOne.map((measurement) => measurement.latency.p50), cpu: cpuOf(byOne) },
+		target: { of: 'ratio', atMost: 1.05 },
+		cpu: cpuOf(ours),
+		notes: ['the latency is the median of a round'],
+	});
+	return [latency, compareThroughput(scenario, ours, noOp.name, against(noOp)), ...peaks];
+}
+
+async function measureSome(bench: Bench, scenario: string): Promise<Comparison[]> {
+	const { ours, against, peaks } = await measure(bench, scenario, 16, [noOp]);
+	return [compareThroughput(scenario, ours, noOp.name, against(noOp)), ...peaks];
+}
+
+async function measureMany(bench: Bench, scenario: string): Promise<Comparison[]> {
+	const database = withoutHttp(bench);
+	const { ours, against, peaks } = await measure(bench, scenario, 64, [noOp, noOpService], [database]);
+	return [
+		compareThroughput(scenario, ours, noOp.name, against(noOp), 0.65),
+		compareThroughput(scenario, ours, noOpService.name, against(noOpService)),
+		compareThroughput(scenario, ours, database.name, against(database), 1.4),
+		...peaks,
 	];
-	return comparisons;
+}
+
+/** Measures our service and all references in turns. */
+async function measure(
+	bench: Bench,
+	scenario: string,
+	connections: number,
+	references: Reference[],
+	others: Subject<Measurement>[] = [],
+) {
+	const service = await startService(bench, 'personal-contacts', scenario);
+	const servers: RunningServer[] = [service];
+	const subjects = [overHttp(bench, 'ours', service, connections, true)];
+	for (const { name, program, writes } of references) {
+		const server = await startReference(bench, program, [], environmentOf(bench, 'personal-contacts'));
+		servers.push(server);
+		subjects.push(overHttp(bench, name, server, connections, writes));
+	}
+	for (const server of servers) await checkSaves(server);
+	const measured = await interleave(
+		Object.fromEntries([...subjects, ...others].map((subject) => [subject.name, subject])),
+		bench.settings.rounds,
+		(text) => bench.progress(`${scenario}, ${text}`),
+	);
+	for (const server of servers) await checkSaves(server);
+	const against = ({ name }: { name: string }) => measured[name] ?? [];
+	// Every scenario has the no-op route first.
+	const [, server = service] = servers;
+	return {
+		ours: against({ name: 'ours' }),
+		against,
+		peaks: comparePeaks(scenario, service, { name: noOp.name, server }),
+	};
+}
+
+function compareThroughput(
+	scenario: string,
+	ours: Measurement[],
+	name: string,
+	reference: Measurement[],
+	atLeast?: number,
+): Comparison {
+	return compare({
+		scenario,
+		figure: 'throughput',
+		unit: '/s',
+		ours: ours.map(({ perSecond }) => perSecond),
+		reference: { name, values: reference.map(({ perSecond }) => perSecond), cpu: cpuOf(reference) },
+		...(atLeast === undefined ? {} : { target: { of: 'ratio', atLeast } }),
+		cpu: cpuOf(ours),
+	});
 }
 
 const path = `/api/personal_contacts?${credentials}`;
@@ -129,19 +171,6 @@ function withoutHttp({ lifetime, settings, database }: Bench): Subject<Measureme
 			return message.statements / message.seconds;
 		});
 	}
-}
-
-function compareLatency(scenario: string, ours: Measurement[], single: Measurement[]): Comparison {
-	return compare({
-		scenario,
-		figure: 'latency',
-		unit: 'ms',
-		ours: ours.map(({ latency }) => latency.p50),
-		reference: { name: names.single, values: single.map(({ latency }) => latency.p50), cpu: cpuOf(single) },
-		target: { of: 'ratio', atMost: 1.05 },
-		cpu: cpuOf(ours),
-		notes: ['median latency of a request'],
-	});
 }
 
 /** @throws Error when an upsert isn't answered with `saved` */

@@ -1,0 +1,62 @@
+import { expect, test } from 'vitest';
+import { compare, type Report } from './report.js';
+import { tableOf } from './table.js';
+
+const cpu = (server: number, generator: number) => ({ server, generator });
+
+const report: Report = {
+	version: 1,
+	machine: {
+		date: '2026-01-02T03:04:05.678Z',
+		platform: 'linux x64',
+		cpu: 'A processor',
+		cores: 2,
+		memory_mib: 4096,
+		node: 'v24.0.0',
+		postgresql: '18.4',
+		postgresql_settings: { fsync: 'on' },
+		data_in_memory: false,
+	},
+	settings: { rounds: 3, seconds: 2, warm_up_seconds: 1, profiled: false },
+	comparisons: [
+		compare({
+			scenario: 'list',
+			figure: 'throughput',
+			unit: '/s',
+			ours: [8000, 9000, 8500],
+			reference: { name: 'raw', values: [10_000, 10_000, 10_000], cpu: cpu(0.5, 1) },
+			target: { of: 'ratio', atLeast: 0.8 },
+			cpu: cpu(0.85, 0.9),
+			notes: ['10 bytes'],
+		}),
+		compare({
+			scenario: 'list',
+			figure: 'peak memory',
+			unit: 'MiB',
+			ours: [251],
+			target: { of: 'ours', atMost: 250 },
+		}),
+	],
+	failures: [{ scenario: 'upserts', message: 'answers other than 200: 3 of status 500' }],
+	seconds: 12,
+};
+
+test('the table tells figures, ratios with their spread, targets, failures, and where the generator was the limit', () => {
+	expect(tableOf(report)).toBe(`\
+scenario  figure       ours     reference       ratio (min–max)   target     met  CPU a request
+list      throughput   8,500/s  10,000/s   raw  0.85 (0.80–0.90)  ≥ 0.8      yes  × 2.00
+list      peak memory  251 MiB  –               –                 ≤ 250 MiB  NO   –
+
+FAILED  upserts: answers other than 200: 3 of status 500
+list: 10 bytes.
+list: the load generator was the limit of "raw" (server 50 % of a core, ours 85 %).
+3 rounds of 2 s; 2 × A processor, Node.js v24.0.0, PostgreSQL 18.4, 12 s in all
+`);
+});
+
+test('the table warns where a database in memory or the profiler has made the figures void', () => {
+	const machine = { ...report.machine, data_in_memory: true };
+	const table = tableOf({ ...report, machine, settings: { ...report.settings, profiled: true } });
+	expect(table).toContain('The database was in memory');
+	expect(table).toContain('with the profiler on');
+});
