@@ -49,6 +49,8 @@ export interface Report {
 		cpu: string;
 		cores: number;
 		memory_mib: number;
+		/** Processes that wanted a core in the minute before the run, on average. */
+		load_average: number;
 		node: string;
 		postgresql: string;
 		postgresql_settings: Record<string, string>;

@@ -1,4 +1,4 @@
-import { cpus, totalmem } from 'node:os';
+import { cpus, loadavg, totalmem } from 'node:os';
 import type { Settings } from './bench.js';
 import { startDatabase } from './database.js';
 import { createLifetime, type Lifetime } from './lifetime.js';
@@ -16,6 +16,7 @@ export async function runBench(
 	progress: (text: string) => void,
 ): Promise<Report> {
 	const begun = performance.now();
+	const [load = 0] = loadavg();
 	progress('starting PostgreSQL');
 	const database = await startDatabase(lifetime);
 	if (database.inMemory) progress('WARNING: the temporary folder is in memory, fsync costs nothing: set TMPDIR');
@@ -27,6 +28,7 @@ export async function runBench(
 			cpu: cpus()[0]?.model ?? 'unknown',
 			cores: cpus().length,
 			memory_mib: Math.round(totalmem() / 1_048_576),
+			load_average: Math.round(load * 100) / 100,
 			node: process.version,
 			postgresql: database.version,
 			postgresql_settings: database.settings,

@@ -12,6 +12,7 @@ const report: Report = {
 		cpu: 'A processor',
 		cores: 2,
 		memory_mib: 4096,
+		load_average: 0.5,
 		node: 'v24.0.0',
 		postgresql: '18.4',
 		postgresql_settings: { fsync: 'on' },
@@ -54,9 +55,10 @@ list: the load generator was the limit of "raw" (server 50 % of a core, ours 85 
 `);
 });
 
-test('the table warns where a database in memory or the profiler has made the figures void', () => {
-	const machine = { ...report.machine, data_in_memory: true };
+test('the table warns where a database in memory, the profiler or a busy machine have spoilt the figures', () => {
+	const machine = { ...report.machine, data_in_memory: true, load_average: 1.5 };
 	const table = tableOf({ ...report, machine, settings: { ...report.settings, profiled: true } });
 	expect(table).toContain('The database was in memory');
 	expect(table).toContain('with the profiler on');
+	expect(table).toContain('busy before the run (load 1.5)');
 });

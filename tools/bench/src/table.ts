@@ -13,6 +13,9 @@ export function tableOf({ machine, settings, comparisons, failures, seconds }: R
 		...(machine.data_in_memory
 			? ['The database was in memory: fsync cost nothing, the figures of upserts are void.']
 			: []),
+		...(machine.load_average > machine.cores / 2
+			? [`The machine was busy before the run (load ${machine.load_average}): run it again with nothing else running.`]
+			: []),
 		...(settings.profiled ? ['Our services ran with the profiler on: the figures are too low.'] : []),
 	];
 	return [
