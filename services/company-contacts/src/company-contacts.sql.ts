@@ -23,19 +23,25 @@ const batchSize = 1000;
 const linkedTo = (sql: Sql, companyId?: string) =>
 	companyId === undefined ? sql`` : sql`where company_ids @> array[${companyId}::bigint]`;
 
-/** A contact as it goes over the wire: exactly these fields, in this order. */
-const listedFields = (sql: Sql) => sql`
-	id,
-	bitrix_id,
-	phone,
-	array_to_string(company_ids, ',') as company_ids,
-	name,
-	assigned_by_id,
-	case when trouble_contact then 'true' end as trouble_contact,
-	perplexity_reason`;
+/**
+ * A contact as it goes over the wire: exactly these fields, in this order. Put together by `format`, because it takes half
+ * the time of `row_to_json`; what may hold any text is made JSON by `to_json`.
+ */
+const element = (sql: Sql) => sql`
+	format(
+		'{"id":%s,"bitrix_id":%s,"phone":%s,"company_ids":%s,"name":%s,"assigned_by_id":%s,"trouble_contact":%s,"perplexity_reason":%s}',
+		id,
+		bitrix_id,
+		coalesce('"' || phone || '"', 'null'),
+		coalesce('"' || array_to_string(company_ids, ',') || '"', 'null'),
+		coalesce(to_json(name)::text, 'null'),
+		coalesce(assigned_by_id::text, 'null'),
+		case when trouble_contact then '"true"' else 'null' end,
+		coalesce(to_json(perplexity_reason)::text, 'null')
+	)`;
 
 /**
- * All contacts, or those of one company, ordered by id, made into JSON by PostgreSQL.
+ * All contacts, or those of one company, ordered by id, as JSON.
  *
  * @param companyId decimal digits, at most 2^63 − 1
  * @param maxBytes how large the list may be
@@ -61,8 +67,8 @@ export async function readCompanyContacts(
 				) contact
 			)
 			select size.count, size.fits, coalesce((
-				select string_agg(row_to_json(contact)::text, ',' order by contact.id)
-				from (select ${listedFields(sql)} from company_contacts ${linkedTo(sql, companyId)}) contact
+				select string_agg(${element(sql)}, ',' order by id)
+				from (select * from company_contacts ${linkedTo(sql, companyId)}) contact
 				where size.fits
 			), '') as elements
 			from size`.raw(),
@@ -89,12 +95,13 @@ export async function readCompanyContactsInBatches(
 	let head: ListHead | undefined;
 	await database.readInBatches(
 		(sql) => sql`
-			select row_to_json(contact)::text as element, (
+			select ${element(sql)} as element, (
 				select count(*) || ' ' || to_hex(coalesce(bit_xor(
 					hashtextextended(xmin::text, hashfloat8extended(date_part('epoch', updated_at), id))), 0))
 				from company_contacts ${linkedTo(sql, companyId)}
 			) as head
-			from (select ${listedFields(sql)} from company_contacts ${linkedTo(sql, companyId)} order by id) contact`,
+			from company_contacts ${linkedTo(sql, companyId)}
+			order by id`,
 		batchSize,
 		async (rows) => {
 			if (head === undefined) {

@@ -86,6 +86,28 @@ describe('200', () => {
 		expect(await idsOf(`&company_id=${companyId}`)).toEqual(expected);
 	});
 
+	test('any text comes back as it is stored, and as JSON in its shortest form', async () => {
+		const texts = [
+			// PostgreSQL stores every character but U+0000.
+			String.fromCharCode(...Array.from({ length: 255 }, (_, n) => n + 1)),
+			'%s %1$s %% "," \\" \\\\ \u2028\u2029\ufeff\uffff e\u0301 👩‍👩‍👧 \u{10ffff}',
+			'',
+			' null ',
+		];
+		await database.sql`
+			insert into company_contacts (bitrix_id, company_ids, name, perplexity_reason)
+			select 100 + n, '{77}', text, reverse(text)
+			from json_array_elements_text(${JSON.stringify(texts)}::text::json) with ordinality as row (text, n)`;
+		const stored = await database.sql<{ name: string; perplexity_reason: string }[]>`
+			select name, perplexity_reason from company_contacts where company_ids = '{77}' order by id`;
+		expect(stored.map(({ name }) => name)).toEqual(texts);
+
+		const text = await (await list('&company_id=77')).text();
+		await database.sql`delete from company_contacts where company_ids = '{77}'`;
+		expect(JSON.parse(text).data).toMatchObject([...stored]);
+		expect(text).toBe(JSON.stringify(JSON.parse(text)));
+	});
+
 	test('an empty result is a list too', async () => {
 		expect(await (await list('&company_id=2')).text()).toBe('{"count":0,"data":[]}');
 	});

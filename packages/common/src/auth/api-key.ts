@@ -1,4 +1,4 @@
-import { createHash, randomBytes } from 'node:crypto';
+import { hash, randomBytes } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 
 const prefix = 'cck_';
@@ -27,7 +27,7 @@ export function isGeneratedKey(key: string): boolean {
  * needs none, and every request pays for this.
  */
 export function hashKey(key: string): Buffer {
-	return createHash('sha256').update(key, 'utf8').digest();
+	return hash('sha256', key, 'buffer');
 }
 
 function checksum(secret: string): string {
