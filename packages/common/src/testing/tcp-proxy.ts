@@ -17,7 +17,13 @@ export interface TcpProxy {
 	blackhole(): void;
 	/** Passes nothing on for now; new connections are taken. What was sent arrives after `restore`. */
 	stall(): void;
-	/** New connections work again, and those that were stalled go on. */
+	/** Passes nothing on for now over the connections that are open; new ones work. What was sent arrives after `restore`. */
+	holdBack(): void;
+	/** Passes each piece on only after this many milliseconds, in both directions, and the end of a connection too. */
+	slow(milliseconds: number): void;
+	/** New connections go to the server that this URL names: it has come back on another port. */
+	redirect(target: string): void;
+	/** New connections work again at full speed, and those that were stalled go on. */
 	restore(): Promise<void>;
 	close(): void;
 }
@@ -29,10 +35,11 @@ interface Pair {
 
 /** A proxy on a free port of 127.0.0.1, to the server that this URL names. */
 export async function startTcpProxy(target: string): Promise<TcpProxy> {
-	const { hostname, port: targetPort } = new URL(target);
+	let { hostname, port: targetPort } = new URL(target);
 	const pairs = new Set<Pair>();
 	let state: 'open' | 'stalled' | 'silent' | 'hanging up' = 'open';
 	let taken = 0;
+	let latency = 0;
 
 	const server = createServer({ pauseOnConnect: true }, (client) => {
 		taken++;
@@ -41,11 +48,18 @@ export async function startTcpProxy(target: string): Promise<TcpProxy> {
 		const pair: Pair = { sockets, silentForEver: state === 'silent' };
 		pairs.add(pair);
 		const pass = (from: Socket, to: Socket) => {
-			from.on('data', (data) => to.write(data));
+			// In the order in which they came, also when the latency has changed meanwhile.
+			const delayed: (() => void)[] = [];
+			const later = (step: () => void) => {
+				if (latency === 0 && delayed.length === 0) return step();
+				delayed.push(step);
+				setTimeout(() => delayed.shift()?.(), latency);
+			};
+			from.on('data', (data) => later(() => void to.write(data)));
 			from.on('error', () => undefined);
 			from.on('close', () => {
 				pairs.delete(pair);
-				to.destroy();
+				later(() => void to.destroy());
 			});
 			if (state === 'open') from.resume();
 			else from.pause();
@@ -90,8 +104,16 @@ export async function startTcpProxy(target: string): Promise<TcpProxy> {
 			state = 'stalled';
 			pause();
 		},
+		holdBack: pause,
+		slow(milliseconds) {
+			latency = milliseconds;
+		},
+		redirect(other) {
+			({ hostname, port: targetPort } = new URL(other));
+		},
 		async restore() {
 			state = 'open';
+			latency = 0;
 			for (const { sockets, silentForEver } of pairs) {
 				if (!silentForEver) for (const socket of sockets) socket.resume();
 			}
