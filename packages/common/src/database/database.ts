@@ -1,7 +1,8 @@
 import { type BatchReader, createBatchReader } from './batches.js';
 import { type ChangeListener, listenForChanges } from './change-listener.js';
-import { type ClientOptions, createClient, giveUp, type PendingStatement, type Sql } from './client.js';
+import { type ClientOptions, createClient, type PendingStatement, type Sql } from './client.js';
 import { DatabaseBusyError, DatabaseError, isLostConnection } from './errors.js';
+import { openPool, type Sent, suspicious } from './pool.js';
 
 /** What requests see of the database. */
 export interface Database {
@@ -47,30 +48,37 @@ export interface DatabaseOptions extends ClientOptions {
 /** Opens the database for a service; nothing is connected before the first statement. */
 export function openDatabase(options: DatabaseOptions): Database {
 	const { deadline = 4000, maxWaiting = options.poolSize * 100, maxReaders = 8 } = options;
-	let sql = createClient(options);
+	const pool = openPool(options);
 	const batches = createBatchReader({ ...options, poolSize: maxReaders, deadline });
 	const listeners: Sql[] = [];
 	let waiting = 0;
 
-	/** A connection that has gone silent never comes back by itself, so the whole pool is replaced. */
-	function replaceClient(silent: Sql): void {
-		if (sql !== silent) return;
-		sql = createClient(options);
-		void silent.end({ timeout: 0 }).catch(() => undefined);
-	}
-
 	async function attempt<Rows>(statement: (sql: Sql) => PendingStatement<Rows>, until: number): Promise<Rows> {
-		const client = sql;
-		const query = statement(client);
+		let sent: Sent<Rows> | undefined;
+		let late = false;
 		let timer: NodeJS.Timeout | undefined;
 		const expired = new Promise<never>((_, reject) => {
-			timer = setTimeout(() => {
+			const expire = () => {
+				late = true;
+				sent?.giveUp();
 				reject(Object.assign(new Error(`no answer within ${deadline} ms`), { code: 'QUERY_DEADLINE' }));
-				giveUp(query, () => replaceClient(client));
-			}, until - performance.now());
+			};
+			const left = () => until - performance.now();
+			if (left() <= suspicious) timer = setTimeout(expire, left());
+			else {
+				timer = setTimeout(() => {
+					pool.suspect();
+					timer = setTimeout(expire, left());
+				}, suspicious);
+			}
 		});
+		async function run(): Promise<Rows> {
+			sent = await pool.send(statement, () => late);
+			// When it is late, nobody waits for this any more.
+			return sent === undefined ? expired : sent.answer;
+		}
 		try {
-			return await Promise.race([query, expired]);
+			return await Promise.race([run(), expired]);
 		} finally {
 			clearTimeout(timer);
 		}
@@ -104,7 +112,7 @@ export function openDatabase(options: DatabaseOptions): Database {
 			return waiting;
 		},
 		async close() {
-			await Promise.all([batches.close(), ...[sql, ...listeners].map((client) => client.end({ timeout: 5 }))]);
+			await Promise.all([pool.close(), batches.close(), ...listeners.map((client) => client.end({ timeout: 5 }))]);
 		},
 	};
 }

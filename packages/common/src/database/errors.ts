@@ -20,20 +20,17 @@ export function errorCode(error: unknown): string | undefined {
 	return typeof code === 'string' ? code : undefined;
 }
 
-const lostConnection = new Set([
-	'CONNECTION_CLOSED',
-	'CONNECTION_DESTROYED',
-	'CONNECTION_ENDED',
-	'ECONNRESET',
-	'EPIPE',
-	// admin_shutdown and crash_shutdown: the backend was ended.
-	'57P01',
-	'57P02',
-]);
+const cutOff = new Set(['CONNECTION_CLOSED', 'CONNECTION_DESTROYED', 'CONNECTION_ENDED', 'ECONNRESET', 'EPIPE']);
+
+/** Whether the connection went away beneath a statement without a word of the server, which may know nothing of it. */
+export function isCutOff(error: unknown): boolean {
+	return cutOff.has(errorCode(error) ?? '');
+}
 
 /** Whether the connection went away beneath a statement, so that another connection may well succeed. */
 export function isLostConnection(error: unknown): boolean {
-	return lostConnection.has(errorCode(error) ?? '');
+	// admin_shutdown and crash_shutdown: the backend was ended.
+	return isCutOff(error) || /^57P0[12]$/.test(errorCode(error) ?? '');
 }
 
 /**
