@@ -25,6 +25,17 @@ export default defineConfig({
 					hookTimeout: 60_000,
 				},
 			},
+			{
+				// What breaks things on purpose and compares what was promised with what is there: one file at a time.
+				extends: true,
+				test: {
+					name: 'faults',
+					include: ['tests/faults/**/*.test.ts'],
+					fileParallelism: false,
+					testTimeout: 300_000,
+					hookTimeout: 60_000,
+				},
+			},
 		],
 	},
 });

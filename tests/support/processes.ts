@@ -26,7 +26,9 @@ export async function run(
 ): Promise<RunningProcess> {
 	const child = spawn(command, args, { env, stdio: ['ignore', 'pipe', 'pipe'] });
 	// Whatever becomes of the test, nothing is left running.
-	process.once('exit', () => child.kill('SIGKILL'));
+	const kill = () => void child.kill('SIGKILL');
+	process.once('exit', kill);
+	child.once('exit', () => process.removeListener('exit', kill));
 	let output = '';
 	for (const stream of [child.stdout, child.stderr]) {
 		stream.setEncoding('utf8').on('data', (text: string) => {

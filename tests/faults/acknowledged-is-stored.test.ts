@@ -1,0 +1,174 @@
+import { Agent } from 'node:http';
+import { setTimeout as delay } from 'node:timers/promises';
+import { addProject } from '@contacts/common/testing/service.js';
+import { startTcpProxy, type TcpProxy } from '@contacts/common/testing/tcp-proxy.js';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { type RunningService, startService } from '../support/processes.js';
+import { type CrashablePostgres, startCrashablePostgres } from './crashable-postgres.js';
+import { seededRandom } from './random.js';
+import { columnsOf, startClients, upsert } from './upserting-clients.js';
+
+const wanted = 100_000;
+/** Milliseconds after the database's return, within which the service must serve again by itself. */
+const recoveryLimit = 3000;
+const user = 'personal-contacts';
+const random = seededRandom();
+
+let database: CrashablePostgres;
+let network: TcpProxy;
+let service: RunningService;
+/** Of every process of the service that was ended by this test. */
+let written = '';
+
+beforeAll(async () => {
+	database = await startCrashablePostgres();
+	await database.asSuperuser((sql) => addProject(sql, 'bot', 'bot-key'));
+	network = await startTcpProxy(database.urlAs(user));
+	service = await start('0');
+});
+afterAll(async () => {
+	await service?.stop('SIGKILL');
+	network?.close();
+	await database?.remove();
+});
+
+const start = (port: string) => startService(user, { DATABASE_URL: network.through(database.urlAs(user)), PORT: port });
+
+/** Each breaks something and gives when the database is back and can be reached. */
+const faults: Record<string, () => Promise<void>> = {
+	async 'backends terminated'() {
+		for (let times = random.integer(1, 5); times > 0; times--) {
+			await database.terminateBackends(user);
+			await delay(random.integer(0, 100));
+		}
+	},
+	async 'backend killed, all others reset'() {
+		await database.crashBackend(user);
+		await delay(20);
+		await database.answers();
+	},
+	async 'PostgreSQL stopped immediately'() {
+		network.refuse();
+		await database.crash();
+		await delay(random.integer(0, 1500));
+		await database.restart();
+		network.redirect(database.urlAs(user));
+		await database.answers();
+		await network.restore();
+	},
+	async 'service killed'() {
+		const { port } = new URL(service.url);
+		await service.stop('SIGKILL');
+		written += service.output();
+		service = await start(port);
+	},
+	async 'network cut'() {
+		network.cut();
+		await delay(random.integer(0, 2000));
+		await network.restore();
+	},
+	async 'network black-holed'() {
+		network.blackhole();
+		await delay(random.integer(200, 3000));
+		await network.restore();
+	},
+	async 'network stalled'() {
+		network.stall();
+		await delay(random.integer(200, 3000));
+		await network.restore();
+	},
+	async 'network slowed'() {
+		network.slow(random.integer(20, 150));
+		await delay(random.integer(1000, 2000));
+		await network.restore();
+	},
+};
+
+test(`of ${wanted} acknowledged upserts none is lost, whatever breaks beneath them`, async () => {
+	const url = `${service.url}/api/personal_contacts?project=bot&api_key=bot-key`;
+	const clients = startClients(url, 32, 100, random);
+	const timeline: { kind: string; begun: number; back: number; recovery: number }[] = [];
+	const begun = performance.now();
+
+	const kinds = Object.keys(faults);
+	let deck: string[] = [];
+	while (clients.acknowledged < wanted || timeline.length < 2 * kinds.length) {
+		await delay(random.integer(500, 1500));
+		expect([service.child.exitCode, service.child.signalCode]).toEqual([null, null]);
+		if (deck.length === 0) deck = random.shuffled(kinds);
+		const fault = { kind: deck.pop() ?? '', begun: performance.now(), back: 0, recovery: 0 };
+		await faults[fault.kind]?.();
+		fault.back = performance.now();
+		fault.recovery = await recovery(url);
+		timeline.push(fault);
+	}
+	await clients.stop();
+	const seconds = (performance.now() - begun) / 1000;
+	await service.stop();
+	written += service.output();
+
+	const rows = await database.asSuperuser(
+		(sql) => sql<{ chat: number; username: string; name: string }[]>`
+			select chat_id::float8 as chat, username, name from personal_contacts`,
+	);
+	const versions = new Map(rows.map((row) => [row.chat, Number(row.name.slice(1))]));
+	const lost = [...clients.stored]
+		.filter(([chat, version]) => (versions.get(chat) ?? 0) < version)
+		.map(([chat, version]) => ({
+			chat,
+			acknowledged: version,
+			stored: versions.get(chat),
+			sent: clients.sent.get(chat),
+		}));
+	const unexplained = clients.failures.filter(
+		(failure) =>
+			!timeline.some(({ kind, begun, back }) => {
+				const over = kind === 'service killed' ? back : back + recoveryLimit;
+				return failure.ended >= begun && failure.begun <= over;
+			}),
+	);
+
+	const figures = kinds.map((kind) => {
+		const times = timeline.filter((fault) => fault.kind === kind).map((fault) => Math.round(fault.recovery));
+		return `  ${kind}: ${times.length} times, served again after ${times.join(', ')} ms`;
+	});
+	console.info(
+		[
+			`seed ${random.seed}: ${clients.acknowledged} acknowledged in ${seconds.toFixed(0)} s, ${rows.length} chats, ${lost.length} lost or older`,
+			`  outcomes: ${[...clients.outcomes].map(([outcome, count]) => `${outcome}: ${count}`).join(', ')}`,
+			`  slowest request: ${clients.slowest.toFixed(0)} ms`,
+			...figures,
+		].join('\n'),
+	);
+	expect(lost).toEqual([]);
+	const ownChats = rows.filter(({ chat }) => clients.sent.has(chat));
+	expect(ownChats.filter(({ username, name }) => columnsOf(Number(name.slice(1))).username !== username)).toEqual([]);
+	expect(ownChats.filter(({ chat }) => (versions.get(chat) ?? 0) > (clients.sent.get(chat) ?? 0))).toEqual([]);
+	expect(clients.slowest).toBeLessThan(5000);
+	expect(timeline.filter((fault) => fault.recovery > recoveryLimit)).toEqual([]);
+	expect(unexplained).toEqual([]);
+	const allowed = [200, 500, 503, 'ECONNREFUSED', 'ECONNRESET'];
+	expect([...clients.outcomes.keys()].filter((outcome) => !allowed.includes(outcome))).toEqual([]);
+	// Each process ended only by a signal of this test, the last one in order, and none has met an unexpected error.
+	expect(service.child.exitCode).toBe(0);
+	expect(written).not.toMatch(/"level":60|unexpected error/);
+});
+
+/** Milliseconds until a request is served, of those that are sent from now on. */
+async function recovery(url: string): Promise<number> {
+	const begun = performance.now();
+	const agent = new Agent({ keepAlive: true });
+	let served: number | undefined;
+	const probes: Promise<void>[] = [];
+	while (served === undefined && performance.now() - begun < 15_000) {
+		probes.push(
+			upsert(url, agent, { chat_id: 1_000_000, name: 'v0' }).then((outcome) => {
+				if (outcome === 200) served ??= performance.now() - begun;
+			}),
+		);
+		await delay(20);
+	}
+	await Promise.all(probes);
+	agent.destroy();
+	return served ?? Number.POSITIVE_INFINITY;
+}
