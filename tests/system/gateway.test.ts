@@ -1,9 +1,9 @@
-import { readFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { urlAs } from '@contacts/common/database/roles.js';
 import { createTestDatabase, rolePassword, type TestDatabase } from '@contacts/common/testing/database.js';
 import { addProject, type ProblemBody } from '@contacts/common/testing/service.js';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { gatewayConfig } from '../support/gateway.js';
 import { type RunningNginx, type RunningService, startNginx, startService } from '../support/processes.js';
 
 const canary = 'canary-4711';
@@ -11,19 +11,6 @@ const path = '/api/company_contacts.list';
 let database: TestDatabase;
 let service: RunningService;
 let gateway: RunningNginx;
-
-/** The template as the container fills it in, but for where the logs go. */
-function gatewayConfig(address: string): string {
-	return readFileSync(new URL('../../gateway/default.conf.template', import.meta.url), 'utf8')
-		.replaceAll('${GATEWAY_PORT}', '127.0.0.1:PORT')
-		.replaceAll('${GATEWAY_RESOLVER}', '127.0.0.1')
-		.replaceAll('${GATEWAY_CONNECTIONS_PER_CLIENT}', '50')
-		.replaceAll('${COMPANY_CONTACTS_ADDRESS}', address)
-		.replaceAll('${BITRIX24_EVENTS_ADDRESS}', '')
-		.replaceAll('/tmp/nginx-', 'FOLDER/')
-		.replaceAll('/dev/stdout', 'ACCESS_LOG')
-		.replaceAll('/dev/stderr', 'ERROR_LOG');
-}
 
 beforeAll(async () => {
 	database = await createTestDatabase();
@@ -34,7 +21,7 @@ beforeAll(async () => {
 		TRUST_PROXY: 'loopback',
 		RATE_LIMIT_PER_SECOND: '5',
 	});
-	gateway = await startNginx(gatewayConfig(new URL(service.url).host));
+	gateway = await startNginx(gatewayConfig({ address: new URL(service.url).host }));
 });
 afterAll(async () => {
 	await gateway?.stop();
@@ -158,7 +145,7 @@ describe('errors of its own have the shape of all others', () => {
 	});
 
 	test('a service that is away: 503 with Retry-After', async () => {
-		const alone = await startNginx(gatewayConfig('127.0.0.1:1'));
+		const alone = await startNginx(gatewayConfig({ address: '127.0.0.1:1' }));
 		const answer = await fetch(`${alone.url}${path}${query}`);
 		expect([answer.status, answer.headers.get('retry-after')]).toEqual([503, '1']);
 		expect(await answer.json()).toMatchObject({ status: 503, code: 'overloaded' });

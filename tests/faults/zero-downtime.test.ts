@@ -1,0 +1,123 @@
+import { Agent, get as httpGet, type IncomingMessage } from 'node:http';
+import { buffer } from 'node:stream/consumers';
+import { setTimeout as delay } from 'node:timers/promises';
+import { urlAs } from '@contacts/common/database/roles.js';
+import { createTestDatabase, rolePassword, type TestDatabase } from '@contacts/common/testing/database.js';
+import { addProject } from '@contacts/common/testing/service.js';
+import { freePort } from '@contacts/local-postgres/server.js';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { gatewayConfig } from '../support/gateway.js';
+import { type RunningNginx, type RunningService, startNginx, startService } from '../support/processes.js';
+import { type NameServer, startNameServer } from './name-server.js';
+
+// Two replicas on one port, each with an address of its own, found by their name: as with `--scale` in the compose file.
+const addresses = ['127.0.0.1', '127.0.0.2'];
+const contacts = 3000;
+let database: TestDatabase;
+let names: NameServer;
+let gateway: RunningNginx;
+let port: string;
+const replicas: RunningService[] = [];
+
+beforeAll(async () => {
+	database = await createTestDatabase();
+	await addProject(database.sql, 'partner', 'partner-key');
+	await database.sql`
+		insert into company_contacts (bitrix_id, company_ids, perplexity_reason)
+		select n, array[n % 100 + 1], repeat('x', 100) from generate_series(1, ${contacts}::int) n`;
+	port = String(await freePort());
+	for (const address of addresses) replicas.push(await start(address));
+	names = await startNameServer(addresses);
+	gateway = await startNginx(gatewayConfig({ address: `company-contacts.test:${port}`, resolver: names.address }));
+});
+afterAll(async () => {
+	await gateway?.stop();
+	names?.close();
+	await Promise.all(replicas.map((replica) => replica.stop()));
+	await database?.drop();
+});
+
+const start = (address: string) =>
+	startService('company-contacts', {
+		DATABASE_URL: urlAs(database.url, 'company-contacts', rolePassword),
+		TRUST_PROXY: 'loopback',
+		HOST: address,
+		PORT: port,
+		RATE_LIMIT_PER_SECOND: '100000',
+		RATE_LIMIT_BURST: '100000',
+	});
+
+interface Answer {
+	outcome: number | string;
+	etag?: string | undefined;
+	/** Of a list that came whole. */
+	count?: number;
+}
+
+function ask(query: string, agent: Agent, headers: Record<string, string>): Promise<Answer> {
+	return new Promise((resolve) => {
+		const failed = (error: NodeJS.ErrnoException) => resolve({ outcome: error.code ?? error.message });
+		const url = `${gateway.url}/api/company_contacts.list?project=partner&api_key=partner-key${query}`;
+		httpGet(url, { agent, headers }, (answer: IncomingMessage) => {
+			buffer(answer).then((body) => {
+				const outcome = answer.statusCode ?? 0;
+				if (outcome !== 200) return resolve({ outcome });
+				resolve({ outcome, etag: answer.headers.etag, count: JSON.parse(body.toString()).data.length });
+			}, failed);
+		}).on('error', failed);
+	});
+}
+
+test('two replicas restarted one after the other under load: not one request fails', async () => {
+	const outcomes = new Map<number | string, number>();
+	const wrong: Answer[] = [];
+	let slowest = 0;
+	let running = true;
+	const agent = new Agent({ keepAlive: true });
+
+	const client = async (query: string, count: number) => {
+		let etag: string | undefined;
+		while (running) {
+			const begun = performance.now();
+			// Every other request of those that list little is conditional.
+			const conditional = etag !== undefined && count < contacts;
+			const answer = await ask(query, agent, conditional ? { 'if-none-match': etag ?? '' } : {});
+			slowest = Math.max(slowest, performance.now() - begun);
+			outcomes.set(answer.outcome, (outcomes.get(answer.outcome) ?? 0) + 1);
+			if (answer.outcome !== 304 && (answer.outcome !== 200 || answer.count !== count)) wrong.push(answer);
+			etag = conditional ? undefined : answer.etag;
+		}
+	};
+	const load = [
+		...Array.from({ length: 12 }, (_, index) => client(`&company_id=${index + 1}`, contacts / 100)),
+		...Array.from({ length: 4 }, () => client('', contacts)),
+	];
+
+	const exits: (number | null)[] = [];
+	const rounds = 5;
+	for (let round = 0; round < rounds; round++) {
+		for (const [index, address] of addresses.entries()) {
+			await delay(500);
+			const old = replicas[index] as RunningService;
+			expect(old.output()).toContain('"route":"/api/company_contacts.list"');
+			await old.stop('SIGTERM');
+			exits.push(old.child.exitCode);
+			replicas[index] = await start(address);
+		}
+	}
+	await delay(500);
+	running = false;
+	await Promise.all(load);
+	agent.destroy();
+
+	const total = [...outcomes.values()].reduce((sum, count) => sum + count, 0);
+	console.info(
+		`${total} requests over ${2 * rounds} restarts: ${[...outcomes].map(([outcome, count]) => `${outcome}: ${count}`).join(', ')}; the slowest took ${slowest.toFixed(0)} ms`,
+	);
+	expect(wrong.slice(0, 5)).toEqual([]);
+	expect([...outcomes.keys()].toSorted()).toEqual([200, 304]);
+	expect(exits).toEqual(Array(2 * rounds).fill(0));
+	expect(total).toBeGreaterThan(1000);
+	// Not one has waited for a replica that was away.
+	expect(slowest).toBeLessThan(2000);
+});
