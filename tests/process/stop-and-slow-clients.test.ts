@@ -1,0 +1,115 @@
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import type { ServiceName } from '../../packages/common/src/auth/key-ring.sql.js';
+import { urlAs } from '../../packages/common/src/database/roles.js';
+import { createTestDatabase, rolePassword, type TestDatabase } from '../../packages/common/src/testing/database.js';
+import { addProject } from '../../packages/common/src/testing/service.js';
+import { type ServiceProcess, startServiceProcess } from './service-process.js';
+
+let db: TestDatabase;
+
+beforeAll(async () => {
+	db = await createTestDatabase();
+	await addProject(db.sql, 'good', 'good-key');
+	// More than the buffers of both ends hold, so that the list is only sent as it is read.
+	await db.sql`
+		insert into company_contacts (bitrix_id, perplexity_reason)
+		select n, repeat('x', 1000) from generate_series(1, 30000) n`;
+});
+afterAll(() => db?.drop());
+
+const keys = 'project=good&api_key=good-key';
+const upsertHead = (length: number) =>
+	`POST /api/personal_contacts?${keys} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: ${length}\r\n\r\n`;
+const listHead = `GET /api/company_contacts.list?${keys} HTTP/1.1\r\nHost: a\r\n\r\n`;
+
+interface SlowClient {
+	service: ServiceProcess;
+	socket: Socket;
+	/** Everything that came, once the service has closed the connection. */
+	answer: Promise<string>;
+}
+
+/** A service, and a client that has sent this much of its request when SIGTERM comes. */
+async function stopMeanwhile(
+	name: ServiceName,
+	sent: string,
+	environment: Record<string, string> = {},
+	begun = async (_socket: Socket): Promise<unknown> => undefined,
+): Promise<SlowClient> {
+	const service = startServiceProcess(name, { DATABASE_URL: urlAs(db.url, name, rolePassword), ...environment });
+	const { port } = new URL(await service.listening());
+	const socket = connect({ port: Number(port), host: '127.0.0.1' });
+	onTestFinished(() => void socket.destroy());
+	let text = '';
+	const answer = new Promise<string>((resolve) => {
+		socket.on('error', () => undefined).on('close', () => resolve(text));
+	});
+	socket.write(sent);
+	await begun(socket);
+	socket.setEncoding('latin1').on('data', (piece) => {
+		text += piece;
+	});
+	// The bytes have reached the service when it has answered what was sent after them.
+	await fetch(`http://127.0.0.1:${port}/health/live`);
+	service.child.kill('SIGTERM');
+	await expect.poll(() => service.log().map(({ msg }) => msg)).toContain('stopping');
+	return { service, socket, answer };
+}
+
+test.each([
+	['half a body', `${upsertHead(13)}{"chat_`, 'id":1}'],
+	['no body yet', upsertHead(13), '{"chat_id":2}'],
+	['half a header', upsertHead(13).slice(0, 40), `${upsertHead(13).slice(40)}{"chat_id":3}`],
+])(
+	'SIGTERM after %s: the rest is still taken, answered and stored, and the process ends with exit 0',
+	async (_, sent, rest) => {
+		const [before] = await db.sql<{ count: number }[]>`select count(*)::int as count from personal_contacts`;
+		const { service, socket, answer } = await stopMeanwhile('personal-contacts', sent);
+		socket.write(rest);
+		expect(await answer).toMatch(/^HTTP\/1.1 200 .*\r\nconnection: close\r\n.*\{"ok":"saved"\}$/is);
+		expect(await service.exit).toBe(0);
+		expect(await db.sql`select count(*)::int as count from personal_contacts`).toEqual([
+			{ count: (before?.count ?? 0) + 1 },
+		]);
+	},
+);
+
+test('a body that never comes holds up the stop until SHUTDOWN_TIMEOUT_SECONDS, exit 1', async () => {
+	const { service, answer } = await stopMeanwhile('personal-contacts', upsertHead(13), {
+		SHUTDOWN_TIMEOUT_SECONDS: '1',
+	});
+	expect(await service.exit).toBe(1);
+	expect(await answer).toBe('');
+});
+
+const paused = async (socket: Socket) => {
+	await once(socket, 'readable');
+	socket.pause();
+};
+
+test('so does a client that never reads its list', async () => {
+	const { service, socket } = await stopMeanwhile(
+		'company-contacts',
+		listHead,
+		{ SHUTDOWN_TIMEOUT_SECONDS: '1' },
+		paused,
+	);
+	socket.pause();
+	expect(await service.exit).toBe(1);
+});
+
+test('a second SIGTERM does not wait for it', async () => {
+	const { service, socket } = await stopMeanwhile(
+		'company-contacts',
+		listHead,
+		{ SHUTDOWN_TIMEOUT_SECONDS: '60' },
+		paused,
+	);
+	socket.pause();
+	const begun = performance.now();
+	service.child.kill('SIGTERM');
+	expect(await service.exit).toBe(1);
+	expect(performance.now() - begun).toBeLessThan(1000);
+});
