@@ -51,6 +51,18 @@ describe('a local PostgreSQL', () => {
 		expect(await query(server, 'show server_encoding')).toEqual([{ server_encoding: 'UTF8' }]);
 	});
 
+	test('is made though the temporary folder is closed to others', async () => {
+		const usual = process.env.TMPDIR;
+		onTestFinished(() => {
+			if (usual === undefined) delete process.env.TMPDIR;
+			else process.env.TMPDIR = usual;
+		});
+		process.env.TMPDIR = await temporaryFolder(0o700);
+		const server = await start(join(process.env.TMPDIR, 'data'));
+		expect(await query(server, 'select 1 as one')).toEqual([{ one: 1 }]);
+		expect(readdirSync(process.env.TMPDIR)).toEqual(['data']);
+	});
+
 	test('listens on 127.0.0.1 alone, takes its settings, and refuses a wrong password', async () => {
 		const server = await start(join(await temporaryFolder(), 'data'), { settings: { ...settings, work_mem: '5MB' } });
 		expect(await query(server, 'show listen_addresses')).toEqual([{ listen_addresses: '127.0.0.1' }]);

@@ -5,7 +5,7 @@
  * it ends the server as soon as the channel closes, so a crashed launcher leaves no server behind.
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
-import { chmodSync, chownSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, chownSync, closeSync, mkdirSync, openSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type Binaries, dataDirectoryVersion, findBinaries, LocalPostgresError } from './binaries.js';
@@ -99,19 +99,26 @@ function initialise(order: SupervisorOrder, dataDirectory: string, options: { ui
 		chownSync(passwordFile, binaries.user.uid, binaries.user.gid);
 	}
 	chmodSync(order.dataDirectory, 0o700);
+	// Handed over open, where the temporary folder may be closed to the other user.
+	const handedOver = binaries.user && process.platform === 'linux';
+	const passwordHandle = openSync(passwordFile, 'r');
 	const flags = [
 		'--username=postgres',
-		`--pwfile=${passwordFile}`,
+		`--pwfile=${handedOver ? '/proc/self/fd/3' : passwordFile}`,
 		'--auth=scram-sha-256',
 		'--encoding=UTF8',
 		'--locale=C',
 	];
 	try {
-		execFileSync(binaries.initdb, [`--pgdata=${dataDirectory}`, ...flags], { ...options, stdio: 'pipe' });
+		execFileSync(binaries.initdb, [`--pgdata=${dataDirectory}`, ...flags], {
+			...options,
+			stdio: ['ignore', 'pipe', 'pipe', passwordHandle],
+		});
 	} catch (error) {
 		const output = String((error as { stderr?: Buffer }).stderr ?? error);
 		throw new LocalPostgresError(`The database could not be made: ${firstFatal(output)}`);
 	} finally {
+		closeSync(passwordHandle);
 		rmSync(passwordFile, { force: true });
 	}
 }
