@@ -93,7 +93,7 @@ test(`of ${wanted} acknowledged upserts none is lost, whatever breaks beneath th
 	const kinds = Object.keys(faults);
 	let deck: string[] = [];
 	while (clients.acknowledged < wanted || timeline.length < 2 * kinds.length) {
-		await delay(random.integer(500, 1500));
+		await delay(random.integer(1000, 2000));
 		expect([service.child.exitCode, service.child.signalCode]).toEqual([null, null]);
 		if (deck.length === 0) deck = random.shuffled(kinds);
 		const fault = { kind: deck.pop() ?? '', begun: performance.now(), back: 0, recovery: 0 };
