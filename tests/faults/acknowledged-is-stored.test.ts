@@ -140,7 +140,7 @@ test(`of ${wanted} acknowledged upserts none is lost, whatever breaks beneath th
 			...figures,
 		].join('\n'),
 	);
-	expect(lost).toEqual([]);
+	expect(lost.slice(0, 10)).toEqual([]);
 	const ownChats = rows.filter(({ chat }) => clients.sent.has(chat));
 	expect(ownChats.filter(({ username, name }) => columnsOf(Number(name.slice(1))).username !== username)).toEqual([]);
 	expect(ownChats.filter(({ chat }) => (versions.get(chat) ?? 0) > (clients.sent.get(chat) ?? 0))).toEqual([]);
