@@ -67,6 +67,13 @@ const faults: Record<string, () => Promise<void>> = {
 		await delay(random.integer(0, 2000));
 		await network.restore();
 	},
+	// What is under way at that moment still arrives, after what is sent anew on other connections.
+	async 'slow network cut'() {
+		network.slow(random.integer(200, 400));
+		await delay(random.integer(200, 1500));
+		network.cut();
+		await network.restore();
+	},
 	async 'network black-holed'() {
 		network.blackhole();
 		await delay(random.integer(200, 3000));

@@ -48,12 +48,15 @@ export async function startTcpProxy(target: string): Promise<TcpProxy> {
 		const pair: Pair = { sockets, silentForEver: state === 'silent' };
 		pairs.add(pair);
 		const pass = (from: Socket, to: Socket) => {
-			// In the order in which they came, also when the latency has changed meanwhile.
+			// In the order in which they came, and none sooner because the latency has changed meanwhile.
 			const delayed: (() => void)[] = [];
+			let due = 0;
 			const later = (step: () => void) => {
-				if (latency === 0 && delayed.length === 0) return step();
+				const now = performance.now();
+				due = Math.max(due, now + latency);
+				if (due === now && delayed.length === 0) return step();
 				delayed.push(step);
-				setTimeout(() => delayed.shift()?.(), latency);
+				setTimeout(() => delayed.shift()?.(), due - now);
 			};
 			from.on('data', (data) => later(() => void to.write(data)));
 			from.on('error', () => undefined);
