@@ -22,11 +22,11 @@ export const knownPaths = fp(async (server) => {
 	});
 });
 
-/** The path as the router reads it: without the query, percent-decoded. */
+/** The path as the router reads it: of an absolute URL too, without the query, decoded but for an escaped slash and the like. */
 function pathOf(url: string): string {
-	const path = url.split(/[?#]/, 1)[0] ?? '';
+	const path = url.replace(/^https?:\/\/[^/?#]*/i, '').split(/[?#]/, 1)[0] ?? '';
 	try {
-		return decodeURIComponent(path);
+		return decodeURI(path);
 	} catch {
 		return path;
 	}
