@@ -5,7 +5,7 @@ import fastify, { type FastifyBaseLogger, type FastifyInstance, LogController, t
 import { endConnections } from './end-connections.js';
 import { readJson } from './json-body.js';
 import { knownPaths } from './known-paths.js';
-import { answerMalformedHttp } from './malformed-http.js';
+import { createMalformedHttp } from './malformed-http.js';
 import { answerProblem, commonHeaders, Problem } from './problems.js';
 import { formats } from './schemas/fields.js';
 
@@ -48,6 +48,7 @@ const usualLimits: ServerLimits = {
  */
 export async function createServer(options: ServerOptions): Promise<Server> {
 	const limits = { ...usualLimits, ...options.limits };
+	const malformedHttp = createMalformedHttp();
 	const server = fastify({
 		loggerInstance: options.logger,
 		// The usual request log holds the URL, and with it the key; one line without it is written below.
@@ -69,7 +70,7 @@ export async function createServer(options: ServerOptions): Promise<Server> {
 			// Node would answer a missing Host header by itself, with an empty body; it is refused below.
 			requireHostHeader: false,
 		},
-		clientErrorHandler: answerMalformedHttp,
+		clientErrorHandler: malformedHttp.answer,
 		frameworkErrors: answerProblem,
 		ajv: {
 			// Coercion turns null into 0 and true into 1: wrong data would be stored with a 200.
@@ -84,6 +85,7 @@ export async function createServer(options: ServerOptions): Promise<Server> {
 		},
 	}).withTypeProvider<TypeBoxTypeProvider>();
 
+	malformedHttp.watch(server.server);
 	// Any Expect but 100-continue would get an empty 417 from Node; RFC 9110 allows to pass over it.
 	server.server.on('checkExpectation', (request, response) => server.server.emit('request', request, response));
 
@@ -99,8 +101,9 @@ export async function createServer(options: ServerOptions): Promise<Server> {
 	server.setErrorHandler(answerProblem);
 	server.addHook('onRequest', async (request, reply) => {
 		reply.headers({ ...commonHeaders, 'x-request-id': request.id });
-		// RFC 9112, section 3.2.
-		if (request.headers.host === undefined && request.raw.httpVersion === '1.1') throw new Problem('invalid_query');
+		// RFC 9112, section 3.2: exactly one, or none in older versions.
+		const hosts = countHosts(request.raw.rawHeaders);
+		if (hosts > 1 || (hosts === 0 && request.raw.httpVersion === '1.1')) throw new Problem('invalid_query');
 	});
 	await server.register(endConnections);
 	await server.register(knownPaths);
@@ -121,4 +124,14 @@ export async function createServer(options: ServerOptions): Promise<Server> {
 		);
 	});
 	return server;
+}
+
+/** @param headers names and values in turn, as they came: of several Host headers the parsed ones hold the first alone */
+function countHosts(headers: readonly string[]): number {
+	let count = 0;
+	for (let index = 0; index < headers.length; index += 2) {
+		const name = headers[index] as string;
+		if (name.length === 4 && name.toLowerCase() === 'host') count++;
+	}
+	return count;
 }
