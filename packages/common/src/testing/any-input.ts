@@ -1,0 +1,137 @@
+import type { TObject } from '@sinclair/typebox';
+import fc from 'fast-check';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import type { Service } from '../run.js';
+import { anyHeaders, anyMethod, anyQuery, anyTarget, withFaults } from './any-request.js';
+import { createTestDatabase, type TestDatabase } from './database.js';
+import { brokenBodies, malformedRequests } from './malformed-requests.js';
+import { codeOf, exchange, expectPromised, type RawAnswer } from './raw-http.js';
+import { addProject, startTestApp, type TestApp } from './service.js';
+import type { Endpoint } from './shared-contract.js';
+
+export interface AnyInput {
+	database: TestDatabase;
+	app: TestApp;
+	/** Sends bytes and checks every answer to them against all that is promised of answers. */
+	send(bytes: string | Buffer): Promise<RawAnswer[]>;
+}
+
+export const goodCredentials = ['project=good', 'api_key=good-key'] as const;
+
+/** Milliseconds within which a request must have come, here. */
+const limits = { headersTimeout: 200, requestTimeout: 300, checkInterval: 20 };
+
+/**
+ * What both services promise whatever they are sent: an answer of the contract, never a fault of the server, and the next
+ * one is answered as if nothing had been. A failure prints the seed and the smallest input that fast-check has found.
+ *
+ * @param more properties of one service alone
+ */
+export function describeAnyInput<V extends TObject>(
+	service: Service<V>,
+	endpoint: Endpoint,
+	more: (input: AnyInput) => void = () => undefined,
+): void {
+	const good = goodCredentials.join('&');
+	const input = {} as AnyInput;
+	const { send } = Object.assign(input, {
+		async send(bytes: string | Buffer) {
+			const answers = await exchange(input.app.url, Buffer.from(bytes as string, 'latin1'));
+			for (const answer of answers) expectPromised(answer);
+			return answers;
+		},
+	});
+	const end = 'Connection: close\r\n\r\n';
+	const bodyLines = (body: string) =>
+		`Content-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\n`;
+	const whole = (query: string) =>
+		`${endpoint.method} ${endpoint.path}?${query} HTTP/1.1\r\nHost: a\r\n${bodyLines(endpoint.body ?? '')}${end}${endpoint.body ?? ''}`;
+
+	beforeAll(async () => {
+		input.database = await createTestDatabase();
+		await addProject(input.database.sql, 'good', 'good-key');
+		input.app = await startTestApp(service, input.database.url, {
+			limits,
+			trustProxy: ['loopback'],
+			// The limits have tests of their own; here they would hide what lies behind them.
+			environment: { RATE_LIMIT_PER_SECOND: '1000000', RATE_LIMIT_BURST: '1000000' },
+		});
+	});
+	afterAll(async () => {
+		await input.app?.close();
+		await input.database?.drop();
+	});
+
+	afterEach(async () => {
+		expect((await send(whole(good))).map(({ status }) => status)).toEqual([200]);
+		const errors = input.app.log.filter((line) => (JSON.parse(line) as { level: number }).level >= 50);
+		expect(errors).toEqual([]);
+	});
+
+	describe('malformed HTTP', () => {
+		const broken = endpoint.body === undefined ? [] : brokenBodies(endpoint, good);
+		test.each([...malformedRequests(endpoint, good), ...broken])('%s', async (_, bytes, statuses, code) => {
+			const answers = await send(bytes);
+			expect(answers.map(({ status }) => status)).toEqual(statuses);
+			const last = answers.at(-1);
+			if (code !== undefined && last !== undefined) expect(codeOf(last)).toBe(code);
+		});
+	});
+
+	test('any query string', async () => {
+		const check = async (query: string) => void one(await send(whole(query)));
+		await holds(anyQuery(goodCredentials), check);
+	});
+
+	test('any method and any target: 405 only where another method is allowed', async () => {
+		const check = async ([method, target, query]: [string, string, string]) => {
+			const answers = await send(`${method} ${target}${query} HTTP/1.1\r\nHost: a\r\n${end}`);
+			const { status, headers } = one(answers);
+			if (status === 405) expect(headers.get('allow')).not.toBe(method);
+		};
+		await holds(fc.tuple(anyMethod, anyTarget(endpoint.path), fc.constantFrom('', `?${good}`)), check);
+	});
+
+	test('any headers, proper or not', async () => {
+		const check = async ([lines, query]: [readonly string[], string]) => {
+			const body = endpoint.body ?? '';
+			const head = `${endpoint.method} ${endpoint.path}?${query} HTTP/1.1\r\nHost: a\r\n`;
+			const answers = await send(
+				`${head}${lines.join('\r\n')}${lines.length > 0 ? '\r\n' : ''}${bodyLines(body)}${end}${body}`,
+			);
+			expect(answers.length).toBeGreaterThan(0);
+		};
+		await holds(fc.tuple(anyHeaders, fc.constantFrom(good, `${good}x`)), check);
+	});
+
+	test('a proper request with a few bytes changed', async () => {
+		const check = async (bytes: Buffer) => {
+			const answers = await send(bytes);
+			if (bytes.length > 0) expect(answers.length).toBeGreaterThan(0);
+		};
+		await holds(withFaults(Buffer.from(whole(good))), check, 20);
+	});
+
+	more(input);
+}
+
+/** Whether a check holds for single requests of a kind, several of them at once. */
+export async function holds<T>(
+	requests: fc.Arbitrary<T>,
+	check: (request: T) => Promise<void>,
+	numRuns = 60,
+): Promise<void> {
+	const several = fc.array(requests, { minLength: 1, maxLength: 16, size: 'max' });
+	await fc.assert(
+		fc.asyncProperty(several, async (all) => {
+			await Promise.all(all.map(check));
+		}),
+		{ numRuns },
+	);
+}
+
+/** The only answer. */
+export function one(answers: RawAnswer[]): RawAnswer {
+	expect(answers).toHaveLength(1);
+	return answers[0] as RawAnswer;
+}

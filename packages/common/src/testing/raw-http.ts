@@ -1,0 +1,112 @@
+import { connect } from 'node:net';
+import { expect } from 'vitest';
+import type { ProblemBody } from './service.js';
+
+/** An answer as it came over the wire. */
+export interface RawAnswer {
+	status: number;
+	/** Names in small letters. */
+	headers: Map<string, string>;
+	body: Buffer;
+}
+
+/** Which `code` an error of a status may have: the table of errors that clients rely on, but for those of a server's fault. */
+const codes: Record<number, readonly string[]> = {
+	400: ['invalid_json', 'invalid_body', 'invalid_query'],
+	401: ['unauthorized'],
+	404: ['not_found'],
+	405: ['method_not_allowed'],
+	408: ['invalid_query'],
+	413: ['payload_too_large'],
+	415: ['unsupported_media_type'],
+	429: ['rate_limited'],
+	431: ['payload_too_large'],
+};
+
+/**
+ * Sends bytes on a connection of their own, and gives the answers that came until the server closed it. When it stays open
+ * although an answer came, or although nothing comes for longer than the server's own time limits, it is closed from here.
+ */
+export async function exchange(url: string, bytes: Buffer, patience = 1000): Promise<RawAnswer[]> {
+	const socket = connect({ port: Number(new URL(url).port), host: '127.0.0.1' });
+	const chunks: Buffer[] = [];
+	await new Promise<void>((resolve) => {
+		let timer = setTimeout(resolve, patience);
+		socket.on('data', (chunk) => {
+			chunks.push(chunk);
+			clearTimeout(timer);
+			timer = setTimeout(resolve, 400);
+		});
+		socket.on('error', () => undefined);
+		socket.on('close', () => {
+			clearTimeout(timer);
+			resolve();
+		});
+		socket.write(bytes);
+	});
+	socket.destroy();
+	return parseAnswers(Buffer.concat(chunks), bytes);
+}
+
+/** Splits what came back to a request into answers. Interim ones (1xx) are left out. */
+function parseAnswers(bytes: Buffer, request: Buffer): RawAnswer[] {
+	const answers: RawAnswer[] = [];
+	for (let at = 0; at < bytes.length; ) {
+		const end = bytes.indexOf('\r\n\r\n', at);
+		const [statusLine = '', ...lines] = bytes.toString('latin1', at, end < 0 ? bytes.length : end).split('\r\n');
+		const [, status] = /^HTTP\/1\.1 (\d{3}) [ -~]+$/.exec(statusLine) ?? [];
+		if (status === undefined || end < 0) throw new Error(`no HTTP answer: ${bytes.toString('latin1', at, at + 300)}`);
+		at = end + 4;
+		const headers = new Map<string, string>();
+		for (const line of lines) {
+			const [, name = '', value = ''] = /^([^\s:]+): ?(.*)$/.exec(line) ?? [];
+			if (name === '' || headers.has(name.toLowerCase()))
+				throw new Error(`a header that is wrong or repeated: ${line}`);
+			headers.set(name.toLowerCase(), value);
+		}
+		if (status.startsWith('1')) continue;
+		let length = status === '304' || status === '204' ? 0 : Number(headers.get('content-length'));
+		// The answer to a HEAD has none of the bytes that it announces.
+		const next = bytes.toString('latin1', at, at + 5);
+		if ((next === '' || next === 'HTTP/') && request.includes('HEAD')) length = 0;
+		if (!(at + length <= bytes.length)) throw new Error(`an answer that is cut off: ${statusLine}`);
+		answers.push({ status: Number(status), headers, body: bytes.subarray(at, at + length) });
+		at += length;
+	}
+	return answers;
+}
+
+/** Checks an answer against everything that the services promise of every answer; a failure of the server breaks it. */
+export function expectPromised({ status, headers, body }: RawAnswer): void {
+	expect(headers.get('referrer-policy')).toBe('no-referrer');
+	expect(headers.get('x-content-type-options')).toBe('nosniff');
+	expect(headers.get('x-request-id')).toMatch(/^[0-9a-f-]{36}$/);
+	if (status === 200 || status === 304) {
+		expect(headers.get('cache-control')).toMatch(/^(no-store|private, no-cache)$/);
+		return;
+	}
+	expect(Object.keys(codes).map(Number)).toContain(status);
+	expect(headers.get('cache-control')).toBe('no-store');
+	expect(headers.get('content-type')).toBe('application/problem+json');
+	if (status === 401) expect(headers.get('www-authenticate')).toBe('ApiKey realm="contacts"');
+	if (status === 405) expect(headers.get('allow')).toMatch(/^(GET|POST)$/);
+	if (status === 429) expect(headers.get('retry-after')).toMatch(/^[1-9]\d*$/);
+	// The answer to a HEAD.
+	if (body.length === 0) return;
+	const { errors = [], ...rest } = JSON.parse(body.toString()) as ProblemBody;
+	expect(rest).toEqual({
+		type: 'about:blank',
+		title: expect.stringMatching(/^[A-Z][A-Za-z ]+$/),
+		status,
+		detail: expect.stringMatching(/\.$/),
+		code: expect.toSatisfy((code: string) => codes[status]?.includes(code) === true),
+		request_id: headers.get('x-request-id'),
+	});
+	for (const error of errors) expect(error).toEqual({ field: expect.any(String), message: expect.stringMatching(/./) });
+	if (errors.length > 0) expect(['invalid_body', 'invalid_query']).toContain(rest.code);
+}
+
+/** The machine word of an error, or undefined. */
+export function codeOf({ status, body }: RawAnswer): string | undefined {
+	return status < 400 || body.length === 0 ? undefined : (JSON.parse(body.toString()) as ProblemBody).code;
+}

@@ -1,0 +1,35 @@
+import { describeAnyInput, goodCredentials, holds, one } from '@contacts/common/testing/any-input.js';
+import { anyText } from '@contacts/common/testing/any-request.js';
+import { codeOf } from '@contacts/common/testing/raw-http.js';
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { service } from './app.js';
+
+const path = '/api/company_contacts.list';
+
+describeAnyInput(service, { method: 'GET', path }, ({ send }) => {
+	const companyIds = fc.oneof(
+		anyText,
+		fc.bigInt({ min: -(2n ** 70n), max: 2n ** 70n }).map(String),
+		fc.bigInt({ min: 2n ** 63n - 3n, max: 2n ** 63n + 3n }).map(String),
+		fc.integer().map((number) => `${number}`.replace('-', '+')),
+		fc.double().map(String),
+		fc.integer({ min: 0 }).map((number) => `0${number}`),
+		fc.integer({ min: 0 }).map((number) => ` ${number}`),
+		fc.integer({ min: 0 }).map((number) => [...`${number}`].map((digit) => '٠١٢٣٤٥٦٧٨٩'[Number(digit)]).join('')),
+	);
+
+	test('a company_id is a positive integer in plain decimal digits, or 400', async () => {
+		const check = async (companyId: string) => {
+			const query = `${goodCredentials.join('&')}&company_id=${encodeURIComponent(companyId.toWellFormed())}`;
+			const answer = one(await send(`GET ${path}?${query} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n`));
+			if (/^[1-9]\d*$/.test(companyId) && BigInt(companyId) < 2n ** 63n) {
+				expect(JSON.parse(answer.body.toString())).toEqual({ count: 0, data: [] });
+			} else {
+				expect([answer.status, codeOf(answer)]).toEqual([400, 'invalid_query']);
+				expect(JSON.parse(answer.body.toString()).errors).toMatchObject([{ field: 'company_id' }]);
+			}
+		};
+		await holds(companyIds, check);
+	});
+});

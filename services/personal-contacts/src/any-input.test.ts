@@ -1,0 +1,162 @@
+import { isUtf8 } from 'node:buffer';
+import { describeAnyInput, goodCredentials, holds, one } from '@contacts/common/testing/any-input.js';
+import { anyText, withFaults } from '@contacts/common/testing/any-request.js';
+import { codeOf, type RawAnswer } from '@contacts/common/testing/raw-http.js';
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { service } from './app.js';
+
+const path = '/api/personal_contacts';
+const max = Number.MAX_SAFE_INTEGER;
+
+describeAnyInput(service, { method: 'POST', path, body: '{"chat_id": 1}' }, (input) => {
+	const post = async (body: Buffer): Promise<RawAnswer> => {
+		const head = `POST ${path}?${goodCredentials.join('&')} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n`;
+		const rest = `Content-Length: ${body.length}\r\nConnection: close\r\n\r\n`;
+		return one(await input.send(Buffer.concat([Buffer.from(head + rest), body])));
+	};
+	/** Everything that is stored of a chat, as text. */
+	const stored = async (chatId: number) => {
+		const rows = await input.database.sql`
+			select chat_id::text, username, name, birth_date::text from personal_contacts where chat_id = ${chatId}::bigint`;
+		return rows[0];
+	};
+
+	const characters = (unit: 'grapheme' | 'binary') => fc.string({ unit, maxLength: 255, size: 'max' });
+	const storable = fc.oneof(characters('grapheme'), characters('binary'), anyText).filter(isStorable);
+	const day = fc
+		.date({ min: new Date('0001-01-01T00:00:00Z'), max: new Date('9999-12-31T23:59:59Z'), noInvalidDate: true })
+		.map((date) => date.toISOString().slice(0, 10));
+	const chatId = fc.maxSafeInteger().filter((id) => id !== 0);
+
+	test('what was saved is stored as it was sent, field by field', async () => {
+		const contacts = fc.record({
+			chat_id: chatId,
+			username: fc.option(storable),
+			name: fc.option(storable),
+			birth_date: fc.option(day),
+		});
+		const check = async (contact: { chat_id: number; [field: string]: string | number | null }) => {
+			const answer = await post(Buffer.from(JSON.stringify(contact)));
+			expect([answer.status, answer.body.toString()]).toEqual([200, '{"ok":"saved"}']);
+			expect(await stored(contact.chat_id)).toEqual({ ...contact, chat_id: String(contact.chat_id) });
+		};
+		// One chat twice among the same requests would be a race of the test with itself.
+		const several = fc.uniqueArray(contacts, {
+			selector: (contact) => contact.chat_id,
+			minLength: 1,
+			maxLength: 16,
+			size: 'max',
+		});
+		await fc.assert(
+			fc.asyncProperty(several, async (all) => {
+				await Promise.all(all.map(check));
+			}),
+			{ numRuns: 60 },
+		);
+	});
+
+	test('a text of 255 characters is stored, one of 256 is refused, whatever the characters take', async () => {
+		const check = async (character: string) => {
+			for (const field of ['username', 'name']) {
+				const fits = await post(Buffer.from(JSON.stringify({ chat_id: 255, [field]: character.repeat(255) })));
+				expect(fits.status).toBe(200);
+				expect(await stored(255)).toMatchObject({ [field]: character.repeat(255) });
+				const beyond = await post(Buffer.from(JSON.stringify({ chat_id: 255, [field]: character.repeat(256) })));
+				expect(codeOf(beyond)).toBe('invalid_body');
+			}
+		};
+		const character = fc.string({ unit: 'binary', minLength: 1, maxLength: 1 }).filter(isStorable);
+		await fc.assert(fc.asyncProperty(character, check), {
+			numRuns: 60,
+			examples: [['\u{10FFFF}'], ['\u0301'], ['\x01']],
+		});
+	});
+
+	test('any value in any field: saved exactly when every field is right, else each wrong field is named', async () => {
+		const value = fc.oneof(
+			...[storable, day, anyText, chatId, fc.double(), fc.bigInt({ min: -(2n ** 64n), max: 2n ** 64n })],
+			fc.constantFrom(0, -0, max, -max, max + 1, true, false, [], {}, '1990-02-30', '0000-01-01', 'x'.repeat(256)),
+			fc.jsonValue({ maxDepth: 3 }),
+		);
+		const entries = fc.array(
+			fc.tuple(
+				fc.constantFrom('chat_id', 'chat_id', 'username', 'name', 'birth_date', '__proto__', 'constructor', 'x'),
+				value,
+			),
+			{ maxLength: 6 },
+		);
+		const check = async (fields: [string, unknown][]) => {
+			const text = `{${fields.map(([name, field]) => `${JSON.stringify(name)}:${toJson(field)}`).join(',')}}`;
+			const answer = await post(Buffer.from(text));
+			// Of a field that is given twice the later counts.
+			const body = new Map(Object.entries(JSON.parse(text) as object));
+			const wrong = wrongFields(body);
+			if (wrong.length === 0) expect(answer.body.toString()).toBe('{"ok":"saved"}');
+			else {
+				expect([answer.status, codeOf(answer)]).toEqual([400, 'invalid_body']);
+				const { errors } = JSON.parse(answer.body.toString()) as { errors: { field: string }[] };
+				expect(new Set(errors.map(({ field }) => field))).toEqual(new Set(wrong));
+			}
+		};
+		await holds(entries, check);
+	});
+
+	test('any bytes: read exactly when they are JSON in UTF-8', async () => {
+		const right = Buffer.from(
+			'{"chat_id": 7, "username": "и\\u0301\\ud83d\\ude42", "name": "🙂 \\n", "birth_date": null, "x": [1e5]}',
+		);
+		const bytes = fc.oneof(
+			withFaults(right),
+			fc.uint8Array({ maxLength: 40 }).map((array) => Buffer.from(array)),
+			fc.jsonValue().map((json) => Buffer.from(JSON.stringify(json), 'utf16le')),
+			fc.json().map((text) => Buffer.from(`\uFEFF${text}`)),
+			fc.nat({ max: 8000 }).map((depth) => Buffer.from(`{"chat_id":7,"x":${'['.repeat(depth)}${']'.repeat(depth)}}`)),
+			fc.nat({ max: 16_000 }).map((depth) => Buffer.from('{"x":'.repeat(depth / 5))),
+			fc.nat({ max: 16_000 }).map((digits) => Buffer.from(`{"chat_id":1${'0'.repeat(digits)}}`)),
+		);
+		const check = async (body: Buffer) => {
+			const code = codeOf(await post(body));
+			expect(isJson(body) ? [undefined, 'invalid_body'] : ['invalid_json']).toContain(code);
+		};
+		await holds(bytes, check);
+	});
+});
+
+function isStorable(text: string): boolean {
+	return text.isWellFormed() && !text.includes('\0') && [...text].length <= 255;
+}
+
+function toJson(value: unknown): string {
+	return typeof value === 'bigint' || Object.is(value, -0)
+		? `${Object.is(value, -0) ? '-' : ''}${value}`
+		: (JSON.stringify(value) ?? 'null');
+}
+
+function isJson(bytes: Buffer): boolean {
+	if (!isUtf8(bytes)) return false;
+	try {
+		JSON.parse(bytes.toString().replace(/^\uFEFF/, ''));
+		return true;
+	} catch {
+		return false;
+	}
+}
+
+/** The rules for the fields of a body, once more and in other words. */
+function wrongFields(body: Map<string, unknown>): string[] {
+	const isText = (value: unknown) =>
+		value === undefined || value === null || (typeof value === 'string' && isStorable(value));
+	const isDay = (value: unknown) => {
+		if (value === undefined || value === null) return true;
+		if (typeof value !== 'string' || !/^\d{4}-\d{2}-\d{2}$/.test(value) || value < '0001') return false;
+		const date = new Date(`${value}T00:00:00Z`);
+		return !Number.isNaN(date.getTime()) && date.toISOString().startsWith(value);
+	};
+	const chatId = body.get('chat_id');
+	return [
+		...(Number.isSafeInteger(chatId) && chatId !== 0 ? [] : ['chat_id']),
+		...['username', 'name'].filter((name) => !isText(body.get(name))),
+		...(isDay(body.get('birth_date')) ? [] : ['birth_date']),
+	];
+}
