@@ -5,6 +5,7 @@ import fastify, { type FastifyBaseLogger, type FastifyInstance, LogController, t
 import { endConnections } from './end-connections.js';
 import { readJson } from './json-body.js';
 import { knownPaths } from './known-paths.js';
+import { limitPipelining } from './limit-pipelining.js';
 import { createMalformedHttp } from './malformed-http.js';
 import { answerProblem, commonHeaders, Problem } from './problems.js';
 import { formats } from './schemas/fields.js';
@@ -31,6 +32,10 @@ export interface ServerLimits {
 	headersTimeout: number;
 	/** Milliseconds within which the whole request must have come. */
 	requestTimeout: number;
+	/** Milliseconds without any progress after which a connection is closed: of a client that does not read its answer. */
+	stallTimeout: number;
+	/** The most connections at once; more are closed as soon as they are made. */
+	connections: number;
 	/** Milliseconds between two looks for connections that are beyond those times. */
 	checkInterval: number;
 }
@@ -40,6 +45,8 @@ const usualLimits: ServerLimits = {
 	headersTimeout: 10_000,
 	requestTimeout: 15_000,
 	checkInterval: 1_000,
+	stallTimeout: 30_000,
+	connections: 10_000,
 };
 
 /**
@@ -63,6 +70,7 @@ export async function createServer(options: ServerOptions): Promise<Server> {
 		// Behind a proxy the proxy's idle connections must end first: nginx keeps them for 60 seconds.
 		keepAliveTimeout: 72_000,
 		requestTimeout: limits.requestTimeout,
+		connectionTimeout: limits.stallTimeout,
 		http: {
 			headersTimeout: limits.headersTimeout,
 			requestTimeout: limits.requestTimeout,
@@ -85,6 +93,8 @@ export async function createServer(options: ServerOptions): Promise<Server> {
 		},
 	}).withTypeProvider<TypeBoxTypeProvider>();
 
+	server.server.maxConnections = limits.connections;
+	limitPipelining(server.server);
 	malformedHttp.watch(server.server);
 	// Any Expect but 100-continue would get an empty 417 from Node; RFC 9110 allows to pass over it.
 	server.server.on('checkExpectation', (request, response) => server.server.emit('request', request, response));
