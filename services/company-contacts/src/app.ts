@@ -3,6 +3,7 @@ import { health } from '@contacts/common/health.js';
 import { metrics } from '@contacts/common/metrics.js';
 import type { Service, ServiceParts } from '@contacts/common/run.js';
 import { createServer, type Server } from '@contacts/common/server.js';
+import { shedLoad } from '@contacts/common/shed-load.js';
 import { type Config, variables } from './config.js';
 import { measureCrmAge } from './crm-age.js';
 import { listCompanyContacts } from './list-company-contacts.js';
@@ -33,6 +34,7 @@ export async function buildApp(parts: ServiceParts, config: Config): Promise<Ser
 	measureCrmAge(registry, database);
 
 	await server.register(async function publicApi(api) {
+		await api.register(shedLoad, { clock });
 		await api.register(authenticate, { keyRing, onFailure: limitFailures(policy, registry, clock) });
 		await api.register(limitProjects, { limiter });
 		await api.register(listCompanyContacts, { answers, database, clock });

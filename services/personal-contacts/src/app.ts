@@ -4,17 +4,20 @@ import { health } from '@contacts/common/health.js';
 import { metrics } from '@contacts/common/metrics.js';
 import type { Service, ServiceParts } from '@contacts/common/run.js';
 import { createServer, type Server } from '@contacts/common/server.js';
+import { shedLoad } from '@contacts/common/shed-load.js';
 import { createContactWriter } from './grouped-writes.js';
 import { upsertPersonalContact } from './upsert-personal-contact.js';
 
 /** The whole service, in the order in which a request walks through it. */
-export async function buildApp({ server: options, database, keyRing, registry }: ServiceParts): Promise<Server> {
+export async function buildApp(parts: ServiceParts): Promise<Server> {
+	const { server: options, database, keyRing, registry, clock = () => performance.now() } = parts;
 	const server = await createServer(options);
 	await server.register(metrics, { registry, database, keyRing });
 	await server.register(health, { database });
 
 	const writer = createContactWriter({ database, registry });
 	await server.register(async function internalApi(api) {
+		await api.register(shedLoad, { clock });
 		await api.register(authenticate, { keyRing });
 		await api.register(upsertPersonalContact, { writer });
 	});
