@@ -69,6 +69,18 @@ describe('the deadline', () => {
 		expect(await db.sql`select is_called from calls`).toEqual([{ is_called: false }]);
 	});
 
+	test('finds a database that answers others busy, not broken', async () => {
+		const database = open('busy', { deadline: 500 });
+		const first = Array.from({ length: 4 }, () => sleep(database, 0.1));
+		const last = Array.from({ length: 20 }, () => sleep(database, 0.1));
+		await Promise.all(first);
+		expect(await Promise.allSettled(last)).toContainEqual({
+			status: 'rejected',
+			reason: expect.any(DatabaseBusyError),
+		});
+		expect(await answers(database)).toBeTypeOf('number');
+	});
+
 	test('is not the only one: the server ends a statement by itself', async () => {
 		expect(await causeOf(sleep(open('server', { statementTimeout: 100 })))).toBe('57014');
 	});

@@ -1,7 +1,7 @@
 import { type BatchReader, createBatchReader } from './batches.js';
 import { type ChangeListener, listenForChanges } from './change-listener.js';
 import { type ClientOptions, createClient, type PendingStatement, type Sql } from './client.js';
-import { DatabaseBusyError, DatabaseError, isLostConnection } from './errors.js';
+import { DatabaseBusyError, DatabaseError, errorCode, isLostConnection } from './errors.js';
 import { openPool, type Sent, suspicious } from './pool.js';
 
 /** What requests see of the database. */
@@ -11,7 +11,8 @@ export interface Database {
 	 * has passed.
 	 *
 	 * @throws DatabaseError whatever went wrong, within the deadline.
-	 * @throws DatabaseBusyError at once, when too many callers wait already.
+	 * @throws DatabaseBusyError at once, when too many callers wait already, or when the deadline has passed while others were
+	 *   answered.
 	 */
 	query<Rows>(statement: (sql: Sql) => PendingStatement<Rows>): Promise<Rows>;
 	/**
@@ -52,6 +53,8 @@ export function openDatabase(options: DatabaseOptions): Database {
 	const batches = createBatchReader({ ...options, poolSize: maxReaders, deadline });
 	const listeners: Sql[] = [];
 	let waiting = 0;
+	/** When a statement was answered last. */
+	let answeredAt = Number.NEGATIVE_INFINITY;
 
 	async function attempt<Rows>(statement: (sql: Sql) => PendingStatement<Rows>, until: number): Promise<Rows> {
 		let sent: Sent<Rows> | undefined;
@@ -88,13 +91,18 @@ export function openDatabase(options: DatabaseOptions): Database {
 		async query(statement) {
 			if (waiting >= maxWaiting) throw new DatabaseBusyError();
 			waiting++;
-			const until = performance.now() + deadline;
+			const begun = performance.now();
+			const until = begun + deadline;
 			try {
-				return await attempt(statement, until).catch((error: unknown) => {
+				const rows = await attempt(statement, until).catch((error: unknown) => {
 					if (isLostConnection(error)) return attempt(statement, until);
 					throw error;
 				});
+				answeredAt = performance.now();
+				return rows;
 			} catch (error) {
+				// The database works, but for others: this one has waited for its turn until there was no time left.
+				if (errorCode(error) === 'QUERY_DEADLINE' && answeredAt > begun) throw new DatabaseBusyError();
 				throw new DatabaseError(error);
 			} finally {
 				waiting--;
