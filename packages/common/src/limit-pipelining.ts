@@ -31,6 +31,8 @@ export function limitPipelining(server: Server): void {
 		if (connection.pending === most) {
 			connection.full = true;
 			response.setHeader('connection', 'close');
+			// Node's own parser, where it can be told: what it has read already is not even looked at then.
+			(socket as Socket & { parser?: { pause?(): void } }).parser?.pause?.();
 			socket.pause();
 		}
 		handle(request, response);

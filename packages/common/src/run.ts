@@ -94,7 +94,8 @@ async function start<Variables extends TObject>(
 	);
 	process.once('disconnect', close);
 
-	await app.listen({ host: config.HOST, port: Number(config.PORT) });
+	// Connections that wait to be taken: of more, the kernel tells nobody, and their clients try again after seconds.
+	await app.listen({ host: config.HOST, port: Number(config.PORT), backlog: 4096 });
 }
 
 /** Why the service did not start, for the person who started it. */

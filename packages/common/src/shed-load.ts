@@ -41,8 +41,11 @@ export const shedLoad = fp<ShedLoadOptions>(async (scope, { clock }) => {
 	function isFull(): boolean {
 		if (underWay.size < alwaysTaken) return false;
 		if (underWay.size >= mostTaken) return true;
+		const lately = answered.count();
 		const [oldest = 0] = underWay.values();
-		return Math.max(clock() - oldest, lastWait) > patience && underWay.size > answered.count();
+		// Of long ago, a wait tells nothing.
+		const wait = Math.max(clock() - oldest, lately > 0 ? lastWait : 0);
+		return wait > patience && underWay.size > lately;
 	}
 
 	await scope.register(underPressure, {
