@@ -1,0 +1,107 @@
+import { Agent, type IncomingMessage, request } from 'node:http';
+
+/** What became of one request. */
+export interface Outcome {
+	/** The status, or the code of the error that ended it. */
+	result: number | string;
+	/** From sending it to the end of its answer, in milliseconds. */
+	latency: number;
+	retryAfter: string | undefined;
+}
+
+export interface Shot {
+	method: 'GET' | 'POST';
+	path: string;
+	body?: string;
+}
+
+/**
+ * Sends requests at a fixed rate, whether those before were answered or not, as many clients do that know nothing of each
+ * other.
+ *
+ * @param perSecond requests a second
+ * @param next the request to send next, by its number
+ */
+export async function openLoop(
+	url: string,
+	perSecond: number,
+	seconds: number,
+	next: (index: number) => Shot,
+): Promise<Outcome[]> {
+	const agent = new Agent({ keepAlive: true, maxSockets: 4000, maxFreeSockets: 4000 });
+	const outcomes: Promise<Outcome>[] = [];
+	const begun = performance.now();
+	await new Promise<void>((resolve) => {
+		const timer = setInterval(() => {
+			const elapsed = Math.min(performance.now() - begun, seconds * 1000);
+			while (outcomes.length < (elapsed / 1000) * perSecond) outcomes.push(send(url, next(outcomes.length), agent));
+			if (elapsed < seconds * 1000) return;
+			clearInterval(timer);
+			resolve();
+		}, 4);
+	});
+	const all = await Promise.all(outcomes);
+	agent.destroy();
+	return all;
+}
+
+/** So many clients that each send the next request as soon as the one before was answered, whatever the answer was. */
+export async function closedLoop(
+	url: string,
+	clients: number,
+	seconds: number,
+	next: (index: number) => Shot,
+): Promise<Outcome[]> {
+	const agent = new Agent({ keepAlive: true, maxSockets: clients });
+	const outcomes: Outcome[] = [];
+	const end = performance.now() + seconds * 1000;
+	let index = 0;
+	const work = async () => {
+		while (performance.now() < end) outcomes.push(await send(url, next(index++), agent));
+	};
+	await Promise.all(Array.from({ length: clients }, work));
+	agent.destroy();
+	return outcomes;
+}
+
+/** Sends one request and reads its answer to the end. */
+export function send(url: string, { method, path, body }: Shot, agent?: Agent): Promise<Outcome> {
+	const begun = performance.now();
+	return new Promise((resolve) => {
+		let answer: IncomingMessage | undefined;
+		const done = (result: number | string) =>
+			resolve({ result, latency: performance.now() - begun, retryAfter: answer?.headers['retry-after'] });
+		const asking = request(url + path, {
+			method,
+			...(agent === undefined ? { agent: false } : { agent }),
+			...(body === undefined
+				? {}
+				: { headers: { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) } }),
+		});
+		asking.on('response', (message) => {
+			answer = message;
+			message.on('end', () => done(message.statusCode ?? 0)).on('error', () => done('cut off'));
+			message.resume();
+		});
+		asking.on('error', (error: NodeJS.ErrnoException) => done(error.code ?? error.message));
+		asking.end(body);
+	});
+}
+
+/** How many outcomes there are of each result. */
+export function countResults(outcomes: readonly Outcome[]): Record<string, number> {
+	const counts: Record<string, number> = {};
+	for (const { result } of outcomes) counts[result] = (counts[result] ?? 0) + 1;
+	return counts;
+}
+
+/** The latency below which this part of the outcomes is, in whole milliseconds; of none, 0. */
+export function quantile(outcomes: readonly Outcome[], part: number): number {
+	const sorted = outcomes.map(({ latency }) => latency).sort((a, b) => a - b);
+	return Math.round(sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))] ?? 0);
+}
+
+/** `median / 99 % / longest` in milliseconds. */
+export function spread(outcomes: readonly Outcome[]): string {
+	return `${[0.5, 0.99, 1].map((part) => quantile(outcomes, part)).join(' / ')} ms`;
+}
