@@ -28,7 +28,7 @@ beforeAll(async () => {
 	port = String(await freePort());
 	for (const address of addresses) replicas.push(await start(address));
 	names = await startNameServer(addresses);
-	gateway = await startNginx(gatewayConfig({ address: `company-contacts.test:${port}`, resolver: names.address }));
+	gateway = await startNginx(gatewayConfig(`company-contacts.test:${port}`, { resolver: names.address }));
 });
 afterAll(async () => {
 	await gateway?.stop();

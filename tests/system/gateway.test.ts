@@ -21,7 +21,7 @@ beforeAll(async () => {
 		TRUST_PROXY: 'loopback',
 		RATE_LIMIT_PER_SECOND: '5',
 	});
-	gateway = await startNginx(gatewayConfig({ address: new URL(service.url).host }));
+	gateway = await startNginx(gatewayConfig(new URL(service.url).host));
 });
 afterAll(async () => {
 	await gateway?.stop();
@@ -145,7 +145,7 @@ describe('errors of its own have the shape of all others', () => {
 	});
 
 	test('a service that is away: 503 with Retry-After', async () => {
-		const alone = await startNginx(gatewayConfig({ address: '127.0.0.1:1' }));
+		const alone = await startNginx(gatewayConfig('127.0.0.1:1'));
 		const answer = await fetch(`${alone.url}${path}${query}`);
 		expect([answer.status, answer.headers.get('retry-after')]).toEqual([503, '1']);
 		expect(await answer.json()).toMatchObject({ status: 503, code: 'overloaded' });

@@ -27,6 +27,8 @@ export interface LocalPostgresOptions {
 	password: string;
 	/** Server settings, as in postgresql.conf. */
 	settings?: Record<string, string>;
+	/** Absolute path of a file that the server's log is written to; without it the log is kept nowhere. */
+	logFile?: string;
 }
 
 /**

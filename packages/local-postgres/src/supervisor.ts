@@ -5,7 +5,17 @@
  * it ends the server as soon as the channel closes, so a crashed launcher leaves no server behind.
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
-import { chmodSync, chownSync, closeSync, mkdirSync, openSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import {
+	appendFileSync,
+	chmodSync,
+	chownSync,
+	closeSync,
+	mkdirSync,
+	openSync,
+	readdirSync,
+	rmSync,
+	writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type Binaries, dataDirectoryVersion, findBinaries, LocalPostgresError } from './binaries.js';
@@ -18,10 +28,22 @@ export interface SupervisorOrder {
 	password: string;
 	/** Server settings, as in postgresql.conf. */
 	settings: Record<string, string>;
+	/** Absolute path of a file that the server's log is written to. */
+	logFile?: string;
 }
 
 /** What the supervisor answers, once. */
 export type SupervisorReport = { ready: true; pid: number } | { ready: false; message: string; portTaken: boolean };
+
+/**
+ * Keeps what is stored out of the server's log: the details of an error hold the row that was refused, and a statement that
+ * is logged has its parameters beside it.
+ */
+const withoutRows = {
+	log_error_verbosity: 'terse',
+	log_parameter_max_length: '0',
+	log_parameter_max_length_on_error: '0',
+};
 
 let server: ChildProcess | undefined;
 let binaries: Binaries | undefined;
@@ -63,6 +85,7 @@ function run(order: SupervisorOrder): void {
 		listen_addresses: '127.0.0.1',
 		unix_socket_directories: '',
 		port: String(order.port),
+		...withoutRows,
 		...order.settings,
 	};
 	const flags = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
@@ -73,6 +96,7 @@ function run(order: SupervisorOrder): void {
 	let output = '';
 	server.stderr?.setEncoding('utf8').on('data', (text: string) => {
 		output = (output + text).slice(-16_384);
+		if (order.logFile !== undefined) appendFileSync(order.logFile, text);
 		if (output.includes('database system is ready to accept connections') && server?.pid !== undefined) {
 			report({ ready: true, pid: server.pid });
 		}

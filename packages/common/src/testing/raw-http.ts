@@ -54,7 +54,7 @@ function parseAnswers(bytes: Buffer, request: Buffer): RawAnswer[] {
 	for (let at = 0; at < bytes.length; ) {
 		const end = bytes.indexOf('\r\n\r\n', at);
 		const [statusLine = '', ...lines] = bytes.toString('latin1', at, end < 0 ? bytes.length : end).split('\r\n');
-		const [, status] = /^HTTP\/1\.1 (\d{3}) [ -~]+$/.exec(statusLine) ?? [];
+		const [, status] = /^HTTP\/1\.1 (\d{3}) [ -~]*$/.exec(statusLine) ?? [];
 		if (status === undefined || end < 0) throw new Error(`no HTTP answer: ${bytes.toString('latin1', at, at + 300)}`);
 		at = end + 4;
 		const headers = new Map<string, string>();

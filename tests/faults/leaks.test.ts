@@ -1,0 +1,230 @@
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Sql } from '@contacts/common/database/client.js';
+import { migrate } from '@contacts/common/database/migrate.js';
+import { setRolePasswords, urlAs } from '@contacts/common/database/roles.js';
+import { exchange } from '@contacts/common/testing/raw-http.js';
+import { addProject } from '@contacts/common/testing/service.js';
+import { type LocalPostgres, startLocalPostgres } from '@contacts/local-postgres/server.js';
+import postgres from 'postgres';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { gatewayConfig } from '../support/gateway.js';
+import { type RunningNginx, type RunningService, startNginx, startService } from '../support/processes.js';
+
+/** What must appear nowhere: a key, a password of a role, and what people have told of themselves. */
+const canaries = {
+	key: 'canary-key_7Q/é+%',
+	password: 'canarypassword8c1f',
+	phone: '+12025550198',
+	name: 'Canárie "Zoë" Vögelchen',
+	username: 'canary_zoe_7731',
+	birthDate: '1907-03-29',
+};
+
+const folder = mkdtempSync(join(tmpdir(), 'contacts-leaks-'));
+let server: LocalPostgres;
+let sql: Sql;
+let personal: RunningService;
+let company: RunningService;
+let gateway: RunningNginx;
+const answers: string[] = [];
+
+beforeAll(async () => {
+	server = await startLocalPostgres({
+		dataDirectory: join(folder, 'postgres'),
+		password: canaries.password,
+		logFile: join(folder, 'postgres.log'),
+		// The most that somebody may have the server log, who looks for a slow statement.
+		settings: {
+			fsync: 'off',
+			log_statement: 'all',
+			log_min_duration_statement: '0',
+			log_min_messages: 'debug2',
+			log_connections: 'on',
+		},
+	});
+	await migrate(server.url('postgres'));
+	await setRolePasswords(server.url('postgres'), {
+		'personal-contacts': canaries.password,
+		'company-contacts': canaries.password,
+		'company-contacts-sync': canaries.password,
+		operator: canaries.password,
+	});
+	sql = postgres(server.url('postgres'), { max: 2, fetch_types: false, onnotice: () => undefined });
+	await addProject(sql, 'canary', canaries.key);
+	await sql`insert into company_contacts (bitrix_id, phone, name) values (1, ${canaries.phone}, ${canaries.name})`;
+	const environment = (name: 'personal-contacts' | 'company-contacts') => ({
+		DATABASE_URL: urlAs(server.url('postgres'), name, canaries.password),
+		LOG_LEVEL: 'trace',
+		TRUST_PROXY: 'loopback',
+	});
+	personal = await startService('personal-contacts', environment('personal-contacts'));
+	company = await startService('company-contacts', environment('company-contacts'));
+	gateway = await startNginx(gatewayConfig(new URL(company.url).host));
+});
+afterAll(async () => {
+	await gateway?.stop();
+	await Promise.all([personal?.stop(), company?.stop()]);
+	await sql?.end();
+	await server?.stop();
+	rmSync(folder, { recursive: true, force: true });
+});
+
+/** Sends bytes as they are, and keeps every answer but a proper list, which is made of such data. */
+async function send(url: string, bytes: string): Promise<number[]> {
+	const all = await exchange(url, Buffer.from(bytes));
+	for (const { status, headers, body } of all) {
+		answers.push(JSON.stringify([...headers]));
+		if (status !== 200) answers.push(body.toString());
+	}
+	return all.map(({ status }) => status);
+}
+
+const personalPath = '/api/personal_contacts';
+const listPath = '/api/company_contacts.list';
+const right = `project=canary&api_key=${encodeURIComponent(canaries.key)}`;
+const contact = (chatId: number, more: object = {}) =>
+	JSON.stringify({
+		...{ chat_id: chatId, username: canaries.username, name: canaries.name, birth_date: canaries.birthDate },
+		...more,
+	});
+const post = (query: string, body: string, lines = 'Content-Type: application/json\r\n') =>
+	`POST ${personalPath}?${query} HTTP/1.1\r\nHost: a\r\n${lines}Connection: close\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`;
+
+test('in requests of every kind, to the services and through the gateway', async () => {
+	const values = Object.values(canaries).flatMap((value) => {
+		const octets = [...Buffer.from(value)].map((byte) => `%${byte.toString(16)}`).join('');
+		return [encodeURIComponent(value), octets];
+	});
+	for (const value of values) {
+		const queries = [`project=canary&api_key=${value}`, `project=${value}&api_key=${value}`, `api%5Fkey=${value}`];
+		queries.push(`${right}&company_id=${value}&phone=${value}`, `${right}&${value}=1&company_id[]=${value}`);
+		for (const query of queries) {
+			for (const target of [
+				`${listPath}?${query}`,
+				`${personalPath}?${query}`,
+				`/${value}?${query}`,
+				`//%zz?${query}`,
+			]) {
+				for (const [url, method] of [
+					[personal.url, 'POST'],
+					[company.url, 'GET'],
+					[gateway.url, 'GET'],
+					[gateway.url, 'DELETE'],
+				] as const) {
+					const lines = `Referer: http://a${target}\r\nUser-Agent: ${value}\r\nCookie: ${value}\r\nX-Request-Id: ${value}\r\nX-Forwarded-For: ${value}\r\n`;
+					await send(url, `${method} ${target} HTTP/1.1\r\nHost: ${value}\r\n${lines}Connection: close\r\n\r\n`);
+				}
+			}
+		}
+		for (const url of [personal.url, company.url, gateway.url]) {
+			await send(url, `${value} /${value} HTTP/1.1\r\n\r\n`);
+			await send(url, `GET /?${value} HTTP/7.7\r\n${value}\r\n\r\n`);
+			await send(url, `GET /?api_key=${value}${'x'.repeat(40_000)} HTTP/1.1\r\n\r\n`);
+		}
+	}
+	expect(answers.length).toBeGreaterThan(500);
+});
+
+test('in bodies that are saved, refused and broken', async () => {
+	expect(await send(personal.url, post(right, contact(1)))).toEqual([200]);
+	expect(await send(personal.url, post(right, contact(2, { name: [canaries.name] })))).toEqual([400]);
+	expect(
+		await send(personal.url, post(right, contact(3, { [canaries.name]: 1, username: `${canaries.username}\0` }))),
+	).toEqual([400]);
+	expect(await send(personal.url, post(right, contact(4, { birth_date: `${canaries.birthDate}T` })))).toEqual([400]);
+	expect(await send(personal.url, post(right, contact(5).slice(0, -1)))).toEqual([400]);
+	expect(await send(personal.url, post(right, contact(6), `Content-Type: ${canaries.username}\r\n`))).toEqual([415]);
+	expect(await send(personal.url, post(right, contact(7).padEnd(20_000)))).toEqual([413]);
+	expect(await send(personal.url, post('project=canary&api_key=wrong', contact(8)))).toEqual([401]);
+});
+
+test('in statements that fail', async () => {
+	// A rule that is broken, with the row in the error's detail, and a row that is there twice, with its key.
+	await sql`alter table personal_contacts add constraint refused check (chat_id <> 20)`;
+	await sql`create unique index refused_twice on personal_contacts (username) where chat_id > 20`;
+	for (const chatId of [20, 21, 22]) {
+		expect(await send(personal.url, post(right, contact(chatId)))).toEqual([chatId === 21 ? 200 : 500]);
+	}
+	await sql`alter table company_contacts rename to company_contacts_away`;
+	expect(
+		await send(company.url, `GET ${listPath}?${right}&company_id=77 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n`),
+	).toEqual([500]);
+	await sql`alter table company_contacts_away rename to company_contacts`;
+});
+
+test('in processes that end in the midst of requests, and a database that goes away', async () => {
+	const session = await sql.reserve();
+	await session`begin`;
+	await session`lock table personal_contacts in access exclusive mode`;
+	const waiting = send(personal.url, post(right, contact(30)));
+	await vi.waitUntil(async () => {
+		const [row] = await sql`select count(*)::int as count from pg_stat_activity where wait_event_type = 'Lock'`;
+		return row?.count === 1;
+	});
+	await personal.stop('SIGABRT');
+	await waiting;
+	await session`rollback`;
+	session.release();
+	await sql`select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid() and usename = 'company_contacts_service'`;
+	await send(company.url, `GET ${listPath}?${right}&company_id=9 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n`);
+	await send(gateway.url, `GET ${listPath}?${right}&company_id=9 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n`);
+	answers.push(await (await fetch(`${company.url}/metrics`)).text());
+	await company.stop('SIGSEGV');
+	// The gateway finds nobody.
+	expect(await send(gateway.url, `GET ${listPath}?${right} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n`)).toEqual([
+		503,
+	]);
+});
+
+test('nothing of it is in any log, answer, metric or last word, however it is written', async () => {
+	const heard = {
+		answers: answers.join('\n'),
+		'personal-contacts': personal.output(),
+		'company-contacts': company.output(),
+		"nginx's access log": gateway.accessLog(),
+		"nginx's error log": gateway.errorLog() + gateway.output(),
+		"PostgreSQL's log": readFileSync(join(folder, 'postgres.log'), 'utf8')
+			// Written by this test itself, as literals or in what it made.
+			.replaceAll(/^.*insert into company_contacts.*$/gm, ''),
+	};
+	const leaks: string[] = [];
+	for (const [where, text] of Object.entries(heard)) {
+		expect(text.length).toBeGreaterThan(where.startsWith("nginx's error") ? -1 : 1000);
+		const lower = text.toLowerCase();
+		for (const [what, value] of Object.entries(canaries)) {
+			for (const [form, hidden] of Object.entries(formsOf(value))) {
+				if (lower.includes(hidden.toLowerCase())) leaks.push(`${what} in ${where}, ${form}`);
+			}
+		}
+	}
+	expect(leaks).toEqual([]);
+	console.log(
+		Object.entries(heard)
+			.map(([where, text]) => `${where}: ${text.length} characters`)
+			.join('; '),
+	);
+});
+
+/** The ways in which a text may be written down. */
+function formsOf(value: string): Record<string, string> {
+	const bytes = Buffer.from(value);
+	const hex = bytes.toString('hex');
+	return {
+		plain: value,
+		'in JSON': JSON.stringify(value).slice(1, -1),
+		'in JSON, escaped': JSON.stringify(value)
+			.slice(1, -1)
+			.replaceAll(/[^\x20-\x7e]/g, (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`),
+		'in a URL': encodeURIComponent(value),
+		'in a URL, twice': encodeURIComponent(encodeURIComponent(value)),
+		'in a URL, octet by octet': hex.replaceAll(/../g, '%$&'),
+		'in nginx, escaped': value.replaceAll('"', '\\x22'),
+		'as Latin-1': bytes.toString('latin1'),
+		hexadecimal: hex,
+		// Without the ends, which depend on what stands around it.
+		'in Base64': bytes.toString('base64').slice(0, -4),
+		'in Base64, for URLs': bytes.toString('base64url').slice(0, -4),
+	};
+}
