@@ -19,8 +19,8 @@ const patience = 250;
 /** Milliseconds that a request waits at the most for those before it, by how many were answered in the last so many. */
 const longestQueue = 500;
 
-/** Milliseconds by which the event loop may lag, and between two looks at it. */
-const eventLoop = { maxEventLoopDelay: 500, sampleInterval: 250 };
+/** Milliseconds by which the event loop may lag, and between two looks at it: of a shorter time, one pause may be all. */
+const eventLoop = { maxEventLoopDelay: 500, sampleInterval: 500 };
 
 /**
  * Refuses requests that would wait too long with 503 at once, in the scope that registers it, before anything is done for
