@@ -1,0 +1,116 @@
+import { setImmediate as turn } from 'node:timers/promises';
+import { setProjectEnabled } from '@contacts/common/auth/projects.sql.js';
+import { createTestDatabase, type TestDatabase } from '@contacts/common/testing/database.js';
+import { addProject, startTestApp, type TestApp } from '@contacts/common/testing/service.js';
+import { service } from '@contacts/company-contacts/app.js';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+
+let database: TestDatabase;
+let app: TestApp;
+
+beforeAll(async () => {
+	database = await createTestDatabase();
+	for (let index = 0; index < 50; index++) await addProject(database.sql, `filler-${index}`, `filler-key-${index}`);
+	await addProject(database.sql, 'live-one', 'key-of-one');
+	await addProject(database.sql, 'live-two', 'key-of-two');
+	await addProject(database.sql, 'disabled', 'key-of-off');
+	await addProject(database.sql, 'not-here', 'key-of-not', { service: 'personal-contacts' });
+	await addProject(database.sql, 'expiring', 'key-of-old', { expiresAt: new Date(Date.now() + 3_600_000) });
+	await setProjectEnabled(database.sql, 'disabled', false);
+	// Expired for this app, though it was live when the keys were loaded.
+	const now = Date.now() + 7_200_000;
+	app = await startTestApp(service, database.url, {
+		now: () => now,
+		environment: { RATE_LIMIT_PER_SECOND: '1000000', RATE_LIMIT_BURST: '1000000' },
+	});
+	await app.keyRing.refresh();
+});
+afterAll(async () => {
+	await app?.close();
+	await database?.drop();
+});
+
+/** Of the same lengths: what takes time to read is what the client has sent, and it knows that. */
+const wrongKey = ['live-one', 'key-of-xxx'] as const;
+const others: [string, readonly [string, string]][] = [
+	['an unknown project', ['no-such-1', 'key-of-one']],
+	['an unknown project and a wrong key', ['no-such-1', 'key-of-xxx']],
+	['the key of another project', ['live-one', 'key-of-two']],
+	['a disabled project', ['disabled', 'key-of-off']],
+	['a key for the other service', ['not-here', 'key-of-not']],
+	['a key that has expired', ['expiring', 'key-of-old']],
+];
+
+/**
+ * The chance that a measure of the one kind is larger than one of the other (Mann-Whitney's U over the number of pairs): 0.5
+ * when they can't be told apart, whatever the machine's speed and however often it is busy with something else; towards 0 or 1
+ * when one of them takes longer each time.
+ */
+function chanceOfLarger(one: readonly number[], other: readonly number[]): number {
+	const all = [...one.map((value) => ({ value, mine: true })), ...other.map((value) => ({ value, mine: false }))];
+	all.sort((a, b) => a.value - b.value);
+	let ranks = 0;
+	for (let from = 0; from < all.length; ) {
+		let to = from;
+		while (to < all.length && all[to]?.value === all[from]?.value) to++;
+		// Equal ones share their ranks.
+		for (let index = from; index < to; index++) if (all[index]?.mine) ranks += (from + to + 1) / 2;
+		from = to;
+	}
+	return (ranks - (one.length * (one.length + 1)) / 2) / (one.length * other.length);
+}
+
+/** Measures two kinds in turn, which of them first being left to chance. */
+async function compare(rounds: number, one: () => Promise<unknown> | unknown, other: () => Promise<unknown> | unknown) {
+	const times: [number[], number[]] = [[], []];
+	for (let round = -rounds / 10; round < rounds; round++) {
+		// A process that does nothing else for long counts as overloaded.
+		if (round % 500 === 0) await turn();
+		for (const kind of Math.random() < 0.5 ? ([0, 1] as const) : ([1, 0] as const)) {
+			const begun = process.hrtime.bigint();
+			const done = (kind === 0 ? one : other)();
+			if (done instanceof Promise) await done;
+			// The first ones are slower than all others.
+			if (round >= 0) times[kind].push(Number(process.hrtime.bigint() - begun));
+		}
+	}
+	return chanceOfLarger(times[0], times[1]);
+}
+
+test('the measure finds what differs, and nothing where nothing does', async () => {
+	const work = (count: number) => () => {
+		for (let index = 0; index < count; index++) Math.random();
+	};
+	expect(Math.abs((await compare(4000, work(300), work(300))) - 0.5)).toBeLessThan(0.1);
+	expect(Math.abs((await compare(4000, work(600), work(300))) - 0.5)).toBeGreaterThan(0.3);
+	expect(chanceOfLarger([3, 4], [1, 2])).toBe(1);
+	expect(chanceOfLarger([1, 2], [1, 2])).toBe(0.5);
+});
+
+test.each(others)('looking up %s takes as long as a wrong key', async (what, credentials) => {
+	const find =
+		([project, key]: readonly [string, string]) =>
+		() =>
+			expectNobody(app.keyRing.find(project, key));
+	const chance = await compare(20_000, find(credentials), find(wrongKey));
+	console.log(`${what}: ${chance.toFixed(3)}`);
+	// Without the hash of the key, a third of the work, it would be below 0.1.
+	expect(Math.abs(chance - 0.5)).toBeLessThan(0.25);
+});
+
+test.each(others)('being refused for %s takes as long as for a wrong key', async (what, credentials) => {
+	const ask =
+		([project, key]: readonly [string, string]) =>
+		async () => {
+			const answer = await app.fetch(`/api/company_contacts.list?project=${project}&api_key=${key}`);
+			expect(answer.status).toBe(401);
+			await answer.arrayBuffer();
+		};
+	const chance = await compare(1500, ask(credentials), ask(wrongKey));
+	console.log(`${what}: ${chance.toFixed(3)}`);
+	expect(Math.abs(chance - 0.5)).toBeLessThan(0.1);
+});
+
+function expectNobody(project: unknown): void {
+	if (project !== undefined) throw new Error('these credentials are valid');
+}
