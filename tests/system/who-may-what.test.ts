@@ -1,0 +1,170 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import { hashKey } from '@contacts/common/auth/api-key.js';
+import { revokeKey, setProjectEnabled } from '@contacts/common/auth/projects.sql.js';
+import { roles, urlAs } from '@contacts/common/database/roles.js';
+import { createTestDatabase, rolePassword, type TestDatabase } from '@contacts/common/testing/database.js';
+import { exchange } from '@contacts/common/testing/raw-http.js';
+import { addProject } from '@contacts/common/testing/service.js';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { gatewayConfig } from '../support/gateway.js';
+import { type RunningNginx, type RunningService, startNginx, startService } from '../support/processes.js';
+
+const file = new URL('../../docs/who-may-what.md', import.meta.url);
+const services = ['personal-contacts', 'company-contacts'] as const;
+type Name = (typeof services)[number];
+let database: TestDatabase;
+let running: Record<Name, RunningService>;
+let gateway: RunningNginx;
+
+beforeAll(async () => {
+	database = await createTestDatabase();
+	const { sql } = database;
+	await addProject(sql, 'any', 'any-key');
+	await addProject(sql, 'other', 'other-key');
+	for (const service of services) await addProject(sql, `for-${service}`, `for-${service}-key`, { service });
+	await addProject(sql, 'disabled', 'disabled-key');
+	await setProjectEnabled(sql, 'disabled', false);
+	await addProject(sql, 'expired', 'expired-key', { expiresAt: new Date(Date.now() - 1000) });
+	await addProject(sql, 'revoked', 'revoked-key');
+	const [key] = await sql<{ id: number }[]>`
+		select k.id::float8 as id from api_keys k join projects p on p.id = k.project_id where p.code = 'revoked'`;
+	await revokeKey(sql, key?.id ?? Number.NaN);
+	const start = (name: Name) => startService(name, { DATABASE_URL: urlAs(database.url, name, rolePassword) });
+	running = { 'personal-contacts': await start(services[0]), 'company-contacts': await start(services[1]) };
+	gateway = await startNginx(gatewayConfig(new URL(running['company-contacts'].url).host));
+});
+afterAll(async () => {
+	await gateway?.stop();
+	await Promise.all(Object.values(running ?? {}).map((service) => service.stop()));
+	await database?.drop();
+});
+
+const table = (head: readonly string[], rows: readonly (readonly string[])[]) =>
+	[head, head.map(() => '---'), ...rows].map((cells) => `| ${cells.join(' | ')} |`).join('\n');
+
+/** The status of an answer to exactly this target. */
+async function statusOf(url: string, method: string, target: string): Promise<string> {
+	const json = method === 'POST' ? 'Content-Type: application/json\r\nContent-Length: 13\r\n' : '';
+	const body = method === 'POST' ? '{"chat_id":1}' : '';
+	const request = `${method} ${target} HTTP/1.1\r\nHost: a\r\n${json}Connection: close\r\n\r\n${body}`;
+	const answers = await exchange(url, Buffer.from(request), 10_000);
+	return answers.map(({ status }) => status).join();
+}
+
+async function databaseRights(): Promise<string> {
+	const rows = await database.sql<{ name: string; role: string; verbs: string }[]>`
+		select c.relname as name, r.rolname as role, string_agg(verb, ', ' order by place) as verbs
+		from pg_class c
+		cross join pg_roles r
+		cross join unnest('{select,insert,update,delete,truncate,references,trigger}'::text[]) with ordinality as verbs (verb, place)
+		where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'v', 'm', 'p')
+		  and r.rolname in ${database.sql(Object.values(roles))} and has_table_privilege(r.oid, c.oid, verb)
+		group by 1, 2`;
+	const tables = [...new Set(rows.map(({ name }) => name))].sort();
+	const names = Object.values(roles);
+	const verbs = (name: string, role: string) => rows.find((row) => row.name === name && row.role === role)?.verbs ?? '';
+	return table(
+		['table', ...names.map((role) => `\`${role}\``)],
+		tables.map((name) => [`\`${name}\``, ...names.map((role) => verbs(name, role))]),
+	);
+}
+
+const requests: Record<Name, readonly [method: string, path: string]> = {
+	'personal-contacts': ['POST', '/api/personal_contacts'],
+	'company-contacts': ['GET', '/api/company_contacts.list'],
+};
+
+async function credentials(): Promise<string> {
+	const kinds: readonly (readonly [string, string])[] = [
+		['a project and its key', 'project=any&api_key=any-key'],
+		['a key for personal-contacts alone', 'project=for-personal-contacts&api_key=for-personal-contacts-key'],
+		['a key for company-contacts alone', 'project=for-company-contacts&api_key=for-company-contacts-key'],
+		['nothing', ''],
+		['no key', 'project=any'],
+		['no project', 'api_key=any-key'],
+		['an empty key', 'project=any&api_key='],
+		['a wrong key', 'project=any&api_key=wrong'],
+		['an unknown project', 'project=unknown&api_key=any-key'],
+		['the key of another project', 'project=any&api_key=other-key'],
+		['a key given twice', 'project=any&api_key=any-key&api_key=any-key'],
+		['a project given twice', 'project=any&project=any&api_key=any-key'],
+		['a disabled project', 'project=disabled&api_key=disabled-key'],
+		['an expired key', 'project=expired&api_key=expired-key'],
+		['a revoked key', 'project=revoked&api_key=revoked-key'],
+		['the hash of a key', `project=any&api_key=${hashKey('any-key').toString('hex')}`],
+	];
+	const rows: string[][] = [];
+	for (const [what, query] of kinds) {
+		const statuses: string[] = [];
+		for (const service of services) {
+			const [method, path] = requests[service];
+			statuses.push(await statusOf(running[service].url, method, `${path}?${query}`));
+		}
+		rows.push([what, ...statuses]);
+	}
+	return table(['credentials', ...services], rows);
+}
+
+async function paths(): Promise<string> {
+	const good = 'project=any&api_key=any-key';
+	const targets: readonly (readonly [string, string])[] = [
+		['GET', `/api/company_contacts.list?${good}`],
+		['GET', '/api/company_contacts.list'],
+		['POST', `/api/company_contacts.list?${good}`],
+		['DELETE', `/api/company_contacts.list?${good}`],
+		['POST', `/api/personal_contacts?${good}`],
+		['GET', `/api/personal_contacts?${good}`],
+		['GET', '/health/live'],
+		['GET', '/health/ready'],
+		['GET', '/metrics'],
+		['POST', '/bitrix24/events'],
+		['GET', '/'],
+		['GET', '/api'],
+		['GET', '/docs/../metrics'],
+		['GET', '/docs/%2e%2e/metrics'],
+		['GET', '//metrics'],
+		['GET', '/%6detrics'],
+		['GET', `/api/company_contacts.list/../personal_contacts?${good}`],
+	];
+	const rows: string[][] = [];
+	for (const [method, target] of targets) {
+		const statuses: string[] = [];
+		for (const { url } of [running['personal-contacts'], running['company-contacts'], gateway]) {
+			statuses.push(await statusOf(url, method, target));
+		}
+		rows.push([`\`${method} ${target.replace(good, '…')}\``, ...statuses]);
+	}
+	return table(['request', ...services, 'through the gateway'], rows);
+}
+
+test('docs/who-may-what.md says what is', async () => {
+	const observed = `# Who may what
+
+As observed, not as intended: \`tests/system/who-may-what.test.ts\` makes these tables of what PostgreSQL, the services and the
+gateway answer, and fails when they differ from this file. \`UPDATE_DOCS=1 npx -y pnpm@12 test:system\` writes it anew.
+
+## Database roles
+
+Rights of each role on each table; an empty cell is no right at all.
+
+${await databaseRights()}
+
+## Credentials
+
+The status of a proper request to each service by what it brings. Every 401 has the same body.
+
+${await credentials()}
+
+## Paths
+
+The status of an answer, asked of the services themselves and through the gateway; \`?…\` are a project and its key.
+
+${await paths()}
+`;
+	if (process.env.UPDATE_DOCS) writeFileSync(file, observed);
+	expect(readFileSync(file, 'utf8')).toBe(observed);
+	// Whatever somebody writes into the file: these are not for the public.
+	for (const secret of ['POST /api/personal_contacts?…', 'GET /metrics', 'GET /health/ready', 'GET //metrics']) {
+		expect(observed).toMatch(new RegExp(`\\| \`${secret.replaceAll(/[?/.]/g, '\\$&')}\` \\|[^|]*\\|[^|]*\\| 404 \\|`));
+	}
+});
