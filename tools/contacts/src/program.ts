@@ -1,9 +1,11 @@
 import { Command } from 'commander';
 import { addAuditCommand } from './commands/audit.js';
+import { addBackupCommand } from './commands/backup.js';
 import { addImportCommand } from './commands/import.js';
 import { addKeyCommands } from './commands/key.js';
 import { addMigrateCommand } from './commands/migrate.js';
 import { addProjectCommands } from './commands/project.js';
+import { addRestoreCommand } from './commands/restore.js';
 import { addSubscriptionCommands } from './commands/subscription.js';
 import { addSyncCommand } from './commands/sync.js';
 
@@ -24,5 +26,7 @@ export function createProgram(environment: NodeJS.ProcessEnv): Command {
 	addSubscriptionCommands(program, environment);
 	addSyncCommand(program, environment);
 	addImportCommand(program, environment);
+	addBackupCommand(program, environment);
+	addRestoreCommand(program, environment);
 	return program;
 }

@@ -9,8 +9,8 @@ import { readRuns, readState } from '@contacts/company-contacts/sync/sync.sql.js
 import { createSynchroniser, type Outcome, type Synchroniser } from '@contacts/company-contacts/sync/synchroniser.js';
 import { findDatabaseUrl, withDatabase } from './connection.js';
 import { Failure, UsageError } from './failure.js';
-import { createProgress, type Progress } from './import/progress.js';
 import { type OutputOptions, printRecords, printResult } from './output.js';
+import { createProgress, type Progress } from './progress.js';
 import { describeState } from './sync-status.js';
 
 export interface SyncOptions extends OutputOptions {

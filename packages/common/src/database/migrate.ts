@@ -1,3 +1,4 @@
+import { readdir } from 'node:fs/promises';
 import { sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import Postgrator from 'postgrator';
@@ -13,10 +14,11 @@ const folder = fileURLToPath(new URL('../../migrations', import.meta.url));
  * Of several processes that migrate at once one works and the others wait for it; all succeed.
  *
  * @param url connection of the schema's owner
+ * @param to the number of the last migration to apply; without it, all. A schema beyond it stays
  * @returns the file names of the migrations that were applied, none when the schema is up to date
  * @throws the PostgreSQL error of the migration that failed
  */
-export async function migrate(url: string): Promise<string[]> {
+export async function migrate(url: string, to?: number): Promise<string[]> {
 	let lost = false;
 	const sql = postgres(url, {
 		max: 1,
@@ -45,12 +47,17 @@ export async function migrate(url: string): Promise<string[]> {
 			newline: 'LF',
 			execQuery: run,
 		});
-		const applied = await postgrator.migrate();
+		const applied = await postgrator.migrate(to?.toString());
 		await run('commit');
 		return applied.map((migration) => `${migration.version}.${migration.name}`);
 	} finally {
 		await sql.end({ timeout: 5 });
 	}
+}
+
+/** The number of the newest migration that this release has. */
+export async function newestSchema(): Promise<number> {
+	return Math.max(...(await readdir(folder)).map((name) => Number.parseInt(name, 10)));
 }
 
 /** A path in which no character has a meaning as a pattern. */

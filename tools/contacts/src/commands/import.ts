@@ -5,10 +5,10 @@ import { type Command, Option } from 'commander';
 import { withDatabase } from '../connection.js';
 import { Failure, UsageError } from '../failure.js';
 import { type ImportOptions, type ImportSummary, importRecords } from '../import/import-file.js';
-import { createProgress } from '../import/progress.js';
 import { readCsv } from '../import/read-csv.js';
 import { readJsonArray, readNdjson } from '../import/read-json.js';
 import { type OutputOptions, printResult } from '../output.js';
+import { createProgress } from '../progress.js';
 
 const readers = { csv: readCsv, json: readJsonArray, ndjson: readNdjson };
 

@@ -1,7 +1,8 @@
-import { migrate } from '@contacts/common/database/migrate.js';
+import { migrate, newestSchema } from '@contacts/common/database/migrate.js';
 import { type RoleUser, roles, setRolePasswords } from '@contacts/common/database/roles.js';
 import type { Command } from 'commander';
 import { findDatabaseUrl } from '../connection.js';
+import { UsageError } from '../failure.js';
 import { type OutputOptions, printResult } from '../output.js';
 
 /** The variables that give the database roles their passwords. */
@@ -16,14 +17,16 @@ export function addMigrateCommand(program: Command, environment: NodeJS.ProcessE
 	program
 		.command('migrate')
 		.description('bring the database schema up to date; safe to run at any time and by several at once')
+		.option('--to <number>', 'stop behind this migration: for a backup of an earlier release')
 		.option('--json', 'print the result as JSON')
 		.addHelpText(
 			'after',
 			`\nConnect as the owner of the database. It makes a role for each service and for the operator, which can log in once they\nhave a password: set ${Object.values(passwordVariables).join(', ')}.`,
 		)
-		.action(async (options: OutputOptions) => {
+		.action(async ({ to, ...options }: OutputOptions & { to?: string }) => {
+			const last = to === undefined ? undefined : await parseSchema(to);
 			const url = await findDatabaseUrl(environment);
-			const applied = await migrate(url);
+			const applied = await migrate(url, last);
 			const passwords = Object.entries(passwordVariables).flatMap(([user, variable]) => {
 				const password = environment[variable];
 				return password ? [[user as RoleUser, password] as const] : [];
@@ -34,4 +37,11 @@ export function addMigrateCommand(program: Command, environment: NodeJS.ProcessE
 			if (logins.length > 0) sentences.push(`Passwords set: ${logins.join(', ')}.`);
 			printResult({ applied, logins }, sentences.join(' '), options);
 		});
+}
+
+async function parseSchema(given: string): Promise<number> {
+	const newest = await newestSchema();
+	if (!/^[1-9][0-9]{0,5}$/.test(given) || Number(given) > newest)
+		throw new UsageError(`--to takes the number of a migration, from 1 to ${newest}.`);
+	return Number(given);
 }

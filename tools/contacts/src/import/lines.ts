@@ -8,15 +8,15 @@ export interface Line {
 	bytes: Buffer | undefined;
 }
 
-/** The lines of a file, ended by LF or CRLF, in bounded memory: of a line that is too long nothing is kept. */
-export async function* readLines(chunks: AsyncIterable<Buffer>): AsyncGenerator<Line> {
+/** The lines of a file, ended by LF or CRLF, in bounded memory: of a line that is longer than `max` bytes nothing is kept. */
+export async function* readLines(chunks: AsyncIterable<Buffer>, max = maxRecordBytes): AsyncGenerator<Line> {
 	let number = 1;
 	let pending: Buffer[] = [];
 	let size = 0;
 	let first = true;
 
 	const take = (): Line => {
-		let bytes: Buffer | undefined = size > maxRecordBytes ? undefined : Buffer.concat(pending);
+		let bytes: Buffer | undefined = size > max ? undefined : Buffer.concat(pending);
 		if (bytes?.at(-1) === 0x0d) bytes = bytes.subarray(0, -1);
 		// A byte order mark is no part of the text.
 		if (first && bytes?.subarray(0, 3).equals(Buffer.from([0xef, 0xbb, 0xbf]))) bytes = bytes.subarray(3);
@@ -27,7 +27,7 @@ export async function* readLines(chunks: AsyncIterable<Buffer>): AsyncGenerator<
 	};
 	const add = (piece: Buffer) => {
 		size += piece.length;
-		if (size > maxRecordBytes) pending = [];
+		if (size > max) pending = [];
 		else pending.push(piece);
 	};
 

@@ -4,9 +4,9 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterEach, describe, expect, test, vi } from 'vitest';
-import { contacts, environmentOf, main, temporaryFolder } from '../testing/command.js';
-import { generateContacts, toCsv } from '../testing/generated-contacts.js';
 import { createProgress } from './progress.js';
+import { contacts, environmentOf, main, temporaryFolder } from './testing/command.js';
+import { generateContacts, toCsv } from './testing/generated-contacts.js';
 
 const esc = '\u001b';
 

@@ -1,0 +1,49 @@
+import { rmSync } from 'node:fs';
+import { open, realpath, rename, stat } from 'node:fs/promises';
+import type { Writable } from 'node:stream';
+import { Failure } from '../failure.js';
+
+/** Where a file will be, or that one is there already. */
+export interface Target {
+	path: string;
+	exists: boolean;
+}
+
+/** @throws Failure when there can't be a file */
+export async function findTarget(given: string): Promise<Target> {
+	const path = await realpath(given).catch(() => undefined);
+	if (path === undefined) return { path: given, exists: false };
+	if (!(await stat(path)).isFile()) throw new Failure(`${given} is no file; to write to standard output say -.`);
+	return { path, exists: true };
+}
+
+/**
+ * Lets `write` fill a file that only its owner may read. It stands under its name once it is complete and on the disk, and
+ * not at all when something fails or the command is ended.
+ */
+export async function writeFileWhole(path: string, write: (stream: Writable) => Promise<void>): Promise<void> {
+	const temporary = `${path}.${process.pid}.part`;
+	const file = await open(temporary, 'wx', 0o600).catch((error: NodeJS.ErrnoException) => {
+		throw new Failure(`${path} can't be written (${error.code}).`);
+	});
+	const remove = () => rmSync(temporary, { force: true });
+	const signals = { SIGINT: 130, SIGTERM: 143, SIGHUP: 129 };
+	const handlers = Object.entries(signals).map(([signal, code]) => {
+		const handler = () => {
+			remove();
+			process.exit(code);
+		};
+		process.once(signal, handler);
+		return { signal, handler };
+	});
+	try {
+		await write(file.createWriteStream({ flush: true }));
+		await rename(temporary, path);
+	} catch (error) {
+		remove();
+		throw error;
+	} finally {
+		for (const { signal, handler } of handlers) process.removeListener(signal, handler);
+		await file.close();
+	}
+}

@@ -1,0 +1,68 @@
+import type { Sql } from '@contacts/common/database/client.js';
+import postgres from 'postgres';
+import { Failure } from '../failure.js';
+
+/**
+ * Does some work in one transaction, on a connection of its own without time limits for its statements.
+ *
+ * @param begin how the transaction begins
+ * @throws Failure when the connection is lost: nothing was changed then
+ */
+export async function inTransaction<T>(url: string, begin: string, work: (sql: Sql) => Promise<T>): Promise<T> {
+	let state: 'connecting' | 'open' | 'committing' | 'over' = 'connecting';
+	let lost: string | undefined;
+	const sql: Sql = postgres(url, {
+		max: 1,
+		fetch_types: false,
+		connect_timeout: 5,
+		idle_timeout: 0,
+		max_lifetime: null,
+		keep_alive: 15,
+		onnotice: () => undefined,
+		onclose() {
+			if (state === 'open') lost = 'nothing was changed';
+			else if (state === 'committing') lost = 'it happened at the very end, so look whether it was done';
+			else return;
+			// The client would reconnect, and the rest would run outside of the transaction.
+			void sql.end({ timeout: 0 });
+		},
+		connection: {
+			application_name: 'contacts',
+			statement_timeout: 0,
+			idle_in_transaction_session_timeout: 0,
+			// Milliseconds.
+			lock_timeout: 10_000,
+			// What a row looks like as text must not depend on the settings of a server.
+			DateStyle: 'ISO, YMD',
+			IntervalStyle: 'postgres',
+			TimeZone: 'UTC',
+			extra_float_digits: 1,
+			bytea_output: 'hex',
+			search_path: 'public',
+		},
+	});
+	try {
+		await sql.unsafe(begin);
+		state = 'open';
+		const result = await work(sql);
+		state = 'committing';
+		await sql.unsafe('commit');
+		return result;
+	} catch (error) {
+		if (lost !== undefined) throw new Failure(`The connection to the database was lost; ${lost}. Try again.`);
+		throw explain(error);
+	} finally {
+		state = 'over';
+		// What was not committed is rolled back by the server.
+		await sql.end({ timeout: 5 });
+	}
+}
+
+function explain(error: unknown): unknown {
+	const { code } = error as { code?: string };
+	if (code === '42501') return new Failure('This needs the owner of the database: DATABASE_URL names another user.');
+	if (code === '55P03') {
+		return new Failure('Somebody else has been writing for 10 seconds; nothing was changed. Try again, or stop them.');
+	}
+	return error;
+}

@@ -1,0 +1,67 @@
+import type { Writable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { createGzip } from 'node:zlib';
+import type { Command } from 'commander';
+import type { Header } from '../backup/format.js';
+import { findTarget, writeFileWhole } from '../backup/output-file.js';
+import { inTransaction } from '../backup/transaction.js';
+import { readHeader, snapshot, writeBackup } from '../backup/write-backup.js';
+import { type ConfirmOptions, confirm, yesOption } from '../confirm.js';
+import { findDatabaseUrl } from '../connection.js';
+import { Failure, UsageError } from '../failure.js';
+import { type OutputOptions, printResult } from '../output.js';
+import { createProgress } from '../progress.js';
+
+export function addBackupCommand(program: Command, environment: NodeJS.ProcessEnv): void {
+	program
+		.command('backup')
+		.argument('<file>', 'where to write it; - for standard output')
+		.description('write everything in the database into one file, as it is at this moment')
+		.option(...yesOption)
+		.option('--json', 'print the summary as JSON')
+		.addHelpText(
+			'after',
+			'\nConnect as the owner of the database. The services go on meanwhile. The file holds personal data and the hashes of\n' +
+				'keys: only you may read it, and it is not encrypted. An existing file is replaced once the new one is complete.\n\n' +
+				'Examples:\n' +
+				'  contacts backup contacts.backup\n' +
+				'  contacts backup - | gpg --encrypt --recipient ops@example.com > contacts.backup.gpg',
+		)
+		.action(async (path: string, options: OutputOptions & ConfirmOptions) => {
+			const url = await findDatabaseUrl(environment);
+			if (path === '-') {
+				if (process.stdout.isTTY) throw new UsageError('A backup is no text for a terminal: name a file, or pipe it.');
+				await backUp(url, process.stdout);
+				return;
+			}
+			const target = await findTarget(path);
+			if (target.exists) await confirm(`${path} will be replaced.`, options);
+			let header: Header | undefined;
+			await writeFileWhole(target.path, async (file) => {
+				header = await backUp(url, file);
+			});
+			const tables = header?.tables.map(({ name, rows }) => ({ name, rows })) ?? [];
+			const rows = tables.reduce((sum, table) => sum + table.rows, 0);
+			const summary = { file: path, schema: header?.schema, created_at: header?.created_at, rows, tables };
+			printResult(summary, `${rows} rows of ${tables.length} tables are in ${path}.`, options);
+		});
+}
+
+function backUp(url: string, destination: Writable): Promise<Header> {
+	return inTransaction(url, snapshot, async (sql) => {
+		const { header, tables } = await readHeader(sql, new Date());
+		const progress = createProgress(header.tables.reduce((sum, { rows }) => sum + rows, 0));
+		try {
+			const text = writeBackup(sql, header, tables, (rows) => progress.update(rows, rows));
+			// Standard output is not ours to end.
+			await pipeline(text, createGzip(), destination, { end: destination !== process.stdout });
+		} catch (error) {
+			const { code, syscall } = error as NodeJS.ErrnoException;
+			if (syscall === 'write') throw new Failure(`The backup can't be written (${code}): it is incomplete.`);
+			throw error;
+		} finally {
+			progress.stop();
+		}
+		return header;
+	});
+}

@@ -1,0 +1,104 @@
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { gunzipSync, gzipSync } from 'node:zlib';
+import { createTestDatabase, type TestDatabase } from '@contacts/common/testing/database.js';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { fillDatabase, readEverything } from '../testing/backup.js';
+import { contacts, expectOneLine, temporaryFolder } from '../testing/command.js';
+
+let source: TestDatabase;
+/** Empty before and after every test. */
+let copy: TestDatabase;
+let untouched: Record<string, string[]>;
+let folder: string;
+let file: string;
+let bytes: Buffer;
+
+beforeAll(async () => {
+	source = await createTestDatabase();
+	copy = await createTestDatabase();
+	untouched = await readEverything(copy.sql);
+	await fillDatabase(source.sql, 2000);
+	folder = await mkdtemp(join(tmpdir(), 'contacts-restore-'));
+	file = join(folder, 'contacts.backup');
+	expect(await contacts(source.url, ['backup', file])).toMatchObject({ code: 0, stderr: '' });
+	bytes = await readFile(file);
+});
+afterAll(async () => {
+	await source?.drop();
+	await copy?.drop();
+	if (folder) await rm(folder, { recursive: true });
+});
+
+async function variant(content: Buffer | string): Promise<string> {
+	const path = join(await temporaryFolder(), 'variant');
+	await writeFile(path, content);
+	return path;
+}
+
+describe('a file that is not as it was written is refused, and nothing is changed', () => {
+	const shares = [0, 0.0001, 0.1, 0.4, 0.7, 0.95, 0.9999];
+	test.each(shares)('cut off after %d of its length', async (share) => {
+		const cut = await variant(bytes.subarray(0, Math.floor(bytes.length * share)));
+		const reason = /The backup is damaged: it ends too early|This is no file that "contacts backup"/;
+		expectOneLine(await contacts(copy.url, ['restore', cut]), 1, reason);
+		expect(await readEverything(copy.sql)).toEqual(untouched);
+	});
+
+	test.each([0.001, 0.05, 0.3, 0.6, 0.9, 0.999])('one bit flipped at %d of its length', async (share) => {
+		const flipped = Buffer.from(bytes);
+		const place = Math.max(10, Math.floor(bytes.length * share));
+		flipped[place] = (flipped[place] as number) ^ 0x10;
+		const reason = /^error: (The backup is damaged: .+Nothing was changed|This is no file)/;
+		expectOneLine(await contacts(copy.url, ['restore', await variant(flipped)]), 1, reason);
+		expect(await readEverything(copy.sql)).toEqual(untouched);
+	});
+
+	const change: [string, (lines: string[]) => string[], string][] = [
+		['a name', (lines) => lines.map((line) => line.replace('"name":"王小明 ', '"name":"Mallory ')), 'are not those'],
+		['a row left out', (lines) => lines.filter((line) => !line.includes('"bitrix_id":1000300,')), 'is wrong'],
+		['two rows in the other order', (lines) => swap(lines, 30), 'are not those'],
+		['what no row may be', (lines) => lines.map((line) => line.replace('"phone":"+7', '"phone":"7')), 'is wrong'],
+		['a row that is no JSON', (lines) => lines.map((line) => line.replace('{"id":5,"bitrix_id"', '{')), 'is wrong'],
+		[
+			'the time in the header',
+			([header = '', ...lines]) => [header.replace('_at":"20', '_at":"19'), ...lines],
+			'its content',
+		],
+		['lines behind its end', (lines) => [...lines, '{}', ''], 'something stands behind its end'],
+		['the last line missing', (lines) => [...lines.slice(0, -2), ''], 'it ends too early'],
+		[
+			'the IDs that come next',
+			([header = '', ...lines]) => [header.replace('"next_id":4', '"next_id":1'), ...lines],
+			'its content',
+		],
+	];
+	test.each(change)('packed anew with another content: %s', async (_, edit, reason) => {
+		const edited = edit(gunzipSync(bytes).toString().split('\n')).join('\n');
+		expect(edited).not.toBe(gunzipSync(bytes).toString());
+		const outcome = await contacts(copy.url, ['restore', await variant(gzipSync(edited))]);
+		expectOneLine(outcome, 1, 'The backup is damaged: ');
+		expect(outcome.stderr).toContain(reason);
+		expect(outcome.stderr).not.toMatch(/Mallory|\+?7900\d/);
+		expect(await readEverything(copy.sql)).toEqual(untouched);
+	});
+
+	function swap(lines: string[], at: number): string[] {
+		return [...lines.slice(0, at), lines[at + 1] as string, lines[at] as string, ...lines.slice(at + 2)];
+	}
+});
+
+test.each([
+	['no gzip', 'bitrix_id,name\n1,x\n', 'The backup is damaged: it can’t be unpacked'],
+	['something else in gzip', gzipSync('bitrix_id,name\n'), 'no file that "contacts backup" has written'],
+	[
+		'a later format',
+		gzipSync('{"format":"contacts-backup","version":2}\n'),
+		'format 2: take the release that wrote it',
+	],
+	['half a header', gzipSync('{"format":"contacts-backup","version":1,"schema":7,"tables":[{}]}\n'), 'its first line'],
+	['other columns', gzipSync('{"format":"contacts-backup","version":1,"schema":7,"tables":[]}\n'), 'other columns'],
+])('%s is refused', async (_, content, reason) => {
+	expectOneLine(await contacts(copy.url, ['restore', await variant(content)]), 1, reason);
+});

@@ -1,0 +1,87 @@
+import { createReadStream } from 'node:fs';
+import { stat } from 'node:fs/promises';
+import type { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { createGunzip } from 'node:zlib';
+import { openSession } from '@contacts/company-contacts/sync/session.js';
+import type { Command } from 'commander';
+import { Damaged, type Header } from '../backup/format.js';
+import { openBackup, restoreBackup } from '../backup/restore-backup.js';
+import { inTransaction } from '../backup/transaction.js';
+import { type ConfirmOptions, confirm, yesOption } from '../confirm.js';
+import { findDatabaseUrl } from '../connection.js';
+import { Failure, UsageError } from '../failure.js';
+import { type OutputOptions, printResult } from '../output.js';
+import { createProgress } from '../progress.js';
+
+interface Options extends OutputOptions, ConfirmOptions {
+	replace?: boolean;
+}
+
+export function addRestoreCommand(program: Command, environment: NodeJS.ProcessEnv): void {
+	program
+		.command('restore')
+		.argument('<file>', 'what "contacts backup" wrote; - for standard input')
+		.description('put a backup into an empty database: all of it, or nothing')
+		.option('--replace', 'delete everything that is in the database first')
+		.option(...yesOption)
+		.option('--json', 'print the summary as JSON')
+		.addHelpText(
+			'after',
+			'\nConnect as the owner of the database, and stop the synchroniser. Services that run go on answering from what was there\n' +
+				'until everything is restored; meanwhile they can save nothing. A file that was cut off or altered is refused.\n\n' +
+				'Examples:\n' +
+				'  contacts migrate && contacts restore contacts.backup\n' +
+				'  contacts restore contacts.backup --replace\n' +
+				'  gpg --decrypt contacts.backup.gpg | contacts restore - --replace --yes',
+		)
+		.action(async (path: string, options: Options) => {
+			const url = await findDatabaseUrl(environment);
+			if (path === '-' && process.stdin.isTTY) throw new UsageError('Name a file, or pipe a backup into this command.');
+			const source = path === '-' ? process.stdin : await openFile(path);
+			const replace = options.replace ?? false;
+			if (replace) {
+				const { pathname, host } = new URL(url);
+				await confirm(`Everything in the database ${pathname.slice(1)} on ${host} will be deleted.`, options);
+			}
+			const { schema, created_at, tables } = await restore(url, source, replace);
+			const rows = tables.reduce((sum, table) => sum + table.rows, 0);
+			const summary = { schema, created_at, rows, tables: tables.map(({ name, rows }) => ({ name, rows })) };
+			printResult(summary, `Restored ${rows} rows of ${tables.length} tables, as they were at ${created_at}.`, options);
+		});
+}
+
+async function openFile(path: string): Promise<Readable> {
+	const stats = await stat(path).catch((error: NodeJS.ErrnoException) => {
+		throw new Failure(error.code === 'ENOENT' ? `There is no file ${path}.` : `${path} can't be read (${error.code}).`);
+	});
+	if (stats.isDirectory()) throw new Failure(`${path} is a folder.`);
+	return createReadStream(path);
+}
+
+async function restore(url: string, source: Readable, replace: boolean): Promise<Header> {
+	// Held until the end: a synchroniser would go on from where the other data stood.
+	const session = await openSession(url);
+	if (session === undefined) throw new Failure('A synchroniser works on this database: stop it first.');
+	try {
+		return await pipeline(source, createGunzip(), async (chunks: AsyncIterable<Buffer>) => {
+			const backup = await openBackup(chunks);
+			const progress = createProgress(backup.header.tables.reduce((sum, { rows }) => sum + rows, 0));
+			try {
+				const onRows = (rows: number) => progress.update(rows, rows);
+				await inTransaction(url, 'begin', (sql) => restoreBackup(sql, backup, { replace, onRows }));
+			} finally {
+				progress.stop();
+			}
+			return backup.header;
+		});
+	} catch (error) {
+		const { code, syscall } = error as NodeJS.ErrnoException;
+		if (code === 'Z_BUF_ERROR') throw new Damaged('it ends too early');
+		if (code?.startsWith('Z_')) throw new Damaged('it can’t be unpacked');
+		if (syscall === 'read') throw new Failure(`The backup can't be read (${code}); nothing was changed.`);
+		throw error;
+	} finally {
+		await session.close();
+	}
+}

@@ -1,0 +1,29 @@
+import { createInterface } from 'node:readline/promises';
+import { Failure, UsageError } from './failure.js';
+
+export interface ConfirmOptions {
+	/** Don't ask. */
+	yes?: boolean;
+}
+
+/** The sentence that every such option has in the help. */
+export const yesOption = ['-y, --yes', 'do it without asking'] as const;
+
+/**
+ * Asks the person at the terminal before something is destroyed.
+ *
+ * @param consequence a sentence that says what will be gone
+ * @throws UsageError where there is nobody to ask; Failure when the answer is not yes
+ */
+export async function confirm(consequence: string, { yes = false }: ConfirmOptions): Promise<void> {
+	if (yes) return;
+	if (!process.stdin.isTTY || !process.stderr.isTTY)
+		throw new UsageError(`${consequence} Nobody can be asked here: say --yes to do it.`);
+	const terminal = createInterface({ input: process.stdin, output: process.stderr });
+	try {
+		const answer = await terminal.question(`${consequence} Go on? [y/N] `);
+		if (!/^y(es)?$/i.test(answer.trim())) throw new Failure('Nothing was done.');
+	} finally {
+		terminal.close();
+	}
+}
