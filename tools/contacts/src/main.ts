@@ -1,9 +1,7 @@
 import { CommanderError } from 'commander';
-import { Failure, UsageError } from './failure.js';
+import { describeError } from './describe-error.js';
+import { UsageError } from './failure.js';
 import { createProgram } from './program.js';
-
-/** What the client or the system calls a server that can't be reached, or that hangs up. */
-const unreachable = /^(CONNECT_TIMEOUT|CONNECTION_CLOSED|ECONN\w+|E\w+UNREACH|ETIMEDOUT|ENOTFOUND|EAI_AGAIN)$/;
 
 try {
 	await createProgram(process.env).parseAsync(process.argv);
@@ -14,21 +12,6 @@ try {
 function exitCode(error: unknown): number {
 	// Commander has said it already.
 	if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
-	process.stderr.write(`error: ${describe(error)}\n`);
+	process.stderr.write(`error: ${describeError(error)}\n`);
 	return error instanceof UsageError ? 2 : 1;
-}
-
-/** One line, with the next step where there is one. */
-function describe(error: unknown): string {
-	if (error instanceof Failure || error instanceof UsageError) return error.message;
-	const { code, message } = error as { code?: string; message?: string };
-	if (code === '42P01') return 'The database has no tables yet: run "contacts migrate" first.';
-	if (code === '42501') return 'The database user may not do this: connect as the operator or as the owner.';
-	if (code === '3D000') return 'The database that DATABASE_URL names does not exist.';
-	if (code?.startsWith('28')) return 'The database refuses the user or the password in DATABASE_URL.';
-	if (code === 'ERR_INVALID_URL') return 'DATABASE_URL is no URL like postgres://user:password@host:5432/database.';
-	if (code !== undefined && unreachable.test(code)) {
-		return `The database does not answer (${code}). Is it running, and is DATABASE_URL right?`;
-	}
-	return (message ?? String(error)).split('\n', 1)[0] ?? 'unknown error';
 }

@@ -1,6 +1,7 @@
 import { Command } from 'commander';
 import { addAuditCommand } from './commands/audit.js';
 import { addBackupCommand } from './commands/backup.js';
+import { addDoctorCommand } from './commands/doctor.js';
 import { addImportCommand } from './commands/import.js';
 import { addKeyCommands } from './commands/key.js';
 import { addMigrateCommand } from './commands/migrate.js';
@@ -28,5 +29,6 @@ export function createProgram(environment: NodeJS.ProcessEnv): Command {
 	addImportCommand(program, environment);
 	addBackupCommand(program, environment);
 	addRestoreCommand(program, environment);
+	addDoctorCommand(program, environment);
 	return program;
 }

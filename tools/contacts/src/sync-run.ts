@@ -8,6 +8,7 @@ import { openSession, type Session } from '@contacts/company-contacts/sync/sessi
 import { readRuns, readState } from '@contacts/company-contacts/sync/sync.sql.js';
 import { createSynchroniser, type Outcome, type Synchroniser } from '@contacts/company-contacts/sync/synchroniser.js';
 import { findDatabaseUrl, withDatabase } from './connection.js';
+import { adviceFor } from './crm-advice.js';
 import { Failure, UsageError } from './failure.js';
 import { type OutputOptions, printRecords, printResult } from './output.js';
 import { createProgress, type Progress } from './progress.js';
@@ -127,23 +128,7 @@ function sentence({ kind, seen, created, changed, deleted, requests }: Outcome, 
 	return `${what} ${created} new, ${changed} changed, ${deleted} deleted, of ${seen} contacts read in ${requests} requests.`;
 }
 
-/** What the portal's code means for the person at the terminal, and what to do. */
 function explain({ code, method, until }: Bitrix24Error): string {
-	const advice: Record<string, string> = {
-		INVALID_CREDENTIALS:
-			'the webhook is wrong or was deleted: make a new one in the portal and set BITRIX24_WEBHOOK_URL',
-		NO_AUTH_FOUND: 'the webhook is wrong or was deleted: make a new one in the portal and set BITRIX24_WEBHOOK_URL',
-		insufficient_scope: 'the webhook lacks the right "CRM": add it in the portal',
-		ACCESS_DENIED: 'the portal has no subscription that includes REST, or the webhook’s user may not read contacts',
-		OVERLOAD_LIMIT: 'the portal has blocked its REST interface: ask the Bitrix24 support',
-		PORTAL_DELETED: 'the portal does not exist any more',
-	};
-	const moved = code.startsWith('portal_moved_to_')
-		? `the portal has moved to ${code.slice(16)}: set BITRIX24_WEBHOOK_URL`
-		: undefined;
-	const field = code.startsWith('no_field_')
-		? `the portal has no contact field ${code.slice(9)}: check BITRIX24_UF_TROUBLE and BITRIX24_UF_REASON`
-		: undefined;
 	const when = until === undefined ? '' : `, not before ${new Date(until).toISOString()}`;
-	return `The portal refused ${method} with ${code}: ${moved ?? field ?? advice[code] ?? 'try again later'}${when}. Nothing was deleted.`;
+	return `The portal refused ${method} with ${code}: ${adviceFor(code)}${when}. Nothing was deleted.`;
 }

@@ -1,0 +1,70 @@
+import { execFile } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { createTestDatabase, type TestDatabase } from '@contacts/common/testing/database.js';
+import { freePort } from '@contacts/local-postgres/server.js';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { type RunningProcess, startRedis } from '../support/processes.js';
+
+let database: TestDatabase;
+let redis: RunningProcess;
+let port: number;
+
+beforeAll(async () => {
+	database = await createTestDatabase();
+	port = await freePort();
+	redis = await startRedis(port);
+});
+afterAll(async () => {
+	await redis?.stop();
+	await database?.drop();
+});
+
+const execute = promisify(execFile);
+const command = fileURLToPath(new URL('../../tools/contacts/dist/main.js', import.meta.url));
+
+interface Finding {
+	check: string;
+	state: string;
+	message: string;
+}
+
+/** What the command, a process of its own, finds of this Redis. */
+async function look(password = ''): Promise<Finding[]> {
+	const env = { DATABASE_URL: database.url, REDIS_URL: `redis://${password}127.0.0.1:${port}` };
+	// It fails, because the test's database is one that may lose data.
+	const { stdout } = await execute(process.execPath, [command, 'doctor', '--json'], { env }).catch((error) => error);
+	const { findings } = JSON.parse(stdout) as { findings: Finding[] };
+	return findings.filter(({ check }) => check === 'redis');
+}
+
+const set = (name: string, value: string) =>
+	execute('redis-cli', ['-p', String(port), 'config', 'set', name, value], { env: process.env });
+
+test('contacts doctor tells of a Redis that is well, that evicts, and that wants a password', async () => {
+	expect(await look()).toEqual([
+		{
+			check: 'redis',
+			state: 'ok',
+			message: expect.stringMatching(/^Redis \d+\.\d+\.\d+ at 127\.0\.0\.1:\d+ answers\.$/),
+		},
+	]);
+	await set('maxmemory', '100mb');
+	await set('maxmemory-policy', 'allkeys-lru');
+	expect(await look()).toMatchObject([
+		{
+			state: 'warning',
+			message: expect.stringContaining('allkeys-lru'),
+			advice: expect.stringContaining('noeviction'),
+		},
+	]);
+	await set('maxmemory-policy', 'noeviction');
+	expect(await look()).toMatchObject([{ state: 'ok' }]);
+	await set('requirepass', 'secret');
+	for (const password of ['', ':canary@']) {
+		const findings = await look(password);
+		expect(findings).toMatchObject([{ state: 'problem', message: expect.stringContaining('refuses the password') }]);
+		expect(JSON.stringify(findings)).not.toContain('canary');
+	}
+	expect(await look(':secret@')).toMatchObject([{ state: 'ok' }]);
+});

@@ -1,0 +1,248 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type StandIn, startStandIn } from '@contacts/bitrix24-stand-in';
+import { migrate } from '@contacts/common/database/migrate.js';
+import { setRolePasswords, urlAs } from '@contacts/common/database/roles.js';
+import { createTestDatabase, rolePassword, type TestDatabase } from '@contacts/common/testing/database.js';
+import { freePort, type LocalPostgres, startLocalPostgres } from '@contacts/local-postgres/server.js';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { type Finding, findingsOf } from '../doctor/check.js';
+import { judgeRole } from '../doctor/check-roles.js';
+import { examine } from '../doctor/doctor.js';
+import { readRoles } from '../doctor/doctor.sql.js';
+import { contacts, environmentOf } from '../testing/command.js';
+
+let database: TestDatabase;
+let portal: StandIn;
+
+beforeAll(async () => {
+	database = await createTestDatabase();
+	portal = await startStandIn({ plan: 'enterprise' });
+	for (let n = 1; n <= 3; n++) portal.add({ lastName: `Contact ${n}` });
+});
+afterAll(async () => {
+	await portal?.close();
+	await database?.drop();
+});
+
+const operator = (of: TestDatabase = database) => urlAs(of.url, 'operator', rolePassword);
+
+/** The findings of one check, at this time or now. */
+async function look(check: string, url: string, environment = {}, now = Date.now): Promise<Finding[]> {
+	return (await examine(environmentOf(url, environment), now)).filter((finding) => finding.check === check);
+}
+
+const found = (state: Finding['state'], message: RegExp, advice?: RegExp) =>
+	expect.objectContaining({
+		state,
+		message: expect.stringMatching(message),
+		...(advice ? { advice: expect.stringMatching(advice) } : {}),
+	});
+
+describe('all is well', () => {
+	let folder: string;
+	let server: LocalPostgres;
+
+	beforeAll(async () => {
+		folder = await mkdtemp(join(tmpdir(), 'contacts-doctor-'));
+		server = await startLocalPostgres({ dataDirectory: join(folder, 'postgres'), password: 'test' });
+		const url = server.url('postgres');
+		await migrate(url);
+		const password = rolePassword;
+		const passwords = { 'personal-contacts': password, 'company-contacts': password, operator: password };
+		await setRolePasswords(url, { ...passwords, 'company-contacts-sync': password });
+	});
+	afterAll(async () => {
+		await server?.stop();
+		if (folder) await rm(folder, { recursive: true });
+	});
+
+	test('exit 0, for the owner and for the operator', async () => {
+		const url = server.url('postgres');
+		const environment = { BITRIX24_WEBHOOK_URL: portal.webhookUrl };
+		expect((await contacts(url, ['sync', '--once'], { environment })).code).toBe(0);
+		for (const user of [url, urlAs(url, 'operator', rolePassword)]) {
+			const outcome = await contacts(user, ['doctor'], { environment });
+			expect(outcome).toMatchObject({ code: 0, stderr: '' });
+			const lines = outcome.stdout.trimEnd().split('\n');
+			expect(lines.map((line) => line.split(/ +/, 2))).toEqual([
+				['ok', 'database'],
+				['ok', 'clock'],
+				['ok', 'migrations'],
+				['ok', 'roles'],
+				['ok', 'synchroniser'],
+				['skipped', 'redis'],
+				['ok', 'crm'],
+			]);
+			expect(outcome.stdout).toMatch(/PostgreSQL 18\.\d at 127\.0\.0\.1:\d+\/postgres answers/);
+		}
+		const { ok, findings } = JSON.parse((await contacts(url, ['doctor', '--json'], { environment })).stdout);
+		expect(ok).toBe(true);
+		expect(findings).toContainEqual({ check: 'crm', state: 'ok', message: expect.stringContaining('with 3 contacts') });
+	});
+});
+
+describe('database', () => {
+	test('settings that lose what was answered as saved: exit 1, with what to do', async () => {
+		const mine = await createTestDatabase();
+		onTestFinished(() => mine.drop());
+		await mine.sql.unsafe(`alter database ${new URL(mine.url).pathname.slice(1)} set synchronous_commit = off`);
+		const outcome = await contacts(operator(mine), ['doctor']);
+		expect(outcome).toMatchObject({ code: 1, stderr: '' });
+		expect(outcome.stdout).toMatch(
+			/^problem {2}database {5}synchronous_commit is off: .+\n +-> As a superuser: alter system set synchronous_commit = on/m,
+		);
+	});
+
+	test.each([
+		['nobody answers', async () => `postgres://u:canary@127.0.0.1:${await freePort()}/x`, /does not answer/],
+		[
+			'a wrong password',
+			async () => Object.assign(new URL(database.url), { password: 'canary' }).href,
+			/refuses the user/,
+		],
+		['no URL', async () => 'canary', /DATABASE_URL/],
+	])('%s: the rest is looked at all the same, and no secret is shown', async (_, url, message) => {
+		const outcome = await contacts(await url(), ['doctor', '--json'], {
+			environment: { BITRIX24_WEBHOOK_URL: portal.webhookUrl },
+		});
+		expect(outcome).toMatchObject({ code: 1, stderr: '' });
+		const { ok, findings } = JSON.parse(outcome.stdout) as { ok: boolean; findings: Finding[] };
+		expect(ok).toBe(false);
+		expect(findings).toContainEqual(found('problem', message, /Set DATABASE_URL/));
+		expect(findings.find(({ check }) => check === 'crm')?.state).toBe('ok');
+		expect(findings.filter(({ state }) => state === 'skipped')).toHaveLength(5);
+		expect(outcome.stdout).not.toContain('canary');
+		expect(outcome.stdout).not.toContain(new URL(portal.webhookUrl).pathname);
+	});
+});
+
+test('clock: a difference of more than two seconds, either way', async () => {
+	expect(await look('clock', operator())).toEqual([found('ok', /agree/)]);
+	for (const [shift, message] of [
+		[-60_000, /clock is [56]\d\.\d s behind/],
+		[60_000, /clock is [56]\d\.\d s ahead/],
+	] as const) {
+		expect(await look('clock', operator(), {}, () => Date.now() + shift)).toEqual([found('problem', message, /NTP/)]);
+	}
+});
+
+describe('migrations', () => {
+	test('none, behind and ahead', async () => {
+		const mine = await createTestDatabase('template0');
+		onTestFinished(() => mine.drop());
+		expect(await look('migrations', mine.url)).toEqual([found('problem', /no tables/, /contacts migrate/)]);
+		await migrate(mine.url, 4);
+		expect(await look('migrations', mine.url)).toEqual([
+			found('problem', /schema is 4 .+ needs \d+/, /contacts migrate/),
+		]);
+		expect(await look('roles', mine.url)).toEqual([found('skipped', /the schema/)]);
+		await mine.sql`update schema_migrations set version = 99 where version = 4`;
+		expect(await look('migrations', mine.url)).toEqual([
+			found('problem', /schema is 99/, /the release that migrated it/),
+		]);
+	});
+});
+
+describe('roles', () => {
+	test('a freshly migrated database has exactly the rights that are expected', async () => {
+		expect(await look('roles', database.url)).toEqual([found('ok', /All 4 roles/)]);
+	});
+
+	test('a role that can’t log in is told, and one that is missing', async () => {
+		const roles = await readRoles(database.sql, ['pg_monitor', 'no_such_role']);
+		expect([...roles]).toEqual([{ name: 'pg_monitor', can_login: false, is_mighty: false, has_password: false }]);
+		const { found: findings, ...add } = findingsOf('roles');
+		judgeRole('no_such_role', undefined, {}, {}, add);
+		judgeRole('pg_monitor', roles[0], {}, {}, add);
+		judgeRole('mighty', { name: 'mighty', can_login: true, is_mighty: true, has_password: null }, {}, {}, add);
+		expect(findings).toEqual([
+			found('problem', /no_such_role does not exist/, /create role no_such_role nologin/),
+			found('warning', /pg_monitor can't log in/, /contacts migrate/),
+			found('problem', /mighty is no ordinary role/, /alter role mighty nosuperuser/),
+		]);
+	});
+
+	test('too many rights and too few, each with the statement that mends it', async () => {
+		const mine = await createTestDatabase();
+		onTestFinished(() => mine.drop());
+		await mine.sql`grant select on company_contacts to personal_contacts_service`;
+		await mine.sql`grant insert, delete on api_keys to public`;
+		await mine.sql`revoke update on personal_contacts from personal_contacts_service`;
+		const findings = await look('roles', operator(mine));
+		expect(findings).toContainEqual(found('problem', /^personal_contacts_service may select company_contacts\.$/));
+		expect(findings).toContainEqual(found('problem', /^company_contacts_service may delete, insert api_keys\.$/));
+		expect(findings).toContainEqual(found('problem', /^personal_contacts_service may not update personal_contacts\.$/));
+		await mine.sql`revoke insert, delete on api_keys from public`;
+		const others = (await look('roles', operator(mine))).map(({ advice = '' }) => advice.replace('As the owner: ', ''));
+		for (const statement of others) await mine.sql.unsafe(statement);
+		expect(await look('roles', operator(mine))).toEqual([found('ok', /All 4 roles/)]);
+	});
+});
+
+describe('synchroniser', () => {
+	test.each<[string, string, RegExp, RegExp]>([
+		['never', 'last_success_at = null', /never in line/, /sync --once/],
+		['long ago', "last_success_at = now() - interval '1 hour'", /60 minutes ago/, /sync status/],
+		['blocked', "last_success_at = now(), blocked_by = 'INVALID_CREDENTIALS'", /held up by INV/, /make a new one/],
+		['an alarm', "last_success_at = now(), alarm = 'mass_delete: 30 of 40'", /alarm: mass_delete: 30/, /sync status/],
+	])('%s', async (_, state, message, advice) => {
+		const mine = await createTestDatabase();
+		onTestFinished(() => mine.drop());
+		await mine.sql.unsafe(`update crm_sync_state set ${state}`);
+		const environment = { BITRIX24_WEBHOOK_URL: 'https://portal.invalid/wrong/' };
+		expect(await look('synchroniser', operator(mine), environment)).toEqual([found('problem', message, advice)]);
+	});
+});
+
+describe('crm', () => {
+	const crm = (environment: Record<string, string>, now = Date.now) => look('crm', operator(), environment, now);
+
+	test('a webhook that is none is named, and not echoed', async () => {
+		const findings = await crm({ BITRIX24_WEBHOOK_URL: 'https://portal.invalid/canary/' });
+		expect(findings).toEqual([found('problem', /^BITRIX24_WEBHOOK_URL is wrong/)]);
+		expect(JSON.stringify(findings)).not.toContain('canary');
+	});
+
+	test('a webhook that was deleted', async () => {
+		const url = portal.webhookUrl.replace(/[^/]+\/?$/, 'canary/');
+		const findings = await crm({ BITRIX24_WEBHOOK_URL: url });
+		expect(findings).toEqual([found('problem', /refused .+ with INVALID_CREDENTIALS/, /make a new one in the portal/)]);
+		expect(JSON.stringify(findings)).not.toContain('canary');
+	});
+
+	test('a custom field that the portal does not have', async () => {
+		const findings = await crm({ BITRIX24_WEBHOOK_URL: portal.webhookUrl, BITRIX24_UF_TROUBLE: 'UF_CRM_404' });
+		expect(findings).toEqual([found('problem', /no_field_UF_CRM_404/, /check BITRIX24_UF_TROUBLE/)]);
+	});
+
+	test('a portal that can’t be reached is given up after some seconds', async () => {
+		const findings = await crm({ BITRIX24_WEBHOOK_URL: `http://127.0.0.1:${await freePort()}/rest/1/canary/` });
+		expect(findings).toEqual([found('problem', /refused .+ with network|does not answer/)]);
+	});
+
+	test('a clock that goes wrong, and contacts that its user no longer sees', async () => {
+		const mine = await createTestDatabase();
+		onTestFinished(() => mine.drop());
+		await mine.sql`insert into company_contacts (bitrix_id) select generate_series(1, 10)`;
+		const environment = { BITRIX24_WEBHOOK_URL: portal.webhookUrl };
+		const late = () => Date.now() - 120_000;
+		expect(await look('crm', operator(mine), environment, late)).toEqual([
+			found('warning', /clock and this one differ by 1[12]\d\.\d s/, /NTP/),
+			found('warning', /shows 3 contacts and 10 are stored/, /may still read all/),
+		]);
+	});
+});
+
+describe('redis', () => {
+	test('no URL of Redis, and nobody there', async () => {
+		expect(await look('redis', operator(), { REDIS_URL: 'http://canary' })).toEqual([
+			found('problem', /no URL like redis:/),
+		]);
+		const url = `redis://:canary@127.0.0.1:${await freePort()}`;
+		const findings = await look('redis', operator(), { REDIS_URL: url });
+		expect(findings).toEqual([found('problem', /does not answer \(ECONNREFUSED\)/, /Start it/)]);
+		expect(JSON.stringify(findings)).not.toContain('canary');
+	});
+});

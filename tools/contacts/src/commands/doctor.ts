@@ -1,0 +1,31 @@
+import type { Command } from 'commander';
+import type { Finding } from '../doctor/check.js';
+import { type OutputOptions, printResult } from '../output.js';
+
+export function addDoctorCommand(program: Command, environment: NodeJS.ProcessEnv): void {
+	program
+		.command('doctor')
+		.description('check everything that the services need, and say what to do where something is wrong')
+		.option('--json', 'print the findings as JSON')
+		.addHelpText(
+			'after',
+			'\nIt looks at the database, its settings, roles, rights, schema and clock, at Redis where REDIS_URL is set, at the CRM\n' +
+				'where BITRIX24_WEBHOOK_URL is set, and at the synchroniser. It changes nothing. Exit code 1: something is wrong.\n\n' +
+				'Examples:\n' +
+				'  contacts doctor\n' +
+				'  contacts doctor --json | jq ".findings[] | select(.state == \\"problem\\")"',
+		)
+		.action(async (options: OutputOptions) => {
+			// Loaded only where they are used: every other command would wait for the synchroniser and for Redis.
+			const { examine } = await import('../doctor/doctor.js');
+			const findings = await examine(environment, Date.now);
+			const ok = findings.every(({ state }) => state !== 'problem');
+			printResult({ ok, findings }, findings.map(describe).join('\n'), options);
+			if (!ok) process.exitCode = 1;
+		});
+}
+
+function describe({ check, state, message, advice }: Finding): string {
+	const line = `${state.padEnd(8)} ${check.padEnd(12)} ${message}`;
+	return advice === undefined ? line : `${line}\n${' '.repeat(22)}-> ${advice}`;
+}

@@ -1,0 +1,114 @@
+import { ConfigError, readVariables } from '@contacts/common/config.js';
+import type { Sql } from '@contacts/common/database/client.js';
+import { Bitrix24Error } from '@contacts/company-contacts/sync/bitrix24/errors.js';
+import { openPortal } from '@contacts/company-contacts/sync/bitrix24/portal.js';
+import { createRestClient } from '@contacts/company-contacts/sync/bitrix24/rest-client.js';
+import { systemClock } from '@contacts/company-contacts/sync/clock.js';
+import { type CrmConfig, crmVariables, toCrmConfig } from '@contacts/company-contacts/sync/config.js';
+import { readState } from '@contacts/company-contacts/sync/sync.sql.js';
+import { adviceFor } from '../crm-advice.js';
+import { type Finding, findingsOf, seconds } from './check.js';
+
+/** How long the portal is asked, with the retries, in milliseconds. */
+const patience = 10_000;
+
+/** The largest difference between the portal's clock and this one that nobody has to look at, in milliseconds. */
+const clockTolerance = 30_000;
+
+/** The share of the mirrored contacts that the portal may lack before its user is thought to have lost rights. */
+const missingShare = 0.02;
+
+/** @param mirrored how many contacts are stored; undefined: not known */
+export async function checkCrm(
+	environment: NodeJS.ProcessEnv,
+	mirrored: number | undefined,
+	now: () => number,
+): Promise<Finding[]> {
+	const { found, ok, problem, skipped, warning } = findingsOf('crm');
+	if (!environment.BITRIX24_WEBHOOK_URL) {
+		skipped('BITRIX24_WEBHOOK_URL is not set: there is no CRM to mirror.');
+		return found;
+	}
+	const config = readConfig(environment);
+	if (Array.isArray(config)) {
+		for (const line of config) problem(line, 'Correct it.');
+		return found;
+	}
+	let last: Bitrix24Error | undefined;
+	const client = createRestClient({
+		webhookUrl: config.webhookUrl,
+		policy: config.policy,
+		clock: systemClock,
+		signal: AbortSignal.timeout(patience),
+		onError(error) {
+			last = error;
+		},
+	});
+	const { host } = new URL(config.webhookUrl);
+	try {
+		const portal = await openPortal(client, config.codes);
+		const { total, at } = await portal.count();
+		const difference = at - now();
+		if (Math.abs(difference) > clockTolerance) {
+			warning(
+				`The portal's clock and this one differ by ${seconds(difference)}.`,
+				'Set this machine by NTP (timedatectl set-ntp true).',
+			);
+		}
+		if (total !== undefined && mirrored !== undefined && total < mirrored * (1 - missingShare)) {
+			warning(
+				`The portal shows ${total} contacts and ${mirrored} are stored.`,
+				"Look whether the webhook's user may still read all contacts.",
+			);
+		}
+		if (found.length === 0) ok(`The portal ${host} answers${total === undefined ? '' : `, with ${total} contacts`}.`);
+	} catch (error) {
+		const refused = error instanceof Bitrix24Error ? error : last;
+		if (refused === undefined)
+			problem(`The portal ${host} does not answer.`, 'Look whether it can be reached from here.');
+		else
+			problem(`The portal ${host} refused ${refused.method} with ${refused.code}.`, sentence(adviceFor(refused.code)));
+	}
+	return found;
+}
+
+function readConfig(environment: NodeJS.ProcessEnv): CrmConfig | string[] {
+	try {
+		return toCrmConfig(readVariables(crmVariables, environment));
+	} catch (error) {
+		if (error instanceof ConfigError) return error.lines;
+		throw error;
+	}
+}
+
+/** Whether the mirror is kept, and what holds it up. */
+export async function checkSynchroniser(
+	sql: Sql,
+	environment: NodeJS.ProcessEnv,
+	now: () => number,
+): Promise<Finding[]> {
+	const { found, ok, problem, skipped } = findingsOf('synchroniser');
+	const state = await readState(sql);
+	if (state.blocked_by !== null)
+		problem(`The synchroniser is held up by ${state.blocked_by}.`, sentence(adviceFor(state.blocked_by)));
+	if (state.alarm !== null) problem(`The synchroniser has raised an alarm: ${state.alarm}.`, 'contacts sync status');
+	if (state.last_success_at === null) {
+		if (environment.BITRIX24_WEBHOOK_URL)
+			problem('The mirror was never in line with the CRM.', 'Start the synchroniser, or: contacts sync --once');
+		else if (found.length === 0) skipped('There has been no synchronisation.');
+		return found;
+	}
+	const age = now() - state.last_success_at;
+	const interval = Number(environment.BITRIX24_INTERVAL_SECONDS ?? 300) * 1000;
+	const limit = Math.max(3 * interval, 900_000);
+	const minutes = Math.floor(age / 60_000);
+	if (age > limit)
+		problem(
+			`The mirror was last in line with the CRM ${minutes} minutes ago.`,
+			'Look whether the synchroniser runs: contacts sync status',
+		);
+	else if (found.length === 0) ok(`The mirror was in line with the CRM ${minutes} minutes ago.`);
+	return found;
+}
+
+const sentence = (text: string) => `${text[0]?.toUpperCase()}${text.slice(1)}.`;

@@ -1,0 +1,59 @@
+import { Redis } from 'ioredis';
+import { type Finding, findingsOf } from './check.js';
+
+/** The oldest version whose scripts may use its clock. */
+const oldestRedis = 5;
+
+/** Whether the Redis that the replicas share the limit through is there and keeps what it is given. */
+export async function checkRedis(url: string | undefined): Promise<Finding[]> {
+	const { found, ok, problem, skipped, warning } = findingsOf('redis');
+	if (!url) {
+		skipped('REDIS_URL is not set: each process of company-contacts has a limit of its own.');
+		return found;
+	}
+	if (!URL.canParse(url) || !/^rediss?:$/.test(new URL(url).protocol)) {
+		problem('REDIS_URL is no URL like redis://:password@host:6379.', 'Correct it.');
+		return found;
+	}
+	const { host } = new URL(url);
+	const redis = new Redis(url, {
+		lazyConnect: true,
+		connectTimeout: 3000,
+		commandTimeout: 3000,
+		maxRetriesPerRequest: 0,
+		retryStrategy: () => null,
+	});
+	let reason: Error | undefined;
+	redis.on('error', (error: Error) => {
+		reason ??= error;
+	});
+	try {
+		await redis.connect();
+		const [server, memory] = [await redis.info('server'), await redis.info('memory')];
+		const version = /redis_version:([\d.]+)/.exec(server)?.[1] ?? 'of an unknown version';
+		const limit = Number(/maxmemory:(\d+)/.exec(memory)?.[1] ?? 0);
+		const policy = /maxmemory_policy:([\w-]+)/.exec(memory)?.[1];
+		if (Number.parseInt(version, 10) < oldestRedis)
+			problem(`Redis ${version} is too old.`, `Move to Redis ${oldestRedis} or newer.`);
+		if (limit > 0 && policy !== undefined && policy !== 'noeviction') {
+			warning(
+				`Redis evicts keys when its memory is full (maxmemory-policy ${policy}): a project whose bucket is evicted has all its tokens again.`,
+				'Set maxmemory-policy to noeviction, or use a Redis of its own.',
+			);
+		}
+		if (found.length === 0) ok(`Redis ${version} at ${host} answers.`);
+	} catch (error) {
+		const { message } = reason ?? (error as Error);
+		if (/NOAUTH|WRONGPASS|invalid password/i.test(message))
+			problem(`Redis at ${host} refuses the password.`, 'Correct REDIS_URL.');
+		else {
+			problem(
+				`Redis at ${host} does not answer (${/E[A-Z]{4,}/.exec(message)?.[0] ?? 'no reply in time'}): each process has a limit of its own meanwhile.`,
+				'Start it, or correct REDIS_URL.',
+			);
+		}
+	} finally {
+		redis.disconnect();
+	}
+	return found;
+}

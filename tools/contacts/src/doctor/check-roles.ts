@@ -1,0 +1,90 @@
+import type { Sql } from '@contacts/common/database/client.js';
+import { roles } from '@contacts/common/database/roles.js';
+import { type Finding, findingsOf } from './check.js';
+import { type RoleRow, readRights, readRoles } from './doctor.sql.js';
+
+const read = ['select'];
+const write = ['insert', 'select', 'update'];
+const all = ['delete', 'insert', 'select', 'update'];
+
+/** What the synchroniser may do; the operator may do it by hand. */
+const sync: Rights = {
+	company_contacts: all,
+	crm_event_inbox: all,
+	crm_sync_runs: write,
+	crm_sync_staging: ['delete', 'insert', 'select', 'truncate', 'update'],
+	crm_sync_state: ['select', 'update'],
+};
+
+const authentication = { projects: read, api_keys: read, key_ring_version: read, api_key_uses: write };
+
+/** What each role may do with which table, and nothing else, once everything is migrated. */
+const expected: Record<string, Rights> = {
+	[roles['personal-contacts']]: { ...authentication, personal_contacts: write, direct_subscriptions: read },
+	[roles['company-contacts']]: { ...authentication, company_contacts: read, crm_sync_state: read },
+	[roles['company-contacts-sync']]: sync,
+	[roles.operator]: {
+		...sync,
+		projects: write,
+		api_keys: write,
+		direct_subscriptions: write,
+		api_key_uses: read,
+		audit_log: read,
+		key_ring_version: read,
+		schema_migrations: read,
+	},
+};
+
+/** Whether each role is there, can log in, and may do what it needs and nothing else. The schema must be up to date. */
+export async function checkRoles(sql: Sql): Promise<Finding[]> {
+	const { found, ...add } = findingsOf('roles');
+	const names = Object.values(roles);
+	const there = await readRoles(sql, names);
+	const rights = await readRights(sql, names);
+	for (const name of names) {
+		const actual = Object.fromEntries(rights.filter((row) => row.role === name).map((row) => [row.table, row.rights]));
+		const role = there.find((row) => row.name === name);
+		judgeRole(name, role, actual, expected[name] ?? {}, add);
+	}
+	if (found.length === 0) add.ok(`All ${names.length} roles can log in and have their rights, and no others.`);
+	return found;
+}
+
+/** By table, what a role may do with it. */
+type Rights = Record<string, string[]>;
+
+/** @param role undefined: there is none */
+export function judgeRole(
+	name: string,
+	role: RoleRow | undefined,
+	actual: Rights,
+	wanted: Rights,
+	{ problem, warning }: Pick<ReturnType<typeof findingsOf>, 'problem' | 'warning'>,
+): void {
+	if (role === undefined) {
+		problem(
+			`The role ${name} does not exist.`,
+			`As the owner: create role ${name} nologin; then "contacts doctor" names what to grant it.`,
+		);
+		return;
+	}
+	if (role.is_mighty) {
+		problem(`${name} is no ordinary role.`, `alter role ${name} nosuperuser nocreaterole nobypassrls;`);
+		return;
+	}
+	if (!role.can_login || role.has_password === false) {
+		warning(
+			`${name} can't log in: it has no password.`,
+			'Where it is used, as the owner: contacts migrate with the variable of its password (contacts migrate --help).',
+		);
+	}
+	for (const table of new Set([...Object.keys(actual), ...Object.keys(wanted)])) {
+		const missing = without(wanted[table], actual[table]).join(', ');
+		const excess = without(actual[table], wanted[table]).join(', ');
+		if (missing)
+			problem(`${name} may not ${missing} ${table}.`, `As the owner: grant ${missing} on ${table} to ${name};`);
+		if (excess) problem(`${name} may ${excess} ${table}.`, `As the owner: revoke ${excess} on ${table} from ${name};`);
+	}
+}
+
+const without = (some: string[] = [], others: string[] = []) => some.filter((right) => !others.includes(right));
