@@ -1,31 +1,71 @@
 import cliProgress from 'cli-progress';
 
 export interface Progress {
-	update(bytes: number, records: number): void;
+	/** @param done how much of the total */
+	update(done: number, records: number): void;
 	stop(): void;
 }
 
-/** A bar on standard error where that is a terminal, a plain line every 10 seconds elsewhere. `total` is in bytes. */
+/** Milliseconds between two lines where there is no terminal. */
+const pause = 10_000;
+
+/**
+ * A bar on standard error where that is a terminal, a plain line every 10 seconds elsewhere, with the rate and the remaining
+ * time. `total` is in the unit of `done`, such as bytes.
+ */
 export function createProgress(total: number): Progress {
-	if (process.stderr.isTTY) {
-		const bar = new cliProgress.SingleBar(
-			{
-				format: '{bar} {percentage}% | {records} records | {eta_formatted} left',
-				hideCursor: true,
-				stream: process.stderr,
-			},
-			cliProgress.Presets.shades_classic,
-		);
-		bar.start(total, 0, { records: 0 });
-		return { update: (bytes, records) => bar.update(bytes, { records }), stop: () => bar.stop() };
-	}
-	let next = Date.now() + 10_000;
+	const begun = performance.now();
+	const rate = (records: number) => Math.round(records / Math.max((performance.now() - begun) / 1000, 0.001));
+	return process.stderr.isTTY ? createBar(total, rate) : createLines(total, begun, rate);
+}
+
+function createBar(total: number, rate: (records: number) => number): Progress {
+	const bar = new cliProgress.SingleBar(
+		{
+			format: '{bar} {percentage}% | {records} records | {rate} a second | {eta_formatted} left',
+			barsize: 24,
+			hideCursor: true,
+			stream: process.stderr,
+			// It would stop the bar at a signal and let the work go on.
+			gracefulExit: false,
+		},
+		cliProgress.Presets.shades_classic,
+	);
+	const stop = () => {
+		process.removeListener('exit', stop);
+		for (const signal of signals) process.removeListener(signal, end);
+		bar.stop();
+	};
+	/** Gives the terminal back its cursor, and ends as if nobody had listened. */
+	const end = (signal: NodeJS.Signals) => {
+		stop();
+		process.kill(process.pid, signal);
+	};
+	process.once('exit', stop);
+	for (const signal of signals) process.once(signal, end);
+	bar.start(total, 0, { records: 0, rate: 0 });
+	return { update: (done, records) => bar.update(done, { records, rate: rate(records) }), stop };
+}
+
+const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
+
+function createLines(total: number, begun: number, rate: (records: number) => number): Progress {
+	let next = begun + pause;
 	return {
-		update(bytes, records) {
-			if (Date.now() < next) return;
-			next = Date.now() + 10_000;
-			process.stderr.write(`${records} records, ${Math.floor((100 * bytes) / Math.max(total, 1))} %\n`);
+		update(done, records) {
+			const now = performance.now();
+			if (now < next) return;
+			next = now + pause;
+			const share = done / Math.max(total, 1);
+			const left = share > 0 ? `, ${duration(((now - begun) / share) * (1 - share))} left` : '';
+			process.stderr.write(`${records} records, ${Math.floor(100 * share)} %, ${rate(records)} a second${left}\n`);
 		},
 		stop: () => undefined,
 	};
+}
+
+/** Milliseconds as seconds or minutes. */
+function duration(milliseconds: number): string {
+	const seconds = Math.max(0, Math.round(milliseconds / 1000));
+	return seconds < 100 ? `${seconds} s` : `${Math.round(seconds / 60)} min`;
 }
