@@ -4,6 +4,8 @@ import { Failure, UsageError } from './failure.js';
 export interface ConfirmOptions {
 	/** Don't ask. */
 	yes?: boolean;
+	/** Where there is nobody to ask: refuse, or go on, as scripts that know what they do rely on. */
+	unattended?: 'refuse' | 'go on';
 }
 
 /** The sentence that every such option has in the help. */
@@ -15,10 +17,15 @@ export const yesOption = ['-y, --yes', 'do it without asking'] as const;
  * @param consequence a sentence that says what will be gone
  * @throws UsageError where there is nobody to ask; Failure when the answer is not yes
  */
-export async function confirm(consequence: string, { yes = false }: ConfirmOptions): Promise<void> {
+export async function confirm(
+	consequence: string,
+	{ yes = false, unattended = 'refuse' }: ConfirmOptions,
+): Promise<void> {
 	if (yes) return;
-	if (!process.stdin.isTTY || !process.stderr.isTTY)
+	if (!process.stdin.isTTY || !process.stderr.isTTY) {
+		if (unattended === 'go on') return;
 		throw new UsageError(`${consequence} Nobody can be asked here: say --yes to do it.`);
+	}
 	const terminal = createInterface({ input: process.stdin, output: process.stderr });
 	try {
 		const answer = await terminal.question(`${consequence} Go on? [y/N] `);

@@ -2,6 +2,7 @@ import { CommanderError } from 'commander';
 import { describeError } from './describe-error.js';
 import { UsageError } from './failure.js';
 import { createProgram } from './program.js';
+import { onError } from './style.js';
 
 try {
 	await createProgram(process.env).parseAsync(process.argv);
@@ -12,6 +13,6 @@ try {
 function exitCode(error: unknown): number {
 	// Commander has said it already.
 	if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
-	process.stderr.write(`error: ${describeError(error)}\n`);
+	process.stderr.write(`${onError('red', 'error:')} ${describeError(error)}\n`);
 	return error instanceof UsageError ? 2 : 1;
 }

@@ -1,6 +1,7 @@
 import { Command } from 'commander';
 import { addAuditCommand } from './commands/audit.js';
 import { addBackupCommand } from './commands/backup.js';
+import { addCompletionCommand } from './commands/completion.js';
 import { addDoctorCommand } from './commands/doctor.js';
 import { addImportCommand } from './commands/import.js';
 import { addKeyCommands } from './commands/key.js';
@@ -30,5 +31,6 @@ export function createProgram(environment: NodeJS.ProcessEnv): Command {
 	addBackupCommand(program, environment);
 	addRestoreCommand(program, environment);
 	addDoctorCommand(program, environment);
+	addCompletionCommand(program);
 	return program;
 }

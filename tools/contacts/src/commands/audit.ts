@@ -1,6 +1,7 @@
 import { readAudit } from '@contacts/common/auth/projects.sql.js';
 import type { Command } from 'commander';
 import { withDatabase } from '../connection.js';
+import { examples } from '../examples.js';
 import { UsageError } from '../failure.js';
 import { type OutputOptions, printRecords } from '../output.js';
 
@@ -11,6 +12,7 @@ export function addAuditCommand(program: Command, environment: NodeJS.ProcessEnv
 		.description('who changed which project or key, and when; the newest first')
 		.option('--limit <number>', 'the most rows', '100')
 		.option('--json', 'print the records as JSON')
+		.addHelpText('after', examples('contacts audit acme', 'contacts audit --limit 1000 --json > audit.json'))
 		.action(async (code: string | undefined, { limit, ...options }: OutputOptions & { limit: string }) => {
 			if (!/^[1-9][0-9]{0,5}$/.test(limit)) throw new UsageError('--limit takes a positive integer.');
 			const records = await withDatabase(environment, (sql) => readAudit(sql, Number(limit), code));

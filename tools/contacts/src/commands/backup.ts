@@ -8,6 +8,7 @@ import { inTransaction } from '../backup/transaction.js';
 import { readHeader, snapshot, writeBackup } from '../backup/write-backup.js';
 import { type ConfirmOptions, confirm, yesOption } from '../confirm.js';
 import { findDatabaseUrl } from '../connection.js';
+import { examples } from '../examples.js';
 import { Failure, UsageError } from '../failure.js';
 import { type OutputOptions, printResult } from '../output.js';
 import { createProgress } from '../progress.js';
@@ -22,10 +23,11 @@ export function addBackupCommand(program: Command, environment: NodeJS.ProcessEn
 		.addHelpText(
 			'after',
 			'\nConnect as the owner of the database. The services go on meanwhile. The file holds personal data and the hashes of\n' +
-				'keys: only you may read it, and it is not encrypted. An existing file is replaced once the new one is complete.\n\n' +
-				'Examples:\n' +
-				'  contacts backup contacts.backup\n' +
-				'  contacts backup - | gpg --encrypt --recipient ops@example.com > contacts.backup.gpg',
+				'keys: only you may read it, and it is not encrypted. An existing file is replaced once the new one is complete.\n' +
+				examples(
+					'contacts backup contacts.backup',
+					'contacts backup - | gpg --encrypt --recipient ops@example.com > contacts.backup.gpg',
+				),
 		)
 		.action(async (path: string, options: OutputOptions & ConfirmOptions) => {
 			const url = await findDatabaseUrl(environment);

@@ -1,6 +1,8 @@
 import type { Command } from 'commander';
 import type { Finding } from '../doctor/check.js';
+import { examples } from '../examples.js';
 import { type OutputOptions, printResult } from '../output.js';
+import { styleState } from '../style.js';
 
 export function addDoctorCommand(program: Command, environment: NodeJS.ProcessEnv): void {
 	program
@@ -10,10 +12,8 @@ export function addDoctorCommand(program: Command, environment: NodeJS.ProcessEn
 		.addHelpText(
 			'after',
 			'\nIt looks at the database, its settings, roles, rights, schema and clock, at Redis where REDIS_URL is set, at the CRM\n' +
-				'where BITRIX24_WEBHOOK_URL is set, and at the synchroniser. It changes nothing. Exit code 1: something is wrong.\n\n' +
-				'Examples:\n' +
-				'  contacts doctor\n' +
-				'  contacts doctor --json | jq ".findings[] | select(.state == \\"problem\\")"',
+				'where BITRIX24_WEBHOOK_URL is set, and at the synchroniser. It changes nothing. Exit code 1: something is wrong.\n' +
+				examples('contacts doctor', 'contacts doctor --json | jq .findings'),
 		)
 		.action(async (options: OutputOptions) => {
 			// Loaded only where they are used: every other command would wait for the synchroniser and for Redis.
@@ -26,6 +26,6 @@ export function addDoctorCommand(program: Command, environment: NodeJS.ProcessEn
 }
 
 function describe({ check, state, message, advice }: Finding): string {
-	const line = `${state.padEnd(8)} ${check.padEnd(12)} ${message}`;
+	const line = `${styleState(state.padEnd(8))} ${check.padEnd(12)} ${message}`;
 	return advice === undefined ? line : `${line}\n${' '.repeat(22)}-> ${advice}`;
 }

@@ -3,6 +3,7 @@ import { extname } from 'node:path';
 import { isCountry } from '@contacts/company-contacts/phone.js';
 import { type Command, Option } from 'commander';
 import { withDatabase } from '../connection.js';
+import { examples } from '../examples.js';
 import { Failure, UsageError } from '../failure.js';
 import { type ImportOptions, type ImportSummary, importRecords } from '../import/import-file.js';
 import { readCsv } from '../import/read-csv.js';
@@ -31,7 +32,8 @@ export function addImportCommand(program: Command, environment: NodeJS.ProcessEn
 			'after',
 			'\nFields: bitrix_id (required), phone, company_ids, name, assigned_by_id, trouble_contact ("true" or empty),\n' +
 				'perplexity_reason. A record that is wrong is reported with its line and left out; the others are saved, and the\n' +
-				'exit code is 1. Running it again changes nothing that is stored already.',
+				'exit code is 1. Running it again changes nothing that is stored already.\n' +
+				examples('contacts import contacts.csv --dry-run', 'contacts import export.ndjson --country DE'),
 		)
 		.action(async (path: string, options: Options) => {
 			const summary = await importPath(environment, path, options);

@@ -4,7 +4,9 @@ import { generateKey, hashKey, maxKeyLength } from '@contacts/common/auth/api-ke
 import type { ServiceName } from '@contacts/common/auth/key-ring.sql.js';
 import { insertKey, readKeys, revokeKey, rotateKey } from '@contacts/common/auth/projects.sql.js';
 import { type Command, Option } from 'commander';
+import { type ConfirmOptions, confirm, yesOption } from '../confirm.js';
 import { withDatabase } from '../connection.js';
+import { examples } from '../examples.js';
 import { Failure, UsageError } from '../failure.js';
 import { type OutputOptions, printRecords, printResult } from '../output.js';
 
@@ -27,6 +29,14 @@ export function addKeyCommands(program: Command, environment: NodeJS.ProcessEnv)
 		.option('--expires <when>', 'in so many days, or on a date (2027-01-31, at 00:00 UTC)')
 		.option('--stdin', 'take a key that the client already has from standard input')
 		.option('--json', 'print the result as JSON')
+		.addHelpText(
+			'after',
+			examples(
+				'contacts key create acme',
+				'contacts key create acme --service company-contacts --expires 365',
+				'contacts key create acme --stdin < key.txt',
+			),
+		)
 		.action(async (project: string, { service = null, expires, stdin, json }: CreateOptions) => {
 			const expiresAt = expires === undefined ? null : parseExpiry(expires, new Date());
 			const secret = stdin ? givenKey(await buffer(process.stdin)) : generateKey();
@@ -49,6 +59,7 @@ export function addKeyCommands(program: Command, environment: NodeJS.ProcessEnv)
 		.argument('[code]', 'only of this project')
 		.description('list keys, never their secrets')
 		.option('--json', 'print the records as JSON')
+		.addHelpText('after', examples('contacts key list', 'contacts key list acme --json'))
 		.action(async (code: string | undefined, options: OutputOptions) => {
 			const records = await withDatabase(environment, (sql) => readKeys(sql, code));
 			printRecords(records, ['id', 'project', 'service', 'state', 'created_at', 'expires_at', 'last_used_at'], options);
@@ -60,6 +71,7 @@ export function addKeyCommands(program: Command, environment: NodeJS.ProcessEnv)
 		.description('make a new key like this one, which ends after an overlap')
 		.option('--overlap <time>', 'how long both are valid: days (7d), hours (12h) or minutes (30m)', '7d')
 		.option('--json', 'print the result as JSON')
+		.addHelpText('after', examples('contacts key rotate 5', 'contacts key rotate 5 --overlap 12h'))
 		.action(async (given: string, { overlap, json = false }: OutputOptions & { overlap: string }) => {
 			const old = parseId(given);
 			const seconds = parseOverlap(overlap);
@@ -77,8 +89,11 @@ export function addKeyCommands(program: Command, environment: NodeJS.ProcessEnv)
 		.command('revoke')
 		.argument('<id>', 'from the list')
 		.description('revoke a key for good: refused by every running process within a second')
+		.option(...yesOption)
 		.option('--json', 'print the result as JSON')
-		.action(async (id: string, options: OutputOptions) => {
+		.addHelpText('after', examples('contacts key revoke 5'))
+		.action(async (id: string, options: OutputOptions & ConfirmOptions) => {
+			await confirm(`Key ${parseId(id)} will be refused for good.`, { unattended: 'go on', ...options });
 			const revoked = await withDatabase(environment, (sql) => revokeKey(sql, parseId(id)));
 			if (!revoked) throw new Failure(`There is no key ${id} that could be revoked: contacts key list shows all.`);
 			printResult({ id: parseId(id), state: 'revoked' }, `Key ${id} is revoked.`, options);

@@ -2,6 +2,7 @@ import { migrate, newestSchema } from '@contacts/common/database/migrate.js';
 import { type RoleUser, roles, setRolePasswords } from '@contacts/common/database/roles.js';
 import type { Command } from 'commander';
 import { findDatabaseUrl } from '../connection.js';
+import { examples } from '../examples.js';
 import { UsageError } from '../failure.js';
 import { type OutputOptions, printResult } from '../output.js';
 
@@ -21,7 +22,7 @@ export function addMigrateCommand(program: Command, environment: NodeJS.ProcessE
 		.option('--json', 'print the result as JSON')
 		.addHelpText(
 			'after',
-			`\nConnect as the owner of the database. It makes a role for each service and for the operator, which can log in once they\nhave a password: set ${Object.values(passwordVariables).join(', ')}.`,
+			`\nConnect as the owner of the database. It makes a role for each service and for the operator, which can log in once they\nhave a password: set ${Object.values(passwordVariables).join(', ')}.\n${examples('contacts migrate', 'OPERATOR_DATABASE_PASSWORD=… contacts migrate')}`,
 		)
 		.action(async ({ to, ...options }: OutputOptions & { to?: string }) => {
 			const last = to === undefined ? undefined : await parseSchema(to);

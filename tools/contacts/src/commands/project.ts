@@ -1,6 +1,8 @@
 import { insertProject, projectCode, readProjects, setProjectEnabled } from '@contacts/common/auth/projects.sql.js';
 import type { Command } from 'commander';
+import { type ConfirmOptions, confirm, yesOption } from '../confirm.js';
 import { withDatabase } from '../connection.js';
+import { examples } from '../examples.js';
 import { Failure, UsageError } from '../failure.js';
 import { type OutputOptions, printRecords, printResult } from '../output.js';
 
@@ -12,6 +14,7 @@ export function addProjectCommands(program: Command, environment: NodeJS.Process
 		.argument('<code>', 'lower-case letters, digits, "-" and "_", at most 63')
 		.description('create a project')
 		.option('--json', 'print the result as JSON')
+		.addHelpText('after', examples('contacts project create acme'))
 		.action(async (code: string, options: OutputOptions) => {
 			if (!projectCode.test(code)) {
 				throw new UsageError(
@@ -27,24 +30,37 @@ export function addProjectCommands(program: Command, environment: NodeJS.Process
 		.command('list')
 		.description('list all projects')
 		.option('--json', 'print the records as JSON')
+		.addHelpText('after', examples('contacts project list'))
 		.action(async (options: OutputOptions) => {
 			const records = await withDatabase(environment, readProjects);
 			printRecords(records, ['code', 'state', 'live_keys', 'created_at'], options);
 		});
 
-	for (const enabled of [false, true]) {
-		const word = enabled ? 'enable' : 'disable';
-		project
-			.command(word)
-			.argument('<code>')
-			.description(
-				enabled ? 'let the keys of a project be used again' : 'refuse every key of a project, within a second',
-			)
-			.option('--json', 'print the result as JSON')
-			.action(async (code: string, options: OutputOptions) => {
-				const found = await withDatabase(environment, (sql) => setProjectEnabled(sql, code, enabled));
-				if (!found) throw new Failure(`There is no project "${code}": contacts project list shows all.`);
-				printResult({ code, state: `${word}d` }, `Project ${code} is ${word}d.`, options);
-			});
+	project
+		.command('disable')
+		.argument('<code>')
+		.description('refuse every key of a project, within a second')
+		.option(...yesOption)
+		.option('--json', 'print the result as JSON')
+		.addHelpText('after', examples('contacts project disable acme'))
+		.action(async (code: string, options: OutputOptions & ConfirmOptions) => {
+			const consequence = `Every key of ${code} will be refused until the project is enabled again.`;
+			await confirm(consequence, { unattended: 'go on', ...options });
+			await setEnabled(code, false, options);
+		});
+
+	project
+		.command('enable')
+		.argument('<code>')
+		.description('let the keys of a project be used again')
+		.option('--json', 'print the result as JSON')
+		.addHelpText('after', examples('contacts project enable acme'))
+		.action((code: string, options: OutputOptions) => setEnabled(code, true, options));
+
+	async function setEnabled(code: string, enabled: boolean, options: OutputOptions): Promise<void> {
+		const found = await withDatabase(environment, (sql) => setProjectEnabled(sql, code, enabled));
+		if (!found) throw new Failure(`There is no project "${code}": contacts project list shows all.`);
+		const state = enabled ? 'enabled' : 'disabled';
+		printResult({ code, state }, `Project ${code} is ${state}.`, options);
 	}
 }

@@ -10,6 +10,7 @@ import { openBackup, restoreBackup } from '../backup/restore-backup.js';
 import { inTransaction } from '../backup/transaction.js';
 import { type ConfirmOptions, confirm, yesOption } from '../confirm.js';
 import { findDatabaseUrl } from '../connection.js';
+import { examples } from '../examples.js';
 import { Failure, UsageError } from '../failure.js';
 import { type OutputOptions, printResult } from '../output.js';
 import { createProgress } from '../progress.js';
@@ -29,11 +30,12 @@ export function addRestoreCommand(program: Command, environment: NodeJS.ProcessE
 		.addHelpText(
 			'after',
 			'\nConnect as the owner of the database, and stop the synchroniser. Services that run go on answering from what was there\n' +
-				'until everything is restored; meanwhile they can save nothing. A file that was cut off or altered is refused.\n\n' +
-				'Examples:\n' +
-				'  contacts migrate && contacts restore contacts.backup\n' +
-				'  contacts restore contacts.backup --replace\n' +
-				'  gpg --decrypt contacts.backup.gpg | contacts restore - --replace --yes',
+				'until everything is restored; meanwhile they can save nothing. A file that was cut off or altered is refused.\n' +
+				examples(
+					'contacts migrate && contacts restore contacts.backup',
+					'contacts restore contacts.backup --replace',
+					'gpg --decrypt contacts.backup.gpg | contacts restore - --replace --yes',
+				),
 		)
 		.action(async (path: string, options: Options) => {
 			const url = await findDatabaseUrl(environment);

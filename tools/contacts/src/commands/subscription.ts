@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
 import { withDatabase } from '../connection.js';
+import { examples } from '../examples.js';
 import { Failure, UsageError } from '../failure.js';
 import { type OutputOptions, printRecords, printResult } from '../output.js';
 import { endSubscription, readSubscriptions, startSubscription } from '../subscriptions.sql.js';
@@ -14,6 +15,7 @@ export function addSubscriptionCommands(program: Command, environment: NodeJS.Pr
 		.argument('<chat_id>')
 		.description('start a subscription now, open-ended')
 		.option('--json', 'print the result as JSON')
+		.addHelpText('after', examples('contacts subscription start 5550001'))
 		.action(async (chatId: string, options: OutputOptions) => {
 			checkChatId(chatId);
 			const started = await withDatabase(environment, (sql) => startSubscription(sql, chatId));
@@ -26,6 +28,7 @@ export function addSubscriptionCommands(program: Command, environment: NodeJS.Pr
 		.argument('<chat_id>')
 		.description('end the active subscription now')
 		.option('--json', 'print the result as JSON')
+		.addHelpText('after', examples('contacts subscription end 5550001'))
 		.action(async (chatId: string, options: OutputOptions) => {
 			checkChatId(chatId);
 			const ended = await withDatabase(environment, (sql) => endSubscription(sql, chatId));
@@ -42,6 +45,7 @@ export function addSubscriptionCommands(program: Command, environment: NodeJS.Pr
 		.argument('[chat_id]', 'all subscriptions of this chat; without it, the newest 1,000 active ones')
 		.description('list subscriptions')
 		.option('--json', 'print the records as JSON')
+		.addHelpText('after', examples('contacts subscription list', 'contacts subscription list -- -100200300'))
 		.action(async (chatId: string | undefined, options: OutputOptions) => {
 			if (chatId !== undefined) checkChatId(chatId);
 			const records = await withDatabase(environment, (sql) => readSubscriptions(sql, chatId));

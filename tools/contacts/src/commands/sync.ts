@@ -1,4 +1,5 @@
 import type { Command } from 'commander';
+import { examples } from '../examples.js';
 import { UsageError } from '../failure.js';
 import type { OutputOptions } from '../output.js';
 import type { SyncOptions } from '../sync-run.js';
@@ -16,7 +17,8 @@ export function addSyncCommand(program: Command, environment: NodeJS.ProcessEnv)
 		.addHelpText(
 			'after',
 			'\nIt reads BITRIX24_WEBHOOK_URL and the other BITRIX24_ variables that the README names. Only one synchroniser works at\n' +
-				'a time: beside another one this does nothing and says so.',
+				'a time: beside another one this does nothing and says so.\n' +
+				examples('contacts sync --dry-run', 'contacts sync --once --full', 'contacts sync --contact 4711'),
 		)
 		.action(async (options: SyncOptions) => {
 			if (options.contact !== undefined && !/^[1-9][0-9]{0,15}$/.test(options.contact)) {
@@ -31,6 +33,7 @@ export function addSyncCommand(program: Command, environment: NodeJS.ProcessEnv)
 		.command('status')
 		.description('when the mirror was last in line with the CRM, what is under way, and what blocks it')
 		.option('--json', 'print the record as JSON')
+		.addHelpText('after', examples('contacts sync status'))
 		.action(async (_options: OutputOptions, command: Command) => {
 			// "sync" has this option too, and takes it first.
 			const options = command.optsWithGlobals<OutputOptions>();

@@ -1,0 +1,18 @@
+import { Argument, type Command } from 'commander';
+import { bashScript, zshScript } from '../completion/bash.js';
+import { fishScript } from '../completion/fish.js';
+import { flatten } from '../completion/tree.js';
+import { examples } from '../examples.js';
+
+const scripts = { bash: bashScript, zsh: zshScript, fish: fishScript };
+
+export function addCompletionCommand(program: Command): void {
+	program
+		.command('completion')
+		.addArgument(new Argument('<shell>').choices(Object.keys(scripts)))
+		.description('print a script that lets a shell complete commands and options')
+		.addHelpText('after', examples('source <(contacts completion bash)', 'contacts completion fish | source'))
+		.action((shell: keyof typeof scripts) => {
+			process.stdout.write(scripts[shell](program.name(), flatten(program)));
+		});
+}

@@ -1,0 +1,114 @@
+import { createTestDatabase, type TestDatabase } from '@contacts/common/testing/database.js';
+import { addProject } from '@contacts/common/testing/service.js';
+import stringWidth from 'string-width';
+import { afterAll, beforeAll, describe, expect, type TestContext, test, vi } from 'vitest';
+import { fitWidths } from './output.js';
+import { contacts } from './testing/command.js';
+import { startOnTerminal } from './testing/terminal.js';
+
+const esc = '\u001b';
+const plain = (text: string) => text.replaceAll(new RegExp(`${esc}\\[[0-9;?]*[a-zA-Z]`, 'g'), '').replaceAll('\r', '');
+
+let database: TestDatabase;
+const actor = `王小明 ${'with a long name '.repeat(10)}`;
+
+beforeAll(async () => {
+	database = await createTestDatabase();
+	for (const code of ['alpha', 'beta', 'gamma']) await addProject(database.sql, code, `${code}-key`);
+	await database.sql`update audit_log set actor = ${actor}, details = '{"note": "an escape \\u001b[31m sequence"}' where id > 1`;
+});
+afterAll(async () => database?.drop());
+
+describe('a table', () => {
+	test('on a terminal fits its width, with an ellipsis where something was cut off', async (context) => {
+		for (const columns of [80, 120]) {
+			const terminal = startOnTerminal(context, database.url, ['audit'], { columns });
+			expect(await terminal.ended).toBe(0);
+			const lines = plain(terminal.output()).trimEnd().split('\n');
+			expect(lines).toHaveLength(7);
+			for (const line of lines) expect(stringWidth(line)).toBeLessThanOrEqual(columns);
+			expect(lines[1]).toMatch(/王小明 .*…/);
+			expect(lines[0]).toMatch(/^at +actor +role +action +project +key_id +details$/);
+		}
+	});
+
+	test('elsewhere, and as JSON, nothing is cut off, and no escape sequence is printed', async () => {
+		const { stdout } = await contacts(database.url, ['audit'], { environment: { COLUMNS: '40' } });
+		expect(stdout).toContain(actor);
+		expect(stdout).not.toMatch(/[^\P{Cc}\n]/u);
+		const records = JSON.parse((await contacts(database.url, ['audit', '--json'])).stdout);
+		expect(records[0]).toMatchObject({ actor, details: { note: `an escape ${esc}[31m sequence` } });
+	});
+
+	test('gives up the width of the widest columns first, and never all of it', () => {
+		expect(fitWidths([10, 30, 20], 100)).toEqual([10, 30, 20]);
+		expect(fitWidths([10, 30, 20], 54)).toEqual([10, 20, 20]);
+		expect(fitWidths([10, 30, 20], 34)).toEqual([10, 10, 10]);
+		expect(fitWidths([3, 30, 20], 1)).toEqual([3, 5, 5]);
+		expect(fitWidths([], 10)).toEqual([]);
+	});
+});
+
+describe('colour', () => {
+	const list = ['project', 'list'];
+
+	test('is shown on a terminal, and by FORCE_COLOR; not elsewhere, nor with NO_COLOR', async (context) => {
+		const green = `${esc}[32menabled`;
+		const terminal = startOnTerminal(context, database.url, list);
+		expect(await terminal.ended).toBe(0);
+		expect(terminal.output()).toContain(green);
+		const without = startOnTerminal(context, database.url, list, { environment: { NO_COLOR: '1' } });
+		expect(await without.ended).toBe(0);
+		expect(without.output()).not.toContain(esc);
+		expect((await contacts(database.url, list)).stdout).not.toContain(esc);
+		expect((await contacts(database.url, list, { environment: { FORCE_COLOR: '1' } })).stdout).toContain(green);
+		const { stdout } = await contacts(database.url, [...list, '--json'], { environment: { FORCE_COLOR: '1' } });
+		expect(stdout).not.toContain(esc);
+	});
+
+	test('marks an error too', async () => {
+		const outcome = await contacts(database.url, ['key', 'revoke', '99'], { environment: { FORCE_COLOR: '1' } });
+		expect(outcome.stderr).toMatch(new RegExp(`^${esc}\\[31merror:${esc}\\[39m There is no key 99`));
+	});
+});
+
+describe('before anything is destroyed, the person at the terminal is asked', () => {
+	const states = async () => {
+		const [row] = await database.sql<[{ revoked: number; disabled: number }]>`
+			select (select count(*) from api_keys where revoked_at is not null)::int as revoked,
+			       (select count(*) from projects where disabled_at is not null)::int as disabled`;
+		return row;
+	};
+
+	async function ask(context: TestContext, command: string, question: RegExp, answer: string) {
+		const terminal = startOnTerminal(context, database.url, command.split(' '));
+		await vi.waitUntil(() => question.test(terminal.output()), { timeout: 10_000 });
+		terminal.type(answer);
+		return { code: await terminal.ended, output: plain(terminal.output()) };
+	}
+
+	const cases: [string, RegExp, string][] = [
+		['key revoke 1', /Key 1 will be refused for good\. Go on\? \[y\/N\]/, 'Key 1 is revoked.'],
+		['project disable alpha', /Every key of alpha will be refused .+ Go on\?/, 'Project alpha is disabled.'],
+	];
+	test.for(cases)('%s', async ([command, question, done], context) => {
+		for (const answer of ['\r', 'yeah\r']) {
+			const refused = await ask(context, command, question, answer);
+			expect(refused).toMatchObject({ code: 1, output: expect.stringContaining('error: Nothing was done.') });
+		}
+		expect(await states()).toEqual({ revoked: 0, disabled: 0 });
+		const agreed = await ask(context, command, question, 'y\r');
+		expect(agreed).toMatchObject({ code: 0, output: expect.stringContaining(done) });
+		expect(await states()).not.toEqual({ revoked: 0, disabled: 0 });
+		await database.sql`update api_keys set revoked_at = null`;
+		await database.sql`update projects set disabled_at = null`;
+	});
+
+	test('with --yes nobody is asked, and a script goes on as it always did', async (context) => {
+		const terminal = startOnTerminal(context, database.url, ['key', 'revoke', '2', '--yes']);
+		expect(await terminal.ended).toBe(0);
+		expect(terminal.output()).not.toContain('Go on?');
+		expect(await contacts(database.url, ['key', 'revoke', '3'])).toMatchObject({ code: 0, stderr: '' });
+		expect(await states()).toEqual({ revoked: 2, disabled: 0 });
+	});
+});
