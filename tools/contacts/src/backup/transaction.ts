@@ -1,4 +1,5 @@
 import type { Sql } from '@contacts/common/database/client.js';
+import { isLostConnection } from '@contacts/common/database/errors.js';
 import postgres from 'postgres';
 import { Failure } from '../failure.js';
 
@@ -10,7 +11,7 @@ import { Failure } from '../failure.js';
  */
 export async function inTransaction<T>(url: string, begin: string, work: (sql: Sql) => Promise<T>): Promise<T> {
 	let state: 'connecting' | 'open' | 'committing' | 'over' = 'connecting';
-	let lost: string | undefined;
+	let lost = false;
 	const sql: Sql = postgres(url, {
 		max: 1,
 		fetch_types: false,
@@ -20,9 +21,8 @@ export async function inTransaction<T>(url: string, begin: string, work: (sql: S
 		keep_alive: 15,
 		onnotice: () => undefined,
 		onclose() {
-			if (state === 'open') lost = 'nothing was changed';
-			else if (state === 'committing') lost = 'it happened at the very end, so look whether it was done';
-			else return;
+			if (state !== 'open' && state !== 'committing') return;
+			lost = true;
 			// The client would reconnect, and the rest would run outside of the transaction.
 			void sql.end({ timeout: 0 });
 		},
@@ -49,13 +49,22 @@ export async function inTransaction<T>(url: string, begin: string, work: (sql: S
 		await sql.unsafe('commit');
 		return result;
 	} catch (error) {
-		if (lost !== undefined) throw new Failure(`The connection to the database was lost; ${lost}. Try again.`);
-		throw explain(error);
+		// The error may come before the connection is told to be closed.
+		lost ||= isDatabaseError(error) && isLostConnection(error);
+		if (!lost || (state as string) === 'connecting') throw explain(error);
+		const outcome =
+			(state as string) === 'committing' ? 'it was at the very end, so look whether it is done' : 'nothing was changed';
+		throw new Failure(`The connection to the database was lost; ${outcome}. Try again.`);
 	} finally {
 		state = 'over';
 		// What was not committed is rolled back by the server.
-		await sql.end({ timeout: 5 });
+		await sql.end({ timeout: lost ? 0 : 5 });
 	}
+}
+
+/** Whether an error comes from the database's client, and not from a file or a pipe: those have the same codes. */
+export function isDatabaseError(error: unknown): boolean {
+	return error instanceof Error && 'query' in error;
 }
 
 function explain(error: unknown): unknown {

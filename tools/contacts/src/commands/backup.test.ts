@@ -71,7 +71,7 @@ describe('a restored copy', () => {
 		const path = '/api/company_contacts.list?project=alpha&api_key=alpha-key';
 		expect((await app.fetch(path)).status).toBe(401);
 		expect((await contacts(copy.url, ['restore', file])).code).toBe(0);
-		await vi.waitUntil(async () => (await app.fetch(path)).status === 200, { timeout: 2000 });
+		await vi.waitUntil(async () => (await app.fetch(path)).status === 200, { timeout: 5000 });
 		for (const query of ['', '&company_id=1', '&company_id=9223372036854775807']) {
 			const [mine, theirs] = [await app.fetch(path + query), await original.fetch(path + query)];
 			expect(mine.headers.get('etag')).toBe(theirs.headers.get('etag'));

@@ -4,7 +4,7 @@ import { createGzip } from 'node:zlib';
 import type { Command } from 'commander';
 import type { Header } from '../backup/format.js';
 import { findTarget, writeFileWhole } from '../backup/output-file.js';
-import { inTransaction } from '../backup/transaction.js';
+import { inTransaction, isDatabaseError } from '../backup/transaction.js';
 import { readHeader, snapshot, writeBackup } from '../backup/write-backup.js';
 import { type ConfirmOptions, confirm, yesOption } from '../confirm.js';
 import { findDatabaseUrl } from '../connection.js';
@@ -59,7 +59,8 @@ function backUp(url: string, destination: Writable): Promise<Header> {
 			await pipeline(text, createGzip(), destination, { end: destination !== process.stdout });
 		} catch (error) {
 			const { code, syscall } = error as NodeJS.ErrnoException;
-			if (syscall === 'write') throw new Failure(`The backup can't be written (${code}): it is incomplete.`);
+			if (syscall === 'write' && !isDatabaseError(error))
+				throw new Failure(`The backup can't be written (${code}): it is incomplete.`);
 			throw error;
 		} finally {
 			progress.stop();

@@ -111,6 +111,9 @@ test('beside a synchroniser nothing is restored', async () => {
 	}
 });
 
+/** How long another process may take to get somewhere. */
+const patient = { timeout: 20_000 };
+
 describe('ended in the middle', () => {
 	/** A restore that has been given half of the file, and has written something of it. */
 	async function halfway(database: TestDatabase) {
@@ -130,7 +133,7 @@ describe('ended in the middle', () => {
 					  and state = 'idle in transaction' and clock_timestamp() - state_change > interval '0.3 s'
 				) as busy`;
 			return row.busy;
-		});
+		}, patient);
 		return { child, errors, exited };
 	}
 
@@ -143,7 +146,7 @@ describe('ended in the middle', () => {
 		expect(await readEverything(full.sql)).toEqual(before);
 		child.kill('SIGKILL');
 		await exited;
-		await vi.waitUntil(async () => (await waiting(full, 'Client')).length === 0);
+		await vi.waitUntil(async () => (await waiting(full, 'Client')).length === 0, patient);
 		expect(await readEverything(full.sql)).toEqual(before);
 		expect(await contacts(full.url, ['restore', file, '--replace', '--yes'])).toMatchObject({ code: 0 });
 	});
@@ -174,7 +177,7 @@ describe('ended in the middle', () => {
 			await other`lock table company_contacts in access exclusive mode`;
 			const child = spawn(process.execPath, [main, 'backup', path, '--yes'], { env: environmentOf(database.url) });
 			const exited = once(child, 'close');
-			await vi.waitUntil(async () => (await waiting(database, 'Lock')).length === 1);
+			await vi.waitUntil(async () => (await waiting(database, 'Lock')).length === 1, patient);
 			expect(await readdir(place)).toHaveLength(2);
 			if (how === 'lost') {
 				for (const pid of await waiting(database, 'Lock')) await database.sql`select pg_terminate_backend(${pid})`;
