@@ -1,3 +1,4 @@
+import { apiReference } from '@contacts/common/api-reference/api-reference.js';
 import { authenticate } from '@contacts/common/auth/authenticate.js';
 import { health } from '@contacts/common/health.js';
 import { metrics } from '@contacts/common/metrics.js';
@@ -11,6 +12,7 @@ import { keepPreparedAnswers } from './prepared-answers.js';
 import { limitFailures } from './rate-limit/limit-failures.js';
 import { limitProjects } from './rate-limit/limit-projects.js';
 import { createLimiter } from './rate-limit/limiter.js';
+import { reference } from './reference.js';
 
 /** The whole service, in the order in which a request walks through it. */
 export async function buildApp(parts: ServiceParts, config: Config): Promise<Server> {
@@ -31,6 +33,7 @@ export async function buildApp(parts: ServiceParts, config: Config): Promise<Ser
 	});
 	await server.register(metrics, { registry, database, keyRing });
 	await server.register(health, { database });
+	await server.register(apiReference, { reference });
 	measureCrmAge(registry, database);
 
 	await server.register(async function publicApi(api) {

@@ -1,11 +1,13 @@
 import { Readable } from 'node:stream';
 import type { Database } from '@contacts/common/database/database.js';
+import { matchesEntityTag } from '@contacts/common/entity-tag.js';
 import { credentials } from '@contacts/common/schemas/credentials.js';
 import { decimalId } from '@contacts/common/schemas/fields.js';
 import type { Server } from '@contacts/common/server.js';
 import { Type } from '@sinclair/typebox';
 import { createLastSync } from './crm-age.js';
-import { chooseEncoding, matchesEntityTag } from './encodings.js';
+import { chooseEncoding } from './encodings.js';
+import { listReference } from './list-company-contacts.reference.js';
 import type { PreparedAnswers } from './prepared-answers.js';
 import { streamAnswer } from './streamed-answer.js';
 
@@ -30,6 +32,7 @@ export async function listCompanyContacts(api: Server, { answers, database, cloc
 		method: 'GET',
 		url: '/api/company_contacts.list',
 		schema: { operationId: 'company_contacts.list', querystring },
+		config: { reference: listReference },
 		async handler(request, reply) {
 			const companyId = request.query.company_id;
 			const [answer, syncedAt] = await Promise.all([answers.get(companyId), lastSync()]);

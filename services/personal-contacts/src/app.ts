@@ -1,3 +1,4 @@
+import { apiReference } from '@contacts/common/api-reference/api-reference.js';
 import { authenticate } from '@contacts/common/auth/authenticate.js';
 import { serviceVariables } from '@contacts/common/config.js';
 import { health } from '@contacts/common/health.js';
@@ -6,6 +7,7 @@ import type { Service, ServiceParts } from '@contacts/common/run.js';
 import { createServer, type Server } from '@contacts/common/server.js';
 import { shedLoad } from '@contacts/common/shed-load.js';
 import { createContactWriter } from './grouped-writes.js';
+import { reference } from './reference.js';
 import { upsertPersonalContact } from './upsert-personal-contact.js';
 
 /** The whole service, in the order in which a request walks through it. */
@@ -14,6 +16,7 @@ export async function buildApp(parts: ServiceParts): Promise<Server> {
 	const server = await createServer(options);
 	await server.register(metrics, { registry, database, keyRing });
 	await server.register(health, { database });
+	await server.register(apiReference, { reference });
 
 	const writer = createContactWriter({ database, registry });
 	await server.register(async function internalApi(api) {

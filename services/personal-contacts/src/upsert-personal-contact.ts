@@ -3,6 +3,7 @@ import { nonZeroInteger, nullableString } from '@contacts/common/schemas/fields.
 import type { Server } from '@contacts/common/server.js';
 import { Type } from '@sinclair/typebox';
 import type { ContactWriter } from './grouped-writes.js';
+import { upsertReference } from './upsert-personal-contact.reference.js';
 
 export const body = Type.Object({
 	chat_id: nonZeroInteger({ description: 'ID of the personal chat.', examples: [5550001] }),
@@ -35,6 +36,7 @@ export async function upsertPersonalContact(api: Server, { writer }: { writer: C
 			body,
 			response: { 200: answer },
 		},
+		config: { reference: upsertReference },
 		async handler(request) {
 			const saved = await writer.save({ contact: request.body, projectId: request.project.id });
 			return { ok: saved ? ('saved' as const) : ('skipped' as const) };

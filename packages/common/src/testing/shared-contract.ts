@@ -326,10 +326,10 @@ export function describeSharedContract<V extends TObject>(service: Service<V>, e
 	});
 }
 
-export function expectCommonHeaders(answer: Response): void {
+export function expectCommonHeaders(answer: Response, cacheControl = /^(no-store|private, no-cache)$/): void {
 	expect(answer.headers.get('referrer-policy')).toBe('no-referrer');
 	expect(answer.headers.get('x-content-type-options')).toBe('nosniff');
-	expect(answer.headers.get('cache-control')).toMatch(/^(no-store|private, no-cache)$/);
+	expect(answer.headers.get('cache-control')).toMatch(cacheControl);
 }
 
 /** The one shape of every error. */

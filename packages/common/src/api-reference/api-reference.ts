@@ -1,0 +1,61 @@
+import { readFile } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import swagger from '@fastify/swagger';
+import fp from 'fastify-plugin';
+import { documentOptions, type ReferenceInfo } from './document.js';
+import { staticFile } from './static-file.js';
+
+const page = (name: string) => new URL(`../../api-reference/${name}`, import.meta.url);
+const swaggerUi = (name: string) => createRequire(import.meta.url).resolve(`swagger-ui-dist/${name}`);
+
+/**
+ * The files below /docs/, each under its own path. Of swagger-ui-dist only what the page needs is served: the rest of it is
+ * a demonstration, source maps and a standalone layout that can load any document from anywhere.
+ */
+const files: [name: string, type: string, source: string | URL][] = [
+	['swagger-ui-bundle.js', 'text/javascript; charset=utf-8', swaggerUi('swagger-ui-bundle.js')],
+	['swagger-ui.css', 'text/css; charset=utf-8', swaggerUi('swagger-ui.css')],
+	['page.js', 'text/javascript; charset=utf-8', page('page.js')],
+	['theme.css', 'text/css; charset=utf-8', page('theme.css')],
+	['page.css', 'text/css; charset=utf-8', page('page.css')],
+	['icon.svg', 'image/svg+xml', page('icon.svg')],
+];
+
+/** The page loads from, and talks to, nobody but the service it came from; Swagger UI has small images in its style sheet. */
+const pagePolicy = [
+	"default-src 'none'",
+	"script-src 'self'",
+	"style-src 'self'",
+	"img-src 'self' data:",
+	"connect-src 'self'",
+	"base-uri 'none'",
+	"form-action 'none'",
+	"frame-ancestors 'none'",
+].join('; ');
+
+/**
+ * `GET /openapi.json` and, for people, `GET /docs`: an OpenAPI 3.1 document made of the routes that have a `reference`, and
+ * Swagger UI to read and try it. Without credentials. Register it on the root, before those routes.
+ */
+export const apiReference = fp<{ reference: ReferenceInfo }>(async (server, { reference }) => {
+	await server.register(swagger, documentOptions(reference));
+
+	let answerDocument: ReturnType<typeof staticFile> | undefined;
+	server.get('/openapi.json', (request, reply) => {
+		// Made at the first request: the routes are known by then.
+		answerDocument ??= staticFile(Buffer.from(JSON.stringify(server.swagger())), {
+			'content-type': 'application/json; charset=utf-8',
+		});
+		return answerDocument(request, reply);
+	});
+
+	const html = (await readFile(page('index.html'), 'utf8')).replaceAll('TITLE', reference.title);
+	const answerPage = staticFile(Buffer.from(html), {
+		'content-type': 'text/html; charset=utf-8',
+		'content-security-policy': pagePolicy,
+	});
+	for (const url of ['/docs', '/docs/']) server.get(url, answerPage);
+	for (const [name, type, source] of files) {
+		server.get(`/docs/${name}`, staticFile(await readFile(source), { 'content-type': type }));
+	}
+});

@@ -1,0 +1,107 @@
+import type { FastifyDynamicSwaggerOptions } from '@fastify/swagger';
+import type { FastifySchema } from 'fastify';
+import type { OpenAPIV3_1 } from 'openapi-types';
+import { ProblemSchema } from '../schemas/problem.js';
+import { sharedHeaders } from './headers.js';
+import type { OperationReference } from './operation.js';
+
+/** What the document of a service says beside its operations. */
+export interface ReferenceInfo {
+	title: string;
+	summary: string;
+	/** CommonMark. */
+	description: string;
+	/** Schemas that the service's answers refer to, by name. */
+	schemas: Record<string, OpenAPIV3_1.SchemaObject>;
+	/** Headers of its answers that are described once, by name. */
+	headers?: Record<string, OpenAPIV3_1.HeaderObject>;
+}
+
+/** Settings of @fastify/swagger, which makes the document of the schemas that the requests are checked by. */
+export function documentOptions(reference: ReferenceInfo): FastifyDynamicSwaggerOptions {
+	const { title, summary, description, schemas, headers } = reference;
+	const operations = new Map<string, OperationReference>();
+	const openapi: Partial<OpenAPIV3_1.Document> = {
+		openapi: '3.1.0',
+		info: { title, summary, description, version: '1.0.0' },
+		// Relative: it is right behind the gateway too.
+		servers: [{ url: '/' }],
+		security: [{ project: [], api_key: [] }],
+		components: {
+			securitySchemes: {
+				project: { type: 'apiKey', in: 'query', name: 'project', description: 'The code of your project.' },
+				api_key: {
+					type: 'apiKey',
+					in: 'query',
+					name: 'api_key',
+					description: 'One of the keys of that project: up to 512 characters without white space.',
+				},
+			},
+			schemas: { Problem: plain(ProblemSchema), ...schemas },
+			headers: { ...sharedHeaders, ...headers },
+		},
+	};
+	return {
+		mode: 'dynamic',
+		openapi: openapi as NonNullable<FastifyDynamicSwaggerOptions['openapi']>,
+		transform({ schema, url, route }) {
+			const operation = route.config?.reference;
+			if (operation === undefined) return { schema: { hide: true }, url };
+			operations.set(String(schema?.operationId), operation);
+			const { summary: short, description: long } = operation;
+			const described = inStandardFormats({ ...schema, response: undefined }) as FastifySchema;
+			return { schema: { ...described, summary: short, description: long, tags: [title] }, url };
+		},
+		transformObject(made) {
+			if (!('openapiObject' in made)) throw new Error('The document must be OpenAPI 3.1.');
+			const document = made.openapiObject as OpenAPIV3_1.Document;
+			for (const path of Object.values(document.paths ?? {})) {
+				for (const operation of [path?.get, path?.post]) if (operation) complete(operation, operations);
+			}
+			return document as ReturnType<NonNullable<FastifyDynamicSwaggerOptions['transformObject']>>;
+		},
+	};
+}
+
+function complete(operation: OpenAPIV3_1.OperationObject, references: Map<string, OperationReference>): void {
+	const reference = references.get(String(operation.operationId));
+	if (reference === undefined) return;
+	operation.responses = Object.fromEntries(Object.entries(reference.responses));
+	const { bodyExamples, parameters = [] } = reference;
+	for (const parameter of operation.parameters ?? []) moveExample(parameter as OpenAPIV3_1.ParameterObject);
+	if (parameters.length > 0) operation.parameters = [...(operation.parameters ?? []), ...parameters];
+	if (bodyExamples === undefined || operation.requestBody === undefined || '$ref' in operation.requestBody) return;
+	operation.requestBody.required = true;
+	for (const media of Object.values(operation.requestBody.content)) media.examples = bodyExamples;
+}
+
+/** To the schema: beside it, tools take an example for a value to send. */
+function moveExample(parameter: OpenAPIV3_1.ParameterObject): void {
+	const { example, schema } = parameter;
+	if (example === undefined || schema === undefined) return;
+	Object.assign(schema, { examples: [example as unknown] });
+	delete parameter.example;
+}
+
+/** The formats of this product in words that other programs know. */
+const standardFormats: Record<string, Record<string, unknown>> = {
+	'stored-text': {},
+	'calendar-date': { format: 'date' },
+	'decimal-id': { pattern: '^[1-9][0-9]{0,18}$' },
+};
+
+/** A copy of a schema in which these formats stand in the words of the standard. */
+function inStandardFormats(value: unknown): unknown {
+	if (Array.isArray(value)) return value.map(inStandardFormats);
+	if (typeof value !== 'object' || value === null) return value;
+	const entries = Object.entries(value).flatMap(([name, each]) => {
+		const known = name === 'format' && typeof each === 'string' ? standardFormats[each] : undefined;
+		return known === undefined ? [[name, inStandardFormats(each)]] : Object.entries(known);
+	});
+	return Object.fromEntries(entries) as unknown;
+}
+
+/** A schema of TypeBox as plain JSON Schema, without what TypeBox keeps in it for itself. */
+export function plain(schema: object): OpenAPIV3_1.SchemaObject {
+	return JSON.parse(JSON.stringify(schema)) as OpenAPIV3_1.SchemaObject;
+}

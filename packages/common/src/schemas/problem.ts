@@ -1,0 +1,44 @@
+import { type Static, Type } from '@sinclair/typebox';
+import { catalogue, type ProblemCode } from '../problems.js';
+
+export const problemCodes = Object.keys(catalogue) as ProblemCode[];
+
+/** The one shape of every error, RFC 9457. */
+export const ProblemSchema = Type.Object(
+	{
+		type: Type.Literal('about:blank', { description: 'Always `about:blank`: decide on `code`.' }),
+		title: Type.String({ description: 'The reason phrase of the status.', examples: ['Unauthorized'] }),
+		status: Type.Integer({ minimum: 400, maximum: 599, description: 'The status of the answer.', examples: [401] }),
+		detail: Type.String({ description: 'What is wrong, in a fixed text for each code.' }),
+		code: Type.Unsafe<ProblemCode>({
+			type: 'string',
+			enum: problemCodes,
+			description: 'The stable word to decide on. There are no others than these.',
+			examples: ['unauthorized'],
+		}),
+		request_id: Type.String({
+			pattern: '^([0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})$',
+			description:
+				'The same as in the header `x-request-id`. Quote it when you ask for help. An answer of the gateway itself has no hyphens in it.',
+			examples: ['0b5c8f0e-6c3e-4f0a-9a52-6d0c3c1f7b11'],
+		}),
+		errors: Type.Optional(
+			Type.Array(
+				Type.Object(
+					{
+						field: Type.String({ description: 'Name of the field or parameter; empty for the body itself.' }),
+						message: Type.String({ description: 'What is allowed there; never what was sent.' }),
+					},
+					{ additionalProperties: false },
+				),
+				{ minItems: 1, description: 'With invalid fields or parameters only.' },
+			),
+		),
+	},
+	{
+		additionalProperties: false,
+		description: 'An error (RFC 9457). It never echoes the URL or a value that was sent.',
+	},
+);
+
+export type ProblemDocument = Static<typeof ProblemSchema>;

@@ -1,0 +1,89 @@
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import type { OpenAPIV3_1 } from 'openapi-types';
+import { expect } from 'vitest';
+
+/** A document to hold answers against. */
+export interface Documented {
+	document: OpenAPIV3_1.Document;
+	/** Expects that this answer is one that the document describes: its status, headers, media type, code and body. */
+	expect(answer: Response): Promise<void>;
+	/** Expects that a value is one of a schema of the document, which is named by its JSON pointer. */
+	expectValid(pointer: string, value: unknown): void;
+	/** The statuses that the operation is described with. */
+	statuses: number[];
+	/** The code and status of every error that it is described with, as `401 unauthorized`. */
+	problems: string[];
+}
+
+/** What belongs to the connection or to the bytes, not to the interface. */
+const ofHttp = ['connection', 'content-length', 'content-type', 'date', 'keep-alive', 'transfer-encoding', 'server'];
+
+/** @param document with one operation */
+export function documented(document: OpenAPIV3_1.Document): Documented {
+	const ajv = new Ajv2020({ strict: false, allErrors: true, formats: { date: true } });
+	ajv.addSchema(document, 'document');
+	const [path] = Object.values(document.paths ?? {});
+	const operation = path?.get ?? path?.post;
+	const responses = (operation?.responses ?? {}) as Record<string, OpenAPIV3_1.ResponseObject>;
+	const examplesOf = (response: OpenAPIV3_1.ResponseObject) =>
+		Object.values(response.content?.['application/problem+json']?.examples ?? {}).map(
+			(example) => (example as { value: { status: number; code: string } }).value,
+		);
+
+	function expectValid(schema: object, value: unknown): void {
+		const validate = ajv.compile(withRoot(schema));
+		validate(value);
+		expect(validate.errors ?? []).toEqual([]);
+	}
+
+	return {
+		document,
+		expectValid: (pointer, value) => expectValid({ $ref: pointer }, value),
+		statuses: Object.keys(responses).map(Number),
+		problems: Object.values(responses)
+			.flatMap(examplesOf)
+			.map(({ status, code }) => `${status} ${code}`),
+		async expect(answer) {
+			const response = responses[answer.status];
+			if (response === undefined) throw new Error(`${answer.status} is not described`);
+			expectHeaders(answer.headers, response.headers ?? {});
+			const text = await answer.text();
+			const [media] = Object.entries(response.content ?? {});
+			if (media === undefined) {
+				expect(text).toBe('');
+				return;
+			}
+			const [type, { schema = {} }] = media;
+			expect(answer.headers.get('content-type')?.split(';')[0]).toBe(type);
+			const body = JSON.parse(text) as { code?: string };
+			expectValid(schema, body);
+			if (body.code !== undefined) expect(examplesOf(response).map(({ code }) => code)).toContain(body.code);
+		},
+	};
+
+	function expectHeaders(sent: Headers, described: NonNullable<OpenAPIV3_1.ResponseObject['headers']>): void {
+		const known = new Map(Object.entries(described).map(([name, header]) => [name.toLowerCase(), resolve(header)]));
+		const names = [...sent.keys()].filter((name) => !ofHttp.includes(name));
+		expect([...known.keys()]).toEqual(expect.arrayContaining(names));
+		for (const [name, { required, schema = {} }] of known) {
+			const value = sent.get(name);
+			if (required) expect(value, `the header ${name}`).not.toBeNull();
+			if (value === null) continue;
+			const isNumber = (schema as { type?: string }).type === 'integer';
+			expectValid(schema, isNumber ? Number(value) : value);
+		}
+	}
+
+	function resolve(header: OpenAPIV3_1.HeaderObject | OpenAPIV3_1.ReferenceObject): OpenAPIV3_1.HeaderObject {
+		if (!('$ref' in header)) return header;
+		const name = header.$ref.replace('#/components/headers/', '');
+		const found = document.components?.headers?.[name];
+		if (found === undefined || '$ref' in found) throw new Error(`${header.$ref} leads nowhere`);
+		return found;
+	}
+}
+
+/** A schema whose references lead into the document. */
+function withRoot(schema: object): object {
+	return JSON.parse(JSON.stringify(schema).replaceAll('"$ref":"#/', '"$ref":"document#/')) as object;
+}

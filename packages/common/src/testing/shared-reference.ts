@@ -1,0 +1,229 @@
+import { Validator } from '@seriousme/openapi-schema-validator';
+import type { TObject } from '@sinclair/typebox';
+import type { OpenAPIV3_1 } from 'openapi-types';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { Service } from '../run.js';
+import { problemCodes } from '../schemas/problem.js';
+import { createTestDatabase, type TestDatabase } from './database.js';
+import { type Documented, documented } from './documented.js';
+import { addProject, startTestApp, type TestApp, type TestAppOptions } from './service.js';
+import { expectCommonHeaders, expectProblem } from './shared-contract.js';
+
+export interface ReferenceCase {
+	/** What it is about. */
+	name: string;
+	status: number;
+	code?: string;
+	/** Added to the valid credentials. */
+	query?: string;
+	init?: RequestInit;
+	/** Sent to a service with these options, in place of the common one. */
+	app?: TestAppOptions;
+	/** Before the request. */
+	arrange?(database: TestDatabase, app: TestApp): Promise<void>;
+}
+
+export interface ReferenceOptions {
+	method: 'GET' | 'POST';
+	path: string;
+	body?: string;
+	/** The document as a file of the repository. */
+	file: URL;
+	cases: ReferenceCase[];
+	/** Statuses that the gateway alone answers with. */
+	ofGateway?: number[];
+}
+
+const credentials = 'project=partner&api_key=partner-key';
+
+/** Proves the API reference of a service: the document, what it promises held against real answers, and the page. */
+export function describeReference<V extends TObject>(service: Service<V>, options: ReferenceOptions): void {
+	const { method, path, body, file, cases, ofGateway = [] } = options;
+	let database: TestDatabase;
+	let app: TestApp;
+	let reference: Documented;
+	const json = { 'content-type': 'application/json' };
+	const usual: RequestInit = { method, ...(body === undefined ? {} : { body, headers: json }) };
+
+	beforeAll(async () => {
+		database = await createTestDatabase();
+		await addProject(database.sql, 'partner', 'partner-key');
+		app = await startTestApp(service, database.url);
+		reference = documented((await (await app.fetch('/openapi.json')).json()) as OpenAPIV3_1.Document);
+	});
+	afterAll(async () => {
+		await app?.close();
+		await database?.drop();
+	});
+
+	describe('the document', () => {
+		test('is the file of the repository (vitest -u writes it anew)', async () => {
+			await expect(`${JSON.stringify(reference.document, null, '\t')}\n`).toMatchFileSnapshot(file.pathname);
+		});
+
+		test('is valid OpenAPI 3.1', async () => {
+			const validator = new Validator();
+			const result = await validator.validate(
+				structuredClone(reference.document) as unknown as Record<string, unknown>,
+			);
+			expect(result.errors ?? []).toEqual([]);
+			expect([result.valid, validator.version]).toEqual([true, '3.1']);
+		});
+
+		test('has the one operation, both credentials, and no address of a machine', async () => {
+			expect(
+				Object.entries(reference.document.paths ?? {}).map(([name, item]) => [name, Object.keys(item ?? {})]),
+			).toEqual([[path, [method.toLowerCase()]]]);
+			expect(reference.document.security).toEqual([{ project: [], api_key: [] }]);
+			expect(reference.document.servers).toEqual([{ url: '/' }]);
+		});
+
+		test('names the codes of errors, all of them', () => {
+			const { Problem } = reference.document.components?.schemas ?? {};
+			const { code } = (Problem as OpenAPIV3_1.NonArraySchemaObject).properties ?? {};
+			expect((code as OpenAPIV3_1.NonArraySchemaObject).enum).toEqual(problemCodes);
+		});
+
+		test('has examples that its own schemas allow', () => {
+			const { post } = reference.document.paths?.[path] ?? {};
+			const operation = post ?? reference.document.paths?.[path]?.get;
+			const request = (post?.requestBody as OpenAPIV3_1.RequestBodyObject | undefined)?.content ?? {};
+			const answers = Object.values(operation?.responses ?? {}).map(
+				(response) => (response as OpenAPIV3_1.ResponseObject).content ?? {},
+			);
+			let checked = 0;
+			const at = `#/paths/${path.replaceAll('/', '~1')}/post/requestBody/content/application~1json/schema`;
+			for (const content of [request, ...answers]) {
+				for (const { examples = {}, schema } of Object.values(content)) {
+					for (const example of Object.values(examples)) {
+						const pointer = content === request ? at : (schema as OpenAPIV3_1.ReferenceObject).$ref;
+						reference.expectValid(pointer, (example as OpenAPIV3_1.ExampleObject).value);
+						checked++;
+					}
+				}
+			}
+			expect(checked).toBeGreaterThan(10);
+		});
+	});
+
+	describe('a real answer is as described', () => {
+		const silent = { database: { url: 'postgres://a:b@127.0.0.1:1/none' } };
+		const slow = { limits: { headersTimeout: 100, requestTimeout: 200, checkInterval: 25 } };
+		const raw: [number, string, string, TestAppOptions][] = [
+			[408, 'invalid_query', 'GET / HTTP/1.1\r\nHost: a\r\n', slow],
+			[431, 'payload_too_large', `GET /?${'x'.repeat(20_000)} HTTP/1.1\r\nHost: a\r\n\r\n`, {}],
+			[400, 'invalid_query', 'GARBAGE\r\n\r\n', {}],
+		];
+		const all: ReferenceCase[] = [
+			{ name: 'wrong credentials', status: 401, code: 'unauthorized', query: '&api_key=twice' },
+			{ name: 'another method', status: 405, code: 'method_not_allowed', init: { method: 'DELETE' } },
+			{ name: 'no database', status: 500, code: 'database_error', app: silent },
+			{ name: 'too many wait', status: 503, code: 'overloaded', app: { database: { maxWaiting: 0 } } },
+			...cases,
+		];
+
+		test.each(all.map((each) => [each.status, each.code, each.name, each] as const))(
+			'%i %s: %s',
+			async (status, code, _, each) => {
+				const used = each.app === undefined ? app : await startTestApp(service, database.url, each.app);
+				await each.arrange?.(database, used);
+				const answer = await used.fetch(`${path}?${credentials}${each.query ?? ''}`, { ...usual, ...each.init });
+				expect(answer.status).toBe(status);
+				if (code !== undefined) expect(await answer.clone().json()).toMatchObject({ code });
+				await reference.expect(answer);
+				if (used !== app) await used.close();
+			},
+		);
+
+		test.each(raw)('%i %s before there is a route', async (status, code, bytes, limits) => {
+			const used = await startTestApp(service, database.url, limits);
+			const answer = responseOf(await used.raw(bytes));
+			expect(answer.status).toBe(status);
+			expect(await answer.clone().json()).toMatchObject({ code });
+			await reference.expect(answer);
+			await used.close();
+		});
+
+		test('404 not_found', async () => {
+			await reference.expect(await app.fetch(`${path}/`));
+		});
+
+		test('for every status and code that is described, but for faults of the service', () => {
+			const seen = [...all, ...raw.map(([status, code]) => ({ status, code }))];
+			const statuses = [...seen.map(({ status }) => status), 404, ...ofGateway];
+			expect([...new Set(statuses)].sort()).toEqual([...reference.statuses].sort());
+			const problems = seen.filter(({ code }) => code !== undefined).map(({ status, code }) => `${status} ${code}`);
+			const others = reference.problems.filter((problem) => !ofGateway.includes(Number.parseInt(problem, 10)));
+			expect([...new Set([...problems, '404 not_found', '500 internal_error'])].sort()).toEqual(
+				[...new Set(others)].sort(),
+			);
+		});
+	});
+
+	describe('GET /openapi.json and GET /docs', () => {
+		const paths = ['/openapi.json', '/docs', '/docs/', '/docs/page.js', '/docs/page.css', '/docs/icon.svg'];
+		const all = [...paths, '/docs/theme.css', '/docs/swagger-ui-bundle.js', '/docs/swagger-ui.css'];
+
+		test.each(all)('%s answers without credentials, and what was kept can be asked about', async (each) => {
+			const answer = await app.fetch(each);
+			expect(answer.status).toBe(200);
+			expectCommonHeaders(answer, /^public, no-cache$/);
+			const tag = String(answer.headers.get('etag'));
+			const again = await app.fetch(each, { headers: { 'if-none-match': tag } });
+			expect([again.status, await again.text(), again.headers.get('etag')]).toEqual([304, '', tag]);
+		});
+
+		test.each(all)('%s takes no other method', async (each) => {
+			const answer = await app.fetch(each, { method: 'POST', body: '{}', headers: json });
+			expect(answer.headers.get('allow')).toBe('GET');
+			await expectProblem(answer, 405, 'method_not_allowed');
+		});
+
+		test.each([
+			'/docs/index.html',
+			'/docs/swagger-ui.js',
+			'/docs/../package.json',
+			'/docs/%2e%2e/package.json',
+			'/docs/json',
+		])('%s is nothing', async (each) => {
+			expect(await app.raw(`GET ${each} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n`)).toMatch(/^HTTP\/1.1 404 /);
+		});
+
+		test('the same in every encoding, and small enough for a phone', async () => {
+			const sizes: number[] = [];
+			const texts: string[] = [];
+			for (const encoding of ['identity', 'gzip', 'br']) {
+				const answer = await app.fetch('/docs/swagger-ui-bundle.js', { headers: { 'accept-encoding': encoding } });
+				sizes.push(Number(answer.headers.get('content-length')));
+				texts.push(await answer.text());
+			}
+			expect(new Set(texts).size).toBe(1);
+			expect(sizes[2]).toBeLessThan(500_000);
+			expect(sizes[1]).toBeLessThan(600_000);
+		});
+
+		test('the page may load from, and talk to, its own service alone', async () => {
+			const answer = await app.fetch('/docs');
+			expect(answer.headers.get('content-type')).toBe('text/html; charset=utf-8');
+			const policy = String(answer.headers.get('content-security-policy'));
+			expect(policy).toContain("default-src 'none'");
+			expect(policy).not.toMatch(/unsafe|https?:|\*/);
+			const html = await answer.text();
+			expect(html).not.toMatch(/https?:\/\/|<script>|style=|TITLE/);
+			for (const [, link] of html.matchAll(/(?:src|href)="(\/[^"]*)"/g)) {
+				expect((await app.fetch(String(link))).status).toBe(200);
+			}
+		});
+	});
+}
+
+/** An answer as it came over the wire. */
+function responseOf(text: string): Response {
+	const end = text.indexOf('\r\n\r\n');
+	const [line = '', ...lines] = text.slice(0, end).split('\r\n');
+	const headers = lines.map((each): [string, string] => {
+		const colon = each.indexOf(':');
+		return [each.slice(0, colon), each.slice(colon + 1).trim()];
+	});
+	return new Response(text.slice(end + 4), { status: Number(line.split(' ')[1]), headers });
+}

@@ -1,0 +1,56 @@
+import { describeReference } from '@contacts/common/testing/shared-reference.js';
+import { service } from './app.js';
+
+describeReference(service, {
+	method: 'GET',
+	path: '/api/company_contacts.list',
+	file: new URL('../../../docs/openapi/company-contacts.json', import.meta.url),
+	// A body is not read by a GET; the gateway refuses a large one.
+	ofGateway: [413],
+	cases: [
+		{
+			name: 'contacts with all fields, and with none',
+			status: 200,
+			async arrange({ sql }) {
+				await sql`
+					insert into company_contacts
+						(bitrix_id, phone, company_ids, name, assigned_by_id, trouble_contact, perplexity_reason)
+					values
+						(50, '+79001234567', '{7,1}', 'Somebody', 5, true, 'somehow'),
+						(9007199254740991, null, null, null, null, false, null)`;
+			},
+		},
+		{
+			name: 'a compressed list with the time of the last synchronisation',
+			status: 200,
+			init: { headers: { 'accept-encoding': 'br' } },
+			app: {},
+			async arrange({ sql }) {
+				await sql`insert into company_contacts (bitrix_id, name) select n, repeat('x', 100) from generate_series(100, 200) n`;
+				await sql`update crm_sync_state set last_success_at = now()`;
+			},
+		},
+		{ name: 'no contacts', status: 200, query: '&company_id=4711' },
+		{ name: 'the list that is known', status: 304, init: { headers: { 'if-none-match': '*' } } },
+		{ name: 'a wrong company_id', status: 400, code: 'invalid_query', query: '&company_id=0' },
+		{
+			name: 'an empty bucket',
+			status: 429,
+			code: 'rate_limited',
+			app: { environment: { RATE_LIMIT_BURST: '1', RATE_LIMIT_PER_SECOND: '1' }, clock: () => 0 },
+			async arrange(_, app) {
+				await app.fetch('/api/company_contacts.list?project=partner&api_key=partner-key');
+			},
+		},
+		{
+			name: 'too many wrong keys',
+			status: 429,
+			code: 'rate_limited',
+			query: '&api_key=twice',
+			app: { environment: { RATE_LIMIT_BURST: '1', RATE_LIMIT_PER_SECOND: '1' }, clock: () => 0 },
+			async arrange(_, app) {
+				await app.fetch('/api/company_contacts.list?project=partner&api_key=wrong');
+			},
+		},
+	],
+});

@@ -1,0 +1,49 @@
+import { plain, type ReferenceInfo } from '@contacts/common/api-reference/document.js';
+import { answer } from './upsert-personal-contact.js';
+
+const description = `
+Saves the users of the bot's personal chats, for the bot's backend. It is internal: the public gateway never reaches it. You need two
+things, which the operator gives you: the **code of your project** and an **API key**.
+
+### First call
+
+Type both below, press **Execute**, and the user in the body is saved. The same from a shell:
+
+\`\`\`sh
+curl -X POST 'http://HOST:3001/api/personal_contacts?project=PROJECT&api_key=KEY' \\
+  -H 'Content-Type: application/json' \\
+  -d '{"chat_id": 5550001, "username": "ivan", "name": "Ivan Petrov", "birth_date": "1990-05-17"}'
+\`\`\`
+
+### Credentials
+
+The query parameters \`project\` and \`api_key\`, each exactly once. No header, token, cookie or session counts. Whatever is wrong with
+them, the answer is the same **401**, before the body is read. A key is shown once, when it is made, and a revocation takes effect
+within a second. Because the key is a part of the URL, keep URLs out of logs, and percent-encode the key when you build one.
+
+### Errors
+
+Every error is an \`application/problem+json\` ([RFC 9457](https://www.rfc-editor.org/rfc/rfc9457)) of one shape. Decide on its \`code\`,
+and quote its \`request_id\` when you ask for help.
+
+| status | code | what to do |
+|---|---|---|
+| 400 | \`invalid_json\`, \`invalid_body\`, \`invalid_query\` | correct the request; \`errors\` names the fields |
+| 401 | \`unauthorized\` | check project and key |
+| 404, 405 | \`not_found\`, \`method_not_allowed\` | check path and method |
+| 408, 413, 431 | \`invalid_query\`, \`payload_too_large\` | send a smaller request, or send it faster |
+| 415 | \`unsupported_media_type\` | send \`Content-Type: application/json\` |
+| 500 | \`database_error\` | wait for \`Retry-After\`, repeat |
+| 500 | \`internal_error\` | repeat later; tell the operator if it stays |
+| 503 | \`overloaded\` | wait for \`Retry-After\`, repeat |
+
+They are decided in this order: 405, 401, 415, 413, 400, then the answer or 500. Repeating a request is always safe.
+`.trim();
+
+/** What the API reference of this service says beside its operation. */
+export const reference: ReferenceInfo = {
+	title: 'Personal contacts',
+	summary: "The users of the bot's personal chats",
+	description,
+	schemas: { Outcome: plain(answer) },
+};

@@ -1,0 +1,71 @@
+import { commonHeaders } from '@contacts/common/api-reference/headers.js';
+import type { OperationReference } from '@contacts/common/api-reference/operation.js';
+import { commonProblems, problemResponse } from '@contacts/common/api-reference/problem-responses.js';
+
+/** `POST /api/personal_contacts` in the API reference. */
+export const upsertReference: OperationReference = {
+	summary: 'Save the user of a personal chat',
+	description: [
+		'There is one record for each `chat_id`. A field that is present replaces what is stored, an explicit null clears it, an absent one',
+		'keeps it. The project that wrote last is recorded with it.',
+		'',
+		'The user is saved only while the chat has **no active direct subscription** to the bot; while it has one, nothing is written and',
+		'the answer is `skipped`. A subscription is active from its start until its end, which is no longer part of it; without an end it',
+		'is open-ended. The check and the write are one atomic statement.',
+		'',
+		'JSON types are strict and nothing is coerced: `"12"` is no integer, `""` is no null. Text with U+0000 or a lone surrogate is refused,',
+		'never changed. A birth date must be a real day of the calendar from 0001-01-01 on; it may lie in the future, and no time zone shifts it.',
+		'Unknown fields and parameters are ignored. A body may have 16 KiB.',
+	].join('\n'),
+	bodyExamples: {
+		all: {
+			summary: 'All fields',
+			value: { chat_id: 5550001, username: 'ivan', name: 'Ivan Petrov', birth_date: '1990-05-17' },
+		},
+		clear: {
+			summary: 'Clear the user name, keep the rest',
+			value: { chat_id: 5550001, username: null },
+		},
+		least: { summary: 'What is required', value: { chat_id: 5550001 } },
+	},
+	responses: {
+		200: {
+			description:
+				'`saved`: the row is durably committed. `skipped`: the chat has an active direct subscription, and nothing was written.',
+			headers: commonHeaders,
+			content: {
+				'application/json': {
+					schema: { $ref: '#/components/schemas/Outcome' },
+					examples: {
+						saved: { summary: 'The user was saved', value: { ok: 'saved' } },
+						skipped: { summary: 'The chat has an active direct subscription', value: { ok: 'skipped' } },
+					},
+				},
+			},
+		},
+		...commonProblems('POST'),
+		400: problemResponse(
+			'`invalid_json`: the body is empty, not JSON, or not UTF-8. `invalid_body`: a field is missing or wrong. ' +
+				'`invalid_query`: the URL or the request itself is malformed.',
+			{
+				invalid_body: {
+					code: 'invalid_body',
+					summary: 'Wrong fields',
+					errors: [
+						{ field: 'chat_id', message: 'is required' },
+						{ field: 'birth_date', message: 'must be a real calendar date, YYYY-MM-DD' },
+					],
+				},
+				invalid_json: { code: 'invalid_json', summary: 'No JSON' },
+				invalid_query: { code: 'invalid_query', summary: 'A malformed URL or request' },
+			},
+		),
+		413: problemResponse('`payload_too_large`: the body is larger than 16 KiB.', {
+			payload_too_large: { code: 'payload_too_large', summary: 'A body that is too large' },
+		}),
+		415: problemResponse(
+			'`unsupported_media_type`: the body is not sent as `application/json`, or has a content encoding.',
+			{ unsupported_media_type: { code: 'unsupported_media_type', summary: 'Another media type' } },
+		),
+	},
+};
