@@ -1,7 +1,9 @@
 import { connect } from 'node:net';
 import { urlAs } from '@contacts/common/database/roles.js';
 import { createTestDatabase, rolePassword, type TestDatabase } from '@contacts/common/testing/database.js';
+import { type Documented, documented, responseOf } from '@contacts/common/testing/documented.js';
 import { addProject, type ProblemBody } from '@contacts/common/testing/service.js';
+import type { OpenAPIV3_1 } from 'openapi-types';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { gatewayConfig } from '../support/gateway.js';
 import { type RunningNginx, type RunningService, startNginx, startService } from '../support/processes.js';
@@ -11,6 +13,7 @@ const path = '/api/company_contacts.list';
 let database: TestDatabase;
 let service: RunningService;
 let gateway: RunningNginx;
+let reference: Documented;
 
 beforeAll(async () => {
 	database = await createTestDatabase();
@@ -22,6 +25,7 @@ beforeAll(async () => {
 		RATE_LIMIT_PER_SECOND: '5',
 	});
 	gateway = await startNginx(gatewayConfig(new URL(service.url).host));
+	reference = documented((await (await get('/openapi.json')).json()) as OpenAPIV3_1.Document);
 });
 afterAll(async () => {
 	await gateway?.stop();
@@ -67,6 +71,22 @@ test('the list is passed as it is, with its headers', async () => {
 	expect((await get(path)).status).toBe(401);
 	expect((await get(path, { method: 'POST' })).status).toBe(405);
 });
+
+test.each(['/openapi.json', '/docs', '/docs/', '/docs/page.js', '/docs/swagger-ui-bundle.js'])(
+	'%s is passed as it is, compressed, and asked about again',
+	async (target) => {
+		const headers = { 'accept-encoding': 'br' };
+		const [direct, passed] = [await fetch(service.url + target, { headers }), await get(target, { headers })];
+		expect([passed.status, passed.headers.get('content-encoding')]).toEqual([200, 'br']);
+		expect(await passed.text()).toBe(await direct.text());
+		for (const name of ['etag', 'cache-control', 'content-type', 'content-security-policy', 'x-content-type-options']) {
+			expect(passed.headers.get(name)).toBe(direct.headers.get(name));
+		}
+		const tag = String(passed.headers.get('etag'));
+		expect((await get(target, { headers: { ...headers, 'if-none-match': tag } })).status).toBe(304);
+		expect((await get(target, { method: 'DELETE' })).headers.get('allow')).toBe('GET');
+	},
+);
 
 describe('only the public paths answer', () => {
 	test.each([
@@ -141,6 +161,7 @@ describe('errors of its own have the shape of all others', () => {
 		expect(answer).toMatch(new RegExp(`^HTTP/1.1 ${status} `));
 		expect(answer).toMatch(/\r\nContent-Type: application\/problem\+json\r\n/i);
 		expect(JSON.parse(answer.slice(answer.indexOf('\r\n\r\n') + 4))).toMatchObject({ status, code });
+		await reference.expect(responseOf(answer));
 		if (status === 405) expect(answer).toMatch(/\r\nAllow: GET\r\n/);
 	});
 
@@ -148,7 +169,8 @@ describe('errors of its own have the shape of all others', () => {
 		const alone = await startNginx(gatewayConfig('127.0.0.1:1'));
 		const answer = await fetch(`${alone.url}${path}${query}`);
 		expect([answer.status, answer.headers.get('retry-after')]).toEqual([503, '1']);
-		expect(await answer.json()).toMatchObject({ status: 503, code: 'overloaded' });
+		expect(await answer.clone().json()).toMatchObject({ status: 503, code: 'overloaded' });
+		await reference.expect(answer);
 		expect(alone.errorLog() + alone.accessLog() + alone.output()).not.toContain('canary');
 		await alone.stop();
 	});

@@ -87,3 +87,14 @@ export function documented(document: OpenAPIV3_1.Document): Documented {
 function withRoot(schema: object): object {
 	return JSON.parse(JSON.stringify(schema).replaceAll('"$ref":"#/', '"$ref":"document#/')) as object;
 }
+
+/** An answer as it came over the wire. */
+export function responseOf(text: string): Response {
+	const end = text.indexOf('\r\n\r\n');
+	const [line = '', ...lines] = text.slice(0, end).split('\r\n');
+	const headers = lines.map((each): [string, string] => {
+		const colon = each.indexOf(':');
+		return [each.slice(0, colon), each.slice(colon + 1).trim()];
+	});
+	return new Response(text.slice(end + 4), { status: Number(line.split(' ')[1]), headers });
+}

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Service } from '../run.js';
 import { problemCodes } from '../schemas/problem.js';
 import { createTestDatabase, type TestDatabase } from './database.js';
-import { type Documented, documented } from './documented.js';
+import { type Documented, documented, responseOf } from './documented.js';
 import { addProject, startTestApp, type TestApp, type TestAppOptions } from './service.js';
 import { expectCommonHeaders, expectProblem } from './shared-contract.js';
 
@@ -215,15 +215,4 @@ export function describeReference<V extends TObject>(service: Service<V>, option
 			}
 		});
 	});
-}
-
-/** An answer as it came over the wire. */
-function responseOf(text: string): Response {
-	const end = text.indexOf('\r\n\r\n');
-	const [line = '', ...lines] = text.slice(0, end).split('\r\n');
-	const headers = lines.map((each): [string, string] => {
-		const colon = each.indexOf(':');
-		return [each.slice(0, colon), each.slice(colon + 1).trim()];
-	});
-	return new Response(text.slice(end + 4), { status: Number(line.split(' ')[1]), headers });
 }

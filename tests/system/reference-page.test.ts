@@ -1,0 +1,140 @@
+import { urlAs } from '@contacts/common/database/roles.js';
+import { createTestDatabase, rolePassword, type TestDatabase } from '@contacts/common/testing/database.js';
+import { addProject } from '@contacts/common/testing/service.js';
+import type { Page } from 'playwright-core';
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { type Browser, startBrowser } from '../support/browser.js';
+import { gatewayConfig } from '../support/gateway.js';
+import { type RunningNginx, type RunningService, startNginx, startService } from '../support/processes.js';
+
+const key = 'canary-4711';
+const desktop = { width: 1280, height: 900 };
+const phone = { width: 390, height: 844, isMobile: true };
+let database: TestDatabase;
+let company: RunningService;
+let personal: RunningService;
+let gateway: RunningNginx;
+
+beforeAll(async () => {
+	database = await createTestDatabase();
+	await addProject(database.sql, 'partner', key);
+	await database.sql`
+		insert into company_contacts (bitrix_id, phone, company_ids, name)
+		values (1002, '+442079460101', '{1}', 'Alice Carter'), (1007, '+12025550103', '{11}', 'Chen Wei')`;
+	[company, personal] = await Promise.all([
+		startService('company-contacts', { DATABASE_URL: urlAs(database.url, 'company-contacts', rolePassword) }),
+		startService('personal-contacts', { DATABASE_URL: urlAs(database.url, 'personal-contacts', rolePassword) }),
+	]);
+	gateway = await startNginx(gatewayConfig(new URL(company.url).host));
+});
+afterAll(async () => {
+	await gateway?.stop();
+	await Promise.all([company?.stop(), personal?.stop()]);
+	await database?.drop();
+});
+
+async function withBrowser(size: typeof desktop & { isMobile?: boolean }): Promise<Browser> {
+	const browser = await startBrowser(size);
+	onTestFinished(() => browser.context.close());
+	return browser;
+}
+
+async function typeCredentials(page: Page, apiKey: string): Promise<void> {
+	await page.getByLabel('Project code').fill('partner');
+	await page.getByLabel('API key').fill(apiKey);
+}
+
+/** Makes the request on the page, and gives status and body of the answer as the page shows them. */
+async function execute(page: Page): Promise<{ status: string; body: string }> {
+	const answered = page.waitForResponse((response) => response.url().includes('/api/'));
+	await page.locator('.opblock .execute').click();
+	const response = await answered;
+	const shown = page.locator('.live-responses-table');
+	await shown.getByText(String(response.headers()['x-request-id'])).first().waitFor();
+	const text = (selector: string) => shown.locator(selector).last().textContent();
+	return { status: (await text('.response-col_status')) ?? '', body: (await text('.highlight-code pre')) ?? '' };
+}
+
+/** Everything that a page shows, links to or keeps, as the browser itself tells it. */
+function tracesOf(page: Page): Promise<string> {
+	return page.evaluate(`(async () => JSON.stringify([
+		document.documentElement.outerHTML, location.href, document.referrer, document.cookie, history.state,
+		{ ...localStorage }, { ...sessionStorage }, await caches.keys(), await indexedDB.databases(),
+	]))()`);
+}
+
+const overflow = (page: Page) => page.evaluate<number>('document.documentElement.scrollWidth - window.innerWidth');
+
+test('the page renders without complaint and asks no other host', async () => {
+	const browser = await withBrowser(desktop);
+	const page = await browser.open(`${gateway.url}/docs`);
+	expect(await page.title()).toBe('Company contacts');
+	expect(await page.locator('h3', { hasText: 'First call' }).isVisible()).toBe(true);
+	expect(await page.locator('.responses-table .response').count()).toBeGreaterThan(10);
+	expect(browser.complaints).toEqual([]);
+	expect(browser.requests.length).toBeGreaterThan(5);
+	for (const url of browser.requests) if (!url.startsWith('data:')) expect(new URL(url).origin).toBe(gateway.url);
+});
+
+test('a request made on the page lists the contacts, and no key is shown or kept anywhere', async () => {
+	const browser = await withBrowser(desktop);
+	const page = await browser.open(`${gateway.url}/docs`);
+	await typeCredentials(page, key);
+	const all = await execute(page);
+	expect(all.status).toBe('200');
+	expect(JSON.parse(all.body)).toMatchObject({ count: 2, data: [{ name: 'Alice Carter' }, { name: 'Chen Wei' }] });
+
+	await page.getByPlaceholder('company_id').fill('11');
+	expect(JSON.parse((await execute(page)).body)).toMatchObject({ count: 1, data: [{ name: 'Chen Wei' }] });
+
+	const shown = await page.locator('.live-responses-table, .request-url, .curl-command').allTextContents();
+	expect(shown.join('\n')).toContain('/api/company_contacts.list?company_id=11&project=partner&api_key=YOUR_KEY');
+	expect(await tracesOf(page)).not.toContain('canary');
+	expect(browser.complaints).toEqual([]);
+	expect(browser.requests.filter((url) => url.includes('canary')).every((url) => url.includes('/api/'))).toBe(true);
+
+	await page.reload();
+	await page.locator('.opblock .execute').waitFor();
+	expect(await page.getByLabel('API key').inputValue()).toBe('');
+	expect((await execute(page)).status).toBe('401');
+	expect(await browser.closeAndSearch('canary')).toEqual([]);
+	expect(gateway.accessLog() + gateway.errorLog() + company.output()).not.toContain('canary');
+});
+
+test('a list that is known is a 304, and a wrong key the 401 problem', async () => {
+	const browser = await withBrowser(desktop);
+	const page = await browser.open(`${gateway.url}/docs`);
+	await typeCredentials(page, 'wrong');
+	const refused = await execute(page);
+	expect(refused.status).toBe('401');
+	expect(JSON.parse(refused.body)).toMatchObject({ code: 'unauthorized', detail: expect.stringContaining('api_key') });
+
+	await typeCredentials(page, key);
+	await page.getByPlaceholder('If-None-Match').fill('*');
+	const answered = page.waitForResponse((response) => response.url().includes('/api/'));
+	await page.locator('.opblock .execute').click();
+	expect((await answered).status()).toBe(304);
+});
+
+test('on a phone nothing is wider than the screen, and a request can be made', async () => {
+	const browser = await withBrowser(phone);
+	const page = await browser.open(`${gateway.url}/docs`);
+	expect(await overflow(page)).toBeLessThanOrEqual(0);
+	await typeCredentials(page, key);
+	expect((await execute(page)).status).toBe('200');
+	for (const each of await page.locator('details.headers summary').all()) await each.tap();
+	expect(await overflow(page)).toBeLessThanOrEqual(0);
+	expect(browser.complaints).toEqual([]);
+});
+
+test('the internal service has its page too', async () => {
+	const browser = await withBrowser(phone);
+	const page = await browser.open(`${personal.url}/docs`);
+	await typeCredentials(page, key);
+	expect(JSON.parse((await execute(page)).body)).toEqual({ ok: 'saved' });
+	expect(await overflow(page)).toBeLessThanOrEqual(0);
+	expect(await tracesOf(page)).not.toContain('canary');
+	expect(browser.complaints).toEqual([]);
+	const [saved] = await database.sql`select username from personal_contacts where chat_id = 5550001`;
+	expect(saved).toEqual({ username: 'ivan' });
+});
