@@ -1,0 +1,18 @@
+// A partner's first call, and a second one that costs next to nothing while the list has not changed.
+import { ContactsError, createCompanyContactsClient } from '@contacts/client';
+
+const { CONTACTS_URL = 'http://127.0.0.1:3000', CONTACTS_PROJECT = 'demo', CONTACTS_KEY = 'demo-key' } = process.env;
+
+const client = createCompanyContactsClient({ baseUrl: CONTACTS_URL, project: CONTACTS_PROJECT, apiKey: CONTACTS_KEY });
+
+try {
+	const { contacts } = await client.list({ companyId: 11 });
+	for (const { name, phone } of contacts) console.log(`${name ?? 'no name'}: ${phone ?? 'no phone'}`);
+
+	const { changed } = await client.list({ companyId: 11 });
+	console.log(changed ? 'The list has changed.' : 'The list has not changed.');
+} catch (error) {
+	if (!(error instanceof ContactsError)) throw error;
+	console.error(error.code === 'unauthorized' ? 'Check the project and the key.' : error.message);
+	process.exitCode = 1;
+}

@@ -1,0 +1,145 @@
+import { inspect } from 'node:util';
+import { expect, test } from 'vitest';
+import {
+	type ClientOptions,
+	ContactsConnectionError,
+	ContactsError,
+	createCompanyContactsClient,
+	createPersonalContactsClient,
+} from './index.js';
+import { closedServer, failureOf, key, list, problem, type Scripted, startServer } from './testing/scripted-server.js';
+
+test('the credentials are sent as the interface wants them, and are in nothing that is printed of a client', async () => {
+	const { asked, company, options } = await startServer(list(['Alice']));
+	expect((await company.list({ companyId: 11n })).contacts).toEqual([{ id: 1, name: 'Alice' }]);
+	expect(Object.fromEntries(asked[0]?.url.searchParams ?? [])).toEqual({
+		company_id: '11',
+		project: 'partner',
+		api_key: key,
+	});
+	await createCompanyContactsClient({ ...options, baseUrl: `${options.baseUrl}/under/` }).list();
+	expect(asked[1]?.url.pathname).toBe('/under/api/company_contacts.list');
+	expect(inspect(company, { depth: 20, showHidden: true })).not.toContain('canary');
+});
+
+test.each([
+	[429, 'rate_limited'],
+	[503, 'overloaded'],
+	[500, 'database_error'],
+])('after a %i with Retry-After it waits so long and asks again', async (status, code) => {
+	const { asked, personal } = await startServer(problem(status, code, { 'retry-after': '1' }), {
+		status: 200,
+		headers: { 'content-type': 'application/json' },
+		body: '{"ok":"saved"}',
+	});
+	expect(await personal.upsert({ chat_id: 7, name: null })).toBe('saved');
+	expect(asked.map(({ method, body }) => [method, body])).toEqual([
+		['POST', '{"chat_id":7,"name":null}'],
+		['POST', '{"chat_id":7,"name":null}'],
+	]);
+	expect(Number(asked[1]?.at) - Number(asked[0]?.at)).toBeGreaterThanOrEqual(990);
+});
+
+test.each([
+	[500, 'internal_error'],
+	[401, 'unauthorized'],
+	[400, 'invalid_query'],
+])('a %i that another attempt would not mend is told at once', async (status, code) => {
+	const { asked, company } = await startServer(problem(status, code));
+	const error = await failureOf(company.list());
+	expect(error).toBeInstanceOf(ContactsError);
+	expect(error).toMatchObject({ status, code, requestId: 'id', errors: [], retryAfter: undefined });
+	expect(error.message).toBe(`${status} ${code}: Fixed text. (request id)`);
+	expect(asked).toHaveLength(1);
+});
+
+test('the attempts are bounded', async () => {
+	const { asked, options } = await startServer(problem(503, 'overloaded', { 'retry-after': '0' }));
+	const error = await failureOf(createCompanyContactsClient({ ...options, attempts: 3 }).list());
+	expect([error.code, asked.length]).toEqual(['overloaded', 3]);
+});
+
+test('a wait that would go beyond the time of the call is not begun', async () => {
+	const { asked, company } = await startServer(problem(429, 'rate_limited', { 'retry-after': '3600' }));
+	expect(await failureOf(company.list())).toMatchObject({ code: 'rate_limited', retryAfter: 3600 });
+	expect(asked).toHaveLength(1);
+});
+
+test('a Retry-After that is a date counts too', async () => {
+	const date = new Date(Date.now() + 3_600_000).toUTCString();
+	const { company } = await startServer(problem(503, 'overloaded', { 'retry-after': date }));
+	const { retryAfter } = await failureOf(company.list());
+	expect(Math.abs(Number(retryAfter) - 3600)).toBeLessThan(10);
+});
+
+test('the caller can give up, while waiting too', async () => {
+	const { company } = await startServer(problem(429, 'rate_limited', { 'retry-after': '20' }));
+	const begun = performance.now();
+	const reason = new Error('no longer needed');
+	const giveUp = new AbortController();
+	const call = company.list({ signal: giveUp.signal });
+	setTimeout(() => giveUp.abort(reason), 50);
+	await expect(call).rejects.toBe(reason);
+	expect(performance.now() - begun).toBeLessThan(5000);
+});
+
+test('the time of a call is bounded though the service says nothing', async () => {
+	const { options } = await startServer(() => undefined);
+	const error = await failureOf(createPersonalContactsClient({ ...options, timeout: 200 }).upsert({ chat_id: 1 }));
+	expect(error).toBeInstanceOf(ContactsConnectionError);
+	expect(error.message).toBe(`No answer from ${options.baseUrl}: timeout`);
+});
+
+test('a connection that breaks, before an answer or in the middle of one, is tried again', async () => {
+	const { asked, company } = await startServer(
+		(request) => request.socket.destroy(),
+		(request, response) => {
+			response.writeHead(200, { 'content-type': 'application/json', 'content-length': '100' });
+			response.write('{"count":', () => request.socket.destroy());
+		},
+		list([]),
+	);
+	expect(await company.list()).toEqual({ contacts: [], changed: true, syncedAt: undefined });
+	expect(asked).toHaveLength(3);
+});
+
+test('a service that is not there', async () => {
+	const { port } = await closedServer();
+	const options = { baseUrl: `http://127.0.0.1:${port}`, project: 'partner', apiKey: key, attempts: 2 };
+	expect(await failureOf(createCompanyContactsClient(options).list())).toMatchObject({ reason: 'ECONNREFUSED' });
+});
+
+test.each<[string, Scripted]>([
+	['a redirection, which is not followed', { status: 302, headers: { location: '/elsewhere' } }],
+	['a page of some proxy', { status: 200, headers: { 'content-type': 'text/html' }, body: `<p>${key}</p>` }],
+	['an error page', { status: 403, headers: { 'content-type': 'text/html' }, body: `<p>${key}</p>` }],
+	['half an answer', { status: 200, headers: { 'content-type': 'application/json' }, body: `{"${key}` }],
+	['an empty answer', { status: 200, headers: { 'content-type': 'application/json' } }],
+])('an answer of something else: %s', async (_, step) => {
+	const { asked, company } = await startServer(step);
+	expect(await failureOf(company.list())).toMatchObject({ code: 'unexpected_answer', status: step.status });
+	expect(asked).toHaveLength(1);
+});
+
+test('invalid fields are told by name', async () => {
+	const errors = [{ field: 'birth_date', message: 'must be a real calendar date, YYYY-MM-DD' }];
+	const { body, ...rest } = problem(400, 'invalid_body');
+	const { personal } = await startServer({ ...rest, body: JSON.stringify({ ...JSON.parse(body), errors }) });
+	const error = await failureOf(personal.upsert({ chat_id: 1, birth_date: 'x' }));
+	expect(error.errors).toEqual(errors);
+	expect(error.message).toContain('birth_date must be a real calendar date');
+});
+
+test.each<[string, Partial<ClientOptions>]>([
+	['baseUrl', { baseUrl: `not an address ${key}` }],
+	['baseUrl', { baseUrl: 'ftp://host' }],
+	['baseUrl', { baseUrl: `http://host/?api_key=${key}` }],
+	['project', { project: '' }],
+	['apiKey', { apiKey: '' }],
+])('options that can not work: %s', async (name, options) => {
+	const create = async () =>
+		createCompanyContactsClient({ baseUrl: 'http://127.0.0.1:1', project: 'partner', apiKey: key, ...options });
+	const error = await failureOf(create());
+	expect(error).toBeInstanceOf(TypeError);
+	expect(error.message).toMatch(new RegExp(`^${name} must be`));
+});

@@ -1,0 +1,69 @@
+import createClient from 'openapi-fetch';
+import { ContactsError, notJson } from './errors.js';
+import type { components, paths } from './generated/company-contacts.js';
+import { RememberedLists } from './remembered-lists.js';
+import { type ClientOptions, createTransport } from './transport.js';
+
+/** A contact of a company. */
+export type CompanyContact = Readonly<components['schemas']['CompanyContact']>;
+
+export interface CompanyContactsOptions extends ClientOptions {
+	/** Bytes of lists, as JSON, that are remembered to be compared by their ETag (33,554,432); 0: none. */
+	memoryBytes?: number;
+}
+
+export interface ListOptions {
+	/** Only the contacts that are linked to this company of the CRM. */
+	companyId?: string | number | bigint;
+	signal?: AbortSignal;
+}
+
+export interface CompanyContactList {
+	/** Ordered by id. While the list is unchanged it is the very same array: don't change it. */
+	contacts: readonly CompanyContact[];
+	/** False when the service said that the list is still the one that this client got before. */
+	changed: boolean;
+	/** When the list was last found equal to the CRM; undefined before the first synchronisation. */
+	syncedAt: Date | undefined;
+}
+
+export interface CompanyContactsClient {
+	/**
+	 * `company_contacts.list`: all contacts, or exactly those of one company. Ask as often as you like: an unchanged list is
+	 * not sent again.
+	 *
+	 * @throws ContactsError, ContactsConnectionError
+	 */
+	list(options?: ListOptions): Promise<CompanyContactList>;
+}
+
+/** A client of company-contacts, for partners' integrations. */
+export function createCompanyContactsClient(options: CompanyContactsOptions): CompanyContactsClient {
+	const transport = createTransport(options);
+	const client = createClient<paths>({ baseUrl: options.baseUrl, fetch: transport });
+	const lists = new RememberedLists<readonly CompanyContact[]>(options.memoryBytes ?? 33_554_432);
+
+	return {
+		async list({ companyId, signal } = {}) {
+			const name = companyId === undefined ? 'all' : String(companyId);
+			const known = lists.get(name);
+			const { data, error, response } = await client
+				.GET('/api/company_contacts.list', {
+					params: {
+						query: companyId === undefined ? {} : { company_id: name },
+						header: known === undefined ? {} : { 'If-None-Match': known.entityTag },
+					},
+					...(signal === undefined ? {} : { signal }),
+				})
+				.catch(notJson);
+			const lastModified = response.headers.get('last-modified');
+			const syncedAt = lastModified === null ? undefined : new Date(lastModified);
+			if (response.status === 304 && known !== undefined) return { contacts: known.value, changed: false, syncedAt };
+			if (data === undefined) throw new ContactsError(response, error);
+			const entityTag = response.headers.get('etag');
+			const bytes = Number(response.headers.get('content-length'));
+			if (entityTag !== null) lists.set(name, { entityTag, value: data.data, bytes });
+			return { contacts: data.data, changed: true, syncedAt };
+		},
+	};
+}

@@ -1,0 +1,606 @@
+// Made by openapi-typescript of docs/openapi/company-contacts.json.
+
+export interface paths {
+    "/api/company_contacts.list": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List company contacts
+         * @description All contacts, or with `company_id` exactly those that are linked to this company: 1 finds `"1"` and `"7,1"`, never `"11"`.
+         *     They are ordered by `id`. All projects see the same contacts: a project identifies the client, it does not own the data.
+         *     A company that has no contacts, or does not exist, gives an empty list. There are no pages: an answer is the whole list.
+         *     Unknown parameters are ignored.
+         */
+        get: operations["company_contacts.list"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+}
+export type webhooks = Record<string, never>;
+export interface components {
+    schemas: {
+        /** @description An error (RFC 9457). It never echoes the URL or a value that was sent. */
+        Problem: {
+            /**
+             * @description Always `about:blank`: decide on `code`.
+             * @enum {string}
+             */
+            type: "about:blank";
+            /**
+             * @description The reason phrase of the status.
+             * @example Unauthorized
+             */
+            title: string;
+            /**
+             * @description The status of the answer.
+             * @example 401
+             */
+            status: number;
+            /** @description What is wrong, in a fixed text for each code. */
+            detail: string;
+            /**
+             * @description The stable word to decide on. There are no others than these.
+             * @example unauthorized
+             * @enum {string}
+             */
+            code: "invalid_json" | "invalid_body" | "invalid_query" | "unauthorized" | "not_found" | "method_not_allowed" | "payload_too_large" | "unsupported_media_type" | "rate_limited" | "overloaded" | "database_error" | "internal_error";
+            /**
+             * @description The same as in the header `x-request-id`. Quote it when you ask for help. An answer of the gateway itself has no hyphens in it.
+             * @example 0b5c8f0e-6c3e-4f0a-9a52-6d0c3c1f7b11
+             */
+            request_id: string;
+            /** @description With invalid fields or parameters only. */
+            errors?: {
+                /** @description Name of the field or parameter; empty for the body itself. */
+                field: string;
+                /** @description What is allowed there; never what was sent. */
+                message: string;
+            }[];
+        };
+        /** @description A contact of a company: exactly these eight fields, always all of them. */
+        CompanyContact: {
+            /**
+             * @description ID of the record here. It stays for as long as its `bitrix_id` exists.
+             * @example 3
+             */
+            id: number;
+            /**
+             * @description ID of the contact in the CRM.
+             * @example 1007
+             */
+            bitrix_id: number;
+            /**
+             * @description International format with a leading plus.
+             * @example +12025550103
+             */
+            phone: string | null;
+            /**
+             * @description IDs of the linked companies in the CRM, separated by commas without spaces, in the CRM's order; null when there are none.
+             * @example 1,11,21
+             */
+            company_ids: string | null;
+            /**
+             * @description Name of the contact.
+             * @example Chen Wei
+             */
+            name: string | null;
+            /**
+             * @description CRM ID of the employee in charge.
+             * @example 6
+             */
+            assigned_by_id: number | null;
+            /**
+             * @description The text `true` when the contact is a problem, else null.
+             * @example null
+             * @enum {string|null}
+             */
+            trouble_contact: "true" | null;
+            /**
+             * @description Why the contact is a problem.
+             * @example Asks for a call back, never answers
+             */
+            perplexity_reason: string | null;
+        };
+        CompanyContactList: {
+            /**
+             * @description The number of elements in `data`.
+             * @example 2
+             */
+            count: number;
+            /** @description Ordered by `id`, ascending. */
+            data: components["schemas"]["CompanyContact"][];
+        };
+    };
+    responses: never;
+    parameters: never;
+    requestBodies: never;
+    headers: {
+        /**
+         * @description ID of this request, the `request_id` of an error. Quote it when you ask for help.
+         * @example 0b5c8f0e-6c3e-4f0a-9a52-6d0c3c1f7b11
+         */
+        "x-request-id": string;
+        /**
+         * @description Always: a URL holds the key and must not travel on.
+         * @example no-referrer
+         */
+        "Referrer-Policy": "no-referrer";
+        /**
+         * @description Always.
+         * @example nosniff
+         */
+        "X-Content-Type-Options": "nosniff";
+        /**
+         * @description No copy of this answer may be kept.
+         * @example no-store
+         */
+        "No-Store": "no-store";
+        /**
+         * @description Whole seconds to wait before the next attempt.
+         * @example 1
+         */
+        "Retry-After": number;
+        /**
+         * @description Whole seconds to wait before the next attempt; with `database_error` only.
+         * @example 2
+         */
+        "Retry-After-Database": number;
+        /**
+         * @description How to authenticate; the realm is always the same.
+         * @example ApiKey realm="contacts"
+         */
+        "WWW-Authenticate": "ApiKey realm=\"contacts\"";
+        /**
+         * @description The limit itself: `q` tokens, which an empty bucket gets back in `w` seconds (current IETF draft).
+         * @example "default";q=250;w=50
+         */
+        "RateLimit-Policy": string;
+        /**
+         * @description `r` tokens are left; `t` seconds until the bucket is full, or on a 429 until the next token (current IETF draft).
+         * @example "default";r=249;t=1
+         */
+        RateLimit: string;
+        /**
+         * @description The size of the bucket (an earlier draft).
+         * @example 250
+         */
+        "RateLimit-Limit": number;
+        /**
+         * @description Tokens left (an earlier draft).
+         * @example 249
+         */
+        "RateLimit-Remaining": number;
+        /**
+         * @description The `t` of `RateLimit` (an earlier draft).
+         * @example 1
+         */
+        "RateLimit-Reset": number;
+        /**
+         * @description The same as `RateLimit-Limit`, for older clients.
+         * @example 250
+         */
+        "X-RateLimit-Limit": number;
+        /**
+         * @description The same as `RateLimit-Remaining`, for older clients.
+         * @example 249
+         */
+        "X-RateLimit-Remaining": number;
+        /**
+         * @description The same as `RateLimit-Reset`, for older clients.
+         * @example 1
+         */
+        "X-RateLimit-Reset": number;
+    };
+    pathItems: never;
+}
+export type $defs = Record<string, never>;
+export interface operations {
+    "company_contacts.list": {
+        parameters: {
+            query?: {
+                /** @description Only the contacts that are linked to this company of the CRM. */
+                company_id?: string;
+            };
+            header?: {
+                /** @description The `ETag` of the list that you have: while it is unchanged, the answer is an empty 304. */
+                "If-None-Match"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The list. It is compressed (Brotli or gzip) for a client that takes it. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["x-request-id"];
+                    /**
+                     * @description Keep it for yourself alone, and ask with `If-None-Match` before you use it.
+                     * @example private, no-cache
+                     */
+                    "Cache-Control": "private, no-cache";
+                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
+                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+                    /**
+                     * @description Names this list in this encoding. Send it back as `If-None-Match`.
+                     * @example "4rE2kJ0bqv9nW1mXy7cTzL3hSdA"
+                     */
+                    ETag: string;
+                    /**
+                     * @description The body is compressed for a client that takes it.
+                     * @example Accept-Encoding
+                     */
+                    Vary: "Accept-Encoding";
+                    /**
+                     * @description When the list was last found equal to the CRM: by it a stale list can be told from one that is empty or unchanged. Absent before the first synchronisation.
+                     * @example Tue, 04 Nov 2025 09:30:00 GMT
+                     */
+                    "Last-Modified"?: string;
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    /**
+                     * @description Where the body is compressed.
+                     * @example br
+                     */
+                    "Content-Encoding"?: "br" | "gzip";
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CompanyContactList"];
+                };
+            };
+            /** @description The list has not changed since the answer whose `ETag` was sent as `If-None-Match`. There is no body. */
+            304: {
+                headers: {
+                    "x-request-id": components["headers"]["x-request-id"];
+                    /**
+                     * @description Keep it for yourself alone, and ask with `If-None-Match` before you use it.
+                     * @example private, no-cache
+                     */
+                    "Cache-Control": "private, no-cache";
+                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
+                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+                    /**
+                     * @description Names this list in this encoding. Send it back as `If-None-Match`.
+                     * @example "4rE2kJ0bqv9nW1mXy7cTzL3hSdA"
+                     */
+                    ETag: string;
+                    /**
+                     * @description The body is compressed for a client that takes it.
+                     * @example Accept-Encoding
+                     */
+                    Vary: "Accept-Encoding";
+                    /**
+                     * @description When the list was last found equal to the CRM: by it a stale list can be told from one that is empty or unchanged. Absent before the first synchronisation.
+                     * @example Tue, 04 Nov 2025 09:30:00 GMT
+                     */
+                    "Last-Modified"?: string;
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description `invalid_query`: `company_id` is no positive integer in plain decimal digits (empty, `0`, `-1`, `1.5`, `1e3`, `0x10`, `+5`, a leading zero, white space, above 9223372036854775807) or is given twice; or the URL or the request itself is malformed, which is told before the limit and then without its headers. */
+            400: {
+                headers: {
+                    "x-request-id": components["headers"]["x-request-id"];
+                    "Cache-Control": components["headers"]["No-Store"];
+                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
+                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+                    /**
+                     * @description The limit itself: `q` tokens, which an empty bucket gets back in `w` seconds (current IETF draft).
+                     * @example "default";q=250;w=50
+                     */
+                    "RateLimit-Policy"?: string;
+                    /**
+                     * @description `r` tokens are left; `t` seconds until the bucket is full, or on a 429 until the next token (current IETF draft).
+                     * @example "default";r=249;t=1
+                     */
+                    RateLimit?: string;
+                    /**
+                     * @description The size of the bucket (an earlier draft).
+                     * @example 250
+                     */
+                    "RateLimit-Limit"?: number;
+                    /**
+                     * @description Tokens left (an earlier draft).
+                     * @example 249
+                     */
+                    "RateLimit-Remaining"?: number;
+                    /**
+                     * @description The `t` of `RateLimit` (an earlier draft).
+                     * @example 1
+                     */
+                    "RateLimit-Reset"?: number;
+                    /**
+                     * @description The same as `RateLimit-Limit`, for older clients.
+                     * @example 250
+                     */
+                    "X-RateLimit-Limit"?: number;
+                    /**
+                     * @description The same as `RateLimit-Remaining`, for older clients.
+                     * @example 249
+                     */
+                    "X-RateLimit-Remaining"?: number;
+                    /**
+                     * @description The same as `RateLimit-Reset`, for older clients.
+                     * @example 1
+                     */
+                    "X-RateLimit-Reset"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unauthorized`: project or key are missing, given twice, wrong, disabled, revoked, expired, or not for this service. It is always the same answer, so that nothing can be learned from it, and it comes before any other parameter or the body is looked at. */
+            401: {
+                headers: {
+                    "x-request-id": components["headers"]["x-request-id"];
+                    "Cache-Control": components["headers"]["No-Store"];
+                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
+                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+                    "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `not_found`: there is nothing at this path. A slash at the end makes another path. */
+            404: {
+                headers: {
+                    "x-request-id": components["headers"]["x-request-id"];
+                    "Cache-Control": components["headers"]["No-Store"];
+                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
+                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `method_not_allowed`: any method but GET on this path, HEAD and OPTIONS too, with credentials or without. */
+            405: {
+                headers: {
+                    "x-request-id": components["headers"]["x-request-id"];
+                    "Cache-Control": components["headers"]["No-Store"];
+                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
+                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+                    /**
+                     * @description The methods that this path takes.
+                     * @example GET
+                     */
+                    Allow: "GET";
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `invalid_query`: the headers did not come within 10 seconds, or the request within 15. */
+            408: {
+                headers: {
+                    "x-request-id": components["headers"]["x-request-id"];
+                    "Cache-Control": components["headers"]["No-Store"];
+                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
+                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `payload_too_large`: the request has a body that is larger than 1 KiB, told by the gateway. */
+            413: {
+                headers: {
+                    "x-request-id": components["headers"]["x-request-id"];
+                    "Cache-Control": components["headers"]["No-Store"];
+                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
+                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: the project's bucket is empty. Wait for `Retry-After`; the refused request took no token. The same, without the headers of the limit, is answered to an address with too many failed authentications or too many open connections. */
+            429: {
+                headers: {
+                    "x-request-id": components["headers"]["x-request-id"];
+                    "Cache-Control": components["headers"]["No-Store"];
+                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
+                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+                    "Retry-After": components["headers"]["Retry-After"];
+                    /**
+                     * @description The limit itself: `q` tokens, which an empty bucket gets back in `w` seconds (current IETF draft).
+                     * @example "default";q=250;w=50
+                     */
+                    "RateLimit-Policy"?: string;
+                    /**
+                     * @description `r` tokens are left; `t` seconds until the bucket is full, or on a 429 until the next token (current IETF draft).
+                     * @example "default";r=249;t=1
+                     */
+                    RateLimit?: string;
+                    /**
+                     * @description The size of the bucket (an earlier draft).
+                     * @example 250
+                     */
+                    "RateLimit-Limit"?: number;
+                    /**
+                     * @description Tokens left (an earlier draft).
+                     * @example 249
+                     */
+                    "RateLimit-Remaining"?: number;
+                    /**
+                     * @description The `t` of `RateLimit` (an earlier draft).
+                     * @example 1
+                     */
+                    "RateLimit-Reset"?: number;
+                    /**
+                     * @description The same as `RateLimit-Limit`, for older clients.
+                     * @example 250
+                     */
+                    "X-RateLimit-Limit"?: number;
+                    /**
+                     * @description The same as `RateLimit-Remaining`, for older clients.
+                     * @example 249
+                     */
+                    "X-RateLimit-Remaining"?: number;
+                    /**
+                     * @description The same as `RateLimit-Reset`, for older clients.
+                     * @example 1
+                     */
+                    "X-RateLimit-Reset"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `payload_too_large`: URL and headers are larger than 16 KiB. */
+            431: {
+                headers: {
+                    "x-request-id": components["headers"]["x-request-id"];
+                    "Cache-Control": components["headers"]["No-Store"];
+                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
+                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `database_error`: the database failed, or could not be reached within 4 seconds; try again after `Retry-After`. `internal_error`: a fault of the service. Neither tells anything of what is within. */
+            500: {
+                headers: {
+                    "x-request-id": components["headers"]["x-request-id"];
+                    "Cache-Control": components["headers"]["No-Store"];
+                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
+                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+                    "Retry-After": components["headers"]["Retry-After-Database"];
+                    /**
+                     * @description The limit itself: `q` tokens, which an empty bucket gets back in `w` seconds (current IETF draft).
+                     * @example "default";q=250;w=50
+                     */
+                    "RateLimit-Policy"?: string;
+                    /**
+                     * @description `r` tokens are left; `t` seconds until the bucket is full, or on a 429 until the next token (current IETF draft).
+                     * @example "default";r=249;t=1
+                     */
+                    RateLimit?: string;
+                    /**
+                     * @description The size of the bucket (an earlier draft).
+                     * @example 250
+                     */
+                    "RateLimit-Limit"?: number;
+                    /**
+                     * @description Tokens left (an earlier draft).
+                     * @example 249
+                     */
+                    "RateLimit-Remaining"?: number;
+                    /**
+                     * @description The `t` of `RateLimit` (an earlier draft).
+                     * @example 1
+                     */
+                    "RateLimit-Reset"?: number;
+                    /**
+                     * @description The same as `RateLimit-Limit`, for older clients.
+                     * @example 250
+                     */
+                    "X-RateLimit-Limit"?: number;
+                    /**
+                     * @description The same as `RateLimit-Remaining`, for older clients.
+                     * @example 249
+                     */
+                    "X-RateLimit-Remaining"?: number;
+                    /**
+                     * @description The same as `RateLimit-Reset`, for older clients.
+                     * @example 1
+                     */
+                    "X-RateLimit-Reset"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `overloaded`: too many requests wait, or the service is shutting down; try again after `Retry-After`. */
+            503: {
+                headers: {
+                    "x-request-id": components["headers"]["x-request-id"];
+                    "Cache-Control": components["headers"]["No-Store"];
+                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
+                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+                    "Retry-After": components["headers"]["Retry-After"];
+                    /**
+                     * @description The limit itself: `q` tokens, which an empty bucket gets back in `w` seconds (current IETF draft).
+                     * @example "default";q=250;w=50
+                     */
+                    "RateLimit-Policy"?: string;
+                    /**
+                     * @description `r` tokens are left; `t` seconds until the bucket is full, or on a 429 until the next token (current IETF draft).
+                     * @example "default";r=249;t=1
+                     */
+                    RateLimit?: string;
+                    /**
+                     * @description The size of the bucket (an earlier draft).
+                     * @example 250
+                     */
+                    "RateLimit-Limit"?: number;
+                    /**
+                     * @description Tokens left (an earlier draft).
+                     * @example 249
+                     */
+                    "RateLimit-Remaining"?: number;
+                    /**
+                     * @description The `t` of `RateLimit` (an earlier draft).
+                     * @example 1
+                     */
+                    "RateLimit-Reset"?: number;
+                    /**
+                     * @description The same as `RateLimit-Limit`, for older clients.
+                     * @example 250
+                     */
+                    "X-RateLimit-Limit"?: number;
+                    /**
+                     * @description The same as `RateLimit-Remaining`, for older clients.
+                     * @example 249
+                     */
+                    "X-RateLimit-Remaining"?: number;
+                    /**
+                     * @description The same as `RateLimit-Reset`, for older clients.
+                     * @example 1
+                     */
+                    "X-RateLimit-Reset"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+}

@@ -1,0 +1,311 @@
+// Made by openapi-typescript of docs/openapi/personal-contacts.json.
+
+export interface paths {
+    "/api/personal_contacts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Save the user of a personal chat
+         * @description There is one record for each `chat_id`. A field that is present replaces what is stored, an explicit null clears it, an absent one
+         *     keeps it. The project that wrote last is recorded with it.
+         *
+         *     The user is saved only while the chat has **no active direct subscription** to the bot; while it has one, nothing is written and
+         *     the answer is `skipped`. A subscription is active from its start until its end, which is no longer part of it; without an end it
+         *     is open-ended. The check and the write are one atomic statement.
+         *
+         *     JSON types are strict and nothing is coerced: `"12"` is no integer, `""` is no null. Text with U+0000 or a lone surrogate is refused,
+         *     never changed. A birth date must be a real day of the calendar from 0001-01-01 on; it may lie in the future, and no time zone shifts it.
+         *     Unknown fields and parameters are ignored. A body may have 16 KiB.
+         */
+        post: operations["personal_contacts.upsert"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+}
+export type webhooks = Record<string, never>;
+export interface components {
+    schemas: {
+        /** @description An error (RFC 9457). It never echoes the URL or a value that was sent. */
+        Problem: {
+            /**
+             * @description Always `about:blank`: decide on `code`.
+             * @enum {string}
+             */
+            type: "about:blank";
+            /**
+             * @description The reason phrase of the status.
+             * @example Unauthorized
+             */
+            title: string;
+            /**
+             * @description The status of the answer.
+             * @example 401
+             */
+            status: number;
+            /** @description What is wrong, in a fixed text for each code. */
+            detail: string;
+            /**
+             * @description The stable word to decide on. There are no others than these.
+             * @example unauthorized
+             * @enum {string}
+             */
+            code: "invalid_json" | "invalid_body" | "invalid_query" | "unauthorized" | "not_found" | "method_not_allowed" | "payload_too_large" | "unsupported_media_type" | "rate_limited" | "overloaded" | "database_error" | "internal_error";
+            /**
+             * @description The same as in the header `x-request-id`. Quote it when you ask for help. An answer of the gateway itself has no hyphens in it.
+             * @example 0b5c8f0e-6c3e-4f0a-9a52-6d0c3c1f7b11
+             */
+            request_id: string;
+            /** @description With invalid fields or parameters only. */
+            errors?: {
+                /** @description Name of the field or parameter; empty for the body itself. */
+                field: string;
+                /** @description What is allowed there; never what was sent. */
+                message: string;
+            }[];
+        };
+        Outcome: {
+            ok: "saved" | "skipped";
+        };
+    };
+    responses: never;
+    parameters: never;
+    requestBodies: never;
+    headers: {
+        /**
+         * @description ID of this request, the `request_id` of an error. Quote it when you ask for help.
+         * @example 0b5c8f0e-6c3e-4f0a-9a52-6d0c3c1f7b11
+         */
+        "x-request-id": string;
+        /**
+         * @description Always: a URL holds the key and must not travel on.
+         * @example no-referrer
+         */
+        "Referrer-Policy": "no-referrer";
+        /**
+         * @description Always.
+         * @example nosniff
+         */
+        "X-Content-Type-Options": "nosniff";
+        /**
+         * @description No copy of this answer may be kept.
+         * @example no-store
+         */
+        "No-Store": "no-store";
+        /**
+         * @description Whole seconds to wait before the next attempt.
+         * @example 1
+         */
+        "Retry-After": number;
+        /**
+         * @description Whole seconds to wait before the next attempt; with `database_error` only.
+         * @example 2
+         */
+        "Retry-After-Database": number;
+        /**
+         * @description How to authenticate; the realm is always the same.
+         * @example ApiKey realm="contacts"
+         */
+        "WWW-Authenticate": "ApiKey realm=\"contacts\"";
+    };
+    pathItems: never;
+}
+export type $defs = Record<string, never>;
+export interface operations {
+    "personal_contacts.upsert": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /**
+                     * @description ID of the personal chat.
+                     * @example 5550001
+                     */
+                    chat_id: number;
+                    /**
+                     * @description User name, without "@".
+                     * @example ivan
+                     */
+                    username?: string | null;
+                    /**
+                     * @description Full name.
+                     * @example Ivan Petrov
+                     */
+                    name?: string | null;
+                    /**
+                     * Format: date
+                     * @description Date of birth, YYYY-MM-DD.
+                     * @example 1990-05-17
+                     */
+                    birth_date?: string | null;
+                };
+            };
+        };
+        responses: {
+            /** @description `saved`: the row is durably committed. `skipped`: the chat has an active direct subscription, and nothing was written. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["x-request-id"];
+                    "Cache-Control": components["headers"]["No-Store"];
+                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
+                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Outcome"];
+                };
+            };
+            /** @description `invalid_json`: the body is empty, not JSON, or not UTF-8. `invalid_body`: a field is missing or wrong. `invalid_query`: the URL or the request itself is malformed. */
+            400: {
+                headers: {
+                    "x-request-id": components["headers"]["x-request-id"];
+                    "Cache-Control": components["headers"]["No-Store"];
+                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
+                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unauthorized`: project or key are missing, given twice, wrong, disabled, revoked, expired, or not for this service. It is always the same answer, so that nothing can be learned from it, and it comes before any other parameter or the body is looked at. */
+            401: {
+                headers: {
+                    "x-request-id": components["headers"]["x-request-id"];
+                    "Cache-Control": components["headers"]["No-Store"];
+                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
+                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+                    "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `not_found`: there is nothing at this path. A slash at the end makes another path. */
+            404: {
+                headers: {
+                    "x-request-id": components["headers"]["x-request-id"];
+                    "Cache-Control": components["headers"]["No-Store"];
+                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
+                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `method_not_allowed`: any method but POST on this path, HEAD and OPTIONS too, with credentials or without. */
+            405: {
+                headers: {
+                    "x-request-id": components["headers"]["x-request-id"];
+                    "Cache-Control": components["headers"]["No-Store"];
+                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
+                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+                    /**
+                     * @description The methods that this path takes.
+                     * @example POST
+                     */
+                    Allow: "POST";
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `invalid_query`: the headers did not come within 10 seconds, or the request within 15. */
+            408: {
+                headers: {
+                    "x-request-id": components["headers"]["x-request-id"];
+                    "Cache-Control": components["headers"]["No-Store"];
+                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
+                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `payload_too_large`: the body is larger than 16 KiB. */
+            413: {
+                headers: {
+                    "x-request-id": components["headers"]["x-request-id"];
+                    "Cache-Control": components["headers"]["No-Store"];
+                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
+                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unsupported_media_type`: the body is not sent as `application/json`, or has a content encoding. */
+            415: {
+                headers: {
+                    "x-request-id": components["headers"]["x-request-id"];
+                    "Cache-Control": components["headers"]["No-Store"];
+                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
+                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `payload_too_large`: URL and headers are larger than 16 KiB. */
+            431: {
+                headers: {
+                    "x-request-id": components["headers"]["x-request-id"];
+                    "Cache-Control": components["headers"]["No-Store"];
+                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
+                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `database_error`: the database failed, or could not be reached within 4 seconds; try again after `Retry-After`. `internal_error`: a fault of the service. Neither tells anything of what is within. */
+            500: {
+                headers: {
+                    "x-request-id": components["headers"]["x-request-id"];
+                    "Cache-Control": components["headers"]["No-Store"];
+                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
+                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+                    "Retry-After": components["headers"]["Retry-After-Database"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `overloaded`: too many requests wait, or the service is shutting down; try again after `Retry-After`. */
+            503: {
+                headers: {
+                    "x-request-id": components["headers"]["x-request-id"];
+                    "Cache-Control": components["headers"]["No-Store"];
+                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
+                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+                    "Retry-After": components["headers"]["Retry-After"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+}

@@ -1,0 +1,16 @@
+export {
+	type CompanyContact,
+	type CompanyContactList,
+	type CompanyContactsClient,
+	type CompanyContactsOptions,
+	createCompanyContactsClient,
+	type ListOptions,
+} from './company-contacts.js';
+export { ContactsConnectionError, ContactsError, type FieldError, type ProblemCode } from './errors.js';
+export {
+	createPersonalContactsClient,
+	type Outcome,
+	type PersonalContact,
+	type PersonalContactsClient,
+} from './personal-contacts.js';
+export type { ClientOptions } from './transport.js';

@@ -1,0 +1,89 @@
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { text } from 'node:stream/consumers';
+import { inspect } from 'node:util';
+import { expect, onTestFinished } from 'vitest';
+import {
+	type ClientOptions,
+	type ContactsConnectionError,
+	type ContactsError,
+	createCompanyContactsClient,
+	createPersonalContactsClient,
+} from '../index.js';
+
+/** Looked for in whatever is printed. */
+export const key = 'canary 4711/ü';
+export const problem = (status: number, code: string, headers: Record<string, string> = {}) => ({
+	status,
+	headers: { 'content-type': 'application/problem+json', 'x-request-id': 'id', ...headers },
+	body: JSON.stringify({ type: 'about:blank', title: 'T', status, detail: 'Fixed text.', code, request_id: 'id' }),
+});
+export const list = (names: string[], headers: Record<string, string> = {}) => ({
+	status: 200,
+	headers: { 'content-type': 'application/json; charset=utf-8', ...headers },
+	body: JSON.stringify({ count: names.length, data: names.map((name, index) => ({ id: index + 1, name })) }),
+});
+
+export interface Scripted {
+	status: number;
+	headers?: Record<string, string>;
+	body?: string;
+}
+type Step = Scripted | ((request: IncomingMessage, response: ServerResponse) => void);
+
+interface Asked {
+	method: string | undefined;
+	url: URL;
+	ifNoneMatch: string | undefined;
+	body: string;
+	at: number;
+}
+
+/** A server that answers what a misbehaving network or service may answer, the last step for ever. */
+export async function startServer(...steps: Step[]) {
+	const asked: Asked[] = [];
+	const listener: RequestListener = async (request, response) => {
+		const url = new URL(String(request.url), 'http://server');
+		const ifNoneMatch = request.headers['if-none-match'];
+		asked.push({ method: request.method, url, ifNoneMatch, body: await text(request), at: performance.now() });
+		const step = steps[Math.min(asked.length, steps.length) - 1] ?? { status: 500 };
+		if (typeof step === 'function') step(request, response);
+		else response.writeHead(step.status, step.headers).end(step.body);
+	};
+	const server = createServer(listener).listen(0, '127.0.0.1');
+	onTestFinished(() => {
+		server.closeAllConnections();
+		server.close();
+	});
+	await once(server, 'listening');
+	const baseUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+	const options: ClientOptions = { baseUrl, project: 'partner', apiKey: key };
+	return {
+		asked,
+		options,
+		company: createCompanyContactsClient(options),
+		personal: createPersonalContactsClient(options),
+	};
+}
+
+/** The address of a server that is no longer there. */
+export async function closedServer(): Promise<AddressInfo> {
+	const server = createServer().listen(0, '127.0.0.1');
+	await once(server, 'listening');
+	const address = server.address() as AddressInfo;
+	server.close();
+	await once(server, 'close');
+	return address;
+}
+
+/** What was thrown, after a look whether the key is in anything that could be printed of it. */
+export async function failureOf(call: Promise<unknown>): Promise<ContactsError & ContactsConnectionError> {
+	const error = await call.then(
+		() => expect.fail('it succeeded'),
+		(reason: unknown) => reason,
+	);
+	const printed = inspect(error, { depth: 20, showHidden: true }) + JSON.stringify(error) + (error as Error).stack;
+	for (const form of [key, 'canary', encodeURIComponent(key)]) expect(printed).not.toContain(form);
+	return error as ContactsError & ContactsConnectionError;
+}

@@ -1,0 +1,123 @@
+import { ContactsConnectionError, retryAfterOf } from './errors.js';
+
+export interface ClientOptions {
+	/** Address of the service, or of the gateway in front of it: `https://contacts.example.com`. */
+	baseUrl: string;
+	/** Code of your project. */
+	project: string;
+	/** One of its keys. */
+	apiKey: string;
+	/** The most attempts that a call makes (5). */
+	attempts?: number;
+	/** Milliseconds within which a call must have ended, with all its attempts and the waiting between them (30,000). */
+	timeout?: number;
+	/** In place of the one of the platform. */
+	fetch?: (url: URL, init: RequestInit) => Promise<Response>;
+}
+
+/** Answers that a later attempt may mend; of the 500s only those that say when. */
+const passing = new Set([429, 502, 503, 504]);
+
+/** Milliseconds before the second attempt where nothing says how long to wait; doubled with each. */
+const firstWait = 250;
+
+/**
+ * A `fetch` that adds the credentials, and repeats what may be repeated: every call of this interface is idempotent. It waits
+ * as long as `Retry-After` says; where that would go beyond the call's time it gives the answer that it has at once.
+ *
+ * @throws ContactsConnectionError when no answer came; the reason of the caller's signal when that was aborted
+ * @throws TypeError for options that can't work
+ */
+export function createTransport(options: ClientOptions): (request: Request) => Promise<Response> {
+	const { project, apiKey, attempts = 5, timeout = 30_000 } = options;
+	const base = readBaseUrl(options.baseUrl);
+	if (typeof project !== 'string' || project === '') throw new TypeError('project must be the code of a project');
+	if (typeof apiKey !== 'string' || apiKey === '') throw new TypeError('apiKey must be a key of the project');
+	const send = options.fetch ?? ((url, init) => fetch(url, init));
+
+	async function attempt(url: URL, init: RequestInit): Promise<Response | Error> {
+		try {
+			const response = await send(url, init);
+			// Read here, so that a connection that breaks in the middle of an answer is an attempt that failed.
+			const body = await response.arrayBuffer();
+			const headers = new Headers(response.headers);
+			for (const name of ['content-encoding', 'transfer-encoding']) headers.delete(name);
+			headers.set('content-length', String(body.byteLength));
+			const { status } = response;
+			return new Response(status === 204 || status === 304 ? null : body, { status, headers });
+		} catch (error) {
+			return error as Error;
+		}
+	}
+
+	return async (request) => {
+		const url = new URL(request.url);
+		url.searchParams.set('project', project);
+		url.searchParams.set('api_key', apiKey);
+		const timeUp = AbortSignal.timeout(timeout);
+		const end = performance.now() + timeout;
+		const init: RequestInit = {
+			method: request.method,
+			headers: request.headers,
+			signal: AbortSignal.any([request.signal, timeUp]),
+			// The address, and the key in it, goes nowhere else.
+			redirect: 'manual',
+		};
+		if (request.body !== null) init.body = await request.text();
+
+		for (let made = 1; ; made++) {
+			const result = await attempt(url, init);
+			if (result instanceof Error) {
+				request.signal.throwIfAborted();
+				if (timeUp.aborted) throw new ContactsConnectionError(base.origin, 'timeout');
+			}
+			const wait = waitAfter(result, made);
+			const over = made >= attempts || performance.now() + (wait ?? 0) >= end;
+			if (wait === undefined || over) {
+				if (result instanceof Error) throw new ContactsConnectionError(base.origin, reasonOf(result));
+				return result;
+			}
+			await pause(wait, request.signal);
+		}
+	};
+}
+
+/** Milliseconds to wait before the next attempt; undefined: another one changes nothing. */
+function waitAfter(result: Response | Error, made: number): number | undefined {
+	// A little more for some than for others: who was refused together need not come back together.
+	const spread = Math.random() * 100;
+	const usual = firstWait * 2 ** (made - 1) + spread;
+	if (result instanceof Error) return usual;
+	const asked = retryAfterOf(result);
+	if (passing.has(result.status)) return asked === undefined ? usual : asked * 1000 + spread;
+	return result.status === 500 && asked !== undefined ? asked * 1000 + spread : undefined;
+}
+
+function pause(milliseconds: number, signal: AbortSignal): Promise<void> {
+	return new Promise((resolve, reject) => {
+		signal.throwIfAborted();
+		const stop = () => {
+			clearTimeout(timer);
+			reject(signal.reason);
+		};
+		const timer = setTimeout(() => {
+			signal.removeEventListener('abort', stop);
+			resolve();
+		}, milliseconds);
+		signal.addEventListener('abort', stop, { once: true });
+	});
+}
+
+/** What the system calls the failure. The message is not taken: it may hold the address. */
+function reasonOf(error: Error): string {
+	const { code } = ((error.cause as Error | undefined) ?? error) as { code?: unknown };
+	return typeof code === 'string' ? code : 'the connection failed';
+}
+
+function readBaseUrl(text: string): URL {
+	const url = URL.canParse(text) ? new URL(text) : undefined;
+	const usable =
+		url !== undefined && /^https?:$/.test(url.protocol) && url.username === '' && url.search === '' && url.hash === '';
+	if (!usable) throw new TypeError('baseUrl must be an address like https://contacts.example.com');
+	return url;
+}

@@ -1,0 +1,100 @@
+import { execFile } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { ContactsError, createCompanyContactsClient, createPersonalContactsClient } from '@contacts/client';
+import { urlAs } from '@contacts/common/database/roles.js';
+import { createTestDatabase, rolePassword, type TestDatabase } from '@contacts/common/testing/database.js';
+import { addProject } from '@contacts/common/testing/service.js';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { type RunningService, startService } from '../support/processes.js';
+
+const credentials = { project: 'partner', apiKey: 'partner key +/ü' };
+let database: TestDatabase;
+let company: RunningService;
+let personal: RunningService;
+
+beforeAll(async () => {
+	database = await createTestDatabase();
+	await addProject(database.sql, credentials.project, credentials.apiKey);
+	await database.sql`
+		insert into company_contacts (bitrix_id, phone, company_ids, name)
+		values (1002, '+442079460101', '{1}', 'Alice Carter'), (1007, '+12025550103', '{11}', 'Chen Wei')`;
+	[company, personal] = await Promise.all([
+		startService('company-contacts', { DATABASE_URL: urlAs(database.url, 'company-contacts', rolePassword) }),
+		startService('personal-contacts', { DATABASE_URL: urlAs(database.url, 'personal-contacts', rolePassword) }),
+	]);
+});
+afterAll(async () => {
+	await Promise.all([company?.stop(), personal?.stop()]);
+	await database?.drop();
+});
+
+/** Runs an example of the client as its readers would, and gives what it prints. */
+async function example(name: string, url: string, apiKey = credentials.apiKey) {
+	const program = fileURLToPath(new URL(`../../packages/client/dist/examples/${name}.js`, import.meta.url));
+	const env = { CONTACTS_URL: url, CONTACTS_PROJECT: credentials.project, CONTACTS_KEY: apiKey };
+	const { stdout, stderr, code } = await promisify(execFile)(process.execPath, [program], { env }).then(
+		(printed) => ({ ...printed, code: 0 }),
+		(error: { stdout: string; stderr: string; code: number }) => error,
+	);
+	return { code, lines: (stdout + stderr).trimEnd().split('\n') };
+}
+
+test("the partner's example lists the contacts of a company", async () => {
+	expect(await example('partner', company.url)).toEqual({
+		code: 0,
+		lines: ['Chen Wei: +12025550103', 'The list has not changed.'],
+	});
+	expect(await example('partner', company.url, 'wrong')).toEqual({
+		code: 1,
+		lines: ['Check the project and the key.'],
+	});
+});
+
+test("the bot backend's example saves a user", async () => {
+	expect(await example('bot-backend', personal.url)).toEqual({ code: 0, lines: ['The user was saved.'] });
+	const [row] = await database.sql`select username, birth_date::text from personal_contacts where chat_id = 5550001`;
+	expect(row).toEqual({ username: 'ivan', birth_date: '1990-05-17' });
+	await database.sql`insert into direct_subscriptions (chat_id) values (5550001)`;
+	expect((await example('bot-backend', personal.url)).lines).toEqual(['The chat has an active subscription.']);
+});
+
+test('a list is not sent again until it has changed', async () => {
+	const client = createCompanyContactsClient({ baseUrl: company.url, ...credentials });
+	const first = await client.list({ companyId: 1 });
+	expect(first).toMatchObject({ changed: true, contacts: [{ name: 'Alice Carter', phone: '+442079460101' }] });
+	expect(await client.list({ companyId: 1 })).toEqual({ ...first, changed: false });
+	await database.sql`update company_contacts set name = 'Alice Baker' where bitrix_id = 1002`;
+	await expect
+		.poll(() => client.list({ companyId: 1 }), { timeout: 5000 })
+		.toMatchObject({ changed: true, contacts: [{ name: 'Alice Baker' }] });
+});
+
+test('an empty bucket is waited for', async () => {
+	const limited = await startService('company-contacts', {
+		DATABASE_URL: urlAs(database.url, 'company-contacts', rolePassword),
+		RATE_LIMIT_BURST: '1',
+		RATE_LIMIT_PER_SECOND: '1',
+	});
+	const client = createCompanyContactsClient({ baseUrl: limited.url, ...credentials });
+	const begun = performance.now();
+	for (let calls = 0; calls < 3; calls++) expect((await client.list()).contacts).toHaveLength(2);
+	expect(performance.now() - begun).toBeGreaterThan(1500);
+	await limited.stop();
+	expect(limited.output()).toContain('"status":429');
+});
+
+test('problems are typed', async () => {
+	const wrong = createCompanyContactsClient({ baseUrl: company.url, ...credentials });
+	const error = await wrong.list({ companyId: 0 }).catch((reason: unknown) => reason);
+	expect(error).toBeInstanceOf(ContactsError);
+	expect(error).toMatchObject({ status: 400, code: 'invalid_query', errors: [{ field: 'company_id' }] });
+	expect((error as ContactsError).requestId).toMatch(/^[0-9a-f-]{36}$/);
+
+	const client = createPersonalContactsClient({ baseUrl: personal.url, ...credentials });
+	await expect(client.upsert({ chat_id: 1, birth_date: '2023-02-29' })).rejects.toMatchObject({
+		status: 400,
+		code: 'invalid_body',
+		errors: [{ field: 'birth_date', message: 'must be a real calendar date, YYYY-MM-DD' }],
+	});
+});
