@@ -138,3 +138,18 @@ test('the internal service has its page too', async () => {
 	const [saved] = await database.sql`select username from personal_contacts where chat_id = 5550001`;
 	expect(saved).toEqual({ username: 'ivan' });
 });
+
+test('of a long list the beginning is shown, before a browser would stand still', async () => {
+	await database.sql`
+		insert into company_contacts (bitrix_id, company_ids, name)
+		select n, '{99}', repeat('x', 100) from generate_series(10000, 19999) n`;
+	const browser = await withBrowser(desktop);
+	const page = await browser.open(`${gateway.url}/docs`);
+	await typeCredentials(page, key);
+	await page.getByPlaceholder('company_id').fill('99');
+	const { status, body } = await execute(page);
+	expect(status).toBe('200');
+	expect(JSON.parse(body)).toMatchObject({ count: 10_000, data: { length: 50 } });
+	expect(await page.getByText('all 10000 elements').isVisible()).toBe(true);
+	expect(browser.complaints).toEqual([]);
+});

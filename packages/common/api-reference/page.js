@@ -10,6 +10,18 @@ const shown =
 	(_state, ...given) =>
 		withoutKey(original(...given));
 
+/** The most elements of a list that are shown: the browser would stand still for minutes over ten thousand. */
+const mostShown = 50;
+
+/** The beginning of a long list, as text, with how many it had; undefined for whatever else. */
+function beginningOf({ content: text, contentType }) {
+	if (typeof text !== 'string' || text.length < 50_000 || !contentType?.startsWith('application/json'))
+		return undefined;
+	const { count, data, ...rest } = JSON.parse(text);
+	if (!Array.isArray(data) || data.length <= mostShown) return undefined;
+	return { count, content: JSON.stringify({ count, data: data.slice(0, mostShown), ...rest }) };
+}
+
 const nothing = () => () => null;
 
 function referencePlugin({ React }) {
@@ -56,6 +68,16 @@ function referencePlugin({ React }) {
 			AuthorizeBtnContainer: credentials,
 			authorizeOperationBtn: nothing,
 			ServersContainer: nothing,
+			responseBody: (Original) => (props) => {
+				const beginning = beginningOf(props);
+				if (beginning === undefined) return h(Original, props);
+				return h(
+					React.Fragment,
+					null,
+					h('p', null, `The answer had all ${beginning.count} elements; here are the first ${mostShown}.`),
+					h(Original, { ...props, content: beginning.content }),
+				);
+			},
 			// A dozen headers for each of a dozen statuses: there for who looks for them.
 			headers: (Original) => (props) =>
 				h('details', { className: 'headers' }, h('summary', null, 'Headers of this answer'), h(Original, props)),

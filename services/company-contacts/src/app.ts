@@ -33,7 +33,7 @@ export async function buildApp(parts: ServiceParts, config: Config): Promise<Ser
 	});
 	await server.register(metrics, { registry, database, keyRing });
 	await server.register(health, { database });
-	await server.register(apiReference, { reference });
+	await server.register(apiReference, { reference: reference(policy) });
 	measureCrmAge(registry, database);
 
 	await server.register(async function publicApi(api) {

@@ -1,4 +1,7 @@
+import { createTestDatabase } from '@contacts/common/testing/database.js';
+import { startTestApp } from '@contacts/common/testing/service.js';
 import { describeReference } from '@contacts/common/testing/shared-reference.js';
+import { expect, test } from 'vitest';
 import { service } from './app.js';
 
 describeReference(service, {
@@ -53,4 +56,14 @@ describeReference(service, {
 			},
 		},
 	],
+});
+
+test('the document tells the limit that the service runs with', async () => {
+	const database = await createTestDatabase();
+	const environment = { RATE_LIMIT_BURST: '17', RATE_LIMIT_PER_SECOND: '3' };
+	const app = await startTestApp(service, database.url, { environment });
+	const { info } = (await (await app.fetch('/openapi.json')).json()) as { info: { description: string } };
+	expect(info.description).toContain('17 tokens, refilled at 3 a second');
+	await app.close();
+	await database.drop();
 });

@@ -1,7 +1,8 @@
 import { plain, type ReferenceInfo } from '@contacts/common/api-reference/document.js';
 import { CompanyContactListSchema, CompanyContactSchema, limitHeaders } from './list-company-contacts.reference.js';
+import type { BucketPolicy } from './rate-limit/token-bucket.js';
 
-const description = `
+const description = ({ burst, perSecond }: BucketPolicy) => `
 The contacts of companies, mirrored from the CRM, for partners' integrations. You need two things, which the operator gives you:
 the **code of your project** and an **API key**.
 
@@ -22,8 +23,8 @@ part of the URL, keep URLs out of logs, bug reports and chats, and percent-encod
 
 ### Limit
 
-Each project has a token bucket: 250 tokens, refilled at 5 a second. So 250 requests pass at once, and then 5 every second, evenly;
-nothing is granted in windows. Beyond it the answer is **429** with \`Retry-After\` in whole seconds; a refused request takes no token.
+Each project has a token bucket: ${burst} tokens, refilled at ${perSecond} a second. So ${burst} requests pass at once, and then
+${perSecond} every second, evenly; nothing is granted in windows. Beyond it the answer is **429** with \`Retry-After\` in whole seconds; a refused request takes no token.
 Every answer that reached the limit says in its headers what is left. Failed authentications are limited at the same rate for each
 client address; they never take from a project's bucket.
 
@@ -49,13 +50,13 @@ and quote its \`request_id\` when you ask for help.
 | 503 | \`overloaded\` | wait for \`Retry-After\`, repeat |
 
 They are decided in this order: 405, 401, 429, 400, then the answer or 500. Repeating a request is always safe.
-`.trim();
+`;
 
-/** What the API reference of this service says beside its operation. */
-export const reference: ReferenceInfo = {
+/** What the API reference of this service says beside its operation, with the limit that it runs with. */
+export const reference = (policy: BucketPolicy): ReferenceInfo => ({
 	title: 'Company contacts',
 	summary: 'The contacts of companies, mirrored from the CRM',
-	description,
+	description: description(policy).trim(),
 	schemas: { CompanyContact: plain(CompanyContactSchema), CompanyContactList: plain(CompanyContactListSchema) },
 	headers: limitHeaders,
-};
+});

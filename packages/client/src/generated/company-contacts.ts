@@ -12,7 +12,7 @@ export interface paths {
          * List company contacts
          * @description All contacts, or with `company_id` exactly those that are linked to this company: 1 finds `"1"` and `"7,1"`, never `"11"`.
          *     They are ordered by `id`. All projects see the same contacts: a project identifies the client, it does not own the data.
-         *     A company that has no contacts, or does not exist, gives an empty list. There are no pages: an answer is the whole list.
+         *     A company that has no contacts or does not exist gives an empty list, however large its number. There are no pages: an answer is the whole list.
          *     Unknown parameters are ignored.
          */
         get: operations["company_contacts.list"];
