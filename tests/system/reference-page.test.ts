@@ -63,7 +63,9 @@ function tracesOf(page: Page): Promise<string> {
 	]))()`);
 }
 
-const overflow = (page: Page) => page.evaluate<number>('document.documentElement.scrollWidth - window.innerWidth');
+/** Pixels by which the page is wider than a phone. A phone would zoom out, so its own idea of its width does not count. */
+const overflow = async (page: Page) =>
+	(await page.evaluate<number>('document.documentElement.scrollWidth')) - phone.width;
 
 test('the page renders without complaint and asks no other host', async () => {
 	const browser = await withBrowser(desktop);

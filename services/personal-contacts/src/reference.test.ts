@@ -33,5 +33,11 @@ describeReference(service, {
 			code: 'unsupported_media_type',
 			init: { headers: { 'content-type': 'text/plain' } },
 		},
+		{
+			name: 'plain text that is too large',
+			status: 415,
+			code: 'unsupported_media_type',
+			init: { body: 'x'.repeat(17_000), headers: { 'content-type': 'text/plain' } },
+		},
 	],
 });

@@ -6,6 +6,7 @@ import { commonProblems, problemResponse } from '@contacts/common/api-reference/
 export const upsertReference: OperationReference = {
 	summary: 'Save the user of a personal chat',
 	description: [
+		'`chat_id` is required, an integer other than 0 within ±9007199254740991; texts have at most 255 characters.',
 		'There is one record for each `chat_id`. A field that is present replaces what is stored, an explicit null clears it, an absent one',
 		'keeps it. The project that wrote last is recorded with it.',
 		'',

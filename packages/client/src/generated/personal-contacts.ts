@@ -12,7 +12,8 @@ export interface paths {
         put?: never;
         /**
          * Save the user of a personal chat
-         * @description There is one record for each `chat_id`. A field that is present replaces what is stored, an explicit null clears it, an absent one
+         * @description `chat_id` is required, an integer other than 0 within ±9007199254740991; texts have at most 255 characters.
+         *     There is one record for each `chat_id`. A field that is present replaces what is stored, an explicit null clears it, an absent one
          *     keeps it. The project that wrote last is recorded with it.
          *
          *     The user is saved only while the chat has **no active direct subscription** to the bot; while it has one, nothing is written and
