@@ -57,6 +57,8 @@ function welcome({ demo, crm }: Running, { companyPort, personalPort }: Settings
 		`company-contacts   ${company}`,
 		`personal-contacts  ${personal}`,
 		'',
+		`To read and to try in a browser: ${company}/docs and ${personal}/docs`,
+		'',
 		...(demo ? [] : ['No demo credentials here. Make a project and a key: npx -y pnpm@12 contacts --help', '']),
 		'List the contacts of company 1:',
 		`  curl '${company}/api/company_contacts.list?company_id=1&${credentials}'`,
