@@ -29,7 +29,8 @@ export const endConnections = fp(async (server) => {
 	server.addHook('preClose', async () => {
 		stopping = true;
 	});
-	server.addHook('onSend', async (_request, reply) => {
+	server.addHook('onSend', (_request, reply, _payload, done) => {
 		if (stopping) reply.header('connection', 'close');
+		done();
 	});
 });

@@ -14,8 +14,8 @@ export const knownPaths = fp(async (server) => {
 		methods.set(url, known);
 	});
 
-	server.addHook('onRequest', async (request) => {
-		if (!request.is404) return;
+	server.addHook('onRequest', (request, _reply, done) => {
+		if (!request.is404) return done();
 		const allowed = methods.get(pathOf(request.url));
 		if (allowed === undefined) throw new Problem('not_found');
 		throw new Problem('method_not_allowed', { headers: { allow: [...allowed].sort().join(', ') } });

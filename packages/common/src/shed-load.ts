@@ -54,20 +54,23 @@ export const shedLoad = fp<ShedLoadOptions>(async (scope, { clock }) => {
 			throw new Problem('overloaded');
 		},
 	});
-	scope.addHook('onRequest', async () => {
+	scope.addHook('onRequest', (_request, _reply, done) => {
 		if (isFull()) throw new Problem('overloaded');
+		done();
 	});
 	// Not before the body has come: a client that sends slowly is not work that waits.
-	scope.addHook('preHandler', async (request) => {
+	scope.addHook('preHandler', (request, _reply, done) => {
 		if (isFull()) throw new Problem('overloaded');
 		underWay.set(request.id, clock());
+		done();
 	});
-	scope.addHook('onSend', async (request) => {
+	scope.addHook('onSend', (request, _reply, _payload, done) => {
 		const taken = underWay.get(request.id);
-		if (taken === undefined) return;
+		if (taken === undefined) return done();
 		underWay.delete(request.id);
 		answered.add();
 		lastWait = clock() - taken;
+		done();
 	});
 });
 

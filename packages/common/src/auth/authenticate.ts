@@ -23,13 +23,14 @@ export interface AuthenticateOptions {
  */
 export const authenticate = fp<AuthenticateOptions>(async (scope, { keyRing, onFailure = () => undefined }) => {
 	if (!scope.hasRequestDecorator('project')) scope.decorateRequest('project');
-	scope.addHook('onRequest', async (request) => {
+	scope.addHook('onRequest', (request, _reply, done) => {
 		const project = findProject(request, keyRing);
 		if (project === undefined) {
 			onFailure(request);
 			throw new Problem('unauthorized');
 		}
 		request.project = project;
+		done();
 	});
 });
 
