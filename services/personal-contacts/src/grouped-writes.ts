@@ -1,5 +1,5 @@
 import type { Database } from '@contacts/common/database/database.js';
-import { DatabaseBusyError, DatabaseError } from '@contacts/common/database/errors.js';
+import { DatabaseBusyError, DatabaseError, DeadlineError } from '@contacts/common/database/errors.js';
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import { type SentContact, savePersonalContact, savePersonalContacts } from './personal-contacts.sql.js';
 
@@ -9,7 +9,8 @@ export interface ContactWriter {
 	 * order of the calls.
 	 *
 	 * @returns whether it was saved; the row is durably committed then
-	 * @throws DatabaseError within 4 seconds; DatabaseBusyError at once, when too many wait
+	 * @throws DatabaseError within 4 seconds; DatabaseBusyError at once, when too many wait, or when it was not its turn within
+	 *   that time
 	 */
 	save(sent: SentContact): Promise<boolean>;
 }
@@ -31,7 +32,9 @@ const deadline = 4000;
 interface Waiting extends SentContact {
 	resolve(saved: boolean): void;
 	reject(error: unknown): void;
-	/** Answered already, because its time was up. */
+	/** Whether it has been in a group. */
+	hadTurn: boolean;
+	/** Answered, perhaps because its time was up. */
 	settled: boolean;
 }
 
@@ -44,6 +47,9 @@ interface Waiting extends SentContact {
 export function createContactWriter({ database, registry }: ContactWriterOptions): ContactWriter {
 	let queue: Waiting[] = [];
 	let groups = 0;
+	/** Calls that have no answer yet, and those that were answered well. */
+	let unanswered = 0;
+	let answered = 0;
 	/** Chats in the groups under way. */
 	const busy = new Set<number>();
 	const sizes = new Histogram({
@@ -59,10 +65,10 @@ export function createContactWriter({ database, registry }: ContactWriterOptions
 	});
 	new Gauge({
 		name: 'contact_writes_waiting',
-		help: 'Contacts that wait for the next group.',
+		help: 'Contacts that are being written, or wait for it.',
 		registers: [registry],
 		collect() {
-			this.set(queue.length);
+			this.set(unanswered);
 		},
 	});
 
@@ -90,6 +96,7 @@ export function createContactWriter({ database, registry }: ContactWriterOptions
 			const before = chats.get(chat);
 			if (before === undefined) chats.set(chat, [waiting]);
 			else before.push(waiting);
+			waiting.hadTurn = true;
 			taken++;
 			return false;
 		});
@@ -121,15 +128,19 @@ export function createContactWriter({ database, registry }: ContactWriterOptions
 		save(sent) {
 			if (queue.length >= mostWaiting) return Promise.reject(new DatabaseBusyError());
 			return new Promise((resolve, reject) => {
+				const before = answered;
 				const settle = () => {
+					if (!waiting.settled) unanswered--;
 					waiting.settled = true;
 					clearTimeout(timer);
 				};
 				const waiting: Waiting = {
 					...sent,
+					hadTurn: false,
 					settled: false,
 					resolve(saved) {
 						settle();
+						answered++;
 						resolve(saved);
 					},
 					reject(error) {
@@ -137,15 +148,14 @@ export function createContactWriter({ database, registry }: ContactWriterOptions
 						reject(error);
 					},
 				};
-				const timer = setTimeout(
-					() =>
-						waiting.reject(
-							new DatabaseError(
-								Object.assign(new Error(`not written within ${deadline} ms`), { code: 'WRITE_DEADLINE' }),
-							),
-						),
-					deadline,
-				);
+				const timer = setTimeout(() => {
+					// One that is still in the queue, while others were answered, has waited for its turn.
+					const overloaded = !waiting.hadTurn && answered > before;
+					waiting.reject(
+						overloaded ? new DatabaseBusyError() : new DatabaseError(new DeadlineError(deadline, waiting.hadTurn)),
+					);
+				}, deadline);
+				unanswered++;
 				queue.push(waiting);
 				startGroups();
 			});

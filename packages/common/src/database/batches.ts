@@ -1,6 +1,6 @@
 import type postgres from 'postgres';
 import { type ClientOptions, createClient, giveUp, type Sql } from './client.js';
-import { DatabaseBusyError, DatabaseError, isLostConnection } from './errors.js';
+import { DatabaseBusyError, DatabaseError, DeadlineError, isLostConnection } from './errors.js';
 
 /** A row as PostgreSQL sends it: the bytes of each column in its text form. */
 export type RawRow = Buffer[];
@@ -48,7 +48,7 @@ export function createBatchReader(options: BatchReaderOptions): BatchReader {
 		});
 		const awaitBatch = () => {
 			timer = setTimeout(() => {
-				expire(Object.assign(new Error(`no rows within ${options.deadline} ms`), { code: 'QUERY_DEADLINE' }));
+				expire(new DeadlineError(options.deadline, true));
 				giveUp(query, () => replaceClient(client));
 			}, options.deadline);
 		};

@@ -1,7 +1,8 @@
+import { backendOf } from './backends.js';
 import { type BatchReader, createBatchReader } from './batches.js';
 import { type ChangeListener, listenForChanges } from './change-listener.js';
 import { type ClientOptions, createClient, type PendingStatement, type Sql } from './client.js';
-import { DatabaseBusyError, DatabaseError, errorCode, isLostConnection } from './errors.js';
+import { DatabaseBusyError, DatabaseError, DeadlineError, isLostConnection } from './errors.js';
 import { openPool, type Sent, suspicious } from './pool.js';
 
 /** What requests see of the database. */
@@ -11,8 +12,8 @@ export interface Database {
 	 * has passed.
 	 *
 	 * @throws DatabaseError whatever went wrong, within the deadline.
-	 * @throws DatabaseBusyError at once, when too many callers wait already, or when the deadline has passed while others were
-	 *   answered.
+	 * @throws DatabaseBusyError at once, when too many callers wait already, or when the deadline has passed before it was its
+	 *   turn, while others were answered.
 	 */
 	query<Rows>(statement: (sql: Sql) => PendingStatement<Rows>): Promise<Rows>;
 	/**
@@ -63,8 +64,9 @@ export function openDatabase(options: DatabaseOptions): Database {
 		const expired = new Promise<never>((_, reject) => {
 			const expire = () => {
 				late = true;
+				const hadTurn = sent !== undefined && backendOf(sent.answer) !== undefined;
 				sent?.giveUp();
-				reject(Object.assign(new Error(`no answer within ${deadline} ms`), { code: 'QUERY_DEADLINE' }));
+				reject(new DeadlineError(deadline, hadTurn));
 			};
 			const left = () => until - performance.now();
 			if (left() <= suspicious) timer = setTimeout(expire, left());
@@ -101,8 +103,8 @@ export function openDatabase(options: DatabaseOptions): Database {
 				answeredAt = performance.now();
 				return rows;
 			} catch (error) {
-				// The database works, but for others: this one has waited for its turn until there was no time left.
-				if (errorCode(error) === 'QUERY_DEADLINE' && answeredAt > begun) throw new DatabaseBusyError();
+				// The database works, but for others.
+				if (error instanceof DeadlineError && !error.hadTurn && answeredAt > begun) throw new DatabaseBusyError();
 				throw new DatabaseError(error);
 			} finally {
 				waiting--;

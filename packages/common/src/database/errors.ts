@@ -14,6 +14,23 @@ export class DatabaseBusyError extends Error {
 	}
 }
 
+/** A statement was not answered in time. */
+export class DeadlineError extends Error {
+	override name = 'DeadlineError';
+	readonly code = 'QUERY_DEADLINE';
+
+	/**
+	 * @param deadline milliseconds
+	 * @param hadTurn whether it was sent to the server, or had waited for a connection until then
+	 */
+	constructor(
+		deadline: number,
+		readonly hadTurn: boolean,
+	) {
+		super(`no answer within ${deadline} ms`);
+	}
+}
+
 /** The SQLSTATE or the client's own code of what went wrong, such as `57P01` or `CONNECTION_CLOSED`. */
 export function errorCode(error: unknown): string | undefined {
 	const code = (error as { code?: unknown } | null | undefined)?.code;
