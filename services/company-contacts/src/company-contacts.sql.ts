@@ -55,21 +55,20 @@ export async function readCompanyContacts(
 ): Promise<ListedContacts | undefined> {
 	const rows = await database.query((sql) =>
 		sql`
-			with size as materialized (
-				select count(*)::int as count, coalesce(sum(bytes), 0) <= ${maxBytes}::float8 as fits
-				from (
-					select ${elementBytes}::float8 + coalesce(octet_length(name), 0) + coalesce(octet_length(perplexity_reason), 0)
-						+ 20 * coalesce(cardinality(company_ids), 0) as bytes
-					from company_contacts
-					${linkedTo(sql, companyId)}
-					-- More than fit are not counted.
-					limit ${Math.floor(maxBytes / elementBytes) + 1}::bigint
-				) contact
+			with listed as materialized (
+				select * from company_contacts
+				${linkedTo(sql, companyId)}
+				-- More than fit need not be looked at.
+				limit ${Math.floor(maxBytes / elementBytes) + 1}::bigint
+			), size as (
+				select count(*)::int as count, coalesce(sum(
+					${elementBytes}::float8 + coalesce(octet_length(name), 0) + coalesce(octet_length(perplexity_reason), 0)
+					+ 20 * coalesce(cardinality(company_ids), 0)
+				), 0) <= ${maxBytes}::float8 as fits
+				from listed
 			)
 			select size.count, size.fits, coalesce((
-				select string_agg(${element(sql)}, ',' order by id)
-				from (select * from company_contacts ${linkedTo(sql, companyId)}) contact
-				where size.fits
+				select string_agg(${element(sql)}, ',' order by id) from listed where size.fits
 			), '') as elements
 			from size`.raw(),
 	);

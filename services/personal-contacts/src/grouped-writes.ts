@@ -18,12 +18,21 @@ export interface ContactWriter {
 export interface ContactWriterOptions {
 	database: Database;
 	registry: Registry;
+	/** Milliseconds that never go back. */
+	clock?: () => number;
 }
 
-/** Statements under way at once: while one waits for its commit, the next is already being worked on. */
-const mostGroups = 2;
-/** The most contacts in one statement. */
-const largestGroup = 256;
+/**
+ * Statements under way at once. While one waits for its commit, the next is already being worked on; more would only be
+ * smaller. Where a statement takes long, the database is not kept busy by two.
+ */
+const mostGroups = { usual: 2, slow: 10 };
+/** Milliseconds after which a statement has taken long. */
+const slow = 50;
+/** Contacts in one statement: at first, and at the most. */
+const groupSize = { first: 16, most: 256 };
+/** Milliseconds: in less, groups may grow; beyond the second they shrink. */
+const groupTime = { grow: 100, shrink: 250 };
 /** The most contacts that wait. */
 const mostWaiting = 1000;
 /** Milliseconds after which a caller gets an answer, whatever becomes of its group. */
@@ -40,13 +49,21 @@ interface Waiting extends SentContact {
 
 /**
  * Writes contacts in groups: what comes while statements are under way waits, and is then written by one statement. Nothing
- * waits for a group to fill, so a service without load writes each contact at once.
+ * waits for a group to fill, so a service without load writes each contact at once. Where the rows themselves take their
+ * time, groups are small and many, so that none holds up its members.
  *
  * A chat that is being written is left out of the next group: so the order is kept, and no statement waits for another's row.
  */
-export function createContactWriter({ database, registry }: ContactWriterOptions): ContactWriter {
+export function createContactWriter({
+	database,
+	registry,
+	clock = () => performance.now(),
+}: ContactWriterOptions): ContactWriter {
 	let queue: Waiting[] = [];
 	let groups = 0;
+	/** How many may be under way, and how many contacts one may have, by how long the last ones took. */
+	let allowedGroups = mostGroups.usual;
+	let allowedSize = groupSize.first;
 	/** Calls that have no answer yet, and those that were answered well. */
 	let unanswered = 0;
 	let answered = 0;
@@ -73,16 +90,25 @@ export function createContactWriter({ database, registry }: ContactWriterOptions
 	});
 
 	function startGroups(): void {
-		while (groups < mostGroups && queue.length > 0) {
+		while (groups < allowedGroups && queue.length > 0) {
 			const chats = takeGroup();
 			if (chats.size === 0) return;
 			groups++;
+			const begun = clock();
 			void write(chats).finally(() => {
 				groups--;
+				adapt([...chats.values()].flat().length, clock() - begun);
 				for (const chat of chats.keys()) busy.delete(chat);
 				startGroups();
 			});
 		}
+	}
+
+	/** @param time milliseconds that a group of this size took */
+	function adapt(size: number, time: number): void {
+		allowedGroups = time > slow ? mostGroups.slow : mostGroups.usual;
+		if (time > groupTime.shrink) allowedSize = Math.max(1, Math.floor(size / 2));
+		else if (time < groupTime.grow && size === allowedSize) allowedSize = Math.min(groupSize.most, size * 2);
 	}
 
 	/** The next contacts of chats that are not being written, by chat, in the order in which they came. */
@@ -92,7 +118,7 @@ export function createContactWriter({ database, registry }: ContactWriterOptions
 		queue = queue.filter((waiting) => {
 			if (waiting.settled) return false;
 			const chat = waiting.contact.chat_id;
-			if (taken === largestGroup || busy.has(chat)) return true;
+			if (taken === allowedSize || busy.has(chat)) return true;
 			const before = chats.get(chat);
 			if (before === undefined) chats.set(chat, [waiting]);
 			else before.push(waiting);

@@ -118,9 +118,15 @@ export async function openKeyRing(options: KeyRingOptions, tolerant: (error: unk
 
 	return {
 		find(projectCode, key) {
-			const found = snapshot?.keys.get(indexOf(projectCode, hashKey(key).toString('base64')));
 			if (snapshot === undefined) throw new DatabaseError('no keys could be loaded yet');
-			if (found === undefined || found.expiresAt <= now()) return undefined;
+			const index = indexOf(projectCode, hashKey(key).toString('base64'));
+			const found = snapshot.keys.get(index);
+			if (found === undefined) return undefined;
+			if (found.expiresAt <= now()) {
+				// From now on it is like one that never was, in the time that it takes too.
+				snapshot.keys.delete(index);
+				return undefined;
+			}
 			uses.add(found.id);
 			return found.project;
 		},

@@ -73,3 +73,34 @@ test('a statement that was not sent yet when its connection closed does not spoi
 	expect(await sql`select 3 as three`).toEqual([{ three: 3 }]);
 	expect(sockets).toHaveLength(2);
 });
+
+test('a statement that is handed to a connection between its error and its end fails, and is not forgotten', async () => {
+	const sockets: Socket[] = [];
+	const sql = postgres(db.url, {
+		max: 1,
+		fetch_types: false,
+		connect_timeout: 2,
+		async socket({ host, port }: { host: string[]; port: number[] }) {
+			const socket = connect({ host: String(host[0]), port: Number(port[0]) });
+			await once(socket, 'connect');
+			sockets.push(socket);
+			return socket;
+		},
+		// Not in the published types.
+	} as postgres.Options<Record<string, postgres.PostgresType>>);
+	onTestFinished(() => sql.end({ timeout: 0 }));
+	await sql`select 1`;
+
+	// Of several connections that are reset at once, the first one's error already makes callers ask again.
+	const [socket] = sockets;
+	socket?.emit('error', Object.assign(new Error('reset'), { code: 'ECONNRESET' }));
+	const lost = sql`select 2`.then(
+		() => 'answered',
+		(error: { code: string }) => error.code,
+	);
+	await Promise.resolve();
+	socket?.emit('close', true);
+	socket?.destroy();
+	expect(await lost).toBe('CONNECTION_CLOSED');
+	expect(await sql`select 3 as three`).toEqual([{ three: 3 }]);
+});

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { awaitedInVain, backendOf, endBackends } from './backends.js';
 import { type ClientOptions, createClient, type PendingStatement, type Sql } from './client.js';
-import { isCutOff } from './errors.js';
+import { DeadlineError, isCutOff } from './errors.js';
 
 /** A statement that was sent, or waits for a connection. */
 export interface Sent<Rows> {
@@ -69,12 +69,19 @@ export function openPool(options: ClientOptions): Pool {
 	async function endLost(): Promise<void> {
 		const pids = [...lost];
 		const through = client;
-		const replaced = setTimeout(replace, endingTime, through);
+		let timer: NodeJS.Timeout | undefined;
+		// Everybody waits for this: whatever becomes of it, they must not wait for ever.
+		const expired = new Promise<never>((_, reject) => {
+			timer = setTimeout(() => {
+				reject(new DeadlineError(endingTime, true));
+				replace(through);
+			}, endingTime);
+		});
 		try {
-			await endBackends(through.sql, pids);
+			await Promise.race([endBackends(through.sql, pids), expired]);
 			for (const pid of pids) lost.delete(pid);
 		} finally {
-			clearTimeout(replaced);
+			clearTimeout(timer);
 			ending = undefined;
 		}
 	}
