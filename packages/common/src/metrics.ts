@@ -2,6 +2,7 @@ import fp from 'fastify-plugin';
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import type { KeyRing } from './auth/key-ring.js';
 import type { Database } from './database/database.js';
+import { measureDatabase } from './database/metrics.js';
 
 export interface MetricsOptions {
 	registry: Registry;
@@ -10,10 +11,14 @@ export interface MetricsOptions {
 	keyRing?: KeyRing;
 }
 
+/** Gauges of the library under names of counters, against Prometheus's rules; `nodejs_active_resources` tells the same. */
+const misnamed = ['nodejs_active_handles_total', 'nodejs_active_requests_total', 'nodejs_active_resources_total'];
+
 /** A registry with the measures of the process itself. */
 export function createRegistry(): Registry {
 	const registry = new Registry();
 	collectDefaultMetrics({ register: registry });
+	for (const name of misnamed) registry.removeSingleMetric(name);
 	return registry;
 }
 
@@ -29,22 +34,16 @@ export const metrics = fp<MetricsOptions>(async (server, { registry, database, k
 		buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5],
 		registers,
 	});
-	new Gauge({
-		name: 'database_waiting_statements',
-		help: 'Statements under way or waiting for a connection.',
-		registers,
-		collect() {
-			this.set(database.waiting);
-		},
-	});
+	measureDatabase(database, registry);
 	if (keyRing !== undefined) measureKeyRing(keyRing, registry);
 
-	server.addHook('onResponse', async (request, reply) => {
+	server.addHook('onResponse', (request, reply, done) => {
 		// The route's pattern, never the URL: the number of series stays bounded, and no key gets in.
 		const route = request.routeOptions.url ?? 'none';
 		const method = route === 'none' ? 'any' : request.method;
 		requests.inc({ method, route, status: reply.statusCode });
 		durations.observe({ method, route }, reply.elapsedTime / 1000);
+		done();
 	});
 	server.get('/metrics', async (_request, reply) => reply.type(registry.contentType).send(await registry.metrics()));
 });

@@ -12,6 +12,8 @@ export interface BatchReader {
 		rowsPerBatch: number,
 		onBatch: (rows: RawRow[]) => Promise<boolean>,
 	): Promise<void>;
+	/** How many read at this moment. */
+	readonly reading: number;
 	close(): Promise<void>;
 }
 
@@ -91,6 +93,9 @@ export function createBatchReader(options: BatchReaderOptions): BatchReader {
 			} finally {
 				reading--;
 			}
+		},
+		get reading() {
+			return reading;
 		},
 		async close() {
 			await sql.end({ timeout: 5 });

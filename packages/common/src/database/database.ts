@@ -2,8 +2,29 @@ import { backendOf } from './backends.js';
 import { type BatchReader, createBatchReader } from './batches.js';
 import { type ChangeListener, listenForChanges } from './change-listener.js';
 import { type ClientOptions, createClient, type PendingStatement, type Sql } from './client.js';
-import { DatabaseBusyError, DatabaseError, DeadlineError, isLostConnection } from './errors.js';
+import { ConnectionTurns, type ConnectionUse } from './connection-use.js';
+import {
+	DatabaseBusyError,
+	DatabaseError,
+	DeadlineError,
+	type FailureReason,
+	failureReason,
+	isLostConnection,
+} from './errors.js';
 import { openPool, type Sent, suspicious } from './pool.js';
+
+/** Is told of every statement. It must be quick and not throw. */
+export interface DatabaseObserver {
+	/**
+	 * A statement is over, well or not.
+	 *
+	 * @param waited milliseconds until it got a connection
+	 * @param took milliseconds from asking to the answer, the waiting in it
+	 */
+	onStatement(waited: number, took: number): void;
+	/** A statement or a long reading has failed, or was refused. */
+	onFailure(reason: FailureReason): void;
+}
 
 /** What requests see of the database. */
 export interface Database {
@@ -34,6 +55,12 @@ export interface Database {
 	readInBatches: BatchReader['read'];
 	/** Statements under way or waiting for a connection. */
 	readonly waiting: number;
+	/** Connections of statements; those of long readings and of listening are apart. */
+	readonly connections: ConnectionUse;
+	/** Long readings under way. */
+	readonly reading: number;
+	/** Has everything told to this observer from now on; one alone is told. */
+	observe(observer: DatabaseObserver): void;
 	/** Ends all connections after the statements under way, within 5 seconds. */
 	close(): Promise<void>;
 }
@@ -53,7 +80,8 @@ export function openDatabase(options: DatabaseOptions): Database {
 	const pool = openPool(options);
 	const batches = createBatchReader({ ...options, poolSize: maxReaders, deadline });
 	const listeners: Sql[] = [];
-	let waiting = 0;
+	const turns = new ConnectionTurns(options.poolSize);
+	let observer: DatabaseObserver | undefined;
 	/** When a statement was answered last. */
 	let answeredAt = Number.NEGATIVE_INFINITY;
 
@@ -91,10 +119,13 @@ export function openDatabase(options: DatabaseOptions): Database {
 
 	return {
 		async query(statement) {
-			if (waiting >= maxWaiting) throw new DatabaseBusyError();
-			waiting++;
-			const begun = performance.now();
-			const until = begun + deadline;
+			if (turns.inUse + turns.waiting >= maxWaiting) {
+				observer?.onFailure('busy');
+				throw new DatabaseBusyError();
+			}
+			const asked = performance.now();
+			const turn = turns.begin(asked);
+			const until = asked + deadline;
 			try {
 				const rows = await attempt(statement, until).catch((error: unknown) => {
 					if (isLostConnection(error)) return attempt(statement, until);
@@ -104,10 +135,14 @@ export function openDatabase(options: DatabaseOptions): Database {
 				return rows;
 			} catch (error) {
 				// The database works, but for others.
-				if (error instanceof DeadlineError && !error.hadTurn && answeredAt > begun) throw new DatabaseBusyError();
+				const overloaded = error instanceof DeadlineError && !error.hadTurn && answeredAt > asked;
+				observer?.onFailure(overloaded ? 'busy' : failureReason(error));
+				if (overloaded) throw new DatabaseBusyError();
 				throw new DatabaseError(error);
 			} finally {
-				waiting--;
+				const now = performance.now();
+				turns.end(turn, now);
+				observer?.onStatement((turn.begun ?? now) - asked, now - asked);
 			}
 		},
 		async listen(channel, onNotify, onListen) {
@@ -117,9 +152,20 @@ export function openDatabase(options: DatabaseOptions): Database {
 		},
 		listenForChanges: (channel, onChange) =>
 			listenForChanges({ url: options.url, applicationName: options.applicationName, channel, onChange }),
-		readInBatches: batches.read,
+		readInBatches: (...reading) =>
+			batches.read(...reading).catch((error: unknown) => {
+				observer?.onFailure(failureReason(error));
+				throw error;
+			}),
 		get waiting() {
-			return waiting;
+			return turns.inUse + turns.waiting;
+		},
+		connections: turns,
+		get reading() {
+			return batches.reading;
+		},
+		observe(next) {
+			observer = next;
 		},
 		async close() {
 			await Promise.all([pool.close(), batches.close(), ...listeners.map((client) => client.end({ timeout: 5 }))]);

@@ -50,6 +50,27 @@ export function isLostConnection(error: unknown): boolean {
 	return isCutOff(error) || /^57P0[12]$/.test(errorCode(error) ?? '');
 }
 
+/** What kept the database from answering, in the words of the metrics. */
+export const failureReasons = ['busy', 'deadline', 'connection', 'statement'] as const;
+
+export type FailureReason = (typeof failureReasons)[number];
+
+/**
+ * - `busy`: too many waited already
+ * - `deadline`: no answer in time, by our clock or by the server's
+ * - `connection`: there was none, or it was lost
+ * - `statement`: the server said no to this statement
+ */
+export function failureReason(error: unknown): FailureReason {
+	if (error instanceof DatabaseBusyError) return 'busy';
+	const cause = error instanceof DatabaseError ? error.cause : error;
+	const code = errorCode(cause) ?? '';
+	if (code === 'QUERY_DEADLINE' || code === '57014') return 'deadline';
+	// SQLSTATE: 08 connection exception, 28 invalid authorization, 53300 too many connections, 57P operator intervention.
+	const answered = /^[0-9A-Z]{5}$/.test(code) && code !== 'EPIPE' && !/^(08|28|53300|57P)/.test(code);
+	return answered ? 'statement' : 'connection';
+}
+
 /**
  * Whether the database refuses this configuration: wrong password or user, no such database, no rights, not migrated.
  * Trying again does not help; somebody has to change something.

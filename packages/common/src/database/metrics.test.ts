@@ -1,0 +1,108 @@
+import { Registry } from 'prom-client';
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { createTestDatabase, type TestDatabase } from '../testing/database.js';
+import { startTcpProxy } from '../testing/tcp-proxy.js';
+import { type Database, type DatabaseOptions, openDatabase } from './database.js';
+import { measureDatabase } from './metrics.js';
+
+let db: TestDatabase;
+
+beforeAll(async () => {
+	db = await createTestDatabase();
+	// A client that has no connection yet can't reserve one.
+	await db.sql`select 1`;
+});
+afterAll(() => db?.drop());
+
+/** A database and a reader of its metrics: the value of the one sample that begins so. */
+function open(options: Partial<DatabaseOptions> = {}): { database: Database; value(sample: string): Promise<number> } {
+	const database = openDatabase({ url: db.url, applicationName: 'metrics', poolSize: 1, ...options });
+	onTestFinished(() => database.close());
+	const registry = new Registry();
+	measureDatabase(database, registry);
+	return {
+		database,
+		async value(sample) {
+			const line = (await registry.metrics()).split('\n').find((each) => each.startsWith(`${sample} `));
+			return Number(line?.slice(sample.length + 1));
+		},
+	};
+}
+
+const sleep = (database: Database, seconds: number) => database.query((sql) => sql`select pg_sleep(${seconds})`);
+const failures = (reason: string) => `database_errors_total{reason="${reason}"}`;
+
+test('the time of a statement and what of it was waiting for a connection', async () => {
+	const { database, value } = open();
+	await Promise.all([sleep(database, 0.2), sleep(database, 0.1), sleep(database, 0.1)]);
+	expect(await value('database_statement_duration_seconds_count')).toBe(3);
+	// 0.2, 0.2 + 0.1 and 0.3 + 0.1; of that 0, 0.2 and 0.3 were waiting.
+	const [took, waited] = [
+		await value('database_statement_duration_seconds_sum'),
+		await value('database_connection_wait_seconds_sum'),
+	];
+	expect(waited).toBeGreaterThan(0.45);
+	expect(took - waited).toBeGreaterThan(0.35);
+	expect(took - waited).toBeLessThan(waited + 0.3);
+});
+
+test('connections in use and statements that wait, back at nothing afterwards', async () => {
+	const { database, value } = open({ poolSize: 2 });
+	const lock = await db.sql.reserve();
+	await lock`select pg_advisory_lock(7)`;
+	const held = Array.from({ length: 5 }, () => database.query((sql) => sql`select pg_advisory_xact_lock_shared(7)`));
+	expect(database.connections).toMatchObject({ limit: 2, inUse: 2, waiting: 3 });
+	await lock`select pg_advisory_unlock(7)`;
+	lock.release();
+	await Promise.all(held);
+	expect(database.connections).toMatchObject({ inUse: 0, waiting: 0 });
+	expect(await value('database_connections_in_use')).toBe(0);
+	expect(await value('database_connections_limit')).toBe(2);
+	expect(await value('database_up')).toBe(1);
+});
+
+test('failures by reason, none of them unseen', async () => {
+	const { database, value } = open({ deadline: 300, maxWaiting: 2, statementTimeout: 60_000 });
+	for (const reason of ['busy', 'deadline', 'connection', 'statement']) expect(await value(failures(reason))).toBe(0);
+
+	await expect(database.query((sql) => sql`select 1 / 0`)).rejects.toThrow();
+	expect(await value(failures('statement'))).toBe(1);
+	const late = [sleep(database, 5), sleep(database, 5)].map((each) => each.catch(() => undefined));
+	await expect(sleep(database, 0)).rejects.toThrow();
+	await Promise.all(late);
+	expect(database.connections).toMatchObject({ inUse: 0, waiting: 0 });
+	expect(await value(failures('busy'))).toBe(1);
+	expect(await value(failures('deadline'))).toBe(2);
+
+	const reading = database.readInBatches(
+		(sql) => sql`select 1 / 0`,
+		1,
+		async () => true,
+	);
+	await expect(reading).rejects.toThrow();
+	expect(await value(failures('statement'))).toBe(2);
+});
+
+test('long readings under way', async () => {
+	const { database, value } = open();
+	const reading = database.readInBatches(
+		(sql) => sql`select generate_series(1, 3)`,
+		1,
+		async () => {
+			expect(await value('database_streams')).toBe(1);
+			return true;
+		},
+	);
+	await reading;
+	expect(await value('database_streams')).toBe(0);
+});
+
+test('a database that is away', async () => {
+	const proxy = await startTcpProxy(db.url);
+	onTestFinished(() => proxy.close());
+	const { value } = open({ url: proxy.through(db.url), deadline: 300 });
+	expect(await value('database_up')).toBe(1);
+	proxy.cut();
+	expect(await value('database_up')).toBe(0);
+	expect(await value(failures('connection'))).toBeGreaterThan(0);
+});
