@@ -6,7 +6,7 @@ import type { Service, ServiceParts } from '@contacts/common/run.js';
 import { createServer, type Server } from '@contacts/common/server.js';
 import { shedLoad } from '@contacts/common/shed-load.js';
 import { type Config, variables } from './config.js';
-import { measureCrmAge } from './crm-age.js';
+import { measureCrm } from './crm-age.js';
 import { listCompanyContacts } from './list-company-contacts.js';
 import { keepPreparedAnswers } from './prepared-answers.js';
 import { limitFailures } from './rate-limit/limit-failures.js';
@@ -34,7 +34,7 @@ export async function buildApp(parts: ServiceParts, config: Config): Promise<Ser
 	await server.register(metrics, { registry, database, keyRing });
 	await server.register(health, { database });
 	await server.register(apiReference, { reference: reference(policy) });
-	measureCrmAge(registry, database);
+	measureCrm(registry, database);
 
 	await server.register(async function publicApi(api) {
 		await api.register(shedLoad, { clock });

@@ -27,15 +27,53 @@ export function createLastSync(database: Database, clock: () => number): () => P
 	};
 }
 
-/** The age of the mirror as a metric: without it an empty or an old list looks like any other. */
-export function measureCrmAge(registry: Registry, database: Database): void {
-	new Gauge({
-		name: 'crm_last_success_age_seconds',
-		help: 'Time since the last successful pass of the synchroniser; NaN when there was none.',
-		registers: [registry],
-		async collect() {
-			const last = await readLastSync(database).catch(() => null);
-			this.set(last === null ? Number.NaN : (Date.now() - last) / 1000);
-		},
-	});
+/** How the mirror stands, as metrics: without them an empty or an old list looks like any other. */
+export function measureCrm(registry: Registry, database: Database): void {
+	const gauge = (name: string, help: string, read: (state: CrmState) => number) =>
+		new Gauge({
+			name,
+			help,
+			registers: [registry],
+			async collect() {
+				this.set(await state().then(read, () => Number.NaN));
+			},
+		});
+	gauge(
+		'crm_last_success_age_seconds',
+		'Time since the last successful pass of the synchroniser; NaN when there was none.',
+		({ age }) => age ?? Number.NaN,
+	);
+	gauge('crm_blocked', '1 while something keeps the synchroniser from working, else 0.', ({ blocked }) =>
+		Number(blocked),
+	);
+	gauge('crm_alarm', '1 while the synchroniser holds something back for somebody to look at, else 0.', ({ alarm }) =>
+		Number(alarm),
+	);
+
+	let asking: Promise<CrmState> | undefined;
+
+	/** One query for all of them. */
+	function state(): Promise<CrmState> {
+		asking ??= readCrmState(database).finally(() => {
+			asking = undefined;
+		});
+		return asking;
+	}
+}
+
+interface CrmState {
+	/** Seconds since the last successful pass; null: there was none. */
+	age: number | null;
+	blocked: boolean;
+	alarm: boolean;
+}
+
+async function readCrmState(database: Database): Promise<CrmState> {
+	const rows = await database.query(
+		(sql) => sql<CrmState[]>`
+			select extract(epoch from now() - last_success_at)::float8 as age,
+			       blocked_by is not null as blocked, alarm is not null as alarm
+			from crm_sync_state`,
+	);
+	return rows[0] ?? { age: null, blocked: false, alarm: false };
 }

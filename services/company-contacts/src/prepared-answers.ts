@@ -64,6 +64,7 @@ export function keepPreparedAnswers({
 		labelNames: ['from'],
 		registers,
 	});
+	for (const from of ['memory', 'database', 'stream']) lists.inc({ from }, 0);
 	new Gauge({
 		name: 'list_answers_bytes',
 		help: 'Bytes of the prepared lists in memory.',

@@ -26,6 +26,7 @@ export function limitFailures(
 		labelNames: ['limited'],
 		registers: [registry],
 	});
+	for (const limited of ['true', 'false']) failures.inc({ limited }, 0);
 	return (request) => {
 		const { admitted, wait } = buckets.take(normalizeIP(request.ip));
 		failures.inc({ limited: String(!admitted) });

@@ -39,13 +39,7 @@ export function createLimiter({ policy, redisUrl, logger, registry, clock }: Lim
 		labelNames: ['decision', 'bucket'],
 		registers,
 	});
-	const up = new Gauge({
-		name: 'rate_limit_shared',
-		help: '1 while the buckets in Redis decide, 0 while those of this process do.',
-		registers,
-	});
-	up.set(0);
-
+	for (const decision of ['admitted', 'refused']) decisions.inc({ decision, bucket: 'own' }, 0);
 	function count(decision: Decision, bucket: 'own' | 'shared'): Decision {
 		decisions.inc({ decision: decision.admitted ? 'admitted' : 'refused', bucket });
 		return decision;
@@ -54,6 +48,11 @@ export function createLimiter({ policy, redisUrl, logger, registry, clock }: Lim
 	if (shared === undefined) {
 		return { policy, take: (name) => count(own.take(name), 'own'), close: () => undefined };
 	}
+	const up = new Gauge({
+		name: 'rate_limit_shared',
+		help: '1 while the buckets in Redis decide, 0 while those of this process do; only where there is a Redis.',
+		registers,
+	});
 	const state = createState(logger, up);
 	return {
 		policy,

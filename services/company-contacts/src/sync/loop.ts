@@ -14,6 +14,8 @@ export interface LoopOptions extends Omit<SynchroniserOptions, 'session'> {
 	onWaiting(): void;
 	/** Called whenever this one begins to work. */
 	onWorking(): void;
+	/** Called after each pass. */
+	onPass?(outcome: 'done' | 'failed'): void;
 }
 
 /** Milliseconds between two looks at the inbox. */
@@ -63,12 +65,14 @@ async function work(options: SynchroniserOptions & LoopOptions): Promise<void> {
 					nextPass = clock.now() + interval;
 					const outcome = await synchroniser.pass();
 					logger.info(outcome, 'pass done');
+					options.onPass?.('done');
 				}
 				if ((await session.run((sql) => readInbox(sql, 1))).length > 0)
 					logger.info(await synchroniser.events(), 'events done');
 			} catch (error) {
 				if (error instanceof SessionLost || signal.aborted) throw error;
 				logger.error({ err: error }, 'pass failed');
+				options.onPass?.('failed');
 				// What may pass by itself is tried again soon, from the cursor.
 				const soon =
 					error instanceof Bitrix24Error || error instanceof IncompletePass ? Math.min(interval, 60_000) : circuitPause;

@@ -5,7 +5,7 @@ import { createLogger } from '@contacts/common/logger.js';
 import { createRegistry, metrics } from '@contacts/common/metrics.js';
 import { createServer } from '@contacts/common/server.js';
 import closeWithGrace from 'close-with-grace';
-import { measureCrmAge } from '../crm-age.js';
+import { measureCrm } from '../crm-age.js';
 import { systemClock } from './clock.js';
 import { toCrmConfig, variables } from './config.js';
 import { synchroniseForEver } from './loop.js';
@@ -35,7 +35,7 @@ async function start(): Promise<void> {
 	const server = await createServer({ logger });
 	await server.register(metrics, { registry, database });
 	await server.register(health, { database });
-	measureCrmAge(registry, database);
+	measureCrm(registry, database);
 	const token = values.BITRIX24_APPLICATION_TOKEN;
 	if (token !== undefined) await server.register(receiveEvents, { database, token });
 

@@ -17,6 +17,13 @@ export function createSyncMetrics(registry: Registry) {
 		labelNames: ['field'],
 		registers,
 	});
+	const passes = new Counter({
+		name: 'crm_passes_total',
+		help: 'Passes over the CRM, by whether they came to their end.',
+		labelNames: ['outcome'],
+		registers,
+	});
+	for (const outcome of ['done', 'failed']) passes.inc({ outcome }, 0);
 	const working = new Gauge({
 		name: 'crm_synchroniser_working',
 		help: '1 where this process synchronises, 0 where another does.',
@@ -24,6 +31,7 @@ export function createSyncMetrics(registry: Registry) {
 	});
 	return {
 		onPortalError: (error: Bitrix24Error) => errors.inc({ kind: error.kind }),
+		onPass: (outcome: 'done' | 'failed') => passes.inc({ outcome }),
 		onUnmapped: (field: Unmapped) => unmapped.inc({ field }),
 		onWaiting: () => working.set(0),
 		onWorking: () => working.set(1),
