@@ -1,0 +1,181 @@
+import { readFileSync } from 'node:fs';
+import { parser } from '@prometheus-io/lezer-promql';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { parse } from 'yaml';
+import { createTestDatabase } from '../../packages/common/src/testing/database.js';
+import { collectExposedMetrics } from '../support/exposed-metrics.js';
+
+interface Metric {
+	name: string;
+	help: string;
+	type: string;
+	/** Names of the labels of its samples. */
+	labels: Set<string>;
+}
+
+interface Expression {
+	where: string;
+	text: string;
+}
+
+/** By name; a histogram also under the names of its series. */
+const exposed = new Map<string, Metric>();
+const jobs: Record<string, string> = {};
+
+beforeAll(async () => {
+	const db = await createTestDatabase();
+	try {
+		Object.assign(jobs, await collectExposedMetrics(db));
+	} finally {
+		await db.drop();
+	}
+	for (const text of Object.values(jobs)) readMetrics(text);
+});
+
+function readMetrics(text: string): void {
+	for (const line of text.split('\n')) {
+		const [, name = '', help = ''] = /^# HELP (\S+) (.*)$/.exec(line) ?? [];
+		const [, typed = '', type = ''] = /^# TYPE (\S+) (\w+)$/.exec(line) ?? [];
+		const [, series = '', labels = ''] = /^([a-zA-Z_:][\w:]*)(?:\{(.*)\})? \S+$/.exec(line) ?? [];
+		if (name !== '' && !exposed.has(name)) exposed.set(name, { name, help, type: '', labels: new Set() });
+		const metric = exposed.get(typed);
+		if (metric !== undefined) {
+			metric.type = type;
+			if (type === 'histogram') for (const end of ['bucket', 'sum', 'count']) exposed.set(`${typed}_${end}`, metric);
+		}
+		for (const [, label = ''] of labels.matchAll(/(\w+)="/g)) exposed.get(series)?.labels.add(label);
+	}
+}
+
+const read = (path: string) => readFileSync(new URL(`../../operations/${path}`, import.meta.url), 'utf8');
+
+interface AlertFile {
+	groups: {
+		rules: { alert: string; expr: string; labels: Record<string, string>; annotations: Record<string, string> }[];
+	}[];
+}
+const alerts = (parse(read('prometheus/alerts.yml')) as AlertFile).groups.flatMap(({ rules }) => rules);
+
+interface Dashboard {
+	panels: { title: string; targets?: { expr: string }[] }[];
+	templating: { list: { name: string; query: string | { query: string } }[] };
+}
+const dashboard = JSON.parse(read('grafana/contacts.json')) as Dashboard;
+
+const expressions: Expression[] = [
+	...alerts.map(({ alert, expr }) => ({ where: `alert ${alert}`, text: expr })),
+	...dashboard.panels.flatMap(({ title, targets = [] }) =>
+		targets.map(({ expr }) => ({ where: `panel ${title}`, text: expr.replaceAll('$__rate_interval', '1m') })),
+	),
+	...dashboard.templating.list.flatMap(({ name, query }) =>
+		typeof query === 'string'
+			? []
+			: [{ where: `variable ${name}`, text: query.query.replace(/^label_values\((.*), \w+\)$/, '$1') }],
+	),
+];
+
+/** The metrics that an expression asks for, each with the labels that it is selected by. */
+function selectorsOf({ where, text }: Expression): { name: string; labels: string[] }[] {
+	const selectors: { name: string; labels: string[] }[] = [];
+	parser.parse(text).iterate({
+		enter({ type, node, from, to }) {
+			if (type.isError) throw new Error(`${where} is no PromQL at "${text.slice(from, from + 20)}"`);
+			const part = text.slice(from, to);
+			const parent = node.parent?.name ?? '';
+			if (type.name === 'Identifier' && parent === 'VectorSelector') selectors.push({ name: part, labels: [] });
+			if (type.name === 'LabelName' && parent.endsWith('LabelMatcher')) selectors.at(-1)?.labels.push(part);
+		},
+	});
+	return selectors;
+}
+
+/** What Prometheus itself adds. */
+const given = new Set(['job', 'instance', 'le']);
+
+test.each(expressions)('$where uses metrics and labels that exist', (expression) => {
+	const selectors = selectorsOf(expression);
+	expect(selectors).not.toEqual([]);
+	for (const selector of selectors) {
+		if (selector.name === 'up') continue;
+		const metric = exposed.get(selector.name);
+		expect(metric, selector.name).toBeDefined();
+		for (const label of selector.labels) {
+			if (!given.has(label)) expect([...(metric?.labels ?? [])], `${selector.name}{${label}}`).toContain(label);
+		}
+	}
+});
+
+test('an expression with a metric that does not exist is found', () => {
+	const [selector] = selectorsOf({ where: 'here', text: 'sum by (job) (rate(no_such_total{route="/"}[5m])) > 0' });
+	expect(selector).toEqual({ name: 'no_such_total', labels: ['route'] });
+	expect(exposed.has('no_such_total')).toBe(false);
+	expect(() => selectorsOf({ where: 'here', text: 'sum(rate(' })).toThrow('here is no PromQL');
+});
+
+test('every metric of the services is on the dashboard or in an alert', () => {
+	const used = new Set(expressions.flatMap(selectorsOf).map((selector) => exposed.get(selector.name)?.name));
+	const own = [...exposed.values()].map((metric) => metric.name).filter((each) => !/^(process|nodejs)_/.test(each));
+	expect(own.length).toBeGreaterThan(20);
+	expect(own.filter((each) => !used.has(each))).toEqual([]);
+});
+
+test('counters that have not counted yet are there as 0, and the synchroniser counts its passes', () => {
+	expect(jobs['company-contacts']).toContain('rate_limit_decisions_total{decision="refused",bucket="own"} 0');
+	expect(jobs['personal-contacts']).toContain('database_errors_total{reason="deadline"} 0');
+	expect(jobs['company-contacts-sync']).toContain('crm_passes_total{outcome="failed"} 0');
+	expect(jobs['company-contacts-sync']).toMatch(/crm_passes_total\{outcome="done"\} [1-9]/);
+	expect(jobs['company-contacts-sync']).toContain('crm_synchroniser_working 1');
+});
+
+test('alerts say how urgent they are, what happened and what to do', () => {
+	for (const { alert, labels, annotations } of alerts) {
+		expect(labels.severity, alert).toMatch(/^(critical|warning)$/);
+		expect(Object.keys(annotations).toSorted(), alert).toEqual(['description', 'summary']);
+	}
+});
+
+describe('names follow the rules of Prometheus', () => {
+	const metrics = () => [...new Set(exposed.values())];
+
+	test('snake case, and a help text that is a sentence or a phrase', () => {
+		for (const metric of metrics()) {
+			expect(metric.name).toMatch(/^[a-z][a-z0-9]*(_[a-z0-9]+)*$/);
+			expect(metric.help.length, metric.name).toBeGreaterThan(10);
+			expect(metric.type, metric.name).toMatch(/^(counter|gauge|histogram)$/);
+		}
+		for (const { name: each, help } of metrics())
+			if (!/^(process|nodejs)_/.test(each)) expect(help, each).toMatch(/^[A-Z0-9].*[^ ]$/);
+	});
+
+	test('counters end in _total, nothing else does', () => {
+		for (const metric of metrics()) expect(metric.name.endsWith('_total'), metric.name).toBe(metric.type === 'counter');
+	});
+
+	test('units are base units, at the end of the name', () => {
+		for (const metric of metrics()) {
+			expect(metric.name).not.toMatch(
+				/(milliseconds|microseconds|_ms|minutes|hours|kilobytes|megabytes|_kb|_mb|percent)/,
+			);
+			if (metric.type === 'histogram' && metric.name !== 'contact_group_size') expect(metric.name).toMatch(/_seconds$/);
+			if (/(seconds|bytes)/.test(metric.name)) {
+				expect(metric.name).toMatch(
+					/_(seconds|bytes)(_total)?$|^nodejs_(eventloop_lag|heap_space|.*memory)|^process_start_time_seconds$/,
+				);
+			}
+		}
+	});
+
+	test('labels are snake case and never those of Prometheus itself', () => {
+		for (const metric of metrics()) {
+			for (const label of metric.labels) {
+				expect(label).toMatch(/^[a-z][a-z0-9_]*$/);
+				expect(['job', 'instance']).not.toContain(label);
+			}
+		}
+	});
+});
+
+test('a job name of the alerts and of the scrape configuration is a process of ours', () => {
+	const config = parse(read('prometheus/prometheus.yml')) as { scrape_configs: { job_name: string }[] };
+	expect(config.scrape_configs.map(({ job_name }) => job_name).toSorted()).toEqual(Object.keys(jobs).toSorted());
+});

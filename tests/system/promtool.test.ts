@@ -1,0 +1,49 @@
+import { execFile } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { createTestDatabase } from '../../packages/common/src/testing/database.js';
+import { collectExposedMetrics } from '../support/exposed-metrics.js';
+
+const operations = fileURLToPath(new URL('../../operations/prometheus/', import.meta.url));
+let jobs: Record<string, string>;
+
+beforeAll(async () => {
+	const db = await createTestDatabase();
+	try {
+		jobs = await collectExposedMetrics(db);
+	} finally {
+		await db.drop();
+	}
+});
+
+/** What promtool says, and its exit code. */
+function promtool(args: string[], input = ''): Promise<{ code: number; output: string }> {
+	return new Promise((resolve, reject) => {
+		const child = execFile('promtool', args, { cwd: operations }, (error, stdout, stderr) => {
+			if (error !== null && typeof error.code !== 'number')
+				reject(new Error(`promtool can't be started; this test needs it (Debian: prometheus). ${error.message}`));
+			else resolve({ code: Number(error?.code ?? 0), output: stdout + stderr });
+		});
+		child.stdin?.on('error', () => undefined);
+		child.stdin?.end(input);
+	});
+}
+
+describe('promtool finds nothing to complain of', () => {
+	test.each(['personal-contacts', 'company-contacts', 'company-contacts-sync'])('in the metrics of %s', async (job) => {
+		expect(jobs[job]).toContain('# TYPE');
+		expect(await promtool(['check', 'metrics'], jobs[job])).toEqual({ code: 0, output: '' });
+	});
+
+	test('in the alert rules and the scrape configuration', async () => {
+		const { code, output } = await promtool(['check', 'config', 'prometheus.yml']);
+		expect(output).toMatch(/SUCCESS: \d+ rules found/);
+		expect(code).toBe(0);
+	});
+
+	test('when the rules are tried on made-up series', async () => {
+		const { code, output } = await promtool(['test', 'rules', 'alerts.test.yml']);
+		expect(output).toContain('SUCCESS');
+		expect(code).toBe(0);
+	});
+});
