@@ -2,6 +2,7 @@ import fp from 'fastify-plugin';
 import type { Database } from './database/database.js';
 import { DatabaseBusyError } from './database/errors.js';
 import { Problem } from './problems.js';
+import { quietRoute } from './quiet-routes.js';
 
 export interface HealthOptions {
 	database: Database;
@@ -18,8 +19,8 @@ export const health = fp<HealthOptions>(async (server, { database }) => {
 		closing = true;
 	});
 
-	server.get('/health/live', async () => ({ status: 'live' }));
-	server.get('/health/ready', async () => {
+	server.get('/health/live', quietRoute, async () => ({ status: 'live' }));
+	server.get('/health/ready', quietRoute, async () => {
 		if (closing) throw new Problem('overloaded');
 		try {
 			await database.query((sql) => sql`select 1`);

@@ -1,3 +1,4 @@
+import { createRequire } from 'node:module';
 import type { FastifyBaseLogger } from 'fastify';
 import { type DestinationStream, type Logger, pino } from 'pino';
 
@@ -15,8 +16,8 @@ const safeFields = [
 ];
 
 /**
- * One JSON line per event on standard output. Requests are written by the server itself (see `server.ts`), so nothing here
- * ever sees a URL.
+ * One JSON line per event on standard output; text for people where that is a terminal. Requests are written by the server
+ * itself (see `server.ts`), so nothing here ever sees a URL.
  */
 export function createLogger(options: {
 	name: string;
@@ -29,8 +30,29 @@ export function createLogger(options: {
 			level: options.level,
 			serializers: { err: serialiseError, req: () => undefined, res: () => undefined },
 		},
-		options.destination ?? openStandardOutput(),
+		options.destination ?? openTerminal() ?? openStandardOutput(),
 	);
+}
+
+/**
+ * A terminal, in colour where it has any (Node goes by NO_COLOR, FORCE_COLOR and TERM). The images are made without the
+ * optional library that this takes: a terminal gets JSON from them.
+ */
+function openTerminal(): DestinationStream | undefined {
+	if (!process.stdout.isTTY) return undefined;
+	try {
+		const pretty = createRequire(import.meta.url)('pino-pretty') as typeof import('pino-pretty');
+		const colorize = process.stdout.hasColors();
+		return pretty({
+			colorize,
+			translateTime: 'SYS:HH:MM:ss.l',
+			ignore: 'pid,hostname',
+			singleLine: true,
+			sync: true,
+		});
+	} catch {
+		return undefined;
+	}
 }
 
 /**

@@ -3,6 +3,7 @@ import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom
 import type { KeyRing } from './auth/key-ring.js';
 import type { Database } from './database/database.js';
 import { measureDatabase } from './database/metrics.js';
+import { quietRoute } from './quiet-routes.js';
 
 export interface MetricsOptions {
 	registry: Registry;
@@ -45,7 +46,9 @@ export const metrics = fp<MetricsOptions>(async (server, { registry, database, k
 		durations.observe({ method, route }, reply.elapsedTime / 1000);
 		done();
 	});
-	server.get('/metrics', async (_request, reply) => reply.type(registry.contentType).send(await registry.metrics()));
+	server.get('/metrics', quietRoute, async (_request, reply) =>
+		reply.type(registry.contentType).send(await registry.metrics()),
+	);
 });
 
 function measureKeyRing(keyRing: KeyRing, registry: Registry): void {

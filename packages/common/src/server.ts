@@ -1,7 +1,14 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
-import fastify, { type FastifyBaseLogger, type FastifyInstance, LogController, type RawServerDefault } from 'fastify';
+import fastify, {
+	type FastifyBaseLogger,
+	type FastifyInstance,
+	type FastifyReply,
+	type FastifyRequest,
+	LogController,
+	type RawServerDefault,
+} from 'fastify';
 import { endConnections } from './end-connections.js';
 import { readJson } from './json-body.js';
 import { knownPaths } from './known-paths.js';
@@ -124,8 +131,8 @@ export async function createServer(options: ServerOptions): Promise<Server> {
 		if (encoding !== undefined && encoding.toLowerCase() !== 'identity') throw new Problem('unsupported_media_type');
 		done();
 	});
-	server.addHook('onResponse', async (request, reply) => {
-		request.log.info(
+	server.addHook('onResponse', (request, reply, done) => {
+		request.log[levelOf(request, reply)](
 			{
 				project: request.project?.code,
 				method: request.method,
@@ -135,6 +142,7 @@ export async function createServer(options: ServerOptions): Promise<Server> {
 			},
 			'request',
 		);
+		done();
 	});
 	return server;
 }
@@ -147,4 +155,10 @@ function countHosts(headers: readonly string[]): number {
 		if (name.length === 4 && name.toLowerCase() === 'host') count++;
 	}
 	return count;
+}
+
+/** `error` for what the service failed at, `debug` for what machines ask every few seconds, `info` for everything else. */
+function levelOf(request: FastifyRequest, reply: FastifyReply): 'debug' | 'info' | 'error' {
+	if (request.routeOptions.config?.quiet) return 'debug';
+	return reply.statusCode >= 500 ? 'error' : 'info';
 }

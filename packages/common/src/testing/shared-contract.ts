@@ -317,6 +317,27 @@ export function describeSharedContract<V extends TObject>(service: Service<V>, e
 		expect(lines()[0].duration_ms).toBeGreaterThan(0);
 	});
 
+	test('the level of that line: error for a 5xx, debug for what machines ask, else info', async () => {
+		await withApp({ database: { url: 'postgres://a:b@127.0.0.1:1/none' } }, async (other) => {
+			const levelOf = async (answer: Response) => {
+				await answer.text();
+				const id = answer.headers.get('x-request-id');
+				const lines = () =>
+					other.log
+						.map((line) => JSON.parse(line))
+						.filter(({ msg, request_id }) => msg === 'request' && request_id === id);
+				await expect.poll(lines).toHaveLength(1);
+				return lines()[0].level;
+			};
+			const [debug, info, error] = [20, 30, 50];
+			expect(await levelOf(await request(good, {}, other))).toBe(error);
+			expect(await levelOf(await request('project=good&api_key=wrong', {}, other))).toBe(info);
+			expect(await levelOf(await other.fetch('/unknown'))).toBe(info);
+			for (const path of ['/health/live', '/health/ready', '/metrics'])
+				expect(await levelOf(await other.fetch(path)), path).toBe(debug);
+		});
+	});
+
 	test('health and metrics', async () => {
 		expect(await (await app.fetch('/health/live')).json()).toEqual({ status: 'live' });
 		expect(await (await app.fetch('/health/ready')).json()).toEqual({ status: 'ready' });

@@ -1,0 +1,51 @@
+import { execFile } from 'node:child_process';
+import { stripVTControlCharacters } from 'node:util';
+import { expect, test } from 'vitest';
+
+const logger = new URL('../../packages/common/dist/logger.js', import.meta.url).href;
+const program = `
+	const { createLogger } = await import('${logger}');
+	createLogger({ name: 'test', level: 'info' }).info({ route: '/somewhere', status: 200 }, 'request');`;
+
+/** What the program writes to a terminal of its own, which `script` makes. */
+function onTerminal(env: Record<string, string>): Promise<string> {
+	const command = `'${process.execPath}' --input-type=module --eval "$PROGRAM"`;
+	return new Promise((resolve, reject) => {
+		const child = execFile(
+			'script',
+			['--quiet', '--return', '--command', command, '/dev/null'],
+			{ env: { PATH: process.env.PATH, TERM: 'xterm-256color', SHELL: '/bin/sh', PROGRAM: program, ...env } },
+			(error, stdout) =>
+				error === null
+					? resolve(stdout)
+					: reject(new Error(`script can't be run; this test needs it (Debian: bsdutils). ${error.message}`)),
+		);
+		child.stdin?.end();
+	});
+}
+
+const colour = '\u001b[';
+
+test('on a terminal the log is for people: a line of text with the time and the level by name', async () => {
+	const text = await onTerminal({});
+	expect(stripVTControlCharacters(text)).toMatch(
+		/^\[\d\d:\d\d:\d\d\.\d{3}\] INFO \(test\): request \{"route":"\/somewhere","status":200\}\s*$/,
+	);
+	expect(text).toContain(colour);
+});
+
+test.each([{ NO_COLOR: '1' }, { TERM: 'dumb' }, { FORCE_COLOR: '0' }])('without colour for %o', async (env) => {
+	const text = await onTerminal(env);
+	expect(text).toContain('INFO (test): request');
+	expect(text).not.toContain(colour);
+});
+
+test('elsewhere it is JSON, whatever the colours are forced to', async () => {
+	const output = await new Promise<string>((resolve, reject) => {
+		const args = ['--input-type=module', '--eval', program];
+		execFile(process.execPath, args, { env: { FORCE_COLOR: '1' } }, (error, stdout) =>
+			error === null ? resolve(stdout) : reject(error),
+		);
+	});
+	expect(JSON.parse(output)).toMatchObject({ level: 30, route: '/somewhere', msg: 'request' });
+});
