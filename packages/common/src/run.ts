@@ -9,6 +9,7 @@ import { DatabaseError, errorCode, isRefusal } from './database/errors.js';
 import { createLogger } from './logger.js';
 import { createRegistry } from './metrics.js';
 import type { Server, ServerOptions } from './server.js';
+import { startTracing } from './tracing.js';
 
 /** What a service is built from: everything that it shares with the outside, so that tests build it in the same way. */
 export interface ServiceParts {
@@ -51,6 +52,7 @@ async function start<Variables extends TObject>(
 ): Promise<void> {
 	const config = readVariables(service.variables, environment) as Static<Variables> & ServiceVariables;
 	const logger = createLogger({ name: service.name, level: config.LOG_LEVEL });
+	const tracing = await startTracing({ name: service.name, environment, logger });
 	const database = openDatabase({
 		url: config.DATABASE_URL,
 		applicationName: service.name,
@@ -72,6 +74,7 @@ async function start<Variables extends TObject>(
 	);
 	const server: ServerOptions = {
 		logger,
+		tracing,
 		trustProxy: config.TRUST_PROXY?.split(',').map((range) => range.trim()) ?? [],
 	};
 	const app = await service.buildApp({ server, database, keyRing, registry: createRegistry() }, config);
@@ -88,7 +91,7 @@ async function start<Variables extends TObject>(
 			else logger.info({ signal }, 'stopping');
 			await app.close();
 			await keyRing.stop();
-			await Promise.all([keys.close(), database.close()]);
+			await Promise.all([keys.close(), database.close(), tracing?.stop()]);
 			logger.info('stopped');
 		},
 	);

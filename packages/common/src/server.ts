@@ -16,6 +16,7 @@ import { limitPipelining } from './limit-pipelining.js';
 import { createMalformedHttp } from './malformed-http.js';
 import { answerProblem, commonHeaders, Problem } from './problems.js';
 import { formats } from './schemas/fields.js';
+import type { Tracing } from './tracing.js';
 
 export type Server = FastifyInstance<
 	RawServerDefault,
@@ -30,6 +31,7 @@ export interface ServerOptions {
 	/** Addresses and ranges (CIDR) of the proxies whose X-Forwarded-For is believed; none: nobody's is. */
 	trustProxy?: string[];
 	limits?: Partial<ServerLimits>;
+	tracing?: Tracing | undefined;
 }
 
 export interface ServerLimits {
@@ -115,6 +117,7 @@ export async function createServer(options: ServerOptions): Promise<Server> {
 		}
 	});
 
+	if (options.tracing) await server.register(options.tracing.plugin);
 	server.setErrorHandler(answerProblem);
 	// Hooks call back instead of returning promises where they wait for nothing: each promise costs every request.
 	server.addHook('onRequest', (request, reply, done) => {

@@ -4,6 +4,7 @@ import { health } from '@contacts/common/health.js';
 import { createLogger } from '@contacts/common/logger.js';
 import { createRegistry, metrics } from '@contacts/common/metrics.js';
 import { createServer } from '@contacts/common/server.js';
+import { startTracing } from '@contacts/common/tracing.js';
 import closeWithGrace from 'close-with-grace';
 import { measureCrm } from '../crm-age.js';
 import { systemClock } from './clock.js';
@@ -32,7 +33,8 @@ async function start(): Promise<void> {
 	const logger = createLogger({ name: 'company-contacts-sync', level: values.LOG_LEVEL });
 	const registry = createRegistry();
 	const database = openDatabase({ url: values.DATABASE_URL, applicationName: 'company-contacts-events', poolSize: 3 });
-	const server = await createServer({ logger });
+	const tracing = await startTracing({ name: 'company-contacts-sync', environment: process.env, logger });
+	const server = await createServer({ logger, tracing });
 	await server.register(metrics, { registry, database });
 	await server.register(health, { database });
 	measureCrm(registry, database);
@@ -61,7 +63,7 @@ async function start(): Promise<void> {
 			// A page that is under way is finished or thrown away; the next start goes on behind the last one that was saved.
 			stop.abort();
 			await Promise.all([server.close(), loop]);
-			await database.close();
+			await Promise.all([database.close(), tracing?.stop()]);
 			logger.info('stopped');
 		},
 	);

@@ -1,0 +1,136 @@
+import type { ReadableSpan, SpanExporter } from '@opentelemetry/sdk-trace-base';
+import type { FastifyBaseLogger, FastifyPluginCallback } from 'fastify';
+import { ConfigError } from './config.js';
+
+/** Traces of requests, exported by OTLP. */
+export interface Tracing {
+	/** Register it before anything else. */
+	plugin: FastifyPluginCallback;
+	/** Exports what is left, for 2 seconds at the most. */
+	stop(): Promise<void>;
+}
+
+export interface TracingOptions {
+	/** Of the service, where OTEL_SERVICE_NAME has none. */
+	name: string;
+	environment: NodeJS.ProcessEnv;
+	logger: FastifyBaseLogger;
+}
+
+/** Milliseconds for which a stop waits for the last spans. */
+const stopLimit = 2000;
+
+/** What a span may say. Everything else is dropped, the library's `url.path` first of all: it holds the query, and so the key. */
+const allowedAttributes = new Set([
+	'http.request.method',
+	'http.route',
+	'http.response.status_code',
+	'fastify.root',
+	'request_id',
+]);
+
+/**
+ * Begins tracing where the standard variables of OpenTelemetry ask for it; otherwise nothing of it is even loaded. The
+ * libraries read the other standard variables (headers, time limits, sampling, resource attributes) from the process.
+ *
+ * @returns undefined: no traces
+ * @throws ConfigError where a variable asks for what there is not
+ */
+export async function startTracing({ name, environment, logger }: TracingOptions): Promise<Tracing | undefined> {
+	if (!isWanted(environment)) return undefined;
+	const [api, core, sdk, resources, { OTLPTraceExporter }, { FastifyOtelInstrumentation }] = await Promise.all([
+		import('@opentelemetry/api'),
+		import('@opentelemetry/core'),
+		import('@opentelemetry/sdk-trace-base'),
+		import('@opentelemetry/resources'),
+		import('@opentelemetry/exporter-trace-otlp-proto'),
+		import('@fastify/otel'),
+	]);
+	const provider = new sdk.BasicTracerProvider({
+		resource: resources
+			.defaultResource()
+			.merge(resources.resourceFromAttributes({ 'service.name': name }))
+			.merge(resources.detectResources({ detectors: [resources.envDetector] })),
+		spanProcessors: [new sdk.BatchSpanProcessor(carefulExporter(new OTLPTraceExporter(), logger))],
+	});
+	// No context manager: each request has one span that no other has to find, and following every promise would cost time.
+	api.propagation.setGlobalPropagator(new core.W3CTraceContextPropagator());
+	const instrumentation = new FastifyOtelInstrumentation({
+		instrumentHooks: false,
+		instrumentHandler: false,
+		recordExceptions: false,
+		requestHook(span, request) {
+			const route = request.routeOptions.url;
+			span.updateName(route === undefined ? request.method : `${request.method} ${route}`);
+			span.setAttribute('request_id', request.id);
+			request.log = request.log.child({ trace_id: span.spanContext().traceId });
+		},
+	});
+	instrumentation.setTracerProvider(provider);
+	return {
+		plugin: instrumentation.plugin(),
+		async stop() {
+			let timer: NodeJS.Timeout | undefined;
+			const limit = new Promise<void>((resolve) => {
+				timer = setTimeout(resolve, stopLimit);
+			});
+			await Promise.race([provider.shutdown().catch(() => undefined), limit]);
+			clearTimeout(timer);
+		},
+	};
+}
+
+function isWanted(environment: NodeJS.ProcessEnv): boolean {
+	const { OTEL_TRACES_EXPORTER: exporter, OTEL_SDK_DISABLED: disabled } = environment;
+	if (disabled?.toLowerCase() === 'true' || exporter === 'none') return false;
+	const endpoints = ['OTEL_EXPORTER_OTLP_TRACES_ENDPOINT', 'OTEL_EXPORTER_OTLP_ENDPOINT'];
+	if (!exporter && !endpoints.some((variable) => environment[variable])) return false;
+
+	const lines: string[] = [];
+	if (exporter && exporter !== 'otlp') lines.push('OTEL_TRACES_EXPORTER is wrong: it must be otlp or none.');
+	for (const variable of endpoints) {
+		const url = environment[variable];
+		if (url && !(URL.canParse(url) && /^https?:$/.test(new URL(url).protocol)))
+			lines.push(`${variable} is wrong: it must be a URL like http://collector:4318.`);
+	}
+	for (const variable of ['OTEL_EXPORTER_OTLP_TRACES_PROTOCOL', 'OTEL_EXPORTER_OTLP_PROTOCOL']) {
+		if (environment[variable] && environment[variable] !== 'http/protobuf')
+			lines.push(`${variable} is wrong: it must be http/protobuf.`);
+	}
+	if (lines.length > 0) throw new ConfigError(lines);
+	return true;
+}
+
+/** Lets nothing out but what is allowed, and says in the log when the spans can't be delivered and when they can again. */
+function carefulExporter(exporter: SpanExporter, logger: FastifyBaseLogger): SpanExporter {
+	let failing = false;
+	return {
+		export(spans, done) {
+			exporter.export(spans.map(careful), (result) => {
+				const failed = result.code !== 0;
+				if (failed && !failing) logger.warn({ err: result.error }, 'traces can not be exported');
+				if (!failed && failing) logger.info('traces are exported again');
+				failing = failed;
+				done(result);
+			});
+		},
+		shutdown: () => exporter.shutdown(),
+		forceFlush: async () => exporter.forceFlush?.(),
+	};
+}
+
+function careful(span: ReadableSpan): ReadableSpan {
+	const attributes = Object.fromEntries(
+		Object.entries(span.attributes).filter(([name]) => allowedAttributes.has(name)),
+	);
+	// The library calls every problem an error, with its message; to OpenTelemetry a 4xx is none of the server.
+	const failed = Number(attributes['http.response.status_code']) >= 500;
+	// `tracestate` is text of the client.
+	const { traceState: _, ...context } = span.spanContext();
+	return Object.create(span, {
+		spanContext: { value: () => context },
+		attributes: { value: attributes },
+		events: { value: [] },
+		status: { value: { code: failed ? 2 : 0 } },
+	}) as ReadableSpan;
+}

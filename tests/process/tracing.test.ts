@@ -1,0 +1,179 @@
+import { execFile } from 'node:child_process';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { buffer } from 'node:stream/consumers';
+import { promisify } from 'node:util';
+import { gunzipSync } from 'node:zlib';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import type { ServiceName } from '../../packages/common/src/auth/key-ring.sql.js';
+import { createTestDatabase, type TestDatabase } from '../../packages/common/src/testing/database.js';
+import { addProject } from '../../packages/common/src/testing/service.js';
+import { type ServiceProcess, startServiceProcess } from './service-process.js';
+
+const canary = 'canary-key-7f3b';
+const traceId = '4bf92f3577b34da6a3ce929d0e0e4736';
+const parentId = '00f067aa0ba902b7';
+let db: TestDatabase;
+
+beforeAll(async () => {
+	db = await createTestDatabase();
+	await addProject(db.sql, 'good', canary);
+});
+afterAll(() => db?.drop());
+
+test.each([
+	['nothing of it is loaded', {}, 0],
+	['it is loaded where it is wanted', { OTEL_TRACES_EXPORTER: 'otlp' }, 1],
+])('%s', async (_, environment, least) => {
+	const program = `
+		const { startTracing } = await import('${new URL('../../packages/common/dist/tracing.js', import.meta.url)}');
+		const { createRequire } = await import('node:module');
+		await startTracing({ name: 'test', environment: ${JSON.stringify(environment)}, logger: console });
+		const loaded = Object.keys(createRequire(import.meta.url).cache);
+		process.stdout.write(String(loaded.filter((path) => path.includes('opentelemetry')).length));
+		process.exit();`;
+	const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '--eval', program]);
+	expect(Math.min(Number(stdout), 1)).toBe(least);
+});
+
+interface Collector {
+	url: string;
+	requests: { path: string; headers: Record<string, unknown>; body: Buffer }[];
+}
+
+/** A receiver of OTLP over HTTP. */
+async function startCollector(status = 200): Promise<Collector> {
+	const requests: Collector['requests'] = [];
+	const server = createServer(async (request, response) => {
+		const body = await buffer(request);
+		const plain = request.headers['content-encoding'] === 'gzip' ? gunzipSync(body) : body;
+		requests.push({ path: request.url ?? '', headers: request.headers, body: plain });
+		response.writeHead(status, { 'content-type': 'application/x-protobuf' }).end();
+	}).listen(0, '127.0.0.1');
+	await once(server, 'listening');
+	onTestFinished(() => {
+		server.closeAllConnections();
+		server.close();
+	});
+	return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, requests };
+}
+
+const start = (name: ServiceName, environment: Record<string, string>) =>
+	startServiceProcess(name, { DATABASE_URL: db.url, OTEL_BSP_SCHEDULE_DELAY: '100', ...environment });
+
+/** Stops it in order: what it has not exported yet is exported then. */
+async function stop(service: ServiceProcess): Promise<void> {
+	service.child.kill('SIGTERM');
+	expect(await service.exit).toBe(0);
+	expect(service.errors()).toBe('');
+}
+
+describe.each<[ServiceName, string, string]>([
+	['personal-contacts', 'POST', '/api/personal_contacts'],
+	['company-contacts', 'GET', '/api/company_contacts.list'],
+])('%s', (name, method, path) => {
+	const query = `?project=good&api_key=${canary}`;
+	const init =
+		method === 'POST' ? { method, headers: { 'content-type': 'application/json' }, body: '{"chat_id":1}' } : {};
+
+	test('exports a span for each request, and no key in any', async () => {
+		const collector = await startCollector();
+		const service = start(name, { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, LOG_LEVEL: 'trace' });
+		const url = await service.listening();
+		const encoded = canary.replace('c', '%63');
+		const base64 = Buffer.from(canary).toString('base64');
+		expect((await fetch(url + path + query, init)).status).toBe(200);
+		for (const each of [
+			`${path}?project=good&api_key=${encoded}`,
+			`${path}?project=good&api_key=${encodeURIComponent(base64)}`,
+			`${path}?project=wrong&api_key=${canary}`,
+			`${path}?project=good&api_key=${canary}&company_id=${canary}`,
+			`/unknown/${canary}?api_key=${canary}`,
+			`/metrics?api_key=${canary}`,
+			`/%00?api_key=${canary}`,
+		]) {
+			const traceparent = `00-${traceId}-${parentId}-01`;
+			const headers = { referer: url + each, traceparent, tracestate: `a=${canary}`, baggage: `key=${canary}` };
+			await (await fetch(url + each, { ...init, headers: { ...init.headers, ...headers } })).text();
+		}
+		await stop(service);
+
+		expect(collector.requests.length).toBeGreaterThan(0);
+		expect(new Set(collector.requests.map((request) => request.path))).toEqual(new Set(['/v1/traces']));
+		const bytes = Buffer.concat(collector.requests.map(({ body }) => body)).toString('latin1');
+		for (const expected of [`${method} ${path}`, 'http.route', 'http.response.status_code', 'request_id', name])
+			expect(bytes).toContain(expected);
+		const forms = [canary, encoded, encodeURIComponent(canary), base64, 'canary', 'api_key', 'url.path'];
+		for (const form of [...forms, Buffer.from(canary).toString('hex')])
+			expect(bytes.toLowerCase()).not.toContain(form.toLowerCase());
+		expect(service.output()).not.toContain(canary);
+		// What is asked for every few seconds is not traced.
+		expect(bytes).not.toContain('/metrics');
+	});
+
+	test('continues the trace of the request, and says it in the log', async () => {
+		const collector = await startCollector();
+		const service = start(name, { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, OTEL_SERVICE_NAME: 'renamed' });
+		const url = await service.listening();
+		const traceparent = `00-${traceId}-${parentId}-01`;
+		const answer = await fetch(url + path + query, { ...init, headers: { ...init.headers, traceparent } });
+		await answer.text();
+		await stop(service);
+
+		const bytes = Buffer.concat(collector.requests.map(({ body }) => body));
+		// In the protocol they are bytes.
+		expect(bytes.includes(Buffer.from(traceId, 'hex'))).toBe(true);
+		expect(bytes.includes(Buffer.from(parentId, 'hex'))).toBe(true);
+		expect(bytes.includes('renamed')).toBe(true);
+		const id = answer.headers.get('x-request-id') ?? 'none';
+		expect(bytes.includes(id)).toBe(true);
+		expect(service.log().find((line) => line.request_id === id)).toMatchObject({ msg: 'request', trace_id: traceId });
+	});
+
+	test('a collector that is away or refuses is said once, and keeps nothing from working', async () => {
+		const refusing = await startCollector(400);
+		for (const endpoint of [refusing.url, 'http://127.0.0.1:1']) {
+			const service = start(name, { OTEL_EXPORTER_OTLP_ENDPOINT: endpoint, OTEL_EXPORTER_OTLP_TIMEOUT: '300' });
+			const url = await service.listening();
+			const lines = () => service.log().filter(({ msg }) => msg === 'traces can not be exported');
+			await expect
+				.poll(async () => ((await fetch(url + path + query, init)).status === 200 ? lines() : []), { timeout: 10_000 })
+				.toHaveLength(1);
+			expect((await fetch(url + path + query, init)).status).toBe(200);
+			await stop(service);
+			expect(lines()).toHaveLength(1);
+		}
+	});
+
+	test('traces nothing unless it is asked to', async () => {
+		const collector = await startCollector();
+		const endpoint = { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url };
+		for (const environment of [
+			{},
+			{ ...endpoint, OTEL_SDK_DISABLED: 'true' },
+			{ ...endpoint, OTEL_TRACES_EXPORTER: 'none' },
+		]) {
+			const service = start(name, environment);
+			const url = await service.listening();
+			await (await fetch(url + path + query, init)).text();
+			await stop(service);
+			expect(service.log().find(({ msg }) => msg === 'request')).not.toHaveProperty('trace_id');
+		}
+		expect(collector.requests).toEqual([]);
+	});
+
+	test('refuses to start with what it has not', async () => {
+		const service = start(name, {
+			OTEL_TRACES_EXPORTER: 'zipkin',
+			OTEL_EXPORTER_OTLP_ENDPOINT: 'collector:4318',
+			OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc',
+		});
+		expect(await service.exit).toBe(1);
+		expect(service.errors().trimEnd().split('\n')).toEqual([
+			'OTEL_TRACES_EXPORTER is wrong: it must be otlp or none.',
+			'OTEL_EXPORTER_OTLP_ENDPOINT is wrong: it must be a URL like http://collector:4318.',
+			'OTEL_EXPORTER_OTLP_PROTOCOL is wrong: it must be http/protobuf.',
+		]);
+	});
+});
