@@ -1,0 +1,140 @@
+import { execFileSync } from 'node:child_process';
+import { chownSync, copyFileSync, mkdtempSync, rmSync, statSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createClient } from '@contacts/common/database/client.js';
+import { migrate } from '@contacts/common/database/migrate.js';
+import { setRolePasswords, urlAs } from '@contacts/common/database/roles.js';
+import { type LocalPostgres, startLocalPostgres } from '@contacts/local-postgres/server.js';
+import postgres from 'postgres';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { startService } from '../support/processes.js';
+
+const password = 'managed';
+let folder: string;
+let server: LocalPostgres;
+/** A server as providers have them: encrypted by an authority of their own, the owner no superuser. */
+let url: URL;
+
+beforeAll(async () => {
+	folder = mkdtempSync(join(tmpdir(), 'contacts-managed-'));
+	const dataDirectory = join(folder, 'postgres');
+	await (await startLocalPostgres({ dataDirectory, password })).stop();
+	for (const host of ['localhost', 'elsewhere']) makeCertificate(host);
+	giveCertificate('localhost');
+	server = await startLocalPostgres({
+		dataDirectory,
+		password,
+		settings: { ssl: 'on' },
+	});
+
+	const superuser = postgres(server.url('postgres'), { max: 1 });
+	await superuser.unsafe(`create role provider_user login createrole password '${password}'`);
+	await superuser.unsafe('create database contacts owner provider_user');
+	await superuser.end();
+	url = new URL(server.url('contacts'));
+	url.username = 'provider_user';
+	url.hostname = 'localhost';
+});
+afterAll(async () => {
+	await server?.stop();
+	rmSync(folder, { recursive: true, force: true });
+});
+
+/** Makes a certificate that vouches for itself. */
+function makeCertificate(host: string): void {
+	const options = ['-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '2'];
+	const name = ['-subj', `/CN=${host}`, '-addext', `subjectAltName=DNS:${host}`];
+	const files = ['-keyout', join(folder, `${host}.key`), '-out', authorityOf(host)];
+	execFileSync('openssl', ['req', ...options, ...name, ...files], { stdio: 'ignore' });
+}
+
+const authorityOf = (host: string) => join(folder, `${host}.crt`);
+
+/** Gives the server a certificate, from its next start or reload on. */
+function giveCertificate(host: string): void {
+	const dataDirectory = join(folder, 'postgres');
+	const { uid, gid } = statSync(dataDirectory);
+	for (const ending of ['crt', 'key']) {
+		const file = join(dataDirectory, `server.${ending}`);
+		copyFileSync(join(folder, `${host}.${ending}`), file);
+		chownSync(file, uid, gid);
+	}
+}
+
+const withParameters = (parameters: string) => `${url.href}?${parameters}`;
+
+/** Whether the client's connection is encrypted. */
+async function isEncrypted(address: string): Promise<boolean> {
+	const sql = createClient({ url: address, applicationName: 'test', poolSize: 1 });
+	try {
+		const [row] = await sql<[{ ssl: boolean }]>`select ssl from pg_stat_ssl where pid = pg_backend_pid()`;
+		return row.ssl;
+	} finally {
+		await sql.end({ timeout: 1 });
+	}
+}
+
+describe('encryption, by the parameters of the URL', () => {
+	test.each([
+		['', false],
+		['sslmode=disable', false],
+		['sslmode=prefer', true],
+		['sslmode=require', true],
+	])('%s', async (parameters, encrypted) => {
+		expect(await isEncrypted(withParameters(parameters))).toBe(encrypted);
+	});
+
+	test.each(['sslmode=verify-full', 'sslmode=verify-ca'])('%s refuses an unknown authority', async (parameters) => {
+		await expect(isEncrypted(withParameters(parameters))).rejects.toThrow(/self-signed certificate/);
+	});
+
+	test.each(['sslrootcert=a', 'sslcert=a', 'sslkey=a', 'channel_binding=require'])(
+		'%s is refused by the server',
+		async (parameters) => {
+			await expect(isEncrypted(withParameters(`sslmode=require&${parameters}`))).rejects.toMatchObject({
+				code: '42704',
+			});
+		},
+	);
+});
+
+describe('an owner who is no superuser', () => {
+	test('migrates, and a service connects with its role, to a server that NODE_EXTRA_CA_CERTS vouches for', async () => {
+		await migrate(url.href);
+		await setRolePasswords(url.href, { 'company-contacts': 'role' });
+		const roleUrl = urlAs(withParameters('sslmode=verify-full'), 'company-contacts', 'role');
+		const service = await startService('company-contacts', {
+			DATABASE_URL: roleUrl,
+			NODE_EXTRA_CA_CERTS: authorityOf('localhost'),
+		});
+		try {
+			expect((await fetch(`${service.url}/health/ready`)).status).toBe(200);
+			const sql = postgres(server.url('contacts'), { max: 1 });
+			const rows = await sql`
+				select distinct ssl from pg_stat_ssl join pg_stat_activity using (pid)
+				where usename = 'company_contacts_service'`;
+			await sql.end();
+			expect(rows).toEqual([{ ssl: true }]);
+		} finally {
+			await service.stop();
+		}
+	});
+
+	test('a certificate for another name is refused', async () => {
+		giveCertificate('elsewhere');
+		const sql = postgres(server.url('contacts'), { max: 1 });
+		await sql`select pg_reload_conf()`;
+		await sql.end();
+		const service = await startService('company-contacts', {
+			DATABASE_URL: urlAs(withParameters('sslmode=verify-full'), 'company-contacts', 'role'),
+			NODE_EXTRA_CA_CERTS: authorityOf('elsewhere'),
+		});
+		try {
+			expect((await fetch(`${service.url}/health/ready`)).status).toBe(503);
+			expect(service.output()).toContain('ERR_TLS_CERT_ALTNAME_INVALID');
+		} finally {
+			await service.stop();
+		}
+	});
+});
