@@ -9,7 +9,7 @@ export default defineConfig({
 				extends: true,
 				test: {
 					name: 'tests',
-					include: ['{packages,services,tools}/*/src/**/*.test.ts', 'tests/process/**/*.test.ts'],
+					include: ['{packages,services,tools}/*/src/**/*.test.ts', 'tests/{process,docs}/**/*.test.ts'],
 					testTimeout: 30_000,
 					hookTimeout: 60_000,
 				},

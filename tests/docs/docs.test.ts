@@ -1,0 +1,218 @@
+import { posix } from 'node:path';
+import { serviceVariables } from '@contacts/common/config.js';
+import { catalogue } from '@contacts/common/problems.js';
+import { variables as companyVariables } from '@contacts/company-contacts/config.js';
+import { variables as syncVariables } from '@contacts/company-contacts/sync/config.js';
+import { describe, expect, test } from 'vitest';
+import { createProgram } from '../../tools/contacts/src/program.js';
+import { files, type Page, pageAt, pages, read } from './pages.js';
+
+const isSource = /\.(ts|mjs|js|sql|yml|template|yaml)$|^(Dockerfile|\.ci\/run|\.env\.example|package\.json)$/;
+const isGenerated = /(^|\/)(dist|generated|coverage)\/|^pnpm-lock\.yaml$|^tests\/docs\/docs\.test\.ts$/;
+const sources = files.filter((path) => isSource.test(path) && !isGenerated.test(path)).map(read);
+/** Every name that is written anywhere in the code. */
+const names = new Set(sources.flatMap((text) => text.match(/\w+/g) ?? []));
+
+/** Programs, settings and functions of others, and what stands for a value. */
+const foreign = new Set([
+	...['CHAT_ID', 'contacts_restored'],
+	...['pg_dump', 'pg_restore', 'pg_total_relation_size', 'max_standby_streaming_delay', 'ignore_startup_parameters'],
+	...['set_real_ip_from', 'real_ip_header', 'channel_binding'],
+]);
+
+const folders = new Set(
+	files.flatMap((path) => path.split('/').map((_, depth, all) => all.slice(0, depth + 1).join('/'))),
+);
+
+/** Whether there is such a file or folder; a star stands for anything within a name. */
+function exists(path: string): boolean {
+	const wanted = path.replace(/\/$/, '');
+	if (!wanted.includes('*')) return folders.has(wanted);
+	const pattern = new RegExp(
+		`^${wanted
+			.replace(/[.+?^${}()|[\]\\]/g, '\\$&')
+			.replaceAll('**/', '(.*/)?')
+			.replace(/(?<!\.)\*/g, '[^/]*')}$`,
+	);
+	return [...folders].some((each) => pattern.test(each));
+}
+
+/** Lines that a shell is given, on a page or within a sentence of it. */
+const shellOf = ({ blocks, spans }: Page) => [
+	...blocks.filter(({ language }) => ['sh', 'bash'].includes(language)).flatMap(({ text }) => text.split('\n')),
+	...spans.filter((span) => /^(\w+=\S* )*(contacts|npx|docker-compose) /.test(span)),
+];
+
+const program = createProgram({});
+type Command = typeof program;
+
+/** @returns what is wrong with a call of the operator's command, as it is written in the documentation */
+function wrongCall(call: string): string | undefined {
+	let command: Command = program;
+	const words = call.replace(/[[\]]/g, ' ').trim().split(/\s+/);
+	for (const word of words) {
+		const below = command.commands.find((each) => each.name() === word);
+		if (below !== undefined) command = below;
+		else if (word.startsWith('--') && word !== '--help') {
+			const known = command.options.some(({ long }) => long === word);
+			if (!known) return `"${command.name()}" has no ${word}`;
+		} else if (command.commands.length > 0 && /^[a-z]/.test(word)) return `"${command.name()}" has no "${word}"`;
+	}
+	return undefined;
+}
+
+/** Calls of the operator's command in a line for a shell. */
+const callsIn = (line: string) =>
+	line
+		.replace(/#.*$/, '')
+		.split(/\||&&|;|[<>](?!\()|\)/)
+		.flatMap((part) => /(?:^|[\s(])contacts ((?!from\b)[a-z<-].*)$/.exec(part.trim())?.[1] ?? []);
+
+test('the pages are there', () => {
+	expect(pages.map(({ path }) => path)).toEqual(
+		expect.arrayContaining([
+			...['README.md', 'CONTRIBUTING.md', 'SECURITY.md', 'CHANGELOG.md', 'packages/client/README.md'],
+			...['partners', 'operators', 'developers', 'scale', 'who-may-what'].map((name) => `docs/${name}.md`),
+		]),
+	);
+});
+
+describe.each(pages.map((page) => [page.path, page] as const))('%s', (path, page) => {
+	test('leads nowhere that is not there', () => {
+		const own = page.links.filter((link) => !/^(https?|mailto):/.test(link));
+		const broken = own.filter((link) => {
+			const [target = '', anchor] = link.split('#');
+			const file = target === '' ? path : posix.join(posix.dirname(path), target);
+			return !exists(file) || (anchor !== undefined && !pageAt(file).anchors.includes(anchor));
+		});
+		expect(broken).toEqual([]);
+	});
+
+	test('names files and folders that are there', () => {
+		const roots = new Set(files.map((file) => file.split('/')[0]));
+		const here = posix.dirname(path);
+		const wrong = page.spans.filter((span) => {
+			if (/^[\w*][\w*.-]*\.ts$/.test(span)) return !exists(`**/${span}`);
+			const looksLikePath = /^[\w@.*-]+(\/[\w@.*-]+)+\/?$/.test(span);
+			if (!looksLikePath || !(roots.has(span.split('/')[0]) || span.startsWith('src/'))) return false;
+			return !exists(span) && !exists(posix.join(here, span));
+		});
+		expect(wrong).toEqual([]);
+	});
+
+	test('names variables, columns, metrics, roles and codes that are in the code', () => {
+		const shown = page.blocks.filter(({ language }) => language !== 'sql');
+		const written = [...page.spans, ...shown.map(({ text }) => text)].join('\n');
+		const wanted = written.match(/\b([A-Z][A-Z0-9]*(_[A-Z0-9]+)+|[a-z][a-z0-9]*(_[a-z0-9]+)+)\b/g) ?? [];
+		expect([...new Set(wanted)].filter((name) => !names.has(name) && !foreign.has(name))).toEqual([]);
+	});
+
+	test('calls the operator’s command as it is', () => {
+		const mentioned = page.spans.filter((span) => program.commands.some((each) => span.startsWith(`${each.name()} `)));
+		const wrong = [...shellOf(page).flatMap(callsIn), ...mentioned].flatMap((call) => wrongCall(call) ?? []);
+		expect(wrong).toEqual([]);
+	});
+
+	test('calls scripts that there are', () => {
+		const scripts = Object.keys((JSON.parse(read('package.json')) as { scripts: object }).scripts);
+		const called = [...page.text.matchAll(/pnpm@12 (?:--\S+ \S+ )?([a-z:]+)/g)].map(([, script]) => script);
+		expect(called.filter((script) => ![...scripts, 'install', 'exec', 'pack'].includes(String(script)))).toEqual([]);
+	});
+
+	test('has options that a program takes', () => {
+		const options = page.spans.flatMap((span) => /^--[a-z][a-z-]+/.exec(span)?.[0] ?? []);
+		const ofCommands = new Set(flagsBelow(program));
+		expect(options.filter((flag) => !ofCommands.has(flag) && !sources.some((text) => text.includes(flag)))).toEqual([]);
+	});
+
+	test('has JSON that is JSON', () => {
+		for (const { language, text } of page.blocks) if (language === 'json') expect(() => JSON.parse(text)).not.toThrow();
+	});
+});
+
+function flagsBelow(command: Command): string[] {
+	return [...command.options.flatMap(({ long }) => long ?? []), ...command.commands.flatMap(flagsBelow)];
+}
+
+test('the tests find what is wrong', () => {
+	expect(
+		callsIn('npx -y pnpm@12 contacts key nonsense 5 --overlap 7d').flatMap((call) => wrongCall(call) ?? []),
+	).toEqual(['"key" has no "nonsense"']);
+	expect(callsIn('contacts key rotate 5 --nonsense').map(wrongCall)).toEqual(['"rotate" has no --nonsense']);
+	expect(callsIn('contacts backup - | gpg --encrypt').map(wrongCall)).toEqual([undefined]);
+	expect([
+		exists('services/*/src/*.sql.ts'),
+		exists('services/*/src/nonsense.ts'),
+		exists('services/nonsense'),
+	]).toEqual([true, false, false]);
+	expect(exists('**/key-ring.ts')).toBe(true);
+	expect(exists('**/nonsense.ts')).toBe(false);
+});
+
+describe('the configuration', () => {
+	const services: [string, Record<string, { default?: string }>][] = [
+		['personal-contacts', serviceVariables(3001).properties],
+		['company-contacts', companyVariables.properties],
+		['the synchroniser', syncVariables.properties],
+	];
+	const rows = pageAt('README.md')
+		.text.split('\n')
+		.filter((line) => line.startsWith('| `'));
+	const example = read('.env.example');
+
+	test.each(services)('of %s is in the README and in .env.example, with its defaults', (_, properties) => {
+		for (const [name, { default: usual }] of Object.entries(properties)) {
+			const row = rows.find((line) => line.split('|')[1]?.includes(`\`${name}\``));
+			expect(row, name).toBeDefined();
+			const [, inExample] = new RegExp(`^${name}=(.*)$`, 'm').exec(example) ?? [];
+			expect(inExample, name).toBeDefined();
+			if (usual === undefined || name === 'PORT') continue;
+			expect(row?.split('|')[2], name).toContain(usual);
+			expect(inExample, name).toBe(usual);
+		}
+	});
+
+	test('in .env.example is read by something', () => {
+		const read_ = new Set(services.flatMap(([, properties]) => Object.keys(properties)));
+		const set = [...example.matchAll(/^([A-Z_0-9]+)=/gm)].map(([, name]) => name);
+		expect(set.filter((name) => !read_.has(String(name)))).toEqual([]);
+	});
+});
+
+test('the README lists every code of an error, and no other', () => {
+	const table = pageAt('README.md').text.split('## Errors')[1]?.split('\n## ')[0] ?? '';
+	const codes = [...table.matchAll(/^\| [\d, ]+ \| `(\w+)` \|/gm)].map(([, code]) => String(code));
+	expect([...new Set(codes)].sort()).toEqual(Object.keys(catalogue).sort());
+});
+
+describe('SECURITY.md', () => {
+	const { text } = pageAt('SECURITY.md');
+	const rows = text.split('\n').filter((line) => /^\| API\d+ /.test(line));
+
+	test('has all ten risks, each with a test', () => {
+		expect(rows.map((row) => /^\| (API\d+) /.exec(row)?.[1])).toEqual(
+			Array.from({ length: 10 }, (_, n) => `API${n + 1}`),
+		);
+	});
+
+	test.each(rows.map((row) => [/API\d+/.exec(row)?.[0], row]))('%s names tests that there are', (_, row = '') => {
+		const cited = [...row.matchAll(/`([^`]+\.ts)`:((?: "[^"]+",?)+)/g)];
+		expect(cited.length).toBeGreaterThan(0);
+		for (const [, file = '', titles = ''] of cited) {
+			const source = read(file);
+			for (const [, title] of titles.matchAll(/"([^"]+)"/g)) {
+				expect(
+					["'", '"', '`'].some((quote) => source.includes(`(${quote}${title}${quote},`)),
+					`${file}: ${title}`,
+				).toBe(true);
+			}
+		}
+	});
+});
+
+test('programs in the partner’s guide are parts of examples that are run', () => {
+	const examples = files.filter((path) => /^packages\/client\/examples\/.+\.ts$/.test(path)).map(read);
+	const programs = pageAt('docs/partners.md').blocks.filter(({ language }) => language === 'ts');
+	expect(programs.length).toBeGreaterThan(0);
+	for (const { text } of programs) expect(examples.some((example) => example.includes(text))).toBe(true);
+});

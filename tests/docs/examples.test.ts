@@ -1,0 +1,89 @@
+import { execFile } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { dispose, environmentOf, type Launcher, launch } from '../../tools/local/src/testing/launcher.js';
+import { type CodeBlock, pageAt, pages, root } from './pages.js';
+
+let folder: string;
+let demo: Launcher;
+
+beforeAll(async () => {
+	folder = mkdtempSync(join(tmpdir(), 'contacts-docs-'));
+	demo = await launch(join(folder, 'data'));
+	await demo.ready();
+});
+afterAll(async () => {
+	await dispose(demo);
+	rmSync(folder, { recursive: true, force: true });
+});
+
+const callsDemo = ({ language, text }: CodeBlock) =>
+	language === 'sh' && /127\.0\.0\.1:300[01]/.test(text) && !text.includes('docker-compose');
+const runsCommand = ({ language, text }: CodeBlock) =>
+	language === 'sh' &&
+	text.split('\n').every((line) => /^npx -y pnpm@12 contacts (--help|project|key|audit)/.test(line));
+const blocks = pages.flatMap(({ path, blocks }) =>
+	blocks.flatMap((block, n) =>
+		callsDemo(block) || runsCommand(block) ? [[`${path}, block ${n + 1}`, block] as const] : [],
+	),
+);
+
+/** Runs lines as a reader does, but for the ports, and for npx, which would install first. */
+async function paste(text: string): Promise<string> {
+	const { company, personal } = demo.ports;
+	const lines = text
+		.replaceAll('127.0.0.1:3000', `127.0.0.1:${company}`)
+		.replaceAll('127.0.0.1:3001', `127.0.0.1:${personal}`);
+	const npx = `npx() { shift 3; node '${join(root, 'tools/contacts/dist/main.js')}' "$@"; }`;
+	const { stdout } = await promisify(execFile)('bash', ['-euo', 'pipefail', '-c', `${npx}\n${lines}`], {
+		cwd: folder,
+		env: environmentOf({ LOCAL_DATA_DIR: demo.dataFolder }),
+	});
+	return stdout;
+}
+
+/** What is written as … may be anything. */
+function like(documented: unknown): unknown {
+	if (documented === '…') return expect.any(String);
+	if (Array.isArray(documented)) return documented.map(like);
+	if (typeof documented !== 'object' || documented === null) return documented;
+	return Object.fromEntries(Object.entries(documented).map(([name, value]) => [name, like(value)]));
+}
+
+/** An answer as it is documented: a status line, some of its headers, and its body where there is one. */
+function expectAnswer(documented: string, answer: string): void {
+	const [wantedHead = '', wantedBody] = documented.split('\n\n');
+	const [head = '', body = ''] = answer.replaceAll('\r', '').split('\n\n');
+	for (const line of wantedHead.split('\n')) {
+		const pattern = line.replace(/[.*+?^${}()|[\]\\]/g, '\\$&').replaceAll('…', '.+');
+		expect(head).toMatch(new RegExp(`^${pattern}$`, 'mi'));
+	}
+	if (wantedBody !== undefined) expect(JSON.parse(body)).toEqual(like(JSON.parse(wantedBody)));
+}
+
+describe('what is pasted does what is written below it', () => {
+	test.each(blocks)('%s', async (_, { text, next }) => {
+		const printed = await paste(text);
+		if (next?.language === 'json') expect(JSON.parse(printed)).toEqual(like(JSON.parse(next.text)));
+		if (next?.language === 'http') expectAnswer(next.text, printed);
+	});
+});
+
+test('the requests of the README and of the partner’s guide are among them, with their answers', () => {
+	const answered = blocks.filter(([, { next }]) => next !== undefined).map(([name]) => name.split(',')[0]);
+	expect(answered.filter((path) => path === 'README.md')).toHaveLength(2);
+	expect(answered.filter((path) => path === 'docs/partners.md').length).toBeGreaterThanOrEqual(5);
+});
+
+test('a request beyond the limit is answered as the partner’s guide says', async () => {
+	const documented = pageAt('docs/partners.md').blocks.find(({ text }) => text.startsWith('HTTP/1.1 429'));
+	const url = `http://127.0.0.1:${demo.ports.company}/api/company_contacts.list?company_id=7&project=demo&api_key=demo-key`;
+	const answers = await Promise.all(Array.from({ length: 300 }, () => fetch(url)));
+	const refused = answers.find(({ status }) => status === 429);
+	const headers = [...(refused?.headers ?? [])].map(([name, value]) => `${name}: ${value}`);
+	const answer = ['HTTP/1.1 429 Too Many Requests', ...headers, '', await refused?.text()].join('\n');
+	expectAnswer(documented?.text ?? '', answer);
+});
