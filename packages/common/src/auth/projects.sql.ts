@@ -97,28 +97,36 @@ export interface RotatedKey {
 	id: number;
 	project: string;
 	service: ServiceName | null;
+	/** When it ends; null: never. */
+	expires_at: string | null;
 	/** When the old key ends. */
 	old_expires_at: string;
 }
 
 /**
  * Makes a new key like a live one, and lets the old one end after an overlap, or at its own expiry if that comes sooner.
- * Both happen in one statement.
+ * Where the old one was to end, the new one lives as long as that was to. All happens in one statement.
  *
  * @param overlap seconds
  * @returns undefined: there is no such live key
  */
 export async function rotateKey(sql: Sql, id: number, hash: Buffer, overlap: number): Promise<RotatedKey | undefined> {
 	const [row] = await sql<RotatedKey[]>`
-		with old as (
-			update api_keys set expires_at = least(expires_at, now() + make_interval(secs => ${overlap}))
+		with live as (
+			select id, project_id, service, expires_at, expires_at - created_at as lifetime from api_keys
 			where id = ${id} and revoked_at is null and (expires_at is null or expires_at > now())
-			returning project_id, service, expires_at
+			for update
+		), old as (
+			update api_keys k set expires_at = least(live.expires_at, now() + make_interval(secs => ${overlap}))
+			from live where k.id = live.id
+			returning k.expires_at
 		), new as (
-			insert into api_keys (project_id, hash, service) select project_id, ${hash}, service from old
-			returning id, project_id, service
+			insert into api_keys (project_id, hash, service, expires_at)
+			select project_id, ${hash}, service, now() + lifetime from live
+			returning id, project_id, service, expires_at
 		)
-		select new.id::float8 as id, p.code as project, new.service, ${isoUtc(sql, 'old.expires_at')} as old_expires_at
+		select new.id::float8 as id, p.code as project, new.service, ${isoUtc(sql, 'new.expires_at')} as expires_at,
+		       ${isoUtc(sql, 'old.expires_at')} as old_expires_at
 		from new, old, projects p where p.id = new.project_id`;
 	return row;
 }

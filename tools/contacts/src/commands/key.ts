@@ -80,8 +80,9 @@ export function addKeyCommands(program: Command, environment: NodeJS.ProcessEnv)
 			if (row === undefined) throw new Failure(`There is no live key ${old}: contacts key list shows all.`);
 			printResult({ ...row, old_id: old, key: secret }, secret, { json });
 			if (json) return;
+			const end = row.expires_at === null ? '' : ` It ends at ${row.expires_at}.`;
 			process.stderr.write(
-				`This is key ${row.id} of ${row.project}. It is shown only now: keep it safe. Key ${old} ends at ${row.old_expires_at}.\n`,
+				`This is key ${row.id} of ${row.project}. It is shown only now: keep it safe.${end} Key ${old} ends at ${row.old_expires_at}.\n`,
 			);
 		});
 

@@ -1,0 +1,81 @@
+import { createTestDatabase, type TestDatabase } from '@contacts/common/testing/database.js';
+import { startTestApp, type TestApp } from '@contacts/common/testing/service.js';
+import { service } from '@contacts/company-contacts/app.js';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { contacts, expectOneLine, expectWrongUsage } from '../testing/command.js';
+
+const day = 86_400_000;
+let database: TestDatabase;
+let app: TestApp;
+/** Milliseconds that the service's clock is ahead of the database's. */
+let ahead = 0;
+
+beforeAll(async () => {
+	database = await createTestDatabase();
+	await database.sql`insert into projects (code) values ('one')`;
+	app = await startTestApp(service, database.url, { now: () => Date.now() + ahead });
+});
+afterAll(async () => {
+	await app?.close();
+	await database?.drop();
+});
+
+const run = (...args: string[]) => contacts(database.url, ['key', ...args]);
+const json = async (...args: string[]) => JSON.parse((await run(...args, '--json')).stdout);
+async function statusOf(key: string, later = 0): Promise<number> {
+	ahead = later;
+	await app.keyRing.refresh();
+	return (await app.fetch(`/api/company_contacts.list?project=one&api_key=${key}`)).status;
+}
+/** Days from now, to the nearest hundredth. */
+const daysUntil = (time: string) => Math.round(((Date.parse(time) - Date.now()) / day) * 100) / 100;
+
+describe('key rotate', () => {
+	test('makes a key for the same service; both are valid until the overlap is over, then the new one alone', async () => {
+		const old = await json('create', 'one', '--service', 'company-contacts');
+		const made = await json('rotate', String(old.id), '--overlap', '12h');
+		expect(made).toMatchObject({ old_id: old.id, project: 'one', service: 'company-contacts', expires_at: null });
+		expect(daysUntil(made.old_expires_at)).toBe(0.5);
+		expect([await statusOf(old.key), await statusOf(made.key)]).toEqual([200, 200]);
+		expect([await statusOf(old.key, 0.51 * day), await statusOf(made.key, 0.51 * day)]).toEqual([401, 200]);
+	});
+
+	test('the overlap is seven days unless it is said, and never longer than the old key would have lived', async () => {
+		const lasting = await json('create', 'one');
+		expect(daysUntil((await json('rotate', String(lasting.id))).old_expires_at)).toBe(7);
+		const ending = await json('create', 'one', '--expires', '3');
+		expect(daysUntil((await json('rotate', String(ending.id))).old_expires_at)).toBe(3);
+	});
+
+	test('a key that ends is followed by one that lives as long, though it was rotated late', async () => {
+		const old = await json('create', 'one', '--expires', '30');
+		await database.sql`
+			update api_keys set created_at = created_at - interval '20 days', expires_at = expires_at - interval '20 days'
+			where id = ${old.id}`;
+		const made = await json('rotate', String(old.id), '--overlap', '1d');
+		expect(daysUntil(made.old_expires_at)).toBe(1);
+		expect(daysUntil(made.expires_at)).toBe(30);
+		expect([await statusOf(made.key, 29 * day), await statusOf(made.key, 31 * day)]).toEqual([200, 401]);
+	});
+
+	test('prints the new key alone on standard output, and says on standard error when each ends', async () => {
+		const old = await json('create', 'one', '--expires', '30');
+		const outcome = await run('rotate', String(old.id));
+		expect(outcome.stdout).toMatch(/^cck_\w+\n$/);
+		expect(outcome.stderr).toMatch(
+			/^This is key \d+ of one\. It is shown only now: keep it safe\. It ends at \S+Z\. Key \d+ ends at \S+Z\.\n$/,
+		);
+	});
+
+	test('a key that is revoked, or that never was, can’t be rotated', async () => {
+		const old = await json('create', 'one');
+		await run('revoke', String(old.id), '--yes');
+		for (const id of [String(old.id), '999999']) {
+			expectOneLine(await run('rotate', id), 1, `There is no live key ${id}: contacts key list shows all.`);
+		}
+	});
+
+	test.each(['7', '1w', '-1d', ''])('an overlap that is none is wrong usage: %j', async (overlap) => {
+		await expectWrongUsage(database.url, ['key', 'rotate', '1', `--overlap=${overlap}`], '--overlap takes');
+	});
+});
