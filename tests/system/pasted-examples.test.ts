@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { dispose, environmentOf, type Launcher, launch } from '../../tools/local/src/testing/launcher.js';
-import { type CodeBlock, pageAt, pages, root } from './pages.js';
+import { type CodeBlock, pageAt, pages, root } from '../docs/pages.js';
 
 let folder: string;
 let demo: Launcher;
