@@ -1,4 +1,5 @@
 import type { Database } from '@contacts/common/database/database.js';
+import { lately } from '@contacts/common/lately.js';
 import { Gauge, type Registry } from 'prom-client';
 
 /** When the mirror was last found equal to the CRM, in milliseconds since the epoch; null: never. */
@@ -29,13 +30,16 @@ export function createLastSync(database: Database, clock: () => number): () => P
 
 /** How the mirror stands, as metrics: without them an empty or an old list looks like any other. */
 export function measureCrm(registry: Registry, database: Database): void {
+	/** Undefined while the database does not answer. One query for all of them. */
+	const state = lately<CrmState | undefined>(() => readCrmState(database).catch(() => undefined), undefined);
 	const gauge = (name: string, help: string, read: (state: CrmState) => number) =>
 		new Gauge({
 			name,
 			help,
 			registers: [registry],
 			async collect() {
-				this.set(await state().then(read, () => Number.NaN));
+				const current = await state();
+				this.set(current === undefined ? Number.NaN : read(current));
 			},
 		});
 	gauge(
@@ -49,16 +53,6 @@ export function measureCrm(registry: Registry, database: Database): void {
 	gauge('crm_alarm', '1 while the synchroniser holds something back for somebody to look at, else 0.', ({ alarm }) =>
 		Number(alarm),
 	);
-
-	let asking: Promise<CrmState> | undefined;
-
-	/** One query for all of them. */
-	function state(): Promise<CrmState> {
-		asking ??= readCrmState(database).finally(() => {
-			asking = undefined;
-		});
-		return asking;
-	}
 }
 
 interface CrmState {

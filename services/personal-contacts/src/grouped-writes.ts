@@ -22,12 +22,9 @@ export interface ContactWriterOptions {
 	clock?: () => number;
 }
 
-/**
- * Statements under way at once. While one waits for its commit, the next is already being worked on; more would only be
- * smaller. Where a statement takes long, the database is not kept busy by two.
- */
-const mostGroups = { usual: 2, slow: 10 };
-/** Milliseconds after which a statement has taken long. */
+/** Statements under way at once: more would only be smaller, but where one takes long, others don't wait for it. */
+const mostGroups = { usual: 1, slow: 10 };
+/** Milliseconds after which a statement takes long. */
 const slow = 50;
 /** Contacts in one statement: at first, and at the most. */
 const groupSize = { first: 16, most: 256 };
@@ -61,6 +58,7 @@ export function createContactWriter({
 }: ContactWriterOptions): ContactWriter {
 	let queue: Waiting[] = [];
 	let groups = 0;
+	let starting = false;
 	/** How many may be under way, and how many contacts one may have, by how long the last ones took. */
 	let allowedGroups = mostGroups.usual;
 	let allowedSize = groupSize.first;
@@ -89,17 +87,29 @@ export function createContactWriter({
 		},
 	});
 
+	/** What else has come in this turn of the event loop is in the queue by then. */
+	function startSoon(): void {
+		if (!starting) setImmediate(startGroups);
+		starting = true;
+	}
+
 	function startGroups(): void {
+		starting = false;
 		while (groups < allowedGroups && queue.length > 0) {
 			const chats = takeGroup();
 			if (chats.size === 0) return;
 			groups++;
 			const begun = clock();
+			const overdue = setTimeout(() => {
+				allowedGroups = mostGroups.slow;
+				startSoon();
+			}, slow);
 			void write(chats).finally(() => {
+				clearTimeout(overdue);
 				groups--;
 				adapt([...chats.values()].flat().length, clock() - begun);
 				for (const chat of chats.keys()) busy.delete(chat);
-				startGroups();
+				startSoon();
 			});
 		}
 	}
@@ -183,7 +193,7 @@ export function createContactWriter({
 				}, deadline);
 				unanswered++;
 				queue.push(waiting);
-				startGroups();
+				startSoon();
 			});
 		},
 	};

@@ -1,4 +1,5 @@
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
+import { lately } from '../lately.js';
 import type { Database } from './database.js';
 import { failureReasons } from './errors.js';
 
@@ -52,12 +53,12 @@ export function measureDatabase(database: Database, registry: Registry): void {
 		'Long results that are read at this moment, on connections of their own.',
 		() => database.reading,
 	);
-	gauge('database_up', '1 when the database answered a moment ago, else 0.', () =>
+	const isUp = () =>
 		database
 			.query((sql) => sql`select 1`)
 			.then(
 				() => 1,
 				() => 0,
-			),
-	);
+			);
+	gauge('database_up', '1 when the database answered the last time that it was asked, else 0.', lately(isUp, 1));
 }
