@@ -53,10 +53,23 @@ export async function resetPersonalContacts(sql: Sql): Promise<void> {
 	await sql`checkpoint`;
 }
 
-/** The columns of the list as PostgreSQL prints them, without the casts that are for the client alone. */
-export const copyOfTheList = `
-	copy (
-		select id, bitrix_id, phone, array_to_string(company_ids, ','), name, assigned_by_id,
-		       case when trouble_contact then 'true' end, perplexity_reason
-		from company_contacts order by id
-	) to stdout`;
+/** What PostgreSQL is asked to print of the list: the elements that the service asks it for, or the bare columns. */
+export const copiesOfTheList = {
+	elements: `
+		copy (
+			select format(
+				'{"id":%s,"bitrix_id":%s,"phone":%s,"company_ids":%s,"name":%s,"assigned_by_id":%s,"trouble_contact":%s,"perplexity_reason":%s}',
+				id, bitrix_id, coalesce('"' || phone || '"', 'null'),
+				coalesce('"' || array_to_string(company_ids, ',') || '"', 'null'), coalesce(to_json(name)::text, 'null'),
+				coalesce(assigned_by_id::text, 'null'), case when trouble_contact then '"true"' else 'null' end,
+				coalesce(to_json(perplexity_reason)::text, 'null')
+			)
+			from company_contacts order by id
+		) to stdout`,
+	columns: `
+		copy (
+			select id, bitrix_id, phone, array_to_string(company_ids, ','), name, assigned_by_id,
+			       case when trouble_contact then 'true' end, perplexity_reason
+			from company_contacts order by id
+		) to stdout`,
+};
