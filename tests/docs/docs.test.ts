@@ -163,9 +163,9 @@ describe('the configuration', () => {
 	test.each(services)('of %s is in the README and in .env.example, with its defaults', (_, properties) => {
 		for (const [name, { default: usual }] of Object.entries(properties)) {
 			const row = rows.find((line) => line.split('|')[1]?.includes(`\`${name}\``));
-			expect(row, name).toBeDefined();
+			expect(row, name).not.toBe(undefined);
 			const [, inExample] = new RegExp(`^${name}=(.*)$`, 'm').exec(example) ?? [];
-			expect(inExample, name).toBeDefined();
+			expect(inExample, name).not.toBe(undefined);
 			if (usual === undefined || name === 'PORT') continue;
 			expect(row?.split('|')[2], name).toContain(usual);
 			expect(inExample, name).toBe(usual);

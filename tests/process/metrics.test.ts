@@ -98,7 +98,7 @@ test.each(expressions)('$where uses metrics and labels that exist', (expression)
 	for (const selector of selectors) {
 		if (selector.name === 'up') continue;
 		const metric = exposed.get(selector.name);
-		expect(metric, selector.name).toBeDefined();
+		expect(metric, selector.name).not.toBe(undefined);
 		for (const label of selector.labels) {
 			if (!given.has(label)) expect([...(metric?.labels ?? [])], `${selector.name}{${label}}`).toContain(label);
 		}

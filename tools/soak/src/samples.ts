@@ -61,6 +61,7 @@ async function use(service: Service): Promise<Use> {
 		const found = text.split('\n').find((line) => line.startsWith(`${name} `));
 		return found === undefined ? undefined : Number(found.slice(name.length + 1));
 	};
+	const resources = [...text.matchAll(/^nodejs_active_resources\{type="\w+"\} (\d+)$/gm)];
 	const needed = (name: string) => {
 		const number = value(name);
 		if (number === undefined) throw new Error(`${service.name} has no metric ${name}`);
@@ -70,7 +71,7 @@ async function use(service: Service): Promise<Use> {
 		resident: needed('process_resident_memory_bytes') / 2 ** 20,
 		heap: needed('nodejs_heap_size_used_bytes') / 2 ** 20,
 		descriptors: value('process_open_fds'),
-		handles: needed('nodejs_active_handles_total'),
+		handles: resources.reduce((sum, [, count]) => sum + Number(count), 0),
 		sockets: value('nodejs_active_resources{type="TCPSocketWrap"}') ?? 0,
 	};
 }
