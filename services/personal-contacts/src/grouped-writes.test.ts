@@ -201,6 +201,20 @@ describe('an answer', () => {
 		expect(await stored(8_015, 8_016)).toMatchObject([{ name: 'new' }]);
 	});
 
+	test('does not wait for a group that somebody holds up', async () => {
+		await post({ chat_id: 8_500 });
+		const release = await hold('select from personal_contacts where chat_id = 8500 for update');
+		const registry = new Registry();
+		const writer = createWriter(registry);
+		const held = Promise.all([8_500, 8_501].map((chat_id) => writer.save({ contact: { chat_id }, projectId: 1 })));
+		await expect.poll(waitingForLocks).toBeGreaterThan(0);
+		for (let chat_id = 8_502; chat_id < 8_505; chat_id++) await writer.save({ contact: { chat_id }, projectId: 1 });
+		// The group is still waiting for the row: half a second after its beginning it would be split.
+		expect(await registry.metrics()).toMatch(/^contact_groups_split_total 0$/m);
+		await release();
+		expect(await held).toEqual([true, true]);
+	});
+
 	test('is a 503 at once for what comes when a thousand wait, and nothing of it is written', async () => {
 		const release = await hold('lock table personal_contacts in exclusive mode');
 		const writer = createWriter();

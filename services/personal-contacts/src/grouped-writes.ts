@@ -22,7 +22,7 @@ export interface ContactWriterOptions {
 	clock?: () => number;
 }
 
-/** Statements under way at once: more would only be smaller, but where one takes long, others don't wait for it. */
+/** Statements under way at once: more would only be smaller, but where they take long, others don't wait for them. */
 const mostGroups = { usual: 1, slow: 10 };
 /** Milliseconds after which a statement takes long. */
 const slow = 50;
@@ -58,6 +58,8 @@ export function createContactWriter({
 }: ContactWriterOptions): ContactWriter {
 	let queue: Waiting[] = [];
 	let groups = 0;
+	/** Those of them that have taken long already. */
+	let late = 0;
 	let starting = false;
 	/** How many may be under way, and how many contacts one may have, by how long the last ones took. */
 	let allowedGroups = mostGroups.usual;
@@ -95,17 +97,20 @@ export function createContactWriter({
 
 	function startGroups(): void {
 		starting = false;
-		while (groups < allowedGroups && queue.length > 0) {
+		while (queue.length > 0 && groups < Math.min(Math.max(allowedGroups, late + 1), mostGroups.slow)) {
 			const chats = takeGroup();
 			if (chats.size === 0) return;
 			groups++;
 			const begun = clock();
+			let isLate = false;
 			const overdue = setTimeout(() => {
-				allowedGroups = mostGroups.slow;
+				isLate = true;
+				late++;
 				startSoon();
 			}, slow);
 			void write(chats).finally(() => {
 				clearTimeout(overdue);
+				if (isLate) late--;
 				groups--;
 				adapt([...chats.values()].flat().length, clock() - begun);
 				for (const chat of chats.keys()) busy.delete(chat);
