@@ -91,12 +91,12 @@ describe.each<[ServiceName, string, string]>([
 		expect(await status('/health/ready')).toBe(503);
 		// Nobody can be told right from wrong.
 		expect(await guess()).toBe(500);
-		expect(service.log().map(({ msg }) => msg)).toContain('keys could not be read');
+		await expect.poll(() => service.log().map(({ msg }) => msg)).toContain('keys could not be read');
 
 		await proxy.restore();
 		await expect.poll(() => status('/health/ready'), { timeout: 3000 }).toBe(200);
 		await expect.poll(guess, { timeout: 3000 }).toBe(401);
-		expect(service.log().map(({ msg }) => msg)).toContain('keys are current again');
+		await expect.poll(() => service.log().map(({ msg }) => msg)).toContain('keys are current again');
 	});
 
 	test('SIGINT stops it, with exit 0', async () => {
