@@ -58,6 +58,18 @@ const usualLimits: ServerLimits = {
 	connections: 10_000,
 };
 
+/** How requests are validated. Coercion would turn null into 0 and true into 1: wrong data would be stored with a 200. */
+export const strictValidation = {
+	customOptions: {
+		coerceTypes: false,
+		removeAdditional: false,
+		useDefaults: false,
+		allErrors: true,
+		allowUnionTypes: true,
+		formats: Object.fromEntries(Object.entries(formats).map(([name, { validate }]) => [name, validate])),
+	},
+} as const;
+
 /**
  * A Fastify server with everything that both services answer alike: strict parsing, the error shape, 404 and 405, the
  * headers that every answer carries, one log line a request, and the limits against slow and oversized requests.
@@ -89,17 +101,7 @@ export async function createServer(options: ServerOptions): Promise<Server> {
 		},
 		clientErrorHandler: malformedHttp.answer,
 		frameworkErrors: answerProblem,
-		ajv: {
-			// Coercion turns null into 0 and true into 1: wrong data would be stored with a 200.
-			customOptions: {
-				coerceTypes: false,
-				removeAdditional: false,
-				useDefaults: false,
-				allErrors: true,
-				allowUnionTypes: true,
-				formats: Object.fromEntries(Object.entries(formats).map(([name, { validate }]) => [name, validate])),
-			},
-		},
+		ajv: strictValidation,
 	}).withTypeProvider<TypeBoxTypeProvider>();
 
 	server.server.maxConnections = limits.connections;

@@ -15,6 +15,26 @@ beforeAll(async () => {
 });
 afterAll(() => db?.drop());
 
+/** A client with one connection, and the sockets that it has had. */
+async function openOne(): Promise<{ sql: postgres.Sql; sockets: Socket[] }> {
+	const sockets: Socket[] = [];
+	const sql = postgres(db.url, {
+		max: 1,
+		fetch_types: false,
+		connect_timeout: 2,
+		async socket({ host, port }: { host: string[]; port: number[] }) {
+			const socket = connect({ host: String(host[0]), port: Number(port[0]) });
+			await once(socket, 'connect');
+			sockets.push(socket);
+			return socket;
+		},
+		// Not in the published types.
+	} as postgres.Options<Record<string, postgres.PostgresType>>);
+	onTestFinished(() => sql.end({ timeout: 0 }));
+	await sql`select 1`;
+	return { sql, sockets };
+}
+
 test('a transaction that goes on after its connection was lost fails, and does not end the process', async () => {
 	const uncaught: unknown[] = [];
 	const note = (error: unknown) => void uncaught.push(error);
@@ -45,21 +65,7 @@ test('a transaction that goes on after its connection was lost fails, and does n
 });
 
 test('a statement that was not sent yet when its connection closed does not spoil the next connection', async () => {
-	const sockets: Socket[] = [];
-	const sql = postgres(db.url, {
-		max: 1,
-		fetch_types: false,
-		connect_timeout: 2,
-		async socket({ host, port }: { host: string[]; port: number[] }) {
-			const socket = connect({ host: String(host[0]), port: Number(port[0]) });
-			await once(socket, 'connect');
-			sockets.push(socket);
-			return socket;
-		},
-		// Not in the published types.
-	} as postgres.Options<Record<string, postgres.PostgresType>>);
-	onTestFinished(() => sql.end({ timeout: 0 }));
-	await sql`select 1`;
+	const { sql, sockets } = await openOne();
 
 	const lost = sql`select 2`.then(
 		() => 'answered',
@@ -75,21 +81,7 @@ test('a statement that was not sent yet when its connection closed does not spoi
 });
 
 test('a statement that is handed to a connection between its error and its end fails, and is not forgotten', async () => {
-	const sockets: Socket[] = [];
-	const sql = postgres(db.url, {
-		max: 1,
-		fetch_types: false,
-		connect_timeout: 2,
-		async socket({ host, port }: { host: string[]; port: number[] }) {
-			const socket = connect({ host: String(host[0]), port: Number(port[0]) });
-			await once(socket, 'connect');
-			sockets.push(socket);
-			return socket;
-		},
-		// Not in the published types.
-	} as postgres.Options<Record<string, postgres.PostgresType>>);
-	onTestFinished(() => sql.end({ timeout: 0 }));
-	await sql`select 1`;
+	const { sql, sockets } = await openOne();
 
 	// Of several connections that are reset at once, the first one's error already makes callers ask again.
 	const [socket] = sockets;

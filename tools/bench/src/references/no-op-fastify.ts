@@ -3,22 +3,13 @@
  * the service's schemas of query string, body and answer, and nothing else. No authentication, no log, no headers, no
  * database.
  */
-import { formats } from '@contacts/common/schemas/fields.js';
+import { strictValidation } from '@contacts/common/server.js';
 import fastify from 'fastify';
 import { upsertSchema } from './upsert-schema.js';
 
 const server = fastify({
 	keepAliveTimeout: 72_000,
-	ajv: {
-		customOptions: {
-			coerceTypes: false,
-			removeAdditional: false,
-			useDefaults: false,
-			allErrors: true,
-			allowUnionTypes: true,
-			formats: Object.fromEntries(Object.entries(formats).map(([name, { validate }]) => [name, validate])),
-		},
-	},
+	ajv: strictValidation,
 });
 server.get('/health/ready', async () => ({ status: 'ready' }));
 server.post('/api/personal_contacts', { schema: upsertSchema }, async () => ({ ok: 'saved' }));
