@@ -10,17 +10,21 @@ export interface SharedBuckets {
 
 /**
  * The algorithm of `token-bucket.ts` as one script, which Redis runs atomically, on Redis's own clock: the replicas' clocks
- * need not agree. A bucket that is full again is forgotten.
+ * need not agree. A bucket that is full again is forgotten. Of a refused request nothing is written, unless the arrival that
+ * was kept is later than it can be.
  */
-const script = `
+export const script = `
 local time = redis.call('TIME')
 local now = time[1] * 1000 + time[2] / 1000
 local interval = 1000 / ARGV[1]
 local burst = tonumber(ARGV[2])
 local arrival = tonumber(redis.call('GET', KEYS[1]) or '0')
-local begun = math.max(arrival, now)
+local begun = math.min(math.max(arrival, now), now + burst * interval)
 local tolerance = (burst - 1) * interval
 if begun - now > tolerance then
+  if begun < arrival then
+    redis.call('SET', KEYS[1], string.format('%.3f', begun), 'PX', math.ceil(begun - now))
+  end
   return { 0, 0, math.ceil(begun - now - tolerance) }
 end
 local next = begun + interval

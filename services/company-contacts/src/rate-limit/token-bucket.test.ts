@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { type BucketPolicy, createBuckets } from './token-bucket.js';
+import { type BucketPolicy, createBuckets, decide } from './token-bucket.js';
 
 const usual: BucketPolicy = { perSecond: 5, burst: 250 };
 
@@ -70,6 +70,28 @@ test('keeps no more names than its capacity, and forgets the one that was asked 
 	expect([admitted(1, 'a'), admitted(1, 'b'), admitted(1, 'a'), admitted(1, 'c')]).toEqual([1, 1, 0, 1]);
 	expect(admitted(1, 'a')).toBe(0);
 	expect(admitted(1, 'b')).toBe(1);
+});
+
+describe('an arrival that can not be is an empty bucket, and no longer wait', () => {
+	test('a clock that was set back by a day', () => {
+		const { buckets, admitted, wait } = bucket();
+		admitted(250);
+		wait(-86_400_000);
+		expect(buckets.take('a')).toEqual({ admitted: false, remaining: 0, wait: 200 });
+		wait(199);
+		expect(admitted(10)).toBe(0);
+		wait(1);
+		expect(admitted(10)).toBe(1);
+		wait(50_000);
+		expect(admitted(300)).toBe(250);
+	});
+
+	test('a limit that was changed from 1 a second and 600 to 5 a second and 250', () => {
+		const now = 1_000_000;
+		const [refused, arrival] = decide(usual, now + 600_000, now);
+		expect([refused, arrival]).toEqual([{ admitted: false, remaining: 0, wait: 200 }, now + 50_000]);
+		expect(decide(usual, arrival, now + 200)).toEqual([{ admitted: true, remaining: 0, wait: 50_000 }, now + 50_200]);
+	});
 });
 
 describe('an independent bucket of real tokens decides the same', () => {

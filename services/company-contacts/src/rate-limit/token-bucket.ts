@@ -19,14 +19,17 @@ export interface Decision {
  * The generic cell rate algorithm (ITU-T I.371), a token bucket that needs one number: the theoretical arrival time of the
  * next request, `arrival`, in milliseconds. Granted continuously, never in windows; a request that is refused takes nothing.
  *
+ * No bucket is emptier than empty. An arrival later than that of an empty bucket was kept before the clock was set back or
+ * under another policy, and counts as an empty bucket: otherwise it would refuse everything for as long as it lies ahead.
+ *
  * @returns the decision, and the arrival time to keep
  */
 export function decide({ perSecond, burst }: BucketPolicy, arrival: number, now: number): [Decision, number] {
 	const interval = 1000 / perSecond;
-	const begun = Math.max(arrival, now);
+	const begun = Math.min(Math.max(arrival, now), now + burst * interval);
 	const tolerance = (burst - 1) * interval;
 	if (begun - now > tolerance) {
-		return [{ admitted: false, remaining: 0, wait: Math.ceil(begun - now - tolerance) }, arrival];
+		return [{ admitted: false, remaining: 0, wait: Math.ceil(begun - now - tolerance) }, begun];
 	}
 	const next = begun + interval;
 	// The epsilon keeps a sum of fractions that should be whole from being rounded down.
@@ -50,7 +53,7 @@ export function createBuckets(policy: BucketPolicy, capacity: number, clock: () 
 	return {
 		take(name) {
 			const [decision, arrival] = decide(policy, arrivals.get(name) ?? 0, clock());
-			if (decision.admitted) arrivals.set(name, arrival);
+			arrivals.set(name, arrival);
 			return decision;
 		},
 	};

@@ -1,0 +1,106 @@
+import { connectSharedBuckets, script } from '@contacts/company-contacts/rate-limit/shared-buckets.js';
+import { type BucketPolicy, type Decision, decide } from '@contacts/company-contacts/rate-limit/token-bucket.js';
+import { freePort } from '@contacts/local-postgres/server.js';
+import fc from 'fast-check';
+import { Redis } from 'ioredis';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { type RunningProcess, startRedis } from '../support/processes.js';
+
+let server: RunningProcess;
+let redis: Redis;
+let url: string;
+
+beforeAll(async () => {
+	const port = await freePort();
+	server = await startRedis(port);
+	url = `redis://127.0.0.1:${port}`;
+	redis = new Redis(url);
+});
+afterAll(async () => {
+	redis?.disconnect();
+	await server?.stop();
+});
+
+describe('a bucket in Redis', () => {
+	/** Buckets of one name under other limits, as after a restart with another configuration. */
+	async function withLimits<T>(policy: BucketPolicy, work: (take: () => Promise<Decision>) => Promise<T>): Promise<T> {
+		const buckets = connectSharedBuckets(url, policy, 5000);
+		try {
+			await expect
+				.poll(() =>
+					buckets.take('connected').then(
+						() => true,
+						() => false,
+					),
+				)
+				.toBe(true);
+			return await work(() => buckets.take('project'));
+		} finally {
+			buckets.close();
+		}
+	}
+
+	test('has a token again after 200 ms when its limit was changed from 1 a second and 600 to 5 a second and 250', async () => {
+		await withLimits({ perSecond: 1, burst: 600 }, async (take) => {
+			const taken = await Promise.all(Array.from({ length: 600 }, take));
+			expect(taken.every(({ admitted }) => admitted)).toBe(true);
+		});
+		await withLimits({ perSecond: 5, burst: 250 }, async (take) => {
+			expect(await take()).toEqual({ admitted: false, remaining: 0, wait: 200 });
+			await expect.poll(async () => (await take()).admitted, { interval: 20, timeout: 10_000 }).toBe(true);
+		});
+		expect(await redis.pttl('company-contacts:bucket:project')).toBeLessThanOrEqual(50_000);
+	});
+
+	test('is forgotten when it would be full, also after an arrival far ahead of the clock', async () => {
+		await redis.set('company-contacts:bucket:project', String(Date.now() + 86_400_000));
+		await withLimits({ perSecond: 5, burst: 250 }, async (take) => {
+			expect((await take()).admitted).toBe(false);
+		});
+		const ttl = await redis.pttl('company-contacts:bucket:project');
+		expect(ttl).toBeGreaterThan(0);
+		expect(ttl).toBeLessThanOrEqual(50_000);
+	});
+});
+
+test('the script in Redis decides as the process does, whatever becomes of clock and limits', async () => {
+	// The same script on a clock that is passed in, so that no key may expire on Redis's own. Each step is a whole number of
+	// 1/8 ms, which both sides hold exactly.
+	const clocked = script
+		.replace("redis.call('TIME')", '{ 0, ARGV[3] * 1000 }')
+		.replaceAll(/, 'PX', math\.ceil\([^)]*\)/g, '');
+	expect(clocked).not.toMatch(/TIME|PX/);
+	const policy = fc.record({
+		perSecond: fc.constantFrom(1, 2, 4, 5, 8, 10, 20, 40, 50, 100, 125, 1000),
+		burst: fc.constantFrom(1, 2, 3, 7, 40, 250, 600),
+	});
+	const step = fc.record({
+		// Forward by as much as fills a bucket or nothing, or back by up to an hour.
+		move: fc.oneof(fc.constant(0), fc.nat({ max: 8 * 2000 }), fc.integer({ min: -8 * 3_600_000, max: 8 * 600_000 })),
+		limits: fc.option(policy, { freq: 4 }),
+		requests: fc.integer({ min: 1, max: 20 }),
+	});
+	const seen = { admitted: 0, refused: 0, clamped: 0 };
+	const check = async (
+		first: BucketPolicy,
+		steps: { move: number; limits: BucketPolicy | null; requests: number }[],
+	) => {
+		await redis.del('bucket');
+		let [limits, now, arrival] = [first, 100_000_000, 0];
+		for (const each of steps) {
+			now = Math.max(now + each.move / 8, 1);
+			limits = each.limits ?? limits;
+			for (let request = 0; request < each.requests; request++) {
+				if (arrival > now + (limits.burst * 1000) / limits.perSecond) seen.clamped++;
+				const [decision, next] = decide(limits, arrival, now);
+				arrival = next;
+				seen[decision.admitted ? 'admitted' : 'refused']++;
+				const { admitted, remaining, wait } = decision;
+				const reply = await redis.eval(clocked, 1, 'bucket', limits.perSecond, limits.burst, now);
+				expect(reply).toEqual([admitted ? 1 : 0, remaining, wait]);
+			}
+		}
+	};
+	await fc.assert(fc.asyncProperty(policy, fc.array(step, { minLength: 1, maxLength: 12 }), check), { numRuns: 150 });
+	expect(Math.min(...Object.values(seen))).toBeGreaterThan(100);
+});
