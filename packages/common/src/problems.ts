@@ -157,14 +157,32 @@ function toProblem(error: unknown): Problem {
 	const { validation, validationContext, code } = error as Partial<FastifyError>;
 	if (validation) {
 		return new Problem(validationContext === 'body' ? 'invalid_body' : 'invalid_query', {
-			errors: validation.map((failure) => ({ field: fieldOf(failure), message: messageOf(failure) })),
+			errors: fieldErrors(validation, validationContext === 'body' ? 'fields' : 'parameters'),
 		});
 	}
 	const known = code === undefined ? undefined : frameworkCodes[code];
 	return known === undefined ? new Problem('internal_error', { cause: error }) : new Problem(known);
 }
 
-/** The name of the field; the body itself is the empty string. */
+/** @param names what the names in this part of the request are called */
+function fieldErrors(failures: FastifySchemaValidationError[], names: 'fields' | 'parameters'): FieldError[] {
+	const unknown = failures.find(({ keyword }) => keyword === 'additionalProperties');
+	const errors = failures
+		.filter(({ keyword }) => keyword !== 'additionalProperties')
+		.map((failure) => ({ field: fieldOf(failure), message: messageOf(failure) }));
+	// One for all of them, and without their names, which the client has made up.
+	if (unknown !== undefined) errors.push({ field: '', message: noOthers(unknown, names) });
+	return errors;
+}
+
+/** @param failure with the schema that failed, as the validation of the server is told to have it */
+function noOthers(failure: FastifySchemaValidationError & { parentSchema?: object }, names: string): string {
+	const { properties = {} } = (failure.parentSchema ?? {}) as { properties?: object };
+	const allowed = Object.keys(properties);
+	return `must hold no ${names}${allowed.length === 0 ? '' : ` but ${allowed.join(', ')}`}`;
+}
+
+/** The name of the field; the body or the query itself is the empty string. */
 function fieldOf({ keyword, params, instancePath }: FastifySchemaValidationError): string {
 	return keyword === 'required' ? String(params.missingProperty) : instancePath.slice(1).replaceAll('/', '.');
 }

@@ -15,6 +15,8 @@ import { knownPaths } from './known-paths.js';
 import { limitPipelining } from './limit-pipelining.js';
 import { createMalformedHttp } from './malformed-http.js';
 import { answerProblem, commonHeaders, Problem } from './problems.js';
+import { malformedParameters } from './query-encoding.js';
+import { emptyQuery } from './schemas/credentials.js';
 import { formats } from './schemas/fields.js';
 import type { Tracing } from './tracing.js';
 
@@ -66,6 +68,8 @@ export const strictValidation = {
 		useDefaults: false,
 		allErrors: true,
 		allowUnionTypes: true,
+		// The error for an unknown name tells the known ones, which are in the schema.
+		verbose: true,
 		formats: Object.fromEntries(Object.entries(formats).map(([name, { validate }]) => [name, validate])),
 	},
 } as const;
@@ -131,7 +135,14 @@ export async function createServer(options: ServerOptions): Promise<Server> {
 	});
 	await server.register(endConnections);
 	await server.register(knownPaths);
+	server.addHook('onRoute', (route) => {
+		route.schema = { querystring: emptyQuery, ...route.schema };
+	});
+	// Behind every onRequest hook, and so behind 405, 401 and 429.
 	server.addHook('preParsing', (request, _reply, _payload, done) => {
+		if (malformedParameters(request.url).length > 0) {
+			throw new Problem('invalid_query', { errors: [{ field: '', message: 'must be percent-encoded UTF-8' }] });
+		}
 		const encoding = request.headers['content-encoding'];
 		if (encoding !== undefined && encoding.toLowerCase() !== 'identity') throw new Problem('unsupported_media_type');
 		done();

@@ -7,7 +7,7 @@ import { service } from './app.js';
 
 const path = '/api/company_contacts.list';
 
-describeAnyInput(service, { method: 'GET', path }, ({ send }) => {
+describeAnyInput(service, { method: 'GET', path, parameters: ['company_id'] }, ({ send }) => {
 	const companyIds = fc.oneof(
 		anyText,
 		fc.bigInt({ min: -(2n ** 70n), max: 2n ** 70n }).map(String),

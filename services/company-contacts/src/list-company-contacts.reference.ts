@@ -161,7 +161,7 @@ export const listReference: OperationReference = {
 		'All contacts, or with `company_id` exactly those that are linked to this company: 1 finds `"1"` and `"7,1"`, never `"11"`.',
 		'They are ordered by `id`. All projects see the same contacts: a project identifies the client, it does not own the data.',
 		'A company that has no contacts or does not exist gives an empty list, however large its number. There are no pages: an answer is the whole list.',
-		'Unknown parameters are ignored.',
+		'An unknown parameter is a 400: a misspelt `company_id` must not list everybody.',
 	].join('\n'),
 	parameters: [
 		{
@@ -202,8 +202,8 @@ export const listReference: OperationReference = {
 		...problems,
 		400: problemResponse(
 			'`invalid_query`: `company_id` is no positive integer in plain decimal digits (empty, `0`, `-1`, `1.5`, `1e3`, `0x10`, `+5`, ' +
-				'a leading zero, white space, above 9223372036854775807) or is given twice; or the URL or the request itself is malformed, ' +
-				'which is told before the limit and then without its headers.',
+				'a leading zero, white space, above 9223372036854775807) or is given twice; or a parameter is unknown; or the URL or the ' +
+				'request itself is malformed, which may be told before the limit and then without its headers.',
 			{
 				company_id: {
 					code: 'invalid_query',
@@ -214,6 +214,11 @@ export const listReference: OperationReference = {
 							message: 'must be a positive integer in decimal digits, at most 9223372036854775807',
 						},
 					],
+				},
+				unknown_parameter: {
+					code: 'invalid_query',
+					summary: 'An unknown parameter',
+					errors: [{ field: '', message: 'must hold no parameters but project, api_key, company_id' }],
 				},
 				malformed: { code: 'invalid_query', summary: 'A malformed URL or request' },
 			},

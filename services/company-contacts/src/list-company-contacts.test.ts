@@ -112,12 +112,8 @@ describe('200', () => {
 		expect(await (await list('&company_id=2')).text()).toBe('{"count":0,"data":[]}');
 	});
 
-	test('unknown parameters are ignored, and every project sees the same', async () => {
-		const texts = await Promise.all(
-			[list(), list('&limit=1&page=2&Company_id=7'), list('', {}, 'second')].map(async (answer) =>
-				(await answer).text(),
-			),
-		);
+	test('every project sees the same', async () => {
+		const texts = await Promise.all([list(), list('', {}, 'second')].map(async (answer) => (await answer).text()));
 		expect(new Set(texts).size).toBe(1);
 	});
 
@@ -181,8 +177,6 @@ describe('400', () => {
 		'1,2',
 		'%D9%A1',
 		'1%00',
-		'%FF',
-		'%zz',
 		'NaN',
 		'null',
 		'9223372036854775808',
@@ -192,6 +186,11 @@ describe('400', () => {
 	])('company_id=%s', async (value) => {
 		const problem = await expectProblem(await list(`&company_id=${value}`), 400, 'invalid_query');
 		expect(problem.errors?.map(({ field }) => field)).toEqual(['company_id']);
+	});
+
+	test.each(['%FF', '%zz', '1%'])('company_id=%j, which is malformed percent-encoding', async (value) => {
+		const problem = await expectProblem(await list(`&company_id=${value}`), 400, 'invalid_query');
+		expect(problem.errors).toEqual([{ field: '', message: 'must be percent-encoded UTF-8' }]);
 	});
 
 	test('never echoes what was sent', async () => {

@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream';
 import type { Database } from '@contacts/common/database/database.js';
 import { matchesEntityTag } from '@contacts/common/entity-tag.js';
-import { credentials } from '@contacts/common/schemas/credentials.js';
+import { endpointQuery } from '@contacts/common/schemas/credentials.js';
 import { decimalId } from '@contacts/common/schemas/fields.js';
 import type { Server } from '@contacts/common/server.js';
 import { Type } from '@sinclair/typebox';
@@ -11,8 +11,7 @@ import { listReference } from './list-company-contacts.reference.js';
 import type { PreparedAnswers } from './prepared-answers.js';
 import { streamAnswer } from './streamed-answer.js';
 
-const querystring = Type.Object({
-	...credentials,
+const querystring = endpointQuery({
 	company_id: Type.Optional(
 		decimalId({ description: 'Only the contacts that are linked to this company of the CRM.', examples: ['1'] }),
 	),

@@ -92,6 +92,8 @@ describeAnyInput(service, { method: 'POST', path, body: '{"chat_id": 1}' }, (inp
 			// Of a field that is given twice the later counts.
 			const body = new Map(Object.entries(JSON.parse(text) as object));
 			const wrong = wrongFields(body);
+			// Nothing of an unknown field is said but that there is one.
+			if ([...body.keys()].some((name) => !knownFields.includes(name))) wrong.push('');
 			if (wrong.length === 0) expect(answer.body.toString()).toBe('{"ok":"saved"}');
 			else {
 				expect([answer.status, codeOf(answer)]).toEqual([400, 'invalid_body']);
@@ -102,9 +104,44 @@ describeAnyInput(service, { method: 'POST', path, body: '{"chat_id": 1}' }, (inp
 		await holds(entries, check);
 	});
 
+	test('a chat_id is an integer as it is written, not as it is rounded', async () => {
+		const digits = (maxLength: number) => fc.array(fc.nat({ max: 9 }), { maxLength }).map((array) => array.join(''));
+		const near = fc.bigInt({ min: 2n ** 53n - 3n, max: 2n ** 53n + 3n }).map(String);
+		const whole = fc.oneof(
+			near,
+			fc.maxSafeInteger().map((id) => String(Math.abs(id))),
+			digits(25).map((text) => text.replace(/^0+/, '') || '0'),
+		);
+		const fraction = fc.oneof(fc.constantFrom('', '0', '000', '9'.repeat(20), `${'0'.repeat(20)}1`, '5'), digits(22));
+		const exponent = fc.option(fc.tuple(fc.constantFrom('e', 'E', 'e+', 'E-'), fc.nat({ max: 30 })), {
+			nil: undefined,
+		});
+		const check = async ([sign, int, frac, exp]: [string, string, string, [string, number] | undefined]) => {
+			const power = exp === undefined ? 0 : Number(`${exp[0].slice(1)}${exp[1]}`);
+			const written = `${sign}${int}${frac === '' ? '' : `.${frac}`}${exp === undefined ? '' : exp.join('')}`;
+			// As a fraction of two integers: nothing is rounded.
+			const places = frac.length - power;
+			const numerator = BigInt(int + frac) * 10n ** BigInt(Math.max(-places, 0));
+			const denominator = 10n ** BigInt(Math.max(places, 0));
+			const id = (numerator / denominator) * (sign === '-' ? -1n : 1n);
+			const exact = numerator % denominator === 0n && id !== 0n && id >= -BigInt(max) && id <= BigInt(max);
+			const answer = await post(Buffer.from(`{"name":"1.5e3 \\"0.1","chat_id":${written}}`));
+			if (exact) {
+				expect([written, answer.status]).toEqual([written, 200]);
+				const rows = await input.database
+					.sql`select 1 from personal_contacts where chat_id = ${String(id)}::text::bigint`;
+				expect(rows).toHaveLength(1);
+			} else {
+				expect([written, answer.status, codeOf(answer)]).toEqual([written, 400, 'invalid_body']);
+				expect(JSON.parse(answer.body.toString()).errors).toMatchObject([{ field: 'chat_id' }]);
+			}
+		};
+		await holds(fc.tuple(fc.constantFrom('', '-'), whole, fraction, exponent), check);
+	});
+
 	test('any bytes: read exactly when they are JSON in UTF-8', async () => {
 		const right = Buffer.from(
-			'{"chat_id": 7, "username": "и\\u0301\\ud83d\\ude42", "name": "🙂 \\n", "birth_date": null, "x": [1e5]}',
+			'{"chat_id": 7, "username": "и\\u0301\\ud83d\\ude42", "name": "🙂 \\n", "birth_date": null, "x": [1.5e5]}',
 		);
 		const bytes = fc.oneof(
 			withFaults(right),
@@ -122,6 +159,8 @@ describeAnyInput(service, { method: 'POST', path, body: '{"chat_id": 1}' }, (inp
 		await holds(bytes, check);
 	});
 });
+
+const knownFields = ['chat_id', 'username', 'name', 'birth_date'];
 
 function isStorable(text: string): boolean {
 	return text.isWellFormed() && !text.includes('\0') && [...text].length <= 255;

@@ -16,7 +16,8 @@ export const upsertReference: OperationReference = {
 		'',
 		'JSON types are strict and nothing is coerced: `"12"` is no integer, `""` is no null. Text with U+0000 or a lone surrogate is refused,',
 		'never changed. A birth date must be a real day of the calendar from 0001-01-01 on; it may lie in the future, and no time zone shifts it.',
-		'Unknown fields and parameters are ignored. A body may have 16 KiB.',
+		'A number is an integer as it is written: `1.0` and `1e3` are, `0.99999999999999999999` is not, though it would be rounded to one.',
+		'An unknown field or query parameter is a 400: a misspelt one would lose data without a word. A body may have 16 KiB.',
 	].join('\n'),
 	bodyExamples: {
 		all: {
@@ -46,8 +47,8 @@ export const upsertReference: OperationReference = {
 		},
 		...commonProblems('POST'),
 		400: problemResponse(
-			'`invalid_json`: the body is empty, not JSON, or not UTF-8. `invalid_body`: a field is missing or wrong. ' +
-				'`invalid_query`: the URL or the request itself is malformed.',
+			'`invalid_json`: the body is empty, not JSON, or not UTF-8. `invalid_body`: a field is missing, wrong or unknown. ' +
+				'`invalid_query`: a query parameter is unknown, or the URL or the request itself is malformed.',
 			{
 				invalid_body: {
 					code: 'invalid_body',
@@ -57,7 +58,17 @@ export const upsertReference: OperationReference = {
 						{ field: 'birth_date', message: 'must be a real calendar date, YYYY-MM-DD' },
 					],
 				},
+				unknown_field: {
+					code: 'invalid_body',
+					summary: 'An unknown field',
+					errors: [{ field: '', message: 'must hold no fields but chat_id, username, name, birth_date' }],
+				},
 				invalid_json: { code: 'invalid_json', summary: 'No JSON' },
+				unknown_parameter: {
+					code: 'invalid_query',
+					summary: 'An unknown query parameter',
+					errors: [{ field: '', message: 'must hold no parameters but project, api_key' }],
+				},
 				invalid_query: { code: 'invalid_query', summary: 'A malformed URL or request' },
 			},
 		),

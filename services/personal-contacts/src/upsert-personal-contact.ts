@@ -1,27 +1,30 @@
-import { credentials } from '@contacts/common/schemas/credentials.js';
+import { endpointQuery } from '@contacts/common/schemas/credentials.js';
 import { nonZeroInteger, nullableString } from '@contacts/common/schemas/fields.js';
 import type { Server } from '@contacts/common/server.js';
 import { Type } from '@sinclair/typebox';
 import type { ContactWriter } from './grouped-writes.js';
 import { upsertReference } from './upsert-personal-contact.reference.js';
 
-export const body = Type.Object({
-	chat_id: nonZeroInteger({ description: 'ID of the personal chat.', examples: [5550001] }),
-	username: Type.Optional(
-		nullableString({
-			format: 'stored-text',
-			maxLength: 255,
-			description: 'User name, without "@".',
-			examples: ['ivan'],
-		}),
-	),
-	name: Type.Optional(
-		nullableString({ format: 'stored-text', maxLength: 255, description: 'Full name.', examples: ['Ivan Petrov'] }),
-	),
-	birth_date: Type.Optional(
-		nullableString({ format: 'calendar-date', description: 'Date of birth, YYYY-MM-DD.', examples: ['1990-05-17'] }),
-	),
-});
+export const body = Type.Object(
+	{
+		chat_id: nonZeroInteger({ description: 'ID of the personal chat.', examples: [5550001] }),
+		username: Type.Optional(
+			nullableString({
+				format: 'stored-text',
+				maxLength: 255,
+				description: 'User name, without "@".',
+				examples: ['ivan'],
+			}),
+		),
+		name: Type.Optional(
+			nullableString({ format: 'stored-text', maxLength: 255, description: 'Full name.', examples: ['Ivan Petrov'] }),
+		),
+		birth_date: Type.Optional(
+			nullableString({ format: 'calendar-date', description: 'Date of birth, YYYY-MM-DD.', examples: ['1990-05-17'] }),
+		),
+	},
+	{ additionalProperties: false },
+);
 
 export const answer = Type.Object({ ok: Type.Union([Type.Literal('saved'), Type.Literal('skipped')]) });
 
@@ -32,7 +35,7 @@ export async function upsertPersonalContact(api: Server, { writer }: { writer: C
 		url: '/api/personal_contacts',
 		schema: {
 			operationId: 'personal_contacts.upsert',
-			querystring: Type.Object(credentials),
+			querystring: endpointQuery({}),
 			body,
 			response: { 200: answer },
 		},

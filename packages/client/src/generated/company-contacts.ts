@@ -13,7 +13,7 @@ export interface paths {
          * @description All contacts, or with `company_id` exactly those that are linked to this company: 1 finds `"1"` and `"7,1"`, never `"11"`.
          *     They are ordered by `id`. All projects see the same contacts: a project identifies the client, it does not own the data.
          *     A company that has no contacts or does not exist gives an empty list, however large its number. There are no pages: an answer is the whole list.
-         *     Unknown parameters are ignored.
+         *     An unknown parameter is a 400: a misspelt `company_id` must not list everybody.
          */
         get: operations["company_contacts.list"];
         put?: never;
@@ -60,7 +60,7 @@ export interface components {
             request_id: string;
             /** @description With invalid fields or parameters only. */
             errors?: {
-                /** @description Name of the field or parameter; empty for the body itself. */
+                /** @description Name of the field or parameter; empty for the body or the query itself. */
                 field: string;
                 /** @description What is allowed there; never what was sent. */
                 message: string;
@@ -302,7 +302,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description `invalid_query`: `company_id` is no positive integer in plain decimal digits (empty, `0`, `-1`, `1.5`, `1e3`, `0x10`, `+5`, a leading zero, white space, above 9223372036854775807) or is given twice; or the URL or the request itself is malformed, which is told before the limit and then without its headers. */
+            /** @description `invalid_query`: `company_id` is no positive integer in plain decimal digits (empty, `0`, `-1`, `1.5`, `1e3`, `0x10`, `+5`, a leading zero, white space, above 9223372036854775807) or is given twice; or a parameter is unknown; or the URL or the request itself is malformed, which may be told before the limit and then without its headers. */
             400: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];

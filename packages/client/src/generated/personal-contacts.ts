@@ -22,7 +22,8 @@ export interface paths {
          *
          *     JSON types are strict and nothing is coerced: `"12"` is no integer, `""` is no null. Text with U+0000 or a lone surrogate is refused,
          *     never changed. A birth date must be a real day of the calendar from 0001-01-01 on; it may lie in the future, and no time zone shifts it.
-         *     Unknown fields and parameters are ignored. A body may have 16 KiB.
+         *     A number is an integer as it is written: `1.0` and `1e3` are, `0.99999999999999999999` is not, though it would be rounded to one.
+         *     An unknown field or query parameter is a 400: a misspelt one would lose data without a word. A body may have 16 KiB.
          */
         post: operations["personal_contacts.upsert"];
         delete?: never;
@@ -67,7 +68,7 @@ export interface components {
             request_id: string;
             /** @description With invalid fields or parameters only. */
             errors?: {
-                /** @description Name of the field or parameter; empty for the body itself. */
+                /** @description Name of the field or parameter; empty for the body or the query itself. */
                 field: string;
                 /** @description What is allowed there; never what was sent. */
                 message: string;
@@ -169,7 +170,7 @@ export interface operations {
                     "application/json": components["schemas"]["Outcome"];
                 };
             };
-            /** @description `invalid_json`: the body is empty, not JSON, or not UTF-8. `invalid_body`: a field is missing or wrong. `invalid_query`: the URL or the request itself is malformed. */
+            /** @description `invalid_json`: the body is empty, not JSON, or not UTF-8. `invalid_body`: a field is missing, wrong or unknown. `invalid_query`: a query parameter is unknown, or the URL or the request itself is malformed. */
             400: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];

@@ -1,6 +1,7 @@
 import type { FastifyRequest } from 'fastify';
 import fp from 'fastify-plugin';
 import { Problem } from '../problems.js';
+import { malformedParameters } from '../query-encoding.js';
 import { maxKeyLength } from './api-key.js';
 import type { KeyRing, Project } from './key-ring.js';
 
@@ -38,6 +39,7 @@ function findProject(request: FastifyRequest, keyRing: KeyRing): Project | undef
 	// A parameter that is given twice arrives as an array.
 	const { project, api_key: key } = request.query as Record<string, unknown>;
 	if (typeof project !== 'string' || typeof key !== 'string') return undefined;
+	if (malformedParameters(request.url).some((name) => name === 'project' || name === 'api_key')) return undefined;
 	if (project === '' || key === '' || key.length > maxKeyLength) return undefined;
 	return keyRing.find(project, key);
 }

@@ -26,7 +26,9 @@ export const ProblemSchema = Type.Object(
 			Type.Array(
 				Type.Object(
 					{
-						field: Type.String({ description: 'Name of the field or parameter; empty for the body itself.' }),
+						field: Type.String({
+							description: 'Name of the field or parameter; empty for the body or the query itself.',
+						}),
 						message: Type.String({ description: 'What is allowed there; never what was sent.' }),
 					},
 					{ additionalProperties: false },

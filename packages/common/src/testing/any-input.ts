@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { TObject } from '@sinclair/typebox';
 import fc from 'fast-check';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
@@ -78,8 +79,10 @@ export function describeAnyInput<V extends TObject>(
 		});
 	});
 
-	test('any query string', async () => {
-		const check = async (query: string) => void one(await send(whole(query)));
+	test('any query string: 401 for its credentials, then 400 for anything else that is wrong in it', async () => {
+		const check = async (query: string) => {
+			expect(one(await send(whole(query))).status).toBe(expectedStatus(query, endpoint));
+		};
 		await holds(anyQuery(goodCredentials), check);
 	});
 
@@ -113,6 +116,33 @@ export function describeAnyInput<V extends TObject>(
 	});
 
 	more(input);
+}
+
+/** The rules for a query, once more and in other words. */
+function expectedStatus(query: string, { parameters = [] }: Endpoint): 200 | 400 | 401 {
+	// An octet that no URL has: it is no HTTP, and is answered before anything is read of it.
+	if (!/^[!-~]*$/.test(query)) return 400;
+	const decode = (text: string) => {
+		try {
+			return decodeURIComponent(text.replaceAll('+', ' '));
+		} catch {
+			return undefined;
+		}
+	};
+	const pairs = query
+		.split('&')
+		.filter((pair) => pair !== '')
+		.map((pair) => pair.split(/=(.*)/s, 2).map(decode));
+	const valuesOf = (wanted: string) => pairs.flatMap(([name, value = '']) => (name === wanted ? [value] : []));
+	const given = goodCredentials.map((pair) => pair.split('=') as [string, string]);
+	if (!given.every(([name, value]) => isDeepStrictEqual(valuesOf(name), [value]))) return 401;
+	const names = new Set([...given.map(([name]) => name), ...parameters]);
+	if (pairs.some((pair) => pair.includes(undefined) || !names.has(String(pair[0])))) return 400;
+	// Of the services' own parameters: each is a positive integer.
+	const wrong = parameters.some(
+		(name) => valuesOf(name).length > 1 || valuesOf(name).some((value) => !/^[1-9]\d{0,17}$/.test(value)),
+	);
+	return wrong ? 400 : 200;
 }
 
 /** Whether a check holds for single requests of a kind, several of them at once. */

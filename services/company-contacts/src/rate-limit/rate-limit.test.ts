@@ -137,7 +137,8 @@ describe('order', () => {
 			// With the table away a query would be a 500.
 			await database.sql`alter table company_contacts rename to hidden`;
 			try {
-				await expectProblem(await list(app, 'first', '&company_id=abc'), 429, 'rate_limited');
+				for (const wrong of ['&company_id=abc', '&companyid=1', '&company_id=%zz'])
+					await expectProblem(await list(app, 'first', wrong), 429, 'rate_limited');
 				await expectProblem(await list(app), 429, 'rate_limited');
 			} finally {
 				await database.sql`alter table hidden rename to company_contacts`;
