@@ -1,6 +1,15 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+	mkdirSync,
+	mkdtempSync,
+	readdirSync,
+	readFileSync,
+	readlinkSync,
+	rmSync,
+	statSync,
+	writeFileSync,
+} from 'node:fs';
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -93,6 +102,10 @@ export interface RunningNginx extends RunningProcess {
 	/** Its error log at the lowest level that the configuration lets through. */
 	errorLog(): string;
 	accessLog(): string;
+	/** Bytes of its temporary files. */
+	temporaryBytes(): number;
+	/** Resident memory of its workers, in MiB. */
+	memory(): number;
 }
 
 /** An nginx with this inside of its `http` block. `PORT`, `FOLDER`, `ACCESS_LOG` and `ERROR_LOG` stand for what they say. */
@@ -123,11 +136,33 @@ export async function startNginx(http: string): Promise<RunningNginx> {
 		url: `http://127.0.0.1:${port}`,
 		errorLog: () => readFileSync(errorLog, 'utf8'),
 		accessLog: () => readFileSync(accessLog, 'utf8'),
+		temporaryBytes: () =>
+			childrenOf(nginx.child.pid).reduce((sum, pid) => sum + openBytes(pid, join(folder, 'proxy')), 0),
+		memory: () => childrenOf(nginx.child.pid).reduce((sum, pid) => sum + memoryOf(Number(pid)), 0),
 		async stop(signal = 'SIGQUIT') {
 			await nginx.stop(signal);
 			rmSync(folder, { recursive: true, force: true });
 		},
 	};
+}
+
+/** Processes that this one has started. */
+function childrenOf(pid: number | undefined): string[] {
+	return readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ').filter(Boolean);
+}
+
+/** Bytes of the files below this folder that a process has open, those too that have no name any more. */
+function openBytes(pid: string, folder: string): number {
+	let sum = 0;
+	for (const descriptor of readdirSync(`/proc/${pid}/fd`)) {
+		const path = `/proc/${pid}/fd/${descriptor}`;
+		try {
+			if (readlinkSync(path).startsWith(folder)) sum += statSync(path).size;
+		} catch {
+			// Closed since it was listed.
+		}
+	}
+	return sum;
 }
 
 /** Resident memory of a process in MiB. */

@@ -1,0 +1,157 @@
+import { readFileSync } from 'node:fs';
+import { connect, createServer, type Server, type Socket } from 'node:net';
+import { documented, responseOf } from '@contacts/common/testing/documented.js';
+import { freePort } from '@contacts/local-postgres/server.js';
+import type { OpenAPIV3_1 } from 'openapi-types';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { gatewayConfig } from '../support/gateway.js';
+import { type RunningNginx, startNginx } from '../support/processes.js';
+
+const canary = 'canary-4711';
+const path = '/api/company_contacts.list';
+const query = `?project=first&api_key=${canary}`;
+const target = path + query;
+const document = readFileSync(new URL('../../docs/openapi/company-contacts.json', import.meta.url), 'utf8');
+const reference = documented(JSON.parse(document) as OpenAPIV3_1.Document);
+
+/** Accepts connections and never sends anything. */
+let silent: Server;
+const connections = new Set<Socket>();
+/** With the gateway's own time limits. */
+let gateway: RunningNginx;
+/** With short ones. */
+let impatient: RunningNginx;
+
+beforeAll(async () => {
+	const port = await freePort();
+	silent = createServer((socket) => connections.add(socket.on('error', () => undefined)));
+	await new Promise<void>((resolve) => silent.listen(port, '127.0.0.1', resolve));
+	const config = gatewayConfig(`127.0.0.1:${port}`);
+	gateway = await startNginx(config);
+	const limits = /(client_header_timeout|client_body_timeout|proxy_read_timeout) \d+s;/g;
+	expect(config.match(limits)).toHaveLength(3);
+	impatient = await startNginx(config.replaceAll(limits, '$1 200ms;'));
+});
+afterAll(async () => {
+	for (const socket of connections) socket.destroy();
+	silent?.close();
+	await gateway?.stop();
+	await impatient?.stop();
+});
+
+/** Sends this text as it stands here and returns all that comes back. */
+async function exchange(nginx: RunningNginx, text: string): Promise<string> {
+	const socket = connect({ port: Number(new URL(nginx.url).port), host: '127.0.0.1' });
+	let received = '';
+	socket.setEncoding('latin1').on('data', (data) => {
+		received += data;
+	});
+	socket.on('error', () => undefined);
+	socket.write(text);
+	await new Promise((resolve) => socket.on('close', resolve));
+	return received;
+}
+
+async function expectProblemOfGateway(received: string, status: number, code: string): Promise<void> {
+	expect(received).toMatch(new RegExp(`^HTTP/1.1 ${status} `));
+	expect(received).toMatch(/\r\nContent-Type: application\/problem\+json\r\n/i);
+	const body = JSON.parse(received.slice(received.indexOf('\r\n\r\n') + 4));
+	expect(body).toMatchObject({ status, code });
+	expect(received).toContain(`\r\nX-Request-Id: ${body.request_id}\r\n`);
+	expect(received).toMatch(/\r\nCache-Control: no-store\r\n/i);
+	expect(received).toMatch(/\r\nReferrer-Policy: no-referrer\r\n/i);
+	expect(received).toMatch(/\r\nX-Content-Type-Options: nosniff\r\n/i);
+	await reference.expect(responseOf(received));
+	if (status === 405) expect(received).toMatch(/\r\nAllow: GET\r\n/);
+	if (status === 503) expect(received).toMatch(/\r\nRetry-After: 1\r\n/);
+}
+
+describe('an error that the gateway makes itself has the shape of all others', () => {
+	const rest = 'Host: a\r\nConnection: close\r\n';
+
+	test.each<[string, string, number, string]>([
+		['a bad request line', 'GARBAGE\r\n\r\n', 400, 'invalid_query'],
+		['malformed percent-encoding', `GET /%zz?api_key=${canary} HTTP/1.1\r\n${rest}\r\n`, 400, 'invalid_query'],
+		['no Host header', `GET ${target} HTTP/1.1\r\nConnection: close\r\n\r\n`, 400, 'invalid_query'],
+		[
+			'two lengths',
+			`POST ${path} HTTP/1.1\r\n${rest}Content-Length: 1\r\nContent-Length: 2\r\n\r\n`,
+			400,
+			'invalid_query',
+		],
+		[
+			'an unknown transfer encoding',
+			`POST ${path} HTTP/1.1\r\n${rest}Transfer-Encoding: x\r\n\r\n`,
+			400,
+			'invalid_query',
+		],
+		[
+			'several transfer encodings',
+			`POST ${path} HTTP/1.1\r\n${rest}Transfer-Encoding: gzip, chunked\r\n\r\n`,
+			400,
+			'invalid_query',
+		],
+		['an unknown version of HTTP', `GET ${target} HTTP/3.0\r\n${rest}\r\n`, 400, 'invalid_query'],
+		[
+			'headers that are too large',
+			`GET / HTTP/1.1\r\nHost: a\r\nX: ${'x'.repeat(40_000)}\r\n\r\n`,
+			431,
+			'payload_too_large',
+		],
+		[
+			'a URL that is too long',
+			`GET /?api_key=${canary}${'x'.repeat(40_000)} HTTP/1.1\r\nHost: a\r\n\r\n`,
+			431,
+			'payload_too_large',
+		],
+		[
+			'a body that is too large',
+			`POST ${path} HTTP/1.1\r\n${rest}Content-Length: 5000\r\n\r\n`,
+			413,
+			'payload_too_large',
+		],
+		['TRACE', `TRACE ${target} HTTP/1.1\r\n${rest}\r\n`, 405, 'method_not_allowed'],
+	])('%s', async (_, text, status, code) => {
+		await expectProblemOfGateway(await exchange(gateway, text), status, code);
+	});
+
+	test('a service that does not respond in time', async () => {
+		const text = `GET ${target} HTTP/1.1\r\n${rest}\r\n`;
+		await expectProblemOfGateway(await exchange(impatient, text), 503, 'overloaded');
+	});
+
+	test('a service that is away, and nothing of the request is in a log', async () => {
+		const alone = await startNginx(gatewayConfig('127.0.0.1:1'));
+		await expectProblemOfGateway(await exchange(alone, `GET ${target} HTTP/1.1\r\n${rest}\r\n`), 503, 'overloaded');
+		expect(alone.errorLog() + alone.accessLog() + alone.output()).not.toContain('canary');
+		await alone.stop();
+	});
+
+	test('a client with more connections than one may have', async () => {
+		const crowded = await startNginx(gatewayConfig(new URL(gateway.url).host, { connectionsPerClient: 1 }));
+		const waiting = connect({ port: Number(new URL(crowded.url).port), host: '127.0.0.1' });
+		const before = connections.size;
+		waiting.write(`GET ${target} HTTP/1.1\r\nHost: a\r\n\r\n`);
+		await expect.poll(() => connections.size).toBeGreaterThan(before);
+		await expectProblemOfGateway(await exchange(crowded, `GET ${target} HTTP/1.1\r\n${rest}\r\n`), 429, 'rate_limited');
+		waiting.destroy();
+		await crowded.stop('SIGTERM');
+	});
+
+	test('no status that nginx can set itself is left to its own page', () => {
+		const template = readFileSync(new URL('../../gateway/default.conf.template', import.meta.url), 'utf8');
+		const covered = [...template.matchAll(/^\s*error_page ([\d ]+)/gm)].flatMap(([, list = '']) =>
+			list.trim().split(/ +/),
+		);
+		// ngx_http_special_response.c, but for redirections, what only other modules set (401 to 403, 409, 412, 416, 507), and 408, which it never sends.
+		const own = [400, 404, 405, 411, 413, 414, 421, 429, 431, 494, 495, 496, 497, 500, 501, 502, 503, 504, 505];
+		expect(covered.map(Number).toSorted((a, b) => a - b)).toEqual(own);
+	});
+});
+
+test.each([
+	['headers', `GET ${target} HTTP/1.1\r\nHost: a\r\n`],
+	['a body', `POST ${target} HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n{`],
+])('a client that sends %s too slowly is cut off', async (_, text) => {
+	expect(await exchange(impatient, text)).toBe('');
+});

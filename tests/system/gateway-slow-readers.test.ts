@@ -1,0 +1,65 @@
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+import { urlAs } from '@contacts/common/database/roles.js';
+import { createTestDatabase, rolePassword, type TestDatabase } from '@contacts/common/testing/database.js';
+import { addProject } from '@contacts/common/testing/service.js';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { gatewayConfig } from '../support/gateway.js';
+import { memoryOf, type RunningNginx, type RunningService, startNginx, startService } from '../support/processes.js';
+
+/** More than the buffers of all sockets on its way hold: the list has some 28 MB. */
+const contacts = 25_000;
+const readers = 40;
+let database: TestDatabase;
+let service: RunningService;
+let gateway: RunningNginx;
+const open: Socket[] = [];
+
+beforeAll(async () => {
+	database = await createTestDatabase();
+	await addProject(database.sql, 'first', 'first-key');
+	await database.sql`
+		insert into company_contacts (bitrix_id, perplexity_reason)
+		select n, repeat('x', 1000) from generate_series(1, ${contacts}::int) n`;
+	service = await startService('company-contacts', {
+		DATABASE_URL: urlAs(database.url, 'company-contacts', rolePassword),
+		TRUST_PROXY: 'loopback',
+	});
+	gateway = await startNginx(gatewayConfig(new URL(service.url).host));
+});
+afterAll(async () => {
+	for (const socket of open) socket.destroy();
+	await gateway?.stop('SIGTERM');
+	await service?.stop();
+	await database?.drop();
+});
+
+const path = '/api/company_contacts.list?project=first&api_key=first-key';
+
+/** A client that reads the beginning of the list and then nothing more. */
+async function stopReading(): Promise<void> {
+	const socket = connect({ port: Number(new URL(gateway.url).port), host: '127.0.0.1' });
+	open.push(socket.on('error', () => undefined));
+	socket.write(`GET ${path} HTTP/1.1\r\nHost: a\r\n\r\n`);
+	const [start] = (await once(socket, 'data')) as [Buffer];
+	socket.pause();
+	expect(String(start).slice(0, 15)).toBe('HTTP/1.1 200 OK');
+}
+
+test('forty clients that read nothing of a large list fill neither the disk nor the memory, and another client is served', async () => {
+	const before = gateway.memory();
+	for (let reader = 0; reader < readers; reader++) await stopReading();
+	const used: number[] = [];
+	for (let round = 0; round < 3; round++) {
+		const response = await fetch(gateway.url + path);
+		const { count, data } = (await response.json()) as { count: number; data: unknown[] };
+		expect([response.status, count, data.length]).toEqual([200, contacts, contacts]);
+		used.push(gateway.temporaryBytes());
+	}
+	expect(used).toEqual([0, 0, 0]);
+	// 144 KB of buffers for each.
+	expect(gateway.memory() - before).toBeLessThan(readers * 0.25 + 10);
+	// The service keeps the list once, however many are reading it.
+	expect(memoryOf(service.child.pid)).toBeLessThan(500);
+	expect((await fetch(`${gateway.url}/openapi.json`)).status).toBe(200);
+});
