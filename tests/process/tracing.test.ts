@@ -112,24 +112,40 @@ describe.each<[ServiceName, string, string]>([
 		expect(bytes).not.toContain('/metrics');
 	});
 
-	test('continues the trace of the request, and says it in the log', async () => {
+	/** One request that says this of its trace; what was exported, and what the log says of it. */
+	async function traced(traceparent: string) {
 		const collector = await startCollector();
 		const service = start(name, { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, OTEL_SERVICE_NAME: 'renamed' });
 		const url = await service.listening();
-		const traceparent = `00-${traceId}-${parentId}-01`;
-		const answer = await fetch(url + path + query, { ...init, headers: { ...init.headers, traceparent } });
+		const headers = { ...init.headers, traceparent, tracestate: 'vendor=text-of-the-client' };
+		const answer = await fetch(url + path + query, { ...init, headers });
 		await answer.text();
 		await stop(service);
-
-		const bytes = Buffer.concat(collector.requests.map(({ body }) => body));
-		// In the protocol they are bytes.
-		expect(bytes.includes(Buffer.from(traceId, 'hex'))).toBe(true);
-		expect(bytes.includes(Buffer.from(parentId, 'hex'))).toBe(true);
-		expect(bytes.includes('renamed')).toBe(true);
 		const id = answer.headers.get('x-request-id') ?? 'none';
-		expect(bytes.includes(id)).toBe(true);
-		expect(service.log().find((line) => line.request_id === id)).toMatchObject({ msg: 'request', trace_id: traceId });
+		const bytes = Buffer.concat(collector.requests.map(({ body }) => body));
+		return { id, bytes, line: service.log().find((each) => each.request_id === id) };
+	}
+	/** Whether an identifier of a trace or span is in there: in the protocol they are bytes. */
+	const has = (bytes: Buffer, identifier: unknown) => bytes.includes(Buffer.from(String(identifier), 'hex'));
+
+	test.runIf(name === 'personal-contacts')('continues the trace of its caller, and names it in the log', async () => {
+		const { id, bytes, line } = await traced(`00-${traceId}-${parentId}-01`);
+		expect([has(bytes, traceId), has(bytes, parentId)]).toEqual([true, true]);
+		expect([bytes.includes('renamed'), bytes.includes(id)]).toEqual([true, true]);
+		expect(line).toMatchObject({ msg: 'request', trace_id: traceId });
 	});
+
+	test.runIf(name === 'company-contacts').each(['00', '01'])(
+		'begins its own trace, linked to that of its caller, whatever the caller decided: flags %s',
+		async (flags) => {
+			const { id, bytes, line } = await traced(`00-${traceId}-${parentId}-${flags}`);
+			expect(bytes.includes(id)).toBe(true);
+			expect([has(bytes, traceId), has(bytes, parentId)]).toEqual([true, true]);
+			expect(bytes.includes('text-of-the-client')).toBe(false);
+			expect(line?.trace_id).not.toBe(traceId);
+			expect(has(bytes, line?.trace_id)).toBe(true);
+		},
+	);
 
 	test('a collector that is away or refuses is said once, and keeps nothing from working', async () => {
 		const refusing = await startCollector(400);

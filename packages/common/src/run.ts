@@ -9,7 +9,7 @@ import { DatabaseError, errorCode, isRefusal } from './database/errors.js';
 import { createLogger } from './logger.js';
 import { createRegistry } from './metrics.js';
 import type { Server, ServerOptions } from './server.js';
-import { startTracing } from './tracing.js';
+import { type Callers, startTracing } from './tracing.js';
 
 /** What a service is built from: everything that it shares with the outside, so that tests build it in the same way. */
 export interface ServiceParts {
@@ -23,6 +23,7 @@ export interface ServiceParts {
 
 export interface Service<Variables extends TObject> {
 	name: ServiceName;
+	callers: Callers;
 	variables: Variables;
 	buildApp(parts: ServiceParts, config: Static<Variables>): Promise<Server>;
 }
@@ -52,7 +53,7 @@ async function start<Variables extends TObject>(
 ): Promise<void> {
 	const config = readVariables(service.variables, environment) as Static<Variables> & ServiceVariables;
 	const logger = createLogger({ name: service.name, level: config.LOG_LEVEL });
-	const tracing = await startTracing({ name: service.name, environment, logger });
+	const tracing = await startTracing({ name: service.name, environment, callers: service.callers, logger });
 	const database = openDatabase({
 		url: config.DATABASE_URL,
 		applicationName: service.name,

@@ -1,3 +1,5 @@
+import type { IncomingHttpHeaders } from 'node:http';
+import type { SpanContext } from '@opentelemetry/api';
 import type { ReadableSpan, SpanExporter } from '@opentelemetry/sdk-trace-base';
 import type { FastifyBaseLogger, FastifyPluginCallback } from 'fastify';
 import { ConfigError } from './config.js';
@@ -10,10 +12,17 @@ export interface Tracing {
 	stop(): Promise<void>;
 }
 
+export type Callers = 'internal' | 'public';
+
 export interface TracingOptions {
 	/** Of the service, where OTEL_SERVICE_NAME has none. */
 	name: string;
 	environment: NodeJS.ProcessEnv;
+	/**
+	 * Where requests come from. A request of an internal caller continues the caller's trace, and is traced if the caller
+	 * decided so. That is not for the public to decide: there a request begins its own trace, with a link to the caller's.
+	 */
+	callers: Callers;
 	logger: FastifyBaseLogger;
 }
 
@@ -36,7 +45,12 @@ const allowedAttributes = new Set([
  * @returns undefined: no traces
  * @throws ConfigError where a variable asks for what there is not
  */
-export async function startTracing({ name, environment, logger }: TracingOptions): Promise<Tracing | undefined> {
+export async function startTracing({
+	name,
+	environment,
+	callers,
+	logger,
+}: TracingOptions): Promise<Tracing | undefined> {
 	if (!isWanted(environment)) return undefined;
 	const [api, core, sdk, resources, { OTLPTraceExporter }, { FastifyOtelInstrumentation }] = await Promise.all([
 		import('@opentelemetry/api'),
@@ -54,7 +68,16 @@ export async function startTracing({ name, environment, logger }: TracingOptions
 		spanProcessors: [new sdk.BatchSpanProcessor(carefulExporter(new OTLPTraceExporter(), logger))],
 	});
 	// No context manager: each request has one span that no other has to find, and following every promise would cost time.
-	api.propagation.setGlobalPropagator(new core.W3CTraceContextPropagator());
+	const propagator = new core.W3CTraceContextPropagator();
+	if (callers === 'internal') api.propagation.setGlobalPropagator(propagator);
+
+	/** The span of the caller that a request names. Without `tracestate`, which is text of the client. */
+	function callerOf(headers: IncomingHttpHeaders): SpanContext | undefined {
+		const named = propagator.extract(api.ROOT_CONTEXT, headers, api.defaultTextMapGetter);
+		const { traceState: _, ...context } = api.trace.getSpanContext(named) ?? { traceId: '', spanId: '', traceFlags: 0 };
+		return api.isSpanContextValid(context) ? context : undefined;
+	}
+
 	const instrumentation = new FastifyOtelInstrumentation({
 		instrumentHooks: false,
 		instrumentHandler: false,
@@ -63,6 +86,8 @@ export async function startTracing({ name, environment, logger }: TracingOptions
 			const route = request.routeOptions.url;
 			span.updateName(route === undefined ? request.method : `${request.method} ${route}`);
 			span.setAttribute('request_id', request.id);
+			const caller = callers === 'public' ? callerOf(request.headers) : undefined;
+			if (caller !== undefined) span.addLink({ context: caller });
 			request.log = request.log.child({ trace_id: span.spanContext().traceId });
 		},
 	});

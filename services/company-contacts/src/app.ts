@@ -45,4 +45,4 @@ export async function buildApp(parts: ServiceParts, config: Config): Promise<Ser
 	return server;
 }
 
-export const service: Service<typeof variables> = { name: 'company-contacts', variables, buildApp };
+export const service: Service<typeof variables> = { name: 'company-contacts', callers: 'public', variables, buildApp };

@@ -29,4 +29,9 @@ export async function buildApp(parts: ServiceParts): Promise<Server> {
 
 const variables = serviceVariables(3001);
 
-export const service: Service<typeof variables> = { name: 'personal-contacts', variables, buildApp };
+export const service: Service<typeof variables> = {
+	name: 'personal-contacts',
+	callers: 'internal',
+	variables,
+	buildApp,
+};

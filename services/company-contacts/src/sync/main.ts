@@ -33,7 +33,12 @@ async function start(): Promise<void> {
 	const logger = createLogger({ name: 'company-contacts-sync', level: values.LOG_LEVEL });
 	const registry = createRegistry();
 	const database = openDatabase({ url: values.DATABASE_URL, applicationName: 'company-contacts-events', poolSize: 3 });
-	const tracing = await startTracing({ name: 'company-contacts-sync', environment: process.env, logger });
+	const tracing = await startTracing({
+		name: 'company-contacts-sync',
+		environment: process.env,
+		callers: 'public',
+		logger,
+	});
 	const server = await createServer({ logger, tracing });
 	await server.register(metrics, { registry, database });
 	await server.register(health, { database });
