@@ -1,6 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { hashKey } from '@contacts/common/auth/api-key.js';
 import { revokeKey, setProjectEnabled } from '@contacts/common/auth/projects.sql.js';
+import { readRights } from '@contacts/common/database/rights.sql.js';
 import { roles, urlAs } from '@contacts/common/database/roles.js';
 import { createTestDatabase, rolePassword, type TestDatabase } from '@contacts/common/testing/database.js';
 import { exchange } from '@contacts/common/testing/raw-http.js';
@@ -52,17 +53,11 @@ async function statusOf(url: string, method: string, target: string): Promise<st
 }
 
 async function databaseRights(): Promise<string> {
-	const rows = await database.sql<{ name: string; role: string; verbs: string }[]>`
-		select c.relname as name, r.rolname as role, string_agg(verb, ', ' order by place) as verbs
-		from pg_class c
-		cross join pg_roles r
-		cross join unnest('{select,insert,update,delete,truncate,references,trigger}'::text[]) with ordinality as verbs (verb, place)
-		where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'v', 'm', 'p')
-		  and r.rolname in ${database.sql(Object.values(roles))} and has_table_privilege(r.oid, c.oid, verb)
-		group by 1, 2`;
-	const tables = [...new Set(rows.map(({ name }) => name))].sort();
 	const names = Object.values(roles);
-	const verbs = (name: string, role: string) => rows.find((row) => row.name === name && row.role === role)?.verbs ?? '';
+	const rows = await readRights(database.sql, names);
+	const tables = [...new Set(rows.map((row) => row.table))].sort();
+	const verbs = (name: string, role: string) =>
+		rows.find((row) => row.table === name && row.role === role)?.rights.join(', ') ?? '';
 	return table(
 		['table', ...names.map((role) => `\`${role}\``)],
 		tables.map((name) => [`\`${name}\``, ...names.map((role) => verbs(name, role))]),

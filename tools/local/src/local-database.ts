@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { migrate } from '@contacts/common/database/migrate.js';
+import { transferToOwner } from '@contacts/common/database/owner.js';
 import { setRolePasswords, urlAs } from '@contacts/common/database/roles.js';
 import type { HeldFolder } from '@contacts/local-postgres/data-folder.js';
 import { type LocalPostgres, startLocalPostgres } from '@contacts/local-postgres/server.js';
@@ -32,7 +33,8 @@ export async function startLocalDatabase(dataFolder: string, folder: HeldFolder)
 		if (existing === undefined) await admin`create database contacts`;
 		await admin.end();
 
-		const url = server.url('contacts');
+		// At each start, as a data folder of an earlier version has a database that belongs to the superuser.
+		const url = await transferToOwner(server.url('contacts'), password);
 		await migrate(url);
 		await setRolePasswords(url, {
 			'personal-contacts': password,

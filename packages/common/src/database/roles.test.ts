@@ -1,15 +1,20 @@
 import postgres from 'postgres';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { createTestDatabase, rolePassword, type TestDatabase } from '../testing/database.js';
+import { openTrappedSession } from '../testing/trapped-session.js';
 import type { Sql } from './client.js';
 import { errorCode } from './errors.js';
+import { migrate } from './migrate.js';
+import { readRights } from './rights.sql.js';
 import { type RoleUser, roles, urlAs } from './roles.js';
 
 let database: TestDatabase;
 const connections = new Map<RoleUser, Sql>();
 
 beforeAll(async () => {
-	database = await createTestDatabase();
+	// Migrated here, and not a copy: the rights on a database itself are not copied with it.
+	database = await createTestDatabase('template0');
+	await migrate(database.url);
 	for (const user of Object.keys(roles) as RoleUser[]) {
 		connections.set(user, postgres(urlAs(database.url, user, rolePassword), { max: 1, onnotice: () => undefined }));
 	}
@@ -19,10 +24,8 @@ afterAll(async () => {
 	await database?.drop();
 });
 
-const verbs = ['select', 'insert', 'update', 'delete', 'truncate', 'references', 'trigger'] as const;
-
 /** Who may do what with which table, and nothing beside it. */
-const rights: Record<RoleUser, Record<string, readonly (typeof verbs)[number][]>> = {
+const rights: Record<RoleUser, Record<string, readonly string[]>> = {
 	'personal-contacts': {
 		projects: ['select'],
 		api_keys: ['select'],
@@ -47,8 +50,8 @@ const rights: Record<RoleUser, Record<string, readonly (typeof verbs)[number][]>
 		crm_sync_state: ['select', 'update'],
 	},
 	operator: {
-		projects: ['select', 'insert', 'update'],
-		api_keys: ['select', 'insert', 'update'],
+		projects: ['select', 'insert', 'update (disabled_at)'],
+		api_keys: ['select', 'insert', 'update (expires_at)', 'update (revoked_at)'],
 		direct_subscriptions: ['select', 'insert', 'update'],
 		company_contacts: ['select', 'insert', 'update', 'delete'],
 		api_key_uses: ['select'],
@@ -63,15 +66,8 @@ const rights: Record<RoleUser, Record<string, readonly (typeof verbs)[number][]>
 };
 
 test.each(Object.keys(roles) as RoleUser[])('%s has exactly these rights on exactly these tables', async (user) => {
-	const rows = await database.sql<{ name: string; verb: (typeof verbs)[number] }[]>`
-		select c.relname as name, verb
-		from pg_class c cross join unnest(string_to_array(${verbs.join()}, ',')) with ordinality as verbs (verb, place)
-		where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'v', 'm', 'p')
-		  and has_table_privilege(${roles[user]}, c.oid, verb)
-		order by c.relname, place`;
-	const found: Record<string, string[]> = {};
-	for (const { name, verb } of rows) found[name] = [...(found[name] ?? []), verb];
-	expect(found).toEqual(rights[user]);
+	const rows = await readRights(database.sql, [roles[user]]);
+	expect(Object.fromEntries(rows.map((row) => [row.table, row.rights]))).toEqual(rights[user]);
 });
 
 describe('what each can’t do is refused by the server', () => {
@@ -94,6 +90,11 @@ describe('what each can’t do is refused by the server', () => {
 		['company-contacts-sync', 'select * from personal_contacts'],
 		['company-contacts', 'update crm_sync_state set watermark = null'],
 		['operator', 'select * from personal_contacts'],
+		['operator', "update projects set code = 'x', disabled_at = now()"],
+		['operator', "update api_keys set hash = sha256('x'), expires_at = now()"],
+		['operator', 'update api_keys set service = null'],
+		['operator', 'update api_keys set project_id = 1'],
+		['operator', 'delete from api_keys'],
 		['operator', 'delete from audit_log'],
 		['operator', "insert into audit_log (actor, role, action, project) values ('x', 'x', 'x', 'x')"],
 		['operator', "update audit_log set actor = 'x'"],
@@ -116,44 +117,75 @@ test('no role but the owner has more than a login', async () => {
 	expect([...rows]).toEqual([]);
 });
 
-describe('audit', () => {
-	test('every change of a project or a key leaves a row with who, what and when', async () => {
-		const operator = postgres(urlAs(database.url, 'operator', rolePassword), {
-			max: 1,
-			connection: { 'contacts.actor': 'alice@desk' } as never,
+/** Writes that are allowed to each role, and that have functions of the schema run. */
+const writes: Record<RoleUser, string[]> = {
+	'personal-contacts': [
+		'insert into public.api_key_uses (key_id, last_used_at) select id, now() from public.api_keys',
+		'insert into public.personal_contacts (chat_id, project_id) select 1, id from public.projects',
+	],
+	'company-contacts': [
+		'insert into public.api_key_uses as stored (key_id, last_used_at) select id, now() from public.api_keys on conflict (key_id) do update set last_used_at = now()',
+	],
+	'company-contacts-sync': ['insert into public.company_contacts (bitrix_id) values (2)'],
+	operator: [
+		"insert into public.projects (code) values ('attacked')",
+		"insert into public.api_keys (project_id, hash) select id, sha256('attacked') from public.projects where code = 'attacked'",
+		"update public.api_keys set expires_at = now() + interval '1 day' where hash = sha256('attacked')",
+		"update public.api_keys set revoked_at = now() where hash = sha256('attacked')",
+		"update public.projects set disabled_at = now() where code = 'attacked'",
+		'insert into public.company_contacts (bitrix_id) values (1)',
+	],
+};
+
+describe('temporary objects, which PostgreSQL finds before those of the schema', () => {
+	test.each(Object.keys(roles) as RoleUser[])('%s can’t create any', async (user) => {
+		for (const statement of [
+			'create temporary table audit_log (id bigint)',
+			'create temporary view projects as select 1 as id',
+			'create temporary sequence ids',
+			'create domain pg_temp.text as pg_catalog.text',
+			'create function pg_temp.now() returns int language sql as $$ select 1 $$',
+		]) {
+			const attempt = connections.get(user)?.unsafe(statement);
+			await expect(attempt, statement).rejects.toSatisfy((error) => errorCode(error) === '42501');
+		}
+	});
+
+	describe('where somebody has granted TEMPORARY again', () => {
+		let open: TestDatabase;
+
+		beforeAll(async () => {
+			open = await createTestDatabase();
+			await open.sql.unsafe(`grant temporary on database ${new URL(open.url).pathname.slice(1)} to public`);
+			await open.sql`insert into projects (code) values ('there')`;
+			await open.sql`insert into api_keys (project_id, hash) select id, sha256('there') from projects`;
 		});
-		await operator`insert into projects (code) values ('audited')`;
-		const [key] = await operator<{ id: number }[]>`
-			insert into api_keys (project_id, hash, service)
-			select id, sha256('k'), 'company-contacts' from projects where code = 'audited' returning id::int`;
-		await operator`update api_keys set expires_at = now() + interval '1 day' where id = ${key?.id ?? 0}`;
-		await operator`update api_keys set revoked_at = now() where id = ${key?.id ?? 0}`;
-		await operator`update projects set disabled_at = now() where code = 'audited'`;
-		await operator`update projects set disabled_at = null where code = 'audited'`;
-		const rows = await operator`
-			select actor, role, action, key_id::int, details ? 'service' as has_service, at > now() - interval '1 minute' as now
-			from audit_log where project = 'audited' order by id`;
-		await operator.end();
-		const row = { actor: 'alice@desk', role: 'contacts_operator', key_id: key?.id, has_service: false, now: true };
-		expect([...rows]).toEqual([
-			{ ...row, action: 'project created', key_id: null },
-			{ ...row, action: 'key created', has_service: true },
-			{ ...row, action: 'key expiry changed' },
-			{ ...row, action: 'key revoked' },
-			{ ...row, action: 'project disabled', key_id: null },
-			{ ...row, action: 'project enabled', key_id: null },
-		]);
-	});
+		afterAll(() => open?.drop());
 
-	test('a change made by hand, without the command, names the database role', async () => {
-		await database.sql`insert into projects (code) values ('by-hand')`;
-		const [row] = await database.sql`select actor, role, action from audit_log where project = 'by-hand'`;
-		expect(row).toEqual({ actor: 'postgres', role: 'postgres', action: 'project created' });
-	});
+		const trapped = async (user: RoleUser) => {
+			const session = await openTrappedSession(open.sql, urlAs(open.url, user, rolePassword));
+			onTestFinished(() => session.sql.end());
+			return session;
+		};
 
-	test('nothing of a key but its id is in the log', async () => {
-		const rows =
-			await database.sql`select * from audit_log where audit_log::text like '%' || encode(sha256('k'), 'hex') || '%'`;
-		expect([...rows]).toEqual([]);
+		test.each(Object.keys(roles) as RoleUser[])('nothing of %s runs with the rights of the owner', async (user) => {
+			const { sql, sprungAs } = await trapped(user);
+			for (const statement of writes[user]) await sql.unsafe(statement);
+			expect((await sprungAs()).filter((role) => role !== roles[user])).toEqual([]);
+		});
+
+		test('every change of the operator is recorded and announced', async () => {
+			const version = async () => {
+				const [row] = await open.sql<{ version: number }[]>`select version::float8 as version from key_ring_version`;
+				return row?.version ?? Number.NaN;
+			};
+			const { sql } = await trapped('operator');
+			await sql`insert into public.projects (code) values ('watched')`;
+			const before = await version();
+			await sql`update public.projects set disabled_at = now() where code = 'watched'`;
+			expect(await version()).toBe(before + 1);
+			const rows = await open.sql`select action from audit_log where project = 'watched' order by id`;
+			expect(rows.map(({ action }) => action)).toEqual(['project created', 'project disabled']);
+		});
 	});
 });

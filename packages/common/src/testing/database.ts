@@ -30,7 +30,11 @@ export function serverUrl(database: string): string {
 /** A migrated database of a test file's own. */
 export async function createTestDatabase(template = templateDatabase): Promise<TestDatabase> {
 	const name = `test_${randomBytes(8).toString('hex')}`;
-	await administer((sql) => sql.unsafe(`create database ${name} template ${template}`));
+	await administer(async (sql) => {
+		await sql.unsafe(`create database ${name} template ${template}`);
+		// What migrations do to the database itself is not copied.
+		if (template === templateDatabase) await sql.unsafe(`revoke temporary on database ${name} from public`);
+	});
 	const url = serverUrl(name);
 	const sql: Sql = postgres(url, { max: 4, fetch_types: false, onnotice: () => undefined });
 	return {

@@ -3,15 +3,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type StandIn, startStandIn } from '@contacts/bitrix24-stand-in';
 import { migrate } from '@contacts/common/database/migrate.js';
+import { transferToOwner } from '@contacts/common/database/owner.js';
 import { setRolePasswords, urlAs } from '@contacts/common/database/roles.js';
 import { createTestDatabase, rolePassword, type TestDatabase } from '@contacts/common/testing/database.js';
 import { freePort, type LocalPostgres, startLocalPostgres } from '@contacts/local-postgres/server.js';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import { type Finding, findingsOf } from '../doctor/check.js';
-import { judgeRole } from '../doctor/check-roles.js';
-import { examine } from '../doctor/doctor.js';
-import { readRoles } from '../doctor/doctor.sql.js';
-import { contacts, environmentOf } from '../testing/command.js';
+import type { Finding } from '../doctor/check.js';
+import { contacts } from '../testing/command.js';
+import { found, look } from '../testing/findings.js';
 
 let database: TestDatabase;
 let portal: StandIn;
@@ -28,26 +27,16 @@ afterAll(async () => {
 
 const operator = (of: TestDatabase = database) => urlAs(of.url, 'operator', rolePassword);
 
-/** The findings of one check, at this time or now. */
-async function look(check: string, url: string, environment = {}, now = Date.now): Promise<Finding[]> {
-	return (await examine(environmentOf(url, environment), now)).filter((finding) => finding.check === check);
-}
-
-const found = (state: Finding['state'], message: RegExp, advice?: RegExp) =>
-	expect.objectContaining({
-		state,
-		message: expect.stringMatching(message),
-		...(advice ? { advice: expect.stringMatching(advice) } : {}),
-	});
-
 describe('all is well', () => {
 	let folder: string;
 	let server: LocalPostgres;
+	/** The owner's connection. */
+	let url: string;
 
 	beforeAll(async () => {
 		folder = await mkdtemp(join(tmpdir(), 'contacts-doctor-'));
 		server = await startLocalPostgres({ dataDirectory: join(folder, 'postgres'), password: 'test' });
-		const url = server.url('postgres');
+		url = await transferToOwner(server.url('postgres'), 'owner');
 		await migrate(url);
 		const password = rolePassword;
 		const passwords = { 'personal-contacts': password, 'company-contacts': password, operator: password };
@@ -59,7 +48,6 @@ describe('all is well', () => {
 	});
 
 	test('exit 0, for the owner and for the operator', async () => {
-		const url = server.url('postgres');
 		const environment = { BITRIX24_WEBHOOK_URL: portal.webhookUrl };
 		expect((await contacts(url, ['sync', '--once'], { environment })).code).toBe(0);
 		for (const user of [url, urlAs(url, 'operator', rolePassword)]) {
@@ -71,6 +59,7 @@ describe('all is well', () => {
 				['ok', 'clock'],
 				['ok', 'migrations'],
 				['ok', 'roles'],
+				['ok', 'owner'],
 				['ok', 'synchroniser'],
 				['skipped', 'redis'],
 				['ok', 'crm'],
@@ -112,7 +101,7 @@ describe('database', () => {
 		expect(ok).toBe(false);
 		expect(findings).toContainEqual(found('problem', message, /Set DATABASE_URL/));
 		expect(findings.find(({ check }) => check === 'crm')?.state).toBe('ok');
-		expect(findings.filter(({ state }) => state === 'skipped')).toHaveLength(5);
+		expect(findings.filter(({ state }) => state === 'skipped')).toHaveLength(6);
 		expect(outcome.stdout).not.toContain('canary');
 		expect(outcome.stdout).not.toContain(new URL(portal.webhookUrl).pathname);
 	});
@@ -142,42 +131,6 @@ describe('migrations', () => {
 		expect(await look('migrations', mine.url)).toEqual([
 			found('problem', /schema is 99/, /the release that migrated it/),
 		]);
-	});
-});
-
-describe('roles', () => {
-	test('a freshly migrated database has exactly the rights that are expected', async () => {
-		expect(await look('roles', database.url)).toEqual([found('ok', /All 4 roles/)]);
-	});
-
-	test('a role that can’t log in is told, and one that is missing', async () => {
-		const roles = await readRoles(database.sql, ['pg_monitor', 'no_such_role']);
-		expect([...roles]).toEqual([{ name: 'pg_monitor', can_login: false, is_mighty: false, has_password: false }]);
-		const { found: findings, ...add } = findingsOf('roles');
-		judgeRole('no_such_role', undefined, {}, {}, add);
-		judgeRole('pg_monitor', roles[0], {}, {}, add);
-		judgeRole('mighty', { name: 'mighty', can_login: true, is_mighty: true, has_password: null }, {}, {}, add);
-		expect(findings).toEqual([
-			found('problem', /no_such_role does not exist/, /create role no_such_role nologin/),
-			found('warning', /pg_monitor can't log in/, /contacts migrate/),
-			found('problem', /mighty is no ordinary role/, /alter role mighty nosuperuser/),
-		]);
-	});
-
-	test('too many rights and too few, each with the statement that mends it', async () => {
-		const mine = await createTestDatabase();
-		onTestFinished(() => mine.drop());
-		await mine.sql`grant select on company_contacts to personal_contacts_service`;
-		await mine.sql`grant insert, delete on api_keys to public`;
-		await mine.sql`revoke update on personal_contacts from personal_contacts_service`;
-		const findings = await look('roles', operator(mine));
-		expect(findings).toContainEqual(found('problem', /^personal_contacts_service may select company_contacts\.$/));
-		expect(findings).toContainEqual(found('problem', /^company_contacts_service may delete, insert api_keys\.$/));
-		expect(findings).toContainEqual(found('problem', /^personal_contacts_service may not update personal_contacts\.$/));
-		await mine.sql`revoke insert, delete on api_keys from public`;
-		const others = (await look('roles', operator(mine))).map(({ advice = '' }) => advice.replace('As the owner: ', ''));
-		for (const statement of others) await mine.sql.unsafe(statement);
-		expect(await look('roles', operator(mine))).toEqual([found('ok', /All 4 roles/)]);
 	});
 });
 

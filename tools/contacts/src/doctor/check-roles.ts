@@ -1,7 +1,8 @@
 import type { Sql } from '@contacts/common/database/client.js';
+import { readRights } from '@contacts/common/database/rights.sql.js';
 import { roles } from '@contacts/common/database/roles.js';
 import { type Finding, findingsOf } from './check.js';
-import { type RoleRow, readRights, readRoles } from './doctor.sql.js';
+import { type RoleRow, readRoles } from './doctor.sql.js';
 
 const read = ['select'];
 const write = ['insert', 'select', 'update'];
@@ -25,8 +26,8 @@ const expected: Record<string, Rights> = {
 	[roles['company-contacts-sync']]: sync,
 	[roles.operator]: {
 		...sync,
-		projects: write,
-		api_keys: write,
+		projects: ['insert', 'select', 'update (disabled_at)'],
+		api_keys: ['insert', 'select', 'update (expires_at)', 'update (revoked_at)'],
 		direct_subscriptions: write,
 		api_key_uses: read,
 		audit_log: read,
@@ -79,12 +80,23 @@ export function judgeRole(
 		);
 	}
 	for (const table of new Set([...Object.keys(actual), ...Object.keys(wanted)])) {
-		const missing = without(wanted[table], actual[table]).join(', ');
-		const excess = without(actual[table], wanted[table]).join(', ');
-		if (missing)
-			problem(`${name} may not ${missing} ${table}.`, `As the owner: grant ${missing} on ${table} to ${name};`);
-		if (excess) problem(`${name} may ${excess} ${table}.`, `As the owner: revoke ${excess} on ${table} from ${name};`);
+		const [has, needs] = [actual[table] ?? [], wanted[table] ?? []];
+		const missing = needs.filter((right) => !has.includes(right) && !has.includes(wholeTable(right)));
+		const excess = has.filter((right) => !needs.includes(right)).sort();
+		const grant = (rights: string[]) => `grant ${rights.join(', ')} on ${table} to ${name};`;
+		if (missing.length > 0)
+			problem(`${name} may not ${missing.join(', ')} ${table}.`, `As the owner: ${grant(missing)}`);
+		if (excess.length > 0) {
+			// Revoking a right on a table revokes it on each column too.
+			const lost = needs.filter((right) => excess.includes(wholeTable(right)) && right !== wholeTable(right));
+			const advice = `revoke ${excess.join(', ')} on ${table} from ${name};`;
+			problem(
+				`${name} may ${excess.join(', ')} ${table}.`,
+				`As the owner: ${[advice, ...(lost.length > 0 ? [grant(lost)] : [])].join(' ')}`,
+			);
+		}
 	}
 }
 
-const without = (some: string[] = [], others: string[] = []) => some.filter((right) => !others.includes(right));
+/** The right on the whole table that a right on a column is part of. */
+const wholeTable = (right: string) => right.replace(/ \(.*$/, '');

@@ -49,22 +49,40 @@ export async function readRoles(sql: Sql, names: readonly string[]): Promise<rea
 		from pg_roles r where rolname in ${sql([...names])} order by rolname`;
 }
 
-export interface RightRow {
-	role: string;
-	table: string;
-	/** Such as `select`, in alphabetical order. */
-	rights: string[];
+export interface OwnerRow {
+	/** Who owns the tables. */
+	owner: string;
+	is_superuser: boolean;
+	database: string;
+	/** Of the roles, and `public`, those that may create temporary objects in this database. */
+	temporary: string[];
+	/** Of the same, those that may create objects in the schema. */
+	creating: string[];
+	/** Functions that run with their owner's rights and would find a caller's temporary objects, or any other. */
+	unsafe_functions: string[];
 }
 
-/** What each role may do with each table, its own rights and inherited ones. */
-export function readRights(sql: Sql, names: readonly string[]): Promise<readonly RightRow[]> {
-	return sql<RightRow[]>`
-		select r.rolname as role, c.relname as "table", json_agg(p.name order by p.name) as rights
-		from pg_roles r, pg_class c, (values ('delete'), ('insert'), ('select'), ('truncate'), ('update')) p (name)
-		where r.rolname in ${sql([...names])} and not r.rolsuper
-		  and c.relkind = 'r' and c.relnamespace = 'public'::regnamespace
-		  and has_table_privilege(r.oid, c.oid, p.name)
-		group by 1, 2 order by 1, 2`;
+/** @param names the roles that must own nothing */
+export async function readOwner(sql: Sql, names: readonly string[]): Promise<OwnerRow> {
+	const [row] = await sql<[OwnerRow]>`
+		with others (name) as (
+			select 'public' union all select rolname from pg_roles where rolname in ${sql([...names])} and not rolsuper
+		)
+		select o.rolname as owner,
+		       o.rolsuper as is_superuser,
+		       current_database() as database,
+		       (select coalesce(json_agg(name), '[]') from others where has_database_privilege(name, current_database(), 'temporary')) as temporary,
+		       (select coalesce(json_agg(name), '[]') from others where has_schema_privilege(name, 'public', 'create')) as creating,
+		       (
+		         select coalesce(json_agg(p.oid::regprocedure::text order by 1), '[]')
+		         from pg_proc p
+		         where p.pronamespace = 'public'::regnamespace and p.prosecdef
+		           and not exists (select from pg_depend d where d.classid = 'pg_proc'::regclass and d.objid = p.oid and d.deptype = 'e')
+		           and not exists (select from unnest(p.proconfig) setting where setting ~ '^search_path=(.*, ?)?pg_temp$')
+		       ) as unsafe_functions
+		from pg_class c join pg_roles o on o.oid = c.relowner
+		where c.oid = 'public.projects'::regclass`;
+	return row;
 }
 
 export async function countContacts(sql: Sql): Promise<number> {

@@ -4,6 +4,7 @@ import { describeError } from '../describe-error.js';
 import type { Finding } from './check.js';
 import { checkCrm, checkSynchroniser } from './check-crm.js';
 import { checkClock, checkDatabase, checkMigrations } from './check-database.js';
+import { checkOwner } from './check-owner.js';
 import { checkRedis } from './check-redis.js';
 import { checkRoles } from './check-roles.js';
 import { countContacts } from './doctor.sql.js';
@@ -32,7 +33,7 @@ async function examineDatabase(environment: NodeJS.ProcessEnv, now: () => number
 			message: describeError(error),
 			advice: 'Set DATABASE_URL to a PostgreSQL that runs, such as postgres://user:password@host:5432/database.',
 		};
-		const hidden = ['clock', 'migrations', 'roles', 'synchroniser'].map(skipped('the database'));
+		const hidden = ['clock', 'migrations', 'roles', 'owner', 'synchroniser'].map(skipped('the database'));
 		return { findings: [problem, ...hidden], mirrored: undefined };
 	}
 }
@@ -47,10 +48,11 @@ async function checkAll(
 	const migrations = await checkMigrations(sql);
 	findings.push(...migrations);
 	if (migrations.some(({ state }) => state !== 'ok')) {
-		findings.push(...['roles', 'synchroniser'].map(skipped('the schema')));
+		findings.push(...['roles', 'owner', 'synchroniser'].map(skipped('the schema')));
 		return { findings, mirrored: undefined };
 	}
-	findings.push(...(await checkRoles(sql)), ...(await checkSynchroniser(sql, environment, now)));
+	findings.push(...(await checkRoles(sql)), ...(await checkOwner(sql)));
+	findings.push(...(await checkSynchroniser(sql, environment, now)));
 	return { findings, mirrored: await countContacts(sql) };
 }
 

@@ -1,0 +1,138 @@
+import postgres from 'postgres';
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { createTestDatabase, rolePassword, type TestDatabase } from '../testing/database.js';
+import { addProject } from '../testing/service.js';
+import type { Sql } from './client.js';
+import { urlAs } from './roles.js';
+
+let database: TestDatabase;
+
+beforeAll(async () => {
+	database = await createTestDatabase();
+});
+afterAll(() => database?.drop());
+
+/** The operator's connection, of this actor. */
+function connect(settings: Record<string, string>): Sql {
+	const url = urlAs(database.url, 'operator', rolePassword);
+	const sql: Sql = postgres(url, { max: 1, connection: settings as never });
+	onTestFinished(() => sql.end());
+	return sql;
+}
+
+/** The last rows of a project, without its creation and that of its keys. */
+async function changesOf(project: string) {
+	const rows = await database.sql<{ action: string; details: Record<string, unknown> }[]>`
+		select action, details from audit_log where project = ${project} and action not like '%created' order by id`;
+	return [...rows];
+}
+
+const anyTime = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?\+00:00$/);
+
+test('every change of a project or a key leaves a row with who, what and when', async () => {
+	const operator = connect({ 'contacts.actor': 'alice@desk' });
+	await operator`insert into projects (code) values ('audited')`;
+	const [key] = await operator<{ id: number }[]>`
+		insert into api_keys (project_id, hash, service)
+		select id, sha256('k'), 'company-contacts' from projects where code = 'audited' returning id::int`;
+	await operator`update api_keys set expires_at = now() + interval '1 day' where id = ${key?.id ?? 0}`;
+	await operator`update api_keys set revoked_at = now() where id = ${key?.id ?? 0}`;
+	await operator`update projects set disabled_at = now() where code = 'audited'`;
+	await operator`update projects set disabled_at = null where code = 'audited'`;
+	// Nothing changes.
+	await operator`update projects set disabled_at = null where code = 'audited'`;
+	const rows = await database.sql`
+		select actor, role, action, key_id::int, details, at > now() - interval '1 minute' as now
+		from audit_log where project = 'audited' order by id`;
+	const row = { actor: 'alice@desk', role: 'contacts_operator', key_id: key?.id, now: true };
+	expect([...rows]).toEqual([
+		{ ...row, action: 'project created', key_id: null, details: {} },
+		{ ...row, action: 'key created', details: { service: 'company-contacts' } },
+		{ ...row, action: 'key expiry changed', details: { expires_at: { from: null, to: anyTime } } },
+		{ ...row, action: 'key revoked', details: { revoked_at: { from: null, to: anyTime } } },
+		{ ...row, action: 'project disabled', key_id: null, details: { disabled_at: { from: null, to: anyTime } } },
+		{ ...row, action: 'project enabled', key_id: null, details: { disabled_at: { from: anyTime, to: null } } },
+	]);
+});
+
+test('a change made by hand, without the command, names the database role', async () => {
+	await database.sql`insert into projects (code) values ('by-hand')`;
+	const [row] = await database.sql`select actor, role, action from audit_log where project = 'by-hand'`;
+	expect(row).toEqual({ actor: 'postgres', role: 'postgres', action: 'project created' });
+});
+
+test('a key that is revoked and used again shows both', async () => {
+	await addProject(database.sql, 'unrevoked', 'unrevoked-key');
+	const ofProject = database.sql`project_id = (select id from projects where code = 'unrevoked')`;
+	await database.sql`update api_keys set revoked_at = now() where ${ofProject}`;
+	await database.sql`update api_keys set revoked_at = null where ${ofProject}`;
+	expect(await changesOf('unrevoked')).toEqual([
+		{ action: 'key revoked', details: { revoked_at: { from: null, to: anyTime } } },
+		{ action: 'key revocation undone', details: { revoked_at: { from: anyTime, to: null } } },
+	]);
+});
+
+test('an update of several columns shows each, whatever it looks like at first', async () => {
+	await addProject(database.sql, 'several', 'several-key');
+	await database.sql`
+		update api_keys set hash = sha256('other'), service = 'personal-contacts', expires_at = '2030-01-01T00:00:00+09:00',
+			revoked_at = now()
+		where project_id = (select id from projects where code = 'several')`;
+	expect(await changesOf('several')).toEqual([
+		{
+			action: 'key changed',
+			details: {
+				hash: 'changed',
+				service: { from: null, to: 'personal-contacts' },
+				expires_at: { from: null, to: '2029-12-31T15:00:00+00:00' },
+				revoked_at: { from: null, to: anyTime },
+			},
+		},
+	]);
+});
+
+test('a project that is renamed while it is disabled has a row under both codes', async () => {
+	await addProject(database.sql, 'before', 'before-key');
+	await database.sql`update projects set code = 'after', disabled_at = now() where code = 'before'`;
+	const row = {
+		action: 'project changed',
+		details: { code: { from: 'before', to: 'after' }, disabled_at: { from: null, to: anyTime } },
+	};
+	expect(await changesOf('before')).toEqual([row]);
+	expect(await changesOf('after')).toEqual([row]);
+});
+
+test('a key that is moved to another project has a row in both', async () => {
+	await addProject(database.sql, 'giver', 'moved-key');
+	await addProject(database.sql, 'taker', 'taker-key');
+	await database.sql`
+		update api_keys set project_id = (select id from projects where code = 'taker')
+		where project_id = (select id from projects where code = 'giver')`;
+	const row = {
+		action: 'key changed',
+		details: { project_id: { from: expect.any(Number), to: expect.any(Number) } },
+	};
+	expect(await changesOf('giver')).toEqual([row]);
+	expect(await changesOf('taker')).toEqual([row]);
+});
+
+test('times are in UTC, whatever the session has set', async () => {
+	await addProject(database.sql, 'tokyo', 'tokyo-key');
+	const operator = connect({ TimeZone: 'Asia/Tokyo', DateStyle: 'SQL, DMY' });
+	await operator`
+		update api_keys set expires_at = '2030-01-01T09:00:00+09:00'
+		where project_id = (select id from projects where code = 'tokyo')`;
+	expect(await changesOf('tokyo')).toEqual([
+		{ action: 'key expiry changed', details: { expires_at: { from: null, to: '2030-01-01T00:00:00+00:00' } } },
+	]);
+});
+
+test('nothing of a key but its id is in the log', async () => {
+	await addProject(database.sql, 'secret', 'secret-key');
+	await database.sql`update api_keys set hash = sha256('canary') where hash = sha256('secret-key')`;
+	expect(await changesOf('secret')).toEqual([{ action: 'key changed', details: { hash: 'changed' } }]);
+	const rows = await database.sql`
+		select * from audit_log l, unnest(array['canary', 'secret-key']) as word
+		where l::text like '%' || encode(sha256(word::bytea), 'hex') || '%'`;
+	expect([...rows]).toEqual([]);
+});

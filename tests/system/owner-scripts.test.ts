@@ -1,0 +1,72 @@
+import { execFile } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { migrate } from '@contacts/common/database/migrate.js';
+import { ownerRole } from '@contacts/common/database/owner.js';
+import { type LocalPostgres, startLocalPostgres } from '@contacts/local-postgres/server.js';
+import postgres from 'postgres';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+
+const root = fileURLToPath(new URL('../..', import.meta.url));
+/** What the container of PostgreSQL runs on a new volume, in the order of the names that the files have there. */
+const scripts = [
+	...readFileSync(join(root, 'docker-compose.yml'), 'utf8').matchAll(
+		/\.\/(\S+):(\/docker-entrypoint-initdb\.d\/\S+):ro/g,
+	),
+]
+	.sort((one, other) => String(one[2]).localeCompare(String(other[2])))
+	.map(([, file]) => join(root, String(file)));
+
+let folder: string;
+let server: LocalPostgres;
+let logFile: string;
+
+beforeAll(async () => {
+	folder = mkdtempSync(join(tmpdir(), 'contacts-owner-'));
+	logFile = join(folder, 'log');
+	server = await startLocalPostgres({
+		dataDirectory: join(folder, 'postgres'),
+		password: 'superuser',
+		settings: { fsync: 'off', log_statement: 'all', log_min_duration_statement: '0' },
+		logFile,
+	});
+	const sql = postgres(server.url('postgres'), { max: 1 });
+	await sql`create database contacts`;
+	await sql.end();
+});
+afterAll(async () => {
+	await server?.stop();
+	rmSync(folder, { recursive: true, force: true });
+});
+
+const run = (password: string) =>
+	promisify(execFile)(
+		'psql',
+		['--no-psqlrc', '--variable=ON_ERROR_STOP=1', ...scripts.map((file) => `--file=${file}`), server.url('contacts')],
+		{ env: { PATH: process.env.PATH, OWNER_DATABASE_PASSWORD: password } },
+	);
+
+test('the compose file’s scripts make an owner that migrates; run again they change its password, which is in no log', async () => {
+	expect(scripts).toHaveLength(2);
+	const connection = (password: string) =>
+		Object.assign(new URL(server.url('contacts')), { username: ownerRole, password }).href;
+	await run("first'canary");
+	expect(await migrate(connection("first'canary"))).not.toEqual([]);
+	await run('second-canary');
+	await expect(migrate(connection("first'canary"))).rejects.toMatchObject({ code: '28P01' });
+	expect(await migrate(connection('second-canary'))).toEqual([]);
+
+	const sql = postgres(connection('second-canary'), { max: 1 });
+	const [owner] = await sql`
+		select r.rolname as name, r.rolsuper as is_superuser, d.datdba = r.oid as owns_database, c.relowner = r.oid as owns_tables
+		from pg_roles r, pg_database d, pg_class c
+		where r.rolname = current_user and d.datname = current_database() and c.oid = 'public.projects'::regclass`;
+	await sql.end();
+	expect(owner).toEqual({ name: ownerRole, is_superuser: false, owns_database: true, owns_tables: true });
+	const log = readFileSync(logFile, 'utf8');
+	expect(log).toContain('create role contacts_owner');
+	expect(log).not.toContain('canary');
+});

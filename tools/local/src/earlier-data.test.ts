@@ -1,0 +1,68 @@
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { migrate } from '@contacts/common/database/migrate.js';
+import { addProject } from '@contacts/common/testing/service.js';
+import { startLocalPostgres } from '@contacts/local-postgres/server.js';
+import { temporaryFolder } from '@contacts/local-postgres/testing/processes.js';
+import postgres from 'postgres';
+import { expect, onTestFinished, test, vi } from 'vitest';
+import { contacts, dispose, type Launcher, launch } from './testing/launcher.js';
+
+// Whole servers are started here, several in some tests.
+vi.setConfig({ testTimeout: 90_000, hookTimeout: 90_000 });
+
+async function started(dataFolder: string): Promise<Launcher> {
+	const launcher = await launch(dataFolder);
+	onTestFinished(() => dispose(launcher));
+	await launcher.ready();
+	return launcher;
+}
+
+/** What "contacts doctor" finds of the database's owner. */
+async function ownerOf(dataFolder: string): Promise<unknown> {
+	const { stdout } = await contacts(dataFolder, 'doctor', '--json');
+	const { findings } = JSON.parse(stdout) as { findings: { check: string }[] };
+	return findings.find(({ check }) => check === 'owner');
+}
+
+const owned = { check: 'owner', state: 'ok', message: expect.stringContaining('belong to contacts_owner') };
+
+test('a new data folder has a database whose owner is no superuser, and can back it up and restore it', async () => {
+	const folder = await temporaryFolder();
+	await started(folder);
+	expect(await ownerOf(folder)).toEqual(owned);
+	const file = join(folder, 'contacts.backup');
+	expect(await contacts(folder, 'backup', file)).toMatchObject({ code: 0 });
+	expect(await contacts(folder, 'project', 'create', 'later')).toMatchObject({ code: 0 });
+	expect(await contacts(folder, 'restore', file, '--replace', '--yes')).toMatchObject({ code: 0 });
+	const { stdout } = await contacts(folder, 'project', 'list', '--json');
+	expect(JSON.parse(stdout)).toMatchObject([{ code: 'demo' }]);
+});
+
+test('one from when the superuser owned everything goes on working, with the same owner and all its data', async () => {
+	const folder = await temporaryFolder();
+	const password = 'made by an earlier version';
+	mkdirSync(folder, { recursive: true });
+	writeFileSync(join(folder, 'password'), password, { mode: 0o600 });
+	const server = await startLocalPostgres({ dataDirectory: join(folder, 'postgres'), password });
+	const superuser = postgres(server.url('postgres'), { max: 1 });
+	await superuser`create database contacts`;
+	await superuser.end();
+	await migrate(server.url('contacts'), 7);
+	const sql = postgres(server.url('contacts'), { max: 1 });
+	await addProject(sql, 'kept', 'kept-key');
+	await sql.end();
+	await server.stop();
+
+	// Twice: the second start finds what the first has made.
+	for (const start of ['first', 'second']) {
+		const running = await started(folder);
+		expect(await ownerOf(folder)).toEqual(owned);
+		const url = `http://127.0.0.1:${running.ports.personal}/api/personal_contacts?project=kept&api_key=kept-key`;
+		const headers = { 'content-type': 'application/json' };
+		const answer = await fetch(url, { method: 'POST', headers, body: JSON.stringify({ chat_id: 7, name: start }) });
+		expect(await answer.json()).toEqual({ ok: 'saved' });
+		expect((await contacts(folder, 'project', 'create', start)).code).toBe(0);
+		expect(await running.end('SIGTERM')).toBe(0);
+	}
+});
