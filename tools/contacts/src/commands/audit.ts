@@ -1,4 +1,4 @@
-import { readAudit } from '@contacts/common/auth/projects.sql.js';
+import { type AuditRow, readAudit } from '@contacts/common/auth/projects.sql.js';
 import type { Command } from 'commander';
 import { withDatabase } from '../connection.js';
 import { examples } from '../examples.js';
@@ -16,6 +16,23 @@ export function addAuditCommand(program: Command, environment: NodeJS.ProcessEnv
 		.action(async (code: string | undefined, { limit, ...options }: OutputOptions & { limit: string }) => {
 			if (!/^[1-9][0-9]{0,5}$/.test(limit)) throw new UsageError('--limit takes a positive integer.');
 			const records = await withDatabase(environment, (sql) => readAudit(sql, Number(limit), code));
-			printRecords(records, ['at', 'actor', 'role', 'action', 'project', 'key_id', 'details'], options);
+			const shown = options.json
+				? records
+				: records.map((record) => ({ ...record, details: describeDetails(record.details) }));
+			printRecords(shown, ['at', 'actor', 'role', 'action', 'project', 'key_id', 'details'], options);
 		});
 }
+
+/** Such as `service: none -> personal-contacts, hash: changed`; null: nothing to tell. */
+function describeDetails(details: AuditRow['details']): string | null {
+	const parts = Object.entries(details).map(
+		([name, value]) => `${name}: ${isChange(value) ? `${text(value.from)} -> ${text(value.to)}` : text(value)}`,
+	);
+	return parts.length === 0 ? null : parts.join(', ');
+}
+
+const isChange = (value: unknown): value is { from: unknown; to: unknown } =>
+	typeof value === 'object' && value !== null && 'from' in value && 'to' in value;
+
+const text = (value: unknown) =>
+	value === null ? 'none' : typeof value === 'object' ? JSON.stringify(value) : String(value);

@@ -1,0 +1,74 @@
+import { urlAs } from '@contacts/common/database/roles.js';
+import { createTestDatabase, rolePassword, type TestDatabase } from '@contacts/common/testing/database.js';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { contacts } from '../testing/command.js';
+
+let database: TestDatabase;
+/** Of the operator's role, which has fewer rights than the tables' owner. */
+let url: string;
+
+beforeAll(async () => {
+	database = await createTestDatabase();
+	url = urlAs(database.url, 'operator', rolePassword);
+});
+afterAll(() => database?.drop());
+
+const run = async (...args: string[]) => {
+	const outcome = await contacts(url, args, { environment: { CONTACTS_ACTOR: 'alice' } });
+	expect(outcome).toMatchObject({ code: 0, stderr: '' });
+	return outcome.stdout;
+};
+
+/** The lines of the table behind its head, the oldest first: action, project, key and details. */
+const rowsOf = (table: string) =>
+	table
+		.trimEnd()
+		.split('\n')
+		.slice(1)
+		.map((line) => line.replace(/^\S+ +alice +contacts_operator +/, '').replace(/ {2,}/g, ' | '))
+		.reverse();
+
+test('everything that the operator’s commands do to a project and its keys is told, with old and new values', async () => {
+	await run('project', 'create', 'acme');
+	const { id } = JSON.parse(await run('key', 'create', 'acme', '--service', 'company-contacts', '--json'));
+	const rotated = JSON.parse(await run('key', 'rotate', String(id), '--overlap', '1d', '--json'));
+	await run('key', 'revoke', String(id));
+	await run('project', 'disable', 'acme');
+	await run('project', 'enable', 'acme');
+	const time = String.raw`\d{4}-\d\d-\d\dT[\d:.]+\+00:00`;
+	const lines = rowsOf(await run('audit', 'acme'));
+	const made = (key: number) => `key created | acme | ${key} | service: company-contacts`;
+	expect(lines).toEqual([
+		'project created | acme | - | -',
+		made(id),
+		...[
+			made(rotated.id),
+			expect.stringMatching(`^key expiry changed \\| acme \\| ${id} \\| expires_at: none -> ${time}$`),
+		],
+		expect.stringMatching(`^key revoked \\| acme \\| ${id} \\| revoked_at: none -> ${time}$`),
+		expect.stringMatching(`^project disabled \\| acme \\| - \\| disabled_at: none -> ${time}$`),
+		expect.stringMatching(`^project enabled \\| acme \\| - \\| disabled_at: ${time} -> none$`),
+	]);
+});
+
+test('a change by hand shows each column; JSON has the values, and older rows are shown as they are', async () => {
+	await run('project', 'create', 'other');
+	const { id } = JSON.parse(await run('key', 'create', 'other', '--json'));
+	await database.sql`
+		update api_keys set hash = sha256('other'), service = 'personal-contacts', expires_at = '2030-01-01T00:00:00Z'
+		where id = ${id}`;
+	await database.sql`
+		insert into audit_log (actor, role, action, project, key_id, details)
+		values ('alice', 'contacts_operator', 'key expiry changed', 'other', ${id}, '{"expires_at": "2031-01-01T00:00:00+00:00"}')`;
+	const [older, changed] = (await run('audit', 'other')).trimEnd().split('\n').slice(1);
+	expect(older).toMatch(/ {2}expires_at: 2031-01-01T00:00:00\+00:00$/);
+	expect(changed).toMatch(
+		/ {2}key changed +other +\d+ +hash: changed, service: none -> personal-contacts, expires_at: none -> 2030-01-01T00:00:00\+00:00$/,
+	);
+	const [, record] = JSON.parse(await run('audit', 'other', '--json'));
+	expect(record.details).toEqual({
+		hash: 'changed',
+		service: { from: null, to: 'personal-contacts' },
+		expires_at: { from: null, to: '2030-01-01T00:00:00+00:00' },
+	});
+});
