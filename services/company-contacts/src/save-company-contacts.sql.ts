@@ -18,13 +18,44 @@ export interface SaveResult {
 	changed: number;
 }
 
+/** A contact of which some fields are given. */
+export type CompanyContactFields = Pick<CompanyContact, 'bitrix_id'> & Partial<CompanyContact>;
+
+const fields = ['phone', 'company_ids', 'name', 'assigned_by_id', 'trouble_contact', 'perplexity_reason'] as const;
+type Field = (typeof fields)[number];
+
 /**
- * Saves contacts by their `bitrix_id` in one statement. What is stored already as it is given is not written at all: neither
- * its time of change nor any listener hears of it.
+ * Saves contacts by their `bitrix_id`. A field that is absent keeps what is stored; of a new contact it is null. What is stored
+ * already as it is given is not written at all: neither its time of change nor any listener hears of it.
  *
  * @param contacts each `bitrix_id` once
  */
-export async function saveCompanyContacts(sql: Sql, contacts: readonly CompanyContact[]): Promise<SaveResult> {
+export async function saveCompanyContacts(sql: Sql, contacts: readonly CompanyContactFields[]): Promise<SaveResult> {
+	const groups = new Map<string, { given: Field[]; contacts: CompanyContactFields[] }>();
+	for (const contact of contacts) {
+		const given = fields.filter((field) => contact[field] !== undefined);
+		const group = groups.get(given.join());
+		if (group === undefined) groups.set(given.join(), { given, contacts: [contact] });
+		else group.contacts.push(contact);
+	}
+	const result: SaveResult = { created: 0, changed: 0 };
+	for (const group of groups.values()) {
+		const { created, changed } = await saveFields(sql, group.contacts, group.given);
+		result.created += created;
+		result.changed += changed;
+	}
+	return result;
+}
+
+/** One statement for contacts that have the same fields. */
+async function saveFields(
+	sql: Sql,
+	contacts: readonly CompanyContactFields[],
+	given: readonly Field[],
+): Promise<SaveResult> {
+	const names = ['bitrix_id', ...given];
+	const columns = sql.unsafe(names.join(', '));
+	const columnsOf = (table: string) => sql.unsafe(names.map((name) => `${table}.${name}`).join(', '));
 	const [result] = await sql<[SaveResult]>`
 		with given as (
 			select * from json_to_recordset(${JSON.stringify(contacts)}::text::json) as contact (
@@ -32,26 +63,17 @@ export async function saveCompanyContacts(sql: Sql, contacts: readonly CompanyCo
 				assigned_by_id bigint, trouble_contact boolean, perplexity_reason text
 			)
 		), saved as (
-			insert into company_contacts as stored
-				(bitrix_id, phone, company_ids, name, assigned_by_id, trouble_contact, perplexity_reason)
-			select bitrix_id, phone, company_ids, name, assigned_by_id, trouble_contact, perplexity_reason
+			insert into company_contacts as stored (${columns})
+			select ${columns}
 			from given
 			where not exists (
 				select from company_contacts same
 				where same.bitrix_id = given.bitrix_id
-				  and (same.phone, same.company_ids, same.name, same.assigned_by_id, same.trouble_contact, same.perplexity_reason)
-				      is not distinct from
-				      (given.phone, given.company_ids, given.name, given.assigned_by_id, given.trouble_contact, given.perplexity_reason)
+				  and row(${columnsOf('same')}) is not distinct from row(${columnsOf('given')})
 			)
 			order by bitrix_id
 			on conflict (bitrix_id) do update set
-				phone = excluded.phone,
-				company_ids = excluded.company_ids,
-				name = excluded.name,
-				assigned_by_id = excluded.assigned_by_id,
-				trouble_contact = excluded.trouble_contact,
-				perplexity_reason = excluded.perplexity_reason,
-				updated_at = now()
+				(${columns}, updated_at) = row(${columnsOf('excluded')}, now())
 			returning xmax = 0 as created
 		)
 		select count(*) filter (where created)::int as created, count(*) filter (where not created)::int as changed from saved`;

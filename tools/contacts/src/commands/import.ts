@@ -31,8 +31,9 @@ export function addImportCommand(program: Command, environment: NodeJS.ProcessEn
 		.addHelpText(
 			'after',
 			'\nFields: bitrix_id (required), phone, company_ids, name, assigned_by_id, trouble_contact ("true" or empty),\n' +
-				'perplexity_reason. A record that is wrong is reported with its line and left out; the others are saved, and the\n' +
-				'exit code is 1. Running it again changes nothing that is stored already.\n' +
+				'perplexity_reason. A column or field that the file lacks keeps what is stored; an empty one clears it. A record that\n' +
+				'is wrong is reported with its line and left out; the others are saved, and the exit code is 1. Running it again\n' +
+				'changes nothing that is stored already.\n' +
 				examples('contacts import contacts.csv --dry-run', 'contacts import export.ndjson --country DE'),
 		)
 		.action(async (path: string, options: Options) => {

@@ -1,6 +1,6 @@
 import type { Sql } from '@contacts/common/database/client.js';
 import {
-	type CompanyContact,
+	type CompanyContactFields,
 	type SaveResult,
 	saveCompanyContacts,
 } from '@contacts/company-contacts/save-company-contacts.sql.js';
@@ -35,7 +35,7 @@ const batchSize = 500;
 
 /**
  * Saves the contacts of a file, batch by batch, in constant memory. Of two records with the same `bitrix_id` the later one
- * counts. A record that is wrong is refused alone.
+ * counts for the fields that it has. A record that is wrong is refused alone.
  *
  * @throws Failure when the file can't be read any further: what came before is saved
  */
@@ -45,7 +45,7 @@ export async function importRecords(
 	options: ImportOptions,
 ): Promise<ImportSummary> {
 	const summary: ImportSummary = { records: 0, accepted: 0, refused: 0, reasons: {}, created: 0, changed: 0 };
-	let batch = new Map<number, CompanyContact>();
+	let batch = new Map<number, CompanyContactFields>();
 
 	async function flush(): Promise<void> {
 		if (sql === undefined || options.dryRun || batch.size === 0) return;
@@ -64,7 +64,7 @@ export async function importRecords(
 				options.onRefusal(record.line, result);
 			} else {
 				summary.accepted++;
-				batch.set(result.bitrix_id, result);
+				batch.set(result.bitrix_id, { ...batch.get(result.bitrix_id), ...result });
 				if (batch.size >= batchSize) {
 					await flush();
 					batch = new Map();
@@ -81,7 +81,7 @@ export async function importRecords(
 	return summary;
 }
 
-function accept(fields: Record<string, unknown>, country?: CountryCode): CompanyContact | string {
+function accept(fields: Record<string, unknown>, country?: CountryCode): CompanyContactFields | string {
 	try {
 		return toContact(fields, country);
 	} catch (error) {

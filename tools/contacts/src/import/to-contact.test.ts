@@ -1,15 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { Refusal, toContact } from './to-contact.js';
 
-const stored = {
-	bitrix_id: 1,
-	phone: null,
-	company_ids: null,
-	name: null,
-	assigned_by_id: null,
-	trouble_contact: false,
-	perplexity_reason: null,
-};
 const reasonOf = (fields: Record<string, unknown>) => {
 	try {
 		toContact(fields);
@@ -33,7 +24,11 @@ describe('a record is taken', () => {
 			{ bitrix_id: ' 1\t', name: ' a b ', phone: ' +79001234567 ' },
 			{ name: 'a b', phone: '+79001234567' },
 		],
-		['white space alone is nothing', { bitrix_id: '1', name: ' \t', phone: ' ', company_ids: ' ' }, {}],
+		[
+			'white space alone is nothing',
+			{ bitrix_id: '1', name: ' \t', phone: ' ', company_ids: ' ' },
+			{ name: null, phone: null, company_ids: null },
+		],
 		[
 			'companies in their order, each once',
 			{ bitrix_id: '1', company_ids: '7, 1,7 ,11' },
@@ -48,12 +43,13 @@ describe('a record is taken', () => {
 		['a phone without its extension', { bitrix_id: '1', phone: '+12025550103 ext. 5' }, { phone: '+12025550103' }],
 		['the text true', { bitrix_id: '1', trouble_contact: ' true ' }, { trouble_contact: true }],
 		['the JSON true', { bitrix_id: '1', trouble_contact: true }, { trouble_contact: true }],
-		['the JSON false', { bitrix_id: '1', trouble_contact: false }, {}],
-		['an empty text for the flag', { bitrix_id: '1', trouble_contact: '' }, {}],
+		['the JSON false', { bitrix_id: '1', trouble_contact: false }, { trouble_contact: false }],
+		['the JSON null for the flag', { bitrix_id: '1', trouble_contact: null }, { trouble_contact: false }],
+		['an empty text for the flag', { bitrix_id: '1', trouble_contact: '' }, { trouble_contact: false }],
 		['line breaks in a text', { bitrix_id: '1', perplexity_reason: 'a\r\nb' }, { perplexity_reason: 'a\r\nb' }],
 		['an id, whatever it is', { bitrix_id: '1', id: ['x'] }, {}],
 	])('%s', (_, fields, expected) => {
-		expect(toContact(fields)).toEqual({ ...stored, ...expected });
+		expect(toContact(fields)).toStrictEqual({ bitrix_id: 1, ...expected });
 	});
 
 	test('with a national number, when its country is known', () => {

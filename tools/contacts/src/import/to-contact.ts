@@ -1,5 +1,5 @@
 import { toE164 } from '@contacts/company-contacts/phone.js';
-import type { CompanyContact } from '@contacts/company-contacts/save-company-contacts.sql.js';
+import type { CompanyContactFields } from '@contacts/company-contacts/save-company-contacts.sql.js';
 import type { CountryCode } from 'libphonenumber-js/min';
 
 /** The reason why a record is refused; its message names the field, never the value. */
@@ -9,26 +9,26 @@ const maxBigint = 2n ** 63n - 1n;
 
 /**
  * A contact from the fields of a record, by the rules of the list's answer: the same field names, digits or numbers for
- * IDs, `true` or nothing for `trouble_contact`. White space around a value is no part of it.
+ * IDs, `true` or nothing for `trouble_contact`. White space around a value is no part of it. It has the fields that the record
+ * has: an absent one keeps what is stored.
  *
  * @throws Refusal for the first field that is wrong
  */
-export function toContact(fields: Record<string, unknown>, country?: CountryCode): CompanyContact {
+export function toContact(fields: Record<string, unknown>, country?: CountryCode): CompanyContactFields {
 	const { id, bitrix_id, phone, company_ids, name, assigned_by_id, trouble_contact, perplexity_reason, ...unknown } =
 		fields;
 	void id;
 	if (Object.keys(unknown).length > 0) throw new Refusal('a field that is not known');
 	const bitrixId = toId('bitrix_id', bitrix_id);
 	if (bitrixId === null) throw new Refusal('bitrix_id: missing');
-	return {
-		bitrix_id: bitrixId,
-		phone: toPhone(toText('phone', phone), country),
-		company_ids: toCompanyIds(toText('company_ids', company_ids)),
-		name: toText('name', name),
-		assigned_by_id: toId('assigned_by_id', assigned_by_id),
-		trouble_contact: toFlag(trouble_contact),
-		perplexity_reason: toText('perplexity_reason', perplexity_reason),
-	};
+	const contact: CompanyContactFields = { bitrix_id: bitrixId };
+	if (phone !== undefined) contact.phone = toPhone(toText('phone', phone), country);
+	if (company_ids !== undefined) contact.company_ids = toCompanyIds(toText('company_ids', company_ids));
+	if (name !== undefined) contact.name = toText('name', name);
+	if (assigned_by_id !== undefined) contact.assigned_by_id = toId('assigned_by_id', assigned_by_id);
+	if (trouble_contact !== undefined) contact.trouble_contact = toFlag(trouble_contact);
+	if (perplexity_reason !== undefined) contact.perplexity_reason = toText('perplexity_reason', perplexity_reason);
+	return contact;
 }
 
 function toText(field: string, value: unknown): string | null {
@@ -74,6 +74,6 @@ function toCompanyIds(value: string | null): string[] | null {
 
 function toFlag(value: unknown): boolean {
 	if (value === true || toText('trouble_contact', value === false ? null : value) === 'true') return true;
-	if (value === false || value === null || value === undefined || value === '') return false;
+	if (value === false || value === null || value === '') return false;
 	throw new Refusal('trouble_contact: neither "true" nor empty');
 }

@@ -1,0 +1,108 @@
+import { createTestDatabase, type TestDatabase } from '@contacts/common/testing/database.js';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { importRecords } from './import-file.js';
+import { readCsv } from './read-csv.js';
+import { readJsonArray, readNdjson } from './read-json.js';
+
+let database: TestDatabase;
+
+beforeAll(async () => {
+	database = await createTestDatabase();
+});
+afterAll(() => database?.drop());
+
+/** What is stored of contact 1 before each import. */
+const full = {
+	bitrix_id: 1,
+	phone: '+79001234567',
+	company_ids: '{7,1}',
+	name: 'Ann',
+	assigned_by_id: 5,
+	trouble_contact: true,
+	perplexity_reason: 'Asks why',
+};
+const empty = {
+	phone: null,
+	company_ids: null,
+	name: null,
+	assigned_by_id: null,
+	trouble_contact: false,
+	perplexity_reason: null,
+};
+
+beforeEach(async () => {
+	await database.sql`truncate company_contacts`;
+	await load(
+		'bitrix_id,phone,company_ids,name,assigned_by_id,trouble_contact,perplexity_reason\n1,+79001234567,"7,1",Ann,5,true,Asks why',
+	);
+});
+
+async function load(file: string, reader: typeof readCsv = readCsv) {
+	async function* pieces() {
+		yield Buffer.from(file);
+	}
+	const ignore = () => undefined;
+	return importRecords(database.sql, reader(pieces()), { dryRun: false, onRefusal: ignore, onRecord: ignore });
+}
+
+const stored = () => database.sql`
+	select bitrix_id::int, phone, company_ids::text, name, assigned_by_id::int, trouble_contact, perplexity_reason
+	from company_contacts order by bitrix_id`;
+
+describe('CSV', () => {
+	test('a column that the header lacks keeps what is stored, and is null for a new contact', async () => {
+		expect(await load('bitrix_id,name\n1,Anna\n2,Bob\n')).toMatchObject({ created: 1, changed: 1 });
+		expect(await stored()).toEqual([
+			{ ...full, name: 'Anna' },
+			{ ...empty, bitrix_id: 2, name: 'Bob' },
+		]);
+	});
+
+	test('an empty cell of a column that is there clears what is stored', async () => {
+		expect(await load('trouble_contact,bitrix_id,phone\n,1,\n')).toMatchObject({ created: 0, changed: 1 });
+		expect(await stored()).toEqual([{ ...full, phone: null, trouble_contact: false }]);
+	});
+
+	test('a header with bitrix_id alone adds contacts and changes none', async () => {
+		const row = () => database.sql`select xmin::text, updated_at::text from company_contacts where bitrix_id = 1`;
+		const before = await row();
+		expect(await load('bitrix_id\n1\n2\n')).toMatchObject({ accepted: 2, created: 1, changed: 0 });
+		expect(await row()).toEqual(before);
+		expect(await stored()).toEqual([full, { ...empty, bitrix_id: 2 }]);
+	});
+});
+
+describe.each([
+	['a JSON array', readJsonArray, (records: object[]) => JSON.stringify(records)],
+	['NDJSON', readNdjson, (records: object[]) => records.map((record) => JSON.stringify(record)).join('\n')],
+])('%s', (_, reader, format) => {
+	test('a field that a record lacks keeps what is stored, an explicit null clears it, each record by itself', async () => {
+		await load('bitrix_id,name,phone\n2,Bob,+79001234568\n3,Cy,+79001234569\n');
+		const summary = await load(
+			format([
+				{ bitrix_id: 1, name: null, trouble_contact: false },
+				{ bitrix_id: 2, phone: '' },
+				{ bitrix_id: 3 },
+				{ bitrix_id: 4, assigned_by_id: 9 },
+			]),
+			reader,
+		);
+		expect(summary).toMatchObject({ accepted: 4, created: 1, changed: 2 });
+		expect(await stored()).toEqual([
+			{ ...full, name: null, trouble_contact: false },
+			{ ...empty, bitrix_id: 2, name: 'Bob' },
+			{ ...empty, bitrix_id: 3, name: 'Cy', phone: '+79001234569' },
+			{ ...empty, bitrix_id: 4, assigned_by_id: 9 },
+		]);
+	});
+
+	test.each([1, 600])(
+		'of two records of a contact the later counts for the fields it has, %d records apart',
+		async (apart) => {
+			const between = Array.from({ length: apart - 1 }, (_, index) => ({ bitrix_id: 100 + index }));
+			const first = { bitrix_id: 1, name: 'first', phone: '+79001234568' };
+			await load(format([first, ...between, { bitrix_id: 1, name: 'second', company_ids: null }]), reader);
+			expect((await stored())[0]).toEqual({ ...full, name: 'second', phone: '+79001234568', company_ids: null });
+		},
+	);
+});
