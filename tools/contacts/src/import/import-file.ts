@@ -30,8 +30,8 @@ export interface ImportSummary {
 	changed: number;
 }
 
-/** The most contacts that are written by one statement. */
-const batchSize = 500;
+/** What is written by one statement: at most so many contacts, and so many characters but for the last contact. */
+const maxBatch = { contacts: 500, characters: 4_000_000 };
 
 /**
  * Saves the contacts of a file, batch by batch, in constant memory. Of two records with the same `bitrix_id` the later one
@@ -46,6 +46,7 @@ export async function importRecords(
 ): Promise<ImportSummary> {
 	const summary: ImportSummary = { records: 0, accepted: 0, refused: 0, reasons: {}, created: 0, changed: 0 };
 	let batch = new Map<number, CompanyContactFields>();
+	let characters = 0;
 
 	async function flush(): Promise<void> {
 		if (sql === undefined || options.dryRun || batch.size === 0) return;
@@ -64,10 +65,12 @@ export async function importRecords(
 				options.onRefusal(record.line, result);
 			} else {
 				summary.accepted++;
+				characters += lengthOf(result);
 				batch.set(result.bitrix_id, { ...batch.get(result.bitrix_id), ...result });
-				if (batch.size >= batchSize) {
+				if (batch.size >= maxBatch.contacts || characters >= maxBatch.characters) {
 					await flush();
 					batch = new Map();
+					characters = 0;
 				}
 			}
 			options.onRecord(summary.records);
@@ -79,6 +82,11 @@ export async function importRecords(
 	}
 	await flush();
 	return summary;
+}
+
+/** About how many characters of memory a contact takes: each company ID is a string. */
+function lengthOf({ name, perplexity_reason, company_ids }: CompanyContactFields): number {
+	return (name?.length ?? 0) + (perplexity_reason?.length ?? 0) + 20 * (company_ids?.length ?? 0);
 }
 
 function accept(fields: Record<string, unknown>, country?: CountryCode): CompanyContactFields | string {

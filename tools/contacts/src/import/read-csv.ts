@@ -15,6 +15,12 @@ const columns = new Set([
 	'perplexity_reason',
 ]);
 
+/** The longest line of column names, in bytes. */
+const maxHeadBytes = 65_536;
+
+/** The most line breaks in a record: each line is held as an object until its record ends. */
+const maxRecordLines = 10_000;
+
 /**
  * Reads CSV (RFC 4180, with LF or CRLF) that begins with a line of column names. An empty field is null.
  *
@@ -26,7 +32,7 @@ const columns = new Set([
 export async function* readCsv(chunks: AsyncIterable<Buffer>): AsyncGenerator<SourceRecord> {
 	let head: string[] | undefined;
 	for await (const record of readRecords(readLines(chunks))) {
-		const values = parseRecord(record);
+		const values = parseRecord(record, head === undefined ? maxHeadBytes : maxRecordBytes);
 		if (head === undefined) {
 			head = checkHead(values);
 		} else if (typeof values === 'string') {
@@ -68,7 +74,7 @@ async function* readRecords(lines: AsyncIterable<Line>): AsyncGenerator<RawRecor
 			if (closes) {
 				const joined = held.flatMap((part, index) => (index === 0 ? [part.bytes] : [Buffer.from('\n'), part.bytes]));
 				const whole = { line: held[0]?.line ?? line, bytes: Buffer.concat(joined) };
-				if (parseRecord(whole) === misplacedQuote) {
+				if (parseRecord(whole, maxRecordBytes) === misplacedQuote) {
 					// This quote closes nothing: it opens a record of its own, after one that was never closed.
 					yield* giveUpFirst();
 				} else {
@@ -76,7 +82,7 @@ async function* readRecords(lines: AsyncIterable<Line>): AsyncGenerator<RawRecor
 					heldBytes = 0;
 					yield whole;
 				}
-			} else if (heldBytes > maxRecordBytes) {
+			} else if (heldBytes > maxRecordBytes || held.length > maxRecordLines) {
 				yield* giveUp();
 			}
 		}
@@ -106,9 +112,9 @@ function hasOpenQuote(bytes: Buffer): boolean {
 }
 
 /** @returns the fields, or why there are none */
-function parseRecord({ bytes, open }: RawRecord): string[] | string {
+function parseRecord({ bytes, open }: RawRecord, maxBytes: number): string[] | string {
 	if (open) return 'a quote is opened and not closed';
-	if (bytes === undefined) return `longer than ${maxRecordBytes} bytes`;
+	if (bytes === undefined || bytes.length > maxBytes) return `longer than ${maxBytes} bytes`;
 	const text = decode(bytes);
 	if (text === undefined) return 'not valid UTF-8';
 	if (text.includes('\0')) return "a character that can't be stored";
