@@ -39,8 +39,14 @@ export interface End {
 export const formatName = 'contacts-backup';
 export const formatVersion = 1;
 
-/** The longest line that is read, in bytes: a row can't be longer than what PostgreSQL takes as one value. */
-export const maxLineBytes = 256 * 1024 * 1024;
+/**
+ * The longest row, in bytes, when it is written and when it is read. What the services and the CRM store is far shorter, and
+ * an archive of a few kilobytes can unpack to any length.
+ */
+export const maxRowBytes = 16 * 1024 * 1024;
+
+/** The longest header, and line behind a table, in bytes: they are some kilobytes. */
+const maxStructureBytes = 65_536;
 
 /** Something is wrong with the file, so nothing of it is taken. */
 export class Damaged extends Failure {
@@ -82,10 +88,11 @@ export function parseHeader(line: Buffer | undefined): Header {
 
 const isCount = (value: unknown) => Number.isSafeInteger(value) && (value as number) >= 0;
 
-/** @returns undefined where it is no JSON object */
+/** @returns undefined where it is no JSON object of moderate length */
 export function parseLine(line: Buffer | undefined): object | undefined {
+	if (line === undefined || line.length > maxStructureBytes) return undefined;
 	try {
-		const value: unknown = JSON.parse(line?.toString('utf8') ?? '');
+		const value: unknown = JSON.parse(line.toString('utf8'));
 		return typeof value === 'object' && value !== null ? value : undefined;
 	} catch {
 		return undefined;

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Sql } from '@contacts/common/database/client.js';
 import { Failure } from '../failure.js';
 import { readLines } from '../import/lines.js';
-import { Damaged, type Header, hashLines, maxLineBytes, parseHeader, parseLine, type TableHeader } from './format.js';
+import { Damaged, type Header, hashLines, maxRowBytes, parseHeader, parseLine, type TableHeader } from './format.js';
 import * as database from './tables.sql.js';
 
 /** What is sent to the database at once, at most so many rows, and bytes but for the last row. */
@@ -11,15 +11,18 @@ const batch = { rows: 1000, bytes: 4 * 1024 * 1024 };
 /** The lines of a backup, one after the other. */
 export interface BackupLines {
 	header: Header;
-	/** @throws Damaged when there is no further line */
-	next(): Promise<Buffer>;
+	/**
+	 * @param what the line should be, for the message
+	 * @throws Damaged when there is no further line, or it is too long
+	 */
+	next(what: string): Promise<Buffer>;
 	/** @throws Damaged when this is not the end, or the hash of everything is another */
 	end(): Promise<void>;
 }
 
 /** @throws Failure when this is no backup that this release reads */
 export async function openBackup(chunks: AsyncIterable<Buffer>): Promise<BackupLines> {
-	const lines = readLines(chunks, maxLineBytes);
+	const lines = readLines(chunks, maxRowBytes);
 	const whole = hashLines();
 	const read = async () => (await lines.next()).value as { bytes: Buffer | undefined } | undefined;
 	const first = (await read())?.bytes;
@@ -27,10 +30,10 @@ export async function openBackup(chunks: AsyncIterable<Buffer>): Promise<BackupL
 	if (first !== undefined) whole.add(first);
 	return {
 		header,
-		async next() {
+		async next(what) {
 			const line = await read();
 			if (line === undefined) throw new Damaged('it ends too early');
-			if (line.bytes === undefined) throw new Damaged('a line is too long');
+			if (line.bytes === undefined) throw new Damaged(`${what} is longer than ${maxRowBytes / 1024 ** 2} MiB`);
 			whole.add(line.bytes);
 			return line.bytes;
 		},
@@ -97,7 +100,7 @@ async function restoreTable(
 	let lines: string[] = [];
 	let bytes = 0;
 	for (let rows = 1; rows <= expected.rows; rows++) {
-		const line = await backup.next();
+		const line = await backup.next(`a row of ${table.name}`);
 		part.add(line);
 		lines.push(line.toString('utf8'));
 		bytes += line.length;
@@ -107,7 +110,7 @@ async function restoreTable(
 		lines = [];
 		bytes = 0;
 	}
-	const end = parseLine(await backup.next());
+	const end = parseLine(await backup.next(`the line behind ${table.name}`));
 	if (!isDeepStrictEqual(end, { table: table.name, rows: expected.rows, sha256: part.digest() }))
 		throw new Damaged(`the rows of ${table.name} are not those that were written`);
 }
@@ -116,8 +119,9 @@ async function insert(sql: Sql, table: database.Table, lines: string[]): Promise
 	try {
 		await database.insertRows(sql, table, lines);
 	} catch (error) {
-		// Data that the database does not take (SQLSTATE classes 22 and 23). Its message may quote a person's data.
-		if (/^2[23]/.test((error as { code?: string }).code ?? '')) throw new Damaged(`a row of ${table.name} is wrong`);
+		// Data that the database does not take (SQLSTATE classes 22, 23 and 54). Its message may quote a person's data.
+		if (/^(22|23|54)/.test((error as { code?: string }).code ?? ''))
+			throw new Damaged(`a row of ${table.name} is wrong`);
 		throw error;
 	}
 }

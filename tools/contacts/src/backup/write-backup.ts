@@ -1,6 +1,6 @@
 import type { Sql } from '@contacts/common/database/client.js';
 import { Failure } from '../failure.js';
-import { type End, formatName, formatVersion, type Header, hashLines, type TableEnd } from './format.js';
+import { type End, formatName, formatVersion, type Header, hashLines, maxRowBytes, type TableEnd } from './format.js';
 import { countRows, readPage, readSchemaVersion, readTables, type Table } from './tables.sql.js';
 
 /** Rows that are read at once. */
@@ -47,6 +47,10 @@ export async function* writeBackup(
 		let rows = 0;
 		for (let page = await readPage(sql, table, undefined, pageSize); page !== undefined; ) {
 			for (const row of page.lines) {
+				if (Buffer.byteLength(row) > maxRowBytes)
+					throw new Failure(
+						`A row of ${table.name} is longer than ${maxRowBytes / 1024 ** 2} MiB: it can't be backed up.`,
+					);
 				part.add(row);
 				whole.add(row);
 			}
