@@ -1,13 +1,18 @@
-import { createHash } from 'node:crypto';
+import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
 import { Failure } from '../failure.js';
+import type { BackupKey } from './backup-key.js';
 
 /**
  * A backup is NDJSON, compressed by gzip: the header, then of each table its rows (as many as the header says) and a closing
- * line, and at the end a line with the hash of all lines before it.
+ * line, and at the end a line with the hash of all lines before it: SHA-256, which finds damage, or with a key HMAC-SHA-256,
+ * which finds forgery too.
  */
 export interface Header {
 	format: typeof formatName;
-	version: typeof formatVersion;
+	/** 2 with a key: releases that know nothing of keys refuse it. */
+	version: 1 | 2;
+	/** Of the key that the last line was made with; absent in version 1. */
+	key_id?: string;
 	/** The last migration of the database. */
 	schema: number;
 	/** ISO 8601, UTC */
@@ -30,14 +35,7 @@ export interface TableEnd {
 	sha256: string;
 }
 
-export interface End {
-	end: true;
-	/** SHA-256 of everything before this line, hexadecimal. */
-	sha256: string;
-}
-
 export const formatName = 'contacts-backup';
-export const formatVersion = 1;
 
 /**
  * The longest row, in bytes, when it is written and when it is read. What the services and the CRM store is far shorter, and
@@ -55,25 +53,38 @@ export class Damaged extends Failure {
 	}
 }
 
-/** SHA-256 of lines. */
-export function hashLines(): { add(line: string | Buffer): void; digest(): string } {
-	const hash = createHash('sha256');
+/** SHA-256 of lines, or HMAC-SHA-256 with a key. */
+export function hashLines(key?: BackupKey): { add(line: string | Buffer): void; digest(): string } {
+	const hash = key === undefined ? createHash('sha256') : createHmac('sha256', key.secret);
 	return {
 		add: (line) => void hash.update(line).update('\n'),
 		digest: () => hash.digest('hex'),
 	};
 }
 
+/** The last line of a backup, of the hash of all lines before it, hexadecimal. */
+export function endLine(digest: string, key: BackupKey | undefined): string {
+	return JSON.stringify({ end: true, [key === undefined ? 'sha256' : 'hmac_sha256']: digest });
+}
+
+/** Compares in constant time, so that the right hash can't be guessed byte by byte. */
+export function isSame(one: Buffer, other: string): boolean {
+	const bytes = Buffer.from(other);
+	return one.length === bytes.length && timingSafeEqual(one, bytes);
+}
+
 /** @throws Failure when this is no backup that this release reads */
 export function parseHeader(line: Buffer | undefined): Header {
 	const header = parseLine(line) as Partial<Header> | undefined;
 	if (header?.format !== formatName) throw new Failure('This is no file that "contacts backup" has written.');
-	if (header.version !== formatVersion) {
+	if (header.version !== 1 && header.version !== 2) {
 		throw new Failure(`This backup has format ${header.version}: take the release that wrote it, or a later one.`);
 	}
 	const { tables } = header;
 	const valid =
+		(header.version === 1 ? header.key_id === undefined : typeof header.key_id === 'string') &&
 		Number.isSafeInteger(header.schema) &&
+		typeof header.created_at === 'string' &&
 		Array.isArray(tables) &&
 		tables.every(
 			(table) =>
@@ -84,6 +95,21 @@ export function parseHeader(line: Buffer | undefined): Header {
 		);
 	if (!valid) throw new Damaged('its first line is wrong');
 	return header as Header;
+}
+
+/** @throws Failure when a backup has no keyed hash and a key is given, or the other way round, or another key was used */
+export function checkKey({ key_id }: Header, key: BackupKey | undefined): void {
+	if (key === undefined) {
+		if (key_id === undefined) return;
+		throw new Failure('This backup is keyed: set BACKUP_KEY to the key that it was written with. Nothing was changed.');
+	}
+	if (key_id === undefined) {
+		throw new Failure(
+			'This backup has no keyed hash, so anybody could have written it: unset BACKUP_KEY if it is to be restored. Nothing was changed.',
+		);
+	}
+	if (!isSame(Buffer.from(key_id), key.id))
+		throw new Failure('BACKUP_KEY is not the key that this backup was written with. Nothing was changed.');
 }
 
 const isCount = (value: unknown) => Number.isSafeInteger(value) && (value as number) >= 0;

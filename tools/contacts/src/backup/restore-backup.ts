@@ -2,7 +2,19 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Sql } from '@contacts/common/database/client.js';
 import { Failure } from '../failure.js';
 import { readLines } from '../import/lines.js';
-import { Damaged, type Header, hashLines, maxRowBytes, parseHeader, parseLine, type TableHeader } from './format.js';
+import type { BackupKey } from './backup-key.js';
+import {
+	checkKey,
+	Damaged,
+	endLine,
+	type Header,
+	hashLines,
+	isSame,
+	maxRowBytes,
+	parseHeader,
+	parseLine,
+	type TableHeader,
+} from './format.js';
 import * as database from './tables.sql.js';
 
 /** What is sent to the database at once, at most so many rows, and bytes but for the last row. */
@@ -20,13 +32,14 @@ export interface BackupLines {
 	end(): Promise<void>;
 }
 
-/** @throws Failure when this is no backup that this release reads */
-export async function openBackup(chunks: AsyncIterable<Buffer>): Promise<BackupLines> {
+/** @throws Failure when this is no backup that this release reads, or none of this key */
+export async function openBackup(chunks: AsyncIterable<Buffer>, key: BackupKey | undefined): Promise<BackupLines> {
 	const lines = readLines(chunks, maxRowBytes);
-	const whole = hashLines();
+	const whole = hashLines(key);
 	const read = async () => (await lines.next()).value as { bytes: Buffer | undefined } | undefined;
 	const first = (await read())?.bytes;
 	const header = parseHeader(first);
+	checkKey(header, key);
 	if (first !== undefined) whole.add(first);
 	return {
 		header,
@@ -40,7 +53,7 @@ export async function openBackup(chunks: AsyncIterable<Buffer>): Promise<BackupL
 		async end() {
 			const last = await read();
 			if (last === undefined) throw new Damaged('it ends too early');
-			if (!isDeepStrictEqual(parseLine(last.bytes), { end: true, sha256: whole.digest() }))
+			if (last.bytes === undefined || !isSame(last.bytes, endLine(whole.digest(), key)))
 				throw new Damaged('its content is not what was written');
 			if ((await read()) !== undefined) throw new Damaged('something stands behind its end');
 		},

@@ -1,6 +1,7 @@
 import type { Sql } from '@contacts/common/database/client.js';
 import { Failure } from '../failure.js';
-import { type End, formatName, formatVersion, type Header, hashLines, maxRowBytes, type TableEnd } from './format.js';
+import type { BackupKey } from './backup-key.js';
+import { endLine, formatName, type Header, hashLines, maxRowBytes, type TableEnd } from './format.js';
 import { countRows, readPage, readSchemaVersion, readTables, type Table } from './tables.sql.js';
 
 /** Rows that are read at once. */
@@ -10,13 +11,13 @@ const pageSize = 1000;
 export const snapshot = 'begin isolation level repeatable read read only';
 
 /** What the backup will say of the database, counted within the snapshot. */
-export async function readHeader(sql: Sql, now: Date): Promise<{ header: Header; tables: Table[] }> {
+export async function readHeader(sql: Sql, now: Date, key?: BackupKey): Promise<{ header: Header; tables: Table[] }> {
 	const schema = await readSchemaVersion(sql);
 	if (schema === undefined) throw new Failure('The database has no tables yet: there is nothing to back up.');
 	const tables = await readTables(sql);
 	const header: Header = {
 		format: formatName,
-		version: formatVersion,
+		...(key === undefined ? { version: 1 } : { version: 2, key_id: key.id }),
 		schema,
 		created_at: now.toISOString(),
 		tables: [],
@@ -33,8 +34,9 @@ export async function* writeBackup(
 	header: Header,
 	tables: readonly Table[],
 	onRows: (rows: number) => void,
+	key?: BackupKey,
 ): AsyncGenerator<string> {
-	const whole = hashLines();
+	const whole = hashLines(key);
 	const line = (value: object) => {
 		const text = JSON.stringify(value);
 		whole.add(text);
@@ -63,6 +65,5 @@ export async function* writeBackup(
 		const end: TableEnd = { table: table.name, rows, sha256: part.digest() };
 		yield line(end);
 	}
-	const end: End = { end: true, sha256: whole.digest() };
-	yield `${JSON.stringify(end)}\n`;
+	yield `${endLine(whole.digest(), key)}\n`;
 }

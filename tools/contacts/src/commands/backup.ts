@@ -2,6 +2,7 @@ import type { Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createGzip } from 'node:zlib';
 import type { Command } from 'commander';
+import { type BackupKey, readBackupKey } from '../backup/backup-key.js';
 import type { Header } from '../backup/format.js';
 import { findTarget, writeFileWhole } from '../backup/output-file.js';
 import { inTransaction, isDatabaseError } from '../backup/transaction.js';
@@ -24,37 +25,42 @@ export function addBackupCommand(program: Command, environment: NodeJS.ProcessEn
 			'after',
 			'\nConnect as the owner of the database. The services go on meanwhile. The file holds personal data and the hashes of\n' +
 				'keys: only you may read it, and it is not encrypted. An existing file is replaced once the new one is complete.\n' +
+				'With BACKUP_KEY in the environment (32 characters or more) the file is keyed: a restore with the same key refuses\n' +
+				'what anybody without it has altered or written.\n' +
 				examples(
 					'contacts backup contacts.backup',
 					'contacts backup - | gpg --encrypt --recipient ops@example.com > contacts.backup.gpg',
 				),
 		)
 		.action(async (path: string, options: OutputOptions & ConfirmOptions) => {
+			const key = readBackupKey(environment);
 			const url = await findDatabaseUrl(environment);
 			if (path === '-') {
 				if (process.stdout.isTTY) throw new UsageError('A backup is no text for a terminal: name a file, or pipe it.');
-				await backUp(url, process.stdout);
+				await backUp(url, process.stdout, key);
 				return;
 			}
 			const target = await findTarget(path);
 			if (target.exists) await confirm(`${path} will be replaced.`, options);
 			let header: Header | undefined;
 			await writeFileWhole(target.path, async (file) => {
-				header = await backUp(url, file);
+				header = await backUp(url, file, key);
 			});
 			const tables = header?.tables.map(({ name, rows }) => ({ name, rows })) ?? [];
 			const rows = tables.reduce((sum, table) => sum + table.rows, 0);
-			const summary = { file: path, schema: header?.schema, created_at: header?.created_at, rows, tables };
-			printResult(summary, `${rows} rows of ${tables.length} tables are in ${path}.`, options);
+			const { schema, created_at } = header ?? {};
+			const summary = { file: path, schema, created_at, keyed: key !== undefined, rows, tables };
+			const keyed = key === undefined ? '' : ', with a keyed hash';
+			printResult(summary, `${rows} rows of ${tables.length} tables are in ${path}${keyed}.`, options);
 		});
 }
 
-function backUp(url: string, destination: Writable): Promise<Header> {
+function backUp(url: string, destination: Writable, key: BackupKey | undefined): Promise<Header> {
 	return inTransaction(url, snapshot, async (sql) => {
-		const { header, tables } = await readHeader(sql, new Date());
+		const { header, tables } = await readHeader(sql, new Date(), key);
 		const progress = createProgress(header.tables.reduce((sum, { rows }) => sum + rows, 0));
 		try {
-			const text = writeBackup(sql, header, tables, (rows) => progress.update(rows, rows));
+			const text = writeBackup(sql, header, tables, (rows) => progress.update(rows, rows), key);
 			// Standard output is not ours to end.
 			await pipeline(text, createGzip(), destination, { end: destination !== process.stdout });
 		} catch (error) {

@@ -94,11 +94,15 @@ test.each([
 	['something else in gzip', gzipSync('bitrix_id,name\n'), 'no file that "contacts backup" has written'],
 	[
 		'a later format',
-		gzipSync('{"format":"contacts-backup","version":2}\n'),
-		'format 2: take the release that wrote it',
+		gzipSync('{"format":"contacts-backup","version":3}\n'),
+		'format 3: take the release that wrote it',
 	],
 	['half a header', gzipSync('{"format":"contacts-backup","version":1,"schema":7,"tables":[{}]}\n'), 'its first line'],
-	['other columns', gzipSync('{"format":"contacts-backup","version":1,"schema":7,"tables":[]}\n'), 'other columns'],
+	[
+		'other columns',
+		gzipSync('{"format":"contacts-backup","version":1,"schema":7,"created_at":"","tables":[]}\n'),
+		'other columns',
+	],
 ])('%s is refused', async (_, content, reason) => {
 	expectOneLine(await contacts(copy.url, ['restore', await variant(content)]), 1, reason);
 });

@@ -5,6 +5,7 @@ import { pipeline } from 'node:stream/promises';
 import { createGunzip } from 'node:zlib';
 import { openSession } from '@contacts/company-contacts/sync/session.js';
 import type { Command } from 'commander';
+import { type BackupKey, readBackupKey } from '../backup/backup-key.js';
 import { Damaged, type Header } from '../backup/format.js';
 import { openBackup, restoreBackup } from '../backup/restore-backup.js';
 import { inTransaction } from '../backup/transaction.js';
@@ -30,7 +31,9 @@ export function addRestoreCommand(program: Command, environment: NodeJS.ProcessE
 		.addHelpText(
 			'after',
 			'\nConnect as the owner of the database, and stop the synchroniser. Services that run go on answering from what was there\n' +
-				'until everything is restored; meanwhile they can save nothing. A file that was cut off or altered is refused.\n' +
+				'until everything is restored; meanwhile they can save nothing. A file that is damaged or cut off is refused. Its hashes\n' +
+				'find no forgery, unless it was written with BACKUP_KEY: set the same key here, and a file that was altered, or\n' +
+				'written without the key, is refused too.\n' +
 				examples(
 					'contacts migrate && contacts restore contacts.backup',
 					'contacts restore contacts.backup --replace',
@@ -38,6 +41,7 @@ export function addRestoreCommand(program: Command, environment: NodeJS.ProcessE
 				),
 		)
 		.action(async (path: string, options: Options) => {
+			const key = readBackupKey(environment);
 			const url = await findDatabaseUrl(environment);
 			if (path === '-' && process.stdin.isTTY) throw new UsageError('Name a file, or pipe a backup into this command.');
 			const source = path === '-' ? process.stdin : await openFile(path);
@@ -46,10 +50,12 @@ export function addRestoreCommand(program: Command, environment: NodeJS.ProcessE
 				const { pathname, host } = new URL(url);
 				await confirm(`Everything in the database ${pathname.slice(1)} on ${host} will be deleted.`, options);
 			}
-			const { schema, created_at, tables } = await restore(url, source, replace);
+			const { schema, created_at, tables } = await restore(url, source, replace, key);
 			const rows = tables.reduce((sum, table) => sum + table.rows, 0);
-			const summary = { schema, created_at, rows, tables: tables.map(({ name, rows }) => ({ name, rows })) };
-			printResult(summary, `Restored ${rows} rows of ${tables.length} tables, as they were at ${created_at}.`, options);
+			const rowsOf = tables.map(({ name, rows }) => ({ name, rows }));
+			const summary = { schema, created_at, keyed: key !== undefined, rows, tables: rowsOf };
+			const what = `Restored ${rows} rows of ${tables.length} tables, as they were at ${created_at}.`;
+			printResult(summary, key === undefined ? what : `${what} Its keyed hash is right.`, options);
 		});
 }
 
@@ -61,13 +67,13 @@ async function openFile(path: string): Promise<Readable> {
 	return createReadStream(path);
 }
 
-async function restore(url: string, source: Readable, replace: boolean): Promise<Header> {
+async function restore(url: string, source: Readable, replace: boolean, key: BackupKey | undefined): Promise<Header> {
 	// Held until the end: a synchroniser would go on from where the other data stood.
 	const session = await openSession(url);
 	if (session === undefined) throw new Failure('A synchroniser works on this database: stop it first.');
 	try {
 		return await pipeline(source, createGunzip(), async (chunks: AsyncIterable<Buffer>) => {
-			const backup = await openBackup(chunks);
+			const backup = await openBackup(chunks, key);
 			const progress = createProgress(backup.header.tables.reduce((sum, { rows }) => sum + rows, 0));
 			try {
 				const onRows = (rows: number) => progress.update(rows, rows);
