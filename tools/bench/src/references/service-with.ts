@@ -31,7 +31,7 @@ export async function runServiceWith(
 	await runService(
 		{
 			name: 'personal-contacts',
-		callers: 'internal',
+			callers: 'internal',
 			variables: serviceVariables(3001),
 			async buildApp({ server: options, database, keyRing, registry }) {
 				const server = await createServer(options);
