@@ -1,7 +1,7 @@
 import type { Database } from '@contacts/common/database/database.js';
-import { DatabaseBusyError, DatabaseError, DeadlineError } from '@contacts/common/database/errors.js';
+import { DatabaseBusyError, DatabaseError, DeadlineError, failureReason } from '@contacts/common/database/errors.js';
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
-import { type SentContact, savePersonalContact, savePersonalContacts } from './personal-contacts.sql.js';
+import { type SentContact, savePersonalContacts } from './personal-contacts.sql.js';
 
 export interface ContactWriter {
 	/**
@@ -18,8 +18,6 @@ export interface ContactWriter {
 export interface ContactWriterOptions {
 	database: Database;
 	registry: Registry;
-	/** Milliseconds that never go back. */
-	clock?: () => number;
 }
 
 /** Statements under way at once: more would only be smaller, but where they take long, others don't wait for them. */
@@ -32,16 +30,20 @@ const groupSize = { first: 16, most: 256 };
 const groupTime = { grow: 100, shrink: 250 };
 /** The most contacts that wait. */
 const mostWaiting = 1000;
-/** Milliseconds after which a caller gets an answer, whatever becomes of its group. */
+/** Milliseconds after which a caller gets a response, whatever becomes of its contact. */
 const deadline = 4000;
+/** Milliseconds that a contact must have left to be put into a group, whose statement gets no more time than its oldest contact. */
+const minTimeLeft = 1000;
+/** Milliseconds for which a group waits for a row that somebody else holds, because all of its contacts wait with it. */
+const groupLockTimeout = 500;
 
 interface Waiting extends SentContact {
+	/** When its caller needs a response, in milliseconds of `performance.now()`. */
+	until: number;
+	/** Rejects it when it is not its turn in time. From then on, the database keeps the time. */
+	timer: NodeJS.Timeout;
 	resolve(saved: boolean): void;
 	reject(error: unknown): void;
-	/** Whether it has been in a group. */
-	hadTurn: boolean;
-	/** Answered, perhaps because its time was up. */
-	settled: boolean;
 }
 
 /**
@@ -51,11 +53,7 @@ interface Waiting extends SentContact {
  *
  * A chat that is being written is left out of the next group: so the order is kept, and no statement waits for another's row.
  */
-export function createContactWriter({
-	database,
-	registry,
-	clock = () => performance.now(),
-}: ContactWriterOptions): ContactWriter {
+export function createContactWriter({ database, registry }: ContactWriterOptions): ContactWriter {
 	let queue: Waiting[] = [];
 	let groups = 0;
 	/** Those of them that have taken long already. */
@@ -101,7 +99,7 @@ export function createContactWriter({
 			const chats = takeGroup();
 			if (chats.size === 0) return;
 			groups++;
-			const begun = clock();
+			const begun = performance.now();
 			let isLate = false;
 			const overdue = setTimeout(() => {
 				isLate = true;
@@ -112,7 +110,7 @@ export function createContactWriter({
 				clearTimeout(overdue);
 				if (isLate) late--;
 				groups--;
-				adapt([...chats.values()].flat().length, clock() - begun);
+				adapt([...chats.values()].flat().length, performance.now() - begun);
 				for (const chat of chats.keys()) busy.delete(chat);
 				startSoon();
 			});
@@ -130,14 +128,14 @@ export function createContactWriter({
 	function takeGroup(): Map<number, Waiting[]> {
 		const chats = new Map<number, Waiting[]>();
 		let taken = 0;
+		const latest = performance.now() + minTimeLeft;
 		queue = queue.filter((waiting) => {
-			if (waiting.settled) return false;
 			const chat = waiting.contact.chat_id;
-			if (taken === allowedSize || busy.has(chat)) return true;
+			if (taken === allowedSize || busy.has(chat) || waiting.until < latest) return true;
 			const before = chats.get(chat);
 			if (before === undefined) chats.set(chat, [waiting]);
 			else before.push(waiting);
-			waiting.hadTurn = true;
+			clearTimeout(waiting.timer);
 			taken++;
 			return false;
 		});
@@ -147,59 +145,58 @@ export function createContactWriter({
 	}
 
 	async function write(chats: Map<number, Waiting[]>): Promise<void> {
-		const members = [...chats.values()];
-		if (members.flat().length === 1) return void (await Promise.all(members.map(writeOneByOne)));
+		const groups = [...chats.values()];
+		const members = groups.flat();
+		if (members.length === 1) return writeOneByOne(members);
 		try {
-			const saved = await savePersonalContacts(database, members.map(merge));
-			for (const [chat, waiting] of chats) for (const { resolve } of waiting) resolve(saved.has(chat));
-		} catch {
+			const until = Math.min(...members.map((waiting) => waiting.until));
+			const saved = await savePersonalContacts(database, groups.map(merge), { until, lockTimeout: groupLockTimeout });
+			for (const { contact, resolve } of members) resolve(saved.has(contact.chat_id));
+		} catch (error) {
+			const reason = failureReason(error);
+			if (reason === 'connection' || reason === 'busy') {
+				for (const { reject } of members) reject(error);
+				return;
+			}
 			// One of them may be the reason: each is tried by itself, so that it can't fail its neighbours.
 			split.inc();
-			await Promise.all(members.map(writeOneByOne));
+			await Promise.all(groups.map(writeOneByOne));
 		}
 	}
 
 	async function writeOneByOne(members: readonly Waiting[]): Promise<void> {
 		for (const waiting of members) {
-			if (!waiting.settled) await savePersonalContact(database, waiting).then(waiting.resolve, waiting.reject);
+			await savePersonalContacts(database, [waiting], waiting).then(
+				(saved) => waiting.resolve(saved.has(waiting.contact.chat_id)),
+				waiting.reject,
+			);
 		}
 	}
 
 	return {
 		save(sent) {
 			if (queue.length >= mostWaiting) return Promise.reject(new DatabaseBusyError());
-			return new Promise((resolve, reject) => {
-				const before = answered;
-				const settle = () => {
-					if (!waiting.settled) unanswered--;
-					waiting.settled = true;
-					clearTimeout(timer);
-				};
+			const before = answered;
+			unanswered++;
+			return new Promise<boolean>((resolve, reject) => {
 				const waiting: Waiting = {
 					...sent,
-					hadTurn: false,
-					settled: false,
+					until: performance.now() + deadline,
+					timer: setTimeout(() => {
+						queue.splice(queue.indexOf(waiting), 1);
+						// Others were answered: it has waited for its turn.
+						const overloaded = answered > before;
+						reject(overloaded ? new DatabaseBusyError() : new DatabaseError(new DeadlineError(deadline, false)));
+					}, deadline),
 					resolve(saved) {
-						settle();
 						answered++;
 						resolve(saved);
 					},
-					reject(error) {
-						settle();
-						reject(error);
-					},
+					reject,
 				};
-				const timer = setTimeout(() => {
-					// One that is still in the queue, while others were answered, has waited for its turn.
-					const overloaded = !waiting.hadTurn && answered > before;
-					waiting.reject(
-						overloaded ? new DatabaseBusyError() : new DatabaseError(new DeadlineError(deadline, waiting.hadTurn)),
-					);
-				}, deadline);
-				unanswered++;
 				queue.push(waiting);
 				startSoon();
-			});
+			}).finally(() => unanswered--);
 		},
 	};
 }

@@ -1,4 +1,6 @@
+import type { PendingStatement, Sql } from '@contacts/common/database/client.js';
 import type { Database } from '@contacts/common/database/database.js';
+import { clockMargin, type Expiry } from '@contacts/common/database/writes.js';
 
 export interface PersonalContact {
 	chat_id: number;
@@ -13,87 +15,129 @@ export interface PersonalContact {
 export interface SentContact {
 	contact: PersonalContact;
 	projectId: number;
+	/** When it was sent to the database first, by the database's clock. Set by `savePersonalContacts`. */
+	firstSent?: number;
+}
+
+export interface SaveOptions {
+	/** When an answer is needed at the latest, in milliseconds of `performance.now()`. */
+	until: number;
+	/** Milliseconds for which a row is waited for that somebody else holds; default: for as long as the statement may write. */
+	lockTimeout?: number;
+}
+
+interface SavedRow {
+	chat_id: number;
+	outcome: 'saved' | 'skipped' | 'expired';
+	clock: number;
 }
 
 /**
- * Saves a contact in one atomic statement, unless its chat has an active direct subscription.
+ * Saves contacts in one atomic statement, but for those whose chats have an active direct subscription: all or none are
+ * written, unless the statement expires. What has expired is not written, and is sent again.
  *
- * The date goes through as text: the client would make a Date of it, and a time zone would shift it by a day.
- *
- * @returns whether it was saved; the row is durably committed then
- * @throws DatabaseError, DatabaseBusyError
- */
-export async function savePersonalContact(database: Database, { contact, projectId }: SentContact): Promise<boolean> {
-	const { chat_id, username = null, name = null, birth_date = null } = contact;
-	const saved = await database.query(
-		(sql) => sql<{ saved: true }[]>`
-			insert into personal_contacts as stored (chat_id, username, name, birth_date, project_id)
-			select ${chat_id}::bigint, ${username}::text, ${name}::text, ${birth_date}::text::date, ${projectId}::bigint
-			where not exists (
-				select from direct_subscriptions
-				where chat_id = ${chat_id}::bigint
-				  and started_at <= now()
-				  and (ended_at is null or ended_at > now())
-			)
-			on conflict (chat_id) do update set
-				username = case when ${contact.username !== undefined} then excluded.username else stored.username end,
-				name = case when ${contact.name !== undefined} then excluded.name else stored.name end,
-				birth_date = case when ${contact.birth_date !== undefined} then excluded.birth_date else stored.birth_date end,
-				project_id = excluded.project_id,
-				updated_at = clock_timestamp()
-			returning true as saved`,
-	);
-	return saved.length > 0;
-}
-
-/** Milliseconds for which a statement that carries many contacts waits for a row that somebody else holds. */
-const lockTimeout = 500;
-
-/**
- * The same for several contacts in one statement: all or none are written. Rows are locked in the order of their chats, so
- * that two such statements can't wait for each other; and a row that somebody else holds is given up soon, because all of
- * these contacts wait with it.
+ * - A contact is written while it is not expired, which is looked at again once its row is locked: an older statement that
+ *   was held up can't overwrite a newer one.
+ * - Rows are locked in the order of their chats, so that two such statements can't wait for each other.
+ * - A contact that was sent before may have been written then, though no response came. When a subscription has begun since,
+ *   it counts as saved if the row has exactly what was sent.
+ * - Dates go through as text: the client would make a Date of them, and a time zone would shift them by a day.
  *
  * @param sent each chat once
  * @returns the chats that were saved; their rows are durably committed then
- * @throws DatabaseError, DatabaseBusyError
+ * @throws DatabaseError, DatabaseBusyError: what was not saved before will not be saved later
  */
-export async function savePersonalContacts(database: Database, sent: readonly SentContact[]): Promise<Set<number>> {
+export async function savePersonalContacts(
+	database: Database,
+	sent: readonly SentContact[],
+	{ until, lockTimeout }: SaveOptions,
+): Promise<Set<number>> {
+	const saved = new Set<number>();
+	for (let rest = sent; rest.length > 0; ) {
+		const due = rest;
+		const rows = await database.write((sql, expiry) => upsert(sql, due, expiry, lockTimeout), {
+			until,
+			retryRefused: lockTimeout === undefined,
+		});
+		for (const { chat_id, outcome } of rows) if (outcome === 'saved') saved.add(chat_id);
+		const expired = new Set(rows.flatMap(({ chat_id, outcome }) => (outcome === 'expired' ? [chat_id] : [])));
+		rest = rest.filter(({ contact }) => expired.has(contact.chat_id));
+	}
+	return saved;
+}
+
+function upsert(
+	sql: Sql,
+	sent: readonly SentContact[],
+	{ sent: now, expires }: Expiry,
+	lockTimeout = expires - now,
+): PendingStatement<SavedRow[]> {
 	const rows = JSON.stringify(
-		sent.map(({ contact: { chat_id, username, name, birth_date }, projectId }) => ({
+		sent.map(({ contact: { chat_id, username, name, birth_date }, projectId, firstSent }) => ({
 			chat_id,
 			username,
 			name,
 			birth_date,
 			project_id: projectId,
+			first_sent: firstSent,
 		})),
 	);
+	for (const each of sent) each.firstSent ??= now - clockMargin;
 	const keeping = (field: 'username' | 'name' | 'birth_date') =>
 		`{${sent.flatMap(({ contact }) => (contact[field] === undefined ? [contact.chat_id] : [])).join()}}`;
-	const saved = await database.query(
-		(sql) => sql<{ chat_id: number }[]>`
-			with limits as materialized (select set_config('lock_timeout', ${String(lockTimeout)}, true) as lock_timeout)
-			insert into personal_contacts as stored (chat_id, username, name, birth_date, project_id)
-			select sent.chat_id, sent.username, sent.name, sent.birth_date, sent.project_id
-			from limits, json_to_recordset(${rows}::text::json)
-				as sent (chat_id bigint, username text, name text, birth_date date, project_id bigint)
-			where limits.lock_timeout is not null and not exists (
+	return sql<SavedRow[]>`
+		with terms as materialized (
+			select to_timestamp(${expires}::float8 / 1000) as expires,
+				${keeping('username')}::text::bigint[] as keep_username,
+				${keeping('name')}::text::bigint[] as keep_name,
+				${keeping('birth_date')}::text::bigint[] as keep_birth_date,
+				set_config('lock_timeout', ${String(Math.ceil(lockTimeout))}, true) as lock_timeout
+		),
+		sent as materialized (
+			select contact.*, exists (
 				select from direct_subscriptions subscription
-				where subscription.chat_id = sent.chat_id
+				where subscription.chat_id = contact.chat_id
 				  and subscription.started_at <= now()
 				  and (subscription.ended_at is null or subscription.ended_at > now())
+			) as subscribed
+			from terms, json_to_recordset(${rows}::text::json) as contact (
+				chat_id bigint, username text, name text, birth_date date, project_id bigint, first_sent float8
 			)
-			order by sent.chat_id
+			where terms.lock_timeout is not null
+		),
+		written as (
+			insert into personal_contacts as stored (chat_id, username, name, birth_date, project_id)
+			select chat_id, username, name, birth_date, project_id
+			from sent
+			where not subscribed and clock_timestamp() < (select expires from terms)
+			order by chat_id
 			on conflict (chat_id) do update set
-				username = case when stored.chat_id = any (${keeping('username')}::text::bigint[])
+				username = case when stored.chat_id = any ((select keep_username from terms)::bigint[])
 					then stored.username else excluded.username end,
-				name = case when stored.chat_id = any (${keeping('name')}::text::bigint[])
+				name = case when stored.chat_id = any ((select keep_name from terms)::bigint[])
 					then stored.name else excluded.name end,
-				birth_date = case when stored.chat_id = any (${keeping('birth_date')}::text::bigint[])
+				birth_date = case when stored.chat_id = any ((select keep_birth_date from terms)::bigint[])
 					then stored.birth_date else excluded.birth_date end,
 				project_id = excluded.project_id,
 				updated_at = clock_timestamp()
-			returning chat_id::float8 as chat_id`,
-	);
-	return new Set(saved.map(({ chat_id }) => chat_id));
+			where clock_timestamp() < (select expires from terms)
+			returning chat_id
+		)
+		select sent.chat_id::float8 as chat_id,
+			case
+				when written.chat_id is not null then 'saved'
+				when clock_timestamp() >= terms.expires or not sent.subscribed then 'expired'
+				when exists (
+					select from personal_contacts stored
+					where stored.chat_id = sent.chat_id
+					  and stored.updated_at >= to_timestamp(sent.first_sent / 1000)
+					  and stored.project_id = sent.project_id
+					  and (sent.chat_id = any (terms.keep_username) or stored.username is not distinct from sent.username)
+					  and (sent.chat_id = any (terms.keep_name) or stored.name is not distinct from sent.name)
+					  and (sent.chat_id = any (terms.keep_birth_date) or stored.birth_date is not distinct from sent.birth_date)
+				) then 'saved'
+				else 'skipped'
+			end as outcome,
+			(extract(epoch from clock_timestamp()) * 1000)::float8 as clock
+		from terms, sent left join written on written.chat_id = sent.chat_id`;
 }

@@ -1,6 +1,7 @@
 import type postgres from 'postgres';
-import { type ClientOptions, createClient, giveUp, type Sql } from './client.js';
+import type { ClientOptions, Sql } from './client.js';
 import { DatabaseBusyError, DatabaseError, DeadlineError, isLostConnection } from './errors.js';
+import { type Lane, Lanes } from './lanes.js';
 
 /** A row as PostgreSQL sends it: the bytes of each column in its text form. */
 export type RawRow = Buffer[];
@@ -29,18 +30,15 @@ export interface BatchReaderOptions extends ClientOptions {
 export function createBatchReader(options: BatchReaderOptions): BatchReader {
 	// The server's time limit would count the reader's pauses too; the deadline of each batch takes its place.
 	const settings = { ...options, statementTimeout: 0 };
-	let sql = createClient(settings);
+	const lanes = new Lanes(settings);
 	let reading = 0;
 
-	function replaceClient(silent: Sql): void {
-		if (sql !== silent) return;
-		sql = createClient(settings);
-		void silent.end({ timeout: 0 }).catch(() => undefined);
-	}
-
-	async function attempt(...[statement, rowsPerBatch, onBatch]: Parameters<BatchReader['read']>): Promise<void> {
-		const client = sql;
-		const query = statement(client);
+	async function attempt(
+		lane: Lane,
+		...[statement, rowsPerBatch, onBatch]: Parameters<BatchReader['read']>
+	): Promise<void> {
+		const { sql } = lane.client;
+		const query = statement(sql);
 		let over = false;
 		let batch = Promise.resolve(true);
 		let timer: NodeJS.Timeout | undefined;
@@ -51,7 +49,7 @@ export function createBatchReader(options: BatchReaderOptions): BatchReader {
 		const awaitBatch = () => {
 			timer = setTimeout(() => {
 				expire(new DeadlineError(options.deadline, true));
-				giveUp(query, () => replaceClient(client));
+				lane.replace();
 			}, options.deadline);
 		};
 		awaitBatch();
@@ -63,7 +61,7 @@ export function createBatchReader(options: BatchReaderOptions): BatchReader {
 				// The connection is gone, and another statement may be on its successor: this one must say nothing there.
 				if (over) return new Promise<never>(() => undefined);
 				awaitBatch();
-				return goOn ? undefined : client.CLOSE;
+				return goOn ? undefined : sql.CLOSE;
 			});
 			await Promise.race([read, expired]);
 			// The client does not wait for the last one.
@@ -83,14 +81,17 @@ export function createBatchReader(options: BatchReaderOptions): BatchReader {
 				begun = true;
 				return onBatch(rows);
 			};
+			// As many lanes as may read: none waits.
+			const lane = (await lanes.acquire(Number.POSITIVE_INFINITY)) as Lane;
 			try {
-				await attempt(statement, rowsPerBatch, take).catch((error: unknown) => {
-					if (!begun && isLostConnection(error)) return attempt(statement, rowsPerBatch, take);
+				await attempt(lane, statement, rowsPerBatch, take).catch((error: unknown) => {
+					if (!begun && isLostConnection(error)) return attempt(lane, statement, rowsPerBatch, take);
 					throw error;
 				});
 			} catch (error) {
 				throw new DatabaseError(error);
 			} finally {
+				lanes.release(lane);
 				reading--;
 			}
 		},
@@ -98,7 +99,7 @@ export function createBatchReader(options: BatchReaderOptions): BatchReader {
 			return reading;
 		},
 		async close() {
-			await sql.end({ timeout: 5 });
+			await lanes.close();
 		},
 	};
 }

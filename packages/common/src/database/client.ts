@@ -4,7 +4,7 @@ import postgres from 'postgres';
 export type Sql = postgres.Sql;
 
 /** A statement that postgres.js has been given, and the rows that it will answer. */
-export type PendingStatement<Rows> = Promise<Rows> & { cancel(): void };
+export type PendingStatement<Rows> = Promise<Rows>;
 
 export interface ClientOptions {
 	/** `postgres://user:password@host:port/database` */
@@ -15,6 +15,8 @@ export interface ClientOptions {
 	poolSize: number;
 	/** The server ends a statement that takes longer, in milliseconds. */
 	statementTimeout?: number;
+	/** Called when a connection has been closed, by whomever. */
+	onClose?: () => void;
 }
 
 /**
@@ -39,22 +41,11 @@ export function createClient(options: ClientOptions): Sql {
 		max_lifetime: 1800,
 		keep_alive: 15,
 		onnotice: () => undefined,
+		onclose: options.onClose,
 		connection: {
 			application_name: options.applicationName,
 			statement_timeout: options.statementTimeout ?? 3000,
 		},
 		// Not in the published types.
 	} as postgres.Options<Record<string, postgres.PostgresType>> & { max_pipeline: number });
-}
-
-/**
- * Cancels a statement whose time is up.
- *
- * @param onSilent called when the connection says nothing even so: it will never come back by itself
- */
-export function giveUp(query: PendingStatement<unknown>, onSilent: () => void): void {
-	query.cancel();
-	const silent = setTimeout(onSilent, 500);
-	const settled = () => clearTimeout(silent);
-	query.then(settled, settled);
 }

@@ -1,17 +1,11 @@
-import { backendOf } from './backends.js';
 import { type BatchReader, createBatchReader } from './batches.js';
 import { type ChangeListener, listenForChanges } from './change-listener.js';
 import { type ClientOptions, createClient, type PendingStatement, type Sql } from './client.js';
-import { ConnectionTurns, type ConnectionUse } from './connection-use.js';
-import {
-	DatabaseBusyError,
-	DatabaseError,
-	DeadlineError,
-	type FailureReason,
-	failureReason,
-	isLostConnection,
-} from './errors.js';
-import { openPool, type Sent, suspicious } from './pool.js';
+import { DatabaseBusyError, DatabaseError, DeadlineError, type FailureReason, failureReason } from './errors.js';
+import { type ConnectionUse, Lanes } from './lanes.js';
+import { createReader } from './reads.js';
+import type { Turn } from './turn.js';
+import { type ClockedRows, createWriter, type WriteOptions, type WriteStatement } from './writes.js';
 
 /** Is told of every statement. It must be quick and not throw. */
 export interface DatabaseObserver {
@@ -29,14 +23,23 @@ export interface DatabaseObserver {
 /** What requests see of the database. */
 export interface Database {
 	/**
-	 * Runs one idempotent statement: it is sent a second time when its connection was lost, and given up when the deadline
-	 * has passed.
+	 * Runs one idempotent statement that may be executed at any later time: it is sent a second time when its connection was
+	 * lost or does not respond, and its connection is ended when the deadline has passed.
 	 *
 	 * @throws DatabaseError whatever went wrong, within the deadline.
 	 * @throws DatabaseBusyError at once, when too many callers wait already, or when the deadline has passed before it was its
 	 *   turn, while others were answered.
 	 */
 	query<Rows>(statement: (sql: Sql) => PendingStatement<Rows>): Promise<Rows>;
+	/**
+	 * Runs one idempotent statement that must not be executed after a newer one: it carries an expiry, and is sent again
+	 * when it can't be executed any more and there is time.
+	 *
+	 * @returns its rows, also those that say that it has expired
+	 * @throws DatabaseError when it was refused, or has not been executed in time and never will be; within the deadline
+	 * @throws DatabaseBusyError as for a query
+	 */
+	write<Rows extends ClockedRows>(statement: WriteStatement<Rows>, options?: WriteOptions): Promise<Rows>;
 	/**
 	 * Listens on a channel for as long as the database is open. `onListen` is called each time listening begins, also after
 	 * a reconnection: whatever was notified in between is lost, so everything has to be read again.
@@ -77,74 +80,45 @@ export interface DatabaseOptions extends ClientOptions {
 /** Opens the database for a service; nothing is connected before the first statement. */
 export function openDatabase(options: DatabaseOptions): Database {
 	const { deadline = 4000, maxWaiting = options.poolSize * 100, maxReaders = 8 } = options;
-	const pool = openPool(options);
+	const lanes = new Lanes(options);
+	const read = createReader(lanes);
+	const write = createWriter(lanes);
 	const batches = createBatchReader({ ...options, poolSize: maxReaders, deadline });
 	const listeners: Sql[] = [];
-	const turns = new ConnectionTurns(options.poolSize);
+	let underWay = 0;
 	let observer: DatabaseObserver | undefined;
 	/** When a statement was answered last. */
 	let answeredAt = Number.NEGATIVE_INFINITY;
 
-	async function attempt<Rows>(statement: (sql: Sql) => PendingStatement<Rows>, until: number): Promise<Rows> {
-		let sent: Sent<Rows> | undefined;
-		let late = false;
-		let timer: NodeJS.Timeout | undefined;
-		const expired = new Promise<never>((_, reject) => {
-			const expire = () => {
-				late = true;
-				const hadTurn = sent !== undefined && backendOf(sent.answer) !== undefined;
-				sent?.giveUp();
-				reject(new DeadlineError(deadline, hadTurn));
-			};
-			const left = () => until - performance.now();
-			if (left() <= suspicious) timer = setTimeout(expire, left());
-			else {
-				timer = setTimeout(() => {
-					pool.suspect();
-					timer = setTimeout(expire, left());
-				}, suspicious);
-			}
-		});
-		async function run(): Promise<Rows> {
-			sent = await pool.send(statement, () => late);
-			// When it is late, nobody waits for this any more.
-			return sent === undefined ? expired : sent.answer;
+	/** The one gate: it decides who may wait, and whether the database is busy with others or has failed. */
+	async function run<Rows>(send: (turn: Turn) => Promise<Rows>, until?: number): Promise<Rows> {
+		if (underWay >= maxWaiting) {
+			observer?.onFailure('busy');
+			throw new DatabaseBusyError();
 		}
+		underWay++;
+		const asked = performance.now();
+		const turn: Turn = { asked, until: until ?? asked + deadline };
 		try {
-			return await Promise.race([run(), expired]);
+			const rows = await send(turn);
+			answeredAt = performance.now();
+			return rows;
+		} catch (error) {
+			// The database works, but for others.
+			const overloaded = error instanceof DeadlineError && !error.hadTurn && answeredAt > asked;
+			observer?.onFailure(overloaded ? 'busy' : failureReason(error));
+			throw overloaded ? new DatabaseBusyError() : new DatabaseError(error);
 		} finally {
-			clearTimeout(timer);
+			underWay--;
+			const now = performance.now();
+			observer?.onStatement((turn.begun ?? now) - asked, now - asked);
 		}
 	}
 
 	return {
-		async query(statement) {
-			if (turns.inUse + turns.waiting >= maxWaiting) {
-				observer?.onFailure('busy');
-				throw new DatabaseBusyError();
-			}
-			const asked = performance.now();
-			const turn = turns.begin(asked);
-			const until = asked + deadline;
-			try {
-				const rows = await attempt(statement, until).catch((error: unknown) => {
-					if (isLostConnection(error)) return attempt(statement, until);
-					throw error;
-				});
-				answeredAt = performance.now();
-				return rows;
-			} catch (error) {
-				// The database works, but for others.
-				const overloaded = error instanceof DeadlineError && !error.hadTurn && answeredAt > asked;
-				observer?.onFailure(overloaded ? 'busy' : failureReason(error));
-				if (overloaded) throw new DatabaseBusyError();
-				throw new DatabaseError(error);
-			} finally {
-				const now = performance.now();
-				turns.end(turn, now);
-				observer?.onStatement((turn.begun ?? now) - asked, now - asked);
-			}
-		},
+		query: (statement) => run((turn) => read(turn, statement)),
+		write: (statement, { until, retryRefused = true } = {}) =>
+			run((turn) => write(turn, statement, retryRefused), until),
 		async listen(channel, onNotify, onListen) {
 			const listener = createClient({ ...options, poolSize: 1 });
 			listeners.push(listener);
@@ -158,9 +132,9 @@ export function openDatabase(options: DatabaseOptions): Database {
 				throw error;
 			}),
 		get waiting() {
-			return turns.inUse + turns.waiting;
+			return underWay;
 		},
-		connections: turns,
+		connections: lanes,
 		get reading() {
 			return batches.reading;
 		},
@@ -168,7 +142,7 @@ export function openDatabase(options: DatabaseOptions): Database {
 			observer = next;
 		},
 		async close() {
-			await Promise.all([pool.close(), batches.close(), ...listeners.map((client) => client.end({ timeout: 5 }))]);
+			await Promise.all([lanes.close(), batches.close(), ...listeners.map((client) => client.end({ timeout: 5 }))]);
 		},
 	};
 }

@@ -37,17 +37,60 @@ export function errorCode(error: unknown): string | undefined {
 	return typeof code === 'string' ? code : undefined;
 }
 
-const cutOff = new Set(['CONNECTION_CLOSED', 'CONNECTION_DESTROYED', 'CONNECTION_ENDED', 'ECONNRESET', 'EPIPE']);
+const lostConnection = new Set([
+	'CONNECTION_CLOSED',
+	'CONNECTION_DESTROYED',
+	'CONNECTION_ENDED',
+	'ECONNABORTED',
+	'ECONNRESET',
+	'EHOSTDOWN',
+	'EHOSTUNREACH',
+	'ENETDOWN',
+	'ENETRESET',
+	'ENETUNREACH',
+	'EPIPE',
+	'ETIMEDOUT',
+]);
 
-/** Whether the connection went away beneath a statement without a word of the server, which may know nothing of it. */
-export function isCutOff(error: unknown): boolean {
-	return cutOff.has(errorCode(error) ?? '');
+/** Before the connection stood, so no statement was sent. */
+const neverConnected = new Set(['CONNECT_TIMEOUT', 'EAI_AGAIN', 'ECONNREFUSED', 'ENOTFOUND']);
+
+/** What an error says of the statement that failed with it. */
+export interface Verdict {
+	/** The connection went away beneath it, so that another connection may well succeed. */
+	lost: boolean;
+	/** The server can't be written: it is a standby, or a primary that no longer is one. */
+	readOnly: boolean;
+	/** The server refused it for a reason that may pass. */
+	temporary: boolean;
+	/** It is proven that the statement has changed nothing and never will. */
+	unwritten: boolean;
+}
+
+/**
+ * The one place that knows what an error means for sending a statement again.
+ *
+ * An ERROR of the server proves that nothing was changed: it has rolled the statement back, and said so on the connection that
+ * goes on. A FATAL error proves it where the server did not take the connection. Those by which it ends an open connection
+ * (57P01 admin_shutdown, 57P02 crash_shutdown, 57P05 idle_session_timeout, and what a pooler says in class 08) may come after a
+ * commit, so they are no more than a lost connection. So is every error of the network but a connection that never stood.
+ */
+export function judge(error: unknown): Verdict {
+	const code = errorCode(error) ?? '';
+	const fromServer = typeof (error as { severity?: unknown } | null | undefined)?.severity === 'string';
+	const lost = lostConnection.has(code) || (fromServer && /^(08|57P0[125])/.test(code));
+	return {
+		lost,
+		readOnly: code === '25006',
+		// serialization_failure, deadlock_detected, lock_not_available, query_canceled (by the time limit), cannot_connect_now
+		temporary: /^(40001|40P01|55P03|57014|57P03)$/.test(code),
+		unwritten: neverConnected.has(code) || (fromServer && !lost),
+	};
 }
 
 /** Whether the connection went away beneath a statement, so that another connection may well succeed. */
 export function isLostConnection(error: unknown): boolean {
-	// admin_shutdown and crash_shutdown: the backend was ended.
-	return isCutOff(error) || /^57P0[12]$/.test(errorCode(error) ?? '');
+	return judge(error).lost;
 }
 
 /** What kept the database from answering, in the words of the metrics. */
@@ -66,8 +109,8 @@ export function failureReason(error: unknown): FailureReason {
 	const cause = error instanceof DatabaseError ? error.cause : error;
 	const code = errorCode(cause) ?? '';
 	if (code === 'QUERY_DEADLINE' || code === '57014') return 'deadline';
-	// SQLSTATE: 08 connection exception, 28 invalid authorization, 53300 too many connections, 57P operator intervention.
-	const answered = /^[0-9A-Z]{5}$/.test(code) && code !== 'EPIPE' && !/^(08|28|53300|57P)/.test(code);
+	// SQLSTATE: 08 connection exception, 25006 read-only server, 28 invalid authorization, 53300 too many connections, 57P operator intervention.
+	const answered = /^[0-9A-Z]{5}$/.test(code) && code !== 'EPIPE' && !/^(08|25006|28|53300|57P)/.test(code);
 	return answered ? 'statement' : 'connection';
 }
 

@@ -19,6 +19,10 @@ export interface TcpProxy {
 	stall(): void;
 	/** Passes nothing on for now over the connections that are open; new ones work. What was sent arrives after `restore`. */
 	holdBack(): void;
+	/** Passes no response on for now over the connections that are open; what clients send arrives. They arrive after `restore`. */
+	holdResponses(): void;
+	/** Passes nothing on for now over connections that are made from now on; those that are open go on. */
+	holdNew(): void;
 	/** Passes each piece on only after this many milliseconds, in both directions, and the end of a connection too. */
 	slow(milliseconds: number): void;
 	/** New connections go to the server that this URL names: it has come back on another port. */
@@ -108,6 +112,12 @@ export async function startTcpProxy(target: string): Promise<TcpProxy> {
 			pause();
 		},
 		holdBack: pause,
+		holdResponses() {
+			for (const { sockets } of pairs) sockets[1].pause();
+		},
+		holdNew() {
+			state = 'stalled';
+		},
 		slow(milliseconds) {
 			latency = milliseconds;
 		},
