@@ -1,5 +1,6 @@
 import { execFile } from 'node:child_process';
 import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { buffer } from 'node:stream/consumers';
@@ -11,6 +12,7 @@ import { createTestDatabase, type TestDatabase } from '../../packages/common/src
 import { addProject } from '../../packages/common/src/testing/service.js';
 import { type ServiceProcess, startServiceProcess } from './service-process.js';
 
+const exampleSettings = readFileSync(new URL('../../.env.example', import.meta.url), 'utf8');
 const canary = 'canary-key-7f3b';
 const traceId = '4bf92f3577b34da6a3ce929d0e0e4736';
 const parentId = '00f067aa0ba902b7';
@@ -177,6 +179,18 @@ describe.each<[ServiceName, string, string]>([
 			expect(service.log().find(({ msg }) => msg === 'request')).not.toHaveProperty('trace_id');
 		}
 		expect(collector.requests).toEqual([]);
+	});
+
+	test('counts a variable that is set to nothing as not set, as containers hand on what .env lacks', async () => {
+		const collector = await startCollector();
+		const names = [...exampleSettings.matchAll(/^(OTEL_\w+)=$/gm)].map(([, name]) => String(name));
+		expect(names.length).toBeGreaterThan(5);
+		const nothing = Object.fromEntries(names.map((variable) => [variable, '']));
+		const service = start(name, { ...nothing, OTEL_EXPORTER_OTLP_ENDPOINT: collector.url });
+		const url = await service.listening();
+		await (await fetch(url + path + query, init)).text();
+		await stop(service);
+		expect(new Set(collector.requests.map((request) => request.path))).toEqual(new Set(['/v1/traces']));
 	});
 
 	test('refuses to start with what it has not', async () => {

@@ -1,0 +1,176 @@
+import { readVariables, serviceVariables } from '@contacts/common/config.js';
+import { createLogger } from '@contacts/common/logger.js';
+import { startTracing } from '@contacts/common/tracing.js';
+import { variables as companyVariables } from '@contacts/company-contacts/config.js';
+import { crmVariables, variables as syncVariables, toCrmConfig } from '@contacts/company-contacts/sync/config.js';
+import { describe, expect, test } from 'vitest';
+import { parse } from 'yaml';
+import { files, read } from './pages.js';
+
+const compose = read('docker-compose.yml');
+const { services: containers } = parse(compose, { merge: true }) as {
+	services: Record<string, { environment?: Record<string, string> }>;
+};
+const environmentOf = (container: string) => containers[container]?.environment ?? {};
+
+/** `.env.example`: every variable with its value; those that are commented out are for the compose file alone. */
+const example = new Map(
+	[...read('.env.example').matchAll(/^(?:# )?([A-Z][A-Z0-9_]+)=(.*)$/gm)].map(
+		([, name, value]) => [name, value] as const,
+	),
+);
+
+/** What the compose file itself makes of its parts, or fixes for the network between the containers. */
+const composed = ['DATABASE_URL', 'REDIS_URL', 'HOST', 'PORT'];
+
+/** What the images set. */
+const ofImage = Object.fromEntries(
+	[...read('Dockerfile').matchAll(/^ENV ([A-Z]+)=(.*)$/gm)].map(([, name, value]) => [name, value]),
+);
+
+const tracing = [...example.keys()].filter((name) => name?.startsWith('OTEL_')).map(String);
+
+/** The names of variables in a program's source. */
+const namesIn = (folder: string, pattern: RegExp) =>
+	files
+		.filter((path) => path.startsWith(folder) && path.endsWith('.ts') && !/\.test\.ts$|\/testing\/|\/dist\//.test(path))
+		.flatMap((path) => [...read(path).matchAll(pattern)].map(([, name]) => String(name)));
+
+/** Each container with the variables that its program reads. */
+const programs: [
+	container: string,
+	variables: ReturnType<typeof serviceVariables> | typeof companyVariables | typeof syncVariables,
+][] = [
+	['personal-contacts', serviceVariables(3001)],
+	['company-contacts', companyVariables],
+	['company-contacts-sync', syncVariables],
+];
+
+const passwords = namesIn('tools/contacts/src', /'([A-Z_]+_DATABASE_PASSWORD)'/g);
+const operatorReads = [
+	...namesIn('tools/contacts/src', /environment\.([A-Z][A-Z0-9_]+)/g),
+	...Object.keys(crmVariables.properties),
+	...passwords,
+];
+
+/** Values as Docker Compose puts them in: `${NAME:-default}`, where nothing counts as not set. */
+function filledIn(container: string, settings: Record<string, string>): Record<string, string> {
+	const fill = (value: unknown) =>
+		String(value).replaceAll(/\$\{([A-Z0-9_]+)(?::-([^}]*))?\}/g, (_, name, usual = '') => settings[name] || usual);
+	return {
+		...ofImage,
+		...Object.fromEntries(Object.entries(environmentOf(container)).map(([name, value]) => [name, fill(value)])),
+	};
+}
+
+describe.each(programs)('the container %s', (container, variables) => {
+	const names = Object.keys(variables.properties);
+
+	test('gets every variable that its service reads', () => {
+		const given = Object.keys(filledIn(container, {}));
+		expect([...names, ...tracing].filter((name) => !given.includes(name))).toEqual([]);
+	});
+
+	test('gets no other', () => {
+		expect(Object.keys(environmentOf(container)).filter((name) => ![...names, ...tracing].includes(name))).toEqual([]);
+	});
+
+	test('hands on what .env sets', () => {
+		const settable = [...names, ...tracing].filter((name) => !composed.includes(name));
+		const settings = Object.fromEntries(settable.map((name) => [name, `value of ${name}`]));
+		expect(filledIn(container, settings)).toMatchObject(settings);
+	});
+
+	test.each([
+		['no .env', {}],
+		[
+			'.env.example as it is',
+			Object.fromEntries(
+				[...read('.env.example').matchAll(/^([A-Z0-9_]+)=(.*)$/gm)].map(([, name, value]) => [name, value]),
+			),
+		],
+	])('starts with %s, on its defaults and without tracing', async (_, settings) => {
+		const needed = { BITRIX24_WEBHOOK_URL: 'https://portal.example/rest/1/secret/' };
+		const environment = filledIn(container, { ...settings, ...needed });
+		const usual = Object.fromEntries(
+			Object.entries(variables.properties)
+				.filter(([name]) => !composed.includes(name))
+				.flatMap(([name, { default: value }]) => (value === undefined ? [] : [[name, String(value)]])),
+		);
+		const values = readVariables(variables, environment);
+		expect(values).toMatchObject(usual);
+		const optional = names.filter((name) => !(name in usual) && ![...composed, 'TRUST_PROXY'].includes(name));
+		expect(optional.filter((name) => name in values)).toEqual(
+			container === 'company-contacts-sync' ? ['BITRIX24_WEBHOOK_URL'] : [],
+		);
+		expect(
+			await startTracing({ name: container, environment, logger: createLogger({ name: 'test', level: 'silent' }) }),
+		).toBe(undefined);
+	});
+});
+
+describe('the operator’s command', () => {
+	test('gets what it reads in one of its two containers', () => {
+		const given = [...Object.keys(environmentOf('contacts')), ...Object.keys(environmentOf('migrate'))];
+		// Of the embedded database, which no container has.
+		const needed = operatorReads.filter((name) => name !== 'LOCAL_DATA_DIR');
+		expect(needed.length).toBeGreaterThan(10);
+		expect(needed.filter((name) => !given.includes(name))).toEqual([]);
+	});
+
+	test('asks the CRM and Redis as the services do', () => {
+		const settings = { BITRIX24_WEBHOOK_URL: 'https://portal.example/rest/1/secret/', BITRIX24_UF_TROUBLE: 'UF_CRM_1' };
+		const environment = filledIn('contacts', settings);
+		expect(toCrmConfig(readVariables(crmVariables, environment))).toMatchObject({
+			webhookUrl: settings.BITRIX24_WEBHOOK_URL,
+			codes: { trouble: 'UF_CRM_1', reason: undefined },
+		});
+		expect(environment.REDIS_URL).toBe(filledIn('company-contacts', {}).REDIS_URL);
+		expect(environment.BITRIX24_INTERVAL_SECONDS).toBe('300');
+	});
+
+	test('gets nothing that it does not read, and the passwords of the roles only to make them', () => {
+		for (const container of ['contacts', 'migrate'])
+			expect(Object.keys(environmentOf(container)).filter((name) => !operatorReads.includes(name))).toEqual([]);
+		expect(Object.keys(environmentOf('contacts')).filter((name) => passwords.includes(name))).toEqual([]);
+	});
+});
+
+describe('the gateway', () => {
+	const read_ = [...read('gateway/default.conf.template').matchAll(/\$\{([A-Z0-9_]+)\}/g)].map(([, name]) =>
+		String(name),
+	);
+
+	test('gets what its template holds, and nothing else: no password and no key', () => {
+		expect(Object.keys(environmentOf('gateway')).sort()).toEqual([...new Set(read_)].sort());
+		expect(JSON.stringify(environmentOf('gateway'))).not.toMatch(/PASSWORD|TOKEN|WEBHOOK|DATABASE|REDIS/);
+	});
+});
+
+describe('.env.example', () => {
+	const interpolated = new Set([...compose.matchAll(/\$\{([A-Z0-9_]+)/g)].map(([, name]) => String(name)));
+
+	test('has every variable that a service or the compose file reads', () => {
+		const names = programs.flatMap(([, variables]) => Object.keys(variables.properties));
+		const ofTracing = namesIn('packages/common/src/tracing.ts', /'?\b(OTEL_[A-Z_]+)\b/g).filter(
+			(name) => name !== 'OTEL_SERVICE_NAME',
+		);
+		expect(ofTracing.length).toBeGreaterThan(3);
+		expect([...names, ...ofTracing, ...interpolated].filter((name) => !example.has(name))).toEqual([]);
+	});
+
+	test('has no variable that reaches no container', () => {
+		expect(
+			[...example.keys()].filter((name) => !interpolated.has(String(name)) && !composed.includes(String(name))),
+		).toEqual([]);
+	});
+
+	test('names the default that the compose file has for a published port or a limit', () => {
+		for (const [, name = '', usual] of compose.matchAll(/\$\{([A-Z0-9_]+):-([^}]*)\}/g))
+			if (!/PASSWORD|TRUST_PROXY/.test(name)) expect(example.get(name), name).toBe(usual);
+	});
+});
+
+test('the compose file has no default within a default: older versions of Docker Compose pass on half of it', () => {
+	expect(compose.match(/\$\{[^}]*\$/g)).toBe(null);
+});
