@@ -82,6 +82,7 @@ export async function readCompanyContacts(
  * The version is made of the IDs of the rows, of the transactions that wrote them and of the time at which they did: rows
  * that were restored into another database may have got the IDs of the same transactions there.
  *
+ * @param reader for whom: each has a share of the lists that are read at once
  * @param onBatch gets the JSON of some elements, separated by commas, and resolves whether to go on; it must not reject.
  * Without contacts it is called once, with nothing.
  * @throws DatabaseError, DatabaseBusyError
@@ -89,6 +90,7 @@ export async function readCompanyContacts(
 export async function readCompanyContactsInBatches(
 	database: Database,
 	companyId: string | undefined,
+	reader: string,
 	onBatch: (elements: Buffer[], head: ListHead) => Promise<boolean>,
 ): Promise<void> {
 	let head: ListHead | undefined;
@@ -112,6 +114,7 @@ export async function readCompanyContactsInBatches(
 				head,
 			);
 		},
+		reader,
 	);
 	if (head === undefined) await onBatch([], { count: 0, version: '0' });
 }

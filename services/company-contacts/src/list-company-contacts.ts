@@ -38,7 +38,7 @@ export async function listCompanyContacts(api: Server, { answers, database, cloc
 			const wanted = chooseEncoding(request.headers['accept-encoding']);
 			const { body, encoding, entityTag } = answer
 				? await answer.variant(wanted)
-				: await streamAnswer(database, companyId, wanted);
+				: await streamAnswer(database, { companyId, encoding: wanted, projectId: request.project.id, clock });
 			reply.headers({ 'cache-control': 'private, no-cache', vary: 'Accept-Encoding', etag: entityTag });
 			// When the list was last found equal to the CRM; whether it has changed since is for the entity tag to tell.
 			if (syncedAt !== null) reply.header('last-modified', new Date(syncedAt).toUTCString());

@@ -11,26 +11,51 @@ export interface StreamedAnswer {
 	body: Readable;
 }
 
-export interface StreamLimits {
-	/** Milliseconds within which a client must have taken what was read last. */
-	stall: number;
-	/** Milliseconds within which a client must have taken everything. */
-	total: number;
+export interface StreamRequest {
+	companyId: string | undefined;
+	encoding: Encoding;
+	/** Each project has a share of the lists that are streamed at once. */
+	projectId: number;
+	/** Milliseconds that never go back. */
+	clock: () => number;
 }
 
-const usualLimits: StreamLimits = { stall: 10_000, total: 300_000 };
+export interface StreamLimits {
+	/** A client must have read what was sent last within this time. */
+	stallTimeoutMs: number;
+	/** A client must have read everything within this time. */
+	totalTimeoutMs: number;
+	/** A client must read so many bytes of the list a second, before compression, on average over a window. */
+	minBytesPerSecond: number;
+	/**
+	 * The window of that average. Only time in which the service waits for the client counts: it is not blamed for a slow
+	 * database. The first window is the grace period.
+	 */
+	paceWindowMs: number;
+}
+
+/**
+ * The rate ends nobody who could have come to an end: at less, the smallest list that is streamed by default
+ * (LIST_STREAM_MEGABYTES, some 30 MB) takes longer than the 300 seconds that all of it may. A window is
+ * three times the longest pause that is allowed, so that one pause ends nobody.
+ */
+const defaultLimits: StreamLimits = {
+	stallTimeoutMs: 10_000,
+	totalTimeoutMs: 300_000,
+	minBytesPerSecond: 100_000,
+	paceWindowMs: 30_000,
+};
 
 /**
  * Begins to read a list of any size: memory holds a few batches of it, and no more is read than the client takes. A client
- * that goes, or takes too little, ends the reading, and its connection is free again.
+ * that goes, or reads too slowly, ends the reading, and its connection is free again.
  *
  * @throws DatabaseError, DatabaseBusyError
  */
 export async function streamAnswer(
 	database: Database,
-	companyId: string | undefined,
-	encoding: Encoding,
-	{ stall, total }: StreamLimits = usualLimits,
+	{ companyId, encoding, projectId, clock }: StreamRequest,
+	{ stallTimeoutMs, totalTimeoutMs, ...pace }: StreamLimits = defaultLimits,
 ): Promise<StreamedAnswer> {
 	let goOn: () => void = () => undefined;
 	const elements = new Readable({
@@ -45,23 +70,28 @@ export async function streamAnswer(
 	// Fastify hears of it from the stream's state; nobody listens before the answer is being sent.
 	elements.on('error', () => undefined);
 	const tooSlow = (limit: number) => elements.destroy(new Error(`the client did not take the list in ${limit} ms`));
-	const timer = setTimeout(tooSlow, total, total);
+	const timer = setTimeout(tooSlow, totalTimeoutMs, totalTimeoutMs);
+	const isTooSlow = watchPace(pace);
 
 	/** Resolves when there is room again, or nobody to read any more. */
 	async function room(): Promise<void> {
-		const stalled = setTimeout(tooSlow, stall, stall);
+		const [begun, full] = [clock(), elements.readableLength];
+		const stalled = setTimeout(tooSlow, stallTimeoutMs, stallTimeoutMs);
 		await new Promise<void>((resolve) => {
 			goOn = resolve;
 		});
 		clearTimeout(stalled);
+		if (!elements.destroyed && isTooSlow(clock() - begun, full - elements.readableLength)) {
+			elements.destroy(new Error(`the client read less than ${pace.minBytesPerSecond} bytes a second`));
+		}
 	}
 
 	const head = await new Promise<ListHead>((begin, fail) => {
 		let sent = 0;
 		let expected = 0;
-		const reading = readCompanyContactsInBatches(database, companyId, async (batch, head) => {
-			if (elements.destroyed) return false;
+		const reading = readCompanyContactsInBatches(database, companyId, String(projectId), async (batch, head) => {
 			begin(head);
+			if (elements.destroyed) return false;
 			expected = head.count;
 			const lead = sent === 0 ? `{"count":${head.count},"data":[` : ',';
 			sent += batch.length;
@@ -89,6 +119,19 @@ export async function streamAnswer(
 	const digest = `${head.count}-${head.version}`;
 	const body = encoding === 'identity' ? elements : pipeline(elements, createCompressor[encoding](), () => undefined);
 	return { encoding, entityTag: entityTagOf(digest, encoding), body };
+}
+
+/** @returns what to call after each wait for the client: whether it has read too little in the window that ends with it */
+function watchPace({ minBytesPerSecond, paceWindowMs }: Pick<StreamLimits, 'minBytesPerSecond' | 'paceWindowMs'>) {
+	let [waitedMs, readBytes] = [0, 0];
+	return (milliseconds: number, bytes: number): boolean => {
+		waitedMs += milliseconds;
+		readBytes += bytes;
+		if (waitedMs < paceWindowMs) return false;
+		const isSlow = readBytes < (waitedMs / 1000) * minBytesPerSecond;
+		[waitedMs, readBytes] = [0, 0];
+		return isSlow;
+	};
 }
 
 const comma = Buffer.from(',');

@@ -7,11 +7,17 @@ import { type Lane, Lanes } from './lanes.js';
 export type RawRow = Buffer[];
 
 export interface BatchReader {
-	/** See `Database.readInBatches`. */
+	/**
+	 * See `Database.readInBatches`.
+	 *
+	 * @param reader for whom, such as a project: each has a share of the readings, so that one can't take all of them. Without
+	 *   a name, the limit of all readings alone counts.
+	 */
 	read(
 		statement: (sql: Sql) => postgres.PendingQuery<postgres.Row[]>,
 		rowsPerBatch: number,
 		onBatch: (rows: RawRow[]) => Promise<boolean>,
+		reader?: string,
 	): Promise<void>;
 	/** How many read at this moment. */
 	readonly reading: number;
@@ -23,6 +29,9 @@ export interface BatchReaderOptions extends ClientOptions {
 	deadline: number;
 }
 
+/** The part of all readings that one reader may have: of eight, two. So it takes four to leave nothing for a fifth. */
+const maxShare = 1 / 4;
+
 /**
  * Reads long results by a cursor. Its connections are apart from those of short statements, which must not wait for a
  * reader who takes his time; `poolSize` is how many may read at once.
@@ -32,6 +41,29 @@ export function createBatchReader(options: BatchReaderOptions): BatchReader {
 	const settings = { ...options, statementTimeout: 0 };
 	const lanes = new Lanes(settings);
 	let reading = 0;
+	/** Readings under way, by reader. */
+	const readingOf = new Map<string, number>();
+	const maxPerReader = Math.max(1, Math.floor(options.poolSize * maxShare));
+
+	/** @returns false when as many read as may, of all or of this reader */
+	function admit(reader: string | undefined): boolean {
+		if (reading >= options.poolSize) return false;
+		if (reader !== undefined) {
+			const own = readingOf.get(reader) ?? 0;
+			if (own >= maxPerReader) return false;
+			readingOf.set(reader, own + 1);
+		}
+		reading++;
+		return true;
+	}
+
+	function release(reader: string | undefined): void {
+		reading--;
+		if (reader === undefined) return;
+		const own = (readingOf.get(reader) ?? 1) - 1;
+		if (own === 0) readingOf.delete(reader);
+		else readingOf.set(reader, own);
+	}
 
 	async function attempt(
 		lane: Lane,
@@ -73,9 +105,8 @@ export function createBatchReader(options: BatchReaderOptions): BatchReader {
 	}
 
 	return {
-		async read(statement, rowsPerBatch, onBatch) {
-			if (reading >= options.poolSize) throw new DatabaseBusyError();
-			reading++;
+		async read(statement, rowsPerBatch, onBatch, reader) {
+			if (!admit(reader)) throw new DatabaseBusyError();
 			let begun = false;
 			const take = (rows: RawRow[]) => {
 				begun = true;
@@ -92,7 +123,7 @@ export function createBatchReader(options: BatchReaderOptions): BatchReader {
 				throw new DatabaseError(error);
 			} finally {
 				lanes.release(lane);
-				reading--;
+				release(reader);
 			}
 		},
 		get reading() {

@@ -1,0 +1,104 @@
+import { once } from 'node:events';
+import { get, type IncomingMessage } from 'node:http';
+import { openDatabase } from '@contacts/common/database/database.js';
+import { createTestDatabase, type TestDatabase } from '@contacts/common/testing/database.js';
+import { addProject, startTestApp, type TestApp } from '@contacts/common/testing/service.js';
+import { expectProblem } from '@contacts/common/testing/shared-contract.js';
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { service } from './app.js';
+import { streamAnswer } from './streamed-answer.js';
+
+let test_: TestDatabase;
+/** Streams every list. */
+let app: TestApp;
+
+beforeAll(async () => {
+	test_ = await createTestDatabase();
+	for (const project of ['first', 'second', 'third', 'fourth', 'fifth']) {
+		await addProject(test_.sql, project, `${project}-key`);
+	}
+	// Some 10 MB: more than the buffers of both ends hold.
+	await test_.sql`
+		insert into company_contacts (bitrix_id, perplexity_reason) select n, repeat('x', 500) from generate_series(1, 20000) n`;
+	app = await startTestApp(service, test_.url, { environment: { LIST_STREAM_MEGABYTES: '0' } });
+});
+afterAll(async () => {
+	await app?.close();
+	await test_?.drop();
+});
+
+const pathOf = (project: string) => `/api/company_contacts.list?project=${project}&api_key=${project}-key`;
+
+/** Reads a list to its end, and returns only the status. */
+async function statusOf(project: string): Promise<number> {
+	const response = await app.fetch(pathOf(project));
+	await response.arrayBuffer();
+	return response.status;
+}
+
+/** A response of which nothing is read. */
+async function open(project: string): Promise<IncomingMessage> {
+	const request = get(app.url + pathOf(project));
+	request.on('error', () => undefined);
+	onTestFinished(() => void request.destroy());
+	const [response] = (await once(request, 'response')) as [IncomingMessage];
+	expect(response.statusCode).toBe(200);
+	return response.on('error', () => undefined);
+}
+
+/** Waits until no list is read for anybody. */
+const untilIdle = () =>
+	expect.poll(async () => (await app.registry.getSingleMetric('database_streams')?.get())?.values[0]?.value).toBe(0);
+
+test.each([
+	['a client slower than the minimum rate is cut off', 1000, 0, 'the client read less than 100000 bytes a second'],
+	['a client at a normal rate gets the whole list', 300, 0, 'whole'],
+	['a client that waits for a slow database gets the whole list', 1, 60_000, 'whole'],
+])('%s', async (_, millisecondsForEach64KiB, millisecondsWithoutData, outcome) => {
+	const database = openDatabase({ url: test_.url, applicationName: 'pace', poolSize: 1 });
+	onTestFinished(() => database.close());
+	let now = 0;
+	const { body } = await streamAnswer(
+		database,
+		{ companyId: undefined, encoding: 'identity', projectId: 1, clock: () => now },
+		{ stallTimeoutMs: 60_000, totalTimeoutMs: 60_000, minBytesPerSecond: 100_000, paceWindowMs: 30_000 },
+	);
+	const ended = new Promise<string>((resolve) => {
+		body.on('error', (error) => resolve(error.message)).on('end', () => resolve('whole'));
+	});
+	const reading = setInterval(() => {
+		if (body.read(65_536) !== null) now += millisecondsForEach64KiB;
+		else {
+			// The rest of what is there, and then the end.
+			body.read();
+			now += millisecondsWithoutData;
+		}
+	}, 2);
+	onTestFinished(() => clearInterval(reading));
+	expect(await ended).toBe(outcome);
+	await expect.poll(() => database.reading).toBe(0);
+});
+
+test('a project gets two lists at once; its next request is told to come back, and other projects are served', async () => {
+	await untilIdle();
+	const [slow] = await Promise.all([open('first'), open('first')]);
+	const third = await app.fetch(pathOf('first'));
+	expect(third.headers.get('retry-after')).toBe('1');
+	await expectProblem(third, 503, 'overloaded');
+	expect(await statusOf('second')).toBe(200);
+	slow?.destroy();
+	await expect.poll(() => statusOf('first')).toBe(200);
+});
+
+test('a client is told to come back when eight lists are being sent, and served when one of them is done', async () => {
+	await untilIdle();
+	const projects = ['first', 'first', 'second', 'second', 'third', 'third', 'fourth', 'fourth'];
+	const open_ = await Promise.all(projects.map(open));
+	const ninth = await app.fetch(pathOf('fifth'));
+	expect(ninth.headers.get('retry-after')).toBe('1');
+	await expectProblem(ninth, 503, 'overloaded');
+	// Short statements have connections of their own.
+	expect((await app.fetch('/health/ready')).status).toBe(200);
+	open_[0]?.destroy();
+	await expect.poll(() => statusOf('fifth')).toBe(200);
+});
