@@ -1,0 +1,66 @@
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { openDatabase } from '../database/database.js';
+import { urlAs } from '../database/roles.js';
+import { createTestDatabase, rolePassword, type TestDatabase } from '../testing/database.js';
+import { addProject } from '../testing/service.js';
+import { type KeyRing, openKeyRing } from './key-ring.js';
+
+let db: TestDatabase;
+
+beforeAll(async () => {
+	db = await createTestDatabase();
+});
+afterAll(() => db?.drop());
+
+const applicationName = 'key uses';
+
+/** A key ring of a service, which writes uses when it is asked to. */
+async function open(): Promise<KeyRing> {
+	const url = urlAs(db.url, 'company-contacts', rolePassword);
+	const database = openDatabase({ url, applicationName, poolSize: 1 });
+	onTestFinished(() => database.close());
+	const ring = await openKeyRing({ database, service: 'company-contacts' }, () => false);
+	onTestFinished(() => ring.stop());
+	return ring;
+}
+
+/** The projects whose keys have a last use. */
+async function used(): Promise<string[]> {
+	const rows = await db.sql<{ code: string }[]>`
+		select p.code from api_key_uses u join api_keys k on k.id = u.key_id join projects p on p.id = k.project_id order by 1`;
+	return rows.map(({ code }) => code);
+}
+
+const keyOf = (project: string) => db.sql`project_id = (select id from projects where code = ${project})`;
+
+test('a key that was deleted by hand keeps no other’s use from being stored', async () => {
+	for (const code of ['stays', 'vanishes']) await addProject(db.sql, code, `${code}-key`);
+	const ring = await open();
+	for (const code of ['stays', 'vanishes']) expect(ring.find(code, `${code}-key`)?.code).toBe(code);
+	await db.sql`delete from api_keys where ${keyOf('vanishes')}`;
+	await ring.flushUses();
+	expect(await used()).toEqual(['stays']);
+});
+
+test('one that is deleted while uses are written costs the others one more attempt', async () => {
+	for (const code of ['waits', 'vanishing']) await addProject(db.sql, code, `${code}-key`);
+	const ring = await open();
+	for (const code of ['waits', 'vanishing']) expect(ring.find(code, `${code}-key`)?.code).toBe(code);
+	const other = await db.sql.reserve();
+	await other`begin`;
+	await other`delete from api_keys where ${keyOf('vanishing')}`;
+	const flushed = ring.flushUses();
+	// The key is still there for the statement, which waits for what becomes of it.
+	await expect
+		.poll(
+			() => db.sql`
+				select from pg_stat_activity
+				where datname = current_database() and application_name = ${applicationName} and wait_event_type = 'Lock'`,
+		)
+		.toHaveLength(1);
+	await other`commit`;
+	other.release();
+	await flushed;
+	await ring.flushUses();
+	expect(await used()).toContain('waits');
+});
