@@ -183,6 +183,16 @@ describe('the ring', () => {
 		now = expiresAt.getTime();
 		expect(ring.find('expiring', 'expiring-key')).toBeUndefined();
 	});
+
+	test('has a key again that seemed to have expired while the clock was wrong', async () => {
+		let now = Date.now();
+		await addProject(db.sql, 'jump', 'jump-key', { expiresAt: new Date(now + 3_600_000) });
+		const { ring } = await open({ interval: never, now: () => now });
+		now += 7_200_000;
+		expect(ring.find('jump', 'jump-key')).toBeUndefined();
+		now -= 7_200_000;
+		expect(ring.find('jump', 'jump-key')?.code).toBe('jump');
+	});
 });
 
 describe('while the database is away', () => {
