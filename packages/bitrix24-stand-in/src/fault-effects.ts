@@ -42,7 +42,8 @@ export class ActiveFaults {
 			if (fault.kind === 'array-items') {
 				return mapRows(changed, (row, index) => (fault.at?.includes(index) === false ? row : []));
 			}
-			return fault.kind === 'without-fields' ? withoutFields(changed, fault.fields) : changed;
+			if (fault.kind === 'without-fields') return changeFields(changed, ([name]) => !fault.fields.includes(name));
+			return fault.kind === 'with-fields' ? changeFields(changed, () => true, fault.values) : changed;
 		}, answer);
 	}
 }
@@ -63,13 +64,18 @@ function withoutRows(answer: MethodAnswer): MethodAnswer {
 	return answer.total === undefined ? { result } : { result, total: 0 };
 }
 
-function withoutFields(answer: MethodAnswer, names: string[]): MethodAnswer {
-	const strip = (row: unknown) =>
-		isMap(row) ? Object.fromEntries(Object.entries(row).filter(([name]) => !names.includes(name))) : row;
-	if (rowsOf(answer) !== undefined) return mapRows(answer, strip);
+/** Rows, or the one item, with the entries that are kept and with these values. */
+function changeFields(
+	answer: MethodAnswer,
+	keep: (entry: [name: string, value: unknown]) => boolean,
+	values: Params = {},
+): MethodAnswer {
+	const change = (row: unknown) =>
+		isMap(row) ? { ...Object.fromEntries(Object.entries(row).filter(keep)), ...values } : row;
+	if (rowsOf(answer) !== undefined) return mapRows(answer, change);
 	const { result } = answer;
-	if (isMap(result) && isMap(result.item)) return { ...answer, result: { ...result, item: strip(result.item) } };
-	return { ...answer, result: strip(result) };
+	if (isMap(result) && isMap(result.item)) return { ...answer, result: { ...result, item: change(result.item) } };
+	return { ...answer, result: change(result) };
 }
 
 function mapRows(answer: MethodAnswer, change: (row: unknown, index: number) => unknown): MethodAnswer {

@@ -120,6 +120,8 @@ describe('a scripted fault', () => {
 		expect(body.result.result.a.item).not.toHaveProperty('companyIds');
 		standIn.faults.clear();
 		expect((await itemList(standIn)).body.result.items[0]).toHaveProperty('fm');
+		standIn.faults.next({ kind: 'with-fields', values: { categoryId: 'general' } });
+		expect((await itemList(standIn)).body.result.items[0]).toMatchObject({ id: 1, categoryId: 'general' });
 	});
 
 	it('empties a list', async () => {

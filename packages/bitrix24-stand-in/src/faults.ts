@@ -29,6 +29,8 @@ export type Fault =
 	| { kind: 'empty-list' }
 	/** Rows and items lack these fields: companyIds, fm, PHONE ... */
 	| { kind: 'without-fields'; fields: string[] }
+	/** Rows and items have these values, whatever is stored. */
+	| { kind: 'with-fields'; values: Record<string, unknown> }
 	/** From now on the webhook is gone. */
 	| { kind: 'revoke-webhook' }
 	/** From now on the webhook's user may not read these contacts. */
@@ -54,7 +56,7 @@ interface Entry {
 }
 
 /** Rows of answers that are changed, not replaced: these reach into batches even without a method. */
-const mangling = new Set<Fault['kind']>(['array-items', 'empty-list', 'without-fields']);
+const mangling = new Set<Fault['kind']>(['array-items', 'empty-list', 'without-fields', 'with-fields']);
 
 /** What goes wrong, and when. Requests that the rate limit refuses are not in it. */
 export class FaultScript {

@@ -85,18 +85,6 @@ describe('a row of crm.item.list', () => {
 		expect('fm' in (await row(standIn, { select: ['*', 'id'] }))).toBe(fmBesideStar);
 	});
 
-	it.each([
-		['filled', [31, 27]],
-		['empty', []],
-		['absent', undefined],
-	] as const)('has companyIds %s, crm.item.get has them anyway [??]', async (itemListCompanyIds, expected) => {
-		const standIn = await portal({ switches: { itemListCompanyIds } });
-		standIn.add(full);
-		expect((await row(standIn)).companyIds).toEqual(expected);
-		const { body } = await call(standIn, 'crm.item.get', { entityTypeId: 3, id: 123 });
-		expect(body.result.item.companyIds).toEqual([31, 27]);
-	});
-
 	it.each(['null', 'zero'] as const)('has %s for no company [DOC]', async (noCompany) => {
 		const standIn = await portal({ switches: { noCompany } });
 		standIn.add({});

@@ -29,20 +29,31 @@ export function readSelect(params: Params, portal: Portal): ItemSelect {
 	};
 }
 
-/** A contact as crm.item.get gives it, and crm.item.list without a select. [DOC] */
+/** A contact as crm.item.get gives it. [DOC] */
 export function fullItem(contact: StandInContact, portal: Portal, originalNames = false): Params {
-	const names: ItemSelect = { names: undefined, withFm: true, originalNames };
-	return itemRow(contact, names, portal) as Params;
+	const { itemGetCompanyIds, itemGetFm } = portal.switches;
+	const row = itemRow(contact, { names: undefined, withFm: true, originalNames }, portal);
+	return leaveOut(row, { companyIds: itemGetCompanyIds, fm: itemGetFm });
 }
 
 /** A row of crm.item.list: a map, or `[]` where nothing that was selected exists. [SRC] */
 export function listedItem(contact: StandInContact, select: ItemSelect, portal: Portal): unknown {
+	const { itemListCompanyIds, itemListFm } = portal.switches;
 	const row = itemRow(contact, brokenNames(select, portal), portal);
-	if ('companyIds' in row) {
-		if (portal.switches.itemListCompanyIds === 'absent') delete row.companyIds;
-		if (portal.switches.itemListCompanyIds === 'empty') row.companyIds = [];
-	}
+	leaveOut(row, { companyIds: itemListCompanyIds, fm: itemListFm });
 	return Object.keys(row).length === 0 ? [] : row;
+}
+
+/** [??] Lists inside of rows that some portals may leave out, empty or cut. */
+function leaveOut(row: Params, fields: Record<string, 'filled' | 'absent' | 'empty' | 'primary'>): Params {
+	for (const [name, position] of Object.entries(fields)) {
+		const value = row[name];
+		if (!Array.isArray(value)) continue;
+		if (position === 'absent') delete row[name];
+		if (position === 'empty') row[name] = [];
+		if (position === 'primary') row[name] = value.slice(0, 1);
+	}
+	return row;
 }
 
 /** [FIELD] With useOriginalUfNames and a select, rows come without their fields. */
@@ -57,6 +68,7 @@ function itemRow(contact: StandInContact, select: ItemSelect, portal: Portal): P
 	const row: Params = {};
 	for (const field of contactFields) {
 		if (wanted !== undefined && !wanted.has(field.camel)) continue;
+		if (portal.switches.itemHints === 'absent' && hints.has(field.camel)) continue;
 		const value = field.value(contact);
 		// [DOC] null or 0 for no company.
 		row[field.camel] =
@@ -68,11 +80,21 @@ function itemRow(contact: StandInContact, select: ItemSelect, portal: Portal): P
 		const name = select.originalNames ? field.name : camelNameOf(field);
 		if (wanted === undefined || wanted.has(name)) row[name] = itemValue(contact, field, portal.switches);
 	}
+	if (row.categoryId === 0) generalCategory(row, portal);
 	if (select.withFm) {
 		row.fm = [...multiFields(contact.phones, 'PHONE'), ...multiFields(contact.emails, 'EMAIL')];
 		row.entityTypeId = 3;
 	}
 	return row;
+}
+
+/** Fields that say whether there are companies and phones. */
+const hints = new Set(['companyId', 'hasPhone', 'phone', 'phoneMobile', 'phoneWork', 'phoneMailing']);
+
+function generalCategory(row: Params, { switches }: Portal): void {
+	if (switches.itemGeneralCategory === 'string') row.categoryId = '0';
+	if (switches.itemGeneralCategory === 'null') row.categoryId = null;
+	if (switches.itemGeneralCategory === 'absent') delete row.categoryId;
 }
 
 function itemScalar(value: FieldValue, portal: Portal): unknown {

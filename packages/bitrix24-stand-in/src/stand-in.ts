@@ -17,7 +17,7 @@ export type { Fault, FaultScript, FaultTarget } from './faults.js';
 export type { RecordedRequest } from './handle-call.js';
 export type { Hook, PageInfo, RequestInfo } from './hooks.js';
 export type { Plan } from './rate-limit.js';
-export { defaultSwitches, type Switches } from './switches.js';
+export { defaultSwitches, type Switches, switchPositions } from './switches.js';
 
 export interface StandInOptions extends PortalOptions {
 	/** A free one by default. */
@@ -38,6 +38,8 @@ export interface StandIn {
 	readonly contacts: Map<number, StandInContact>;
 	/** The contacts' custom fields; may be changed in place. */
 	readonly fields: UserField[];
+	/** What the webhook may use; may be changed in place. */
+	readonly scopes: string[];
 	/** May be changed at any time. */
 	readonly switches: Switches;
 
@@ -100,6 +102,7 @@ export async function startStandIn(options: StandInOptions = {}): Promise<StandI
 		applicationToken,
 		contacts: portal.contacts,
 		fields: portal.fields,
+		scopes: portal.scopes,
 		switches: portal.switches,
 		add: (contact) => store.add(contact),
 		update: (id, changes, how) => store.update(id, changes, how),
