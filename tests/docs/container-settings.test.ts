@@ -104,7 +104,12 @@ describe.each(programs)('the container %s', (container, variables) => {
 			container === 'company-contacts-sync' ? ['BITRIX24_WEBHOOK_URL'] : [],
 		);
 		expect(
-			await startTracing({ name: container, environment, logger: createLogger({ name: 'test', level: 'silent' }) }),
+			await startTracing({
+				name: container,
+				callers: 'internal',
+				environment,
+				logger: createLogger({ name: 'test', level: 'silent' }),
+			}),
 		).toBe(undefined);
 	});
 });

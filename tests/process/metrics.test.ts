@@ -123,6 +123,7 @@ test('counters that have not counted yet are there as 0, and the synchroniser co
 	expect(jobs['company-contacts']).toContain('rate_limit_decisions_total{decision="refused",bucket="own"} 0');
 	expect(jobs['personal-contacts']).toContain('database_errors_total{reason="deadline"} 0');
 	expect(jobs['company-contacts-sync']).toContain('crm_passes_total{outcome="failed"} 0');
+	expect(jobs['company-contacts-sync']).toContain('crm_unread_contacts_total{pass="events"} 0');
 	expect(jobs['company-contacts-sync']).toMatch(/crm_passes_total\{outcome="done"\} [1-9]/);
 	expect(jobs['company-contacts-sync']).toContain('crm_synchroniser_working 1');
 });

@@ -1,15 +1,23 @@
 import { handleEvents } from './other-passes.js';
-import { createMapper, noCounts, type PassContext, type PassCounts, sortLookups } from './pass.js';
 import {
-	beginFull,
+	createMapper,
+	describeUntold,
+	IncompletePass,
+	noCounts,
+	type PassContext,
+	type PassCounts,
+	sortLookups,
+} from './pass.js';
+import {
+	countLookedUp,
 	countStaging,
 	finishFull,
 	readMissing,
-	readState,
-	saveAlarm,
-	saveBucket,
+	readUntold,
+	stageMissing,
 	stagePage,
-} from './sync.sql.js';
+} from './staging.sql.js';
+import { beginFull, confirmFull, readState, saveAlarm, saveBucket } from './sync.sql.js';
 
 /** An unfinished pass that is older is begun anew, in milliseconds. */
 const oldestUnfinished = 24 * 3_600_000;
@@ -21,19 +29,17 @@ const smallestShare = 0.98;
 const fewMissing = 20;
 const shareMissing = 0.02;
 
-/** The pass brought too little to be believed: nothing was changed. */
-export class IncompletePass extends Error {
-	override name = 'IncompletePass';
-}
-
 /**
  * Reads every contact of the portal into a staging table and then makes all of it visible in one transaction: readers never
  * see half of a pass, and a crash leaves the mirror as it was. The cursor is saved with each page; the next pass goes on
  * from there.
  *
  * What is in the mirror and was not among the contacts is asked for one by one, and deleted only where the portal says that
- * it is gone. When much is missing, as when the webhook's user has lost its rights, nothing is deleted and an alarm is
- * raised until somebody confirms.
+ * it is gone. What it says is staged as well: a hold or a restart in between costs no look-up twice, and readers see the
+ * deletions together with everything else. When much is missing, as when the webhook's user has lost its rights, nothing is
+ * deleted and an alarm is raised until somebody confirms.
+ *
+ * Where the portal did not tell contacts wholly, what it told is made visible, nothing is deleted, and the pass has failed.
  *
  * @throws Bitrix24Error, SessionLost, IncompletePass
  */
@@ -52,15 +58,16 @@ export async function fullPass(context: PassContext, confirmMassDelete: boolean)
 	} else {
 		logger.info({ cursor }, 'going on with the full pass that was interrupted');
 	}
+	if (confirmMassDelete) await session.run(confirmFull);
+	const { full_confirmed: confirmed } = await session.run(readState);
 	counts.seen = (await session.run(countStaging)).staged;
 
 	for (;;) {
-		const { contacts } = await portal.page({ after: cursor });
-		const last = contacts.at(-1);
+		const { contacts, last } = await portal.page({ after: cursor });
 		// A short page is not the end: a contact may have been deleted while the page was made.
 		if (last === undefined) break;
 		const staged = await map(contacts);
-		cursor = last.id;
+		cursor = last;
 		await session.run((sql) => stagePage(sql, staged, cursor, client.arrival));
 		counts.seen += staged.length;
 		onProgress(counts.seen, total);
@@ -72,9 +79,9 @@ export async function fullPass(context: PassContext, confirmMassDelete: boolean)
 	if (total !== undefined && staged < total * smallestShare) {
 		throw new IncompletePass(`the portal counts ${total} contacts and has listed ${staged}`);
 	}
-	let deleted: number[] = [];
 	const suspicious = (staged === 0 && live > 0) || missing > Math.max(fewMissing, live * shareMissing);
-	if (suspicious && !confirmMassDelete) {
+	const withheld = suspicious && !confirmed;
+	if (withheld) {
 		const alarm = `mass_delete: ${missing} of ${live} contacts are missing in the CRM; nothing was deleted. If that is right, run "contacts sync --once --full --confirm-mass-delete".`;
 		logger.error(
 			{ missing, live },
@@ -82,28 +89,43 @@ export async function fullPass(context: PassContext, confirmMassDelete: boolean)
 		);
 		await session.run((sql) => saveAlarm(sql, alarm));
 	} else {
-		deleted = await confirmDeletions(context, map);
+		await lookUpMissing(context, map);
 	}
-	const result = await session.run((sql) => finishFull(sql, deleted));
+	const untold = await session.run(readUntold);
+	const complete = untold.contacts === 0;
+	const result = await session.run((sql) => finishFull(sql, { complete, deletions: !withheld }));
 	await session.run((sql) => saveBucket(sql, client.arrival));
+	if (!complete) {
+		context.onUnread('full', untold.contacts);
+		throw new IncompletePass(describeUntold(untold.contacts, untold.columns));
+	}
 	return { ...counts, ...result };
 }
 
-/** Asks the portal for each contact that is missing. One that is found after all is staged; one that is unclear stays. */
-async function confirmDeletions(context: PassContext, map: ReturnType<typeof createMapper>): Promise<number[]> {
-	const { portal, client, session, logger } = context;
-	const missing = await session.run(readMissing);
-	const { found, deleted, unknown } = sortLookups(await portal.lookUp(missing));
-	const last = found.at(-1);
-	if (last !== undefined) {
+/** Asks the portal for each contact that is missing, and stages what it says. One that is unclear stays, with an alarm. */
+async function lookUpMissing(context: PassContext, map: ReturnType<typeof createMapper>): Promise<void> {
+	const { portal, client, session, logger, onUnread } = context;
+	for await (const lookups of portal.lookUp(await session.run(readMissing))) {
+		const { found, deleted, denied, unknown } = sortLookups(lookups);
 		const staged = await map(found);
 		await session.run((sql) => stagePage(sql, staged, 0, client.arrival));
+		const missing = new Map([
+			...unknown,
+			...denied.map((id) => [id, 'ACCESS_DENIED'] as const),
+			...deleted.map((id) => [id, 'deleted'] as const),
+		]);
+		await session.run((sql) => stageMissing(sql, missing));
+		await handleEvents(context);
 	}
-	const hidden = [...unknown.values()].filter((code) => code === 'ACCESS_DENIED').length;
-	if (unknown.size > 0)
-		logger.warn({ unknown: unknown.size, hidden }, 'contacts that can not be read any more are kept');
-	const alarm =
-		hidden > 0 ? `access_denied: ${hidden} contacts can't be read any more; they are kept as they were.` : null;
-	await session.run((sql) => saveAlarm(sql, alarm));
-	return deleted;
+	const kept = await session.run(countLookedUp);
+	kept.delete('deleted');
+	const hidden = kept.get('ACCESS_DENIED') ?? 0;
+	const unread = [...kept.values()].reduce((sum, count) => sum + count, 0) - hidden;
+	if (kept.size > 0) logger.warn({ kept: Object.fromEntries(kept) }, 'contacts that can not be read are kept');
+	onUnread('full', unread);
+	const alarms = [
+		...(hidden > 0 ? [`access_denied: ${hidden} contacts can't be read any more; they are kept as they were.`] : []),
+		...(unread > 0 ? [`unread: ${unread} contacts could not be looked up; they are kept as they were.`] : []),
+	];
+	await session.run((sql) => saveAlarm(sql, alarms.join(' ') || null));
 }

@@ -1,7 +1,8 @@
 import { Bitrix24Error } from './bitrix24/errors.js';
-import { IncompletePass } from './full-pass.js';
+import { readInbox } from './inbox.sql.js';
+import { IncompletePass } from './pass.js';
 import { openSession, SessionLost } from './session.js';
-import { readInbox, readState } from './sync.sql.js';
+import { readState } from './sync.sql.js';
 import { circuitPause, createSynchroniser, type SynchroniserOptions } from './synchroniser.js';
 
 export interface LoopOptions extends Omit<SynchroniserOptions, 'session'> {
@@ -67,7 +68,7 @@ async function work(options: SynchroniserOptions & LoopOptions): Promise<void> {
 					logger.info(outcome, 'pass done');
 					options.onPass?.('done');
 				}
-				if ((await session.run((sql) => readInbox(sql, 1))).length > 0)
+				if ((await session.run((sql) => readInbox(sql, 1, clock.now()))).length > 0)
 					logger.info(await synchroniser.events(), 'events done');
 			} catch (error) {
 				if (error instanceof SessionLost || signal.aborted) throw error;

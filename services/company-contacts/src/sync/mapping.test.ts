@@ -13,6 +13,7 @@ const contact = (changes: Partial<CrmContact>): CrmContact => ({
 	names: [],
 	phones: [],
 	companyIds: [],
+	hasCompany: false,
 	assignedById: null,
 	categoryId: 0,
 	trouble: null,
@@ -144,11 +145,11 @@ describe('company_ids', () => {
 		[[], null],
 		[[0, -1, 'x', 5], [5]],
 	])('%j is %j', (companyIds, expected) => {
-		expect(map({ companyIds }).contact).toMatchObject({ company_ids: expected, has_company_ids: true });
+		expect(map({ companyIds }).contact).toMatchObject({ company_ids: expected, untold: [] });
 	});
 
 	test('what was not told is not the same as none', () => {
-		expect(map({ companyIds: undefined }).contact).toMatchObject({ company_ids: null, has_company_ids: false });
+		expect(map({ companyIds: undefined }).contact).toMatchObject({ company_ids: null, untold: ['company_ids'] });
 	});
 
 	test('of the classic method: primary first, then by their sort, whoever claims to be primary', () => {
@@ -279,21 +280,22 @@ describe('rows of the portal', () => {
 				PHONE: [{ ID: '1', TYPE_ID: 'PHONE', VALUE_TYPE: 'WORK', VALUE: '+49 30 12345678' }],
 				UF_CRM_1: '1',
 			},
-			[27, 31],
 			fields,
 		);
 		const options = { country: undefined, troubleOptions: new Set<string>() };
 		if (item === undefined || classic === undefined) throw new Error('no contact');
-		expect(mapContact(item, fields, options)).toEqual(mapContact(classic, fields, options));
+		expect(mapContact(item, fields, options)).toEqual(
+			mapContact({ ...classic, companyIds: [27, 31] }, fields, options),
+		);
 		expect(mapContact(item, fields, options).contact).toEqual({
 			bitrix_id: 75,
 			phone: '+493012345678',
 			company_ids: [27, 31],
-			has_company_ids: true,
 			name: 'Anna Weber',
 			assigned_by_id: 6,
 			trouble_contact: true,
 			perplexity_reason: null,
+			untold: [],
 		});
 	});
 

@@ -13,13 +13,24 @@ export interface StagedContact {
 	bitrix_id: number;
 	phone: string | null;
 	company_ids: number[] | null;
-	/** False: the CRM did not tell the links, and those that are stored stay. */
-	has_company_ids: boolean;
 	name: string | null;
 	assigned_by_id: number | null;
 	trouble_contact: boolean;
 	perplexity_reason: string | null;
+	/** Columns that the CRM did not tell: what is stored stays. */
+	untold: MirroredColumn[];
 }
+
+/** What the mirror holds of a contact, but for its ID. */
+export const mirroredColumns = [
+	'phone',
+	'company_ids',
+	'name',
+	'assigned_by_id',
+	'trouble_contact',
+	'perplexity_reason',
+] as const;
+export type MirroredColumn = (typeof mirroredColumns)[number];
 
 export interface MappingOptions {
 	country: CountryCode | undefined;
@@ -40,8 +51,9 @@ export interface Mapped {
 /** A contact of the CRM as a row of the mirror. */
 export function mapContact(contact: CrmContact, fields: CustomFields, options: MappingOptions): Mapped {
 	const unmapped = new Set<Unmapped>();
-	const phone = mapPhone(contact.phones, options.country);
-	if (phone === null && contact.phones.some(isDialled)) unmapped.add('phone');
+	const phones = contact.phones ?? [];
+	const phone = mapPhone(phones, options.country);
+	if (phone === null && phones.some(isDialled)) unmapped.add('phone');
 	const assigned = positiveInteger(contact.assignedById);
 	if (assigned === undefined && !isNothing(contact.assignedById)) unmapped.add('assigned_by_id');
 	const trouble = mapTrouble(contact.trouble, fields.trouble, options.troubleOptions);
@@ -55,16 +67,25 @@ export function mapContact(contact: CrmContact, fields: CustomFields, options: M
 			bitrix_id: contact.id,
 			phone,
 			company_ids: companyIds?.length ? [...new Set(companyIds)] : null,
-			has_company_ids: companyIds !== undefined,
-			name: contact.names.flatMap((part) => clean(part) ?? []).join(' ') || null,
+			name: (contact.names ?? []).flatMap((part) => clean(part) ?? []).join(' ') || null,
 			assigned_by_id: assigned ?? null,
 			trouble_contact: trouble ?? false,
 			perplexity_reason: reason.text,
+			untold: mirroredColumns.filter((column) => contact[partOf[column]] === undefined),
 		},
 		unmapped: [...unmapped],
 		unknownOption: reason.unknownOption || (trouble === undefined && fields.trouble?.options !== undefined),
 	};
 }
+
+const partOf = {
+	phone: 'phones',
+	company_ids: 'companyIds',
+	name: 'names',
+	assigned_by_id: 'assignedById',
+	trouble_contact: 'trouble',
+	perplexity_reason: 'reason',
+} as const satisfies Record<MirroredColumn, keyof CrmContact>;
 
 const rankOfKind: Record<string, number> = { MOBILE: 0, WORK: 1, HOME: 2 };
 

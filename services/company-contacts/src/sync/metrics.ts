@@ -1,6 +1,7 @@
 import { Counter, Gauge, type Registry } from 'prom-client';
 import type { Bitrix24Error } from './bitrix24/errors.js';
 import type { Unmapped } from './mapping.js';
+import { type UnreadBy, unreadBy } from './pass.js';
 
 /** What the synchroniser counts of itself; how old the mirror is tells `crm-age.ts`. */
 export function createSyncMetrics(registry: Registry) {
@@ -17,6 +18,13 @@ export function createSyncMetrics(registry: Registry) {
 		labelNames: ['field'],
 		registers,
 	});
+	const unread = new Counter({
+		name: 'crm_unread_contacts_total',
+		help: 'Contacts that the portal did not tell, or not wholly, by the pass: what is stored of them stayed.',
+		labelNames: ['pass'],
+		registers,
+	});
+	for (const pass of unreadBy) unread.inc({ pass }, 0);
 	const passes = new Counter({
 		name: 'crm_passes_total',
 		help: 'Passes over the CRM, by whether they came to their end.',
@@ -32,6 +40,7 @@ export function createSyncMetrics(registry: Registry) {
 	return {
 		onPortalError: (error: Bitrix24Error) => errors.inc({ kind: error.kind }),
 		onPass: (outcome: 'done' | 'failed') => passes.inc({ outcome }),
+		onUnread: (pass: UnreadBy, contacts: number) => unread.inc({ pass }, contacts),
 		onUnmapped: (field: Unmapped) => unmapped.inc({ field }),
 		onWaiting: () => working.set(0),
 		onWorking: () => working.set(1),

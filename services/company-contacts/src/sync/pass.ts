@@ -1,7 +1,8 @@
 import type { FastifyBaseLogger } from 'fastify';
-import type { CrmContact } from './bitrix24/contact.js';
-import type { Lookup, Portal } from './bitrix24/portal.js';
+import { type CrmContact, isWhole } from './bitrix24/contact.js';
+import type { Portal } from './bitrix24/portal.js';
 import type { RestClient } from './bitrix24/rest-client.js';
+import type { Lookup } from './bitrix24/singles.js';
 import type { Clock } from './clock.js';
 import { type MappingOptions, mapContact, type StagedContact, type Unmapped } from './mapping.js';
 import type { Session } from './session.js';
@@ -18,6 +19,17 @@ export interface PassContext {
 	onProgress(seen: number, total: number | undefined): void;
 	/** Called for what could not be mapped. */
 	onUnmapped(what: Unmapped): void;
+	/** Called for contacts that could not be read, or not wholly: what is stored of them stays. */
+	onUnread(pass: UnreadBy, contacts: number): void;
+}
+
+/** Where a contact could not be read. */
+export const unreadBy = ['full', 'incremental', 'events'] as const;
+export type UnreadBy = (typeof unreadBy)[number];
+
+/** A pass did not bring what it had to, so it is no success: nothing was deleted, and its time does not count. */
+export class IncompletePass extends Error {
+	override name = 'IncompletePass';
 }
 
 export interface PassCounts {
@@ -47,19 +59,30 @@ export function createMapper({ portal, mapping, onUnmapped }: PassContext) {
 	};
 }
 
+/** The columns that the portal did not tell, and of how many contacts. */
+export function describeUntold(contacts: number, columns: readonly string[]): string {
+	return `the portal did not tell ${[...columns].sort().join(', ')} of ${contacts} contacts`;
+}
+
 export interface Sorted {
 	found: CrmContact[];
 	deleted: number[];
-	/** IDs that nothing certain is known of, with the portal's code: they are left as they are. */
+	/** May not be read any more: they are left as they are. */
+	denied: number[];
+	/** IDs that nothing certain is known of, or not everything, with a code: they have to be asked for again. */
 	unknown: Map<number, string>;
 }
 
 export function sortLookups(lookups: Map<number, Lookup>): Sorted {
-	const sorted: Sorted = { found: [], deleted: [], unknown: new Map() };
+	const sorted: Sorted = { found: [], deleted: [], denied: [], unknown: new Map() };
 	for (const [id, lookup] of lookups) {
-		if (lookup.state === 'found') sorted.found.push(lookup.contact);
+		if (lookup.state === 'unknown') sorted.unknown.set(id, lookup.code);
 		else if (lookup.state === 'deleted') sorted.deleted.push(id);
-		else sorted.unknown.set(id, lookup.code);
+		else if (lookup.state === 'denied') sorted.denied.push(id);
+		else {
+			sorted.found.push(lookup.contact);
+			if (!isWhole(lookup.contact)) sorted.unknown.set(id, 'incomplete');
+		}
 	}
 	return sorted;
 }

@@ -70,6 +70,15 @@ test('a thousand events at once leave one row a contact', async () => {
 	expect(await inbox()).toHaveLength(100);
 });
 
+test('an event of a contact that could not be read is due at once again', async () => {
+	await send(form({}));
+	await database.sql`update crm_event_inbox set attempts = 3, retry_at = now() + interval '1 hour'`;
+	await send(form({}));
+	expect([...(await database.sql`select bitrix_id::int, attempts, retry_at from crm_event_inbox`)]).toEqual([
+		{ bitrix_id: 7, attempts: 0, retry_at: null },
+	]);
+});
+
 describe('is refused and leaves nothing behind', () => {
 	test.each([
 		['a wrong token', form({ 'auth[application_token]': 'application-token-2' }), 401, 'unauthorized'],

@@ -28,7 +28,8 @@ export async function receiveEvents(
 		await database.query(
 			(sql) => sql`
 				insert into crm_event_inbox (bitrix_id, event) values (${id}, ${event})
-				on conflict (bitrix_id) do update set event = excluded.event, received_at = clock_timestamp()`,
+				on conflict (bitrix_id) do update set
+					event = excluded.event, received_at = clock_timestamp(), attempts = 0, retry_at = null`,
 		);
 		return { ok: true };
 	});

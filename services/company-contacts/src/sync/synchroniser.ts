@@ -7,7 +7,7 @@ import type { CrmConfig } from './config.js';
 import { fullPass } from './full-pass.js';
 import type { Unmapped } from './mapping.js';
 import { dryRun, handleEvents, incrementalPass, readAgain } from './other-passes.js';
-import type { PassContext, PassCounts } from './pass.js';
+import type { PassContext, PassCounts, UnreadBy } from './pass.js';
 import type { Session } from './session.js';
 import { beginRun, endRun, type RunKind, readState, saveBlock, saveBucket } from './sync.sql.js';
 
@@ -21,6 +21,7 @@ export interface SynchroniserOptions {
 	timeout?: number;
 	onProgress?: (seen: number, total: number | undefined) => void;
 	onUnmapped?: (what: Unmapped) => void;
+	onUnread?: (pass: UnreadBy, contacts: number) => void;
 	onPortalError?: (error: Bitrix24Error) => void;
 }
 
@@ -79,8 +80,9 @@ export async function createSynchroniser(options: SynchroniserOptions): Promise<
 		if (opened === undefined || clock.now() - opened.at > portalAge) {
 			opened = { portal: await openPortal(client, config.codes), at: clock.now() };
 		}
-		const { onProgress = () => undefined, onUnmapped = () => undefined } = options;
-		return { portal: opened.portal, client, session, mapping: config.mapping, clock, logger, onProgress, onUnmapped };
+		const { onProgress = () => undefined, onUnmapped = () => undefined, onUnread = () => undefined } = options;
+		const { portal } = opened;
+		return { portal, client, session, mapping: config.mapping, clock, logger, onProgress, onUnmapped, onUnread };
 	}
 
 	/** Runs a piece of work, with a row in the log of runs, and notes what keeps it from working. */
@@ -118,9 +120,12 @@ export async function createSynchroniser(options: SynchroniserOptions): Promise<
 	/** A method that has used up its time comes back by itself: the work goes on from its cursor then. */
 	async function throughHolds<T>(work: () => Promise<T>): Promise<T> {
 		const begun = clock.now();
-		for (;;) {
+		for (let waited = false; ; waited = true) {
 			try {
-				return await work();
+				const result = await work();
+				// What was waited for blocks nothing any more; a block of another kind of work stays.
+				if (waited) await session.run((sql) => saveBlock(sql, null, null));
+				return result;
 			} catch (error) {
 				if (!(error instanceof Bitrix24Error) || error.kind !== 'hold' || error.until === undefined) throw error;
 				const { code, until } = error;

@@ -1,13 +1,17 @@
-/** A contact as the portal tells it, in one form whichever method it came by. Values of custom fields are as they came. */
+/**
+ * A contact as the portal tells it, in one form whichever method it came by. What is undefined was not told, which is not the
+ * same as empty. Values of custom fields are as they came, and null where none is configured.
+ */
 export interface CrmContact {
 	id: number;
-	names: unknown[];
-	phones: CrmPhone[];
-	/** Undefined: the portal did not tell. */
+	names: unknown[] | undefined;
+	phones: CrmPhone[] | undefined;
 	companyIds: unknown[] | undefined;
+	/** What the portal says beside the list: there is a primary company. */
+	hasCompany: boolean;
 	assignedById: unknown;
 	/** Of catalogue vendors it is not 0. */
-	categoryId: number;
+	categoryId: number | undefined;
 	trouble: unknown;
 	reason: unknown;
 }
@@ -44,33 +48,41 @@ export function fromItem(row: unknown, fields: CustomFields): CrmContact | undef
 	if (id === undefined) return undefined;
 	return {
 		id,
-		names: [row.name, row.secondName, row.lastName],
-		phones: listOf(row.fm).flatMap((value) =>
-			value.typeId === 'PHONE' ? toPhone(value.id, value.valueType, value.value) : [],
-		),
-		companyIds: Array.isArray(row.companyIds) ? row.companyIds : undefined,
+		names: namesOf([row.name, row.secondName, row.lastName]),
+		phones: phonesOf(row.fm, row.hasPhone),
+		companyIds: believed(row.companyIds, positiveInteger(row.companyId) !== undefined),
+		hasCompany: positiveInteger(row.companyId) !== undefined,
 		assignedById: row.assignedById,
-		categoryId: Number(row.categoryId ?? 0),
-		trouble: fields.trouble && row[fields.trouble.itemName],
-		reason: fields.reason && row[fields.reason.itemName],
+		categoryId: categoryOf(row.categoryId),
+		trouble: fields.trouble ? row[fields.trouble.itemName] : null,
+		reason: fields.reason ? row[fields.reason.itemName] : null,
 	};
 }
 
-/** A row of crm.contact.list, which tells only the primary company: its links are asked for apart. */
-export function fromClassic(row: unknown, links: unknown[] | undefined, fields: CustomFields): CrmContact | undefined {
+/** A row of crm.contact.list or crm.contact.get, which tell only the primary company: the links are asked for apart. */
+export function fromClassic(row: unknown, fields: CustomFields): CrmContact | undefined {
 	if (!isRow(row)) return undefined;
 	const id = positiveInteger(row.ID);
 	if (id === undefined) return undefined;
 	return {
 		id,
-		names: [row.NAME, row.SECOND_NAME, row.LAST_NAME],
-		phones: listOf(row.PHONE).flatMap((value) => toPhone(value.ID, value.VALUE_TYPE, value.VALUE)),
-		companyIds: links,
+		names: namesOf([row.NAME, row.SECOND_NAME, row.LAST_NAME]),
+		phones: classicPhones(row, row.HAS_PHONE),
+		companyIds: undefined,
+		hasCompany: positiveInteger(row.COMPANY_ID) !== undefined,
 		assignedById: row.ASSIGNED_BY_ID,
-		categoryId: Number(row.CATEGORY_ID ?? 0),
-		trouble: fields.trouble && row[fields.trouble.code],
-		reason: fields.reason && row[fields.reason.code],
+		categoryId: categoryOf(row.CATEGORY_ID),
+		trouble: fields.trouble ? row[fields.trouble.code] : null,
+		reason: fields.reason ? row[fields.reason.code] : null,
 	};
+}
+
+/** What a row may leave out. */
+const parts = ['names', 'phones', 'companyIds', 'assignedById', 'trouble', 'reason'] as const;
+
+/** Whether everything that the mirror stores was told. */
+export function isWhole(contact: CrmContact): boolean {
+	return parts.every((part) => contact[part] !== undefined);
 }
 
 /** The linked companies of crm.contact.company.items.get, primary first, then in the CRM's order. */
@@ -97,6 +109,38 @@ function listOf(value: unknown): Row[] {
 	return Array.isArray(value) ? value.filter(isRow) : [];
 }
 
-function toPhone(id: unknown, kind: unknown, value: unknown): CrmPhone[] {
-	return typeof value === 'string' ? [{ id: Number(id), kind: String(kind ?? ''), value }] : [];
+function namesOf(names: unknown[]): unknown[] | undefined {
+	return names.every((name) => name === undefined) ? undefined : names;
+}
+
+/** @param hasPhone what the portal says beside the list: a list that is absent or empty is believed only where it agrees */
+function phonesOf(values: unknown, hasPhone: unknown): CrmPhone[] | undefined {
+	if (!Array.isArray(values)) return hasPhone === 'N' ? [] : undefined;
+	const phones = listOf(values).flatMap(({ typeId, id, valueType, value }) =>
+		typeId === 'PHONE' && typeof value === 'string' ? [{ id: Number(id), kind: String(valueType ?? ''), value }] : [],
+	);
+	return phones.length === 0 && hasPhone === 'Y' ? undefined : phones;
+}
+
+/** PHONE of crm.contact.*: the key is absent where there is nothing under it. */
+export function classicPhones({ PHONE }: Row, hasPhone?: unknown): CrmPhone[] | undefined {
+	const phones = listOf(PHONE).map(({ ID, VALUE_TYPE, VALUE }) => ({
+		typeId: 'PHONE',
+		id: ID,
+		valueType: VALUE_TYPE,
+		value: VALUE,
+	}));
+	return phonesOf(phones, hasPhone);
+}
+
+/** Linked companies as a row lists them. A contact with companies has a primary one: an empty list beside it was left out. */
+export function believed(companyIds: unknown, hasCompany: boolean): unknown[] | undefined {
+	return Array.isArray(companyIds) && (companyIds.length > 0 || !hasCompany) ? companyIds : undefined;
+}
+
+/** The general category is 0, and null or absent on some portals; undefined where nobody can tell what it is. */
+function categoryOf(value: unknown): number | undefined {
+	return value === undefined || value === null || value === 0 || value === '0' || value === ''
+		? 0
+		: positiveInteger(value);
 }

@@ -5,32 +5,53 @@
  * - `hold`: this method has used up its time on the portal; other methods work
  * - `stop`: somebody has to change something (credentials, rights, subscription, configuration)
  * - `not_found`, `access_denied`: about the one record that was asked for
+ * - `unclear`: about the one record that was asked for, with a code that is not known
  */
-export type ErrorKind = 'retry' | 'slow_down' | 'hold' | 'stop' | 'not_found' | 'access_denied';
+export type ErrorKind = 'retry' | 'slow_down' | 'hold' | 'stop' | 'not_found' | 'access_denied' | 'unclear';
+
+/** Codes are stored, logged and printed: a portal can't put a text of its own there. The database has the same rule. */
+const codePattern = /^[A-Za-z0-9_.-]{1,64}$/;
 
 /** An error of the portal or on the way to it. Its message holds neither the webhook's address nor anything of a contact. */
 export class Bitrix24Error extends Error {
 	override name = 'Bitrix24Error';
+	/** The portal's code, or one of ours in lower case. */
+	readonly code: string;
 	constructor(
 		readonly kind: ErrorKind,
-		/** The portal's code, or one of ours in lower case. */
-		readonly code: string,
+		code: string,
 		readonly method: string,
 		/** For `hold`: when the method may be tried again, in milliseconds since the epoch. */
 		readonly until?: number,
 	) {
-		super(`${method}: ${code}`);
+		const checked = isCode(code) ? code : 'unknown_code';
+		super(`${method}: ${checked}`);
+		this.code = checked;
 	}
 }
 
+export function isCode(text: string): boolean {
+	return codePattern.test(text);
+}
+
+/** Codes that mean the same wherever they come: in place of a response, or for one command of a batch. */
 const kinds: Record<string, ErrorKind> = {
 	QUERY_LIMIT_EXCEEDED: 'slow_down',
 	OPERATION_TIME_LIMIT: 'hold',
 	INTERNAL_SERVER_ERROR: 'retry',
 	ERROR_UNEXPECTED_ANSWER: 'retry',
-	// These come with a 5xx on some portals too, and do not pass by themselves.
+	// These concern the whole portal. They come with a 5xx on some portals too, and do not pass by themselves.
 	OVERLOAD_LIMIT: 'stop',
 	PORTAL_DELETED: 'stop',
+	INVALID_CREDENTIALS: 'stop',
+	NO_AUTH_FOUND: 'stop',
+	insufficient_scope: 'stop',
+	expired_token: 'stop',
+	user_access_error: 'stop',
+	INVALID_REQUEST: 'stop',
+	ERROR_METHOD_NOT_FOUND: 'stop',
+	ERROR_BATCH_METHOD_NOT_ALLOWED: 'stop',
+	ERROR_BATCH_LENGTH_EXCEEDED: 'stop',
 	NOT_FOUND: 'not_found',
 	// About one record where a record was asked for; of a list it means that there is no subscription or no right at all.
 	ACCESS_DENIED: 'access_denied',
@@ -43,4 +64,14 @@ const kinds: Record<string, ErrorKind> = {
  */
 export function kindOf(code: string, status: number): ErrorKind {
 	return kinds[code] ?? (status >= 500 ? 'retry' : 'stop');
+}
+
+/** What the error of one command of a batch says. A code that nobody knows is about its record: it must not stop the others. */
+export function kindOfCommand(code: string): ErrorKind {
+	return kinds[code] ?? 'unclear';
+}
+
+/** Whether an error is about one record, and says nothing of the others. */
+export function concernsRecord({ kind }: Bitrix24Error): boolean {
+	return kind === 'not_found' || kind === 'access_denied' || kind === 'unclear' || kind === 'retry';
 }

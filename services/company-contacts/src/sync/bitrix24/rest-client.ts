@@ -1,7 +1,7 @@
 import { type BucketPolicy, decide } from '../../rate-limit/token-bucket.js';
 import type { Clock } from '../clock.js';
-import { Bitrix24Error, type ErrorKind, kindOf } from './errors.js';
-import { post, type RawAnswer } from './transport.js';
+import { Bitrix24Error, type ErrorKind, kindOf, kindOfCommand } from './errors.js';
+import { codeOf, post, type RawAnswer } from './transport.js';
 
 /** The portal's own buckets are 50 and 2 a second, or 250 and 5 (Enterprise): some headroom is left in each. */
 export const policies: Record<'standard' | 'enterprise', BucketPolicy> = {
@@ -27,7 +27,10 @@ export interface RestClient {
 	 * @throws Bitrix24Error after the retries that its kind deserves
 	 */
 	call<T>(method: string, params: Record<string, unknown>, read: (answer: Answer) => T): Promise<T>;
-	/** Up to 50 commands in one request. A command that failed has its error in the place of its answer. */
+	/**
+	 * Up to 50 commands in one request. A command that failed has its error in the place of its answer, after the retries that
+	 * the error's kind deserves: what came beside a hold or a stop is not lost.
+	 */
 	batch(commands: Command[]): Promise<(Answer | Bitrix24Error)[]>;
 	/** Where the bucket stands; given to the next client it keeps a restart from being a new burst. */
 	readonly arrival: number;
@@ -45,7 +48,7 @@ export interface RestClientOptions {
 	signal?: AbortSignal;
 	/** Milliseconds within which an answer must be there; the portal itself gives up after 60 seconds. */
 	timeout?: number;
-	/** Called for each failed attempt. */
+	/** Called for each failed attempt; for commands of a batch once with each code. */
 	onError?: (error: Bitrix24Error) => void;
 }
 
@@ -57,7 +60,11 @@ const attempts: Record<ErrorKind, number> = {
 	stop: 1,
 	not_found: 1,
 	access_denied: 1,
+	unclear: 1,
 };
+
+/** How often commands of a batch are sent that failed and may pass: the others of the batch wait for them. */
+const commandAttempts: Partial<Record<ErrorKind, number>> = { retry: 3, slow_down: attempts.slow_down };
 
 /** The shortest time for which a method is left alone that has used up its time. */
 const shortestHold = 30_000;
@@ -88,9 +95,13 @@ export function createRestClient(options: RestClientOptions): RestClient {
 		return new Bitrix24Error(kind, code, method, until);
 	}
 
-	async function attempt(method: string, params: Record<string, unknown>): Promise<RawAnswer> {
+	function throwIfHeld(method: string): void {
 		const held = holds.get(method) ?? 0;
 		if (held > clock.now()) throw new Bitrix24Error('hold', 'OPERATION_TIME_LIMIT', method, held);
+	}
+
+	async function attempt(method: string, params: Record<string, unknown>): Promise<RawAnswer> {
+		throwIfHeld(method);
 		await waitForToken();
 		requests++;
 		const answer = await post(options.webhookUrl, method, params, timeout, signal);
@@ -107,32 +118,59 @@ export function createRestClient(options: RestClientOptions): RestClient {
 				if (!(error instanceof Bitrix24Error)) throw error;
 				onError(error);
 				if (tries >= attempts[error.kind]) throw error;
-				if (error.kind === 'slow_down')
-					arrival = Math.max(arrival, clock.now() + (policy.burst * 1000) / policy.perSecond);
-				await clock.sleep(pauseAfter(error.kind, tries), signal);
+				await pause(error.kind, tries);
 			}
 		}
+	}
+
+	async function pause(kind: ErrorKind, tries: number): Promise<void> {
+		if (kind === 'slow_down') arrival = Math.max(arrival, clock.now() + (policy.burst * 1000) / policy.perSecond);
+		await clock.sleep(pauseAfter(kind, tries), signal);
+	}
+
+	/** One request with these commands, by name. */
+	async function send(commands: Map<string, Command>): Promise<Map<string, Answer | Bitrix24Error>> {
+		const cmd = Object.fromEntries([...commands].map(([name, command]) => [name, queryOf(command)]));
+		const { results, errors, at } = await call('batch', { halt: 0, cmd }, (answer) => ({
+			results: mapOf(mapOf(answer.result).result),
+			errors: mapOf(mapOf(answer.result).result_error),
+			at: answer.at,
+		}));
+		const outcomes = new Map<string, Answer | Bitrix24Error>();
+		for (const [name, { method }] of commands) {
+			if (name in errors) {
+				const code = codeOf(mapOf(errors[name]).error);
+				outcomes.set(name, fail(kindOfCommand(code), code || 'batch_error', method));
+			} else if (name in results) outcomes.set(name, { result: results[name], at, total: undefined });
+			else outcomes.set(name, new Bitrix24Error('retry', 'no_answer_in_batch', method));
+		}
+		return outcomes;
 	}
 
 	return {
 		call,
 		async batch(commands) {
-			const named = commands.map((command, index) => [`c${index}`, command] as const);
-			const cmd = Object.fromEntries(named.map(([name, command]) => [name, queryOf(command)]));
-			const { results, errors, at } = await call('batch', { halt: 0, cmd }, (answer) => ({
-				results: mapOf(mapOf(answer.result).result),
-				errors: mapOf(mapOf(answer.result).result_error),
-				at: answer.at,
-			}));
-			return named.map(([name, { method }]) => {
-				const error = errors[name] as { error?: unknown } | undefined;
-				if (error !== undefined) {
-					const code = String(error.error ?? '');
-					return fail(kindOf(code, 400), code || 'batch_error', method);
-				}
-				if (!(name in results)) return new Bitrix24Error('retry', 'no_answer_in_batch', method);
-				return { result: results[name], at, total: undefined };
-			});
+			const outcomes = new Map<string, Answer | Bitrix24Error>();
+			for (const { method } of commands) throwIfHeld(method);
+			let left = new Map(commands.map((command, index) => [`c${index}`, command]));
+			for (let tries = 1; left.size > 0; tries++) {
+				const answered = await send(left);
+				for (const [name, outcome] of answered) outcomes.set(name, outcome);
+				const errors = [...answered.values()].filter((outcome) => outcome instanceof Bitrix24Error);
+				const distinct = new Map(errors.map((error) => [error.code, error]));
+				// That a record is gone is an answer.
+				for (const error of distinct.values()) if (error.kind !== 'not_found') onError(error);
+				if (errors.some(({ kind }) => kind === 'hold' || kind === 'stop')) break;
+				left = new Map(
+					[...left].filter(([name]) => {
+						const outcome = answered.get(name);
+						return outcome instanceof Bitrix24Error && tries < (commandAttempts[outcome.kind] ?? 1);
+					}),
+				);
+				const slow = errors.some((error) => error.kind === 'slow_down');
+				if (left.size > 0) await pause(slow ? 'slow_down' : 'retry', tries);
+			}
+			return [...outcomes.values()];
 		},
 		get arrival() {
 			return arrival;

@@ -1,4 +1,4 @@
-import { Bitrix24Error } from './errors.js';
+import { Bitrix24Error, isCode } from './errors.js';
 
 export interface RawAnswer {
 	status: number;
@@ -28,15 +28,20 @@ export async function post(
 	timeout: number,
 	signal?: AbortSignal,
 ): Promise<RawAnswer> {
-	const limits = [AbortSignal.timeout(timeout), ...(signal ? [signal] : [])];
+	// AbortSignal.any() would leave an entry in the long-lived signal for each request.
+	const request = new AbortController();
+	const stop = () => request.abort(signal?.reason);
+	const timer = setTimeout(() => request.abort(new DOMException('timeout', 'TimeoutError')), timeout);
+	signal?.addEventListener('abort', stop);
 	try {
+		signal?.throwIfAborted();
 		const response = await fetch(new URL(`${method}.json`, webhookUrl.endsWith('/') ? webhookUrl : `${webhookUrl}/`), {
 			method: 'POST',
 			headers: { 'content-type': 'application/json', accept: 'application/json' },
 			body: JSON.stringify(params),
 			// Following would turn the POST into a GET without its body, and the answer would be taken for another.
 			redirect: 'manual',
-			signal: AbortSignal.any(limits),
+			signal: request.signal,
 		});
 		if (response.status >= 300 && response.status < 400) {
 			await response.body?.cancel();
@@ -48,6 +53,9 @@ export async function post(
 		signal?.throwIfAborted();
 		const timedOut = error instanceof Error && error.name === 'TimeoutError';
 		throw new Bitrix24Error('retry', timedOut ? 'timeout' : 'network', method);
+	} finally {
+		clearTimeout(timer);
+		signal?.removeEventListener('abort', stop);
 	}
 }
 
@@ -81,12 +89,18 @@ function read(text: string, status: number, method: string): RawAnswer {
 		at: Number.isNaN(at) ? undefined : at,
 		resetAt: typeof time.operating_reset_at === 'number' ? time.operating_reset_at * 1000 : undefined,
 	};
-	if ('error' in body) return { ...answer, error: String(body.error) };
+	if ('error' in body) return { ...answer, error: codeOf(body.error) };
 	if (body.result === undefined || body.result === null) throw new Bitrix24Error('retry', 'no_result', method);
 	return answer;
 }
 
-/** Only the host: the address holds the secret. */
+/** [] and {} are no codes, and turning them into text may take for ever. */
+export function codeOf(error: unknown): string {
+	return typeof error === 'string' || typeof error === 'number' ? String(error) : 'unknown_code';
+}
+
+/** Only the host: the address holds the secret. One that can't be part of a code is not named. */
 function hostOf(location: string | null): string {
-	return location !== null && URL.canParse(location) ? new URL(location).host : 'an_unknown_host';
+	const host = location !== null && URL.canParse(location) ? new URL(location).hostname : '';
+	return isCode(`portal_moved_to_${host}`) && host !== '' ? host : 'an_unknown_host';
 }

@@ -5,6 +5,7 @@ import { rolePassword, type TestDatabase } from '@contacts/common/testing/databa
 import type { Clock } from '../clock.js';
 import { toCrmConfig } from '../config.js';
 import type { Unmapped } from '../mapping.js';
+import type { UnreadBy } from '../pass.js';
 import { openSession, type Session } from '../session.js';
 import { createSynchroniser, type Synchroniser, type SynchroniserOptions } from '../synchroniser.js';
 
@@ -20,6 +21,8 @@ export interface SyncHarness {
 	/** Everything that was logged, at every level. */
 	log: string[];
 	unmapped: Unmapped[];
+	/** The pass of each contact that could not be read. */
+	unread: UnreadBy[];
 	/** Ends this synchroniser and begins another, as after a restart. */
 	restart(): Promise<void>;
 	close(): Promise<void>;
@@ -60,6 +63,7 @@ export async function startSync(
 	if (Array.isArray(config)) throw new Error(config.join());
 	const log: string[] = [];
 	const unmapped: Unmapped[] = [];
+	const unread: UnreadBy[] = [];
 	const logger = createLogger({
 		name: 'sync',
 		level: 'trace',
@@ -69,10 +73,11 @@ export async function startSync(
 		const session = await openSession(urlAs(database.url, 'company-contacts-sync', rolePassword));
 		if (session === undefined) throw new Error('another synchroniser works');
 		const onUnmapped = (what: Unmapped) => void unmapped.push(what);
-		return {
-			session,
-			synchroniser: await createSynchroniser({ config, session, clock, logger, onUnmapped, timeout: 2000, ...more }),
+		const onUnread = (pass: UnreadBy, contacts: number) => {
+			for (let n = 0; n < contacts; n++) unread.push(pass);
 		};
+		const seams = { session, clock, logger, onUnmapped, onUnread, timeout: 2000 };
+		return { session, synchroniser: await createSynchroniser({ config, ...seams, ...more }) };
 	};
 	let running = await start();
 	return {
@@ -80,6 +85,7 @@ export async function startSync(
 		clock,
 		log,
 		unmapped,
+		unread,
 		get synchroniser() {
 			return running.synchroniser;
 		},

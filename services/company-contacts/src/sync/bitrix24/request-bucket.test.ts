@@ -1,0 +1,84 @@
+import { type StandIn, startStandIn } from '@contacts/bitrix24-stand-in';
+import { createTestDatabase } from '@contacts/common/testing/database.js';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { readState, saveBucket } from '../sync.sql.js';
+import { makeContact, startSync } from '../testing/portal.js';
+import { createRestClient, policies } from './rest-client.js';
+
+const { standard, enterprise } = policies;
+/** Milliseconds until the next token of an empty bucket of the plan `standard`, rounded up. */
+const nextToken = Math.ceil(1000 / standard.perSecond);
+/** Milliseconds until such a bucket is full again. */
+const untilFull = (standard.burst * 1000) / standard.perSecond;
+
+let standIn: StandIn;
+beforeAll(async () => {
+	standIn = await startStandIn();
+});
+afterAll(async () => {
+	await standIn?.close();
+});
+
+/** A client whose clock moves only while it waits, or when it is set. */
+function startClient(arrival: number, begin: number) {
+	let time = begin;
+	const waits: number[] = [];
+	const clock = {
+		now: () => time,
+		async sleep(milliseconds: number) {
+			waits.push(milliseconds);
+			time += milliseconds;
+		},
+	};
+	const client = createRestClient({ webhookUrl: standIn.webhookUrl, policy: standard, clock, arrival });
+	return {
+		client,
+		waits,
+		call: () => client.call('crm.contact.fields', {}, ({ result }) => typeof result),
+		setClock(milliseconds: number) {
+			time = milliseconds;
+		},
+	};
+}
+
+describe('no request waits for longer than the next token of an empty bucket', () => {
+	const begin = Date.UTC(2026, 0, 2);
+
+	test('after the clock was set back by a day', async () => {
+		const { client, call, waits, setClock } = startClient(0, begin);
+		await call();
+		setClock(begin - 86_400_000);
+		await call();
+		await call();
+		expect(waits).toHaveLength(2);
+		expect(Math.max(...waits)).toBe(nextToken);
+		expect(client.arrival).toBeLessThanOrEqual(begin - 86_400_000 + 2 * nextToken + untilFull);
+	});
+
+	test('with an arrival that was saved under the larger bucket of another plan', async () => {
+		const { call, waits } = startClient(begin + (enterprise.burst * 1000) / enterprise.perSecond, begin);
+		await call();
+		await call();
+		expect(waits).toHaveLength(2);
+		expect(Math.max(...waits)).toBe(nextToken);
+	});
+});
+
+test('a synchroniser that starts with a saved arrival far ahead of its clock begins at once', async () => {
+	const database = await createTestDatabase();
+	const sync = await startSync(database);
+	try {
+		sync.standIn.add(makeContact(1));
+		await sync.session.run((sql) => saveBucket(sql, sync.clock.now() + 6 * 3_600_000));
+		await sync.restart();
+		const begun = sync.clock.now();
+		const { created, requests } = await sync.synchroniser.pass();
+		expect(created).toBe(1);
+		expect(sync.clock.now() - begun).toBeLessThanOrEqual(requests * nextToken);
+		const { bucket_arrival: arrival } = await sync.session.run(readState);
+		expect(arrival).toBeLessThanOrEqual(sync.clock.now() + untilFull);
+	} finally {
+		await sync.close();
+		await database.drop();
+	}
+});

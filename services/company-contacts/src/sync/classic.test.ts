@@ -1,0 +1,110 @@
+import type { Fault } from '@contacts/bitrix24-stand-in';
+import { createTestDatabase, type TestDatabase } from '@contacts/common/testing/database.js';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { readState } from './sync.sql.js';
+import { type ExpectedRow, makeContact, readMirror, type SyncHarness, startSync } from './testing/portal.js';
+
+let database: TestDatabase;
+let sync: SyncHarness;
+let before: ExpectedRow[];
+const hour = 3_600_000;
+const links = 'crm.contact.company.items.get';
+
+beforeEach(async () => {
+	database = await createTestDatabase();
+	// Neither the list nor the single item tells the companies, so that the links have to be read.
+	sync = await startSync(database, { switches: { itemListCompanyIds: 'absent', itemGetCompanyIds: 'absent' } });
+	for (let n = 1; n <= 120; n++) sync.standIn.add(makeContact(n));
+	await sync.synchroniser.pass();
+	before = await readMirror(database);
+	sync.standIn.requests.length = 0;
+});
+afterEach(async () => {
+	await sync.close();
+	await database.drop();
+});
+
+const error = (code: string): Fault => ({ kind: 'error', code });
+const ids = () => [...sync.standIn.contacts.keys()];
+const rowOf = async (id: number) => (await readMirror(database)).find((row) => row.bitrix_id === id);
+const state = () => sync.session.run(readState);
+
+describe.each([true, false])('companies that are read one by one (full pass: %s)', (full) => {
+	test('arrive after a hold of their method', async () => {
+		const [first = 0] = ids();
+		sync.standIn.update(first, { companyIds: [4711, 4712] }, { touch: true });
+		sync.standIn.faults.next(error('OPERATION_TIME_LIMIT'), { method: links, inBatch: true });
+		const begun = sync.clock.now();
+		await sync.synchroniser.pass({ full });
+		expect(sync.clock.now() - begun).toBeGreaterThanOrEqual(30_000);
+		expect((await rowOf(first))?.company_ids).toBe('4711,4712');
+		expect(await state()).toMatchObject({ blocked_by: null });
+	});
+
+	test.each(['OVERLOAD_LIMIT', 'INVALID_CREDENTIALS', 'insufficient_scope'])(
+		'are not none where the portal says %s',
+		async (code) => {
+			const { watermark } = await state();
+			sync.standIn.faults.always(error(code), { method: links, inBatch: true });
+			await expect(sync.synchroniser.pass({ full })).rejects.toMatchObject({ code });
+			expect(await readMirror(database)).toEqual(before);
+			expect(await state()).toMatchObject({ blocked_by: code, watermark });
+		},
+	);
+
+	test('arrive where the portal fails for a moment, or has too many requests', async () => {
+		const [first = 0] = ids();
+		sync.standIn.update(first, { companyIds: [4711, 4712] }, { touch: true });
+		sync.standIn.faults.next(error('INTERNAL_SERVER_ERROR'), { method: links, inBatch: true, times: 2 });
+		sync.standIn.faults.next(error('QUERY_LIMIT_EXCEEDED'), { method: links, inBatch: true, times: 2 });
+		await sync.synchroniser.pass({ full });
+		expect((await rowOf(first))?.company_ids).toBe('4711,4712');
+	});
+
+	test.each(['INTERNAL_SERVER_ERROR', 'SOMETHING_NEW'])(
+		'that can’t be read (%s) are kept, nothing is deleted, and the pass is no success',
+		async (code) => {
+			const [first = 0, second = 0, third = 0] = ids();
+			for (const id of [first, second])
+				sync.standIn.update(id, { lastName: 'New', companyIds: [4711] }, { touch: true });
+			sync.standIn.remove(third);
+			sync.clock.advance(hour);
+			const { watermark, last_success_at: success } = await state();
+			sync.standIn.faults.always(error(code), { method: links, when: ({ params }) => Number(params.id) === first });
+			await expect(sync.synchroniser.pass({ full })).rejects.toMatchObject({ name: 'IncompletePass' });
+
+			expect(await rowOf(first)).toMatchObject({
+				name: expect.stringMatching(/New$/),
+				company_ids: before.find((row) => row.bitrix_id === first)?.company_ids,
+			});
+			expect(await rowOf(second)).toMatchObject({ name: expect.stringMatching(/New$/), company_ids: '4711' });
+			expect(await rowOf(third)).toMatchObject({ bitrix_id: third });
+			expect(await state()).toMatchObject({ watermark, last_success_at: success, blocked_by: null });
+			expect(sync.unread).toEqual([full ? 'full' : 'incremental']);
+
+			sync.standIn.faults.clear();
+			await sync.synchroniser.pass({ full: true });
+			expect((await rowOf(first))?.company_ids).toBe('4711');
+			expect(await rowOf(third)).toBe(undefined);
+		},
+	);
+});
+
+test('refused companies of every contact leave all companies as they are', async () => {
+	sync.standIn.faults.always(error('SOMETHING_NEW'), { method: links, inBatch: true });
+	await expect(sync.synchroniser.pass({ full: true })).rejects.toMatchObject({ name: 'IncompletePass' });
+	expect(await readMirror(database)).toEqual(before);
+});
+
+test('companies of a contact that is deleted while they are read hold nothing up', async () => {
+	sync.standIn.switches.companiesOfMissing = 'access-denied';
+	const [first = 0] = ids();
+	let gone = false;
+	sync.standIn.onRequest(({ method }) => {
+		if (gone || method !== 'batch') return;
+		gone = true;
+		sync.standIn.remove(first);
+	});
+	expect(await sync.synchroniser.pass({ full: true })).toMatchObject({ deleted: 1 });
+	expect((await readMirror(database)).map((row) => row.bitrix_id)).toEqual(ids());
+});

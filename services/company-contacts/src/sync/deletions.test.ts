@@ -1,0 +1,96 @@
+import { createTestDatabase, type TestDatabase } from '@contacts/common/testing/database.js';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { readState } from './sync.sql.js';
+import { makeContact, readMirror, type SyncHarness, startSync } from './testing/portal.js';
+
+let database: TestDatabase;
+let sync: SyncHarness;
+
+beforeEach(async () => {
+	database = await createTestDatabase();
+	// 71 look-ups within ten minutes, and then the method is held.
+	sync = await startSync(database, {
+		operatingSecondsPerCall: { 'crm.item.get': 1 },
+		operatingLimitSeconds: 70,
+	});
+	for (let n = 1; n <= 600; n++) sync.standIn.add(makeContact(n));
+	await sync.synchroniser.pass();
+	for (const id of ids().slice(0, 400)) sync.standIn.remove(id);
+	sync.clock.advance(600_000);
+	sync.standIn.requests.length = 0;
+});
+afterEach(async () => {
+	await sync.close();
+	await database.drop();
+});
+
+const ids = () => [...sync.standIn.contacts.keys()];
+const mirrored = async () => (await readMirror(database)).map((row) => row.bitrix_id);
+const state = () => sync.session.run(readState);
+/** How often the portal has told of each contact. */
+function lookUps(): number[] {
+	const counts = new Map<unknown, number>();
+	for (const { calls = [] } of sync.standIn.requests) {
+		for (const { method, params, error } of calls) {
+			if (method !== 'crm.item.get' || error === 'OPERATION_TIME_LIMIT') continue;
+			counts.set(params.id, (counts.get(params.id) ?? 0) + 1);
+		}
+	}
+	return [...counts.values()];
+}
+
+/** Passes as the loop makes them: each when the portal lets it, until one is done. */
+async function passUntilDone(restart: boolean): Promise<{ passes: number; sizes: Set<number> }> {
+	const sizes = new Set<number>();
+	for (let passes = 1; passes <= 30; passes++) {
+		const done = await sync.synchroniser
+			.pass(passes === 1 ? { full: true, confirmMassDelete: true } : {})
+			.catch((error: Error & { code?: string }) => {
+				expect(error.code).toBe('OPERATION_TIME_LIMIT');
+			});
+		sizes.add((await mirrored()).length);
+		if (done !== undefined) return { passes, sizes };
+		sync.clock.advance(Math.max(0, ((await state()).blocked_until ?? 0) - sync.clock.now()));
+		if (restart) await sync.restart();
+	}
+	throw new Error('the pass was never done');
+}
+
+describe.each([false, true])('many deletions that the portal confirms slowly (restarts between: %s)', (restart) => {
+	test('come to their end, each asked for once, and are seen all at once', async () => {
+		sync.standIn.update(ids()[0] ?? 0, { lastName: 'Changed' });
+		const { sizes } = await passUntilDone(restart);
+		expect(await mirrored()).toEqual(ids());
+		expect(lookUps()).toHaveLength(400);
+		expect(new Set(lookUps())).toEqual(new Set([1]));
+		expect(sizes).toEqual(new Set([600, 200]));
+		expect((await state()).alarm).toBe(null);
+	});
+});
+
+test('a contact that is restored after its look-up, with an event, is not deleted', async () => {
+	const [first = 0] = [...(await mirrored())];
+	await expect(sync.synchroniser.pass({ full: true, confirmMassDelete: true })).rejects.toMatchObject({
+		code: 'OPERATION_TIME_LIMIT',
+	});
+	expect(lookUps().length).toBeGreaterThan(0);
+	sync.standIn.restore(first);
+	await database.sql`insert into crm_event_inbox (bitrix_id, event) values (${first}, 'ONCRMCONTACTADD')`;
+	sync.clock.advance(600_000);
+	await sync.synchroniser.events();
+	for (let passes = 0; (await state()).full_begun_at !== null; passes++) {
+		expect(passes).toBeLessThan(30);
+		await sync.synchroniser.pass().catch(() => undefined);
+		sync.clock.advance(600_000);
+	}
+	expect(await mirrored()).toEqual(ids().sort((a, b) => a - b));
+});
+
+test('a confirmation counts for the pass that it was given to, and for no later one', async () => {
+	await passUntilDone(false);
+	for (const id of ids().slice(0, 100)) sync.standIn.remove(id);
+	sync.clock.advance(600_000);
+	await sync.synchroniser.pass({ full: true });
+	expect(await mirrored()).toHaveLength(200);
+	expect((await state()).alarm).toMatch(/^mass_delete: 100 /);
+});

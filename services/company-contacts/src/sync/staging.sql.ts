@@ -1,0 +1,121 @@
+import type { Sql } from '@contacts/common/database/client.js';
+import { mirroredColumns, type StagedContact } from './mapping.js';
+
+export interface Changes {
+	created: number;
+	changed: number;
+}
+
+/** What was staged of a contact, with what is told now: a column that is not told now stays as it was told before. */
+function restage(sql: Sql, told: 'excluded' | 'g') {
+	const columns = mirroredColumns.map(
+		(column) => `${column} = case when '${column}' = any (${told}.untold) then s.${column} else ${told}.${column} end`,
+	);
+	const untold = `untold = array(select unnest(s.untold) intersect select unnest(${told}.untold)), missing = null`;
+	return sql.unsafe([...columns, untold].join(', '));
+}
+
+/** Stages a page and moves the cursor behind it, in one statement: a crash loses both or neither. */
+export async function stagePage(
+	sql: Sql,
+	contacts: StagedContact[],
+	cursor: number,
+	bucketArrival: number,
+): Promise<void> {
+	await sql`
+		with staged as (
+			insert into crm_sync_staging as s
+			select * from json_populate_recordset(null::crm_sync_staging, ${JSON.stringify(contacts)}::text::json)
+			on conflict (bitrix_id) do update set ${restage(sql, 'excluded')}
+		)
+		update crm_sync_state set full_cursor = greatest(full_cursor, ${cursor}::bigint), bucket_arrival = ${bucketArrival}`;
+}
+
+export interface StagingCounts {
+	staged: number;
+	/** Contacts of the mirror. */
+	live: number;
+	/** Those of them that are not staged. */
+	missing: number;
+}
+
+export async function countStaging(sql: Sql): Promise<StagingCounts> {
+	const [counts] = await sql<[StagingCounts]>`
+		select (select count(*) from crm_sync_staging where missing is null)::int as staged,
+		       count(*)::int as live,
+		       count(*) filter (where s.bitrix_id is null)::int as missing
+		from company_contacts c
+		left join (select bitrix_id from crm_sync_staging where missing is null) s using (bitrix_id)`;
+	return counts;
+}
+
+/** Staged contacts that the CRM has not told wholly, and what it has not told. */
+export async function readUntold(sql: Sql): Promise<{ contacts: number; columns: string[] }> {
+	const [untold] = await sql<[{ contacts: number; columns: string[] }]>`
+		select count(distinct bitrix_id)::int as contacts, coalesce(json_agg(distinct untold_column), '[]') as columns
+		from crm_sync_staging cross join unnest(untold) untold_column where missing is null`;
+	return untold;
+}
+
+/** Contacts of the mirror that the full pass has neither listed nor looked up. */
+export async function readMissing(sql: Sql): Promise<number[]> {
+	const rows = await sql<{ bitrix_id: number }[]>`
+		select bitrix_id::float8 as bitrix_id from company_contacts c
+		where not exists (select from crm_sync_staging s where s.bitrix_id = c.bitrix_id)
+		order by bitrix_id`;
+	return rows.map((row) => row.bitrix_id);
+}
+
+/** Notes what became of contacts that were not listed: `deleted`, or a code. A contact that was staged meanwhile stays. */
+export async function stageMissing(sql: Sql, missing: Map<number, string>): Promise<void> {
+	const rows = [...missing].map(([bitrix_id, code]) => ({ bitrix_id, code }));
+	await sql`
+		insert into crm_sync_staging (bitrix_id, trouble_contact, missing)
+		select bitrix_id, false, code
+		from json_to_recordset(${JSON.stringify(rows)}::text::json) as given (bitrix_id bigint, code text)
+		on conflict do nothing`;
+}
+
+/** How many contacts were looked up and are not there, by what became of them. */
+export async function countLookedUp(sql: Sql): Promise<Map<string, number>> {
+	const rows = await sql<{ missing: string; count: number }[]>`
+		select missing, count(*)::int as count from crm_sync_staging where missing is not null group by missing`;
+	return new Map(rows.map(({ missing, count }) => [missing, count]));
+}
+
+/** Makes everything that was staged, and the deletions that were confirmed, visible at once. The pass is over then. */
+export async function finishFull(
+	sql: Sql,
+	{ complete, deletions }: { complete: boolean; deletions: boolean },
+): Promise<Changes & { deleted: number }> {
+	const [changes] = await sql<[Changes & { deleted: number }]>`
+		select * from finish_crm_full_pass(${complete}, ${deletions})`;
+	return changes;
+}
+
+/** Saves contacts that were read singly or by their time of change; a full pass under way hears of them too. */
+export async function saveContacts(sql: Sql, contacts: StagedContact[]): Promise<Changes> {
+	const [changes] = await sql<[Changes]>`
+		with given as (
+			select * from json_populate_recordset(null::crm_sync_staging, ${JSON.stringify(contacts)}::text::json)
+		), staged as (
+			update crm_sync_staging s set ${restage(sql, 'g')}
+			from given g where g.bitrix_id = s.bitrix_id
+		)
+		select * from save_crm_contacts(array(select given::crm_sync_staging from given))`;
+	return changes;
+}
+
+/** Deletes contacts that the CRM has confirmed as deleted; a full pass under way hears of it too. */
+export async function deleteContacts(sql: Sql, ids: number[]): Promise<number> {
+	const [row] = await sql<[{ deleted: number }]>`
+		with gone as (
+			select json_array_elements_text(${JSON.stringify(ids)}::text::json)::bigint as bitrix_id
+		), unstaged as (
+			delete from crm_sync_staging using gone where crm_sync_staging.bitrix_id = gone.bitrix_id
+		), deleted as (
+			delete from company_contacts using gone where company_contacts.bitrix_id = gone.bitrix_id returning 1
+		)
+		select count(*)::int as deleted from deleted`;
+	return row.deleted;
+}
