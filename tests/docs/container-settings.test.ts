@@ -49,6 +49,8 @@ const programs: [
 const passwords = namesIn('tools/contacts/src', /'([A-Z_]+_DATABASE_PASSWORD)'/g);
 const operatorReads = [
 	...namesIn('tools/contacts/src', /environment\.([A-Z][A-Z0-9_]+)/g),
+	// `{ NAME: name }: NodeJS.ProcessEnv` and `const { NAME } = environment`
+	...namesIn('tools/contacts/src', /[{,] ([A-Z][A-Z0-9_]+)(?=[^{}]*\}(?:: NodeJS\.ProcessEnv| = environment))/g),
 	...Object.keys(crmVariables.properties),
 	...passwords,
 ];
