@@ -32,7 +32,7 @@ export async function checkOwner(sql: Sql): Promise<Finding[]> {
 			'Give them to a role that is no superuser (docs/operators.md, "The owner of the database").',
 		);
 	}
-	if (found.length === 0) ok(`The tables belong to ${owner}, whose rights nobody else can use.`);
+	if (found.length === 0) ok(`The tables belong to ${owner}, which is no superuser, and no role can create objects.`);
 	return found;
 }
 
