@@ -7,14 +7,23 @@ const program = `
 	const { createLogger } = await import('${logger}');
 	createLogger({ name: 'test', level: 'info' }).info({ route: '/somewhere', status: 200 }, 'request');`;
 
+/** Logs what came from outside, in every place of a line that may have it. */
+const hostile = `
+	const { createLogger } = await import('${logger}');
+	const text = '\\u001b[2J\\u0007\\r\\b\\u007f\\u009b31m\\u202e\\u2066\\u2028 \\\\ "end"';
+	const err = Object.assign(new Error(text), { code: text, cause: new Error(text) });
+	createLogger({ name: 'test', level: 'info' }).warn({ err, text, [text]: { text } }, text);`;
+const shown = /\\u001b\[2J\\u0007\\r\\b\\u007f\\u009b31m\\u202e\\u2066\\u2028 \\ "end"/;
+const unsafe = /(?![\n\t])[\p{Cc}\p{Bidi_Control}\p{Zl}\p{Zp}]/u;
+
 /** What the program writes to a terminal of its own, which `script` makes. */
-function onTerminal(env: Record<string, string>): Promise<string> {
+function onTerminal(env: Record<string, string>, source = program): Promise<string> {
 	const command = `'${process.execPath}' --input-type=module --eval "$PROGRAM"`;
 	return new Promise((resolve, reject) => {
 		const child = execFile(
 			'script',
 			['--quiet', '--return', '--command', command, '/dev/null'],
-			{ env: { PATH: process.env.PATH, TERM: 'xterm-256color', SHELL: '/bin/sh', PROGRAM: program, ...env } },
+			{ env: { PATH: process.env.PATH, TERM: 'xterm-256color', SHELL: '/bin/sh', PROGRAM: source, ...env } },
 			(error, stdout) =>
 				error === null
 					? resolve(stdout)
@@ -48,4 +57,21 @@ test('elsewhere it is JSON, whatever the colours are forced to', async () => {
 		);
 	});
 	expect(JSON.parse(output)).toMatchObject({ level: 30, route: '/somewhere', msg: 'request' });
+});
+
+test('on a terminal control characters from outside are shown, never obeyed', async () => {
+	const text = (await onTerminal({ NO_COLOR: '1' }, hostile)).replaceAll('\r\n', '\n');
+	expect(text).toMatch(shown);
+	expect(text).not.toMatch(unsafe);
+});
+
+test('elsewhere a log line with them is JSON of the same text, without any as it is', async () => {
+	const output = await new Promise<string>((resolve, reject) => {
+		execFile(process.execPath, ['--input-type=module', '--eval', hostile], (error, stdout) =>
+			error === null ? resolve(stdout) : reject(error),
+		);
+	});
+	expect(output).not.toMatch(unsafe);
+	const text = '\u001b[2J\u0007\r\b\u007f\u009b31m\u202e\u2066\u2028 \\ "end"';
+	expect(JSON.parse(output)).toMatchObject({ text, msg: text, err: { code: text }, [text]: { text } });
 });

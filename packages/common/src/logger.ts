@@ -1,6 +1,7 @@
 import { createRequire } from 'node:module';
 import type { FastifyBaseLogger } from 'fastify';
 import { type DestinationStream, type Logger, pino } from 'pino';
+import { escapeJsonLines } from './escape-controls.js';
 
 /** Fields of an error that tell what failed. A PostgresError's `detail`, `where` and parameters hold values of rows. */
 const safeFields = [
@@ -43,16 +44,24 @@ function openTerminal(): DestinationStream | undefined {
 	try {
 		const pretty = createRequire(import.meta.url)('pino-pretty') as typeof import('pino-pretty');
 		const colorize = process.stdout.hasColors();
-		return pretty({
+		const terminal = pretty({
 			colorize,
 			translateTime: 'SYS:HH:MM:ss.l',
 			ignore: 'pid,hostname',
 			singleLine: true,
 			sync: true,
 		});
+		return { write: (line) => void terminal.write(showEscapes(escapeJsonLines(line))) };
 	} catch {
 		return undefined;
 	}
+}
+
+/** Doubles the backslash of what JSON escapes, but for line breaks and tabs: it would reach the terminal as it is. */
+function showEscapes(line: string): string {
+	return line.replace(/\\(?:\\|(u[0-9a-f]{4}|[bfr]))/gi, (match, control) =>
+		control === undefined ? match : `\\${match}`,
+	);
 }
 
 /**
@@ -63,7 +72,7 @@ function openStandardOutput(): DestinationStream {
 	const output = pino.destination({ dest: 1, sync: false, maxLength: 16_777_216 });
 	let lines = '';
 	function write(): void {
-		if (lines !== '') output.write(lines);
+		if (lines !== '') output.write(escapeJsonLines(lines));
 		lines = '';
 	}
 	process.once('exit', () => {

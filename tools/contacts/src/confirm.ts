@@ -1,4 +1,5 @@
 import { createInterface } from 'node:readline/promises';
+import { escapeControls } from '@contacts/common/escape-controls.js';
 import { Failure, UsageError } from './failure.js';
 
 export interface ConfirmOptions {
@@ -28,7 +29,7 @@ export async function confirm(
 	}
 	const terminal = createInterface({ input: process.stdin, output: process.stderr });
 	try {
-		const answer = await terminal.question(`${consequence} Go on? [y/N] `);
+		const answer = await terminal.question(escapeControls(`${consequence} Go on? [y/N] `));
 		if (!/^y(es)?$/i.test(answer.trim())) throw new Failure('Nothing was done.');
 	} finally {
 		terminal.close();

@@ -1,9 +1,49 @@
+import { styleText } from 'node:util';
+import { escapeControls, escapeJsonLines } from '@contacts/common/escape-controls.js';
 import cliTruncate from 'cli-truncate';
 import stringWidth from 'string-width';
-import { onOutput, styleState } from './style.js';
+import { type Style, styleOfState } from './style.js';
+
+/** A part of a line in a colour, where the stream is a terminal that shows colours (NO_COLOR, FORCE_COLOR). */
+export interface Styled {
+	style: Style;
+	text: string;
+}
+
+/** One line, of one or several parts. */
+export type Line = string | readonly (string | Styled)[];
 
 export interface OutputOptions {
 	json?: boolean;
+}
+
+/**
+ * Prints lines on standard output. Here, and for standard error below, everything passes that the command prints for people:
+ * a control character in it is shown as an escape, so that nothing from a file, the portal or the database reaches the
+ * terminal as a command, or looks like a line of ours.
+ */
+export function print(...lines: Line[]): void {
+	process.stdout.write(render(lines, process.stdout));
+}
+
+/** Prints lines on standard error. */
+export function printNote(...lines: Line[]): void {
+	process.stderr.write(render(lines, process.stderr));
+}
+
+/** Prints what the command itself has written for a program, such as a script: exactly so. */
+export function printScript(text: string): void {
+	process.stdout.write(text);
+}
+
+function printJson(json: string): void {
+	process.stdout.write(escapeJsonLines(`${json}\n`));
+}
+
+function render(lines: readonly Line[], stream: NodeJS.WriteStream): string {
+	const part = (given: string | Styled) =>
+		typeof given === 'string' ? escapeControls(given) : styleText(given.style, escapeControls(given.text), { stream });
+	return lines.map((line) => `${typeof line === 'string' ? part(line) : line.map(part).join('')}\n`).join('');
 }
 
 /** Between two columns of a table. */
@@ -18,7 +58,7 @@ const narrowest = 5;
  */
 export function printRecords(records: readonly object[], columns: string[], { json = false }: OutputOptions): void {
 	if (json) {
-		process.stdout.write(`${JSON.stringify(records, null, 2)}\n`);
+		printJson(JSON.stringify(records, null, 2));
 		return;
 	}
 	const rows = [
@@ -31,8 +71,8 @@ export function printRecords(records: readonly object[], columns: string[], { js
 		const cells = row.map((text, index) => place(text, widths[index] ?? 0));
 		const last = cells.length - 1;
 		cells[last] = cells[last]?.trimEnd() ?? '';
-		const line = cells.map((text) => (number === 0 ? text : styleState(text))).join(gap);
-		process.stdout.write(`${number === 0 ? onOutput('bold', line) : line}\n`);
+		if (number === 0) print([{ style: 'bold', text: cells.join(gap) }]);
+		else print(cells.flatMap((text, index) => [...(index === 0 ? [] : [gap]), styledState(text)]));
 	}
 }
 
@@ -53,14 +93,21 @@ function place(text: string, width: number): string {
 	return short + ' '.repeat(Math.max(0, width - stringWidth(short)));
 }
 
+/** Escaped before it is measured: an escape is wider than its character. */
 function cell(value: unknown): string {
 	if (value === null || value === undefined) return '-';
-	const text = typeof value === 'object' ? JSON.stringify(value) : String(value);
-	// A line break would break the table, and an escape sequence could do anything to the terminal.
-	return text.replace(/\p{Cc}/gu, '\uFFFD');
+	return escapeControls(typeof value === 'object' ? JSON.stringify(value) : String(value));
 }
 
-/** Prints one record: as JSON, or as a sentence. */
-export function printResult(record: object, sentence: string, { json = false }: OutputOptions): void {
-	process.stdout.write(json ? `${JSON.stringify(record)}\n` : `${sentence}\n`);
+/** A word such as `live` or `revoked` in its colour; any other text as it is. Space around it stays. */
+export function styledState(text: string): string | Styled {
+	const style = styleOfState(text.trim());
+	return style === undefined ? text : { style, text };
+}
+
+/** Prints one record: as JSON, or as lines, usually one sentence. */
+export function printResult(record: object, lines: string | readonly Line[], { json = false }: OutputOptions): void {
+	if (json) printJson(JSON.stringify(record));
+	else if (typeof lines === 'string') print(lines);
+	else print(...lines);
 }

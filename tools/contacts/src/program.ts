@@ -1,3 +1,4 @@
+import { escapeControls } from '@contacts/common/escape-controls.js';
 import { Command } from 'commander';
 import { addAuditCommand } from './commands/audit.js';
 import { addBackupCommand } from './commands/backup.js';
@@ -16,6 +17,7 @@ export function createProgram(environment: NodeJS.ProcessEnv): Command {
 	const program = new Command('contacts')
 		.description('Operates the contact services: schema, projects, API keys, subscriptions and company contacts.')
 		.exitOverride()
+		.configureOutput({ outputError: (text, write) => write(escapeControls(text, { keep: '\n' })) })
 		.showHelpAfterError('(run with --help to see what it takes)')
 		.addHelpText(
 			'after',

@@ -1,4 +1,5 @@
 import cliProgress from 'cli-progress';
+import { printNote } from './output.js';
 
 export interface Progress {
 	/** @param done how much of the total */
@@ -58,7 +59,7 @@ function createLines(total: number, begun: number, rate: (records: number) => nu
 			next = now + pause;
 			const share = done / Math.max(total, 1);
 			const left = share > 0 ? `, ${duration(((now - begun) / share) * (1 - share))} left` : '';
-			process.stderr.write(`${records} records, ${Math.floor(100 * share)} %, ${rate(records)} a second${left}\n`);
+			printNote(`${records} records, ${Math.floor(100 * share)} %, ${rate(records)} a second${left}`);
 		},
 		stop: () => undefined,
 	};

@@ -1,14 +1,8 @@
-import { styleText } from 'node:util';
+import type { styleText } from 'node:util';
 
-type Format = Parameters<typeof styleText>[0];
+export type Style = Parameters<typeof styleText>[0];
 
-/** Text in a colour, where standard output is a terminal that shows colours (NO_COLOR, FORCE_COLOR). */
-export const onOutput = (format: Format, text: string) => styleText(format, text, { stream: process.stdout });
-
-/** The same for standard error. */
-export const onError = (format: Format, text: string) => styleText(format, text, { stream: process.stderr });
-
-const formats: Record<string, Format> = {
+const styles: Record<string, Style> = {
 	ok: 'green',
 	live: 'green',
 	enabled: 'green',
@@ -25,8 +19,7 @@ const formats: Record<string, Format> = {
 	ended: 'dim',
 };
 
-/** A word such as `live` or `revoked` in its colour; any other text as it is. Space around it stays. */
-export function styleState(text: string): string {
-	const format = formats[text.trim()];
-	return format === undefined ? text : onOutput(format, text);
+/** The colour of a word such as `live` or `revoked`. */
+export function styleOfState(word: string): Style | undefined {
+	return Object.hasOwn(styles, word) ? styles[word] : undefined;
 }

@@ -10,7 +10,7 @@ import { createSynchroniser, type Outcome, type Synchroniser } from '@contacts/c
 import { findDatabaseUrl, withDatabase } from './connection.js';
 import { adviceFor } from './crm-advice.js';
 import { Failure, UsageError } from './failure.js';
-import { type OutputOptions, printRecords, printResult } from './output.js';
+import { type OutputOptions, print, printRecords, printResult } from './output.js';
 import { createProgress, type Progress } from './progress.js';
 import { describeState } from './sync-status.js';
 
@@ -41,7 +41,7 @@ export async function printSyncStatus(environment: NodeJS.ProcessEnv, options: O
 		runs: await readRuns(sql, 5),
 	}));
 	if (options.json) return printResult({ state, runs }, '', options);
-	process.stdout.write(`${describeState(state, Date.now())}\n\n`);
+	print(...describeState(state, Date.now()).split('\n'), '');
 	printRecords(
 		runs,
 		['kind', 'begun_at', 'ended_at', 'outcome', 'seen', 'created', 'changed', 'deleted', 'requests'],
@@ -117,7 +117,7 @@ async function runForEver(url: string, config: CrmConfig): Promise<void> {
 		signal: stop.signal,
 		onWorking: () => undefined,
 		onWaiting() {
-			process.stdout.write('Another synchroniser works on this database: nothing was done.\n');
+			print('Another synchroniser works on this database: nothing was done.');
 			stop.abort();
 		},
 	});

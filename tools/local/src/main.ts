@@ -1,5 +1,6 @@
 import { ConfigError } from '@contacts/common/config.js';
 import { errorCode, isRefusal } from '@contacts/common/database/errors.js';
+import { escapeControls } from '@contacts/common/escape-controls.js';
 import { LocalPostgresError } from '@contacts/local-postgres/binaries.js';
 import { demoKey, demoProject } from './demo.js';
 import { StartFailure } from './failure.js';
@@ -29,7 +30,7 @@ try {
 		await finish(1);
 	});
 } catch (error) {
-	process.stderr.write(`${describe(error)}\n`);
+	process.stderr.write(`${escapeControls(describe(error), { keep: '\n' })}\n`);
 	process.exit(1);
 }
 

@@ -3,6 +3,7 @@ import { bashScript, zshScript } from '../completion/bash.js';
 import { fishScript } from '../completion/fish.js';
 import { flatten } from '../completion/tree.js';
 import { examples } from '../examples.js';
+import { printScript } from '../output.js';
 
 const scripts = { bash: bashScript, zsh: zshScript, fish: fishScript };
 
@@ -13,6 +14,6 @@ export function addCompletionCommand(program: Command): void {
 		.description('print a script that lets a shell complete commands and options')
 		.addHelpText('after', examples('source <(contacts completion bash)', 'contacts completion fish | source'))
 		.action((shell: keyof typeof scripts) => {
-			process.stdout.write(scripts[shell](program.name(), flatten(program)));
+			printScript(scripts[shell](program.name(), flatten(program)));
 		});
 }

@@ -1,8 +1,7 @@
 import type { Command } from 'commander';
 import type { Finding } from '../doctor/check.js';
 import { examples } from '../examples.js';
-import { type OutputOptions, printResult } from '../output.js';
-import { styleState } from '../style.js';
+import { type Line, type OutputOptions, printResult, styledState } from '../output.js';
 
 export function addDoctorCommand(program: Command, environment: NodeJS.ProcessEnv): void {
 	program
@@ -20,12 +19,12 @@ export function addDoctorCommand(program: Command, environment: NodeJS.ProcessEn
 			const { examine } = await import('../doctor/doctor.js');
 			const findings = await examine(environment, Date.now);
 			const ok = findings.every(({ state }) => state !== 'problem');
-			printResult({ ok, findings }, findings.map(describe).join('\n'), options);
+			printResult({ ok, findings }, findings.flatMap(describe), options);
 			if (!ok) process.exitCode = 1;
 		});
 }
 
-function describe({ check, state, message, advice }: Finding): string {
-	const line = `${styleState(state.padEnd(8))} ${check.padEnd(12)} ${message}`;
-	return advice === undefined ? line : `${line}\n${' '.repeat(22)}-> ${advice}`;
+function describe({ check, state, message, advice }: Finding): Line[] {
+	const line = [styledState(state.padEnd(8)), ` ${check.padEnd(12)} ${message}`];
+	return advice === undefined ? [line] : [line, `${' '.repeat(22)}-> ${advice}`];
 }

@@ -8,7 +8,7 @@ import { Failure, UsageError } from '../failure.js';
 import { type ImportOptions, type ImportSummary, importRecords } from '../import/import-file.js';
 import { readCsv } from '../import/read-csv.js';
 import { readJsonArray, readNdjson } from '../import/read-json.js';
-import { type OutputOptions, printResult } from '../output.js';
+import { type OutputOptions, printNote, printResult } from '../output.js';
 import { createProgress } from '../progress.js';
 
 const readers = { csv: readCsv, json: readJsonArray, ndjson: readNdjson };
@@ -69,7 +69,7 @@ async function importPath(environment: NodeJS.ProcessEnv, path: string, options:
 		const work: ImportOptions = {
 			...(country === undefined ? {} : { country }),
 			dryRun: options.dryRun ?? false,
-			onRefusal: (line, reason) => process.stderr.write(`line ${line}: ${reason}\n`),
+			onRefusal: (line, reason) => printNote(`line ${line}: ${reason}`),
 			onRecord: (count) => progress.update(bytes, count),
 		};
 		try {
@@ -83,9 +83,9 @@ async function importPath(environment: NodeJS.ProcessEnv, path: string, options:
 	}
 }
 
-function describe(summary: ImportSummary, dryRun: boolean): string {
+function describe(summary: ImportSummary, dryRun: boolean): string[] {
 	const { records, accepted, refused, created, changed, reasons } = summary;
 	const written = dryRun ? 'nothing was written' : `${created} contacts new, ${changed} changed`;
 	const list = Object.entries(reasons).map(([reason, times]) => `  ${times} × ${reason}`);
-	return [`${records} records: ${accepted} good, ${refused} refused; ${written}.`, ...list].join('\n');
+	return [`${records} records: ${accepted} good, ${refused} refused; ${written}.`, ...list];
 }

@@ -8,7 +8,7 @@ import { type ConfirmOptions, confirm, yesOption } from '../confirm.js';
 import { withDatabase } from '../connection.js';
 import { examples } from '../examples.js';
 import { Failure, UsageError } from '../failure.js';
-import { type OutputOptions, printRecords, printResult } from '../output.js';
+import { type OutputOptions, printNote, printRecords, printResult } from '../output.js';
 
 interface CreateOptions extends OutputOptions {
 	service?: ServiceName | null;
@@ -50,8 +50,7 @@ export function addKeyCommands(program: Command, environment: NodeJS.ProcessEnv)
 			const record = { id, project, service, expires_at: expiresAt?.toISOString() ?? null };
 			if (stdin) printResult(record, `Imported as key ${id} of ${project}.`, { json: json ?? false });
 			else printResult({ ...record, key: secret }, secret, { json: json ?? false });
-			if (!stdin && !json)
-				process.stderr.write(`This is key ${id} of ${project}. It is shown only now: keep it safe.\n`);
+			if (!stdin && !json) printNote(`This is key ${id} of ${project}. It is shown only now: keep it safe.`);
 		});
 
 	key
@@ -81,8 +80,8 @@ export function addKeyCommands(program: Command, environment: NodeJS.ProcessEnv)
 			printResult({ ...row, old_id: old, key: secret }, secret, { json });
 			if (json) return;
 			const end = row.expires_at === null ? '' : ` It ends at ${row.expires_at}.`;
-			process.stderr.write(
-				`This is key ${row.id} of ${row.project}. It is shown only now: keep it safe.${end} Key ${old} ends at ${row.old_expires_at}.\n`,
+			printNote(
+				`This is key ${row.id} of ${row.project}. It is shown only now: keep it safe.${end} Key ${old} ends at ${row.old_expires_at}.`,
 			);
 		});
 

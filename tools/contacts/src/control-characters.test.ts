@@ -1,0 +1,129 @@
+import { createHash } from 'node:crypto';
+import { readdir, readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { gunzipSync, gzipSync } from 'node:zlib';
+import { createTestDatabase, type TestDatabase } from '@contacts/common/testing/database.js';
+import { addProject } from '@contacts/common/testing/service.js';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { contacts, type Outcome, temporaryFolder } from './testing/command.js';
+import { startOnTerminal } from './testing/terminal.js';
+
+/** Clears a screen, rings, goes back, begins a C1 sequence, turns text around, and begins a line that looks like ours. */
+const hostile = '\u001b[2J\u0007\r\u007f\u009b31m\u202e\u2066\u2028\nerror: none';
+const shown = '\\u001b[2J\\u0007\\u000d\\u007f\\u009b31m\\u202e\\u2066\\u2028\\u000aerror: none';
+const unsafe = /(?!\n)[\p{Cc}\p{Bidi_Control}\p{Zl}\p{Zp}]/u;
+
+let database: TestDatabase;
+
+beforeAll(async () => {
+	database = await createTestDatabase();
+	await addProject(database.sql, 'alpha', 'alpha-key');
+	await database.sql`update audit_log set actor = ${hostile}, details = ${JSON.stringify({ note: hostile })}::text::json`;
+	await database.sql`update crm_sync_state set alarm = ${hostile}`;
+});
+afterAll(() => database?.drop());
+
+async function file(name: string, content: string | Buffer): Promise<string> {
+	const path = join(await temporaryFolder(), name);
+	await writeFile(path, content);
+	return path;
+}
+
+function expectShown({ stdout, stderr }: Outcome, stream: 'stdout' | 'stderr', text = shown): void {
+	expect(stdout + stderr).not.toMatch(unsafe);
+	expect({ stdout, stderr }[stream]).toContain(text);
+	if (stream === 'stderr') expect(stderr).toMatch(/^error: [^\n]+\n$/);
+}
+
+describe('a control character is shown as an escape, never obeyed:', () => {
+	test('of a column of a CSV file', async () => {
+		const path = await file('list.csv', `bitrix_id,"${hostile}"\n1,a\n`);
+		expectShown(await contacts(database.url, ['import', path]), 'stderr');
+	});
+
+	test('of a key and a value of NDJSON and JSON, which are named by their line alone', async () => {
+		const record = JSON.stringify({ bitrix_id: 1, [hostile]: hostile });
+		for (const path of [await file('list.ndjson', record), await file('list.json', `[${record}]`)]) {
+			const outcome = await contacts(database.url, ['import', path]);
+			expect(outcome.stderr).toBe('line 1: a field that is not known\n');
+			expect(outcome.stdout).not.toMatch(unsafe);
+		}
+	});
+
+	test('of a backup’s header', async () => {
+		const path = await file(
+			'x.backup',
+			gzipSync(`${JSON.stringify({ format: 'contacts-backup', version: hostile })}\n`),
+		);
+		expectShown(await contacts(database.url, ['restore', path]), 'stderr');
+	});
+
+	test('of the time in a backup’s header', async () => {
+		const path = join(await temporaryFolder(), 'contacts.backup');
+		expect(await contacts(database.url, ['backup', path])).toMatchObject({ code: 0 });
+		const [header = '', ...rest] = gunzipSync(await readFile(path))
+			.toString()
+			.trimEnd()
+			.split('\n');
+		const edited = [JSON.stringify({ ...JSON.parse(header), created_at: hostile }), ...rest.slice(0, -1), ''].join(
+			'\n',
+		);
+		const end = JSON.stringify({ end: true, sha256: createHash('sha256').update(edited).digest('hex') });
+		await writeFile(path, gzipSync(`${edited}${end}\n`));
+		const target = await createTestDatabase();
+		try {
+			expectShown(await contacts(target.url, ['restore', path]), 'stdout');
+		} finally {
+			await target.drop();
+		}
+	});
+
+	test('of the audit log, as a table and as JSON, which stays the same JSON', async () => {
+		expectShown(await contacts(database.url, ['audit']), 'stdout');
+		const json = await contacts(database.url, ['audit', '--json']);
+		expect(json.stdout).not.toMatch(unsafe);
+		expect(JSON.parse(json.stdout)[0]).toMatchObject({ actor: hostile, details: { note: hostile } });
+	});
+
+	test('of what the synchroniser has stored of the portal, as text and as JSON', async () => {
+		const text = await contacts(database.url, ['sync', 'status']);
+		expect(text.stdout).not.toMatch(unsafe);
+		expect(text.stdout).toContain('\\u001b[2J\\u0007');
+		const json = await contacts(database.url, ['sync', 'status', '--json']);
+		expect(json.stdout).not.toMatch(unsafe);
+		expect(JSON.parse(json.stdout).state.alarm).toBe(hostile);
+	});
+
+	test('of the names of files and words on the command line', async () => {
+		expectShown(await contacts(database.url, ['import', `${hostile}.csv`]), 'stderr');
+		expectShown(await contacts(database.url, ['project', 'disable', hostile]), 'stderr');
+		for (const args of [[hostile], ['project', `--${hostile}`]]) {
+			const outcome = await contacts(database.url, args);
+			expect(outcome.code).toBe(2);
+			expect(outcome.stderr).toContain('\\u001b[2J\\u0007');
+			expect(outcome.stdout + outcome.stderr).not.toMatch(unsafe);
+		}
+	});
+
+	test('of a question', async (context) => {
+		const path = await file(`old\u009b31m\u202e`, '');
+		const terminal = startOnTerminal(context, database.url, ['backup', path]);
+		await vi.waitUntil(() => /Go on\?/.test(terminal.output()), { timeout: 10_000 });
+		terminal.type('\r');
+		expect(await terminal.ended).toBe(1);
+		expect(terminal.output()).toContain('old\\u009b31m\\u202e will be replaced.');
+		expect(terminal.output()).not.toMatch(/[\u0080-\u009f\u202e]/);
+	});
+});
+
+test('there is one place that writes to the terminal', async () => {
+	const folder = fileURLToPath(new URL('.', import.meta.url));
+	const names = (await readdir(folder, { recursive: true })).filter((name) => /(?<!\.test)\.ts$/.test(name));
+	const found: string[] = [];
+	for (const name of names) {
+		const source = await readFile(join(folder, name), 'utf8');
+		if (/std(out|err)\.write\(|console\./.test(source) && !name.startsWith('testing/')) found.push(name);
+	}
+	expect(found).toEqual(['output.ts']);
+});
