@@ -1,0 +1,85 @@
+import { execFile } from 'node:child_process';
+import { copyFile, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { delimiter, dirname, join } from 'node:path';
+import { promisify } from 'node:util';
+import { createTestDatabase, type TestDatabase } from '@contacts/common/testing/database.js';
+import { addProject, startTestApp, type TestApp } from '@contacts/common/testing/service.js';
+import { service as companyContacts } from '@contacts/company-contacts/app.js';
+import { saveCompanyContacts } from '@contacts/company-contacts/save-company-contacts.sql.js';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { root } from '../docs/pages.js';
+
+let folder: string;
+let database: TestDatabase;
+let app: TestApp;
+
+beforeAll(async () => {
+	folder = await mkdtemp(join(tmpdir(), 'contacts-client-'));
+	database = await createTestDatabase();
+	await addProject(database.sql, 'partner', 'partner-key');
+	await saveCompanyContacts(database.sql, [{ bitrix_id: 1, name: 'Ann', company_ids: ['11'] }]);
+	app = await startTestApp(companyContacts, database.url);
+});
+afterAll(async () => {
+	await app?.close();
+	await database?.drop();
+	if (folder) await rm(folder, { recursive: true, force: true });
+});
+
+/** Runs a program as a reader of the documentation does: with nothing of this test's own package manager around it. */
+async function run(cwd: string, program: string, ...args: string[]): Promise<string> {
+	const own = /^(npm_|pnpm_|NODE_ENV$|NODE_PATH$|INIT_CWD$|VITEST)/i;
+	const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !own.test(name)));
+	// Otherwise the clone would find the compiler of this repository.
+	env.PATH = env.PATH?.split(delimiter)
+		.filter((path) => !path.startsWith(root))
+		.join(delimiter);
+	const { stdout } = await promisify(execFile)(program, args, { cwd, env, maxBuffer: 64 * 1024 * 1024 });
+	return stdout;
+}
+
+/** A clone of the repository with what is not committed yet: without anything that was installed or built. */
+async function cloneRepository(): Promise<string> {
+	const clone = join(folder, 'clone');
+	await run(folder, 'git', 'clone', '--quiet', '--no-hardlinks', root, clone);
+	const changed = await run(root, 'git', 'ls-files', '-z', '--modified', '--others', '--exclude-standard');
+	const gone = new Set((await run(root, 'git', 'ls-files', '-z', '--deleted')).split('\0'));
+	for (const path of new Set(changed.split('\0').filter(Boolean))) {
+		if (gone.has(path)) {
+			await rm(join(clone, path), { force: true });
+			continue;
+		}
+		await mkdir(dirname(join(clone, path)), { recursive: true });
+		await copyFile(join(root, path), join(clone, path));
+	}
+	return clone;
+}
+
+test('the client that is packed in a fresh clone, and installed into a new project, calls the service', async () => {
+	const clone = await cloneRepository();
+	await run(clone, 'npx', '-y', 'pnpm@12', 'install', '--frozen-lockfile', '--prefer-offline');
+	await run(clone, 'npx', '-y', 'pnpm@12', '--filter', '@contacts/client', 'pack', '--pack-destination', folder);
+	const archive = (await readdir(folder)).find((name) => name.endsWith('.tgz')) ?? '';
+
+	const project = join(folder, 'project');
+	await mkdir(project);
+	await writeFile(join(project, 'package.json'), '{"name":"partner","private":true,"type":"module"}');
+	await run(project, 'npm', 'install', '--prefer-offline', '--no-audit', '--no-fund', join(folder, archive));
+	await writeFile(
+		join(project, 'main.js'),
+		`import { createCompanyContactsClient } from '@contacts/client';
+		const [baseUrl] = process.argv.slice(2);
+		const client = createCompanyContactsClient({ baseUrl, project: 'partner', apiKey: 'partner-key' });
+		const { contacts } = await client.list({ companyId: 11 });
+		process.stdout.write(JSON.stringify(contacts));`,
+	);
+	const contacts = JSON.parse(await run(project, process.execPath, 'main.js', app.url));
+	expect(contacts).toEqual([expect.objectContaining({ bitrix_id: 1, name: 'Ann', company_ids: '11' })]);
+
+	const installed = join(project, 'node_modules/@contacts/client');
+	expect((await readdir(installed)).sort()).toEqual(['LICENSE', 'README.md', 'dist', 'examples', 'package.json']);
+	const { dependencies } = JSON.parse(await readFile(join(installed, 'package.json'), 'utf8'));
+	expect(Object.keys(dependencies)).toEqual(['openapi-fetch']);
+	expect(await readdir(join(installed, 'dist'))).toContain('index.d.ts');
+}, 600_000);
