@@ -91,7 +91,7 @@ export async function startStandIn(options: StandInOptions = {}): Promise<StandI
 
 	const requests: RecordedRequest[] = [];
 	const sentEvents: SentEvent[] = [];
-	const applicationToken = options.applicationToken ?? 'z5w1n8c4p7m2';
+	const applicationToken = options.applicationToken ?? 'z5w1n8c4p7m2z5w1n8c4p7m2z5w1n8c4';
 	const server = createHttpServer(portal, requests);
 	server.listen(options.port ?? 0, '127.0.0.1');
 	await once(server, 'listening');

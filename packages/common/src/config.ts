@@ -61,6 +61,11 @@ export function serviceVariables(port: number) {
 	});
 }
 
+/** The ranges that TRUST_PROXY names. */
+export function trustedProxies({ TRUST_PROXY: ranges }: { TRUST_PROXY?: string }): string[] {
+	return ranges?.split(',').map((range) => range.trim()) ?? [];
+}
+
 export type ServiceVariables = Static<ReturnType<typeof serviceVariables>>;
 
 /**

@@ -3,7 +3,7 @@ import closeWithGrace from 'close-with-grace';
 import type { Registry } from 'prom-client';
 import { type KeyRing, openKeyRing } from './auth/key-ring.js';
 import type { ServiceName } from './auth/key-ring.sql.js';
-import { ConfigError, readVariables, type ServiceVariables } from './config.js';
+import { ConfigError, readVariables, type ServiceVariables, trustedProxies } from './config.js';
 import { type Database, openDatabase } from './database/database.js';
 import { DatabaseError, errorCode, isRefusal } from './database/errors.js';
 import { createLogger } from './logger.js';
@@ -76,7 +76,7 @@ async function start<Variables extends TObject>(
 	const server: ServerOptions = {
 		logger,
 		tracing,
-		trustProxy: config.TRUST_PROXY?.split(',').map((range) => range.trim()) ?? [],
+		trustProxy: trustedProxies(config),
 	};
 	const app = await service.buildApp({ server, database, keyRing, registry: createRegistry() }, config);
 

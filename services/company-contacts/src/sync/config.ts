@@ -45,11 +45,11 @@ export const crmVariables = Type.Object({
 
 /** The variables of the synchroniser as a process of its own. */
 export const variables = Type.Composite([
-	Type.Omit(serviceVariables(3002), ['TRUST_PROXY', 'DATABASE_POOL_SIZE']),
+	Type.Omit(serviceVariables(3002), ['DATABASE_POOL_SIZE']),
 	crmVariables,
 	Type.Object({
 		BITRIX24_APPLICATION_TOKEN: Type.Optional(
-			Type.String({ minLength: 8, allowed: 'the application token of an outgoing webhook, at least 8 characters' }),
+			Type.String({ minLength: 32, allowed: 'the application token of an outgoing webhook, at least 32 characters' }),
 		),
 		BITRIX24_INTERVAL_SECONDS: integerVariable(5, 86_400, 300, 'seconds between two passes'),
 	}),

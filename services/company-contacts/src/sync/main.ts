@@ -1,4 +1,4 @@
-import { ConfigError, readVariables } from '@contacts/common/config.js';
+import { ConfigError, readVariables, trustedProxies } from '@contacts/common/config.js';
 import { openDatabase } from '@contacts/common/database/database.js';
 import { health } from '@contacts/common/health.js';
 import { createLogger } from '@contacts/common/logger.js';
@@ -39,12 +39,13 @@ async function start(): Promise<void> {
 		callers: 'public',
 		logger,
 	});
-	const server = await createServer({ logger, tracing });
+	const server = await createServer({ logger, tracing, trustProxy: trustedProxies(values) });
 	await server.register(metrics, { registry, database });
 	await server.register(health, { database });
 	measureCrm(registry, database);
 	const token = values.BITRIX24_APPLICATION_TOKEN;
-	if (token !== undefined) await server.register(receiveEvents, { database, token });
+	if (token !== undefined)
+		await server.register(receiveEvents, { database, token, registry, clock: () => performance.now() });
 
 	const stop = new AbortController();
 	const counted = createSyncMetrics(registry);

@@ -1,18 +1,23 @@
 import { startStandIn } from '@contacts/bitrix24-stand-in';
+import { readVariables } from '@contacts/common/config.js';
 import { openDatabase } from '@contacts/common/database/database.js';
 import { urlAs } from '@contacts/common/database/roles.js';
 import { createLogger } from '@contacts/common/logger.js';
 import { createServer, type Server } from '@contacts/common/server.js';
 import { createTestDatabase, rolePassword, type TestDatabase } from '@contacts/common/testing/database.js';
 import { expectProblem } from '@contacts/common/testing/shared-contract.js';
+import { Registry } from 'prom-client';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { variables } from './config.js';
 import { receiveEvents } from './receiver.js';
 
-const token = 'application-token-1';
+const token = 'application-token-0123456789abcdef';
 let database: TestDatabase;
 let server: Server;
 let url: string;
 const log: string[] = [];
+const registry = new Registry();
+let now = 0;
 
 beforeAll(async () => {
 	database = await createTestDatabase();
@@ -26,9 +31,9 @@ beforeAll(async () => {
 		level: 'trace',
 		destination: { write: (line: string) => void log.push(line) },
 	});
-	server = await createServer({ logger });
+	server = await createServer({ logger, trustProxy: ['127.0.0.1'] });
 	server.addHook('onClose', () => own.close());
-	await server.register(receiveEvents, { database: own, token });
+	await server.register(receiveEvents, { database: own, token, registry, clock: () => now });
 	url = `${await server.listen({ host: '127.0.0.1', port: 0 })}/bitrix24/events`;
 });
 afterAll(async () => {
@@ -42,8 +47,8 @@ beforeEach(async () => {
 const inbox = async () => [
 	...(await database.sql`select bitrix_id::int, event from crm_event_inbox order by bitrix_id`),
 ];
-const send = (body: string, type = 'application/x-www-form-urlencoded') =>
-	fetch(url, { method: 'POST', body, headers: { 'content-type': type } });
+const send = (body: string, type = 'application/x-www-form-urlencoded', from = '203.0.113.1') =>
+	fetch(url, { method: 'POST', body, headers: { 'content-type': type, 'x-forwarded-for': from } });
 const form = (fields: Record<string, string>) =>
 	new URLSearchParams({
 		event: 'ONCRMCONTACTUPDATE',
@@ -81,7 +86,7 @@ test('an event of a contact that could not be read is due at once again', async 
 
 describe('is refused and leaves nothing behind', () => {
 	test.each([
-		['a wrong token', form({ 'auth[application_token]': 'application-token-2' }), 401, 'unauthorized'],
+		['a wrong token', form({ 'auth[application_token]': 'application-token-0123456789abcdeF' }), 401, 'unauthorized'],
 		['no token', 'event=ONCRMCONTACTUPDATE&data%5BFIELDS%5D%5BID%5D=7', 401, 'unauthorized'],
 		['an empty body', '', 401, 'unauthorized'],
 		['another event', form({ event: 'ONCRMDEALUPDATE' }), 400, 'invalid_body'],
@@ -101,6 +106,65 @@ describe('is refused and leaves nothing behind', () => {
 		await expectProblem(await fetch(url), 405, 'method_not_allowed');
 		expect(await inbox()).toEqual([]);
 	});
+});
+
+test('wrong tokens are limited per client address, and the right one passes all the same', async () => {
+	const wrong = form({ 'auth[application_token]': 'wrong' });
+	const failFrom = (from: string) => send(wrong, undefined, from);
+	const answers = await Promise.all(Array.from({ length: 260 }, () => failFrom('203.0.113.2')));
+	const count = (status: number) => answers.filter((answer) => answer.status === status).length;
+	expect([count(401), count(429)]).toEqual([250, 10]);
+	const refused = await failFrom('203.0.113.2');
+	expect(refused.headers.get('retry-after')).toBe('1');
+	await expectProblem(refused, 429, 'rate_limited');
+	expect((await failFrom('203.0.113.3')).status).toBe(401);
+	expect((await send(form({}), undefined, '203.0.113.2')).status).toBe(200);
+	now += 200;
+	expect([(await failFrom('203.0.113.2')).status, (await failFrom('203.0.113.2')).status]).toEqual([401, 429]);
+	expect(await registry.metrics()).toContain('authentication_failures_total{limited="true"} 12');
+});
+
+describe('an inbox with 100,000 contacts is full', () => {
+	const stateOf = async () =>
+		(await database.sql<{ due: boolean }[]>`select last_full_at is null as due from crm_sync_state`)[0];
+	const events = async (outcome: string) =>
+		(await registry.getSingleMetric('crm_events_total')?.get())?.values.find(({ labels }) => labels.outcome === outcome)
+			?.value ?? 0;
+
+	beforeEach(async () => {
+		await database.sql`update crm_sync_state set last_full_at = now()`;
+		await database.sql`
+			insert into crm_event_inbox (bitrix_id, event) select n, 'ONCRMCONTACTADD' from generate_series(1, 99999) n`;
+	});
+
+	test('the last place is used, then an event of another contact is dropped and a full pass is due', async () => {
+		const [stored, dropped] = [await events('stored'), await events('dropped')];
+		expect((await send(form({ 'data[FIELDS][ID]': '200000' }))).status).toBe(200);
+		expect([(await inbox()).length, await stateOf()]).toEqual([100_000, { due: false }]);
+		expect((await send(form({ 'data[FIELDS][ID]': '200001' }))).status).toBe(200);
+		expect([(await inbox()).length, await stateOf()]).toEqual([100_000, { due: true }]);
+		expect([(await events('stored')) - stored, (await events('dropped')) - dropped]).toEqual([1, 1]);
+	});
+
+	test('an event of a contact that waits already is stored', async () => {
+		await send(form({ 'data[FIELDS][ID]': '200000' }));
+		expect((await send(form({ event: 'ONCRMCONTACTDELETE', 'data[FIELDS][ID]': '5' }))).status).toBe(200);
+		expect((await inbox())[4]).toEqual({ bitrix_id: 5, event: 'ONCRMCONTACTDELETE' });
+		expect(await stateOf()).toEqual({ due: false });
+	});
+});
+
+test('a token shorter than 32 characters is refused by the configuration', () => {
+	const configure = (length: number) =>
+		readVariables(variables, {
+			DATABASE_URL: 'postgres://a@b/c',
+			BITRIX24_WEBHOOK_URL: 'https://portal/rest/1/secret/',
+			BITRIX24_APPLICATION_TOKEN: 'x'.repeat(length),
+		});
+	expect(configure(32).BITRIX24_APPLICATION_TOKEN).toHaveLength(32);
+	expect(() => configure(31)).toThrow(
+		'BITRIX24_APPLICATION_TOKEN is wrong: it must be the application token of an outgoing webhook, at least 32 characters.',
+	);
 });
 
 test('the token is in no log line', () => {
