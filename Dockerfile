@@ -1,5 +1,6 @@
 # One file, a target for each service and one for the operator's command:
 #   docker build --target company-contacts -t contacts/company-contacts .
+# A name and a digest where the build shall always be the same: see the README's section on containers.
 ARG NODE_IMAGE=node:24-bookworm-slim
 
 FROM ${NODE_IMAGE} AS build

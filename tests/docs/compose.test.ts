@@ -1,0 +1,68 @@
+import { describe, expect, test } from 'vitest';
+import { parse } from 'yaml';
+import { read } from './pages.js';
+
+interface ComposeService {
+	image: string;
+	networks: string[];
+	ports?: string[];
+	read_only?: boolean;
+	pids_limit?: number;
+	cap_drop?: string[];
+	tmpfs?: string[];
+}
+
+const compose = parse(read('docker-compose.yml'), { merge: true }) as {
+	services: Record<string, ComposeService>;
+	networks: Record<string, { internal?: boolean }>;
+};
+const isInternal = (network: string) => compose.networks[network]?.internal === true;
+const membersOf = (network: string) =>
+	Object.keys(compose.services).filter((name) => compose.services[name]?.networks.includes(network));
+
+describe.each(Object.entries(compose.services))('the container of %s', (name, service) => {
+	test('has a read-only file system, no capabilities that it does not add, and a limit of processes', () => {
+		expect([service.read_only, service.cap_drop]).toEqual([true, ['ALL']]);
+		expect(service.pids_limit).toBeGreaterThan(0);
+	});
+
+	test('reaches what is outside only where it has to', () => {
+		const leadsOutside = service.networks.filter((network) => !isInternal(network));
+		const wanted: Record<string, string[]> = {
+			gateway: ['public'],
+			'personal-contacts': ['bot'],
+			'company-contacts-sync': ['crm'],
+			contacts: ['crm'],
+		};
+		expect(leadsOutside).toEqual(wanted[name] ?? []);
+	});
+
+	test('publishes on 127.0.0.1 alone, from a network that can', () => {
+		for (const port of service.ports ?? []) {
+			expect(port).toMatch(/^127\.0\.0\.1:/);
+			expect(service.networks.some((network) => !isInternal(network))).toBe(true);
+		}
+	});
+
+	test('has an image that is built here, or that a variable can pin by digest', () => {
+		expect(service.image).toMatch(/^contacts\/[a-z-]+$|^\$\{[A-Z]+_IMAGE:-[a-z]+:[\w.-]+\}$/);
+	});
+});
+
+test('the gateway can reach neither the database, Redis nor personal-contacts', () => {
+	const neighbours = compose.services.gateway?.networks.flatMap(membersOf) ?? [];
+	expect([...new Set(neighbours)].toSorted()).toEqual(['company-contacts', 'company-contacts-sync', 'gateway']);
+});
+
+test('what the gateway writes in memory is bounded', () => {
+	expect(compose.services.gateway?.tmpfs?.filter((each) => !/size=\d+m/.test(each))).toEqual([]);
+});
+
+test('every action of CI is named by its commit', () => {
+	const uses = [...read('.github/workflows/ci.yml').matchAll(/uses: (\S+)(.*)/g)];
+	expect(uses.length).toBeGreaterThan(0);
+	for (const [, action, comment] of uses) {
+		expect(action).toMatch(/@[0-9a-f]{40}$/);
+		expect(comment).toMatch(/^ # v\d+\.\d+\.\d+$/);
+	}
+});
