@@ -1,0 +1,219 @@
+import { type StandInContact, type Switches, switchPositions, type UserField } from '@contacts/bitrix24-stand-in';
+import { createTestDatabase, type TestDatabase } from '@contacts/common/testing/database.js';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import {
+	type ExpectedRow,
+	expectedRow,
+	makeContact,
+	readMirror,
+	reasonField,
+	type SyncHarness,
+	startSync,
+	troubleField,
+} from './testing/portal.js';
+
+/*
+ * The synchroniser on every kind of portal that the stand-in can be: a switch, or a position, that is added there is tested
+ * here without a further word.
+ */
+
+let database: TestDatabase;
+let sync: SyncHarness;
+
+beforeAll(async () => {
+	database = await createTestDatabase();
+});
+afterEach(async () => {
+	await sync?.close();
+	await database.sql`truncate company_contacts, crm_sync_staging, crm_sync_runs, crm_event_inbox`;
+	await database.sql`delete from crm_sync_state`;
+	await database.sql`insert into crm_sync_state default values`;
+});
+afterAll(() => database?.drop());
+
+/** Custom fields as plain values, and as multiple options of a list. */
+const fieldKinds: Record<
+	string,
+	{ fields: UserField[]; uf: (n: number) => object; reason: (n: number) => string | null }
+> = {
+	plain: {
+		fields: [
+			{ name: troubleField, type: 'boolean' },
+			{ name: reasonField, type: 'string' },
+		],
+		// Every second contact has no value at all.
+		uf: (n) =>
+			n % 17 === 0 ? { [troubleField]: true, [reasonField]: ` reason ${n} ` } : n % 2 ? {} : { [reasonField]: '' },
+		reason: (n) => (n % 17 === 0 ? `reason ${n}` : null),
+	},
+	lists: {
+		fields: [
+			{ name: troubleField, type: 'boolean' },
+			{
+				name: reasonField,
+				type: 'enumeration',
+				multiple: true,
+				items: [
+					{ id: 79, value: 'Price' },
+					{ id: 80, value: 'Time' },
+				],
+			},
+		],
+		uf: (n) => ({ ...(n % 17 ? {} : { [troubleField]: true }), ...(n % 5 ? {} : { [reasonField]: [80, 79] }) }),
+		reason: (n) => (n % 5 ? null : 'Time; Price'),
+	},
+};
+
+interface Portal {
+	/** What the contact with this ID is made of. */
+	truth: Map<number, number>;
+	kind: keyof typeof fieldKinds;
+}
+
+const contactOf = ({ kind }: Portal, n: number): Partial<StandInContact> => ({
+	...makeContact(n),
+	uf: { ...fieldKinds[kind]?.uf(n) },
+});
+function expected({ truth, kind }: Portal): ExpectedRow[] {
+	const rows = [...truth].map(([id, n]) => ({
+		...expectedRow(id, n),
+		perplexity_reason: fieldKinds[kind]?.reason(n) ?? null,
+	}));
+	return rows.sort((a, b) => a.bitrix_id - b.bitrix_id);
+}
+
+const error = (code: string) => ({ kind: 'error', code }) as const;
+const note = (...ids: number[]) => database.sql`
+	insert into crm_event_inbox (bitrix_id, event) 
+	select json_array_elements_text(${JSON.stringify(ids)}::text::json)::bigint, 'ONCRMCONTACTUPDATE'`;
+
+function add(portal: Portal, n: number): number {
+	const { id } = sync.standIn.add(contactOf(portal, n));
+	portal.truth.set(id, n);
+	return id;
+}
+function change(portal: Portal, id: number, n: number, touch: boolean): void {
+	sync.standIn.update(id, contactOf(portal, n), { touch });
+	portal.truth.set(id, n);
+}
+function remove(portal: Portal, id: number): void {
+	sync.standIn.remove(id);
+	portal.truth.delete(id);
+}
+function restore(portal: Portal, id: number, n: number): number {
+	const { id: restored } = sync.standIn.restore(id);
+	portal.truth.set(restored, n);
+	return restored;
+}
+
+/** A life of a portal; after each of its parts the mirror is exactly what the portal holds. */
+async function walk(portal: Portal): Promise<void> {
+	const { standIn, clock } = sync;
+	const mirrors = async () => expect(await readMirror(database)).toEqual(expected(portal));
+	// The first page has neither companies nor phones: what a list is worth shows later.
+	for (let n = 0; n < 60; n++) add(portal, n < 50 ? 130 * (n + 1) : n);
+	for (let n = 60; n < 120; n++) add(portal, n);
+	standIn.add({ ...contactOf(portal, 5), categoryId: 7 });
+	const ids = [...portal.truth.keys()];
+	const [a = 0, b = 0, c = 0, d = 0, e = 0, f = 0, g = 0] = ids.slice(60);
+
+	standIn.faults.next(error('INTERNAL_SERVER_ERROR'));
+	await sync.synchroniser.pass();
+	await mirrors();
+
+	// What moves the time of change reaches an incremental pass.
+	clock.advance(3_600_000);
+	change(portal, a, 205, true);
+	add(portal, 206);
+	await Promise.all(Array.from({ length: 60 }, () => fetch(`${standIn.webhookUrl}profile`).then((r) => r.text())));
+	standIn.faults.next(error('OPERATION_TIME_LIMIT'));
+	expect(await sync.synchroniser.pass()).toMatchObject({ kind: 'incremental' });
+	await mirrors();
+
+	// What does not, or is gone, reaches the mirror by events.
+	clock.advance(3_600_000);
+	change(portal, b, 215, false);
+	change(portal, c, 130, false);
+	remove(portal, d);
+	standIn.hide(({ id }) => id === e);
+	const added = add(portal, 216);
+	await note(b, c, d, e, added);
+	standIn.faults.next(error('QUERY_LIMIT_EXCEEDED'));
+	await sync.synchroniser.events();
+	await mirrors();
+	expect(await database.sql`select from crm_event_inbox`).toHaveLength(0);
+	await note(restore(portal, d, 63));
+	await sync.synchroniser.events();
+	await mirrors();
+
+	// Everything else is found by a full pass.
+	clock.advance(3_600_000);
+	remove(portal, f);
+	change(portal, g, 225, false);
+	standIn.update(g, { companyIds: makeContact(225).companyIds ?? [] });
+	restore(portal, f, 65);
+	remove(portal, a);
+	await sync.synchroniser.pass({ full: true });
+	await mirrors();
+	expect((await sync.session.run((sql) => sql`select alarm from crm_sync_state`))[0]?.alarm).toMatch(
+		/^access_denied: 1 /,
+	);
+
+	// Without its right, and without its webhook, the portal is refused clearly, and nothing is changed.
+	standIn.scopes.length = 0;
+	for (const work of [() => sync.synchroniser.pass({ full: true }), () => sync.synchroniser.pass()]) {
+		await expect(work()).rejects.toMatchObject({ kind: 'stop' });
+	}
+	standIn.revokeWebhook();
+	await note(b);
+	await expect(sync.synchroniser.events()).rejects.toMatchObject({ code: 'INVALID_CREDENTIALS' });
+	await mirrors();
+}
+
+/** By crm.item.list, and by crm.contact.list with single look-ups. */
+const ways: [string, keyof typeof fieldKinds, Partial<Switches>][] = [
+	['items, plain fields', 'plain', {}],
+	['the classic list, list fields', 'lists', { itemListCompanyIds: 'absent' }],
+	['items, list fields', 'lists', {}],
+	['the classic list, plain fields', 'plain', { itemListFm: 'absent' }],
+];
+/** How a custom field is written is tested with both kinds of fields in both ways; everything else with one in each way. */
+const positionsOf = (way: number) =>
+	Object.entries(switchPositions)
+		.filter(([name]) => way < 2 || /Uf|Enumeration|Multiple/.test(name))
+		.flatMap(([name, values]) =>
+			values.map((position) => [name, JSON.stringify(position), { [name]: position }] as const),
+		);
+
+test('each switch has two positions at least', () => {
+	for (const [name, values] of Object.entries(switchPositions)) {
+		expect(new Set(values.map((value) => JSON.stringify(value))).size, name).toBeGreaterThanOrEqual(2);
+	}
+});
+
+for (const [index, [way, kind, switches]] of ways.entries()) {
+	describe(`by ${way}`, () => {
+		test.each(positionsOf(index))('passes and events end right with %s %s', async (_name, _position, one) => {
+			sync = await startSync(database, { fields: fieldKinds[kind]?.fields ?? [], switches: { ...switches, ...one } });
+			await walk({ truth: new Map(), kind });
+		});
+	});
+}
+
+test('lists that are cut without any sign of it are found out', async () => {
+	for (const cut of [
+		{ itemListCompanyIds: 'empty' },
+		{ itemListCompanyIds: 'primary' },
+		{ itemListFm: 'empty' },
+	] as const) {
+		sync = await startSync(database, {
+			fields: fieldKinds.plain?.fields ?? [],
+			switches: { ...cut, itemHints: 'absent' },
+		});
+		await walk({ truth: new Map(), kind: 'plain' });
+		await sync.close();
+		await database.sql`truncate company_contacts, crm_sync_staging, crm_event_inbox`;
+		await database.sql`update crm_sync_state set watermark = null, full_begun_at = null`;
+	}
+	sync = await startSync(database);
+});
