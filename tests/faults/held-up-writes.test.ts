@@ -1,0 +1,146 @@
+import { Agent } from 'node:http';
+import { setTimeout as delay } from 'node:timers/promises';
+import { urlAs } from '@contacts/common/database/roles.js';
+import { createTestDatabase, rolePassword, type TestDatabase } from '@contacts/common/testing/database.js';
+import { addProject } from '@contacts/common/testing/service.js';
+import { startTcpProxy } from '@contacts/common/testing/tcp-proxy.js';
+import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
+import { type RunningService, startService } from '../support/processes.js';
+import { startPgBouncer } from './pgbouncer.js';
+import { type Outcome, upsert } from './upserting-clients.js';
+
+// Two replicas: A's way to the database is held up, and what it has sent arrives later. B's is as it should be.
+
+const user = 'personal-contacts';
+/** Ten rounds of 200 chats each, five of them at once in one stall. */
+const [stalls, chatsEach] = [2, 1000];
+/** Milliseconds within which a request is answered. */
+const deadline = 4000;
+let database: TestDatabase;
+let nextChat = 1;
+
+beforeAll(async () => {
+	database = await createTestDatabase();
+	await addProject(database.sql, 'bot', 'bot-key');
+	// Counts the statements that have been executed, also those that write nothing.
+	await database.sql.unsafe(`
+		create sequence executed;
+		create function note_execution() returns trigger language plpgsql security definer as
+			$$ begin perform nextval('public.executed'); return null; end $$;
+		create trigger note_execution before insert on personal_contacts
+			for each statement execute function note_execution()`);
+});
+afterAll(() => database?.drop());
+
+async function start(url: string): Promise<RunningService> {
+	const service = await startService(user, { DATABASE_URL: url });
+	onTestFinished(() => service.stop('SIGKILL'));
+	return service;
+}
+
+const save = ({ url }: RunningService, chat_id: number, name: string, agent: Agent) =>
+	upsert(`${url}/api/personal_contacts?project=bot&api_key=bot-key`, agent, { chat_id, name });
+
+/** The outcomes of saving this name for each of these chats, so many at once. */
+async function saveAll(service: RunningService, chats: number[], name: string, agent: Agent, atOnce = chats.length) {
+	const outcomes: Outcome[] = [];
+	for (let from = 0; from < chats.length; from += atOnce) {
+		const some = chats.slice(from, from + atOnce);
+		outcomes.push(...(await Promise.all(some.map((chat) => save(service, chat, name, agent)))));
+	}
+	return outcomes;
+}
+
+/** Waits until no statement of the services has been under way for a moment. */
+async function databaseIsQuiet(): Promise<void> {
+	let quiet = 0;
+	await vi.waitUntil(
+		async () => {
+			const active = await database.sql`
+				select from pg_stat_activity where application_name = ${user} and state = 'active' and datname = current_database()`;
+			quiet = active.length === 0 ? quiet + 1 : 0;
+			return quiet === 10;
+		},
+		{ timeout: 20_000, interval: 50 },
+	);
+}
+
+interface Scenario {
+	/** Milliseconds by which the stall is longer than A's callers wait. */
+	longer: number;
+	killed: boolean;
+}
+
+const scenarios: Scenario[] = [0, 3000, 8000].flatMap((longer) => [
+	{ longer, killed: false },
+	{ longer, killed: true },
+]);
+
+/** @returns what B had acknowledged and is not stored, and how many statements were executed after the stalls */
+async function play({ longer, killed }: Scenario, urlOfA: string, b: RunningService) {
+	const network = await startTcpProxy(urlOfA);
+	onTestFinished(() => network.close());
+	const agent = new Agent({ keepAlive: true });
+	onTestFinished(() => agent.destroy());
+	const lost: { chat: number; name: string }[] = [];
+	let a = await start(network.through(urlOfA));
+	let failed = 0;
+	for (let stall = 0; stall < stalls; stall++) {
+		const chats = Array.from({ length: chatsEach }, () => nextChat++);
+		// All connections are open and know the statement, and it is written with many contacts.
+		await saveAll(a, chats, 'first', agent, 200);
+
+		network.stall();
+		const begun = performance.now();
+		const older = saveAll(a, chats, 'older', agent);
+		if (killed) {
+			await delay(begun + deadline / 2 - performance.now());
+			await a.stop('SIGKILL');
+		}
+		const outcomes = await older;
+		expect(outcomes).not.toContain(200);
+		// What was refused at once was not sent.
+		failed += outcomes.filter((outcome) => outcome !== 503).length;
+		const over = killed ? begun + deadline : performance.now();
+		const newer = await saveAll(b, chats, 'newer', agent, 25);
+		const acknowledged = chats.filter((_, index) => newer[index] === 200);
+		expect(acknowledged.length).toBeGreaterThan(chatsEach / 2);
+		await delay(Math.max(0, over + longer - performance.now()));
+		await network.restore();
+		await databaseIsQuiet();
+		lost.push(
+			...(await database.sql<{ chat: number; name: string }[]>`
+				select chat_id::float8 as chat, name from personal_contacts
+				where chat_id = any(${`{${acknowledged.join()}}`}::text::bigint[]) and name <> 'newer'`),
+		);
+		if (killed && stall + 1 < stalls) a = await start(network.through(urlOfA));
+	}
+	return { lost, failed };
+}
+
+const executed = async () =>
+	(await database.sql<{ count: number }[]>`select last_value::int as count from executed`)[0]?.count ?? 0;
+
+test.each(['directly', 'through PgBouncer in transaction mode'])(
+	'what one replica has acknowledged stays, when another one’s older upserts arrive late: %s',
+	async (way) => {
+		const direct = urlAs(database.url, user, rolePassword);
+		const pgbouncer = way === 'directly' ? undefined : await startPgBouncer(direct);
+		onTestFinished(() => pgbouncer?.stop());
+		const url = pgbouncer?.through(direct) ?? direct;
+		const b = await start(url);
+		const before = await executed();
+		const results = await Promise.all(scenarios.map((scenario) => play(scenario, url, b)));
+		console.info(
+			scenarios
+				.map(({ longer, killed }, index) => {
+					const { lost, failed } = results[index] ?? { lost: [], failed: 0 };
+					return `${way}, ${longer / 1000} s longer${killed ? ', killed' : ''}: ${failed} failed, ${lost.length} overwritten`;
+				})
+				.concat(`${(await executed()) - before} statements executed`)
+				.join('\n'),
+		);
+		expect(results.flatMap(({ lost }) => lost).slice(0, 10)).toEqual([]);
+		for (const { failed } of results) expect(failed).toBeGreaterThan(200);
+	},
+);

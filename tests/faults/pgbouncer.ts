@@ -1,0 +1,58 @@
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { connect } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { freePort } from '@contacts/local-postgres/server.js';
+import { vi } from 'vitest';
+import { run } from '../support/processes.js';
+
+export interface PgBouncer {
+	/** The same URL, with the way through PgBouncer. */
+	through(url: string): string;
+	stop(): Promise<void>;
+}
+
+/** PgBouncer in transaction mode, as docs/operators.md has it, in front of the server and for the user of this URL. */
+export async function startPgBouncer(url: string): Promise<PgBouncer> {
+	const folder = mkdtempSync(join(tmpdir(), 'contacts-pgbouncer-'));
+	chmodSync(folder, 0o755);
+	const port = await freePort();
+	const { hostname, port: serverPort, username, password } = new URL(url);
+	writeFileSync(join(folder, 'users.txt'), `"${username}" "${password}"\n`);
+	writeFileSync(
+		join(folder, 'pgbouncer.ini'),
+		`[databases]
+* = host=${hostname} port=${serverPort}
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = ${port}
+unix_socket_dir =
+auth_type = trust
+auth_file = ${join(folder, 'users.txt')}
+pool_mode = transaction
+max_client_conn = 500
+default_pool_size = 60
+ignore_startup_parameters = statement_timeout
+`,
+	);
+	// It refuses to run as root.
+	const user = process.getuid?.() === 0 ? ['-u', 'nobody'] : [];
+	const pgbouncer = await run('pgbouncer', [...user, join(folder, 'pgbouncer.ini')], {
+		...process.env,
+		PATH: `${process.env.PATH}:/usr/sbin`,
+	});
+	const accepts = () =>
+		new Promise<boolean>((resolve) => {
+			const socket = connect({ port, host: '127.0.0.1' });
+			socket.on('connect', () => resolve(true)).on('error', () => resolve(false));
+			socket.on('connect', () => socket.destroy());
+		});
+	await vi.waitUntil(accepts, { timeout: 10_000 });
+	return {
+		through: (target) => Object.assign(new URL(target), { hostname: '127.0.0.1', port: String(port) }).href,
+		async stop() {
+			await pgbouncer.stop();
+			rmSync(folder, { recursive: true, force: true });
+		},
+	};
+}
