@@ -48,7 +48,7 @@ export async function run(
 	const [error] = (await Promise.race([once(child, 'error'), once(child, 'spawn').then(() => [])])) as [Error?];
 	if (error)
 		throw new Error(
-			`${command} can't be started; these tests need it (Debian: redis-server, nginx-light). ${error.message}`,
+			`${command} can't be started; these tests need it (Debian: redis-server, nginx-light, pgbouncer). ${error.message}`,
 		);
 	return {
 		child,
