@@ -85,6 +85,14 @@ describe('encryption, by the parameters of the URL', () => {
 		expect(await isEncrypted(withParameters(parameters))).toBe(encrypted);
 	});
 
+	test('with several hosts too', async () => {
+		const { host } = url;
+		const several = url.href.replace(host, `${host},${host}`);
+		expect(await isEncrypted(several)).toBe(false);
+		expect(await isEncrypted(`${several}?sslmode=require&target_session_attrs=read-write`)).toBe(true);
+		await expect(isEncrypted(`${several}?sslmode=verify-full`)).rejects.toThrow(/DEPTH_ZERO_SELF_SIGNED_CERT/);
+	});
+
 	test.each(['sslmode=verify-full', 'sslmode=verify-ca'])('%s refuses an unknown authority', async (parameters) => {
 		await expect(isEncrypted(withParameters(parameters))).rejects.toThrow(/self-signed certificate/);
 	});
@@ -108,7 +116,12 @@ describe('an owner who is no superuser', () => {
 			DATABASE_URL: roleUrl,
 			NODE_EXTRA_CA_CERTS: authorityOf('localhost'),
 		});
+		const several = await startService('company-contacts', {
+			DATABASE_URL: roleUrl.replace(url.host, `${url.host},${url.host}`),
+			NODE_EXTRA_CA_CERTS: authorityOf('localhost'),
+		});
 		try {
+			expect((await fetch(`${several.url}/health/ready`)).status).toBe(200);
 			expect((await fetch(`${service.url}/health/ready`)).status).toBe(200);
 			const sql = postgres(server.url('contacts'), { max: 1 });
 			const rows = await sql`
@@ -118,6 +131,7 @@ describe('an owner who is no superuser', () => {
 			expect(rows).toEqual([{ ssl: true }]);
 		} finally {
 			await service.stop();
+			await several.stop();
 		}
 	});
 

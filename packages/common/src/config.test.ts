@@ -19,9 +19,35 @@ const addresses = 'addresses or CIDR ranges of the proxies in front, separated b
 const table: { name: string; right: string[]; wrong: string[]; allowed: string }[] = [
 	{
 		name: 'DATABASE_URL',
-		right: ['postgres://host/db', 'postgresql://u:p@[::1]:5432/db?sslmode=require', url],
-		wrong: ['host/db', 'mysql://host/db', 'http://host', 'postgres://host:port/db', 'postgres', '5432'],
-		allowed: 'a URL like postgres://user:password@host:5432/database',
+		right: [
+			'postgres://host/db',
+			'postgresql://u:p@[::1]:5432/db?sslmode=require',
+			url,
+			'postgres:///db',
+			'postgres://u@a:5432,b:5433/db?target_session_attrs=read-write',
+			'postgresql://u:p%40%2C%2F@a,[::1]:5433,10.0.0.3/db?sslmode=verify-full&target_session_attrs=primary',
+			'postgres://u@a/db?target_session_attrs=any',
+			'postgres://u@a,b/db?target_session_attrs=prefer-standby',
+		],
+		wrong: [
+			'host/db',
+			'mysql://host/db',
+			'http://host',
+			'postgres://host:port/db',
+			'postgres',
+			'5432',
+			'postgres://a:5432,b:port/db',
+			'postgres://a,b:65536/db',
+			'postgres://a,,b/db',
+			'postgres://a,b,/db',
+			'postgres://::1/db',
+			'postgres://u:p%zz@host/db',
+			'postgres://u@a,b/db?target_session_attrs=writable',
+			'postgres://u@a/db?target_session_attrs=',
+			'mysql://a,b/db',
+		],
+		allowed:
+			'a URL like postgres://user:password@host:5432/database, or with several hosts postgres://user:password@host1:5432,host2:5432/database?target_session_attrs=read-write',
 	},
 	{
 		name: 'PORT',

@@ -2,6 +2,7 @@ import { isIP } from 'node:net';
 import { type Static, type TObject, type TString, Type } from '@sinclair/typebox';
 import { Ajv } from 'ajv';
 import { envSchema } from 'env-schema';
+import { parseDatabaseUrl } from './database/database-url.js';
 
 /** Wrong configuration: a line for each variable, which names it and what is allowed, never its value. */
 export class ConfigError extends Error {
@@ -15,6 +16,7 @@ const logLevels = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']
 
 const checks = {
 	url: (protocols: string[], text: string) => URL.canParse(text) && protocols.includes(new URL(text).protocol),
+	databaseUrl: (_: true, text: string) => parseDatabaseUrl(text) !== undefined,
 	integer: ([min, max]: [number, number], text: string) =>
 		/^[0-9]{1,15}$/.test(text) && Number(text) >= min && Number(text) <= max,
 	addresses: (_: true, text: string) => text.split(',').every((part) => isAddressRange(part.trim())),
@@ -33,6 +35,15 @@ export function urlVariable(protocols: string[], allowed: string): TString {
 	return Type.String({ url: protocols, allowed });
 }
 
+/** A variable that names a PostgreSQL database, on one or several hosts. */
+export function databaseUrlVariable(): TString {
+	return Type.String({
+		databaseUrl: true,
+		allowed:
+			'a URL like postgres://user:password@host:5432/database, or with several hosts postgres://user:password@host1:5432,host2:5432/database?target_session_attrs=read-write',
+	});
+}
+
 /** A variable that is an integer in decimal digits, both limits included. */
 export function integerVariable(min: number, max: number, usual: number, meaning: string): TString {
 	return Type.String({
@@ -46,7 +57,7 @@ export function integerVariable(min: number, max: number, usual: number, meaning
 /** The variables that every service reads. `port` is the default of PORT. */
 export function serviceVariables(port: number) {
 	return Type.Object({
-		DATABASE_URL: urlVariable(['postgres:', 'postgresql:'], 'a URL like postgres://user:password@host:5432/database'),
+		DATABASE_URL: databaseUrlVariable(),
 		HOST: Type.String({ default: '127.0.0.1', allowed: 'an address or a host name to listen on' }),
 		PORT: integerVariable(0, 65_535, port, 'TCP port to listen on; 0 takes any that is free'),
 		LOG_LEVEL: Type.String({ enum: logLevels, default: 'info', allowed: `one of ${logLevels.join(', ')}` }),

@@ -2,8 +2,8 @@ import { hostname, userInfo } from 'node:os';
 import { resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Sql } from '@contacts/common/database/client.js';
+import { connect } from '@contacts/common/database/connect.js';
 import { readHolder } from '@contacts/local-postgres/data-folder.js';
-import postgres from 'postgres';
 import { Failure } from './failure.js';
 
 const root = fileURLToPath(new URL('../../..', import.meta.url));
@@ -22,7 +22,7 @@ export async function findDatabaseUrl(environment: NodeJS.ProcessEnv): Promise<s
 
 /** Runs some work on the operator's connection. */
 export async function withDatabase<T>(environment: NodeJS.ProcessEnv, work: (sql: Sql) => Promise<T>): Promise<T> {
-	const sql = postgres(await findDatabaseUrl(environment), {
+	const sql = connect(await findDatabaseUrl(environment), {
 		max: 1,
 		fetch_types: false,
 		connect_timeout: 5,

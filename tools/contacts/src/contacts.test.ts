@@ -185,6 +185,17 @@ describe('no database, exit 1 with one line', () => {
 		expectOneLine(await contacts(serverUrl('no_such_database'), list), 1, 'does not exist');
 	});
 
+	test('of several hosts none can be used: each is named with the reason, and one that can is found', async () => {
+		const { host } = new URL(migrated.url);
+		const urlOf = (...hosts: string[]) => migrated.url.replace(host, hosts.join());
+		expectOneLine(
+			await contacts(urlOf('127.0.0.1:1', '[::1]:2'), list),
+			1,
+			/127\.0\.0\.1:1 \(ECONNREFUSED\); \[::1\]:2 \(E\w+\)/,
+		);
+		expect((await contacts(urlOf('127.0.0.1:1', host), list)).code).toBe(0);
+	});
+
 	test('DATABASE_URL is no URL: named, and not echoed', async () => {
 		const outcome = await contacts('canary-nonsense', list);
 		expectOneLine(outcome, 1, 'DATABASE_URL');

@@ -89,5 +89,8 @@ function describe(error: unknown): string {
 	if (code !== undefined && unreachable.test(code)) {
 		return `The database in DATABASE_URL does not answer (${code}).`;
 	}
+	if (code === 'NO_SUITABLE_SERVER' && error instanceof Error) {
+		return `The database in DATABASE_URL can't be used: ${error.message}.`;
+	}
 	return error instanceof Error ? (error.stack ?? error.message) : String(error);
 }

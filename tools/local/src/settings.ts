@@ -1,6 +1,6 @@
 import { resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { ConfigError, integerVariable, readVariables, urlVariable } from '@contacts/common/config.js';
+import { ConfigError, databaseUrlVariable, integerVariable, readVariables } from '@contacts/common/config.js';
 import { Type } from '@sinclair/typebox';
 
 export const root = fileURLToPath(new URL('../../..', import.meta.url));
@@ -8,9 +8,7 @@ export const root = fileURLToPath(new URL('../../..', import.meta.url));
 const variables = Type.Object({
 	PERSONAL_CONTACTS_PORT: integerVariable(1, 65_535, 3001, 'port of personal-contacts'),
 	COMPANY_CONTACTS_PORT: integerVariable(1, 65_535, 3000, 'port of company-contacts'),
-	DATABASE_URL: Type.Optional(
-		urlVariable(['postgres:', 'postgresql:'], 'a URL like postgres://user:password@host:5432/database'),
-	),
+	DATABASE_URL: Type.Optional(databaseUrlVariable()),
 	LOCAL_DATA_DIR: Type.String({ default: '.local', allowed: 'a folder' }),
 });
 

@@ -1,4 +1,5 @@
-import postgres from 'postgres';
+import type postgres from 'postgres';
+import { connect } from './connect.js';
 
 /** A postgres.js client. */
 export type Sql = postgres.Sql;
@@ -30,7 +31,7 @@ export interface ClientOptions {
  *   does not answer fails a request in time.
  */
 export function createClient(options: ClientOptions): Sql {
-	return postgres(options.url, {
+	return connect(options.url, {
 		max: options.poolSize,
 		max_pipeline: 0,
 		prepare: true,

@@ -53,7 +53,7 @@ const lostConnection = new Set([
 ]);
 
 /** Before the connection stood, so no statement was sent. */
-const neverConnected = new Set(['CONNECT_TIMEOUT', 'EAI_AGAIN', 'ECONNREFUSED', 'ENOTFOUND']);
+const neverConnected = new Set(['CONNECT_TIMEOUT', 'EAI_AGAIN', 'ECONNREFUSED', 'ENOTFOUND', 'NO_SUITABLE_SERVER']);
 
 /** What an error says of the statement that failed with it. */
 export interface Verdict {

@@ -2,7 +2,7 @@ import { readdir } from 'node:fs/promises';
 import { sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import Postgrator from 'postgrator';
-import postgres from 'postgres';
+import { connect } from './connect.js';
 
 /** Any number will do, as long as nothing else in the same database takes it. */
 const migrationLock = 4_021_967_233;
@@ -20,7 +20,7 @@ const folder = fileURLToPath(new URL('../../migrations', import.meta.url));
  */
 export async function migrate(url: string, to?: number): Promise<string[]> {
 	let lost = false;
-	const sql = postgres(url, {
+	const sql = connect(url, {
 		max: 1,
 		fetch_types: false,
 		connect_timeout: 10,

@@ -1,5 +1,5 @@
 import { createHash, createHmac, pbkdf2Sync, randomBytes } from 'node:crypto';
-import postgres from 'postgres';
+import { connect } from './connect.js';
 
 /** The database roles, by what connects with them. */
 export const roles = {
@@ -13,7 +13,7 @@ export type RoleUser = keyof typeof roles;
 
 /** Lets roles log in with these passwords. The server is sent verifiers, so that no password can get into its log. */
 export async function setRolePasswords(ownerUrl: string, passwords: Partial<Record<RoleUser, string>>): Promise<void> {
-	const sql = postgres(ownerUrl, { max: 1, fetch_types: false, onnotice: () => undefined });
+	const sql = connect(ownerUrl, { max: 1, fetch_types: false, onnotice: () => undefined });
 	try {
 		for (const [user, password] of Object.entries(passwords)) {
 			const role = roles[user as RoleUser];
@@ -26,10 +26,8 @@ export async function setRolePasswords(ownerUrl: string, passwords: Partial<Reco
 
 /** The same database, as another user. */
 export function urlAs(url: string, user: RoleUser, password: string): string {
-	const other = new URL(url);
-	other.username = roles[user];
-	other.password = encodeURIComponent(password);
-	return other.href;
+	const credentials = `${roles[user]}:${encodeURIComponent(password)}@`;
+	return url.replace(/^([a-z]+:\/\/)(?:[^/?#]*@)?/, (_, protocol) => protocol + credentials);
 }
 
 /** A SCRAM-SHA-256 verifier in the form that PostgreSQL stores (RFC 5803, RFC 7677). */

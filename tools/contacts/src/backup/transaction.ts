@@ -1,6 +1,6 @@
 import type { Sql } from '@contacts/common/database/client.js';
+import { connect } from '@contacts/common/database/connect.js';
 import { isLostConnection } from '@contacts/common/database/errors.js';
-import postgres from 'postgres';
 import { Failure } from '../failure.js';
 
 /**
@@ -12,7 +12,7 @@ import { Failure } from '../failure.js';
 export async function inTransaction<T>(url: string, begin: string, work: (sql: Sql) => Promise<T>): Promise<T> {
 	let state: 'connecting' | 'open' | 'committing' | 'over' = 'connecting';
 	let lost = false;
-	const sql: Sql = postgres(url, {
+	const sql: Sql = connect(url, {
 		max: 1,
 		fetch_types: false,
 		connect_timeout: 5,

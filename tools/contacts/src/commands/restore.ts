@@ -3,6 +3,7 @@ import { stat } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createGunzip } from 'node:zlib';
+import { readDatabaseUrl } from '@contacts/common/database/database-url.js';
 import { openSession } from '@contacts/company-contacts/sync/session.js';
 import type { Command } from 'commander';
 import { type BackupKey, readBackupKey } from '../backup/backup-key.js';
@@ -47,8 +48,8 @@ export function addRestoreCommand(program: Command, environment: NodeJS.ProcessE
 			const source = path === '-' ? process.stdin : await openFile(path);
 			const replace = options.replace ?? false;
 			if (replace) {
-				const { pathname, host } = new URL(url);
-				await confirm(`Everything in the database ${pathname.slice(1)} on ${host} will be deleted.`, options);
+				const { database, hostList } = readDatabaseUrl(url);
+				await confirm(`Everything in the database ${database} on ${hostList} will be deleted.`, options);
 			}
 			const { schema, created_at, tables } = await restore(url, source, replace, key);
 			const rows = tables.reduce((sum, table) => sum + table.rows, 0);

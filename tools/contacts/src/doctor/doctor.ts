@@ -1,4 +1,5 @@
 import type { Sql } from '@contacts/common/database/client.js';
+import { readDatabaseUrl } from '@contacts/common/database/database-url.js';
 import { findDatabaseUrl, withDatabase } from '../connection.js';
 import { describeError } from '../describe-error.js';
 import type { Finding } from './check.js';
@@ -24,8 +25,8 @@ interface DatabaseFindings {
 async function examineDatabase(environment: NodeJS.ProcessEnv, now: () => number): Promise<DatabaseFindings> {
 	try {
 		const url = await findDatabaseUrl(environment);
-		const { host, pathname } = new URL(url);
-		return await withDatabase(environment, (sql) => checkAll(sql, environment, `${host}${pathname}`, now));
+		const { hostList, database } = readDatabaseUrl(url);
+		return await withDatabase(environment, (sql) => checkAll(sql, environment, `${hostList}/${database}`, now));
 	} catch (error) {
 		const problem: Finding = {
 			check: 'database',

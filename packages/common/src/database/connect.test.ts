@@ -1,0 +1,171 @@
+import { once } from 'node:events';
+import { type AddressInfo, createServer, connect as openSocket } from 'node:net';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { createTestDatabase, type TestDatabase } from '../testing/database.js';
+import { startTcpProxy, type TcpProxy } from '../testing/tcp-proxy.js';
+import { connect } from './connect.js';
+
+// With several hosts all of them lead to the same server here: which of two servers is the primary is for
+// tests/faults/failover.test.ts.
+
+let db: TestDatabase;
+/** A database of which nothing can be written, as on a standby. */
+let readOnly: TestDatabase;
+let host: string;
+
+beforeAll(async () => {
+	[db, readOnly] = await Promise.all([createTestDatabase(), createTestDatabase()]);
+	await readOnly.sql.unsafe(`alter database ${nameOf(readOnly)} set default_transaction_read_only = on`);
+	({ host } = new URL(db.url));
+});
+afterAll(async () => {
+	await db?.drop();
+	await readOnly?.drop();
+});
+
+const nameOf = ({ url }: TestDatabase) => new URL(url).pathname.slice(1);
+
+/** The URL of a database, with these hosts and parameters in place of its own. */
+const urlOf = (hosts: string[], parameters = '', { url } = db) =>
+	url.replace(/@[^/]+/, `@${hosts.join()}`) + (parameters && `?${parameters}`);
+
+/** Connects and gives what a statement returns. */
+async function ask(url: string): Promise<unknown[]> {
+	const sql = connect(url, { max: 1, fetch_types: false, connect_timeout: 2, onnotice: () => undefined });
+	try {
+		return [...(await sql`select 1 as one`)];
+	} finally {
+		await sql.end({ timeout: 1 });
+	}
+}
+
+const works = [{ one: 1 }];
+
+async function startProxy(): Promise<{ proxy: TcpProxy; at: string }> {
+	const proxy = await startTcpProxy(db.url);
+	onTestFinished(() => proxy.close());
+	return { proxy, at: new URL(proxy.through(db.url)).host };
+}
+
+/** A port of 127.0.0.1 that nothing listens on. */
+async function closedPort(): Promise<number> {
+	const server = createServer().listen(0, '127.0.0.1');
+	await once(server, 'listening');
+	const { port } = server.address() as AddressInfo;
+	server.close();
+	await once(server, 'close');
+	return port;
+}
+
+test('user, password and database may have any characters, percent-encoded, with one host and with several', async () => {
+	const password = `@:/?#,%[] é'`;
+	const [role, database] = [`a@b,c ${Date.now()}`, `d/e,f ${Date.now()}`];
+	await db.sql`create role ${db.sql(role)} login password ${db.sql.unsafe(`'${password.replace("'", "''")}'`)}`;
+	await db.sql`create database ${db.sql(database)}`;
+	onTestFinished(async () => {
+		await db.sql`drop database ${db.sql(database)} with (force)`;
+		await db.sql`drop role ${db.sql(role)}`;
+	});
+	const [user, secret, name] = [role, password, database].map(encodeURIComponent);
+	for (const hosts of [[host], [host, host]]) {
+		expect(await ask(`postgres://${user}:${secret}@${hosts.join()}/${name}`)).toEqual(works);
+	}
+});
+
+describe('one host', () => {
+	test('by its IPv6 address', async () => {
+		const server = createServer((client) => {
+			const [hostname, port] = host.split(':');
+			client.pipe(openSocket({ host: hostname, port: Number(port) })).pipe(client);
+		}).listen(0, '::1');
+		await once(server, 'listening');
+		onTestFinished(() => void server.close());
+		expect(await ask(urlOf([`[::1]:${(server.address() as AddressInfo).port}`]))).toEqual(works);
+	});
+
+	test('of which nothing can be written is refused with target_session_attrs=read-write, with its name', async () => {
+		await expect(ask(urlOf([host], 'target_session_attrs=read-write', readOnly))).rejects.toMatchObject({
+			code: 'NO_SUITABLE_SERVER',
+			message: `no server for target_session_attrs=read-write: ${host} is read-only`,
+		});
+	});
+
+	test.each(['any', 'read-only', 'primary', 'prefer-standby'])(
+		'of which nothing can be written will do for target_session_attrs=%s',
+		async (target) => {
+			expect(await ask(urlOf([host], `target_session_attrs=${target}`, readOnly))).toEqual(works);
+		},
+	);
+
+	test.each(['read-only', 'standby'])('that can be written is refused with target_session_attrs=%s', async (target) => {
+		await expect(ask(urlOf([host], `target_session_attrs=${target}`))).rejects.toMatchObject({
+			code: 'NO_SUITABLE_SERVER',
+			message: `no server for target_session_attrs=${target}: ${host} is writable`,
+		});
+	});
+});
+
+describe('several hosts', () => {
+	test('a host that stays silent and one that refuses connections hold up nobody', async () => {
+		const [silent, working] = [await startProxy(), await startProxy()];
+		silent.proxy.blackhole();
+		await ask(urlOf([silent.at, `127.0.0.1:${await closedPort()}`, working.at]));
+		// One that asked what it is, and one for the statements.
+		expect(working.proxy.taken).toBe(2);
+		expect(silent.proxy.taken).toBe(1);
+	});
+
+	test('with "any" it is the first of them that responds', async () => {
+		const [first, second] = [await startProxy(), await startProxy()];
+		const url = urlOf([first.at, second.at], 'target_session_attrs=any');
+		await ask(url);
+		expect([first.proxy.taken, second.proxy.taken]).toEqual([2, 1]);
+		first.proxy.cut();
+		await ask(url);
+		expect([first.proxy.taken, second.proxy.taken]).toEqual([2, 3]);
+	});
+
+	test('with "prefer-standby" it is any of them when none is a standby', async () => {
+		const { at } = await startProxy();
+		expect(await ask(urlOf([at, host], 'target_session_attrs=prefer-standby'))).toEqual(works);
+	});
+
+	test('of which none will do: each is named with what is wrong with it, and the next attempt begins anew', async () => {
+		const { proxy, at } = await startProxy();
+		const closed = `127.0.0.1:${await closedPort()}`;
+		const sql = connect(urlOf([at, closed]), { max: 1, fetch_types: false, backoff: () => 0 } as object);
+		onTestFinished(() => sql.end({ timeout: 0 }));
+		proxy.cut();
+		await expect(sql`select 1`).rejects.toMatchObject({
+			code: 'NO_SUITABLE_SERVER',
+			message: `no server for target_session_attrs=read-write: ${at} (ECONNREFUSED); ${closed} (ECONNREFUSED)`,
+		});
+		await proxy.restore();
+		expect(await sql`select 1 as one`).toEqual([{ one: 1 }]);
+	});
+
+	test('that all refuse the password: the error is the server’s own', async () => {
+		const url = urlOf([host, host]).replace(/\/\/[^@]+@/, '//postgres:wrong%2Fpassword@');
+		await expect(ask(url)).rejects.toMatchObject({ code: '28P01' });
+	});
+
+	test('a client that was closed while it searched leaves no connection behind', async () => {
+		const { proxy, at } = await startProxy();
+		proxy.stall();
+		const sql = connect(urlOf([at, at]), {
+			max: 1,
+			fetch_types: false,
+			connection: { application_name: 'closed early' },
+		});
+		const failed = expect(sql`select 1`).rejects.toMatchObject({ code: 'CONNECTION_DESTROYED' });
+		await expect.poll(() => proxy.taken).toBe(2);
+		await sql.end({ timeout: 0 });
+		await failed;
+		await proxy.restore();
+		// After this the search has ended as well, and what it would have led to is there.
+		await ask(urlOf([at, at]));
+		await expect
+			.poll(() => db.sql`select pid from pg_stat_activity where application_name = 'closed early'`)
+			.toEqual([]);
+	});
+});

@@ -1,0 +1,77 @@
+import { connect as openSocket, Socket } from 'node:net';
+import postgres from 'postgres';
+import { type DatabaseUrl, readDatabaseUrl } from './database-url.js';
+import { type ConnectionOptions, findServer } from './find-server.js';
+
+/** Within which a host must have accepted a connection; the client's own timeout begins after that. */
+const connectTimeoutMs = 2000;
+
+/**
+ * A client of the database that a URL names, with these options. Nothing is connected before the first statement.
+ *
+ * With several hosts, or with `target_session_attrs`, each connection is made to a server that was asked just before and is
+ * of the kind that the URL asks for. The client's own search is not used: it takes a standby for writable, waits for hosts
+ * that stay silent, and never reports that no host will do.
+ *
+ * @throws TypeError with the code ERR_INVALID_URL
+ */
+export function connect(url: string, options: ConnectionOptions): postgres.Sql {
+	const address = readDatabaseUrl(url);
+	const { hosts, target, database, ofFirstHost } = address;
+	const [{ host, port }] = hosts;
+	const settings = {
+		...options,
+		...(database === '' ? {} : { database }),
+		...(host === '' ? {} : { host: [host], port: [port] }),
+	} as unknown as ConnectionOptions;
+	if (hosts.length === 1 && target === 'any') return postgres(ofFirstHost, settings);
+
+	let ended = false;
+	const sql = postgres(ofFirstHost, {
+		...settings,
+		socket: async () => {
+			try {
+				const socket = await socketTo(address, settings);
+				// The client does not close what it receives after its end.
+				if (!ended) return socket;
+				socket.destroy();
+			} catch (error) {
+				return failing(error);
+			}
+			return failing(new Error('the client was closed'));
+		},
+		// Not in the published types.
+	} as ConnectionOptions);
+	const { end } = sql;
+	return Object.assign(sql, {
+		async end(how?: { timeout?: number }) {
+			await end(how);
+			ended = true;
+		},
+	});
+}
+
+/** A connected socket to a server of the kind that the URL asks for. */
+async function socketTo(address: DatabaseUrl, options: ConnectionOptions): Promise<Socket> {
+	const found = await findServer(address, options);
+	// The client reads the name here, to compare it with the server's certificate.
+	const socket = Object.assign(openSocket(found), found);
+	return new Promise((resolve, reject) => {
+		const expire = () => socket.destroy(Object.assign(new Error('no connection'), { code: 'CONNECT_TIMEOUT' }));
+		const late = setTimeout(expire, connectTimeoutMs);
+		socket.once('error', reject);
+		socket.once('close', () => clearTimeout(late));
+		socket.once('connect', () => {
+			clearTimeout(late);
+			socket.removeListener('error', reject);
+			resolve(socket);
+		});
+	});
+}
+
+/** A socket that fails: the client would wait for ever for one that it was not given. */
+function failing(error: unknown): Socket {
+	const socket = new Socket();
+	setImmediate(() => socket.destroy(error instanceof Error ? error : new Error(String(error))));
+	return socket;
+}

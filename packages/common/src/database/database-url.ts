@@ -1,0 +1,92 @@
+/** Which servers a connection may be made to, as libpq's `target_session_attrs` has it. */
+export const targets = ['any', 'read-write', 'read-only', 'primary', 'standby', 'prefer-standby'] as const;
+
+export type Target = (typeof targets)[number];
+
+export interface Host {
+	/** A name or an address; an IPv6 address without its brackets. Empty where the URL has none: the client's default. */
+	host: string;
+	port: number;
+}
+
+/** What `DATABASE_URL` says. */
+export interface DatabaseUrl {
+	/** In the order in which the URL names them. */
+	hosts: [Host, ...Host[]];
+	target: Target;
+	database: string;
+	/** The same URL with the first host alone and without `target_session_attrs`, as the client understands it. */
+	ofFirstHost: string;
+	/** The hosts as the URL writes them: with the database's name all that a person may be shown. */
+	hostList: string;
+}
+
+const shape = /^postgres(?:ql)?:\/\/(?:([^/?#]*)@)?([^/?#@]*)(\/[^?#]*)?(?:\?([^#]*))?$/;
+const hostShape = /^(?:\[([0-9a-f:.]+)\]|([^:[\]\s]*))(?::([0-9]{1,5}))?$/i;
+
+/**
+ * Reads a URL like `postgres://user:password@host:5432/database?sslmode=require`. Several hosts are separated by commas; each
+ * has its own port, 5432 where it names none. Of several hosts one that can be written is meant unless `target_session_attrs`
+ * says otherwise: libpq's own default, the first that answers, may be a standby.
+ *
+ * @returns undefined for what is no such URL
+ */
+export function parseDatabaseUrl(text: string): DatabaseUrl | undefined {
+	const parts = shape.exec(text);
+	if (parts === null) return undefined;
+	const [, credentials, hostList = '', path = '', query = ''] = parts;
+	const hosts = hostList.split(',').map(parseHost);
+	const [first, ...others] = hosts;
+	if (first === undefined || !isAll(others)) return undefined;
+	if (others.length > 0 && [first, ...others].some(({ host }) => host === '')) return undefined;
+	const parameters = new URLSearchParams(query);
+	const target = parameters.get('target_session_attrs') ?? (others.length > 0 ? 'read-write' : 'any');
+	parameters.delete('target_session_attrs');
+	if (!isTarget(target)) return undefined;
+
+	const userInfo = credentials === undefined ? '' : `${credentials}@`;
+	const rest = parameters.size > 0 ? `?${parameters}` : '';
+	const ofFirstHost = `postgres://${userInfo}${hostList.split(',')[0]}${path}${rest}`;
+	if (!URL.canParse(ofFirstHost)) return undefined;
+	const { username, password } = new URL(ofFirstHost);
+	const decoded = [username, password, path.slice(1)].map(decode);
+	if (!isAll(decoded)) return undefined;
+	return {
+		hosts: [first, ...others],
+		target,
+		database: decoded[2] ?? '',
+		ofFirstHost,
+		hostList,
+	};
+}
+
+/** @throws TypeError with the code ERR_INVALID_URL, as `new URL` does */
+export function readDatabaseUrl(text: string): DatabaseUrl {
+	const url = parseDatabaseUrl(text);
+	if (url === undefined) throw Object.assign(new TypeError('Invalid URL'), { code: 'ERR_INVALID_URL' });
+	return url;
+}
+
+function parseHost(text: string): Host | undefined {
+	const [, address, name, port = '5432'] = hostShape.exec(text) ?? [];
+	const host = address ?? name;
+	if (host === undefined || Number(port) > 65_535) return undefined;
+	return { host, port: Number(port) };
+}
+
+function isTarget(text: string): text is Target {
+	return (targets as readonly string[]).includes(text);
+}
+
+function isAll<T>(values: (T | undefined)[]): values is T[] {
+	return !values.includes(undefined);
+}
+
+/** @returns undefined where a percent sign begins no encoded character */
+function decode(text: string): string | undefined {
+	try {
+		return decodeURIComponent(text);
+	} catch {
+		return undefined;
+	}
+}
