@@ -114,7 +114,7 @@ export async function openKeyRing(options: KeyRingOptions, tolerant: (error: unk
 	}
 	const timer = setInterval(refreshQuietly, interval);
 	timer.unref();
-	database.listen('key_ring_changed', refreshQuietly, refreshQuietly).catch(() => undefined);
+	const changes = database.listenForChanges('key_ring_changed', refreshQuietly);
 
 	return {
 		find(projectCode, key) {
@@ -130,7 +130,7 @@ export async function openKeyRing(options: KeyRingOptions, tolerant: (error: unk
 		flushUses: uses.flush,
 		async stop() {
 			clearInterval(timer);
-			await uses.stop();
+			await Promise.all([changes.stop(), uses.stop()]);
 		},
 	};
 }

@@ -21,6 +21,8 @@ export interface BatchReader {
 	): Promise<void>;
 	/** How many read at this moment. */
 	readonly reading: number;
+	/** Reads over new connections from now on; what is being read is read to its end. */
+	renew(): void;
 	close(): Promise<void>;
 }
 
@@ -129,6 +131,7 @@ export function createBatchReader(options: BatchReaderOptions): BatchReader {
 		get reading() {
 			return reading;
 		},
+		renew: () => lanes.replaceAll(),
 		async close() {
 			await lanes.close();
 		},

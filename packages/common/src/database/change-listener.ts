@@ -1,4 +1,7 @@
-import postgres from 'postgres';
+import type postgres from 'postgres';
+import { connect } from './connect.js';
+import type { ConnectionOptions } from './find-server.js';
+import { overdue, within } from './within.js';
 
 export interface ChangeListenerOptions {
 	url: string;
@@ -7,6 +10,11 @@ export interface ChangeListenerOptions {
 	channel: string;
 	/** Called for each notification, and whenever one may have been missed. */
 	onChange(): void;
+	/**
+	 * Called before `onChange` when it listens again after it could not: what the name leads to may be another server now, and
+	 * connections that were made meanwhile may be to a standby, which closes none of them and knows of no change.
+	 */
+	onReturn(): void;
 }
 
 export interface ChangeListener {
@@ -15,27 +23,35 @@ export interface ChangeListener {
 	stop(): Promise<void>;
 }
 
-/** Milliseconds between two looks whether the connection still answers, and within which it must. */
-const heartbeat = 1000;
+/** Milliseconds between two checks that the connection still responds, and within which it must. */
+const heartbeatMs = 1000;
 
-/** Milliseconds between two attempts to listen again. */
-const pause = 50;
+/** Milliseconds before the first attempt to listen again; each one after it waits twice as long, up to the second. */
+const minRetryMs = 50;
+const maxRetryMs = 1000;
 
 /**
- * Listens on a connection of its own, and knows when it is deaf: a connection that was closed is noticed at once, one that
- * has merely gone silent within two seconds. While it is deaf, nothing that was read before may be taken for current.
+ * Listens on a connection of its own, and knows when it is disconnected: a connection that was closed is noticed at once, one
+ * that does not respond within two seconds. Until it listens again, nothing that was read before may be taken for current.
  */
-export function listenForChanges({ url, applicationName, channel, onChange }: ChangeListenerOptions): ChangeListener {
+export function listenForChanges({
+	url,
+	applicationName,
+	channel,
+	onChange,
+	onReturn,
+}: ChangeListenerOptions): ChangeListener {
 	let current = false;
 	let stopped = false;
-	let again: NodeJS.Timeout | undefined;
+	let failures = 0;
+	let retry: NodeJS.Timeout | undefined;
 	let client = open();
-	const timer = setInterval(beat, heartbeat);
+	const timer = setInterval(beat, heartbeatMs);
 	timer.unref();
 	void listen();
 
 	function open(): postgres.Sql {
-		const mine: postgres.Sql = postgres(url, {
+		const mine = connect(url, {
 			max: 1,
 			fetch_types: false,
 			connect_timeout: 2,
@@ -44,14 +60,14 @@ export function listenForChanges({ url, applicationName, channel, onChange }: Ch
 			backoff: () => 0.05,
 			onnotice: () => undefined,
 			onclose: () => {
-				if (mine === client) deaf();
+				if (mine === client) disconnected();
 			},
 			// Not in the published types.
 			onnotify: (told: string) => {
 				if (told === channel) onChange();
 			},
 			connection: { application_name: applicationName },
-		} as postgres.Options<Record<string, postgres.PostgresType>>);
+		} as ConnectionOptions);
 		return mine;
 	}
 
@@ -60,44 +76,45 @@ export function listenForChanges({ url, applicationName, channel, onChange }: Ch
 		try {
 			await mine.unsafe(`listen "${channel}"`);
 			if (mine !== client || stopped) return;
+			if (failures > 0) onReturn();
+			failures = 0;
 			current = true;
-			// Whatever was told while nobody listened is lost.
+			// Whatever was notified while nobody listened is lost.
 			onChange();
 		} catch {
-			if (mine === client) deaf();
+			// Of a standby too, which nobody can listen on: its name may soon lead to the primary, and another connection there.
+			replace(mine);
 		}
 	}
 
-	function deaf(): void {
+	function replace(failed: postgres.Sql): void {
+		if (failed !== client || stopped) return;
+		client = open();
+		void failed.end({ timeout: 0 }).catch(() => undefined);
+		disconnected();
+	}
+
+	function disconnected(): void {
 		if (current) {
 			current = false;
 			onChange();
 		}
-		if (stopped || again !== undefined) return;
-		again = setTimeout(() => {
-			again = undefined;
-			void listen();
-		}, pause);
-		again.unref();
+		if (stopped || retry !== undefined) return;
+		retry = setTimeout(
+			() => {
+				retry = undefined;
+				void listen();
+			},
+			Math.min(maxRetryMs, minRetryMs * 2 ** failures++),
+		);
+		retry.unref();
 	}
 
 	async function beat(): Promise<void> {
 		if (!current) return;
 		const mine = client;
-		let late: NodeJS.Timeout | undefined;
-		const timeout = new Promise<never>((_, reject) => {
-			late = setTimeout(reject, heartbeat, new Error('silent'));
-		});
-		try {
-			await Promise.race([mine.unsafe('select 1'), timeout]);
-		} catch {
-			if (mine !== client || stopped) return;
-			client = open();
-			void mine.end({ timeout: 0 }).catch(() => undefined);
-			deaf();
-		} finally {
-			clearTimeout(late);
-		}
+		const response = await within(mine.unsafe('select 1'), heartbeatMs).catch(() => overdue);
+		if (response === overdue) replace(mine);
 	}
 
 	return {
@@ -108,7 +125,7 @@ export function listenForChanges({ url, applicationName, channel, onChange }: Ch
 			stopped = true;
 			current = false;
 			clearInterval(timer);
-			clearTimeout(again);
+			clearTimeout(retry);
 			await client.end({ timeout: 1 });
 		},
 	};

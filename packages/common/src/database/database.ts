@@ -1,6 +1,6 @@
 import { type BatchReader, createBatchReader } from './batches.js';
 import { type ChangeListener, listenForChanges } from './change-listener.js';
-import { type ClientOptions, createClient, type PendingStatement, type Sql } from './client.js';
+import type { ClientOptions, PendingStatement, Sql } from './client.js';
 import { DatabaseBusyError, DatabaseError, DeadlineError, type FailureReason, failureReason } from './errors.js';
 import { type ConnectionUse, Lanes } from './lanes.js';
 import { createReader } from './reads.js';
@@ -41,11 +41,9 @@ export interface Database {
 	 */
 	write<Rows extends ClockedRows>(statement: WriteStatement<Rows>, options?: WriteOptions): Promise<Rows>;
 	/**
-	 * Listens on a channel for as long as the database is open. `onListen` is called each time listening begins, also after
-	 * a reconnection: whatever was notified in between is lost, so everything has to be read again.
+	 * Listens for changes that PostgreSQL notifies of, on a connection that knows when it is disconnected. When it listens
+	 * again, statements and readings go over new connections from then on.
 	 */
-	listen(channel: string, onNotify: () => void, onListen: () => void): Promise<void>;
-	/** Listens for changes that PostgreSQL tells of, on a connection that knows when it is deaf. */
 	listenForChanges(channel: string, onChange: () => void): ChangeListener;
 	/**
 	 * Reads a long result in batches, by a cursor, so all of it is of the one moment at which the statement began. Each batch
@@ -84,7 +82,6 @@ export function openDatabase(options: DatabaseOptions): Database {
 	const read = createReader(lanes);
 	const write = createWriter(lanes);
 	const batches = createBatchReader({ ...options, poolSize: maxReaders, deadline });
-	const listeners: Sql[] = [];
 	let underWay = 0;
 	let observer: DatabaseObserver | undefined;
 	/** When a statement was answered last. */
@@ -119,13 +116,17 @@ export function openDatabase(options: DatabaseOptions): Database {
 		query: (statement) => run((turn) => read(turn, statement)),
 		write: (statement, { until, retryRefused = true } = {}) =>
 			run((turn) => write(turn, statement, retryRefused), until),
-		async listen(channel, onNotify, onListen) {
-			const listener = createClient({ ...options, poolSize: 1 });
-			listeners.push(listener);
-			await listener.listen(channel, onNotify, onListen);
-		},
 		listenForChanges: (channel, onChange) =>
-			listenForChanges({ url: options.url, applicationName: options.applicationName, channel, onChange }),
+			listenForChanges({
+				url: options.url,
+				applicationName: options.applicationName,
+				channel,
+				onChange,
+				onReturn() {
+					lanes.replaceAll();
+					batches.renew();
+				},
+			}),
 		readInBatches: (...reading) =>
 			batches.read(...reading).catch((error: unknown) => {
 				observer?.onFailure(failureReason(error));
@@ -142,7 +143,7 @@ export function openDatabase(options: DatabaseOptions): Database {
 			observer = next;
 		},
 		async close() {
-			await Promise.all([lanes.close(), batches.close(), ...listeners.map((client) => client.end({ timeout: 5 }))]);
+			await Promise.all([lanes.close(), batches.close()]);
 		},
 	};
 }

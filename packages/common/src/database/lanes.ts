@@ -113,11 +113,11 @@ export class Lanes implements ConnectionUse {
 
 	/**
 	 * The server of this lane is no primary (any more), and so may be that of every lane that was opened before now: all of
-	 * them are replaced, those with a statement on them after it.
+	 * them are replaced, those with a statement on them after it. Without a lane, all that are open now are meant.
 	 */
-	replaceAll(lane: Lane): void {
-		if (lane.generation === this.#generation) this.#generation++;
-		for (const each of [lane, ...this.#idle]) this.#renew(each);
+	replaceAll(lane?: Lane): void {
+		if (lane === undefined || lane.generation === this.#generation) this.#generation++;
+		for (const each of lane === undefined ? this.#idle : [lane, ...this.#idle]) this.#renew(each);
 	}
 
 	/** Ends all connections after the statements under way, within 5 seconds. */
