@@ -6,14 +6,27 @@ import { quietRoute } from './quiet-routes.js';
 
 export interface HealthOptions {
 	database: Database;
+	/** Whether the process writes, so that it is ready only while the database can be written. */
+	writes?: boolean;
 }
 
 /**
- * `GET /health/live` tells that the process answers and never touches the database: restarting the service mends no database.
- * `GET /health/ready` is 503 until the database answers and while shutting down: send no requests here.
- * It stays ready while requests are shed.
+ * Fails as a write does on a server that is read-only, so that the connections to it are replaced: without this no request
+ * would come, because the process is not ready, and nothing would replace them.
  */
-export const health = fp<HealthOptions>(async (server, { database }) => {
+const failIfReadOnly = `
+	do $$ begin
+		if current_setting('transaction_read_only')::boolean then
+			raise 'the server is read-only' using errcode = 'read_only_sql_transaction';
+		end if;
+	end $$`;
+
+/**
+ * `GET /health/live` tells that the process answers and never touches the database: restarting the service repairs no database.
+ * `GET /health/ready` is 503 until the database answers, of a process that writes while the database can't be written, and
+ * while shutting down: send no requests here. It stays ready while requests are shed.
+ */
+export const health = fp<HealthOptions>(async (server, { database, writes = false }) => {
 	let closing = false;
 	server.addHook('preClose', async () => {
 		closing = true;
@@ -23,7 +36,7 @@ export const health = fp<HealthOptions>(async (server, { database }) => {
 	server.get('/health/ready', quietRoute, async () => {
 		if (closing) throw new Problem('overloaded');
 		try {
-			await database.query((sql) => sql`select 1`);
+			await database.query((sql) => sql.unsafe(writes ? failIfReadOnly : 'select 1'));
 		} catch (error) {
 			// The database works and this process has more than enough to do: taken out of service, it would leave that to others.
 			if (error instanceof DatabaseBusyError) return { status: 'ready' };

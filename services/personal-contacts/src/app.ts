@@ -15,7 +15,7 @@ export async function buildApp(parts: ServiceParts): Promise<Server> {
 	const { server: options, database, keyRing, registry, clock = () => performance.now() } = parts;
 	const server = await createServer(options);
 	await server.register(metrics, { registry, database, keyRing });
-	await server.register(health, { database });
+	await server.register(health, { database, writes: true });
 	await server.register(apiReference, { reference });
 
 	const writer = createContactWriter({ database, registry });

@@ -41,7 +41,7 @@ async function start(): Promise<void> {
 	});
 	const server = await createServer({ logger, tracing, trustProxy: trustedProxies(values) });
 	await server.register(metrics, { registry, database });
-	await server.register(health, { database });
+	await server.register(health, { database, writes: true });
 	measureCrm(registry, database);
 	const token = values.BITRIX24_APPLICATION_TOKEN;
 	if (token !== undefined)

@@ -1,0 +1,47 @@
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { openDatabase } from './database/database.js';
+import { health } from './health.js';
+import { createLogger } from './logger.js';
+import { createServer } from './server.js';
+import { createTestDatabase, type TestDatabase } from './testing/database.js';
+
+let db: TestDatabase;
+
+beforeAll(async () => {
+	db = await createTestDatabase();
+});
+afterAll(() => db?.drop());
+
+/** The status of `GET /health/ready` of a process on this database. */
+async function startReadiness(writes: boolean): Promise<() => Promise<number>> {
+	const database = openDatabase({ url: db.url, applicationName: 'health', poolSize: 3 });
+	const server = await createServer({ logger: createLogger({ name: 'health', level: 'silent' }) });
+	await server.register(health, { database, writes });
+	onTestFinished(async () => {
+		await server.close();
+		await database.close();
+	});
+	return async () => (await server.inject('/health/ready')).statusCode;
+}
+
+/** Of connections that are made from now on, as of those to a standby. */
+async function makeReadOnly(on: boolean): Promise<void> {
+	const name = new URL(db.url).pathname.slice(1);
+	await db.sql.unsafe(`alter database ${name} set default_transaction_read_only = ${on}`);
+}
+
+test('a process that writes is not ready while nothing can be written, and asking replaces the connections that can’t', async () => {
+	await makeReadOnly(true);
+	onTestFinished(() => makeReadOnly(false));
+	const ready = await startReadiness(true);
+	expect(await ready()).toBe(503);
+	expect(await ready()).toBe(503);
+	await makeReadOnly(false);
+	expect(await ready()).toBe(200);
+});
+
+test('a process that only reads is ready where nothing can be written', async () => {
+	await makeReadOnly(true);
+	onTestFinished(() => makeReadOnly(false));
+	expect(await (await startReadiness(false))()).toBe(200);
+});
