@@ -23,7 +23,7 @@ export interface LoopOptions extends Omit<SynchroniserOptions, 'session'> {
 const inboxEvery = 1000;
 
 /** Milliseconds between two attempts to reach the database, or to get the lock. */
-const retryEvery = 2000;
+const retryEvery = 1000;
 
 /** Synchronises until the signal comes. It ends with nothing that a portal or a database does. */
 export async function synchroniseForEver(options: LoopOptions): Promise<void> {

@@ -1,0 +1,76 @@
+import { roles, urlAs } from '@contacts/common/database/roles.js';
+import { createTestDatabase, rolePassword, type TestDatabase } from '@contacts/common/testing/database.js';
+import { startTcpProxy } from '@contacts/common/testing/tcp-proxy.js';
+import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { openSession, type Session, SessionLost } from './session.js';
+import { readState, saveBucket } from './sync.sql.js';
+
+let db: TestDatabase;
+let url: string;
+let sessions: Session[];
+
+beforeEach(async () => {
+	sessions = [];
+	db = await createTestDatabase();
+	url = urlAs(db.url, 'company-contacts-sync', rolePassword);
+});
+afterEach(async () => {
+	await Promise.all(sessions.map((session) => session.close()));
+	await db?.drop();
+});
+
+async function open(through = url): Promise<Session> {
+	const session = await openSession(through);
+	if (session === undefined) throw new Error('another synchroniser works');
+	sessions.push(session);
+	return session;
+}
+
+describe('a server that can’t be written', () => {
+	test('is none to work on: its lock keeps nobody from writing elsewhere', async () => {
+		const name = new URL(db.url).pathname.slice(1);
+		await db.sql.unsafe(`alter database ${name} set default_transaction_read_only = on`);
+		await expect(openSession(url)).rejects.toThrow(new SessionLost('the database is read-only'));
+		await db.sql.unsafe(`alter database ${name} reset default_transaction_read_only`);
+		const session = await open();
+		expect((await session.run(readState)).watermark).toBeNull();
+	});
+
+	test('ends a session with the first write that it refuses, and for good', async () => {
+		const session = await open();
+		await session.run((sql) => sql`set session characteristics as transaction read only`);
+		await expect(session.run((sql) => saveBucket(sql, 1))).rejects.toThrow(SessionLost);
+		await expect(session.run(readState)).rejects.toThrow(SessionLost);
+	});
+});
+
+describe('a connection that does not respond', () => {
+	test('ends the session and its backend, so that the next session has the lock', async () => {
+		const proxy = await startTcpProxy(url);
+		onTestFinished(() => proxy.close());
+		const session = await open(proxy.through(url));
+		proxy.holdBack();
+		await expect(session.run(readState)).rejects.toThrow(
+			new SessionLost('the connection to the database does not respond'),
+		);
+		await expect(session.run(readState)).rejects.toThrow(SessionLost);
+		const next = await open(proxy.through(url));
+		expect((await next.run(readState)).watermark).toBeNull();
+		// What was held back is not executed.
+		expect(
+			await db.sql`select from pg_stat_activity where usename = ${roles['company-contacts-sync']} and datname = current_database()`,
+		).toHaveLength(1);
+	});
+
+	test('a statement that takes long is no such connection', async () => {
+		const session = await open();
+		expect(await session.run((sql) => sql`select pg_sleep(3.5) is not null as done`)).toEqual([{ done: true }]);
+	});
+});
+
+test('a second session is told that another one works, and works itself once that is over', async () => {
+	const first = await open();
+	expect(await openSession(url)).toBeUndefined();
+	await first.close();
+	await open();
+});
