@@ -97,7 +97,7 @@ function run(order: SupervisorOrder): void {
 	server.stderr?.setEncoding('utf8').on('data', (text: string) => {
 		output = (output + text).slice(-16_384);
 		if (order.logFile !== undefined) appendFileSync(order.logFile, text);
-		if (output.includes('database system is ready to accept connections') && server?.pid !== undefined) {
+		if (/ready to accept (read-only )?connections/.test(output) && server?.pid !== undefined) {
 			report({ ready: true, pid: server.pid });
 		}
 	});

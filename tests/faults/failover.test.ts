@@ -1,0 +1,134 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { type RoleUser, urlAs } from '@contacts/common/database/roles.js';
+import { rolePassword } from '@contacts/common/testing/database.js';
+import { addProject } from '@contacts/common/testing/service.js';
+import { startTcpProxy, type TcpProxy } from '@contacts/common/testing/tcp-proxy.js';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { type LoadedSystem, type Recovery, startLoadedSystem } from './loaded-system.js';
+import { type ReplicatedPostgres, startReplicatedPostgres } from './replicated-postgres.js';
+
+/** Milliseconds after the new primary can be reached, within which upserts must be saved. */
+const writesLimit = 5000;
+/** The same for the mirror: it looks at the CRM every 5 seconds. */
+const mirrorLimit = 15_000;
+
+let servers: ReplicatedPostgres;
+let proxies: TcpProxy[];
+let system: LoadedSystem | undefined;
+
+beforeEach(async () => {
+	proxies = [];
+	servers = await startReplicatedPostgres();
+	await servers.asSuperuser(servers.primaryUrl(), (sql) => addProject(sql, 'bot', 'bot-key'));
+});
+afterEach(async () => {
+	await system?.stop();
+	system = undefined;
+	for (const proxy of proxies) proxy.close();
+	await servers?.remove();
+});
+
+async function proxyTo(url: string): Promise<TcpProxy> {
+	const proxy = await startTcpProxy(url);
+	proxies.push(proxy);
+	return proxy;
+}
+
+const asRole = (url: string, role: RoleUser) => urlAs(url, role, rolePassword);
+
+function show(title: string, recovery: Recovery): void {
+	const parts = Object.entries(recovery).map(([what, milliseconds]) => `${what} after ${Math.round(milliseconds)} ms`);
+	console.info(`${title}: ${parts.join(', ')}`);
+}
+
+function expectRecovered({ upserts, mirror, ready }: Recovery): void {
+	expect(upserts).toBeLessThan(writesLimit);
+	expect(ready).toBeLessThan(writesLimit);
+	expect(mirror).toBeLessThan(mirrorLimit);
+}
+
+/** Ends everything, and compares what was acknowledged and what the CRM has with what the new primary has. */
+async function expectNothingLost({ clients, standIn, stop, exits }: LoadedSystem): Promise<void> {
+	await stop();
+	system = undefined;
+	const { chats, mirrored } = await servers.asSuperuser(servers.standbyUrl(), async (sql) => ({
+		chats: await sql<{ chat: number; name: string }[]>`select chat_id::float8 as chat, name from personal_contacts`,
+		mirrored: await sql<{ id: number }[]>`select bitrix_id::float8 as id from company_contacts order by 1`,
+	}));
+	const versions = new Map(chats.map(({ chat, name }) => [chat, Number(name.slice(1))]));
+	const lost = [...clients.stored].filter(([chat, version]) => (versions.get(chat) ?? 0) < version);
+	console.info(
+		`  ${clients.acknowledged} acknowledged, ${lost.length} lost; outcomes ${JSON.stringify([...clients.outcomes])}; slowest ${Math.round(clients.slowest)} ms`,
+	);
+	expect(lost).toEqual([]);
+	expect(clients.slowest).toBeLessThan(5000);
+	expect(mirrored.map(({ id }) => id)).toEqual([...standIn.contacts.keys()].sort((a, b) => a - b));
+	expect(exits().map(({ code }) => code)).toEqual([0, 0, 0]);
+	expect(
+		exits()
+			.map(({ output }) => output)
+			.join(''),
+	).not.toMatch(/"level":60|unexpected error/);
+}
+
+describe('one address', () => {
+	test('that leads to the promoted standby while the old primary is silent, then to the demoted primary for a moment: writes, mirror and readiness return', async () => {
+		const network = await proxyTo(servers.primaryUrl());
+		system = await startLoadedSystem((role) => network.through(asRole(servers.primaryUrl(), role)));
+
+		network.blackhole();
+		await servers.promoteStandby();
+		network.redirect(servers.standbyUrl());
+		await network.restore();
+		const promoted = await system.recovery();
+		show('a silent primary, and a promoted standby behind its address', promoted);
+
+		await servers.demotePrimary();
+		const demoted = performance.now();
+		network.cut();
+		network.redirect(servers.primaryUrl());
+		await network.restore();
+		await delay(3000);
+		const [personal, mirror] = (['personal-contacts', 'company-contacts-sync'] as const).map((name) =>
+			system?.readiness(name, demoted + 1000),
+		);
+		network.redirect(servers.standbyUrl());
+		const returned = await system.recovery();
+		show('the address led to the demoted primary for a moment', returned);
+
+		expectRecovered(promoted);
+		expect(personal?.length).toBeGreaterThan(0);
+		expect(new Set(personal)).toEqual(new Set([503]));
+		expect(new Set(mirror)).toEqual(new Set([503]));
+		expectRecovered(returned);
+		await expectNothingLost(system);
+	});
+});
+
+describe('two hosts', () => {
+	test('of which the primary falls silent and returns as a standby: writes, mirror and readiness follow the promoted one', async () => {
+		const [first, second] = [await proxyTo(servers.primaryUrl()), await proxyTo(servers.standbyUrl())];
+		const hosts = [first, second].map((proxy) => new URL(proxy.through(servers.primaryUrl())).host);
+		system = await startLoadedSystem(
+			(role) =>
+				`${asRole(servers.primaryUrl(), role).replace(/@[^/]+/, `@${hosts.join()}`)}?target_session_attrs=read-write`,
+		);
+
+		first.blackhole();
+		await servers.promoteStandby();
+		const promoted = await system.recovery();
+		show('two hosts, the primary silent', promoted);
+
+		await servers.demotePrimary();
+		first.redirect(servers.primaryUrl());
+		await first.restore();
+		second.cut();
+		await second.restore();
+		const returned = await system.recovery();
+		show('two hosts, the demoted primary is the first', returned);
+
+		expectRecovered(promoted);
+		expectRecovered(returned);
+		await expectNothingLost(system);
+	});
+});

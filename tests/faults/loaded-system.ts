@@ -1,0 +1,123 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { type StandIn, startStandIn } from '@contacts/bitrix24-stand-in';
+import type { RoleUser } from '@contacts/common/database/roles.js';
+import { vi } from 'vitest';
+import { type RunningProcess, run, startService } from '../support/processes.js';
+import { seededRandom } from './random.js';
+import { type Clients, startClients } from './upserting-clients.js';
+
+const synchroniser = fileURLToPath(new URL('../../services/company-contacts/dist/sync/main.js', import.meta.url));
+const credentials = 'project=bot&api_key=bot-key';
+const listening = /Server listening at (http:[^"]+)"/;
+const names = ['personal-contacts', 'company-contacts', 'company-contacts-sync'] as const;
+
+type Name = (typeof names)[number];
+
+/** How long it took until something worked, in milliseconds. */
+export interface Recovery {
+	/** Twenty more upserts were acknowledged: more than there are clients. */
+	upserts: number;
+	/** A contact that was added to the CRM is listed by company-contacts. */
+	mirror: number;
+	/** The last of the three processes was ready. */
+	ready: number;
+}
+
+/** Both services and the synchroniser as processes, beside a portal; upserts and lists are requested all the time. */
+export interface LoadedSystem {
+	clients: Clients;
+	standIn: StandIn;
+	/** The statuses of `GET /health/ready` since this moment of `performance.now()`. */
+	readiness(name: Name, since: number): number[];
+	/** The statuses of all lists. */
+	lists: Map<number, number>;
+	/** Waits until everything works again. */
+	recovery(): Promise<Recovery>;
+	/** Ends the load, and the processes in order. */
+	stop(): Promise<void>;
+	/** Exit codes and all that was written, after the stop. */
+	exits(): { name: Name; code: number | null; output: string }[];
+}
+
+/** @param urlFor the database's URL for a role */
+export async function startLoadedSystem(urlFor: (role: RoleUser) => string): Promise<LoadedSystem> {
+	const standIn = await startStandIn({ plan: 'enterprise' });
+	for (let n = 0; n < 200; n++) standIn.add({ lastName: `Contact ${n}` });
+	const running = {} as Record<Name, RunningProcess & { url: string }>;
+	running['personal-contacts'] = await startService('personal-contacts', { DATABASE_URL: urlFor('personal-contacts') });
+	running['company-contacts'] = await startService('company-contacts', {
+		DATABASE_URL: urlFor('company-contacts'),
+		RATE_LIMIT_PER_SECOND: '1000000',
+		RATE_LIMIT_BURST: '1000000',
+	});
+	const sync = await run(process.execPath, [synchroniser], {
+		DATABASE_URL: urlFor('company-contacts-sync'),
+		BITRIX24_WEBHOOK_URL: standIn.webhookUrl,
+		BITRIX24_PLAN: 'enterprise',
+		BITRIX24_INTERVAL_SECONDS: '5',
+		BITRIX24_APPLICATION_TOKEN: standIn.applicationToken.padEnd(32, '0'),
+		PORT: '0',
+	});
+	await vi.waitUntil(() => sync.output().includes('pass done'), { timeout: 20_000 });
+	running['company-contacts-sync'] = { ...sync, url: listening.exec(sync.output())?.[1] ?? '' };
+
+	const seen: { name: Name; at: number; status: number }[] = [];
+	const lists = new Map<number, number>();
+	let stopped = false;
+	const list = async () => {
+		const response = await fetch(`${running['company-contacts'].url}/api/company_contacts.list?${credentials}`);
+		lists.set(response.status, (lists.get(response.status) ?? 0) + 1);
+		const text = await response.text();
+		return response.ok ? text : '';
+	};
+	const repeat = async (work: () => Promise<unknown>) => {
+		while (!stopped) {
+			await work();
+			await delay(100);
+		}
+	};
+	const loops = [
+		repeat(list),
+		...names.map((name) =>
+			repeat(async () => {
+				const { status } = await fetch(`${running[name].url}/health/ready`);
+				seen.push({ name, at: performance.now(), status });
+			}),
+		),
+	];
+	const upserts = `${running['personal-contacts'].url}/api/personal_contacts?${credentials}`;
+	const clients = startClients(upserts, 8, 50, seededRandom());
+	await vi.waitUntil(() => clients.acknowledged > 200, { timeout: 20_000 });
+
+	return {
+		clients,
+		standIn,
+		lists,
+		readiness: (name, since) =>
+			seen.filter((each) => each.name === name && each.at >= since).map((each) => each.status),
+		async recovery() {
+			const begun = performance.now();
+			const until = async (condition: () => boolean | Promise<boolean>) => {
+				await vi.waitUntil(condition, { timeout: 40_000, interval: 50 });
+				return performance.now() - begun;
+			};
+			const acknowledged = clients.acknowledged + 20;
+			const { id } = standIn.add({ lastName: 'Added after the failover' });
+			const isReady = (name: Name) => seen.findLast((each) => each.name === name && each.at > begun)?.status === 200;
+			const [upserts, mirror, ready] = await Promise.all([
+				until(() => clients.acknowledged >= acknowledged).catch(() => Number.POSITIVE_INFINITY),
+				until(async () => (await list()).includes(`"bitrix_id":${id},`)).catch(() => Number.POSITIVE_INFINITY),
+				until(() => names.every(isReady)).catch(() => Number.POSITIVE_INFINITY),
+			]);
+			return { upserts, mirror, ready };
+		},
+		async stop() {
+			stopped = true;
+			await Promise.all([clients.stop(), ...loops]);
+			await Promise.all(names.map((name) => running[name].stop()));
+			await standIn.close();
+		},
+		exits: () => names.map((name) => ({ name, code: running[name].child.exitCode, output: running[name].output() })),
+	};
+}

@@ -1,0 +1,96 @@
+import { execFileSync } from 'node:child_process';
+import { chownSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Sql } from '@contacts/common/database/client.js';
+import { migrate } from '@contacts/common/database/migrate.js';
+import { setRolePasswords } from '@contacts/common/database/roles.js';
+import { rolePassword } from '@contacts/common/testing/database.js';
+import { type LocalPostgres, startLocalPostgres } from '@contacts/local-postgres/server.js';
+import postgres from 'postgres';
+import { vi } from 'vitest';
+
+/** A primary and a standby that replicates it synchronously: a commit returns when both have it. */
+export interface ReplicatedPostgres {
+	/** The superuser's URL of the migrated database on each server. The primary's changes when it is demoted: the port is another one. */
+	primaryUrl(): string;
+	standbyUrl(): string;
+	/** Does this as the superuser, on a connection of its own. */
+	asSuperuser<T>(url: string, work: (sql: Sql) => Promise<T>): Promise<T>;
+	/** Makes the standby a primary; the old one is left as it is. */
+	promoteStandby(): Promise<void>;
+	/** Restarts the old primary as a standby: it accepts connections, and nothing can be written there. */
+	demotePrimary(): Promise<void>;
+	remove(): Promise<void>;
+}
+
+export async function startReplicatedPostgres(): Promise<ReplicatedPostgres> {
+	const folder = mkdtempSync(join(tmpdir(), 'contacts-replicated-'));
+	const folderOf = (name: string) => join(folder, name);
+	// Connections that a silent network has swallowed stay with the server for as long as the test runs.
+	const start = (name: string, settings: Record<string, string> = {}) =>
+		startLocalPostgres({
+			dataDirectory: folderOf(name),
+			password: 'test',
+			settings: { max_connections: '200', ...settings },
+		});
+
+	let primary = await start('primary');
+	await migrate(primary.url('postgres'));
+	await setRolePasswords(primary.url('postgres'), {
+		'personal-contacts': rolePassword,
+		'company-contacts': rolePassword,
+		'company-contacts-sync': rolePassword,
+	});
+	// A server that was stopped in order is a base backup.
+	await primary.stop();
+	execFileSync('cp', ['-a', folderOf('primary'), folderOf('standby')]);
+	beStandby(folderOf('standby'));
+	primary = await start('primary', { synchronous_standby_names: 'standby' });
+	const standby: LocalPostgres = await start('standby', {
+		primary_conninfo: `host=127.0.0.1 port=${primary.port} user=postgres password=test application_name=standby`,
+	});
+	await vi.waitUntil(
+		() =>
+			asSuperuser(primary.url('postgres'), async (sql) => {
+				const rows = await sql`select from pg_stat_replication where sync_state = 'sync'`;
+				return rows.length > 0;
+			}),
+		{ timeout: 20_000 },
+	);
+
+	return {
+		primaryUrl: () => primary.url('postgres'),
+		standbyUrl: () => standby.url('postgres'),
+		asSuperuser,
+		async promoteStandby() {
+			await asSuperuser(standby.url('postgres'), (sql) => sql`select pg_promote()`);
+		},
+		async demotePrimary() {
+			await primary.stop();
+			beStandby(folderOf('primary'));
+			primary = await start('primary');
+		},
+		async remove() {
+			await Promise.all([primary.stop(), standby.stop()]);
+			rmSync(folder, { recursive: true, force: true });
+		},
+	};
+}
+
+async function asSuperuser<T>(url: string, work: (sql: Sql) => Promise<T>): Promise<T> {
+	const sql = postgres(url, { max: 1, fetch_types: false, onnotice: () => undefined });
+	try {
+		return await work(sql);
+	} finally {
+		await sql.end({ timeout: 5 });
+	}
+}
+
+/** From its next start on, a server with this data directory is a standby. */
+function beStandby(dataDirectory: string): void {
+	const file = join(dataDirectory, 'standby.signal');
+	writeFileSync(file, '');
+	const { uid, gid } = statSync(dataDirectory);
+	chownSync(file, uid, gid);
+}
