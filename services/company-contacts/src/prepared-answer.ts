@@ -13,6 +13,8 @@ export interface Variant {
 export interface PreparedAnswer {
 	/** The variant in an encoding, which is made when it is asked for the first time. */
 	variant(encoding: Encoding): Promise<Variant>;
+	/** The same for two lists with the same bytes. */
+	readonly digest: string;
 	/** Bytes that all variants made so far take. */
 	readonly size: number;
 }
@@ -36,6 +38,7 @@ export function prepareAnswer({ count, elements }: ListedContacts, onGrow: () =>
 	}
 
 	return {
+		digest,
 		variant(encoding) {
 			const wanted = body.length < smallest ? 'identity' : encoding;
 			const made = variants.get(wanted) ?? make(wanted as Exclude<Encoding, 'identity'>);

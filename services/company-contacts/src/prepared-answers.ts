@@ -79,12 +79,15 @@ export function keepPreparedAnswers({
 		const asked = clock();
 		try {
 			const contacts = await readCompanyContacts(database, companyId, Math.min(maxListBytes, maxBytes));
-			const answer =
+			const made =
 				contacts &&
 				prepareAnswer(contacts, () => {
 					// An encoding more is more bytes: the entry is weighed again.
-					if (kept.peek(key)?.answer === answer) kept.set(key, { answer, asked });
+					if (kept.peek(key)?.answer === made) kept.set(key, { answer: made, asked });
 				});
+			// The same list again: clients that read slowly hold the bytes that they are sent, and must not hold many copies.
+			const before = kept.peek(key)?.answer;
+			const answer = made !== undefined && before?.digest === made.digest ? before : made;
 			if (mine === asking && changes.current) kept.set(key, { answer, asked });
 			return answer;
 		} finally {
