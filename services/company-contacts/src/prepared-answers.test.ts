@@ -103,6 +103,20 @@ test('an answer is kept for two seconds at the most: that bounds what a lost not
 	expect(state.queries).toBe(2);
 });
 
+test('a list that was read again and is the same is kept once, whoever still reads it', async () => {
+	const { answers, state } = counted();
+	const first = await answers.get('7');
+	state.now += 2000;
+	const second = await answers.get('7');
+	expect(state.queries).toBe(2);
+	expect(second).toBe(first);
+	// It counts as read just now.
+	state.now += 1999;
+	expect([await answers.get('7'), state.queries]).toEqual([first, 2]);
+	answers.forget();
+	expect(await answers.get('7')).not.toBe(first);
+});
+
 test('memory is bounded, that of companies without contacts too', async () => {
 	const { answers, state, text } = counted({ maxBytes: 50_000 });
 	for (let company = 1; company <= 500; company++) await text(String(company + 1_000_000));
