@@ -177,13 +177,18 @@ const ways: [string, keyof typeof fieldKinds, Partial<Switches>][] = [
 	['items, list fields', 'lists', {}],
 	['the classic list, plain fields', 'plain', { itemListFm: 'absent' }],
 ];
-/** How a custom field is written is tested with both kinds of fields in both ways; everything else with one in each way. */
-const positionsOf = (way: number) =>
-	Object.entries(switchPositions)
+/**
+ * The first position of each switch, all together, and each other one alone. How a custom field is written is tested with both
+ * kinds of fields in both ways; everything else with one in each way.
+ */
+const positionsOf = (way: number) => [
+	['no switch', '', {}] as const,
+	...Object.entries(switchPositions)
 		.filter(([name]) => way < 2 || /Uf|Enumeration|Multiple/.test(name))
-		.flatMap(([name, values]) =>
-			values.map((position) => [name, JSON.stringify(position), { [name]: position }] as const),
-		);
+		.flatMap(([name, [, ...others]]) =>
+			others.map((position) => [name, JSON.stringify(position), { [name]: position }] as const),
+		),
+];
 
 test('each switch has two positions at least', () => {
 	for (const [name, values] of Object.entries(switchPositions)) {
