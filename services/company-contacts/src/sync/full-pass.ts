@@ -36,7 +36,8 @@ const shareMissing = 0.02;
  *
  * What is in the mirror and was not among the contacts is asked for one by one, and deleted only where the portal says that
  * it is gone. What it says is staged as well: a hold or a restart in between costs no look-up twice, and readers see the
- * deletions together with everything else. When much is missing, as when the webhook's user has lost its rights, nothing is
+ * deletions together with everything else. A contact that is restored after its look-up comes back by its event, or by the
+ * next full pass. When much is missing, as when the webhook's user has lost its rights, nothing is
  * deleted and an alarm is raised until somebody confirms.
  *
  * Where the portal did not tell contacts wholly, what it told is made visible, nothing is deleted, and the pass has failed.

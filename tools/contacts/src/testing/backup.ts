@@ -56,7 +56,10 @@ export async function fillDatabase(sql: Sql, companyContacts: number): Promise<v
 	await sql`
 		update crm_sync_state set watermark = now() - interval '1 hour', last_success_at = now(), bucket_arrival = 1e12 + 0.1,
 			alarm = 'mass_delete: 30 missing', alarm_at = now(), full_cursor = 7`;
-	await sql`insert into crm_sync_staging values (7, null, '{3,1,2}', true, 'staged', 5, true, null)`;
+	await sql`
+		insert into crm_sync_staging (bitrix_id, company_ids, name, assigned_by_id, trouble_contact, untold)
+		values (7, '{3,1,2}', 'staged', 5, true, '{phone,perplexity_reason}')`;
+	await sql`insert into crm_sync_staging (bitrix_id, trouble_contact, missing) values (8, false, 'deleted')`;
 	await sql`insert into crm_sync_runs (kind, outcome, seen) values ('full', 'done', 5)`;
 	await sql`insert into crm_event_inbox (bitrix_id, event) values (77, 'ONCRMCONTACTADD')`;
 }
