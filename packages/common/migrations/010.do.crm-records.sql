@@ -83,6 +83,7 @@ begin
       blocked_by = null, blocked_until = null;
   end if;
   update crm_sync_state set full_watermark = null, full_begun_at = null, full_cursor = null, full_confirmed = false;
-  truncate crm_sync_staging;
+  -- TRUNCATE would wait for every reader, such as a long dump.
+  delete from crm_sync_staging;
 end
 $$;

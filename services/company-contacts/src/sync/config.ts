@@ -66,8 +66,8 @@ export interface CrmConfig {
 export function toCrmConfig(values: Static<typeof crmVariables>): CrmConfig | string[] {
 	const lines: string[] = [];
 	const url = new URL(values.BITRIX24_WEBHOOK_URL);
-	const loopback = /^(localhost|127(\.\d+){3}|\[::1\])$/.test(url.hostname);
-	if (!/^\/rest\/\d+\/[^/]+\/?$/.test(url.pathname) || (url.protocol === 'http:' && !loopback)) {
+	const isPlainHttp = url.protocol === 'http:' && !isLoopback(url.hostname);
+	if (!/^\/rest\/\d+\/[^/]+\/?$/.test(url.pathname) || isPlainHttp) {
 		lines.push(`BITRIX24_WEBHOOK_URL is wrong: it must be ${crmVariables.properties.BITRIX24_WEBHOOK_URL.allowed}.`);
 	}
 	const country = values.BITRIX24_DEFAULT_COUNTRY;
@@ -86,4 +86,8 @@ export function toCrmConfig(values: Static<typeof crmVariables>): CrmConfig | st
 			troubleOptions: new Set(values.BITRIX24_TROUBLE_OPTIONS?.split(',').map((option) => option.trim())),
 		},
 	};
+}
+
+export function isLoopback(hostname: string): boolean {
+	return /^(localhost|127(\.\d+){3}|\[::1\])$/.test(hostname);
 }

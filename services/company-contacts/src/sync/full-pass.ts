@@ -17,9 +17,9 @@ import {
 	stageMissing,
 	stagePage,
 } from './staging.sql.js';
-import { beginFull, confirmFull, readState, saveAlarm, saveBucket } from './sync.sql.js';
+import { beginFull, confirmFull, discardFull, readState, saveAlarm, saveBucket } from './sync.sql.js';
 
-/** An unfinished pass that is older is begun anew, in milliseconds. */
+/** An unfinished pass that is older is begun from the start, in milliseconds. */
 const oldestUnfinished = 24 * 3_600_000;
 
 /** A pass that brings less of what the portal counts is not believed. */
@@ -53,15 +53,18 @@ export async function fullPass(context: PassContext, confirmMassDelete: boolean)
 	const state = await session.run(readState);
 	const begun = state.full_begun_at;
 	let cursor = state.full_cursor ?? 0;
-	if (begun === null || clock.now() - begun > oldestUnfinished) {
+	counts.seen = (await session.run(countStaging)).staged;
+	// A restored backup has the cursor, but not what was staged up to it.
+	const isEmptied = cursor > 0 && counts.seen === 0;
+	if (begun === null || clock.now() - begun > oldestUnfinished || isEmptied) {
 		await session.run((sql) => beginFull(sql, at));
 		cursor = 0;
+		counts.seen = 0;
 	} else {
 		logger.info({ cursor }, 'going on with the full pass that was interrupted');
 	}
 	if (confirmMassDelete) await session.run(confirmFull);
 	const { full_confirmed: confirmed } = await session.run(readState);
-	counts.seen = (await session.run(countStaging)).staged;
 
 	for (;;) {
 		const { contacts, last } = await portal.page({ after: cursor });
@@ -78,6 +81,8 @@ export async function fullPass(context: PassContext, confirmMassDelete: boolean)
 
 	const { staged, live, missing } = await session.run(countStaging);
 	if (total !== undefined && staged < total * smallestShare) {
+		// Its cursor is at the end: going on from there would find the same for ever.
+		await session.run(discardFull);
 		throw new IncompletePass(`the portal counts ${total} contacts and has listed ${staged}`);
 	}
 	const suspicious = (staged === 0 && live > 0) || missing > Math.max(fewMissing, live * shareMissing);

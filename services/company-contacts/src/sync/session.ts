@@ -158,3 +158,15 @@ async function isIdle(url: string, { pid, started }: Backend): Promise<boolean> 
 		void sql.end({ timeout: 0 }).catch(() => undefined);
 	}
 }
+
+/** Whether somebody holds the lock: a synchroniser, or a command that must not have one beside it. */
+export async function isLocked(sql: Sql): Promise<boolean> {
+	// A lock by one bigint is listed as its two halves.
+	const [row] = await sql<[{ held: boolean }]>`
+		select exists (
+			select from pg_locks
+			where locktype = 'advisory' and database = (select oid from pg_database where datname = current_database())
+			  and (classid::bigint << 32 | objid::bigint) = ${synchroniserLock}::bigint and objsubid = 1
+		) as held`;
+	return row.held;
+}

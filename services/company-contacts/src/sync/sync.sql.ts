@@ -1,4 +1,5 @@
 import type { Sql } from '@contacts/common/database/client.js';
+import type { MirrorConfiguration } from './mirror-configuration.js';
 import type { Changes } from './staging.sql.js';
 
 export interface SyncState {
@@ -16,6 +17,8 @@ export interface SyncState {
 	blocked_until: number | null;
 	alarm: string | null;
 	alarm_at: number | null;
+	/** What the mirror is made with; null: not known yet. */
+	configuration: MirrorConfiguration | null;
 }
 
 const epoch = (sql: Sql, column: string) => sql.unsafe(`(extract(epoch from ${column}) * 1000)::float8 as ${column}`);
@@ -25,15 +28,16 @@ export async function readState(sql: Sql): Promise<SyncState> {
 	const [state] = await sql<[SyncState]>`
 		select ${epoch(sql, 'watermark')}, ${epoch(sql, 'last_success_at')}, ${epoch(sql, 'last_full_at')},
 		       ${epoch(sql, 'full_watermark')}, ${epoch(sql, 'full_begun_at')}, full_cursor::float8 as full_cursor,
-		       full_confirmed, bucket_arrival, blocked_by, ${epoch(sql, 'blocked_until')}, alarm, ${epoch(sql, 'alarm_at')}
+		       full_confirmed, bucket_arrival, blocked_by, ${epoch(sql, 'blocked_until')}, alarm, ${epoch(sql, 'alarm_at')},
+		       configuration
 		from crm_sync_state`;
 	return state;
 }
 
-/** Begins a full pass anew: nothing is staged. */
+/** Begins a full pass from the start: nothing is staged. */
 export async function beginFull(sql: Sql, watermark: number): Promise<void> {
-	await sql`truncate crm_sync_staging`;
 	await sql`
+		with discarded as (delete from crm_sync_staging)
 		update crm_sync_state
 		set full_watermark = ${time(watermark)}::text::timestamptz, full_begun_at = now(), full_cursor = 0,
 		    full_confirmed = false`;
@@ -42,6 +46,14 @@ export async function beginFull(sql: Sql, watermark: number): Promise<void> {
 /** Lets the full pass under way delete what is gone, however much it is: after a hold and a restart too. */
 export async function confirmFull(sql: Sql): Promise<void> {
 	await sql`update crm_sync_state set full_confirmed = true`;
+}
+
+/** Discards a full pass that was not finished. */
+export async function discardFull(sql: Sql): Promise<void> {
+	await sql`
+		with discarded as (delete from crm_sync_staging)
+		update crm_sync_state
+		set full_watermark = null, full_begun_at = null, full_cursor = null, full_confirmed = false`;
 }
 
 export async function finishIncremental(sql: Sql, watermark: number): Promise<void> {

@@ -5,11 +5,20 @@ import { createRestClient, type RestClient } from './bitrix24/rest-client.js';
 import type { Clock } from './clock.js';
 import type { CrmConfig } from './config.js';
 import { fullPass } from './full-pass.js';
+import { closeInterruptedRuns, prune } from './housekeeping.sql.js';
 import type { Unmapped } from './mapping.js';
+import {
+	ConfigurationDiffersError,
+	configurationDiffers,
+	differencesOf,
+	mirrorConfiguration,
+	needsFullPass,
+} from './mirror-configuration.js';
+import { saveConfiguration } from './mirror-configuration.sql.js';
 import { dryRun, handleEvents, incrementalPass, readAgain } from './other-passes.js';
 import type { PassContext, PassCounts, UnreadBy } from './pass.js';
 import type { Session } from './session.js';
-import { beginRun, endRun, type RunKind, readState, saveBlock, saveBucket } from './sync.sql.js';
+import { beginRun, discardFull, endRun, type RunKind, readState, saveBlock, saveBucket } from './sync.sql.js';
 
 export interface SynchroniserOptions {
 	config: CrmConfig;
@@ -17,6 +26,8 @@ export interface SynchroniserOptions {
 	clock: Clock;
 	logger: FastifyBaseLogger;
 	signal?: AbortSignal;
+	/** Somebody has agreed to read every contact again with this configuration, if the mirror was made with another. */
+	remap?: boolean;
 	/** Milliseconds within which an answer of the portal must be there. */
 	timeout?: number;
 	onProgress?: (seen: number, total: number | undefined) => void;
@@ -31,8 +42,11 @@ export interface Outcome extends PassCounts {
 	requests: number;
 }
 
+/** Whatever writes throws ConfigurationDiffersError where the mirror was made with another configuration. */
 export interface Synchroniser {
-	/** A full pass if one is asked for, due or unfinished; an incremental one else. */
+	/** Makes this configuration the mirror's, if it is not. What was staged and read up to now is discarded then. */
+	adoptConfiguration(): Promise<void>;
+	/** A full pass, from the start, if one is asked for; one that is due or unfinished; an incremental one else. */
 	pass(options?: { full?: boolean; confirmMassDelete?: boolean }): Promise<Outcome>;
 	/** Whether a full pass is due or unfinished. */
 	fullIsDue(): Promise<boolean>;
@@ -57,6 +71,7 @@ const longestHold = 660_000;
 export async function createSynchroniser(options: SynchroniserOptions): Promise<Synchroniser> {
 	const { config, session, clock, logger, signal } = options;
 	const { bucket_arrival: arrival } = await session.run(readState);
+	await session.run(closeInterruptedRuns);
 	const client: RestClient = createRestClient({
 		webhookUrl: config.webhookUrl,
 		policy: config.policy,
@@ -75,6 +90,22 @@ export async function createSynchroniser(options: SynchroniserOptions): Promise<
 		},
 	});
 	let opened: { portal: Portal; at: number } | undefined;
+	let isAdopted = false;
+
+	async function adoptConfiguration(): Promise<void> {
+		// Nobody else changes it while this one holds the lock.
+		if (isAdopted) return;
+		const own = mirrorConfiguration(config);
+		const { configuration: stored, blocked_by: blockedBy } = await session.run(readState);
+		const differences = stored === null || options.remap ? [] : differencesOf(stored, own);
+		if (differences.length > 0) throw new ConfigurationDiffersError(differences);
+		if (needsFullPass(stored, own)) {
+			logger.warn({ stored, own }, 'the mirror gets another configuration: every contact is read again');
+			await session.run((sql) => saveConfiguration(sql, own));
+		}
+		if (blockedBy === configurationDiffers) await session.run((sql) => saveBlock(sql, null, null));
+		isAdopted = true;
+	}
 
 	async function context(): Promise<PassContext> {
 		if (opened === undefined || clock.now() - opened.at > portalAge) {
@@ -87,7 +118,9 @@ export async function createSynchroniser(options: SynchroniserOptions): Promise<
 
 	/** Runs a piece of work, with a row in the log of runs, and notes what keeps it from working. */
 	async function record(kind: RunKind, work: (context: PassContext) => Promise<PassCounts>): Promise<Outcome> {
+		await adoptConfiguration();
 		const run = await session.run((sql) => beginRun(sql, kind));
+		if (kind === 'full' || kind === 'incremental') await session.run(prune);
 		const before = client.requests;
 		let counts: PassCounts = { seen: 0, created: 0, changed: 0, deleted: 0 };
 		let outcome = 'failed';
@@ -148,8 +181,12 @@ export async function createSynchroniser(options: SynchroniserOptions): Promise<
 	}
 
 	return {
+		adoptConfiguration,
 		fullIsDue,
 		async pass({ full = false, confirmMassDelete = false } = {}) {
+			await adoptConfiguration();
+			// Once, and not after each wait for a method: the pass goes on from its cursor then.
+			if (full) await session.run(discardFull);
 			const { watermark } = await session.run(readState);
 			if (full || watermark === null || (await fullIsDue()))
 				return record('full', (each) => fullPass(each, confirmMassDelete));

@@ -168,4 +168,5 @@ async function makeEmpty(sql: Sql, tables: readonly database.Table[], replace: b
 	for (const { name } of tables.toReversed()) {
 		if (replace || name === database.stateTable) await database.deleteRows(sql, name);
 	}
+	await database.deleteTransientRows(sql);
 }

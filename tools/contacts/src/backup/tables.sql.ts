@@ -10,16 +10,20 @@ const tables = [
 	{ name: 'direct_subscriptions', key: 'id', type: 'bigint' },
 	{ name: 'company_contacts', key: 'id', type: 'bigint' },
 	{ name: 'crm_sync_state', key: 'only_row', type: 'boolean' },
-	{ name: 'crm_sync_staging', key: 'bitrix_id', type: 'bigint' },
+	// A full pass that is under way, which the next one reads again: backups of earlier schemas have it.
+	{ name: 'crm_sync_staging', key: 'bitrix_id', type: 'bigint', beforeSchema: 9 },
 	{ name: 'crm_sync_runs', key: 'id', type: 'bigint' },
 	{ name: 'crm_event_inbox', key: 'bitrix_id', type: 'bigint' },
 ] as const;
 
+/** What is true of the moment only. A restore empties them. */
+const transientTables = ['crm_sync_staging', 'crm_sync_requests'];
+
 /**
- * What it does not hold: `schema_migrations` says what the database is, not what is in it, and `key_ring_version` must never
- * go back, or a running process would take old keys for current.
+ * What it does not hold: `schema_migrations` says what the database is, not what is in it, `key_ring_version` must never go
+ * back, or a running process would take old keys for current, and the rest is true of the moment only.
  */
-export const excludedTables = ['schema_migrations', 'key_ring_version'];
+export const excludedTables = ['schema_migrations', 'key_ring_version', ...transientTables];
 
 /** A table with one row from the beginning: it does not count as something in the database. */
 export const stateTable = 'crm_sync_state';
@@ -47,7 +51,9 @@ export async function readSchemaVersion(sql: Sql): Promise<number | undefined> {
 /** The tables as they are here: a schema of an earlier release has fewer. */
 export async function readTables(sql: Sql): Promise<Table[]> {
 	const found: Table[] = [];
-	for (const { name, key, type } of tables) {
+	const schema = await readSchemaVersion(sql);
+	for (const { name, key, type, ...limits } of tables) {
+		if ('beforeSchema' in limits && schema !== undefined && schema >= limits.beforeSchema) continue;
 		const [row] = await sql<[{ columns: string[] | null; sequence: string | null }]>`
 			select json_agg(attname order by attnum) as columns,
 			       max(pg_get_serial_sequence('public.' || ${name}::text, attname)) filter (where attidentity <> '') as sequence
@@ -102,6 +108,16 @@ export async function lockTables(sql: Sql, all: readonly Table[]): Promise<void>
 
 export async function deleteRows(sql: Sql, table: string): Promise<void> {
 	await sql`delete from ${sql(table)}`;
+}
+
+/** Empties what a backup does not hold and must not survive it. */
+export async function deleteTransientRows(sql: Sql): Promise<void> {
+	for (const name of transientTables) {
+		const [row] = await sql<
+			[{ exists: boolean }]
+		>`select to_regclass('public.' || ${name}::text) is not null as exists`;
+		if (row.exists) await deleteRows(sql, name);
+	}
 }
 
 /** Stores rows exactly as they were read, their IDs too. */

@@ -1,3 +1,4 @@
+import { readdirSync } from 'node:fs';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -89,6 +90,13 @@ describe('a file that is not as it was written is refused, and nothing is change
 	}
 });
 
+/** The first line of a backup of the current schema. */
+function emptyHeader(tables: string): string {
+	const migrations = readdirSync(new URL('../../../../packages/common/migrations', import.meta.url));
+	const schema = Math.max(...migrations.map((name) => Number.parseInt(name, 10)));
+	return `{"format":"contacts-backup","version":1,"schema":${schema},"tables":${tables}}\n`;
+}
+
 test.each([
 	['no gzip', 'bitrix_id,name\n1,x\n', 'The backup is damaged: it can’t be unpacked'],
 	['something else in gzip', gzipSync('bitrix_id,name\n'), 'no file that "contacts backup" has written'],
@@ -97,12 +105,8 @@ test.each([
 		gzipSync('{"format":"contacts-backup","version":3}\n'),
 		'format 3: take the release that wrote it',
 	],
-	['half a header', gzipSync('{"format":"contacts-backup","version":1,"schema":7,"tables":[{}]}\n'), 'its first line'],
-	[
-		'other columns',
-		gzipSync('{"format":"contacts-backup","version":1,"schema":7,"created_at":"","tables":[]}\n'),
-		'other columns',
-	],
+	['half a header', gzipSync(emptyHeader('[{}]')), 'its first line'],
+	['other columns', gzipSync(emptyHeader('[]')), 'other columns'],
 ])('%s is refused', async (_, content, reason) => {
 	expectOneLine(await contacts(copy.url, ['restore', await variant(content)]), 1, reason);
 });

@@ -12,8 +12,9 @@ const all = ['delete', 'insert', 'select', 'update'];
 const sync: Rights = {
 	company_contacts: all,
 	crm_event_inbox: all,
-	crm_sync_runs: write,
-	crm_sync_staging: ['delete', 'insert', 'select', 'truncate', 'update'],
+	crm_sync_requests: ['delete', 'select', 'update'],
+	crm_sync_runs: all,
+	crm_sync_staging: all,
 	crm_sync_state: ['select', 'update'],
 };
 
@@ -26,6 +27,7 @@ const expected: Record<string, Rights> = {
 	[roles['company-contacts-sync']]: sync,
 	[roles.operator]: {
 		...sync,
+		crm_sync_requests: all,
 		projects: ['insert', 'select', 'update (disabled_at)'],
 		api_keys: ['insert', 'select', 'update (expires_at)', 'update (revoked_at)'],
 		direct_subscriptions: write,

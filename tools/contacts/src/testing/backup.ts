@@ -2,6 +2,7 @@ import { hashKey } from '@contacts/common/auth/api-key.js';
 import { insertKey, insertProject, revokeKey } from '@contacts/common/auth/projects.sql.js';
 import type { Sql } from '@contacts/common/database/client.js';
 import { saveCompanyContacts } from '@contacts/company-contacts/save-company-contacts.sql.js';
+import { excludedTables } from '../backup/tables.sql.js';
 import { generateContacts } from './generated-contacts.js';
 
 /** Something in every table, with all that can stand in them: Unicode, control characters, nulls, empty lists, extremes. */
@@ -55,11 +56,8 @@ export async function fillDatabase(sql: Sql, companyContacts: number): Promise<v
 	await sql`delete from company_contacts where bitrix_id = 9007199254740991`;
 	await sql`
 		update crm_sync_state set watermark = now() - interval '1 hour', last_success_at = now(), bucket_arrival = 1e12 + 0.1,
-			alarm = 'mass_delete: 30 missing', alarm_at = now(), full_cursor = 7`;
-	await sql`
-		insert into crm_sync_staging (bitrix_id, company_ids, name, assigned_by_id, trouble_contact, untold)
-		values (7, '{3,1,2}', 'staged', 5, true, '{phone,perplexity_reason}')`;
-	await sql`insert into crm_sync_staging (bitrix_id, trouble_contact, missing) values (8, false, 'deleted')`;
+			alarm = 'mass_delete: 30 missing', alarm_at = now(), full_cursor = 7,
+			configuration = '{"portal": "example.bitrix24.com", "trouble_options": ["5"]}'`;
 	await sql`insert into crm_sync_runs (kind, outcome, seen) values ('full', 'done', 5)`;
 	await sql`insert into crm_event_inbox (bitrix_id, event) values (77, 'ONCRMCONTACTADD')`;
 }
@@ -68,7 +66,7 @@ export async function fillDatabase(sql: Sql, companyContacts: number): Promise<v
 export async function readEverything(sql: Sql): Promise<Record<string, string[]>> {
 	const tables = await sql<{ name: string }[]>`
 		select table_name as name from information_schema.tables
-		where table_schema = 'public' and table_name not in ('schema_migrations', 'key_ring_version') order by table_name`;
+		where table_schema = 'public' and table_name not in ${sql(excludedTables)} order by table_name`;
 	const found: Record<string, string[]> = {};
 	for (const { name } of tables) {
 		const rows = await sql<{ row: string }[]>`select t::text as row from ${sql(name)} t order by t::text collate "C"`;

@@ -23,8 +23,8 @@ export interface SyncHarness {
 	unmapped: Unmapped[];
 	/** The pass of each contact that could not be read. */
 	unread: UnreadBy[];
-	/** Ends this synchroniser and begins another, as after a restart. */
-	restart(): Promise<void>;
+	/** Ends this synchroniser and begins another, as after a restart, perhaps with other options. */
+	restart(changed?: Partial<SynchroniserOptions>): Promise<void>;
 	close(): Promise<void>;
 }
 
@@ -69,7 +69,7 @@ export async function startSync(
 		level: 'trace',
 		destination: { write: (line: string) => void log.push(line) },
 	});
-	const start = async () => {
+	const start = async (changed: Partial<SynchroniserOptions> = {}) => {
 		const session = await openSession(urlAs(database.url, 'company-contacts-sync', rolePassword));
 		if (session === undefined) throw new Error('another synchroniser works');
 		const onUnmapped = (what: Unmapped) => void unmapped.push(what);
@@ -77,7 +77,7 @@ export async function startSync(
 			for (let n = 0; n < contacts; n++) unread.push(pass);
 		};
 		const seams = { session, clock, logger, onUnmapped, onUnread, timeout: 2000 };
-		return { session, synchroniser: await createSynchroniser({ config, ...seams, ...more }) };
+		return { session, synchroniser: await createSynchroniser({ config, ...seams, ...more, ...changed }) };
 	};
 	let running = await start();
 	return {
@@ -92,9 +92,9 @@ export async function startSync(
 		get session() {
 			return running.session;
 		},
-		async restart() {
+		async restart(changed) {
 			await running.session.close();
-			running = await start();
+			running = await start(changed);
 		},
 		async close() {
 			await running.session.close();

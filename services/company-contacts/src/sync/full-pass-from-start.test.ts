@@ -1,0 +1,114 @@
+import { createTestDatabase, type TestDatabase } from '@contacts/common/testing/database.js';
+import postgres from 'postgres';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { readState } from './sync.sql.js';
+import { makeContact, readMirror, type SyncHarness, startSync } from './testing/portal.js';
+
+let database: TestDatabase;
+let sync: SyncHarness;
+
+beforeEach(async () => {
+	database = await createTestDatabase();
+	sync = await startSync(database);
+	for (let n = 1; n <= 200; n++) sync.standIn.add(makeContact(n));
+});
+afterEach(async () => {
+	await sync.close();
+	await database.drop();
+});
+
+const all = () => [...sync.standIn.contacts.keys()];
+const ids = async () => (await readMirror(database)).map((row) => row.bitrix_id);
+const staged = async () => (await database.sql`select from crm_sync_staging`).length;
+/** After which contacts the pages were asked for, since a request. */
+const pagesSince = (first: number) =>
+	sync.standIn.requests
+		.slice(first)
+		.flatMap(({ params }) => (params as { filter?: { '>id'?: number } }).filter?.['>id'] ?? []);
+
+/** The webhook's user loses its rights behind the first page. */
+function loseRightsInMidPass(): void {
+	let pages = 0;
+	const undo = sync.standIn.onRequest(({ params }) => {
+		if (params.filter?.['>id'] === undefined || ++pages !== 2) return;
+		sync.standIn.hide(() => true);
+		undo();
+	});
+}
+
+describe('a full pass that brought too little', () => {
+	test.each([true, false])('is forgotten: the next one begins at the first contact (asked for: %s)', async (full) => {
+		loseRightsInMidPass();
+		await expect(sync.synchroniser.pass()).rejects.toMatchObject({ name: 'IncompletePass' });
+		expect(await staged()).toBe(0);
+		expect(await sync.session.run(readState)).toMatchObject({ full_begun_at: null, full_cursor: null });
+
+		sync.standIn.showAll();
+		const before = sync.standIn.requests.length;
+		expect(await sync.synchroniser.pass({ full })).toMatchObject({ kind: 'full', created: 200 });
+		expect(Math.min(...pagesSince(before))).toBe(0);
+		expect(await ids()).toEqual(all());
+	});
+
+	test('stays due', async () => {
+		await sync.synchroniser.pass();
+		sync.clock.advance(25 * 3_600_000);
+		loseRightsInMidPass();
+		await expect(sync.synchroniser.pass()).rejects.toMatchObject({ name: 'IncompletePass' });
+		expect(await sync.synchroniser.fullIsDue()).toBe(true);
+	});
+});
+
+describe('a full pass that is asked for', () => {
+	/** Ends in the middle of a full pass, as a process that is stopped. */
+	async function interrupt(): Promise<void> {
+		sync.standIn.faults.next({ kind: 'error', code: 'INVALID_CREDENTIALS' }, { when: ({ number }) => number === 5 });
+		await expect(sync.synchroniser.pass()).rejects.toMatchObject({ code: 'INVALID_CREDENTIALS' });
+		expect(await staged()).toBeGreaterThan(0);
+	}
+
+	test('begins at the first contact, though another one was interrupted', async () => {
+		await interrupt();
+		const [first = 0] = all();
+		sync.standIn.update(first, { lastName: 'Changed since' }, { touch: false });
+		const before = sync.standIn.requests.length;
+		await sync.synchroniser.pass({ full: true });
+		expect(Math.min(...pagesSince(before))).toBe(0);
+		expect((await readMirror(database))[0]?.name).toMatch(/Changed since$/);
+	});
+
+	test('is read once, though a method has to be waited for in its middle', async () => {
+		await interrupt();
+		const before = sync.standIn.requests.length;
+		sync.standIn.faults.next(
+			{ kind: 'error', code: 'OPERATION_TIME_LIMIT', status: 429 },
+			{ when: ({ params }) => params.filter?.['>id'] > 50 },
+		);
+		await sync.synchroniser.pass({ full: true });
+		expect(pagesSince(before).filter((after) => after === 0)).toHaveLength(1);
+	});
+
+	test('begins at the first contact where the cursor is there and the staging table is empty', async () => {
+		await interrupt();
+		await database.sql`delete from crm_sync_staging`;
+		await sync.restart();
+		expect(await sync.synchroniser.pass()).toMatchObject({ created: 200 });
+		expect(await ids()).toEqual(all());
+	});
+});
+
+test('a transaction that reads the staging table, as a dump does, holds up no full pass', async () => {
+	await sync.synchroniser.pass();
+	const reader = postgres(database.url, { max: 1 });
+	await reader`begin isolation level repeatable read read only`;
+	await reader`select count(*) from crm_sync_staging`;
+	try {
+		const [first = 0] = all();
+		sync.standIn.remove(first);
+		await sync.session.run((sql) => sql`set lock_timeout = '1s'`);
+		expect(await sync.synchroniser.pass({ full: true })).toMatchObject({ deleted: 1 });
+		expect(await staged()).toBe(0);
+	} finally {
+		await reader.end({ timeout: 0 });
+	}
+});

@@ -1,0 +1,44 @@
+import { createTestDatabase, type TestDatabase } from '@contacts/common/testing/database.js';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { makeContact, type SyncHarness, startSync } from './testing/portal.js';
+
+let database: TestDatabase;
+let sync: SyncHarness;
+
+beforeAll(async () => {
+	database = await createTestDatabase();
+	sync = await startSync(database);
+	sync.standIn.add(makeContact(1));
+});
+afterAll(async () => {
+	await sync?.close();
+	await database?.drop();
+});
+
+const runs = async () => [
+	...(await database.sql<{ kind: string; outcome: string | null }[]>`
+		select kind, outcome from crm_sync_runs order by id`),
+];
+
+test('runs of more than 30 days ago are deleted, and of the others the newest ten thousand are kept', async () => {
+	await database.sql`
+		insert into crm_sync_runs (kind, begun_at, ended_at, outcome)
+		select 'events', now() - interval '31 days', now() - interval '31 days', 'done' from generate_series(1, 50)`;
+	await database.sql`
+		insert into crm_sync_runs (kind, ended_at, outcome) select 'incremental', now(), 'done' from generate_series(1, 20)`;
+	await sync.synchroniser.pass();
+	expect((await runs()).map(({ kind }) => kind)).toEqual([...Array(20).fill('incremental'), 'full']);
+
+	await database.sql`
+		insert into crm_sync_runs (kind, ended_at, outcome) select 'events', now(), 'done' from generate_series(1, 10500)`;
+	await sync.synchroniser.pass();
+	const kept = await runs();
+	expect(kept).toHaveLength(10_000);
+	expect(kept.at(-1)).toEqual({ kind: 'incremental', outcome: 'done' });
+});
+
+test('a run that a crash has ended is closed by the next synchroniser', async () => {
+	await database.sql`insert into crm_sync_runs (kind) values ('full')`;
+	await sync.restart();
+	expect((await runs()).at(-1)).toEqual({ kind: 'full', outcome: 'interrupted' });
+});

@@ -1,0 +1,77 @@
+import { type CrmConfig, isLoopback } from './config.js';
+
+/** Raise it when `mapping.ts` makes another row of the same contact: every contact is read again then. */
+const mappingVersion = 1;
+
+/** What decides how a contact of the CRM becomes a row of the mirror. It is stored with the mirror and shown: no secrets. */
+export interface MirrorConfiguration {
+	/** The portal's host; without the port on a loopback host, where a stand-in or a tunnel has another at every start. */
+	portal: string;
+	/** The user whom the webhook belongs to: what it may read depends on it. */
+	webhook_user: number;
+	trouble_field: string | null;
+	reason_field: string | null;
+	trouble_options: string[];
+	default_country: string | null;
+	mapping_version: number;
+}
+
+/** The variables that set what is compared. */
+const variables = {
+	portal: 'BITRIX24_WEBHOOK_URL',
+	trouble_field: 'BITRIX24_UF_TROUBLE',
+	reason_field: 'BITRIX24_UF_REASON',
+	trouble_options: 'BITRIX24_TROUBLE_OPTIONS',
+	default_country: 'BITRIX24_DEFAULT_COUNTRY',
+} as const;
+
+/** What blocks a synchroniser that would have to write with another configuration. */
+export const configurationDiffers = 'configuration_differs';
+
+/** The mirror was made with another configuration than this one: whatever is written now would be mixed, or emptied. */
+export class ConfigurationDiffersError extends Error {
+	override name = 'ConfigurationDiffersError';
+	constructor(readonly differences: string[]) {
+		super(`the mirror was made with another configuration: ${differences.join('; ')}`);
+	}
+}
+
+export function mirrorConfiguration({ webhookUrl, codes, mapping }: CrmConfig): MirrorConfiguration {
+	const url = new URL(webhookUrl);
+	return {
+		portal: isLoopback(url.hostname) ? url.hostname : url.host,
+		webhook_user: Number(url.pathname.split('/')[2]),
+		trouble_field: codes.trouble ?? null,
+		reason_field: codes.reason ?? null,
+		trouble_options: [...mapping.troubleOptions].sort(),
+		default_country: mapping.country ?? null,
+		mapping_version: mappingVersion,
+	};
+}
+
+/** What somebody has to agree to before `own` replaces `stored`, each as a sentence's part; empty: nothing. */
+export function differencesOf(stored: MirrorConfiguration, own: MirrorConfiguration): string[] {
+	const differences = (Object.keys(variables) as (keyof typeof variables)[]).flatMap((name) => {
+		const [there, here] = [shown(stored[name]), shown(own[name])];
+		return there === here ? [] : [`${variables[name]} is ${there} there and ${here} here`];
+	});
+	// Of two releases that take turns, the older one would undo what the newer one writes.
+	if (stored.mapping_version > own.mapping_version)
+		differences.push(`a later release made it (mapping ${stored.mapping_version}, here ${own.mapping_version})`);
+	return differences;
+}
+
+/** Whether every contact has to be read again when `own` replaces `stored`. */
+export function needsFullPass(stored: MirrorConfiguration | null, own: MirrorConfiguration): boolean {
+	return (
+		stored === null ||
+		differencesOf(stored, own).length > 0 ||
+		stored.webhook_user !== own.webhook_user ||
+		stored.mapping_version !== own.mapping_version
+	);
+}
+
+function shown(value: string | string[] | null): string {
+	const text = Array.isArray(value) ? value.join(',') : value;
+	return text || 'not set';
+}
