@@ -79,14 +79,46 @@ test('sync status tells the last success, the runs, and what blocks it until whe
 	expect((await contacts(['sync', 'status'])).out).not.toContain('blocked');
 });
 
-test('beside another synchroniser it does nothing and says so', async () => {
+test('without --once it fails beside another synchroniser', async () => {
 	const other = await openSession(database.url);
 	const requests = standIn.requests.length;
-	for (const args of [['sync', '--once'], ['sync']]) {
-		expect(await contacts(args)).toMatchObject({ code: 0, out: expect.stringContaining('Another synchroniser works') });
-	}
+	expect(await contacts(['sync'])).toEqual({
+		code: 1,
+		out: '',
+		error: expect.stringMatching(/^error: A synchroniser works on this database already\. [^\n]+\n$/),
+	});
 	expect(standIn.requests).toHaveLength(requests);
 	await other?.close();
+});
+
+test('with other fields than the mirror’s it changes nothing, and reads everything again with --remap', async () => {
+	const fields = { BITRIX24_UF_REASON: 'UF_CRM_1' };
+	standIn.fields.push({ name: 'UF_CRM_1', type: 'string' });
+	for (const contact of standIn.contacts.values()) standIn.update(contact.id, { uf: { UF_CRM_1: 'because' } });
+	const reasons = async () =>
+		(await database.sql`select from company_contacts where perplexity_reason = 'because'`).length;
+	const line =
+		/^error: The mirror was made with another configuration: BITRIX24_UF_REASON is not set there and UF_CRM_1 here\. [^\n]+ --remap [^\n]+\n$/;
+	for (const args of [['sync'], ['sync', '--once'], ['sync', '--once', '--full'], ['sync', '--confirm-mass-delete']])
+		expect(await contacts(args, fields)).toEqual({ code: 1, out: '', error: expect.stringMatching(line) });
+	expect(await reasons()).toBe(0);
+	expect((await contacts(['sync', '--dry-run'], fields)).out).toContain('120 changed');
+
+	expect((await contacts(['sync', '--remap'], fields)).out).toMatch(/^Full pass: 0 new, 120 changed/);
+	expect(await reasons()).toBe(120);
+	// Started by hand without it, it would empty the column.
+	for (const args of [
+		['sync', '--once'],
+		['sync', '--contact', '1'],
+	])
+		expect(await contacts(args)).toMatchObject({
+			code: 1,
+			error: expect.stringContaining('BITRIX24_UF_REASON is UF_CRM_1 there and not set here'),
+		});
+	expect(await reasons()).toBe(120);
+	expect((await contacts(['sync', 'status'])).out).toMatch(/^fields +trouble -, reason UF_CRM_1$/m);
+	expect((await contacts(['sync', '--remap'])).code).toBe(0);
+	expect(await reasons()).toBe(0);
 });
 
 test('what was held back makes it fail, and is done once it is confirmed', async () => {
@@ -122,6 +154,8 @@ describe('wrong usage', () => {
 		['no field code', ['sync'], { BITRIX24_UF_TROUBLE: 'ufCrm_1' }, /^error: BITRIX24_UF_TROUBLE is wrong/],
 		['no plan', ['sync'], { BITRIX24_PLAN: 'gold' }, /^error: BITRIX24_PLAN is wrong/],
 		['no contact', ['sync', '--contact', 'x'], {}, /^error: --contact takes/],
+		['a contact beyond all numbers', ['sync', '--contact', '9007199254740993'], {}, /^error: --contact takes/],
+		['one contact for all', ['sync', '--remap', '--contact', '5'], {}, /^error: --remap reads every contact/],
 	])('%s', async (_, args, env, message) => {
 		const { code, error } = await contacts(args, env);
 		expect([code, error]).toEqual([2, expect.stringMatching(message)]);

@@ -1,18 +1,19 @@
 import { ConfigError, readVariables } from '@contacts/common/config.js';
 import { createLogger } from '@contacts/common/logger.js';
-import { Bitrix24Error } from '@contacts/company-contacts/sync/bitrix24/errors.js';
 import { systemClock } from '@contacts/company-contacts/sync/clock.js';
 import { type CrmConfig, crmVariables, toCrmConfig } from '@contacts/company-contacts/sync/config.js';
 import { synchroniseForEver } from '@contacts/company-contacts/sync/loop.js';
+import { mirrorConfiguration } from '@contacts/company-contacts/sync/mirror-configuration.js';
+import { perform, type RequestResult, toRequestError } from '@contacts/company-contacts/sync/requests.js';
+import type { SyncRequest } from '@contacts/company-contacts/sync/requests.sql.js';
 import { openSession, type Session } from '@contacts/company-contacts/sync/session.js';
-import { readRuns, readState } from '@contacts/company-contacts/sync/sync.sql.js';
-import { createSynchroniser, type Outcome, type Synchroniser } from '@contacts/company-contacts/sync/synchroniser.js';
+import { createSynchroniser, type Outcome } from '@contacts/company-contacts/sync/synchroniser.js';
 import { findDatabaseUrl, withDatabase } from './connection.js';
-import { adviceFor } from './crm-advice.js';
+import { explainRequestError } from './crm-advice.js';
 import { Failure, UsageError } from './failure.js';
-import { type OutputOptions, print, printRecords, printResult } from './output.js';
+import { type OutputOptions, printNote, printResult } from './output.js';
 import { createProgress, type Progress } from './progress.js';
-import { describeState } from './sync-status.js';
+import { askSynchroniser } from './sync-request.js';
 
 export interface SyncOptions extends OutputOptions {
 	once?: boolean;
@@ -20,6 +21,7 @@ export interface SyncOptions extends OutputOptions {
 	dryRun?: boolean;
 	contact?: string;
 	confirmMassDelete?: boolean;
+	remap?: boolean;
 }
 
 /** Seconds between two passes of a command that goes on for ever. */
@@ -28,25 +30,13 @@ const interval = 300;
 /** `contacts sync`: once, or for ever. */
 export async function runSync(environment: NodeJS.ProcessEnv, options: SyncOptions): Promise<void> {
 	const config = readConfig(environment);
-	const once = options.once || options.dryRun || options.contact !== undefined || options.confirmMassDelete;
+	const once =
+		options.once || options.dryRun || options.contact !== undefined || options.confirmMassDelete || options.remap;
 	const url = await findDatabaseUrl(environment);
-	if (once || options.full) await runOnce(url, config, options);
-	if (!once) await runForEver(url, config);
-}
-
-/** `contacts sync status` */
-export async function printSyncStatus(environment: NodeJS.ProcessEnv, options: OutputOptions): Promise<void> {
-	const { state, runs } = await withDatabase(environment, async (sql) => ({
-		state: await readState(sql),
-		runs: await readRuns(sql, 5),
-	}));
-	if (options.json) return printResult({ state, runs }, '', options);
-	print(...describeState(state, Date.now()).split('\n'), '');
-	printRecords(
-		runs,
-		['kind', 'begun_at', 'ended_at', 'outcome', 'seen', 'created', 'changed', 'deleted', 'requests'],
-		options,
-	);
+	if (!once && !options.full) return runForEver(url, config);
+	const isServed = await runOnce(environment, url, config, options);
+	// The synchroniser that has done it goes on anyway.
+	if (!once && !isServed) await runForEver(url, config);
 }
 
 function readConfig(environment: NodeJS.ProcessEnv): CrmConfig {
@@ -60,54 +50,108 @@ function readConfig(environment: NodeJS.ProcessEnv): CrmConfig {
 	}
 }
 
-async function runOnce(url: string, config: CrmConfig, options: SyncOptions): Promise<void> {
-	const session = await openSession(url);
-	if (session === undefined) {
-		printResult({ working: false }, 'Another synchroniser works on this database: nothing was done.', options);
-		return;
-	}
+/** @returns whether a synchroniser that runs has done it, and not this command */
+async function runOnce(
+	environment: NodeJS.ProcessEnv,
+	url: string,
+	config: CrmConfig,
+	options: SyncOptions,
+): Promise<boolean> {
 	let progress: Progress | undefined;
+	const onProgress = (seen: number, total: number | undefined) => {
+		progress ??= createProgress(total ?? seen);
+		progress.update(seen, seen);
+	};
+	const request = requestOf(options);
+	let result: RequestResult | undefined;
+	let isServed = false;
 	try {
-		const synchroniser = await createSynchroniser({
-			config,
-			session,
+		let session = await openSession(url);
+		if (session === undefined) {
+			const answer = await ask(environment, url, config, request, onProgress);
+			if ('run' in answer) session = answer;
+			else {
+				result = answer;
+				isServed = true;
+			}
+		}
+		if (session !== undefined) result = await runHere(session, config, request, options, onProgress);
+	} finally {
+		progress?.stop();
+	}
+	if (result !== undefined) report(result, options);
+	return isServed;
+}
+
+function requestOf(options: SyncOptions): SyncRequest {
+	const { contact, confirmMassDelete = false } = options;
+	const full = options.full || options.remap || confirmMassDelete;
+	const kind = options.dryRun ? 'dry-run' : contact !== undefined ? 'contact' : full ? 'full' : 'pass';
+	return { kind, bitrix_id: contact === undefined ? null : Number(contact), confirm_mass_delete: confirmMassDelete };
+}
+
+function ask(
+	environment: NodeJS.ProcessEnv,
+	url: string,
+	config: CrmConfig,
+	request: SyncRequest,
+	onProgress: (seen: number, total: number | undefined) => void,
+): Promise<RequestResult | Session> {
+	const stop = new AbortController();
+	const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
+	const onSignal = () => stop.abort();
+	for (const signal of signals) process.on(signal, onSignal);
+	return withDatabase(environment, (sql) =>
+		askSynchroniser({
+			sql,
+			url,
+			request,
+			configuration: mirrorConfiguration(config),
 			clock: systemClock,
-			logger: createLogger({ name: 'contacts sync', level: 'silent' }),
-			onProgress(seen, total) {
-				progress ??= createProgress(total ?? seen);
-				progress.update(seen, seen);
-			},
-		});
-		const outcome = await perform(synchroniser, options);
-		progress?.stop();
-		progress = undefined;
-		printResult(outcome, sentence(outcome, options), options);
-		await failOnAlarm(session);
+			signal: stop.signal,
+			onProgress,
+			onBusy: (what) => printNote(`The synchroniser is busy with a pass (${what}): this comes after it.`),
+		}),
+	).finally(() => {
+		for (const signal of signals) process.removeListener(signal, onSignal);
+	});
+}
+
+async function runHere(
+	session: Session,
+	config: CrmConfig,
+	request: SyncRequest,
+	{ remap = false }: SyncOptions,
+	onProgress: (seen: number, total: number | undefined) => void,
+): Promise<RequestResult> {
+	try {
+		const logger = createLogger({ name: 'contacts sync', level: 'silent' });
+		const synchroniser = await createSynchroniser({ config, session, clock: systemClock, logger, remap, onProgress });
+		return await perform(synchroniser, session, request);
 	} catch (error) {
-		progress?.stop();
-		if (error instanceof Bitrix24Error) throw new Failure(explain(error));
-		throw error;
+		const explained = toRequestError(error);
+		if (explained === undefined) throw error;
+		return { error: explained };
 	} finally {
 		await session.close();
 	}
 }
 
-function perform(synchroniser: Synchroniser, options: SyncOptions): Promise<Outcome> {
-	if (options.dryRun) return synchroniser.dryRun();
-	if (options.contact !== undefined) return synchroniser.contact(Number(options.contact));
-	const confirmMassDelete = options.confirmMassDelete ?? false;
-	return synchroniser.pass({ full: (options.full ?? false) || confirmMassDelete, confirmMassDelete });
-}
-
 /** What a pass has held back leaves the mirror incomplete: that is no success. */
-async function failOnAlarm(session: Session): Promise<void> {
-	const { alarm } = await session.run(readState);
-	if (alarm?.startsWith('mass_delete')) throw new Failure(alarm.slice(alarm.indexOf(':') + 2));
+function report(result: RequestResult, options: SyncOptions): void {
+	if ('error' in result) throw new Failure(explainRequestError(result.error));
+	printResult(result.outcome, sentence(result.outcome, options), options);
+	if (result.heldBack !== null) throw new Failure(result.heldBack);
 }
 
 async function runForEver(url: string, config: CrmConfig): Promise<void> {
 	const stop = new AbortController();
 	for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop.abort());
+	let failure: Failure | undefined;
+	const fail = (message: string) => {
+		failure = new Failure(message);
+		stop.abort();
+	};
 	await synchroniseForEver({
 		databaseUrl: url,
 		config,
@@ -116,19 +160,14 @@ async function runForEver(url: string, config: CrmConfig): Promise<void> {
 		logger: createLogger({ name: 'contacts sync', level: 'info' }),
 		signal: stop.signal,
 		onWorking: () => undefined,
-		onWaiting() {
-			print('Another synchroniser works on this database: nothing was done.');
-			stop.abort();
-		},
+		onWaiting: () =>
+			fail('A synchroniser works on this database already. "contacts sync --once" has it make a pass at once.'),
+		onRefused: ({ differences }) => fail(explainRequestError({ reason: 'configuration', differences })),
 	});
+	if (failure !== undefined) throw failure;
 }
 
 function sentence({ kind, seen, created, changed, deleted, requests }: Outcome, { dryRun }: SyncOptions): string {
 	const what = dryRun ? 'A full pass would make' : `${kind[0]?.toUpperCase()}${kind.slice(1)} pass:`;
 	return `${what} ${created} new, ${changed} changed, ${deleted} deleted, of ${seen} contacts read in ${requests} requests.`;
-}
-
-function explain({ code, method, until }: Bitrix24Error): string {
-	const when = until === undefined ? '' : `, not before ${new Date(until).toISOString()}`;
-	return `The portal refused ${method} with ${code}: ${adviceFor(code)}${when}. Nothing was deleted.`;
 }

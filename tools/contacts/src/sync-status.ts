@@ -1,7 +1,27 @@
-import type { SyncState } from '@contacts/company-contacts/sync/sync.sql.js';
+import type { MirrorConfiguration } from '@contacts/company-contacts/sync/mirror-configuration.js';
+import { countOpenRequests } from '@contacts/company-contacts/sync/requests.sql.js';
+import { readRuns, readState, type SyncState } from '@contacts/company-contacts/sync/sync.sql.js';
+import { withDatabase } from './connection.js';
+import { type OutputOptions, print, printRecords, printResult } from './output.js';
+
+/** `contacts sync status` */
+export async function printSyncStatus(environment: NodeJS.ProcessEnv, options: OutputOptions): Promise<void> {
+	const { state, runs, requests } = await withDatabase(environment, async (sql) => ({
+		state: await readState(sql),
+		runs: await readRuns(sql, 5),
+		requests: await countOpenRequests(sql),
+	}));
+	if (options.json) return printResult({ state, requests, runs }, '', options);
+	print(...describeState(state, requests, Date.now()), '');
+	printRecords(
+		runs,
+		['kind', 'begun_at', 'ended_at', 'outcome', 'seen', 'created', 'changed', 'deleted', 'requests'],
+		options,
+	);
+}
 
 /** Where the synchroniser stands, line by line, for people. */
-export function describeState(state: SyncState, now: number): string {
+function describeState(state: SyncState, requests: number, now: number): string[] {
 	const ago = (time: number | null) =>
 		time === null ? 'never' : `${new Date(time).toISOString()} (${duration(now - time)} ago)`;
 	const lines = [
@@ -12,12 +32,25 @@ export function describeState(state: SyncState, now: number): string {
 	if (state.full_begun_at !== null) {
 		lines.push(`under way      full pass since ${ago(state.full_begun_at)}, up to contact ${state.full_cursor}`);
 	}
+	if (requests > 0) lines.push(`asked for      ${requests === 1 ? '1 request' : `${requests} requests`} of a command`);
 	if (state.blocked_by !== null) {
 		const until = state.blocked_until === null ? '' : `, until ${new Date(state.blocked_until).toISOString()}`;
 		lines.push(`blocked by     ${state.blocked_by}${until}`);
 	}
 	if (state.alarm !== null) lines.push(`alarm          ${state.alarm}`);
-	return lines.join('\n');
+	if (state.configuration !== null) lines.push(...describeConfiguration(state.configuration));
+	return lines;
+}
+
+/** What the mirror is made with, by the variables that set it. */
+function describeConfiguration(configuration: MirrorConfiguration): string[] {
+	const { portal, webhook_user: user, trouble_options: options } = configuration;
+	return [
+		`portal         ${portal}, read as its user ${user}`,
+		`fields         trouble ${configuration.trouble_field ?? '-'}, reason ${configuration.reason_field ?? '-'}`,
+		`options        ${options.length > 0 ? options.join(', ') : '-'}`,
+		`country        ${configuration.default_country ?? '-'}`,
+	];
 }
 
 /** Milliseconds as the largest unit that fits, such as `3 minutes`. */

@@ -1,9 +1,10 @@
 import { Bitrix24Error } from './bitrix24/errors.js';
 import { readInbox } from './inbox.sql.js';
-import { IncompletePass } from './pass.js';
-import { openSession, SessionLost } from './session.js';
-import { readState } from './sync.sql.js';
-import { circuitPause, createSynchroniser, type SynchroniserOptions } from './synchroniser.js';
+import { ConfigurationDiffersError, configurationDiffers } from './mirror-configuration.js';
+import { createRequestDesk } from './requests.js';
+import { openSession, type Session, SessionLost } from './session.js';
+import { readState, saveBlock } from './sync.sql.js';
+import { circuitPause, createSynchroniser, type Synchroniser, type SynchroniserOptions } from './synchroniser.js';
 
 export interface LoopOptions extends Omit<SynchroniserOptions, 'session'> {
 	/** Of a role that may synchronise. */
@@ -15,11 +16,16 @@ export interface LoopOptions extends Omit<SynchroniserOptions, 'session'> {
 	onWaiting(): void;
 	/** Called whenever this one begins to work. */
 	onWorking(): void;
+	/**
+	 * Called once when the mirror was made with another configuration than this one's. It changes nothing then and leaves the
+	 * lock to others, but goes on trying: somebody may agree to this configuration, or bring the other one back.
+	 */
+	onRefused(error: ConfigurationDiffersError): void;
 	/** Called after each pass. */
 	onPass?(outcome: 'done' | 'failed'): void;
 }
 
-/** Milliseconds between two looks at the inbox. */
+/** Milliseconds between two looks at the inbox and at the requests of commands. */
 const inboxEvery = 1000;
 
 /** Milliseconds between two attempts to reach the database, or to get the lock. */
@@ -27,17 +33,18 @@ const retryEvery = 1000;
 
 /** Synchronises until the signal comes. It ends with nothing that a portal or a database does. */
 export async function synchroniseForEver(options: LoopOptions): Promise<void> {
-	const { signal, clock, logger, onWaiting, onWorking } = options;
+	const { signal, clock, logger, onWaiting } = options;
 	let waiting = false;
+	let refused = false;
 	while (!signal.aborted) {
 		try {
 			const session = await openSession(options.databaseUrl);
 			if (session === undefined) {
 				if (!waiting) onWaiting();
 				waiting = true;
+				refused = false;
 			} else {
 				waiting = false;
-				onWorking();
 				try {
 					await work({ ...options, session });
 				} finally {
@@ -46,7 +53,13 @@ export async function synchroniseForEver(options: LoopOptions): Promise<void> {
 			}
 		} catch (error) {
 			if (signal.aborted) return;
-			logger.error({ err: error }, 'the synchroniser begins anew');
+			if (error instanceof ConfigurationDiffersError) {
+				if (!refused) options.onRefused(error);
+				refused = true;
+			} else {
+				refused = false;
+				logger.error({ err: error }, 'the synchroniser starts again');
+			}
 		}
 		await clock.sleep(retryEvery, signal).catch(() => undefined);
 	}
@@ -54,9 +67,21 @@ export async function synchroniseForEver(options: LoopOptions): Promise<void> {
 
 async function work(options: SynchroniserOptions & LoopOptions): Promise<void> {
 	const { session, clock, signal, logger, interval } = options;
-	const synchroniser = await createSynchroniser(options);
+	const desk = createRequestDesk(options);
+	const synchroniser = await createSynchroniser({ ...options, onProgress: desk.onProgress });
+	await adoptConfiguration(synchroniser, session);
+	options.onWorking();
 	let nextPass = 0;
 	while (!signal.aborted) {
+		// Somebody who asks has perhaps just settled what blocks the passes.
+		const served = await desk.serveNext(synchroniser);
+		if (served !== undefined) {
+			if (served.kind === 'pass' || served.kind === 'full') {
+				if (served.isDone) nextPass = clock.now() + interval;
+				options.onPass?.(served.isDone ? 'done' : 'failed');
+			}
+			continue;
+		}
 		const state = await session.run(readState);
 		// After a restart too: what was refused a minute ago is not asked for again.
 		const closedUntil = state.blocked_by === null ? 0 : (state.blocked_until ?? 0);
@@ -74,12 +99,25 @@ async function work(options: SynchroniserOptions & LoopOptions): Promise<void> {
 				if (error instanceof SessionLost || signal.aborted) throw error;
 				logger.error({ err: error }, 'pass failed');
 				options.onPass?.('failed');
-				// What may pass by itself is tried again soon, from the cursor.
-				const soon =
-					error instanceof Bitrix24Error || error instanceof IncompletePass ? Math.min(interval, 60_000) : circuitPause;
+				// What may pass by itself is tried again soon, from the cursor. A pass that brought too little begins from the
+				// start: that would be a load without end.
+				const soon = error instanceof Bitrix24Error ? Math.min(interval, 60_000) : circuitPause;
 				nextPass = clock.now() + soon;
 			}
 		}
 		await clock.sleep(inboxEvery, signal);
+	}
+}
+
+/** @throws ConfigurationDiffersError after it was noted for everybody who looks why nothing is synchronised */
+async function adoptConfiguration(synchroniser: Synchroniser, session: Session): Promise<void> {
+	try {
+		await synchroniser.adoptConfiguration();
+	} catch (error) {
+		const { blocked_by: blockedBy } = await session.run(readState);
+		// What the portal has said stays: it holds for every configuration.
+		if (error instanceof ConfigurationDiffersError && blockedBy === null)
+			await session.run((sql) => saveBlock(sql, configurationDiffers, null));
+		throw error;
 	}
 }

@@ -61,6 +61,13 @@ async function start(): Promise<void> {
 			counted.onWaiting();
 			logger.warn('another synchroniser works on this database: waiting until it ends');
 		},
+		onRefused({ differences }) {
+			counted.onWaiting();
+			logger.error(
+				{ differences },
+				'the mirror was made with another configuration: set it as it was, or run "contacts sync --remap" with this one',
+			);
+		},
 	});
 	const { close } = closeWithGrace(
 		{ delay: Number(values.SHUTDOWN_TIMEOUT_SECONDS) * 1000, logger: false },

@@ -34,7 +34,7 @@ export function createSyncMetrics(registry: Registry) {
 	for (const outcome of ['done', 'failed']) passes.inc({ outcome }, 0);
 	const working = new Gauge({
 		name: 'crm_synchroniser_working',
-		help: '1 where this process synchronises, 0 where another does.',
+		help: '1 where this process synchronises, 0 where another does, or where the mirror has another configuration.',
 		registers,
 	});
 	return {

@@ -9,20 +9,35 @@ export function addSyncCommand(program: Command, environment: NodeJS.ProcessEnv)
 		.command('sync')
 		.description('bring the company contacts in line with Bitrix24')
 		.option('--once', 'one pass, then end')
-		.option('--full', 'read every contact, whether or not that is due')
+		.option('--full', 'read every contact, from the first one on, whether or not that is due')
 		.option('--dry-run', 'tell what a full pass would change, and write nothing')
 		.option('--contact <id>', 'read this one contact again')
 		.option('--confirm-mass-delete', 'delete what is gone from the CRM though it is much')
+		.option('--remap', 'read every contact again, with another portal, other fields or another country than before')
 		.option('--json', 'print the result as JSON')
 		.addHelpText(
 			'after',
-			'\nIt reads BITRIX24_WEBHOOK_URL and the other BITRIX24_ variables that the README names. Only one synchroniser works at\n' +
-				'a time: beside another one this does nothing and says so.\n' +
-				examples('contacts sync --dry-run', 'contacts sync --once --full', 'contacts sync --contact 4711'),
+			'\nIt reads BITRIX24_WEBHOOK_URL and the other BITRIX24_ variables that the README names, and refuses what differs from\n' +
+				'the mirror’s without --remap. Only one synchroniser works at a time. Where one runs, this asks it to do the work, waits\n' +
+				'and exits by its outcome. Ctrl-C withdraws what it has not begun; what it has begun goes on. Without any of the first\n' +
+				'six options this goes on for ever, and fails where another synchroniser runs.\n' +
+				examples(
+					'contacts sync --dry-run',
+					'contacts sync --once --full',
+					'contacts sync --contact 4711',
+					'contacts sync --remap',
+				),
 		)
 		.action(async (options: SyncOptions) => {
-			if (options.contact !== undefined && !/^[1-9][0-9]{0,15}$/.test(options.contact)) {
+			const { contact = '1' } = options;
+			if (!/^[1-9][0-9]{0,15}$/.test(contact) || !Number.isSafeInteger(Number(contact))) {
 				throw new UsageError('--contact takes the ID of a contact in the CRM, a positive integer.');
+			}
+			if (options.remap && (options.dryRun || options.contact !== undefined)) {
+				throw new UsageError('--remap reads every contact: it goes with neither --dry-run nor --contact.');
+			}
+			if (options.dryRun && options.contact !== undefined) {
+				throw new UsageError('--dry-run tells of a full pass: it does not go with --contact.');
 			}
 			// The synchroniser is loaded only where it is used: every other command would wait for it.
 			const { runSync } = await import('../sync-run.js');
@@ -37,7 +52,7 @@ export function addSyncCommand(program: Command, environment: NodeJS.ProcessEnv)
 		.action(async (_options: OutputOptions, command: Command) => {
 			// "sync" has this option too, and takes it first.
 			const options = command.optsWithGlobals<OutputOptions>();
-			const { printSyncStatus } = await import('../sync-run.js');
+			const { printSyncStatus } = await import('../sync-status.js');
 			await printSyncStatus(environment, options);
 		});
 }

@@ -1,0 +1,200 @@
+import { type StandIn, startStandIn } from '@contacts/bitrix24-stand-in';
+import { readVariables } from '@contacts/common/config.js';
+import { urlAs } from '@contacts/common/database/roles.js';
+import { createLogger } from '@contacts/common/logger.js';
+import { createTestDatabase, rolePassword, type TestDatabase } from '@contacts/common/testing/database.js';
+import type { Clock } from '@contacts/company-contacts/sync/clock.js';
+import { type CrmConfig, crmVariables, toCrmConfig } from '@contacts/company-contacts/sync/config.js';
+import { type LoopOptions, synchroniseForEver } from '@contacts/company-contacts/sync/loop.js';
+import { mirrorConfiguration } from '@contacts/company-contacts/sync/mirror-configuration.js';
+import type { SyncRequest } from '@contacts/company-contacts/sync/requests.sql.js';
+import { openSession, type Session } from '@contacts/company-contacts/sync/session.js';
+import postgres from 'postgres';
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { type AskOptions, askSynchroniser } from './sync-request.js';
+
+let database: TestDatabase;
+let standIn: StandIn;
+let operator: postgres.Sql;
+const full: SyncRequest = { kind: 'full', bitrix_id: null, confirm_mass_delete: false };
+const patient = { timeout: 20_000 };
+/** What a test has started and may not have ended. */
+let running: (() => Promise<void>)[];
+
+beforeEach(async () => {
+	running = [];
+	database = await createTestDatabase();
+	standIn = await startStandIn({ plan: 'enterprise' });
+	for (let n = 1; n <= 300; n++) standIn.add({ lastName: `Contact ${n}` });
+	operator = postgres(urlAs(database.url, 'operator', rolePassword), { max: 1, fetch_types: false });
+});
+afterEach(async () => {
+	for (const end of running) await end();
+	await operator?.end();
+	await standIn?.close();
+	await database?.drop();
+});
+
+/** Time that moves only when somebody sleeps. `onSleep` is what happens meanwhile. */
+function createClock(
+	onSleep = () => new Promise<unknown>((resolve) => setImmediate(resolve)),
+): Clock & { readonly passed: number } {
+	const begun = Date.now();
+	let time = begun;
+	return {
+		now: () => time,
+		get passed() {
+			return time - begun;
+		},
+		async sleep(milliseconds, signal) {
+			signal?.throwIfAborted();
+			await onSleep();
+			time += Math.max(milliseconds, 1);
+		},
+	};
+}
+
+function config(more: Record<string, string> = {}): CrmConfig {
+	const values = { BITRIX24_WEBHOOK_URL: standIn.webhookUrl, BITRIX24_PLAN: 'enterprise', ...more };
+	const read = toCrmConfig(readVariables(crmVariables, values));
+	if (Array.isArray(read)) throw new Error(read.join());
+	return read;
+}
+
+function ask(clock: Clock, more: Partial<AskOptions> = {}) {
+	return askSynchroniser({
+		sql: operator,
+		url: urlAs(database.url, 'operator', rolePassword),
+		request: full,
+		configuration: mirrorConfiguration(config()),
+		clock,
+		signal: new AbortController().signal,
+		onProgress: () => undefined,
+		onBusy: () => undefined,
+		...more,
+	});
+}
+
+/** A synchroniser in this process, with its own clock. */
+function startLoop(more: Partial<LoopOptions> = {}): { stop(): Promise<void> } {
+	const stop = new AbortController();
+	const loop = synchroniseForEver({
+		databaseUrl: urlAs(database.url, 'company-contacts-sync', rolePassword),
+		config: config(),
+		interval: 86_400_000_000,
+		clock: createClock(),
+		logger: createLogger({ name: 'sync', level: 'silent' }),
+		signal: stop.signal,
+		onWaiting: () => undefined,
+		onWorking: () => undefined,
+		onRefused: () => undefined,
+		...more,
+	});
+	const end = async () => {
+		stop.abort();
+		await loop;
+	};
+	running.push(end);
+	return { stop: end };
+}
+
+async function lockedByOther(): Promise<Session> {
+	const session = await openSession(database.url);
+	if (session === undefined) throw new Error('the lock is taken');
+	running.push(() => session.close());
+	return session;
+}
+
+test('the command sees the progress of the synchroniser', async () => {
+	startLoop();
+	await vi.waitUntil(async () => (await database.sql`select from company_contacts`).length === 300, patient);
+	const told: [number, number | undefined][] = [];
+	// A page takes longer than the command needs to look.
+	standIn.faults.always({ kind: 'slow', milliseconds: 100 }, { method: 'crm.item.list' });
+	const result = await ask(createClock(), { onProgress: (seen, total) => told.push([seen, total]) });
+	expect(result).toMatchObject({ outcome: { kind: 'full', seen: 300 } });
+	expect(told.length).toBeGreaterThan(0);
+	for (const [seen, total] of told) expect([seen > 0, seen <= 300, total]).toEqual([true, true, 300]);
+});
+
+test('a request that nobody begins is withdrawn after a minute', async () => {
+	await lockedByOther();
+	const clock = createClock();
+	await expect(ask(clock)).rejects.toThrow(/^Nobody has begun with it within 60 seconds, .* Nothing was done\.$/);
+	expect(clock.passed).toBeGreaterThanOrEqual(60_000);
+	expect(clock.passed).toBeLessThan(62_000);
+	expect(await database.sql`select from crm_sync_requests`).toHaveLength(0);
+});
+
+test('as long as the holder of the lock is in the midst of a pass the command waits, and says so once', async () => {
+	const session = await lockedByOther();
+	await database.sql`insert into crm_sync_runs (kind) values ('full')`;
+	const busy: string[] = [];
+	const clock = createClock();
+	const answer = ask(clock, { onBusy: (what) => busy.push(what) });
+	await vi.waitUntil(() => clock.passed > 120_000, patient);
+	await session.close();
+	const taken = await answer;
+	expect(busy).toEqual(['full pass']);
+	// Nobody holds the lock any more: the command has it.
+	if (!('run' in taken)) throw new Error('it was done by somebody');
+	expect(await openSession(database.url)).toBe(undefined);
+	await taken.close();
+	expect(await database.sql`select from crm_sync_requests`).toHaveLength(0);
+});
+
+test('a synchroniser that has begun and then asks the portal for nothing is given up after fifteen minutes', async () => {
+	await lockedByOther();
+	const clock = createClock(() => database.sql`update crm_sync_requests set taken_at = now()`);
+	await expect(ask(clock)).rejects.toThrow(/has done nothing for 15 minutes/);
+	expect(clock.passed).toBeGreaterThan(900_000);
+});
+
+test('a request that a restore has deleted fails', async () => {
+	await lockedByOther();
+	const clock = createClock(() => database.sql`delete from crm_sync_requests`);
+	await expect(ask(clock)).rejects.toThrow(/^The request was deleted, perhaps by a restore/);
+});
+
+test('a synchroniser that stops leaves the request to the command', async () => {
+	const loop = startLoop();
+	await vi.waitUntil(async () => (await database.sql`select from company_contacts`).length === 300, patient);
+	standIn.faults.always({ kind: 'hang' }, { method: 'crm.item.list' });
+	const answer = ask(createClock());
+	await vi.waitUntil(
+		async () => (await database.sql`select from crm_sync_requests where taken_at is not null`).length === 1,
+		patient,
+	);
+	await loop.stop();
+	const taken = await answer;
+	if (!('run' in taken)) throw new Error('it was done by somebody');
+	await taken.close();
+});
+
+test('a synchroniser with another configuration than the mirror’s changes nothing, leaves the lock, and works once it is agreed to', async () => {
+	const first = startLoop();
+	await vi.waitUntil(async () => (await database.sql`select from company_contacts`).length === 300, patient);
+	await first.stop();
+	const requests = standIn.requests.length;
+
+	const refused: string[][] = [];
+	let working = 0;
+	const russian = config({ BITRIX24_DEFAULT_COUNTRY: 'RU' });
+	const second = startLoop({
+		config: russian,
+		onRefused: ({ differences }) => refused.push(differences),
+		onWorking: () => working++,
+	});
+	const state = async () => (await database.sql`select blocked_by, configuration from crm_sync_state`)[0];
+	await vi.waitUntil(async () => (await state())?.blocked_by === 'configuration_differs', patient);
+	expect(refused).toEqual([['BITRIX24_DEFAULT_COUNTRY is not set there and RU here']]);
+	expect([working, standIn.requests.length]).toEqual([0, requests]);
+
+	// Somebody agrees, as "contacts sync --remap" does.
+	await database.sql`
+		update crm_sync_state set configuration = ${JSON.stringify(mirrorConfiguration(russian))}::text::jsonb`;
+	await vi.waitUntil(() => working === 1, patient);
+	await vi.waitUntil(async () => (await state())?.blocked_by === null, patient);
+	expect(refused).toHaveLength(1);
+	await second.stop();
+});

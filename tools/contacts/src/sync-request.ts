@@ -1,0 +1,109 @@
+import type { Sql } from '@contacts/common/database/client.js';
+import type { Clock } from '@contacts/company-contacts/sync/clock.js';
+import type { MirrorConfiguration } from '@contacts/company-contacts/sync/mirror-configuration.js';
+import type { RequestResult } from '@contacts/company-contacts/sync/requests.js';
+import {
+	deleteRequest,
+	insertRequest,
+	renewRequest,
+	type SyncRequest,
+	withdrawRequest,
+} from '@contacts/company-contacts/sync/requests.sql.js';
+import { isLocked, openSession, type Session } from '@contacts/company-contacts/sync/session.js';
+import { Failure } from './failure.js';
+
+export interface AskOptions {
+	/** Of the operator. */
+	sql: Sql;
+	/** For the command's own session, should it have to do the work itself. */
+	url: string;
+	request: SyncRequest;
+	configuration: MirrorConfiguration;
+	clock: Clock;
+	/** Stops the waiting, as Ctrl-C does. */
+	signal: AbortSignal;
+	onProgress(seen: number, total: number | undefined): void;
+	/** Called when the synchroniser has been busy with something else for a while. */
+	onBusy(what: string): void;
+}
+
+/** Milliseconds between two looks at the request. */
+const pollEvery = 500;
+
+/** Milliseconds after which a synchroniser that does nothing else should have begun: it looks once a second. */
+const beginWithin = 60_000;
+
+/** Milliseconds without a request to the portal after which work under way is given up; the longest rate-limit pause is 11 minutes. */
+const stallsAfter = 900_000;
+
+/** Milliseconds after which the person is told what the synchroniser is busy with. */
+const tellAfter = 10_000;
+
+/**
+ * Has the synchroniser that holds the lock do something, and waits for it. It may end before it has done it: then the lock is
+ * free, and whoever takes it does the work.
+ *
+ * @returns what was done; or, where nobody else works any more, a session to do it with
+ * @throws Failure when nobody does it, or the person has interrupted the command
+ */
+export async function askSynchroniser(options: AskOptions): Promise<RequestResult | Session> {
+	const { sql, clock, signal } = options;
+	const id = await insertRequest(sql, options.request, options.configuration);
+	try {
+		return await waitForResult(options, id);
+	} catch (error) {
+		const isWithdrawn = await withdrawRequest(sql, id).catch(() => false);
+		if (!signal.aborted) throw error;
+		throw new Failure(
+			isWithdrawn
+				? 'Interrupted: nothing was done.'
+				: 'Interrupted, but the synchroniser goes on with it: see "contacts sync status".',
+		);
+	}
+
+	async function waitForResult({ url, onProgress, onBusy }: AskOptions, id: string): Promise<RequestResult | Session> {
+		const begun = clock.now();
+		let isTold = false;
+		let lastSign = '';
+		let lastSignAt = begun;
+		for (;;) {
+			const state = await renewRequest(sql, id);
+			if (state === undefined) throw new Failure('The request was deleted, perhaps by a restore. Run this again.');
+			if (state.result !== null) return state.result;
+			if (!(await isLocked(sql))) {
+				const session = await takeOver(url, id);
+				if (session !== undefined) return session;
+				continue;
+			}
+			if (state.is_taken && state.seen !== null) onProgress(state.seen, state.total ?? undefined);
+			if (!state.is_taken && state.running !== null && !isTold && clock.now() - begun > tellAfter) {
+				isTold = true;
+				onBusy(state.running);
+			}
+			const sign = JSON.stringify([state.is_taken, state.running, state.bucket_arrival]);
+			if (sign !== lastSign) [lastSign, lastSignAt] = [sign, clock.now()];
+			const isBusy = state.is_taken || state.running !== null;
+			if (clock.now() - lastSignAt > (isBusy ? stallsAfter : beginWithin)) throw new Failure(explainSilence(isBusy));
+			await clock.sleep(pollEvery, signal);
+		}
+	}
+
+	/** @returns undefined when another one was faster, or has done it at the last moment */
+	async function takeOver(url: string, id: string): Promise<Session | undefined> {
+		const session = await openSession(url);
+		if (session === undefined) return undefined;
+		const state = await renewRequest(sql, id);
+		if (state?.result !== null) {
+			await session.close();
+			return undefined;
+		}
+		await deleteRequest(sql, id);
+		return session;
+	}
+}
+
+function explainSilence(isBusy: boolean): string {
+	return isBusy
+		? `The synchroniser that runs has done nothing for ${stallsAfter / 60_000} minutes: look at its log, or restart it.`
+		: `Nobody has begun with it within ${beginWithin / 1000} seconds, though a process holds the lock of the synchroniser: a restore, a synchroniser of an earlier release, or one that hangs. Nothing was done.`;
+}
