@@ -11,6 +11,8 @@ let first: Record<string, string>;
 let other: Record<string, string>;
 const running: RunningService[] = [];
 const patient = { timeout: 20_000 };
+// Several processes are started one after the other.
+vi.setConfig({ testTimeout: 60_000 });
 
 beforeEach(async () => {
 	database = await createTestDatabase();

@@ -10,6 +10,8 @@ let standIn: StandIn;
 let synchroniser: RunningService | undefined;
 let env: Record<string, string>;
 const patient = { timeout: 20_000 };
+// Several processes are started one after the other.
+vi.setConfig({ testTimeout: 60_000 });
 const undone: (() => void)[] = [];
 
 beforeAll(async () => {

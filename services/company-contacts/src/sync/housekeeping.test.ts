@@ -42,3 +42,14 @@ test('a run that a crash has ended is closed by the next synchroniser', async ()
 	await sync.restart();
 	expect((await runs()).at(-1)).toEqual({ kind: 'full', outcome: 'interrupted' });
 });
+
+test('requests of commands that ended more than a day ago are deleted', async () => {
+	const leave = (age: string) => database.sql`
+		insert into crm_sync_requests (kind, configuration, wanted_until) values ('pass', '{}', now() - ${age}::text::interval)`;
+	await leave('25 hours');
+	await leave('23 hours');
+	await sync.synchroniser.pass();
+	const [left, ...others] =
+		await database.sql`select now() - wanted_until < interval '24 hours' as recent from crm_sync_requests`;
+	expect([left?.recent, others]).toEqual([true, []]);
+});
