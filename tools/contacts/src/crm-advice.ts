@@ -31,7 +31,7 @@ export function explainRequestError(error: RequestError): string {
 		case 'other-synchroniser':
 			return `The synchroniser that runs has another configuration: ${error.differences.join('; ')}. Nothing was changed. Set the variables here as they are there; or restart it with those of here, and say --remap.`;
 		case 'incomplete':
-			return `The pass brought too little to be believed: ${error.detail}. Nothing was changed; the next full pass begins from the start. Look whether the webhook’s user may read all contacts.`;
+			return `The pass is incomplete: ${error.detail}. Nothing was deleted, and the next full pass begins from the start. Look whether the webhook’s user may read all contacts.`;
 		case 'unexpected':
 			return `The synchroniser that runs failed unexpectedly (${error.name}): see its log.`;
 	}
