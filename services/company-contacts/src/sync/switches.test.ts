@@ -12,10 +12,7 @@ import {
 	troubleField,
 } from './testing/portal.js';
 
-/*
- * The synchroniser on every kind of portal that the stand-in can be: a switch, or a position, that is added there is tested
- * here without a further word.
- */
+// The synchroniser on every kind of portal that the stand-in can be: a switch or position that is added there is tested here.
 
 let database: TestDatabase;
 let sync: SyncHarness;
@@ -31,16 +28,15 @@ afterEach(async () => {
 });
 afterAll(() => database?.drop());
 
+const trouble: UserField = { name: troubleField, type: 'boolean' };
+
 /** Custom fields as plain values, and as multiple options of a list. */
 const fieldKinds: Record<
 	string,
 	{ fields: UserField[]; uf: (n: number) => object; reason: (n: number) => string | null }
 > = {
 	plain: {
-		fields: [
-			{ name: troubleField, type: 'boolean' },
-			{ name: reasonField, type: 'string' },
-		],
+		fields: [trouble, { name: reasonField, type: 'string' }],
 		// Every second contact has no value at all.
 		uf: (n) =>
 			n % 17 === 0 ? { [troubleField]: true, [reasonField]: ` reason ${n} ` } : n % 2 ? {} : { [reasonField]: '' },
@@ -48,7 +44,7 @@ const fieldKinds: Record<
 	},
 	lists: {
 		fields: [
-			{ name: troubleField, type: 'boolean' },
+			trouble,
 			{
 				name: reasonField,
 				type: 'enumeration',
@@ -161,9 +157,8 @@ async function walk(portal: Portal): Promise<void> {
 
 	// Without its right, and without its webhook, the portal is refused clearly, and nothing is changed.
 	standIn.scopes.length = 0;
-	for (const work of [() => sync.synchroniser.pass({ full: true }), () => sync.synchroniser.pass()]) {
-		await expect(work()).rejects.toMatchObject({ kind: 'stop' });
-	}
+	for (const full of [true, false])
+		await expect(sync.synchroniser.pass({ full })).rejects.toMatchObject({ kind: 'stop' });
 	standIn.revokeWebhook();
 	await note(b);
 	await expect(sync.synchroniser.events()).rejects.toMatchObject({ code: 'INVALID_CREDENTIALS' });
