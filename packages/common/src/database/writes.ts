@@ -46,7 +46,8 @@ export type Write = <Rows extends ClockedRows>(
 	retryRefused: boolean,
 ) => Promise<Rows>;
 
-type Attempt<Rows> = { rows: Rows } | { error: unknown /** Until then it may still write. */; openUntil: number };
+/** A failed one may still write until then, in milliseconds of `performance.now()`. */
+type Attempt<Rows> = { rows: Rows } | { error: unknown; openUntil: number };
 
 /**
  * Sends statements that write, each with an expiry. The network may hold one up and deliver it later, even when its connection
