@@ -30,7 +30,12 @@ beforeAll(async () => {
 		create trigger note_execution before insert on personal_contacts
 			for each statement execute function note_execution()`);
 });
-afterAll(() => database?.drop());
+afterAll(async () => {
+	// Of the replicas that were killed, the server may not have noticed yet.
+	await database.sql`
+		select pg_terminate_backend(pid) from pg_stat_activity where application_name = ${user} and datname = current_database()`;
+	await database.drop();
+});
 
 async function start(url: string): Promise<RunningService> {
 	const service = await startService(user, { DATABASE_URL: url });
@@ -141,6 +146,6 @@ test.each(['directly', 'through PgBouncer in transaction mode'])(
 				.join('\n'),
 		);
 		expect(results.flatMap(({ lost }) => lost).slice(0, 10)).toEqual([]);
-		for (const { failed } of results) expect(failed).toBeGreaterThan(200);
+		for (const { failed } of results) expect(failed).toBeGreaterThan(100);
 	},
 );
