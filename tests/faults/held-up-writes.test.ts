@@ -71,18 +71,20 @@ async function databaseIsQuiet(): Promise<void> {
 }
 
 interface Scenario {
-	/** Milliseconds by which the stall is longer than A's callers wait. */
-	longer: number;
-	killed: boolean;
+	/** Milliseconds by which the stall is longer than A's callers wait; undefined: it ends as soon as B has responded. */
+	longer: number | undefined;
+	/** When A is killed, in milliseconds after the requests were sent. */
+	killedAfter?: number;
 }
 
-const scenarios: Scenario[] = [0, 3000, 8000].flatMap((longer) => [
-	{ longer, killed: false },
-	{ longer, killed: true },
-]);
+const scenarios: Scenario[] = [
+	...[0, 3000, 8000].flatMap((longer) => [{ longer }, { longer, killedAfter: deadline / 2 }]),
+	// What A has sent arrives while it may still write.
+	{ longer: undefined, killedAfter: 100 },
+];
 
 /** @returns what B had acknowledged and is not stored, and how many statements were executed after the stalls */
-async function play({ longer, killed }: Scenario, urlOfA: string, b: RunningService) {
+async function play({ longer, killedAfter }: Scenario, urlOfA: string, b: RunningService) {
 	const network = await startTcpProxy(urlOfA);
 	onTestFinished(() => network.close());
 	const agent = new Agent({ keepAlive: true });
@@ -91,26 +93,26 @@ async function play({ longer, killed }: Scenario, urlOfA: string, b: RunningServ
 	let a = await start(network.through(urlOfA));
 	let failed = 0;
 	for (let stall = 0; stall < stalls; stall++) {
-		const chats = Array.from({ length: chatsEach }, () => nextChat++);
+		const chats = Array.from({ length: longer === undefined ? chatsEach / 5 : chatsEach }, () => nextChat++);
 		// All connections are open and know the statement, and it is written with many contacts.
 		await saveAll(a, chats, 'first', agent, 200);
 
 		network.stall();
 		const begun = performance.now();
 		const older = saveAll(a, chats, 'older', agent);
-		if (killed) {
-			await delay(begun + deadline / 2 - performance.now());
+		if (killedAfter !== undefined) {
+			await delay(begun + killedAfter - performance.now());
 			await a.stop('SIGKILL');
 		}
 		const outcomes = await older;
 		expect(outcomes).not.toContain(200);
 		// What was refused at once was not sent.
 		failed += outcomes.filter((outcome) => outcome !== 503).length;
-		const over = killed ? begun + deadline : performance.now();
+		const over = killedAfter !== undefined ? begun + deadline : performance.now();
 		const newer = await saveAll(b, chats, 'newer', agent, 25);
 		const acknowledged = chats.filter((_, index) => newer[index] === 200);
-		expect(acknowledged.length).toBeGreaterThan(chatsEach / 2);
-		await delay(Math.max(0, over + longer - performance.now()));
+		expect(acknowledged.length).toBeGreaterThan(chats.length / 2);
+		if (longer !== undefined) await delay(Math.max(0, over + longer - performance.now()));
 		await network.restore();
 		await databaseIsQuiet();
 		lost.push(
@@ -118,7 +120,7 @@ async function play({ longer, killed }: Scenario, urlOfA: string, b: RunningServ
 				select chat_id::float8 as chat, name from personal_contacts
 				where chat_id = any(${`{${acknowledged.join()}}`}::text::bigint[]) and name <> 'newer'`),
 		);
-		if (killed && stall + 1 < stalls) a = await start(network.through(urlOfA));
+		if (killedAfter !== undefined && stall + 1 < stalls) a = await start(network.through(urlOfA));
 	}
 	return { lost, failed };
 }
@@ -138,9 +140,10 @@ test.each(['directly', 'through PgBouncer in transaction mode'])(
 		const results = await Promise.all(scenarios.map((scenario) => play(scenario, url, b)));
 		console.info(
 			scenarios
-				.map(({ longer, killed }, index) => {
+				.map(({ longer, killedAfter }, index) => {
 					const { lost, failed } = results[index] ?? { lost: [], failed: 0 };
-					return `${way}, ${longer / 1000} s longer${killed ? ', killed' : ''}: ${failed} failed, ${lost.length} overwritten`;
+					const when = longer === undefined ? 'over at once' : `${longer / 1000} s longer`;
+					return `${way}, ${when}${killedAfter === undefined ? '' : ', killed'}: ${failed} failed, ${lost.length} overwritten`;
 				})
 				.concat(`${(await executed()) - before} statements executed`)
 				.join('\n'),

@@ -36,8 +36,9 @@ interface SavedRow {
  * Saves contacts in one atomic statement, but for those whose chats have an active direct subscription: all or none are
  * written, unless the statement expires. What has expired is not written, and is sent again.
  *
- * - A contact is written while it is not expired, which is looked at again once its row is locked: an older statement that
- *   was held up can't overwrite a newer one.
+ * - A contact is written while it is not expired, and over no row that was written after it was sent. Both are looked at once
+ *   the row is locked: an older statement that was held up can't overwrite a newer one. A row's time that is still to come
+ *   says that the server's clock was set back, and nothing else.
  * - Rows are locked in the order of their chats, so that two such statements can't wait for each other.
  * - A contact that was sent before may have been written then, though no response came. When a subscription has begun since,
  *   it counts as saved if the row has exactly what was sent.
@@ -69,7 +70,7 @@ export async function savePersonalContacts(
 function upsert(
 	sql: Sql,
 	sent: readonly SentContact[],
-	{ sent: now, expires }: Expiry,
+	{ sent: now, sentAtMost, expires }: Expiry,
 	lockTimeout = expires - now,
 ): PendingStatement<SavedRow[]> {
 	const rows = JSON.stringify(
@@ -88,6 +89,7 @@ function upsert(
 	return sql<SavedRow[]>`
 		with terms as materialized (
 			select to_timestamp(${expires}::float8 / 1000) as expires,
+				to_timestamp(${sentAtMost}::float8 / 1000) as sent_at_most,
 				${keeping('username')}::text::bigint[] as keep_username,
 				${keeping('name')}::text::bigint[] as keep_name,
 				${keeping('birth_date')}::text::bigint[] as keep_birth_date,
@@ -121,6 +123,7 @@ function upsert(
 				project_id = excluded.project_id,
 				updated_at = clock_timestamp()
 			where clock_timestamp() < (select expires from terms)
+			  and (stored.updated_at <= (select sent_at_most from terms) or stored.updated_at > clock_timestamp())
 			returning chat_id
 		)
 		select sent.chat_id::float8 as chat_id,

@@ -4,36 +4,52 @@ const bestSampleFor = 5_000;
 /** Milliseconds after which a sample says nothing any more: two clocks run apart by less than 0.1 % of it. */
 const maxSampleAge = 60_000;
 
+interface Sample {
+	/** Milliseconds by which the server's clock is ahead of `performance.now()`, at least or at the most. */
+	ahead: number;
+	receivedAt: number;
+}
+
+/** Bounds of the server's clock, in milliseconds since the epoch. */
+export interface ClockBounds {
+	atLeast: number;
+	atMost: number;
+}
+
 /**
- * A lower bound of the server's clock, in milliseconds since the epoch.
+ * Bounds of the server's clock.
  *
- * A response that holds the server's time was received after that time, so the server's clock was at least there. Between two
- * responses both clocks run at the same speed. So the bound needs no clock of this machine but the one that never goes back,
- * and is late by the time that a response takes.
+ * A response that holds the server's time was received after that time, and its statement was sent before it. Between two
+ * responses both clocks run at the same speed. So the bounds need no clock of this machine but the one that never goes back,
+ * and are apart by the time that the quickest of the last statements took.
  */
 export class ServerClock {
-	#best: { ahead: number; receivedAt: number } | undefined;
+	#lower: Sample | undefined;
+	#upper: Sample | undefined;
 
 	/**
 	 * @param time what the server's clock said in a response
-	 * @param receivedAt when the response was received, in milliseconds of `performance.now()`
+	 * @param sentAt when its statement was sent, in milliseconds of `performance.now()`
+	 * @param receivedAt when the response was received
 	 */
-	addSample(time: number, receivedAt: number): void {
-		const ahead = time - receivedAt;
-		const best = this.#best;
-		if (best === undefined || ahead >= best.ahead || receivedAt - best.receivedAt > bestSampleFor) {
-			this.#best = { ahead, receivedAt };
-		}
+	addSample(time: number, sentAt: number, receivedAt: number): void {
+		const lower = { ahead: time - receivedAt, receivedAt };
+		const upper = { ahead: time - sentAt, receivedAt };
+		const isOld = (best: Sample) => receivedAt - best.receivedAt > bestSampleFor;
+		if (this.#lower === undefined || lower.ahead >= this.#lower.ahead || isOld(this.#lower)) this.#lower = lower;
+		if (this.#upper === undefined || upper.ahead <= this.#upper.ahead || isOld(this.#upper)) this.#upper = upper;
 	}
 
-	/** The server's clock shows this time or a later one; undefined without a recent sample. */
-	atLeast(now: number): number | undefined {
-		if (this.#best === undefined || now - this.#best.receivedAt > maxSampleAge) return undefined;
-		return now + this.#best.ahead;
+	/** Between which times the server's clock is; undefined without a recent sample. */
+	bounds(now: number): ClockBounds | undefined {
+		if (this.#lower === undefined || this.#upper === undefined) return undefined;
+		if (now - this.#lower.receivedAt > maxSampleAge || now - this.#upper.receivedAt > maxSampleAge) return undefined;
+		return { atLeast: now + this.#lower.ahead, atMost: now + this.#upper.ahead };
 	}
 
 	/** The connection is gone, and the next one may be to another server. */
 	reset(): void {
-		this.#best = undefined;
+		this.#lower = undefined;
+		this.#upper = undefined;
 	}
 }

@@ -5,10 +5,12 @@ import type { Lane, Lanes } from './lanes.js';
 import { type Turn, takeTurn } from './turn.js';
 import { overdue, within } from './within.js';
 
-/** What a statement that writes must carry. Both are milliseconds since the epoch, by the database's clock. */
+/** What a statement that writes must carry, in milliseconds since the epoch by the database's clock. */
 export interface Expiry {
 	/** A lower bound of the time at which it is sent. */
 	sent: number;
+	/** An upper bound of that time: what was written later is newer, and must not be overwritten. */
+	sentAtMost: number;
 	/** From then on it must not write any more: it has to look at `clock_timestamp()` where it holds the lock of the row. */
 	expires: number;
 }
@@ -53,7 +55,9 @@ type Attempt<Rows> = { rows: Rows } | { error: unknown; openUntil: number };
  * Sends statements that write, each with an expiry. The network may hold one up and deliver it later, even when its connection
  * was closed or this process is gone; the server then finds it expired. So it is sent again, and its failure is reported, only
  * when its expiry has passed by the server's clock, or when the server itself has refused it. Nobody can be told of a
- * failure, write a newer value through another process, and have it overwritten.
+ * failure, write a newer value through another process, and have it overwritten. A caller that is told nothing, because this
+ * process was killed, may write a newer value before the expiry: the held-up statement finds a row that was written after it
+ * was sent, and leaves it.
  *
  * It relies on the server's clock running on, and on it not being set back by more than `clockMargin`.
  */
@@ -61,7 +65,7 @@ export function createWriter(lanes: Lanes): Write {
 	/** Without a recent sample, asks the server for its time; that makes the connection, too. */
 	async function readClock(lane: Lane, turn: Turn): Promise<void> {
 		const { sql, clock } = lane.client;
-		if (clock.atLeast(performance.now()) !== undefined) return;
+		if (clock.bounds(performance.now()) !== undefined) return;
 		const timeout = Math.min(clockTimeout, turn.until - performance.now());
 		await respond(
 			lane,
@@ -77,13 +81,14 @@ export function createWriter(lanes: Lanes): Write {
 		timeout: number,
 	): Promise<Rows> {
 		const { clock } = lane.client;
+		const sentAt = performance.now();
 		const rows = await within(response, timeout);
 		if (rows === overdue) {
 			lane.replace();
 			throw new DeadlineError(timeout, true);
 		}
 		const received = performance.now();
-		for (const row of rows) clock.addSample(row.clock, received);
+		for (const row of rows) clock.addSample(row.clock, sentAt, received);
 		return rows;
 	}
 
@@ -98,10 +103,12 @@ export function createWriter(lanes: Lanes): Write {
 			const { sql, clock } = lane.client;
 			const now = performance.now();
 			const window = Math.min(writeWindow, turn.until - clockMargin - now);
-			const sent = clock.atLeast(now);
-			if (sent === undefined || window < minWriteWindow) throw new DeadlineError(turn.until - turn.asked, true);
+			const bounds = clock.bounds(now);
+			if (bounds === undefined || window < minWriteWindow) throw new DeadlineError(turn.until - turn.asked, true);
 			openUntil = now + window + clockMargin;
-			return { rows: await respond(lane, statement(sql, { sent, expires: sent + window }), window + clockMargin) };
+			const { atLeast: sent, atMost: sentAtMost } = bounds;
+			const query = statement(sql, { sent, sentAtMost, expires: sent + window });
+			return { rows: await respond(lane, query, window + clockMargin) };
 		} catch (error) {
 			const { readOnly, unwritten } = judge(error);
 			if (readOnly) lanes.replaceAll(lane);
