@@ -3,8 +3,8 @@ import { serviceVariables } from '@contacts/common/config.js';
 import { catalogue } from '@contacts/common/problems.js';
 import { variables as companyVariables } from '@contacts/company-contacts/config.js';
 import { variables as syncVariables } from '@contacts/company-contacts/sync/config.js';
+import { createProgram } from '@contacts/operator/program.js';
 import { describe, expect, test } from 'vitest';
-import { createProgram } from '../../tools/contacts/src/program.js';
 import { files, type Page, pageAt, pages, read } from './pages.js';
 
 const isSource = /\.(ts|mjs|js|sql|yml|template|yaml)$|^(Dockerfile|\.ci\/run|\.env\.example|package\.json)$/;

@@ -51,7 +51,7 @@ function readPage(path: string): Page {
 	const text = read(path);
 	const tokens = lexer(text);
 	const page: Page = { path, text, links: [], spans: [], blocks: readBlocks(tokens), anchors: [] };
-	walkTokens(tokens, (token) => {
+	void walkTokens(tokens, (token) => {
 		if (token.type === 'link') page.links.push((token as Tokens.Link).href);
 		if (token.type === 'codespan') page.spans.push((token as Tokens.Codespan).text);
 		if (token.type === 'heading') page.anchors.push(anchorOf((token as Tokens.Heading).text));

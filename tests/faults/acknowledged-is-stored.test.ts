@@ -1,12 +1,12 @@
 import { Agent } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
-import { addProject } from '@contacts/common/testing/service.js';
-import { startTcpProxy, type TcpProxy } from '@contacts/common/testing/tcp-proxy.js';
+import { addProject } from '@contacts/testing/app.js';
+import { type CrashablePostgres, startCrashablePostgres } from '@contacts/testing/crashable-postgres.js';
+import { seededRandom } from '@contacts/testing/random.js';
+import { type RunningService, startService } from '@contacts/testing/services.js';
+import { startTcpProxy, type TcpProxy } from '@contacts/testing/tcp-proxy.js';
+import { columnsOf, startClients, upsert } from '@contacts/testing/upserting-clients.js';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type RunningService, startService } from '../support/processes.js';
-import { type CrashablePostgres, startCrashablePostgres } from './crashable-postgres.js';
-import { seededRandom } from './random.js';
-import { columnsOf, startClients, upsert } from './upserting-clients.js';
 
 const wanted = 100_000;
 /** Milliseconds after the database's return, within which the service must serve again by itself. */
@@ -101,7 +101,7 @@ test(`of ${wanted} acknowledged upserts none is lost, whatever breaks beneath th
 	let deck: string[] = [];
 	while (clients.acknowledged < wanted || timeline.length < 2 * kinds.length) {
 		await delay(random.integer(1000, 2000));
-		expect([service.child.exitCode, service.child.signalCode]).toEqual([null, null]);
+		expect(service.hasExited).toBe(false);
 		if (deck.length === 0) deck = random.shuffled(kinds);
 		const fault = { kind: deck.pop() ?? '', begun: performance.now(), back: 0, recovery: 0 };
 		await faults[fault.kind]?.();
@@ -157,7 +157,7 @@ test(`of ${wanted} acknowledged upserts none is lost, whatever breaks beneath th
 	const allowed = [200, 500, 503, 'ECONNREFUSED', 'ECONNRESET'];
 	expect([...clients.outcomes.keys()].filter((outcome) => !allowed.includes(outcome))).toEqual([]);
 	// Each process ended only by a signal of this test, the last one in order, and none has met an unexpected error.
-	expect(service.child.exitCode).toBe(0);
+	expect(await service.exit).toBe(0);
 	expect(written).not.toMatch(/"level":60|unexpected error/);
 });
 

@@ -1,11 +1,11 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { type RoleUser, urlAs } from '@contacts/common/database/roles.js';
-import { rolePassword } from '@contacts/common/testing/database.js';
-import { addProject } from '@contacts/common/testing/service.js';
-import { startTcpProxy, type TcpProxy } from '@contacts/common/testing/tcp-proxy.js';
+import { addProject } from '@contacts/testing/app.js';
+import { rolePassword } from '@contacts/testing/database.js';
+import { type LoadedSystem, type Recovery, startLoadedSystem } from '@contacts/testing/loaded-system.js';
+import { type ReplicatedPostgres, startReplicatedPostgres } from '@contacts/testing/replicated-postgres.js';
+import { startTcpProxy, type TcpProxy } from '@contacts/testing/tcp-proxy.js';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { type LoadedSystem, type Recovery, startLoadedSystem } from './loaded-system.js';
-import { type ReplicatedPostgres, startReplicatedPostgres } from './replicated-postgres.js';
 
 /** Milliseconds after the new primary can be reached, within which upserts must be saved. */
 const writesLimit = 5000;
@@ -63,12 +63,9 @@ async function expectNothingLost({ clients, standIn, stop, exits }: LoadedSystem
 	expect(lost).toEqual([]);
 	expect(clients.slowest).toBeLessThan(5000);
 	expect(mirrored.map(({ id }) => id)).toEqual([...standIn.contacts.keys()].sort((a, b) => a - b));
-	expect(exits().map(({ code }) => code)).toEqual([0, 0, 0]);
-	expect(
-		exits()
-			.map(({ output }) => output)
-			.join(''),
-	).not.toMatch(/"level":60|unexpected error/);
+	const ended = await exits();
+	expect(ended.map(({ code }) => code)).toEqual([0, 0, 0]);
+	expect(ended.map(({ output }) => output).join('')).not.toMatch(/"level":60|unexpected error/);
 }
 
 describe('one address', () => {

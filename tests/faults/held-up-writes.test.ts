@@ -1,13 +1,13 @@
 import { Agent } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 import { urlAs } from '@contacts/common/database/roles.js';
-import { createTestDatabase, rolePassword, type TestDatabase } from '@contacts/common/testing/database.js';
-import { addProject } from '@contacts/common/testing/service.js';
-import { startTcpProxy } from '@contacts/common/testing/tcp-proxy.js';
+import { addProject } from '@contacts/testing/app.js';
+import { createTestDatabase, rolePassword, type TestDatabase } from '@contacts/testing/database.js';
+import { startPgBouncer } from '@contacts/testing/pgbouncer.js';
+import { type RunningService, startService } from '@contacts/testing/services.js';
+import { startTcpProxy } from '@contacts/testing/tcp-proxy.js';
+import { type Outcome, upsert } from '@contacts/testing/upserting-clients.js';
 import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
-import { type RunningService, startService } from '../support/processes.js';
-import { startPgBouncer } from './pgbouncer.js';
-import { type Outcome, upsert } from './upserting-clients.js';
 
 // Two replicas: A's way to the database is held up, and what it has sent arrives later. B's is as it should be.
 

@@ -4,13 +4,14 @@ import { join } from 'node:path';
 import type { Sql } from '@contacts/common/database/client.js';
 import { migrate } from '@contacts/common/database/migrate.js';
 import { setRolePasswords, urlAs } from '@contacts/common/database/roles.js';
-import { exchange } from '@contacts/common/testing/raw-http.js';
-import { addProject } from '@contacts/common/testing/service.js';
 import { type LocalPostgres, startLocalPostgres } from '@contacts/local-postgres/server.js';
+import { addProject } from '@contacts/testing/app.js';
+import { gatewayConfig } from '@contacts/testing/gateway.js';
+import { type RunningNginx, startNginx } from '@contacts/testing/nginx.js';
+import { exchange } from '@contacts/testing/raw-http.js';
+import { type RunningService, startService } from '@contacts/testing/services.js';
 import postgres from 'postgres';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
-import { gatewayConfig } from '../support/gateway.js';
-import { type RunningNginx, type RunningService, startNginx, startService } from '../support/processes.js';
 
 /** What must appear nowhere: a key, a password of a role, and what people have told of themselves. */
 const canaries = {

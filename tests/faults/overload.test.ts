@@ -1,9 +1,8 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { urlAs } from '@contacts/common/database/roles.js';
-import { createTestDatabase, rolePassword, type TestDatabase } from '@contacts/common/testing/database.js';
-import { addProject } from '@contacts/common/testing/service.js';
-import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { addProject } from '@contacts/testing/app.js';
+import { createTestDatabase, rolePassword, type TestDatabase } from '@contacts/testing/database.js';
 import {
 	closedLoop,
 	countResults,
@@ -13,8 +12,10 @@ import {
 	type Shot,
 	send,
 	spread,
-} from '../support/load.js';
-import { memoryOf, type RunningService, startService } from '../support/processes.js';
+} from '@contacts/testing/load.js';
+import { residentMiB } from '@contacts/testing/proc.js';
+import { type RunningService, startService } from '@contacts/testing/services.js';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 
 const credentials = 'project=load&api_key=load-key';
 let database: TestDatabase;
@@ -60,10 +61,10 @@ async function overload(
 	// What a process needs once it has worked is no growth.
 	await load((index) => next(-1 - index), 1);
 	await vi.waitUntil(async () => (await send(service.url, next(-1))).result === 200, { timeout: 10_000 });
-	const before = memoryOf(service.child.pid);
+	const before = residentMiB(service.pid);
 	let most = before;
 	const looking = setInterval(() => {
-		most = Math.max(most, memoryOf(service.child.pid));
+		most = Math.max(most, residentMiB(service.pid));
 	}, 50);
 	let live: Outcome[] = [];
 	const [outcomes] = await Promise.all([
@@ -177,17 +178,17 @@ describe('clients that take their time do not stop others', () => {
 	/** A client that asks for one thing after another, and must always get it. */
 	async function probe(service: RunningService, what: string, next: (index: number) => Shot): Promise<void> {
 		const outcomes = await openLoop(service.url, 50, 4, next);
-		console.log(`${what}: ${spread(outcomes)}, ${Math.round(memoryOf(service.child.pid))} MiB`);
+		console.log(`${what}: ${spread(outcomes)}, ${Math.round(residentMiB(service.pid))} MiB`);
 		expect(countResults(outcomes)).toEqual({ 200: outcomes.length });
 		expect(quantile(outcomes, 1)).toBeLessThan(2000);
 	}
 
 	test('5,000 idle connections', async () => {
 		const service = await start('personal-contacts');
-		const before = memoryOf(service.child.pid);
+		const before = residentMiB(service.pid);
 		const sockets = await connectMany(service, 5000, (socket) => socket.resume());
 		await probe(service, '5,000 idle connections', upsert);
-		expect(memoryOf(service.child.pid) - before).toBeLessThan(200);
+		expect(residentMiB(service.pid) - before).toBeLessThan(200);
 		// They are told so and closed when no request has come in time.
 		await vi.waitUntil(() => sockets.every((socket) => socket.closed), { timeout: 30_000 });
 	});
@@ -215,7 +216,7 @@ describe('clients that take their time do not stop others', () => {
 		onTestFinished(async () => void (await database.sql`delete from company_contacts`));
 		const service = await start('company-contacts', { RATE_LIMIT_PER_SECOND: '1000000', RATE_LIMIT_BURST: '1000000' });
 		await send(service.url, list(1));
-		const before = memoryOf(service.child.pid);
+		const before = residentMiB(service.pid);
 		const request = `GET ${list(1).path} HTTP/1.1\r\nHost: a\r\n\r\n`;
 		await connectMany(service, 500, (socket) => {
 			socket.pause();
@@ -225,7 +226,7 @@ describe('clients that take their time do not stop others', () => {
 		await untilUsual(service, 250, () => list(2));
 		await probe(service, '500 clients that do not read 5 MB', () => list(2));
 		// What all of them have asked for is kept once.
-		expect(memoryOf(service.child.pid) - before).toBeLessThan(200);
+		expect(residentMiB(service.pid) - before).toBeLessThan(200);
 	});
 
 	test.each([
@@ -233,7 +234,7 @@ describe('clients that take their time do not stop others', () => {
 		['that are not read', false],
 	])('floods of pipelined requests on four connections, with answers %s', async (_, reads) => {
 		const service = await start('personal-contacts');
-		const before = memoryOf(service.child.pid);
+		const before = residentMiB(service.pid);
 		const many = Buffer.from('GET / HTTP/1.1\r\nHost:a\r\n\r\n'.repeat(2000));
 		await connectMany(service, 4, (socket) => {
 			if (reads) socket.resume();
@@ -245,6 +246,6 @@ describe('clients that take their time do not stop others', () => {
 			flood();
 		});
 		await probe(service, `pipelined requests, read: ${reads}`, upsert);
-		expect(memoryOf(service.child.pid) - before).toBeLessThan(150);
+		expect(residentMiB(service.pid) - before).toBeLessThan(150);
 	});
 });

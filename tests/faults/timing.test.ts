@@ -1,8 +1,8 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { setProjectEnabled } from '@contacts/common/auth/projects.sql.js';
-import { createTestDatabase, type TestDatabase } from '@contacts/common/testing/database.js';
-import { addProject, startTestApp, type TestApp } from '@contacts/common/testing/service.js';
 import { service } from '@contacts/company-contacts/app.js';
+import { addProject, startTestApp, type TestApp } from '@contacts/testing/app.js';
+import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 
 let database: TestDatabase;

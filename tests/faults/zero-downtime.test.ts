@@ -2,13 +2,14 @@ import { Agent, get as httpGet, type IncomingMessage } from 'node:http';
 import { buffer } from 'node:stream/consumers';
 import { setTimeout as delay } from 'node:timers/promises';
 import { urlAs } from '@contacts/common/database/roles.js';
-import { createTestDatabase, rolePassword, type TestDatabase } from '@contacts/common/testing/database.js';
-import { addProject } from '@contacts/common/testing/service.js';
 import { freePort } from '@contacts/local-postgres/server.js';
+import { addProject } from '@contacts/testing/app.js';
+import { createTestDatabase, rolePassword, type TestDatabase } from '@contacts/testing/database.js';
+import { gatewayConfig } from '@contacts/testing/gateway.js';
+import { type NameServer, startNameServer } from '@contacts/testing/name-server.js';
+import { type RunningNginx, startNginx } from '@contacts/testing/nginx.js';
+import { type RunningService, startService } from '@contacts/testing/services.js';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { gatewayConfig } from '../support/gateway.js';
-import { type RunningNginx, type RunningService, startNginx, startService } from '../support/processes.js';
-import { type NameServer, startNameServer } from './name-server.js';
 
 // Two replicas on one port, each with an address of its own, found by their name: as with `--scale` in the compose file.
 const addresses = ['127.0.0.1', '127.0.0.2'];
@@ -93,7 +94,7 @@ test('two replicas restarted one after the other under load: not one request fai
 		...Array.from({ length: 4 }, () => client('', contacts)),
 	];
 
-	const exits: (number | null)[] = [];
+	const exits: (number | string)[] = [];
 	const rounds = 5;
 	for (let round = 0; round < rounds; round++) {
 		for (const [index, address] of addresses.entries()) {
@@ -101,7 +102,7 @@ test('two replicas restarted one after the other under load: not one request fai
 			const old = replicas[index] as RunningService;
 			expect(old.output()).toContain('"route":"/api/company_contacts.list"');
 			await old.stop('SIGTERM');
-			exits.push(old.child.exitCode);
+			exits.push(await old.exit);
 			replicas[index] = await start(address);
 		}
 	}

@@ -3,9 +3,11 @@ import { once } from 'node:events';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { accepts, isAlive, temporaryFolder } from '@contacts/local-postgres/testing/processes.js';
+import type { Comparison } from '@contacts/bench/report.js';
+import { accepts } from '@contacts/testing/ports.js';
+import { isAlive } from '@contacts/testing/proc.js';
+import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import { expect, onTestFinished, test, vi } from 'vitest';
-import type { Comparison } from '../../tools/bench/src/report.js';
 
 const main = fileURLToPath(new URL('../../tools/bench/dist/main.js', import.meta.url));
 const short = ['--rounds', '1', '--only', 'list, one company'];

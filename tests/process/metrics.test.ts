@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs';
+import { createTestDatabase } from '@contacts/testing/database.js';
+import { collectExposedMetrics } from '@contacts/testing/exposed-metrics.js';
 import { parser } from '@prometheus-io/lezer-promql';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
-import { createTestDatabase } from '../../packages/common/src/testing/database.js';
-import { collectExposedMetrics } from '../support/exposed-metrics.js';
 
 interface Metric {
 	name: string;

@@ -2,13 +2,14 @@ import { once } from 'node:events';
 import { Agent, get, type IncomingMessage } from 'node:http';
 import { connect, createServer } from 'node:net';
 import { json } from 'node:stream/consumers';
+import type { ServiceName } from '@contacts/common/auth/key-ring.sql.js';
+import { revokeKey } from '@contacts/common/auth/projects.sql.js';
+import { addProject } from '@contacts/testing/app.js';
+import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
+import { startServiceProcess } from '@contacts/testing/service-process.js';
+import type { ServiceProcess } from '@contacts/testing/services.js';
+import { startTcpProxy } from '@contacts/testing/tcp-proxy.js';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import type { ServiceName } from '../../packages/common/src/auth/key-ring.sql.js';
-import { revokeKey } from '../../packages/common/src/auth/projects.sql.js';
-import { createTestDatabase, type TestDatabase } from '../../packages/common/src/testing/database.js';
-import { addProject } from '../../packages/common/src/testing/service.js';
-import { startTcpProxy } from '../../packages/common/src/testing/tcp-proxy.js';
-import { type ServiceProcess, startServiceProcess } from './service-process.js';
 
 const password = 'canary-password-61c9';
 let db: TestDatabase;
@@ -47,8 +48,8 @@ describe.each<[ServiceName, string, string]>([
 		const service = start(name, environment);
 		expect(await service.exit).toBe(1);
 		expect(service.log().filter(({ msg }) => msg.startsWith('Server listening'))).toEqual([]);
-		expect(service.errors()).toMatch(/\n$/);
-		return service.errors().trimEnd().split('\n');
+		expect(service.stderr()).toMatch(/\n$/);
+		return service.stderr().trimEnd().split('\n');
 	}
 
 	describe('does not start, and says why', () => {
@@ -102,9 +103,9 @@ describe.each<[ServiceName, string, string]>([
 	test('SIGINT stops it, with exit 0', async () => {
 		const service = start(name);
 		await service.listening();
-		service.child.kill('SIGINT');
+		service.kill('SIGINT');
 		expect(await service.exit).toBe(0);
-		expect(service.errors()).toBe('');
+		expect(service.stderr()).toBe('');
 	});
 });
 
@@ -145,14 +146,14 @@ describe('a stop while a request is under way', () => {
 
 	test('SIGTERM lets it end, takes no new connection meanwhile, and ends the process with exit 0', async () => {
 		await hold();
-		service.child.kill('SIGTERM');
+		service.kill('SIGTERM');
 		await expect.poll(() => errorOfConnecting(address)).toBe('ECONNREFUSED');
-		expect(service.child.exitCode).toBeNull();
+		expect(service.hasExited).toBe(false);
 		await release();
 		expect(await answer).toMatchObject({ status: 200 });
 		expect(await service.exit).toBe(0);
 		expect(service.log().map(({ msg }) => msg)).toContain('stopped');
-		expect(service.errors()).toBe('');
+		expect(service.stderr()).toBe('');
 	});
 
 	test('SIGTERM lets a long answer be read to its end, however slowly', async () => {
@@ -167,7 +168,7 @@ describe('a stop while a request is under way', () => {
 		const reading = get(`${address}/api/company_contacts.list?project=good&api_key=good-key`, { agent });
 		// Nothing of the body is read yet.
 		const [message] = (await once(reading, 'response')) as [IncomingMessage];
-		service.child.kill('SIGTERM');
+		service.kill('SIGTERM');
 		await expect.poll(() => errorOfConnecting(address)).toBe('ECONNREFUSED');
 		const { count, data } = (await json(message)) as { count: number; data: unknown[] };
 		expect([count, data.length]).toEqual([30_000, 30_000]);
@@ -176,10 +177,10 @@ describe('a stop while a request is under way', () => {
 
 	test('a second SIGTERM ends the process at once, with exit 1', async () => {
 		await hold();
-		service.child.kill('SIGTERM');
+		service.kill('SIGTERM');
 		await stopping();
 		const begun = performance.now();
-		service.child.kill('SIGTERM');
+		service.kill('SIGTERM');
 		expect(await service.exit).toBe(1);
 		expect(performance.now() - begun).toBeLessThan(1000);
 		expect(await answer).toBeInstanceOf(Error);
@@ -188,7 +189,7 @@ describe('a stop while a request is under way', () => {
 	test('SHUTDOWN_TIMEOUT_SECONDS ends the process, with exit 1', async () => {
 		await hold({ SHUTDOWN_TIMEOUT_SECONDS: '1' });
 		const begun = performance.now();
-		service.child.kill('SIGTERM');
+		service.kill('SIGTERM');
 		expect(await service.exit).toBe(1);
 		// Neither at once nor only when the statement was given up.
 		expect(performance.now() - begun).toBeGreaterThan(900);
@@ -198,7 +199,7 @@ describe('a stop while a request is under way', () => {
 
 	test('the end of the IPC channel to the process that started it stops it like SIGTERM', async () => {
 		await hold();
-		service.child.disconnect();
+		service.disconnect();
 		await stopping();
 		await release();
 		expect(await answer).toMatchObject({ status: 200 });

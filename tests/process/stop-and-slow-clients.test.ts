@@ -1,11 +1,12 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
+import type { ServiceName } from '@contacts/common/auth/key-ring.sql.js';
+import { urlAs } from '@contacts/common/database/roles.js';
+import { addProject } from '@contacts/testing/app.js';
+import { createTestDatabase, rolePassword, type TestDatabase } from '@contacts/testing/database.js';
+import { startServiceProcess } from '@contacts/testing/service-process.js';
+import type { ServiceProcess } from '@contacts/testing/services.js';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
-import type { ServiceName } from '../../packages/common/src/auth/key-ring.sql.js';
-import { urlAs } from '../../packages/common/src/database/roles.js';
-import { createTestDatabase, rolePassword, type TestDatabase } from '../../packages/common/src/testing/database.js';
-import { addProject } from '../../packages/common/src/testing/service.js';
-import { type ServiceProcess, startServiceProcess } from './service-process.js';
 
 let db: TestDatabase;
 
@@ -53,7 +54,7 @@ async function stopMeanwhile(
 	});
 	// The bytes have reached the service when it has answered what was sent after them.
 	await fetch(`http://127.0.0.1:${port}/health/live`);
-	service.child.kill('SIGTERM');
+	service.kill('SIGTERM');
 	await expect.poll(() => service.log().map(({ msg }) => msg)).toContain('stopping');
 	return { service, socket, answer };
 }
@@ -109,7 +110,7 @@ test('a second SIGTERM does not wait for it', async () => {
 	);
 	socket.pause();
 	const begun = performance.now();
-	service.child.kill('SIGTERM');
+	service.kill('SIGTERM');
 	expect(await service.exit).toBe(1);
 	expect(performance.now() - begun).toBeLessThan(1000);
 });

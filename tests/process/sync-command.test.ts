@@ -3,8 +3,8 @@ import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { type StandIn, startStandIn } from '@contacts/bitrix24-stand-in';
 import { urlAs } from '@contacts/common/database/roles.js';
-import { createTestDatabase, rolePassword, type TestDatabase } from '@contacts/common/testing/database.js';
 import { openSession } from '@contacts/company-contacts/sync/session.js';
+import { createTestDatabase, rolePassword, type TestDatabase } from '@contacts/testing/database.js';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 
 const command = fileURLToPath(new URL('../../tools/contacts/dist/main.js', import.meta.url));

@@ -1,8 +1,8 @@
 import { type StandIn, startStandIn } from '@contacts/bitrix24-stand-in';
-import { createTestDatabase, type TestDatabase } from '@contacts/common/testing/database.js';
+import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
+import type { RunningService } from '@contacts/testing/services.js';
+import { type CommandOutcome, startCommand, startSynchroniser } from '@contacts/testing/synchroniser.js';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import type { RunningService } from '../support/processes.js';
-import { type CommandOutcome, startCommand, startSynchroniser } from '../support/synchroniser.js';
 
 let database: TestDatabase;
 let standIn: StandIn;
@@ -64,7 +64,7 @@ test('a pass that was killed in its middle does not go on under another configur
 		if (params.filter?.['>id'] !== undefined && ++pages === 3) await killed.stop('SIGKILL');
 	});
 	const killed = await start(first);
-	await vi.waitUntil(() => killed.child.signalCode !== null, patient);
+	await vi.waitUntil(() => killed.hasExited, patient);
 	expect((await database.sql`select from crm_sync_staging`).length).toBeGreaterThan(0);
 
 	const refused = await start(other);

@@ -1,9 +1,9 @@
 import { EventEmitter, once } from 'node:events';
 import { type StandIn, startStandIn } from '@contacts/bitrix24-stand-in';
-import { createTestDatabase, type TestDatabase } from '@contacts/common/testing/database.js';
+import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
+import type { RunningService } from '@contacts/testing/services.js';
+import { type CommandOutcome, startCommand, startSynchroniser } from '@contacts/testing/synchroniser.js';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
-import type { RunningService } from '../support/processes.js';
-import { type CommandOutcome, startCommand, startSynchroniser } from '../support/synchroniser.js';
 
 let database: TestDatabase;
 let standIn: StandIn;
@@ -22,7 +22,7 @@ beforeAll(async () => {
 });
 beforeEach(async () => {
 	await database.sql`delete from crm_sync_requests`;
-	if (synchroniser?.child.exitCode === null && synchroniser.child.signalCode === null) return;
+	if (synchroniser?.hasExited === false) return;
 	const before = await lastDone();
 	synchroniser = await startSynchroniser(database.url, env);
 	// Its first pass is its own.

@@ -6,11 +6,12 @@ import type { AddressInfo } from 'node:net';
 import { buffer } from 'node:stream/consumers';
 import { promisify } from 'node:util';
 import { gunzipSync } from 'node:zlib';
+import type { ServiceName } from '@contacts/common/auth/key-ring.sql.js';
+import { addProject } from '@contacts/testing/app.js';
+import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
+import { startServiceProcess } from '@contacts/testing/service-process.js';
+import type { ServiceProcess } from '@contacts/testing/services.js';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import type { ServiceName } from '../../packages/common/src/auth/key-ring.sql.js';
-import { createTestDatabase, type TestDatabase } from '../../packages/common/src/testing/database.js';
-import { addProject } from '../../packages/common/src/testing/service.js';
-import { type ServiceProcess, startServiceProcess } from './service-process.js';
 
 const exampleSettings = readFileSync(new URL('../../.env.example', import.meta.url), 'utf8');
 const canary = 'canary-key-7f3b';
@@ -66,9 +67,9 @@ const start = (name: ServiceName, environment: Record<string, string>) =>
 
 /** Stops it in order: what it has not exported yet is exported then. */
 async function stop(service: ServiceProcess): Promise<void> {
-	service.child.kill('SIGTERM');
+	service.kill('SIGTERM');
 	expect(await service.exit).toBe(0);
-	expect(service.errors()).toBe('');
+	expect(service.stderr()).toBe('');
 }
 
 describe.each<[ServiceName, string, string]>([
@@ -200,7 +201,7 @@ describe.each<[ServiceName, string, string]>([
 			OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc',
 		});
 		expect(await service.exit).toBe(1);
-		expect(service.errors().trimEnd().split('\n')).toEqual([
+		expect(service.stderr().trimEnd().split('\n')).toEqual([
 			'OTEL_TRACES_EXPORTER is wrong: it must be otlp or none.',
 			'OTEL_EXPORTER_OTLP_ENDPOINT is wrong: it must be a URL like http://collector:4318.',
 			'OTEL_EXPORTER_OTLP_PROTOCOL is wrong: it must be http/protobuf.',

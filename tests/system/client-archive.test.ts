@@ -3,10 +3,10 @@ import { copyFile, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node
 import { tmpdir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
 import { promisify } from 'node:util';
-import { createTestDatabase, type TestDatabase } from '@contacts/common/testing/database.js';
-import { addProject, startTestApp, type TestApp } from '@contacts/common/testing/service.js';
 import { service as companyContacts } from '@contacts/company-contacts/app.js';
 import { saveCompanyContacts } from '@contacts/company-contacts/save-company-contacts.sql.js';
+import { addProject, startTestApp, type TestApp } from '@contacts/testing/app.js';
+import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { root } from '../docs/pages.js';
 

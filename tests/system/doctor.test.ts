@@ -1,10 +1,11 @@
 import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { createTestDatabase, type TestDatabase } from '@contacts/common/testing/database.js';
 import { freePort } from '@contacts/local-postgres/server.js';
+import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
+import type { RunningProcess } from '@contacts/testing/process.js';
+import { startRedis } from '@contacts/testing/redis.js';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type RunningProcess, startRedis } from '../support/processes.js';
 
 let database: TestDatabase;
 let redis: RunningProcess;

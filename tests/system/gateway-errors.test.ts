@@ -1,11 +1,11 @@
 import { readFileSync } from 'node:fs';
 import { connect, createServer, type Server, type Socket } from 'node:net';
-import { documented, responseOf } from '@contacts/common/testing/documented.js';
 import { freePort } from '@contacts/local-postgres/server.js';
+import { documented, responseOf } from '@contacts/testing/documented.js';
+import { gatewayConfig } from '@contacts/testing/gateway.js';
+import { type RunningNginx, startNginx } from '@contacts/testing/nginx.js';
 import type { OpenAPIV3_1 } from 'openapi-types';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { gatewayConfig } from '../support/gateway.js';
-import { type RunningNginx, startNginx } from '../support/processes.js';
 
 const canary = 'canary-4711';
 const path = '/api/company_contacts.list';

@@ -1,11 +1,13 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { urlAs } from '@contacts/common/database/roles.js';
-import { createTestDatabase, rolePassword, type TestDatabase } from '@contacts/common/testing/database.js';
-import { addProject } from '@contacts/common/testing/service.js';
+import { addProject } from '@contacts/testing/app.js';
+import { createTestDatabase, rolePassword, type TestDatabase } from '@contacts/testing/database.js';
+import { gatewayConfig } from '@contacts/testing/gateway.js';
+import { type RunningNginx, startNginx } from '@contacts/testing/nginx.js';
+import { residentMiB } from '@contacts/testing/proc.js';
+import { type RunningService, startService } from '@contacts/testing/services.js';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { gatewayConfig } from '../support/gateway.js';
-import { memoryOf, type RunningNginx, type RunningService, startNginx, startService } from '../support/processes.js';
 
 /** More than the buffers of all sockets on its way hold: the list has some 28 MB. */
 const contacts = 25_000;
@@ -60,6 +62,6 @@ test('forty clients that read nothing of a large list fill neither the disk nor 
 	// 144 KB of buffers for each.
 	expect(gateway.memory() - before).toBeLessThan(readers * 0.25 + 10);
 	// The service keeps the list once, however many are reading it.
-	expect(memoryOf(service.child.pid)).toBeLessThan(600);
+	expect(residentMiB(service.pid)).toBeLessThan(600);
 	expect((await fetch(`${gateway.url}/openapi.json`)).status).toBe(200);
 });

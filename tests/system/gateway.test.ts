@@ -2,11 +2,12 @@ import { once } from 'node:events';
 import { createServer, type IncomingHttpHeaders } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
 import { urlAs } from '@contacts/common/database/roles.js';
-import { createTestDatabase, rolePassword, type TestDatabase } from '@contacts/common/testing/database.js';
-import { addProject, type ProblemBody } from '@contacts/common/testing/service.js';
+import { addProject, type ProblemBody } from '@contacts/testing/app.js';
+import { createTestDatabase, rolePassword, type TestDatabase } from '@contacts/testing/database.js';
+import { gatewayConfig } from '@contacts/testing/gateway.js';
+import { type RunningNginx, startNginx } from '@contacts/testing/nginx.js';
+import { type RunningService, startService } from '@contacts/testing/services.js';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { gatewayConfig } from '../support/gateway.js';
-import { type RunningNginx, type RunningService, startNginx, startService } from '../support/processes.js';
 
 const canary = 'canary-4711';
 const path = '/api/company_contacts.list';

@@ -6,9 +6,9 @@ import { createClient } from '@contacts/common/database/client.js';
 import { migrate } from '@contacts/common/database/migrate.js';
 import { setRolePasswords, urlAs } from '@contacts/common/database/roles.js';
 import { type LocalPostgres, startLocalPostgres } from '@contacts/local-postgres/server.js';
+import { startService } from '@contacts/testing/services.js';
 import postgres from 'postgres';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { startService } from '../support/processes.js';
 
 const password = 'managed';
 let folder: string;

@@ -1,6 +1,6 @@
 import { decide } from '@contacts/company-contacts/rate-limit/token-bucket.js';
+import { startNginx } from '@contacts/testing/nginx.js';
 import { expect, test } from 'vitest';
-import { startNginx } from '../support/processes.js';
 
 test('a random trace of arrivals is admitted as by nginx with limit_req rate=5r/s burst=249 nodelay', async () => {
 	const nginx = await startNginx(`

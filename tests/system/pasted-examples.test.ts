@@ -3,8 +3,9 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { dispose, type Launcher, launch } from '@contacts/testing/launcher.js';
+import { environmentOf } from '@contacts/testing/process.js';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { dispose, environmentOf, type Launcher, launch } from '../../tools/local/src/testing/launcher.js';
 import { type CodeBlock, pageAt, pages, root } from '../docs/pages.js';
 
 let folder: string;

@@ -1,8 +1,8 @@
 import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
+import { createTestDatabase } from '@contacts/testing/database.js';
+import { collectExposedMetrics } from '@contacts/testing/exposed-metrics.js';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { createTestDatabase } from '../../packages/common/src/testing/database.js';
-import { collectExposedMetrics } from '../support/exposed-metrics.js';
 
 const operations = fileURLToPath(new URL('../../operations/prometheus/', import.meta.url));
 let jobs: Record<string, string>;

@@ -1,11 +1,12 @@
 import { urlAs } from '@contacts/common/database/roles.js';
-import { createTestDatabase, rolePassword, type TestDatabase } from '@contacts/common/testing/database.js';
-import { addProject } from '@contacts/common/testing/service.js';
+import { addProject } from '@contacts/testing/app.js';
+import { type Browser, startBrowser } from '@contacts/testing/browser.js';
+import { createTestDatabase, rolePassword, type TestDatabase } from '@contacts/testing/database.js';
+import { gatewayConfig } from '@contacts/testing/gateway.js';
+import { type RunningNginx, startNginx } from '@contacts/testing/nginx.js';
+import { type RunningService, startService } from '@contacts/testing/services.js';
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
-import { type Browser, startBrowser } from '../support/browser.js';
-import { gatewayConfig } from '../support/gateway.js';
-import { type RunningNginx, type RunningService, startNginx, startService } from '../support/processes.js';
 
 const key = 'canary-4711';
 const desktop = { width: 1280, height: 900 };

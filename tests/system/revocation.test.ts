@@ -1,9 +1,9 @@
 import { revokeKey } from '@contacts/common/auth/projects.sql.js';
 import { urlAs } from '@contacts/common/database/roles.js';
-import { createTestDatabase, rolePassword, type TestDatabase } from '@contacts/common/testing/database.js';
-import { addProject } from '@contacts/common/testing/service.js';
+import { addProject } from '@contacts/testing/app.js';
+import { createTestDatabase, rolePassword, type TestDatabase } from '@contacts/testing/database.js';
+import { type RunningService, startService } from '@contacts/testing/services.js';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type RunningService, startService } from '../support/processes.js';
 
 let database: TestDatabase;
 let services: RunningService[];

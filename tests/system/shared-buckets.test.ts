@@ -1,10 +1,11 @@
 import { connectSharedBuckets, script } from '@contacts/company-contacts/rate-limit/shared-buckets.js';
 import { type BucketPolicy, type Decision, decide } from '@contacts/company-contacts/rate-limit/token-bucket.js';
 import { freePort } from '@contacts/local-postgres/server.js';
+import type { RunningProcess } from '@contacts/testing/process.js';
+import { startRedis } from '@contacts/testing/redis.js';
 import fc from 'fast-check';
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type RunningProcess, startRedis } from '../support/processes.js';
 
 let server: RunningProcess;
 let redis: Redis;

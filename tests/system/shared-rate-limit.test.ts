@@ -1,9 +1,11 @@
 import { urlAs } from '@contacts/common/database/roles.js';
-import { createTestDatabase, rolePassword, type TestDatabase } from '@contacts/common/testing/database.js';
-import { addProject } from '@contacts/common/testing/service.js';
 import { freePort } from '@contacts/local-postgres/server.js';
+import { addProject } from '@contacts/testing/app.js';
+import { createTestDatabase, rolePassword, type TestDatabase } from '@contacts/testing/database.js';
+import type { RunningProcess } from '@contacts/testing/process.js';
+import { startRedis } from '@contacts/testing/redis.js';
+import { type RunningService, startService } from '@contacts/testing/services.js';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
-import { type RunningProcess, type RunningService, startRedis, startService } from '../support/processes.js';
 
 let database: TestDatabase;
 let redisPort: number;
@@ -128,10 +130,10 @@ test('Redis killed and restarted under load: no request fails or waits long, and
 	for (const each of services) await expect.poll(() => shared(each), { timeout: 5000 }).toBe(1);
 
 	// A Redis that hangs is worse than one that is away: nothing tells that it will not answer.
-	redis.child.kill('SIGSTOP');
+	redis.kill('SIGSTOP');
 	for (const each of services) await expect.poll(() => shared(each), { timeout: 5000 }).toBe(0);
 	await pause(500);
-	redis.child.kill('SIGCONT');
+	redis.kill('SIGCONT');
 	for (const each of services) await expect.poll(() => shared(each), { timeout: 5000 }).toBe(1);
 	running = false;
 	await load;

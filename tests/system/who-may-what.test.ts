@@ -3,12 +3,13 @@ import { hashKey } from '@contacts/common/auth/api-key.js';
 import { revokeKey, setProjectEnabled } from '@contacts/common/auth/projects.sql.js';
 import { readRights } from '@contacts/common/database/rights.sql.js';
 import { roles, urlAs } from '@contacts/common/database/roles.js';
-import { createTestDatabase, rolePassword, type TestDatabase } from '@contacts/common/testing/database.js';
-import { exchange } from '@contacts/common/testing/raw-http.js';
-import { addProject } from '@contacts/common/testing/service.js';
+import { addProject } from '@contacts/testing/app.js';
+import { createTestDatabase, rolePassword, type TestDatabase } from '@contacts/testing/database.js';
+import { gatewayConfig } from '@contacts/testing/gateway.js';
+import { type RunningNginx, startNginx } from '@contacts/testing/nginx.js';
+import { exchange } from '@contacts/testing/raw-http.js';
+import { type RunningService, startService } from '@contacts/testing/services.js';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { gatewayConfig } from '../support/gateway.js';
-import { type RunningNginx, type RunningService, startNginx, startService } from '../support/processes.js';
 
 const file = new URL('../../docs/who-may-what.md', import.meta.url);
 const services = ['personal-contacts', 'company-contacts'] as const;

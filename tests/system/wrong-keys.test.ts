@@ -1,8 +1,9 @@
 import { urlAs } from '@contacts/common/database/roles.js';
-import { createTestDatabase, rolePassword, type TestDatabase } from '@contacts/common/testing/database.js';
-import { addProject } from '@contacts/common/testing/service.js';
+import { addProject } from '@contacts/testing/app.js';
+import { createTestDatabase, rolePassword, type TestDatabase } from '@contacts/testing/database.js';
+import { residentMiB } from '@contacts/testing/proc.js';
+import { type RunningService, startService } from '@contacts/testing/services.js';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { memoryOf, type RunningService, startService } from '../support/processes.js';
 
 let database: TestDatabase;
 let service: RunningService;
@@ -60,12 +61,12 @@ test('ten seconds of wrong keys, as many as can be sent: no query, level memory,
 	};
 
 	await flood(3);
-	const memoryBefore = memoryOf(service.child.pid);
+	const memoryBefore = residentMiB(service.pid);
 	const queriesBefore = await statements();
 	const { statuses, valid } = await flood(10);
 	await database.sql`select pg_stat_force_next_flush()`;
 	const queries = (await statements()) - queriesBefore;
-	const memoryAfter = memoryOf(service.child.pid);
+	const memoryAfter = residentMiB(service.pid);
 
 	const guesses = [...statuses.values()].reduce((sum, count) => sum + count, 0);
 	console.log(

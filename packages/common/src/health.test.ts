@@ -1,9 +1,9 @@
+import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { openDatabase } from './database/database.js';
 import { health } from './health.js';
 import { createLogger } from './logger.js';
 import { createServer } from './server.js';
-import { createTestDatabase, type TestDatabase } from './testing/database.js';
 
 let db: TestDatabase;
 

@@ -1,9 +1,9 @@
+import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { PendingStatement, Sql } from './database/client.js';
 import { type Database, openDatabase } from './database/database.js';
 import { DatabaseError } from './database/errors.js';
 import { createLogger } from './logger.js';
-import { createTestDatabase, type TestDatabase } from './testing/database.js';
 
 let db: TestDatabase;
 let database: Database;

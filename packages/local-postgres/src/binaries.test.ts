@@ -1,9 +1,9 @@
 import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
+import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import { describe, expect, test } from 'vitest';
 import { canEnter, dataDirectoryVersion } from './binaries.js';
-import { temporaryFolder } from './testing/processes.js';
 
 describe('canEnter', () => {
 	test.each(['/', '/usr/bin'])('%s: everybody can', (folder) => {

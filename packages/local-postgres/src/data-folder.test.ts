@@ -2,10 +2,11 @@ import { once } from 'node:events';
 import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
+import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { LocalPostgresError } from './binaries.js';
 import { type HeldFolder, holdFolder, readHolder } from './data-folder.js';
-import { built, runProgram, temporaryFolder } from './testing/processes.js';
+import { built, runProgram } from './testing/programs.js';
 
 const databaseUrl = 'postgres://postgres:secret@127.0.0.1:1/contacts';
 

@@ -1,6 +1,6 @@
-import { describeAnyInput, goodCredentials, holds, one } from '@contacts/common/testing/any-input.js';
-import { anyText } from '@contacts/common/testing/any-request.js';
-import { codeOf } from '@contacts/common/testing/raw-http.js';
+import { describeAnyInput, goodCredentials, holds, one } from '@contacts/testing/any-input.js';
+import { anyText } from '@contacts/testing/any-request.js';
+import { codeOf } from '@contacts/testing/raw-http.js';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { service } from './app.js';

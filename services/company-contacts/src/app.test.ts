@@ -1,4 +1,4 @@
-import { describeSharedContract } from '@contacts/common/testing/shared-contract.js';
+import { describeSharedContract } from '@contacts/testing/shared-contract.js';
 import { service } from './app.js';
 
 describeSharedContract(service, { method: 'GET', path: '/api/company_contacts.list', parameters: ['company_id'] });

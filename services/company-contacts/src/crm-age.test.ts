@@ -1,5 +1,5 @@
-import { createTestDatabase, type TestDatabase } from '@contacts/common/testing/database.js';
-import { startTestApp, type TestApp } from '@contacts/common/testing/service.js';
+import { startTestApp, type TestApp } from '@contacts/testing/app.js';
+import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { service } from './app.js';
 

@@ -1,6 +1,6 @@
-import { createTestDatabase, type TestDatabase } from '@contacts/common/testing/database.js';
-import { addProject, startTestApp, type TestApp } from '@contacts/common/testing/service.js';
-import { expectProblem } from '@contacts/common/testing/shared-contract.js';
+import { addProject, startTestApp, type TestApp } from '@contacts/testing/app.js';
+import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
+import { expectProblem } from '@contacts/testing/expect-problem.js';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { service } from './app.js';
 

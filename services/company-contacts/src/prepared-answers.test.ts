@@ -1,9 +1,9 @@
 import { brotliDecompressSync, gunzipSync } from 'node:zlib';
 import type { Database } from '@contacts/common/database/database.js';
 import { openDatabase } from '@contacts/common/database/database.js';
-import { createTestDatabase, type TestDatabase } from '@contacts/common/testing/database.js';
-import { addProject, startTestApp, type TestApp } from '@contacts/common/testing/service.js';
-import { startTcpProxy } from '@contacts/common/testing/tcp-proxy.js';
+import { addProject, startTestApp, type TestApp } from '@contacts/testing/app.js';
+import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
+import { startTcpProxy } from '@contacts/testing/tcp-proxy.js';
 import { Registry } from 'prom-client';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { service } from './app.js';

@@ -1,6 +1,6 @@
-import { createTestDatabase } from '@contacts/common/testing/database.js';
-import { startTestApp } from '@contacts/common/testing/service.js';
-import { describeReference } from '@contacts/common/testing/shared-reference.js';
+import { startTestApp } from '@contacts/testing/app.js';
+import { createTestDatabase } from '@contacts/testing/database.js';
+import { describeReference } from '@contacts/testing/shared-reference.js';
 import { expect, test } from 'vitest';
 import { service } from './app.js';
 

@@ -1,9 +1,9 @@
 import { once } from 'node:events';
 import { get, type IncomingMessage } from 'node:http';
 import { openDatabase } from '@contacts/common/database/database.js';
-import { createTestDatabase, type TestDatabase } from '@contacts/common/testing/database.js';
-import { addProject, startTestApp, type TestApp } from '@contacts/common/testing/service.js';
-import { expectProblem } from '@contacts/common/testing/shared-contract.js';
+import { addProject, startTestApp, type TestApp } from '@contacts/testing/app.js';
+import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
+import { expectProblem } from '@contacts/testing/expect-problem.js';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { service } from './app.js';
 import { streamAnswer } from './streamed-answer.js';

@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer';
-import { describeAnyInput, goodCredentials, holds, one } from '@contacts/common/testing/any-input.js';
-import { anyText, withFaults } from '@contacts/common/testing/any-request.js';
-import { codeOf, type RawAnswer } from '@contacts/common/testing/raw-http.js';
+import { describeAnyInput, goodCredentials, holds, one } from '@contacts/testing/any-input.js';
+import { anyText, withFaults } from '@contacts/testing/any-request.js';
+import { codeOf, type RawAnswer } from '@contacts/testing/raw-http.js';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { service } from './app.js';

@@ -1,8 +1,8 @@
 import { setImmediate } from 'node:timers/promises';
 import type { Database } from '@contacts/common/database/database.js';
 import { openDatabase } from '@contacts/common/database/database.js';
-import { createTestDatabase, type TestDatabase } from '@contacts/common/testing/database.js';
-import { addProject, startTestApp, type TestApp } from '@contacts/common/testing/service.js';
+import { addProject, startTestApp, type TestApp } from '@contacts/testing/app.js';
+import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
 import fc from 'fast-check';
 import { Registry } from 'prom-client';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';

@@ -1,4 +1,4 @@
-import { describeReference } from '@contacts/common/testing/shared-reference.js';
+import { describeReference } from '@contacts/testing/shared-reference.js';
 import { service } from './app.js';
 
 const json = { 'content-type': 'application/json' };

@@ -1,6 +1,6 @@
-import { createTestDatabase, type TestDatabase } from '@contacts/common/testing/database.js';
-import { addProject, startTestApp, type TestApp } from '@contacts/common/testing/service.js';
-import { startTcpProxy, type TcpProxy } from '@contacts/common/testing/tcp-proxy.js';
+import { addProject, startTestApp, type TestApp } from '@contacts/testing/app.js';
+import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
+import { startTcpProxy, type TcpProxy } from '@contacts/testing/tcp-proxy.js';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { service } from './app.js';
 import type { PersonalContact } from './personal-contacts.sql.js';

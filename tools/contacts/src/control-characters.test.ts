@@ -3,10 +3,11 @@ import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { gunzipSync, gzipSync } from 'node:zlib';
-import { createTestDatabase, type TestDatabase } from '@contacts/common/testing/database.js';
-import { addProject } from '@contacts/common/testing/service.js';
+import { addProject } from '@contacts/testing/app.js';
+import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
+import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { contacts, type Outcome, temporaryFolder } from './testing/command.js';
+import { contacts, type Outcome } from './testing/command.js';
 import { startOnTerminal } from './testing/terminal.js';
 
 /** Clears a screen, rings, goes back, begins a C1 sequence, turns text around, and begins a line that looks like ours. */

@@ -1,9 +1,10 @@
 import { execFileSync } from 'node:child_process';
 import { open, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { createProgress } from './progress.js';
-import { contacts, temporaryFolder } from './testing/command.js';
+import { contacts } from './testing/command.js';
 import { generateContacts, toCsv } from './testing/generated-contacts.js';
 import { startOnTerminal } from './testing/terminal.js';
 

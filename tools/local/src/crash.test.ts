@@ -1,8 +1,8 @@
-import { once } from 'node:events';
-import { createTestDatabase, type TestDatabase } from '@contacts/common/testing/database.js';
-import { temporaryFolder } from '@contacts/local-postgres/testing/processes.js';
+import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
+import { contacts, dispose, type Launcher, launch, partsOf, remainsOf } from '@contacts/testing/launcher.js';
+import { isAlive } from '@contacts/testing/proc.js';
+import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
-import { contacts, dispose, type Launcher, launch, partsOf, remainsOf } from './testing/launcher.js';
 
 // Whole servers are started here, several in some tests.
 vi.setConfig({ testTimeout: 90_000, hookTimeout: 90_000 });
@@ -59,9 +59,8 @@ describe('SIGKILL of the launcher', () => {
 		const folder = await temporaryFolder();
 		const killed = await started(folder);
 		const parts = partsOf(killed);
-		const gone = once(killed.process, 'exit');
-		killed.process.kill('SIGKILL');
-		await gone;
+		killed.kill('SIGKILL');
+		await expect.poll(() => isAlive(killed.pid)).toBe(false);
 		const next = await started(folder);
 		expect(await projectsOf(folder)).toEqual(['demo']);
 		await expect.poll(() => remainsOf(parts), { timeout: 20_000 }).toEqual([]);
@@ -87,7 +86,7 @@ describe('a part that ends by itself', () => {
 			const launcher = await started(folder);
 			const parts = partsOf(launcher);
 			process.kill(parts.pids[name.replace('the ', '')] ?? Number.NaN, 'SIGKILL');
-			expect(await launcher.ended).toBe(1);
+			expect(await launcher.exit).toBe(1);
 			const lines = launcher.stderr().split('\n');
 			expect(lines.filter((line) => line !== '' && !line.startsWith('{'))).toEqual([
 				`${name} has ended by itself: stopping the rest. Its last lines are above.`,
@@ -113,7 +112,7 @@ describe('a signal while it is starting', () => {
 
 	test.each(['SIGINT', 'SIGHUP'] as const)('%s at once', async (signal) => {
 		const launcher = await start(await temporaryFolder(), { DATABASE_URL: database.url });
-		await once(launcher.process.stdout ?? launcher.process, 'data');
+		await launcher.waitForLine(/./);
 		expect(await launcher.end(signal)).toBe(0);
 		expect(await remainsOf(partsOf(launcher))).toEqual([]);
 	});

@@ -1,12 +1,12 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { migrate } from '@contacts/common/database/migrate.js';
-import { addProject } from '@contacts/common/testing/service.js';
 import { startLocalPostgres } from '@contacts/local-postgres/server.js';
-import { temporaryFolder } from '@contacts/local-postgres/testing/processes.js';
+import { addProject } from '@contacts/testing/app.js';
+import { contacts, dispose, type Launcher, launch } from '@contacts/testing/launcher.js';
+import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import postgres from 'postgres';
 import { expect, onTestFinished, test, vi } from 'vitest';
-import { contacts, dispose, type Launcher, launch } from './testing/launcher.js';
 
 // Whole servers are started here, several in some tests.
 vi.setConfig({ testTimeout: 90_000, hookTimeout: 90_000 });

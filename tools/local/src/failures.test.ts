@@ -2,11 +2,11 @@ import { once } from 'node:events';
 import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
-import { createTestDatabase, serverUrl, type TestDatabase } from '@contacts/common/testing/database.js';
 import { freePort } from '@contacts/local-postgres/server.js';
-import { temporaryFolder } from '@contacts/local-postgres/testing/processes.js';
+import { createTestDatabase, serverUrl, type TestDatabase } from '@contacts/testing/database.js';
+import { dispose, freePorts, type Launcher, launch, partsOf, remainsOf } from '@contacts/testing/launcher.js';
+import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
-import { dispose, freePorts, type Launcher, launch, partsOf, remainsOf } from './testing/launcher.js';
 
 // Whole servers are started here, several in some tests.
 vi.setConfig({ testTimeout: 90_000, hookTimeout: 90_000 });
@@ -27,7 +27,7 @@ async function start(dataFolder: string, more: Record<string, string> = {}): Pro
 /** It fails with exit 1, with these lines on standard error, and leaves nothing running. */
 async function expectLines(more: Record<string, string>, lines: (string | RegExp)[], dataFolder?: string) {
 	const launcher = await start(dataFolder ?? (await temporaryFolder()), more);
-	expect(await launcher.ended).toBe(1);
+	expect(await launcher.exit).toBe(1);
 	expect(launcher.stderr().split('\n')).toEqual([...lines.map((line) => expect.stringMatching(line)), '']);
 	expect(launcher.stdout()).not.toContain('Ready');
 	expect(await remainsOf(partsOf(launcher))).toEqual([]);
@@ -69,7 +69,7 @@ describe('wrong variables', () => {
 			DATABASE_URL: 'mysql://canary@127.0.0.1/x',
 		};
 		const launcher = await start(await temporaryFolder(), wrong);
-		expect(await launcher.ended).toBe(1);
+		expect(await launcher.exit).toBe(1);
 		expect(launcher.stdout()).toBe('');
 		expect(launcher.stderr().trimEnd().split('\n').sort()).toEqual([
 			'COMPANY_CONTACTS_PORT is wrong: it must be an integer from 1 to 65535.',

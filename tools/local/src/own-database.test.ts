@@ -1,9 +1,9 @@
 import { readdirSync } from 'node:fs';
-import { createTestDatabase, type TestDatabase } from '@contacts/common/testing/database.js';
-import { addProject } from '@contacts/common/testing/service.js';
-import { temporaryFolder } from '@contacts/local-postgres/testing/processes.js';
+import { addProject } from '@contacts/testing/app.js';
+import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
+import { dispose, launch, partsOf, remainsOf } from '@contacts/testing/launcher.js';
+import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import { afterEach, beforeEach, expect, onTestFinished, test, vi } from 'vitest';
-import { dispose, launch, partsOf, remainsOf } from './testing/launcher.js';
 
 // Whole servers are started here, several in some tests.
 vi.setConfig({ testTimeout: 90_000, hookTimeout: 90_000 });

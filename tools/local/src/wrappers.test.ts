@@ -3,10 +3,12 @@ import { once } from 'node:events';
 import { symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { createTestDatabase, type TestDatabase } from '@contacts/common/testing/database.js';
-import { isAlive, temporaryFolder } from '@contacts/local-postgres/testing/processes.js';
+import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
+import { freePorts, toolOf } from '@contacts/testing/launcher.js';
+import { isAlive } from '@contacts/testing/proc.js';
+import { environmentOf } from '@contacts/testing/process.js';
+import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
-import { environmentOf, freePorts, toolOf } from './testing/launcher.js';
 
 // Whole servers are started here, several in some tests.
 vi.setConfig({ testTimeout: 90_000, hookTimeout: 90_000 });

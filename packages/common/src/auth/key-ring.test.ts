@@ -1,10 +1,10 @@
+import { addProject } from '@contacts/testing/app.js';
+import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
+import { startTcpProxy, type TcpProxy } from '@contacts/testing/tcp-proxy.js';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import type { ChangeListener } from '../database/change-listener.js';
 import { type Database, openDatabase } from '../database/database.js';
 import { DatabaseError, errorCode, isRefusal } from '../database/errors.js';
-import { createTestDatabase, type TestDatabase } from '../testing/database.js';
-import { addProject } from '../testing/service.js';
-import { startTcpProxy, type TcpProxy } from '../testing/tcp-proxy.js';
 import { type KeyRing, type KeyRingOptions, openKeyRing } from './key-ring.js';
 import { revokeKey, setProjectEnabled } from './projects.sql.js';
 

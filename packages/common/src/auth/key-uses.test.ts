@@ -1,8 +1,8 @@
+import { addProject } from '@contacts/testing/app.js';
+import { createTestDatabase, rolePassword, type TestDatabase } from '@contacts/testing/database.js';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { openDatabase } from '../database/database.js';
 import { urlAs } from '../database/roles.js';
-import { createTestDatabase, rolePassword, type TestDatabase } from '../testing/database.js';
-import { addProject } from '../testing/service.js';
 import { type KeyRing, openKeyRing } from './key-ring.js';
 
 let db: TestDatabase;

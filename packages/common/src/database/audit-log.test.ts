@@ -1,7 +1,7 @@
+import { addProject } from '@contacts/testing/app.js';
+import { createTestDatabase, rolePassword, type TestDatabase } from '@contacts/testing/database.js';
 import postgres from 'postgres';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
-import { createTestDatabase, rolePassword, type TestDatabase } from '../testing/database.js';
-import { addProject } from '../testing/service.js';
 import type { Sql } from './client.js';
 import { urlAs } from './roles.js';
 

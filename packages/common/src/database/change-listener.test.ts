@@ -1,5 +1,5 @@
+import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
-import { createTestDatabase, type TestDatabase } from '../testing/database.js';
 import { openDatabase } from './database.js';
 
 let db: TestDatabase;

@@ -1,8 +1,8 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer, connect as openSocket } from 'node:net';
+import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
+import { startTcpProxy, type TcpProxy } from '@contacts/testing/tcp-proxy.js';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import { createTestDatabase, type TestDatabase } from '../testing/database.js';
-import { startTcpProxy, type TcpProxy } from '../testing/tcp-proxy.js';
 import { connect } from './connect.js';
 
 // With several hosts all of them lead to the same server here: which of two servers is the primary is for

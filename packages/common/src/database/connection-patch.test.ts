@@ -1,9 +1,9 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
 import postgres from 'postgres';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
-import { createTestDatabase, type TestDatabase } from '../testing/database.js';
 
 // What patches/ repairs in the connections of postgres.js and a whole database does not show reliably, as it takes an event
 // at one certain moment. The rest of it is guarded by database.test.ts.

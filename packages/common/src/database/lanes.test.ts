@@ -1,6 +1,6 @@
+import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
+import { startTcpProxy, type TcpProxy } from '@contacts/testing/tcp-proxy.js';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
-import { createTestDatabase, type TestDatabase } from '../testing/database.js';
-import { startTcpProxy, type TcpProxy } from '../testing/tcp-proxy.js';
 import { type Database, type DatabaseOptions, openDatabase } from './database.js';
 
 let db: TestDatabase;

@@ -1,7 +1,7 @@
+import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
+import { startTcpProxy } from '@contacts/testing/tcp-proxy.js';
 import { Registry } from 'prom-client';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
-import { createTestDatabase, type TestDatabase } from '../testing/database.js';
-import { startTcpProxy } from '../testing/tcp-proxy.js';
 import { type Database, type DatabaseOptions, openDatabase } from './database.js';
 import { measureDatabase } from './metrics.js';
 

@@ -2,8 +2,8 @@ import { execFile } from 'node:child_process';
 import { readdirSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
+import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { createTestDatabase, type TestDatabase } from '../testing/database.js';
 import { migrate } from './migrate.js';
 
 /** What `migrate` says of all files in the folder: `1.projects-and-api-keys` for `001.do.projects-and-api-keys.sql`. */

@@ -1,7 +1,7 @@
+import { createTestDatabase, rolePassword, type TestDatabase } from '@contacts/testing/database.js';
+import { openTrappedSession } from '@contacts/testing/trapped-session.js';
 import postgres from 'postgres';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import { createTestDatabase, rolePassword, type TestDatabase } from '../testing/database.js';
-import { openTrappedSession } from '../testing/trapped-session.js';
 import type { Sql } from './client.js';
 import { errorCode } from './errors.js';
 import { migrate } from './migrate.js';

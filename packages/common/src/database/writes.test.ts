@@ -1,7 +1,7 @@
 import { Socket } from 'node:net';
+import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
+import { startTcpProxy, type TcpProxy } from '@contacts/testing/tcp-proxy.js';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
-import { createTestDatabase, type TestDatabase } from '../testing/database.js';
-import { startTcpProxy, type TcpProxy } from '../testing/tcp-proxy.js';
 import { type Database, type DatabaseOptions, openDatabase } from './database.js';
 import { errorCode } from './errors.js';
 import type { Expiry, WriteOptions } from './writes.js';

@@ -1,4 +1,4 @@
-import { createTestDatabase, type TestDatabase } from '@contacts/common/testing/database.js';
+import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
 import postgres from 'postgres';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { readState } from './sync.sql.js';

@@ -1,4 +1,4 @@
-import { createTestDatabase, type TestDatabase } from '@contacts/common/testing/database.js';
+import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { makeContact, type SyncHarness, startSync } from './testing/portal.js';
 

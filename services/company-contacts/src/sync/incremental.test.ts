@@ -1,4 +1,4 @@
-import { createTestDatabase, type TestDatabase } from '@contacts/common/testing/database.js';
+import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { openSession } from './session.js';
 import { readState } from './sync.sql.js';

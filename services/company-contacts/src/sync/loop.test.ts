@@ -2,7 +2,7 @@ import { startStandIn } from '@contacts/bitrix24-stand-in';
 import { readVariables } from '@contacts/common/config.js';
 import { urlAs } from '@contacts/common/database/roles.js';
 import { createLogger } from '@contacts/common/logger.js';
-import { createTestDatabase, rolePassword } from '@contacts/common/testing/database.js';
+import { createTestDatabase, rolePassword } from '@contacts/testing/database.js';
 import { expect, test, vi } from 'vitest';
 import { crmVariables, toCrmConfig } from './config.js';
 import { synchroniseForEver } from './loop.js';

@@ -1,5 +1,5 @@
 import { readVariables } from '@contacts/common/config.js';
-import { createTestDatabase, type TestDatabase } from '@contacts/common/testing/database.js';
+import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { type CrmConfig, crmVariables, toCrmConfig } from './config.js';
 import { differencesOf, mirrorConfiguration } from './mirror-configuration.js';

@@ -1,6 +1,6 @@
 import { roles, urlAs } from '@contacts/common/database/roles.js';
-import { createTestDatabase, rolePassword, type TestDatabase } from '@contacts/common/testing/database.js';
-import { startTcpProxy } from '@contacts/common/testing/tcp-proxy.js';
+import { createTestDatabase, rolePassword, type TestDatabase } from '@contacts/testing/database.js';
+import { startTcpProxy } from '@contacts/testing/tcp-proxy.js';
 import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { openSession, type Session, SessionLost } from './session.js';
 import { readState, saveBucket } from './sync.sql.js';

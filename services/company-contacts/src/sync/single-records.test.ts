@@ -1,5 +1,5 @@
 import type { Fault } from '@contacts/bitrix24-stand-in';
-import { createTestDatabase, type TestDatabase } from '@contacts/common/testing/database.js';
+import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { readState } from './sync.sql.js';
 import { makeContact, readMirror, type SyncHarness, startSync } from './testing/portal.js';

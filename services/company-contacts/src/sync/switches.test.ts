@@ -1,5 +1,5 @@
 import { type StandInContact, type Switches, switchPositions, type UserField } from '@contacts/bitrix24-stand-in';
-import { createTestDatabase, type TestDatabase } from '@contacts/common/testing/database.js';
+import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import {
 	type ExpectedRow,

@@ -1,7 +1,7 @@
 import { openDatabase } from '@contacts/common/database/database.js';
-import { createTestDatabase } from '@contacts/common/testing/database.js';
-import { addProject, startTestApp } from '@contacts/common/testing/service.js';
 import { service } from '@contacts/personal-contacts/app.js';
+import { addProject, startTestApp } from '@contacts/testing/app.js';
+import { createTestDatabase } from '@contacts/testing/database.js';
 import { expect, onTestFinished, test } from 'vitest';
 import { runChild } from '../child.js';
 import { createLifetime } from '../lifetime.js';

@@ -1,5 +1,5 @@
 import { urlAs } from '@contacts/common/database/roles.js';
-import { createTestDatabase, rolePassword, type TestDatabase } from '@contacts/common/testing/database.js';
+import { createTestDatabase, rolePassword, type TestDatabase } from '@contacts/testing/database.js';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { contacts } from '../testing/command.js';
 

@@ -2,10 +2,11 @@ import { createHash, createHmac } from 'node:crypto';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { gunzipSync, gzipSync } from 'node:zlib';
-import { createTestDatabase, type TestDatabase } from '@contacts/common/testing/database.js';
+import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
+import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { fillDatabase, readEverything } from '../testing/backup.js';
-import { contacts, expectOneLine, temporaryFolder } from '../testing/command.js';
+import { contacts, expectOneLine } from '../testing/command.js';
 
 const key = 'a-key-of-this-test-0123456789-abcdef';
 const otherKey = key.toUpperCase();

@@ -1,8 +1,9 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { createTestDatabase, type TestDatabase } from '@contacts/common/testing/database.js';
+import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
+import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { contacts, expectOneLine, expectWrongUsage, temporaryFolder } from '../testing/command.js';
+import { contacts, expectOneLine, expectWrongUsage } from '../testing/command.js';
 import { generateContacts, toCsv } from '../testing/generated-contacts.js';
 
 let database: TestDatabase;

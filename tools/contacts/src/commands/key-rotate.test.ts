@@ -1,6 +1,6 @@
-import { createTestDatabase, type TestDatabase } from '@contacts/common/testing/database.js';
-import { startTestApp, type TestApp } from '@contacts/common/testing/service.js';
 import { service } from '@contacts/company-contacts/app.js';
+import { startTestApp, type TestApp } from '@contacts/testing/app.js';
+import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { contacts, expectOneLine, expectWrongUsage } from '../testing/command.js';
 

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import { isGeneratedKey, maxKeyLength } from '@contacts/common/auth/api-key.js';
-import { createTestDatabase, type TestDatabase } from '@contacts/common/testing/database.js';
-import { startTestApp, type TestApp } from '@contacts/common/testing/service.js';
 import { service } from '@contacts/company-contacts/app.js';
+import { startTestApp, type TestApp } from '@contacts/testing/app.js';
+import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { contacts, expectOneLine, expectWrongUsage, type RunOptions } from '../testing/command.js';
 import { parseExpiry } from './key.js';

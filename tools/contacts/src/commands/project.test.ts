@@ -1,5 +1,5 @@
-import { createTestDatabase, type TestDatabase } from '@contacts/common/testing/database.js';
-import { addProject } from '@contacts/common/testing/service.js';
+import { addProject } from '@contacts/testing/app.js';
+import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { contacts, expectOneLine, expectWrongUsage } from '../testing/command.js';
 

@@ -3,10 +3,11 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gunzipSync, gzipSync } from 'node:zlib';
-import { createTestDatabase, type TestDatabase } from '@contacts/common/testing/database.js';
+import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
+import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { fillDatabase, readEverything } from '../testing/backup.js';
-import { contacts, expectOneLine, temporaryFolder } from '../testing/command.js';
+import { contacts, expectOneLine } from '../testing/command.js';
 
 let source: TestDatabase;
 /** Empty before and after every test. */
@@ -94,7 +95,7 @@ describe('a file that is not as it was written is refused, and nothing is change
 function emptyHeader(tables: string): string {
 	const migrations = readdirSync(new URL('../../../../packages/common/migrations', import.meta.url));
 	const schema = Math.max(...migrations.map((name) => Number.parseInt(name, 10)));
-	return `{"format":"contacts-backup","version":1,"schema":${schema},"tables":${tables}}\n`;
+	return `{"format":"contacts-backup","version":1,"schema":${schema},"created_at":"","tables":${tables}}\n`;
 }
 
 test.each([

@@ -1,12 +1,13 @@
 import { readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
-import { createTestDatabase, type TestDatabase } from '@contacts/common/testing/database.js';
+import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
+import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { inTransaction } from '../backup/transaction.js';
 import { readHeader, snapshot } from '../backup/write-backup.js';
 import { readEverything } from '../testing/backup.js';
-import { contacts, expectOneLine, temporaryFolder } from '../testing/command.js';
+import { contacts, expectOneLine } from '../testing/command.js';
 
 let database: TestDatabase;
 /** The header of a backup of one project. */

@@ -5,12 +5,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { gunzipSync } from 'node:zlib';
-import { createTestDatabase, type TestDatabase } from '@contacts/common/testing/database.js';
-import { addProject } from '@contacts/common/testing/service.js';
 import { openSession } from '@contacts/company-contacts/sync/session.js';
+import { addProject } from '@contacts/testing/app.js';
+import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
+import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { fillDatabase, readEverything } from '../testing/backup.js';
-import { contacts, environmentOf, expectOneLine, main, temporaryFolder } from '../testing/command.js';
+import { contacts, environmentOf, expectOneLine, main } from '../testing/command.js';
 
 let source: TestDatabase;
 /** Empty before and after every test. */

@@ -1,6 +1,6 @@
 import { urlAs } from '@contacts/common/database/roles.js';
-import { createTestDatabase, rolePassword, type TestDatabase } from '@contacts/common/testing/database.js';
-import { addProject } from '@contacts/common/testing/service.js';
+import { addProject } from '@contacts/testing/app.js';
+import { createTestDatabase, rolePassword, type TestDatabase } from '@contacts/testing/database.js';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { found, look } from '../testing/findings.js';
 import { findingsOf } from './check.js';

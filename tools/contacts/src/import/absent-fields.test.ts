@@ -1,4 +1,4 @@
-import { createTestDatabase, type TestDatabase } from '@contacts/common/testing/database.js';
+import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { importRecords } from './import-file.js';
 import { readCsv } from './read-csv.js';

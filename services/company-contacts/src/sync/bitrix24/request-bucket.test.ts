@@ -1,5 +1,5 @@
 import { type StandIn, startStandIn } from '@contacts/bitrix24-stand-in';
-import { createTestDatabase } from '@contacts/common/testing/database.js';
+import { createTestDatabase } from '@contacts/testing/database.js';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { readState, saveBucket } from '../sync.sql.js';
 import { makeContact, startSync } from '../testing/portal.js';

@@ -1,7 +1,7 @@
 import { type StandIn, type StandInContact, type StandInOptions, startStandIn } from '@contacts/bitrix24-stand-in';
 import { urlAs } from '@contacts/common/database/roles.js';
 import { createLogger } from '@contacts/common/logger.js';
-import { rolePassword, type TestDatabase } from '@contacts/common/testing/database.js';
+import { rolePassword, type TestDatabase } from '@contacts/testing/database.js';
 import type { Clock } from '../clock.js';
 import { toCrmConfig } from '../config.js';
 import type { Unmapped } from '../mapping.js';

@@ -1,15 +1,12 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
 import { type StandIn, startStandIn } from '@contacts/bitrix24-stand-in';
 import type { RoleUser } from '@contacts/common/database/roles.js';
 import { vi } from 'vitest';
-import { type RunningProcess, run, startService } from '../support/processes.js';
 import { seededRandom } from './random.js';
+import { type RunningService, startService } from './services.js';
 import { type Clients, startClients } from './upserting-clients.js';
 
-const synchroniser = fileURLToPath(new URL('../../services/company-contacts/dist/sync/main.js', import.meta.url));
 const credentials = 'project=bot&api_key=bot-key';
-const listening = /Server listening at (http:[^"]+)"/;
 const names = ['personal-contacts', 'company-contacts', 'company-contacts-sync'] as const;
 
 type Name = (typeof names)[number];
@@ -37,30 +34,29 @@ export interface LoadedSystem {
 	/** Ends the load, and the processes in order. */
 	stop(): Promise<void>;
 	/** Exit codes and all that was written, after the stop. */
-	exits(): { name: Name; code: number | null; output: string }[];
+	exits(): Promise<{ name: Name; code: number | string; output: string }[]>;
 }
 
 /** @param urlFor the database's URL for a role */
 export async function startLoadedSystem(urlFor: (role: RoleUser) => string): Promise<LoadedSystem> {
 	const standIn = await startStandIn({ plan: 'enterprise' });
 	for (let n = 0; n < 200; n++) standIn.add({ lastName: `Contact ${n}` });
-	const running = {} as Record<Name, RunningProcess & { url: string }>;
+	const running = {} as Record<Name, RunningService>;
 	running['personal-contacts'] = await startService('personal-contacts', { DATABASE_URL: urlFor('personal-contacts') });
 	running['company-contacts'] = await startService('company-contacts', {
 		DATABASE_URL: urlFor('company-contacts'),
 		RATE_LIMIT_PER_SECOND: '1000000',
 		RATE_LIMIT_BURST: '1000000',
 	});
-	const sync = await run(process.execPath, [synchroniser], {
+	const sync = await startService('company-contacts-sync', {
 		DATABASE_URL: urlFor('company-contacts-sync'),
 		BITRIX24_WEBHOOK_URL: standIn.webhookUrl,
 		BITRIX24_PLAN: 'enterprise',
 		BITRIX24_INTERVAL_SECONDS: '5',
 		BITRIX24_APPLICATION_TOKEN: standIn.applicationToken.padEnd(32, '0'),
-		PORT: '0',
 	});
-	await vi.waitUntil(() => sync.output().includes('pass done'), { timeout: 20_000 });
-	running['company-contacts-sync'] = { ...sync, url: listening.exec(sync.output())?.[1] ?? '' };
+	await sync.waitForLine(/pass done/);
+	running['company-contacts-sync'] = sync;
 
 	const seen: { name: Name; at: number; status: number }[] = [];
 	const lists = new Map<number, number>();
@@ -118,6 +114,9 @@ export async function startLoadedSystem(urlFor: (role: RoleUser) => string): Pro
 			await Promise.all(names.map((name) => running[name].stop()));
 			await standIn.close();
 		},
-		exits: () => names.map((name) => ({ name, code: running[name].child.exitCode, output: running[name].output() })),
+		exits: () =>
+			Promise.all(
+				names.map(async (name) => ({ name, code: await running[name].exit, output: running[name].output() })),
+			),
 	};
 }

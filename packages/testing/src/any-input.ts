@@ -1,14 +1,14 @@
 import { isDeepStrictEqual } from 'node:util';
+import type { Service } from '@contacts/common/run.js';
 import type { TObject } from '@sinclair/typebox';
 import fc from 'fast-check';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import type { Service } from '../run.js';
 import { anyHeaders, anyMethod, anyQuery, anyTarget, withFaults } from './any-request.js';
+import { addProject, startTestApp, type TestApp } from './app.js';
 import { createTestDatabase, type TestDatabase } from './database.js';
+import type { Endpoint } from './endpoint.js';
 import { brokenBodies, malformedRequests } from './malformed-requests.js';
 import { codeOf, exchange, expectPromised, type RawAnswer } from './raw-http.js';
-import { addProject, startTestApp, type TestApp } from './service.js';
-import type { Endpoint } from './shared-contract.js';
 
 export interface AnyInput {
 	database: TestDatabase;

@@ -1,10 +1,10 @@
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { freePort } from '@contacts/local-postgres/server.js';
-import { vi } from 'vitest';
-import { run } from '../support/processes.js';
+import { accepts } from './ports.js';
+import { startProcess } from './process.js';
+import { waitUntil } from './wait-until.js';
 
 export interface PgBouncer {
 	/** The same URL, with the way through PgBouncer. */
@@ -37,17 +37,8 @@ ignore_startup_parameters = statement_timeout
 	);
 	// It refuses to run as root.
 	const user = process.getuid?.() === 0 ? ['-u', 'nobody'] : [];
-	const pgbouncer = await run('pgbouncer', [...user, join(folder, 'pgbouncer.ini')], {
-		...process.env,
-		PATH: `${process.env.PATH}:/usr/sbin`,
-	});
-	const accepts = () =>
-		new Promise<boolean>((resolve) => {
-			const socket = connect({ port, host: '127.0.0.1' });
-			socket.on('connect', () => resolve(true)).on('error', () => resolve(false));
-			socket.on('connect', () => socket.destroy());
-		});
-	await vi.waitUntil(accepts, { timeout: 10_000 });
+	const pgbouncer = startProcess('pgbouncer', [...user, join(folder, 'pgbouncer.ini')]);
+	await waitUntil(() => accepts(port), { timeoutMs: 10_000, message: pgbouncer.output });
 	return {
 		through: (target) => Object.assign(new URL(target), { hostname: '127.0.0.1', port: String(port) }).href,
 		async stop() {

@@ -1,17 +1,17 @@
 import { once } from 'node:events';
 import { connect } from 'node:net';
+import { hashKey } from '@contacts/common/auth/api-key.js';
+import { type KeyRing, openKeyRing } from '@contacts/common/auth/key-ring.js';
+import { insertKey, insertProject, type NewKey } from '@contacts/common/auth/projects.sql.js';
+import { readVariables } from '@contacts/common/config.js';
+import type { Sql } from '@contacts/common/database/client.js';
+import { type Database, type DatabaseOptions, openDatabase } from '@contacts/common/database/database.js';
+import { urlAs } from '@contacts/common/database/roles.js';
+import { createLogger } from '@contacts/common/logger.js';
+import type { Service } from '@contacts/common/run.js';
+import type { ServerLimits, ServerOptions } from '@contacts/common/server.js';
 import type { TObject } from '@sinclair/typebox';
 import { Registry } from 'prom-client';
-import { hashKey } from '../auth/api-key.js';
-import { type KeyRing, openKeyRing } from '../auth/key-ring.js';
-import { insertKey, insertProject, type NewKey } from '../auth/projects.sql.js';
-import { readVariables } from '../config.js';
-import type { Sql } from '../database/client.js';
-import { type Database, type DatabaseOptions, openDatabase } from '../database/database.js';
-import { urlAs } from '../database/roles.js';
-import { createLogger } from '../logger.js';
-import type { Service } from '../run.js';
-import type { ServerLimits, ServerOptions } from '../server.js';
 import { rolePassword } from './database.js';
 
 export interface TestAppOptions {

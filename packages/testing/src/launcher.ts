@@ -1,32 +1,29 @@
-import { type ChildProcess, spawn } from 'node:child_process';
 import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
 import { existsSync, readFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { accepts, isAlive } from '@contacts/local-postgres/testing/processes.js';
-import { vi } from 'vitest';
+import { accepts } from './ports.js';
+import { isAlive } from './proc.js';
+import { environmentOf, type RunningProcess, startProcess } from './process.js';
+import { waitUntil } from './wait-until.js';
 
-export const toolOf = (name: string) => fileURLToPath(new URL(`../../../${name}/dist/main.js`, import.meta.url));
+/** The path of a built tool. */
+export const toolOf = (name: string) => fileURLToPath(new URL(`../../../tools/${name}/dist/main.js`, import.meta.url));
 
 export interface Ports {
 	company: number;
 	personal: number;
 }
 
-export interface Launcher {
-	process: ChildProcess;
+export interface Launcher extends RunningProcess {
 	dataFolder: string;
 	ports: Ports;
-	stdout(): string;
-	stderr(): string;
 	/** Waits until both services are ready. */
 	ready(): Promise<void>;
-	/** Sends a signal, and waits for the end of the launcher and of the services. */
-	end(signal: NodeJS.Signals): Promise<number | null>;
-	/** Waits for the end of the launcher, and of the services, which hold its standard error. */
-	ended: Promise<number | null>;
+	/** Sends a signal, and returns how the launcher and the services, which hold its standard error, have ended. */
+	end(signal: NodeJS.Signals): Promise<number | string>;
 }
 
 /** Two free ports that no outgoing connection takes meanwhile: below the range that systems give those from. */
@@ -48,58 +45,34 @@ export async function freePorts(): Promise<Ports> {
 	return { company, personal };
 }
 
-/** The environment of a process: nothing of the test's own but what any process needs. */
-export function environmentOf(more: Record<string, string>): NodeJS.ProcessEnv {
-	const { PATH, HOME, TMPDIR } = process.env;
-	return { PATH, HOME, TMPDIR, ...more };
-}
-
 /** Starts `start` as a process of its own, on free ports. */
 export async function launch(dataFolder: string, more: Record<string, string> = {}): Promise<Launcher> {
 	const ports = await freePorts();
-	const child = spawn(process.execPath, [toolOf('local')], {
-		env: environmentOf({
-			LOCAL_DATA_DIR: dataFolder,
-			COMPANY_CONTACTS_PORT: String(ports.company),
-			PERSONAL_CONTACTS_PORT: String(ports.personal),
-			...more,
-		}),
-		stdio: ['ignore', 'pipe', 'pipe'],
+	const env = environmentOf({
+		LOCAL_DATA_DIR: dataFolder,
+		COMPANY_CONTACTS_PORT: String(ports.company),
+		PERSONAL_CONTACTS_PORT: String(ports.personal),
+		...more,
 	});
-	const output = { stdout: '', stderr: '' };
-	for (const name of ['stdout', 'stderr'] as const) {
-		child[name].setEncoding('utf8').on('data', (text: string) => {
-			output[name] += text;
-		});
-	}
-	const ended = once(child, 'close').then(([code]) => code as number | null);
-	return {
-		process: child,
+	const launcher = startProcess(process.execPath, [toolOf('local')], { env });
+	return Object.assign(launcher, {
 		dataFolder,
 		ports,
-		stdout: () => output.stdout,
-		stderr: () => output.stderr,
-		async ready() {
-			while (!output.stdout.includes('\nReady.')) {
-				const more = await Promise.race([once(child.stdout, 'data'), ended.then(() => 'ended')]);
-				if (more === 'ended') throw new Error(`It ended before it was ready:\n${output.stdout}${output.stderr}`);
-			}
+		ready: async () => void (await launcher.waitForLine(/\nReady\./)),
+		end(signal: NodeJS.Signals) {
+			launcher.kill(signal);
+			return launcher.exit;
 		},
-		async end(signal) {
-			child.kill(signal);
-			return ended;
-		},
-		ended,
-	};
+	});
 }
 
 /** Ends it for the clean-up of a test, in whatever state that has left it. */
 export async function dispose(launcher: Launcher | undefined): Promise<void> {
 	if (launcher === undefined) return;
-	const timer = setTimeout(() => launcher.process.kill('SIGKILL'), 20_000);
-	await launcher.end('SIGTERM');
+	const timer = setTimeout(() => launcher.kill('SIGKILL'), 20_000);
+	await launcher.stop();
 	clearTimeout(timer);
-	await vi.waitUntil(() => !existsSync(pidFileOf(launcher)), { timeout: 15_000 });
+	await waitUntil(() => !existsSync(pidFileOf(launcher)), { timeoutMs: 15_000 });
 }
 
 const pidFileOf = ({ dataFolder }: Launcher) => join(dataFolder, 'postgres', 'postmaster.pid');
@@ -134,19 +107,10 @@ export async function remainsOf({ pids, ports }: Parts): Promise<string[]> {
 	return [...processes, ...open.flat()];
 }
 
-/** Runs `contacts` on a local database, and gives what it printed. */
+/** Runs `contacts` on a local database, and returns what it printed. */
 export async function contacts(dataFolder: string, ...args: string[]) {
-	const child = spawn(process.execPath, [toolOf('contacts'), ...args], {
-		env: environmentOf({ LOCAL_DATA_DIR: dataFolder }),
-		stdio: ['ignore', 'pipe', 'pipe'],
-	});
-	let [stdout, stderr] = ['', ''];
-	child.stdout.setEncoding('utf8').on('data', (text) => {
-		stdout += text;
-	});
-	child.stderr.setEncoding('utf8').on('data', (text) => {
-		stderr += text;
-	});
-	const [code] = await once(child, 'close');
-	return { code, stdout, stderr };
+	const env = environmentOf({ LOCAL_DATA_DIR: dataFolder });
+	const command = startProcess(process.execPath, [toolOf('contacts'), ...args], { env });
+	const code = await command.exit;
+	return { code, stdout: command.stdout(), stderr: command.stderr() };
 }

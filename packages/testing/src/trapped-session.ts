@@ -1,5 +1,5 @@
+import type { Sql } from '@contacts/common/database/client.js';
 import postgres from 'postgres';
-import type { Sql } from '../database/client.js';
 
 export interface TrappedSession {
 	sql: Sql;

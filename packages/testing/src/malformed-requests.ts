@@ -1,4 +1,4 @@
-import type { Endpoint } from './shared-contract.js';
+import type { Endpoint } from './endpoint.js';
 
 /** Bytes for a connection, and the statuses of all answers to them, in order; the last one's `code`. */
 export type MalformedRequest = [name: string, bytes: string | Buffer, statuses: readonly number[], code?: string];

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
+import type { Sql } from '@contacts/common/database/client.js';
 import postgres from 'postgres';
 import { inject } from 'vitest';
-import type { Sql } from '../database/client.js';
 
 declare module 'vitest' {
 	interface ProvidedContext {

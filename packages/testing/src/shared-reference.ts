@@ -1,13 +1,13 @@
+import type { Service } from '@contacts/common/run.js';
+import { problemCodes } from '@contacts/common/schemas/problem.js';
 import { Validator } from '@seriousme/openapi-schema-validator';
 import type { TObject } from '@sinclair/typebox';
 import type { OpenAPIV3_1 } from 'openapi-types';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Service } from '../run.js';
-import { problemCodes } from '../schemas/problem.js';
+import { addProject, startTestApp, type TestApp, type TestAppOptions } from './app.js';
 import { createTestDatabase, type TestDatabase } from './database.js';
 import { type Documented, documented, responseOf } from './documented.js';
-import { addProject, startTestApp, type TestApp, type TestAppOptions } from './service.js';
-import { expectCommonHeaders, expectProblem } from './shared-contract.js';
+import { expectCommonHeaders, expectProblem } from './expect-problem.js';
 
 export interface ReferenceCase {
 	/** What it is about. */

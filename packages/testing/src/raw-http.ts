@@ -1,6 +1,6 @@
 import { connect } from 'node:net';
 import { expect } from 'vitest';
-import type { ProblemBody } from './service.js';
+import type { ProblemBody } from './app.js';
 
 /** An answer as it came over the wire. */
 export interface RawAnswer {

@@ -5,10 +5,10 @@ import { join } from 'node:path';
 import type { Sql } from '@contacts/common/database/client.js';
 import { migrate } from '@contacts/common/database/migrate.js';
 import { setRolePasswords } from '@contacts/common/database/roles.js';
-import { rolePassword } from '@contacts/common/testing/database.js';
 import { type LocalPostgres, startLocalPostgres } from '@contacts/local-postgres/server.js';
 import postgres from 'postgres';
 import { vi } from 'vitest';
+import { rolePassword } from './database.js';
 
 /** A primary and a standby that replicates it synchronously: a commit returns when both have it. */
 export interface ReplicatedPostgres {

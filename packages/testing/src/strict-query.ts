@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
-import type { TestApp } from './service.js';
-import { type Endpoint, expectProblem } from './shared-contract.js';
+import type { TestApp } from './app.js';
+import type { Endpoint } from './endpoint.js';
+import { expectProblem } from './expect-problem.js';
 
 export interface StrictQueryOptions {
 	app(): TestApp;

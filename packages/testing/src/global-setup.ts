@@ -1,11 +1,11 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { migrate } from '@contacts/common/database/migrate.js';
+import { setRolePasswords } from '@contacts/common/database/roles.js';
 import { startLocalPostgres } from '@contacts/local-postgres/server.js';
 import postgres from 'postgres';
 import type { TestProject } from 'vitest/node';
-import { migrate } from '../database/migrate.js';
-import { setRolePasswords } from '../database/roles.js';
 import { rolePassword, templateDatabase } from './database.js';
 
 /**

@@ -4,9 +4,9 @@ import { join } from 'node:path';
 import type { Sql } from '@contacts/common/database/client.js';
 import { migrate } from '@contacts/common/database/migrate.js';
 import { type RoleUser, roles, setRolePasswords, urlAs } from '@contacts/common/database/roles.js';
-import { rolePassword } from '@contacts/common/testing/database.js';
 import { type LocalPostgres, startLocalPostgres } from '@contacts/local-postgres/server.js';
 import postgres from 'postgres';
+import { rolePassword } from './database.js';
 
 /** A PostgreSQL of a test's own, which keeps what it has committed, and which may be crashed. */
 export interface CrashablePostgres {

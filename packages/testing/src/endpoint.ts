@@ -1,0 +1,8 @@
+/** An endpoint that the shared tests of both services are run for. */
+export interface Endpoint {
+	method: 'GET' | 'POST';
+	path: string;
+	body?: string;
+	/** Names of its query parameters beside the credentials. */
+	parameters?: string[];
+}

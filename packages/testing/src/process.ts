@@ -1,0 +1,110 @@
+import { execa, type Options } from 'execa';
+import { waitUntil } from './wait-until.js';
+
+export interface RunningProcess {
+	readonly pid: number;
+	/** What it has written so far. */
+	stdout(): string;
+	stderr(): string;
+	/** Both, in the order in which they came. */
+	output(): string;
+	/** Its exit code, or the signal that ended it, once it has ended and all its output was read. */
+	readonly exit: Promise<number | string>;
+	readonly hasExited: boolean;
+	/** Sends a signal and does not wait. */
+	kill(signal: NodeJS.Signals): void;
+	/** Sends a signal, SIGTERM by default, and waits until the process is gone. */
+	stop(signal?: NodeJS.Signals): Promise<void>;
+	/** Closes the channel of a process that was started with `ipc`, as the death of its parent would. */
+	disconnect(): void;
+	/**
+	 * Waits until a line of its output matches.
+	 *
+	 * @throws Error with its output when it ends before, or after 30 seconds
+	 */
+	waitForLine(pattern: RegExp): Promise<RegExpExecArray>;
+}
+
+export interface ProcessOptions {
+	/** Its whole environment; by default only what any process needs. */
+	env?: NodeJS.ProcessEnv;
+	cwd?: string;
+	uid?: number;
+	/** The head of a process group of its own, which a signal to the terminal does not reach. */
+	detached?: boolean;
+	/** With a channel to this process, which a service takes as a sign that its parent lives. */
+	ipc?: boolean;
+	/** Standard input; nothing by default. `pipe`: it stays open and empty. */
+	input?: string | Buffer | 'pipe';
+}
+
+/** The environment of a process: nothing of the test's own but what any process needs. */
+export function environmentOf(more: Record<string, string | undefined> = {}): NodeJS.ProcessEnv {
+	const { PATH, HOME, TMPDIR } = process.env;
+	return { PATH: `${PATH}:/usr/sbin`, HOME, TMPDIR, ...more };
+}
+
+/**
+ * Starts a program. It is killed when this process ends, whatever becomes of the test.
+ *
+ * @throws Error when there is no such program on the PATH
+ */
+export function startProcess(
+	command: string,
+	args: readonly string[] = [],
+	{ env = environmentOf(), ipc = false, input, ...rest }: ProcessOptions = {},
+): RunningProcess {
+	const standardInput: Options = input === undefined ? { stdin: 'ignore' } : input === 'pipe' ? {} : { input };
+	const child = execa(command, args, {
+		...rest,
+		...standardInput,
+		env,
+		extendEnv: false,
+		reject: false,
+		buffer: false,
+		// A piece of output is handed over as it comes, not line by line.
+		stdout: 'pipe',
+		stderr: 'pipe',
+		...(ipc ? { ipc: true } : {}),
+	});
+	const written = { stdout: '', stderr: '', output: '' };
+	for (const name of ['stdout', 'stderr'] as const) {
+		child[name]?.setEncoding('utf8').on('data', (text: string) => {
+			written[name] += text;
+			written.output += text;
+		});
+	}
+	let exited = false;
+	const exit = child.then((result) => {
+		exited = true;
+		if (result.exitCode === undefined && result.signal === undefined) throw result;
+		return (result.exitCode ?? result.signal) as number | string;
+	});
+	exit.catch(() => undefined);
+	if (child.pid === undefined) throw new Error(`${command} could not be started: is it on the PATH?`);
+	return {
+		pid: child.pid,
+		stdout: () => written.stdout,
+		stderr: () => written.stderr,
+		output: () => written.output,
+		exit,
+		get hasExited() {
+			return exited;
+		},
+		kill: (signal) => void child.kill(signal),
+		async stop(signal = 'SIGTERM') {
+			if (!exited) child.kill(signal);
+			await exit;
+		},
+		disconnect: () => child.disconnect?.(),
+		async waitForLine(pattern) {
+			await waitUntil(() => pattern.test(written.output) || exited, {
+				timeoutMs: 30_000,
+				message: () => `no line ${pattern} within 30 s:\n${written.output}`,
+			});
+			const found = pattern.exec(written.output);
+			if (found === null) throw new Error(`${command} ended before a line ${pattern}:\n${written.output}`);
+			return found;
+		},
+	};
+}
