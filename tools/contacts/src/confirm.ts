@@ -1,6 +1,7 @@
 import { createInterface } from 'node:readline/promises';
 import { escapeControls } from '@contacts/common/escape-controls.js';
 import { Failure, UsageError } from './failure.js';
+import { streams } from './streams.js';
 
 export interface ConfirmOptions {
 	/** Don't ask. */
@@ -23,11 +24,12 @@ export async function confirm(
 	{ yes = false, unattended = 'refuse' }: ConfirmOptions,
 ): Promise<void> {
 	if (yes) return;
-	if (!process.stdin.isTTY || !process.stderr.isTTY) {
+	const { stdin, stderr } = streams();
+	if (!stdin.isTTY || !stderr.isTTY) {
 		if (unattended === 'go on') return;
 		throw new UsageError(`${consequence} Nobody can be asked here: say --yes to do it.`);
 	}
-	const terminal = createInterface({ input: process.stdin, output: process.stderr });
+	const terminal = createInterface({ input: stdin, output: stderr });
 	try {
 		const answer = await terminal.question(escapeControls(`${consequence} Go on? [y/N] `));
 		if (!/^y(es)?$/i.test(answer.trim())) throw new Failure('Nothing was done.');

@@ -1,11 +1,12 @@
 import { once } from 'node:events';
 import { createServer } from 'node:net';
-import { createTestDatabase, serverUrl, type TestDatabase } from '@contacts/common/testing/database.js';
 import { freePort } from '@contacts/local-postgres/server.js';
+import { createTestDatabase, serverUrl, type TestDatabase } from '@contacts/testing/database.js';
+import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import type { Command } from 'commander';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createProgram } from './program.js';
-import { contacts, expectOneLine, temporaryFolder } from './testing/command.js';
+import { contacts, expectOneLine, spawnContacts } from './testing/command.js';
 
 let empty: TestDatabase;
 let unmigrated: TestDatabase;
@@ -159,7 +160,7 @@ describe('no database, exit 1 with one line', () => {
 			const url = withPart((parts) => {
 				parts.port = String(port);
 			});
-			expectOneLine(await contacts(url, list), 1, 'does not answer');
+			expectOneLine(await spawnContacts(url, list), 1, 'does not answer');
 		} finally {
 			server.close();
 		}

@@ -1,7 +1,9 @@
+import type { Writable } from 'node:stream';
 import { styleText } from 'node:util';
 import { escapeControls, escapeJsonLines } from '@contacts/common/escape-controls.js';
 import cliTruncate from 'cli-truncate';
 import stringWidth from 'string-width';
+import { streams } from './streams.js';
 import { type Style, styleOfState } from './style.js';
 
 /** A part of a line in a colour, where the stream is a terminal that shows colours (NO_COLOR, FORCE_COLOR). */
@@ -23,24 +25,31 @@ export interface OutputOptions {
  * terminal as a command, or looks like a line of ours.
  */
 export function print(...lines: Line[]): void {
-	process.stdout.write(render(lines, process.stdout));
+	streams().stdout.write(render(lines, streams().stdout));
 }
 
 /** Prints lines on standard error. */
 export function printNote(...lines: Line[]): void {
-	process.stderr.write(render(lines, process.stderr));
+	streams().stderr.write(render(lines, streams().stderr));
 }
 
 /** Prints what the command itself has written for a program, such as a script: exactly so. */
 export function printScript(text: string): void {
-	process.stdout.write(text);
+	streams().stdout.write(text);
 }
+
+/** Where the library of the command line prints help and errors. What was typed may be part of an error. */
+export const commanderOutput = {
+	writeOut: (text: string) => void streams().stdout.write(text),
+	writeErr: (text: string) => void streams().stderr.write(text),
+	outputError: (text: string, write: (text: string) => void) => write(escapeControls(text, { keep: '\n' })),
+};
 
 function printJson(json: string): void {
-	process.stdout.write(escapeJsonLines(`${json}\n`));
+	streams().stdout.write(escapeJsonLines(`${json}\n`));
 }
 
-function render(lines: readonly Line[], stream: NodeJS.WriteStream): string {
+function render(lines: readonly Line[], stream: Writable): string {
 	const part = (given: string | Styled) =>
 		typeof given === 'string' ? escapeControls(given) : styleText(given.style, escapeControls(given.text), { stream });
 	return lines.map((line) => `${typeof line === 'string' ? part(line) : line.map(part).join('')}\n`).join('');
@@ -66,7 +75,8 @@ export function printRecords(records: readonly object[], columns: string[], { js
 		...records.map((record) => columns.map((column) => cell((record as Record<string, unknown>)[column]))),
 	];
 	const natural = columns.map((_, index) => Math.max(...rows.map((row) => stringWidth(row[index] ?? ''))));
-	const widths = fitWidths(natural, (process.stdout.isTTY && process.stdout.columns) || Number.POSITIVE_INFINITY);
+	const { isTTY, columns: width } = streams().stdout;
+	const widths = fitWidths(natural, (isTTY && width) || Number.POSITIVE_INFINITY);
 	for (const [number, row] of rows.entries()) {
 		const cells = row.map((text, index) => place(text, widths[index] ?? 0));
 		const last = cells.length - 1;

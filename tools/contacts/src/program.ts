@@ -1,4 +1,3 @@
-import { escapeControls } from '@contacts/common/escape-controls.js';
 import { Command } from 'commander';
 import { addAuditCommand } from './commands/audit.js';
 import { addBackupCommand } from './commands/backup.js';
@@ -11,13 +10,14 @@ import { addProjectCommands } from './commands/project.js';
 import { addRestoreCommand } from './commands/restore.js';
 import { addSubscriptionCommands } from './commands/subscription.js';
 import { addSyncCommand } from './commands/sync.js';
+import { commanderOutput } from './output.js';
 
 /** The operator's command. It throws instead of ending the process; `main.ts` turns that into exit codes. */
 export function createProgram(environment: NodeJS.ProcessEnv): Command {
 	const program = new Command('contacts')
 		.description('Operates the contact services: schema, projects, API keys, subscriptions and company contacts.')
 		.exitOverride()
-		.configureOutput({ outputError: (text, write) => write(escapeControls(text, { keep: '\n' })) })
+		.configureOutput(commanderOutput)
 		.showHelpAfterError('(run with --help to see what it takes)')
 		.addHelpText(
 			'after',

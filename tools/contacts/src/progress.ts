@@ -1,5 +1,6 @@
 import cliProgress from 'cli-progress';
 import { printNote } from './output.js';
+import { streams } from './streams.js';
 
 export interface Progress {
 	/** @param done how much of the total */
@@ -17,7 +18,7 @@ const pause = 10_000;
 export function createProgress(total: number): Progress {
 	const begun = performance.now();
 	const rate = (records: number) => Math.round(records / Math.max((performance.now() - begun) / 1000, 0.001));
-	return process.stderr.isTTY ? createBar(total, rate) : createLines(total, begun, rate);
+	return streams().stderr.isTTY ? createBar(total, rate) : createLines(total, begun, rate);
 }
 
 function createBar(total: number, rate: (records: number) => number): Progress {
@@ -26,7 +27,7 @@ function createBar(total: number, rate: (records: number) => number): Progress {
 			format: '{bar} {percentage}% | {records} records | {rate} a second | {eta_formatted} left',
 			barsize: 24,
 			hideCursor: true,
-			stream: process.stderr,
+			stream: streams().stderr,
 			// It would stop the bar at a signal and let the work go on.
 			gracefulExit: false,
 		},

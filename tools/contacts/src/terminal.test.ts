@@ -1,9 +1,9 @@
-import { createTestDatabase, type TestDatabase } from '@contacts/common/testing/database.js';
-import { addProject } from '@contacts/common/testing/service.js';
+import { addProject } from '@contacts/testing/app.js';
+import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
 import stringWidth from 'string-width';
 import { afterAll, beforeAll, describe, expect, type TestContext, test, vi } from 'vitest';
 import { fitWidths } from './output.js';
-import { contacts } from './testing/command.js';
+import { contacts, spawnContacts } from './testing/command.js';
 import { startOnTerminal } from './testing/terminal.js';
 
 const esc = '\u001b';
@@ -60,14 +60,14 @@ describe('colour', () => {
 		const without = startOnTerminal(context, database.url, list, { environment: { NO_COLOR: '1' } });
 		expect(await without.ended).toBe(0);
 		expect(without.output()).not.toContain(esc);
-		expect((await contacts(database.url, list)).stdout).not.toContain(esc);
-		expect((await contacts(database.url, list, { environment: { FORCE_COLOR: '1' } })).stdout).toContain(green);
-		const { stdout } = await contacts(database.url, [...list, '--json'], { environment: { FORCE_COLOR: '1' } });
+		expect((await spawnContacts(database.url, list)).stdout).not.toContain(esc);
+		expect((await spawnContacts(database.url, list, { environment: { FORCE_COLOR: '1' } })).stdout).toContain(green);
+		const { stdout } = await spawnContacts(database.url, [...list, '--json'], { environment: { FORCE_COLOR: '1' } });
 		expect(stdout).not.toContain(esc);
 	});
 
 	test('marks an error too', async () => {
-		const outcome = await contacts(database.url, ['key', 'revoke', '99'], { environment: { FORCE_COLOR: '1' } });
+		const outcome = await spawnContacts(database.url, ['key', 'revoke', '99'], { environment: { FORCE_COLOR: '1' } });
 		expect(outcome.stderr).toMatch(new RegExp(`^${esc}\\[31merror:${esc}\\[39m There is no key 99`));
 	});
 });

@@ -13,6 +13,7 @@ import { examples } from '../examples.js';
 import { Failure, UsageError } from '../failure.js';
 import { type OutputOptions, printResult } from '../output.js';
 import { createProgress } from '../progress.js';
+import { streams } from '../streams.js';
 
 export function addBackupCommand(program: Command, environment: NodeJS.ProcessEnv): void {
 	program
@@ -36,8 +37,9 @@ export function addBackupCommand(program: Command, environment: NodeJS.ProcessEn
 			const key = readBackupKey(environment);
 			const url = await findDatabaseUrl(environment);
 			if (path === '-') {
-				if (process.stdout.isTTY) throw new UsageError('A backup is no text for a terminal: name a file, or pipe it.');
-				await backUp(url, process.stdout, key);
+				const { stdout } = streams();
+				if (stdout.isTTY) throw new UsageError('A backup is no text for a terminal: name a file, or pipe it.');
+				await backUp(url, stdout, key);
 				return;
 			}
 			const target = await findTarget(path);
@@ -62,7 +64,7 @@ function backUp(url: string, destination: Writable, key: BackupKey | undefined):
 		try {
 			const text = writeBackup(sql, header, tables, (rows) => progress.update(rows, rows), key);
 			// Standard output is not ours to end.
-			await pipeline(text, createGzip(), destination, { end: destination !== process.stdout });
+			await pipeline(text, createGzip(), destination, { end: destination !== streams().stdout });
 		} catch (error) {
 			const { code, syscall } = error as NodeJS.ErrnoException;
 			if (syscall === 'write' && !isDatabaseError(error))

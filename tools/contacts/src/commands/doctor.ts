@@ -2,6 +2,7 @@ import type { Command } from 'commander';
 import type { Finding } from '../doctor/check.js';
 import { examples } from '../examples.js';
 import { type Line, type OutputOptions, printResult, styledState } from '../output.js';
+import { markIncomplete } from '../streams.js';
 
 export function addDoctorCommand(program: Command, environment: NodeJS.ProcessEnv): void {
 	program
@@ -20,7 +21,7 @@ export function addDoctorCommand(program: Command, environment: NodeJS.ProcessEn
 			const findings = await examine(environment, Date.now);
 			const ok = findings.every(({ state }) => state !== 'problem');
 			printResult({ ok, findings }, findings.flatMap(describe), options);
-			if (!ok) process.exitCode = 1;
+			if (!ok) markIncomplete();
 		});
 }
 

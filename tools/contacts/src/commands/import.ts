@@ -10,6 +10,7 @@ import { readCsv } from '../import/read-csv.js';
 import { readJsonArray, readNdjson } from '../import/read-json.js';
 import { type OutputOptions, printNote, printResult } from '../output.js';
 import { createProgress } from '../progress.js';
+import { markIncomplete } from '../streams.js';
 
 const readers = { csv: readCsv, json: readJsonArray, ndjson: readNdjson };
 
@@ -39,7 +40,7 @@ export function addImportCommand(program: Command, environment: NodeJS.ProcessEn
 		.action(async (path: string, options: Options) => {
 			const summary = await importPath(environment, path, options);
 			printResult(summary, describe(summary, options.dryRun ?? false), options);
-			if (summary.refused > 0) process.exitCode = 1;
+			if (summary.refused > 0) markIncomplete();
 		});
 }
 

@@ -9,6 +9,7 @@ import { withDatabase } from '../connection.js';
 import { examples } from '../examples.js';
 import { Failure, UsageError } from '../failure.js';
 import { type OutputOptions, printNote, printRecords, printResult } from '../output.js';
+import { streams } from '../streams.js';
 
 interface CreateOptions extends OutputOptions {
 	service?: ServiceName | null;
@@ -39,7 +40,7 @@ export function addKeyCommands(program: Command, environment: NodeJS.ProcessEnv)
 		)
 		.action(async (project: string, { service = null, expires, stdin, json }: CreateOptions) => {
 			const expiresAt = expires === undefined ? null : parseExpiry(expires, new Date());
-			const secret = stdin ? givenKey(await buffer(process.stdin)) : generateKey();
+			const secret = stdin ? givenKey(await buffer(streams().stdin)) : generateKey();
 			const id = await withDatabase(environment, (sql) =>
 				insertKey(sql, { project, hash: hashKey(secret), service, expiresAt }),
 			);

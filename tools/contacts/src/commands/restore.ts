@@ -16,6 +16,7 @@ import { examples } from '../examples.js';
 import { Failure, UsageError } from '../failure.js';
 import { type OutputOptions, printResult } from '../output.js';
 import { createProgress } from '../progress.js';
+import { streams } from '../streams.js';
 
 interface Options extends OutputOptions, ConfirmOptions {
 	replace?: boolean;
@@ -44,8 +45,9 @@ export function addRestoreCommand(program: Command, environment: NodeJS.ProcessE
 		.action(async (path: string, options: Options) => {
 			const key = readBackupKey(environment);
 			const url = await findDatabaseUrl(environment);
-			if (path === '-' && process.stdin.isTTY) throw new UsageError('Name a file, or pipe a backup into this command.');
-			const source = path === '-' ? process.stdin : await openFile(path);
+			if (path === '-' && streams().stdin.isTTY)
+				throw new UsageError('Name a file, or pipe a backup into this command.');
+			const source = path === '-' ? streams().stdin : await openFile(path);
 			const replace = options.replace ?? false;
 			if (replace) {
 				const { database, hostList } = readDatabaseUrl(url);
