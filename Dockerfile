@@ -7,8 +7,12 @@ FROM ${NODE_IMAGE} AS build
 WORKDIR /build
 # pnpm in the version that wrote the lock file
 RUN npm install --global --no-audit --no-fund pnpm@12.21.0
+# What is installed depends on these files alone: a change of the sources installs nothing again.
+COPY pnpm-lock.yaml pnpm-workspace.yaml ./
+COPY patches patches
+RUN pnpm fetch
 COPY . .
-RUN pnpm install --frozen-lockfile && pnpm build
+RUN pnpm install --frozen-lockfile --offline && pnpm build
 # Optional packages are left out of the images: the embedded PostgreSQL of local runs, 60 MB, is one.
 RUN for service in personal-contacts company-contacts operator; do \
       pnpm --filter "@contacts/$service" deploy --legacy --prod --no-optional "/out/$service" || exit 1; \

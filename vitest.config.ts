@@ -1,17 +1,46 @@
+import { availableParallelism } from 'node:os';
 import { defineConfig } from 'vitest/config';
+
+/** What starts, kills or waits for processes, or fills their memory. */
+const processTests = [
+	'tests/process/**/*.test.ts',
+	'packages/local-postgres/src/**/*.test.ts',
+	'tools/local/src/**/*.test.ts',
+	'tools/contacts/src/{progress,terminal}.test.ts',
+	'tools/contacts/src/import/{limits,memory}.test.ts',
+	'tools/contacts/src/commands/restore-limits.test.ts',
+];
+
+/** Vitest leaves a core free by default: of two, half of the time. Each worker has some ten connections to the database. */
+const maxWorkers = Math.min(availableParallelism(), 8);
 
 export default defineConfig({
 	test: {
-		globalSetup: 'packages/common/src/testing/global-setup.ts',
-		reporters: ['default', './packages/common/src/testing/closing-line.ts'],
+		globalSetup: 'packages/testing/src/global-setup.ts',
+		reporters: ['default', './packages/testing/src/closing-line.ts'],
 		projects: [
 			{
+				// Behaviour: what both services and the operator's command promise.
 				extends: true,
 				test: {
 					name: 'tests',
-					include: ['{packages,services,tools}/*/src/**/*.test.ts', 'tests/{process,docs}/**/*.test.ts'],
-					testTimeout: 30_000,
+					include: ['{packages,services,tools}/*/src/**/*.test.ts', 'tests/docs/**/*.test.ts'],
+					exclude: processTests,
+					maxWorkers,
+					testTimeout: 60_000,
 					hookTimeout: 60_000,
+					sequence: { groupOrder: 0 },
+				},
+			},
+			{
+				extends: true,
+				test: {
+					name: 'process',
+					include: processTests,
+					maxWorkers,
+					testTimeout: 60_000,
+					hookTimeout: 60_000,
+					sequence: { groupOrder: 1 },
 				},
 			},
 			{
@@ -23,6 +52,7 @@ export default defineConfig({
 					fileParallelism: false,
 					testTimeout: 120_000,
 					hookTimeout: 60_000,
+					sequence: { groupOrder: 2 },
 				},
 			},
 			{
@@ -34,6 +64,7 @@ export default defineConfig({
 					fileParallelism: false,
 					testTimeout: 300_000,
 					hookTimeout: 60_000,
+					sequence: { groupOrder: 3 },
 				},
 			},
 		],
