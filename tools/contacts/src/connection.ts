@@ -2,7 +2,7 @@ import { hostname, userInfo } from 'node:os';
 import { resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Sql } from '@contacts/common/database/client.js';
-import { connect } from '@contacts/common/database/connect.js';
+import { connect, reach } from '@contacts/common/database/connect.js';
 import { readHolder } from '@contacts/local-postgres/data-folder.js';
 import { Failure } from './failure.js';
 
@@ -31,6 +31,7 @@ export async function withDatabase<T>(environment: NodeJS.ProcessEnv, work: (sql
 		connection: { application_name: 'contacts', 'contacts.actor': actor(environment) },
 	});
 	try {
+		await reach(sql);
 		return await work(sql);
 	} finally {
 		await sql.end({ timeout: 5 });

@@ -111,6 +111,17 @@ describe('migrate', () => {
 	});
 });
 
+test('as a process it exits with 0, 1 or 2, and prints the same', async () => {
+	const calls = [
+		['project', 'list'],
+		['project', 'disable', 'missing'],
+		['project', 'nonsense'],
+	];
+	const outcomes = await Promise.all(calls.map((call) => spawnContacts(migrated.url, call)));
+	expect(outcomes.map(({ code }) => code)).toEqual([0, 1, 2]);
+	expect(outcomes).toEqual(await Promise.all(calls.map((call) => contacts(migrated.url, call))));
+});
+
 describe('no database, exit 1 with one line', () => {
 	const list = ['project', 'list'];
 	const withPart = (change: (url: URL) => void) => {
@@ -160,7 +171,23 @@ describe('no database, exit 1 with one line', () => {
 			const url = withPart((parts) => {
 				parts.port = String(port);
 			});
-			expectOneLine(await spawnContacts(url, list), 1, 'does not answer');
+			expectOneLine(await contacts(url, list), 1, 'does not answer');
+		} finally {
+			server.close();
+		}
+	});
+
+	test('a load balancer without a server listens there: it accepts connections and closes them', async () => {
+		const server = createServer((socket) => void socket.on('error', () => undefined).end()).listen(0, '127.0.0.1');
+		await once(server, 'listening');
+		const { port } = server.address() as { port: number };
+		try {
+			const url = withPart((parts) => {
+				parts.port = String(port);
+			});
+			const calls = [list, ['migrate'], ['backup', '-']];
+			const outcomes = await Promise.all(calls.map((call) => contacts(url, call)));
+			for (const outcome of outcomes) expectOneLine(outcome, 1, 'does not answer (CONNECT_TIMEOUT)');
 		} finally {
 			server.close();
 		}

@@ -2,9 +2,13 @@ import { connect as openSocket, Socket } from 'node:net';
 import postgres from 'postgres';
 import { type DatabaseUrl, readDatabaseUrl } from './database-url.js';
 import { type ConnectionOptions, findServer } from './find-server.js';
+import { overdue, within } from './within.js';
 
 /** Within which a host must have accepted a connection; the client's own timeout begins after that. */
 const connectTimeoutMs = 2000;
+
+/** As `connect_timeout` of the clients that use it. */
+const reachTimeoutMs = 5000;
 
 /**
  * A client of the database that a URL names, with these options. Nothing is connected before the first statement.
@@ -49,6 +53,18 @@ export function connect(url: string, options: ConnectionOptions): postgres.Sql {
 			ended = true;
 		},
 	});
+}
+
+/**
+ * Makes the connection of a client that has no deadline for its statements. Where something accepts connections and closes
+ * them, as a load balancer without a server does, the client alone would try for ever.
+ *
+ * @throws Error with the code CONNECT_TIMEOUT after five seconds
+ */
+export async function reach(sql: postgres.Sql): Promise<void> {
+	if ((await within(sql`select 1`, reachTimeoutMs)) !== overdue) return;
+	await sql.end({ timeout: 0 });
+	throw Object.assign(new Error('no connection'), { code: 'CONNECT_TIMEOUT' });
 }
 
 /** A connected socket to a server of the kind that the URL asks for. */

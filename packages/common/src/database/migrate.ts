@@ -2,7 +2,7 @@ import { readdir } from 'node:fs/promises';
 import { sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import Postgrator from 'postgrator';
-import { connect } from './connect.js';
+import { connect, reach } from './connect.js';
 
 /** Any number will do, as long as nothing else in the same database takes it. */
 const migrationLock = 4_021_967_233;
@@ -38,6 +38,7 @@ export async function migrate(url: string, to?: number): Promise<string[]> {
 		return { rows: [...(await sql.unsafe(query))] };
 	};
 	try {
+		await reach(sql);
 		await run('begin');
 		await run(`select pg_advisory_xact_lock(${migrationLock})`);
 		const postgrator = new Postgrator({

@@ -1,5 +1,5 @@
 import type { Sql } from '@contacts/common/database/client.js';
-import { connect } from '@contacts/common/database/connect.js';
+import { connect, reach } from '@contacts/common/database/connect.js';
 import { isLostConnection } from '@contacts/common/database/errors.js';
 import { Failure } from '../failure.js';
 
@@ -42,6 +42,7 @@ export async function inTransaction<T>(url: string, begin: string, work: (sql: S
 		},
 	});
 	try {
+		await reach(sql);
 		await sql.unsafe(begin);
 		state = 'open';
 		const result = await work(sql);
