@@ -50,7 +50,7 @@ export async function createTestDatabase(template = templateDatabase): Promise<T
 
 /** A connection that was closed by its client is still listed until the server has noticed: give it that moment. */
 async function waitForOthers(admin: Sql, name: string): Promise<void> {
-	for (let tries = 0; tries < 40; tries++) {
+	for (let tries = 0; tries < 200; tries++) {
 		const [row] = await admin<{ count: number }[]>`
 			select count(*)::int as count, pg_sleep(case when count(*) > 0 then 0.05 else 0 end)
 			from pg_stat_activity where datname = ${name}`;

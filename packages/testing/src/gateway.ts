@@ -19,7 +19,7 @@ export function gatewayConfig(companyContacts: string, options: GatewayOptions =
 		COMPANY_CONTACTS_ADDRESS: companyContacts,
 		BITRIX24_EVENTS_ADDRESS: '',
 	};
-	return readFileSync(new URL('../../gateway/default.conf.template', import.meta.url), 'utf8')
+	return readFileSync(new URL('../../../gateway/default.conf.template', import.meta.url), 'utf8')
 		.replaceAll(/\$\{([A-Z0-9_]+)\}/g, (whole, name: string) => values[name] ?? whole)
 		.replaceAll('/tmp/nginx-', 'FOLDER/')
 		.replaceAll('/dev/stdout', 'ACCESS_LOG')
