@@ -40,6 +40,9 @@ export interface Portal {
 /** So many pages are compared at most until a list has proven itself: a portal may have no contact with two companies. */
 const mostComparisons = 20;
 
+/** So often a page is read before its list counts as cut. */
+const mostReadings = 3;
+
 /** @param codes which custom fields hold what; one that the portal does not have stops everything: nothing is overwritten with nulls */
 export async function openPortal(client: RestClient, codes: FieldCodes): Promise<Portal> {
 	let fields = await readFields(client, codes);
@@ -134,8 +137,12 @@ export async function openPortal(client: RestClient, codes: FieldCodes): Promise
 		},
 		async page(query) {
 			if (classic) return classicPage(query);
-			const page = await itemPage(query);
-			if (page.contacts.every(isWhole) && (await agreesWithItems(page.contacts))) return page;
+			// A contact that is changed between the list and its item differs too: then a page that is read again agrees.
+			for (let tries = 0; tries < mostReadings; tries++) {
+				const page = await itemPage(query);
+				if (!page.contacts.every(isWhole)) break;
+				if (await agreesWithItems(page.contacts)) return page;
+			}
 			classic = true;
 			return classicPage(query);
 		},
