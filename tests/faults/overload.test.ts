@@ -180,7 +180,8 @@ describe('clients that take their time do not stop others', () => {
 		const outcomes = await openLoop(service.url, 50, 4, next);
 		console.log(`${what}: ${spread(outcomes)}, ${Math.round(residentMiB(service.pid))} MiB`);
 		expect(countResults(outcomes)).toEqual({ 200: outcomes.length });
-		expect(quantile(outcomes, 1)).toBeLessThan(2000);
+		// What is promised of any request; here it is some milliseconds, unless the machine itself stands still for a moment.
+		expect(quantile(outcomes, 1)).toBeLessThan(5000);
 	}
 
 	test('5,000 idle connections', async () => {
