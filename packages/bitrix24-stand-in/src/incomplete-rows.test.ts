@@ -4,8 +4,7 @@ import { call, itemList, portal } from './testing/client.js';
 
 const full = { id: 123, companyIds: [31, 27], phones: [{ id: 451, valueType: 'WORK', value: '+49 30 12345678' }] };
 
-// biome-ignore lint/suspicious/noExplicitAny: a test reads what it expects
-async function row(standIn: StandIn): Promise<any> {
+async function row(standIn: StandIn) {
 	return (await itemList(standIn)).body.result.items[0];
 }
 const item = async (standIn: StandIn) =>

@@ -27,8 +27,7 @@ const full = {
 	},
 };
 
-// biome-ignore lint/suspicious/noExplicitAny: a test reads what it expects
-async function row(standIn: StandIn, params: object = {}): Promise<any> {
+async function row(standIn: StandIn, params: object = {}) {
 	return (await itemList(standIn, params)).body.result.items[0];
 }
 
