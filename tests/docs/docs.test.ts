@@ -72,7 +72,8 @@ test('the pages are there', () => {
 	expect(pages.map(({ path }) => path)).toEqual(
 		expect.arrayContaining([
 			...['README.md', 'CONTRIBUTING.md', 'SECURITY.md', 'CHANGELOG.md', 'packages/client/README.md'],
-			...['partners', 'operators', 'developers', 'scale', 'who-may-what'].map((name) => `docs/${name}.md`),
+			...['api', 'cli', 'configuration', 'mirror', 'operators', 'partners'].map((name) => `docs/${name}.md`),
+			...['developers', 'scale', 'who-may-what'].map((name) => `docs/${name}.md`),
 		]),
 	);
 });
@@ -155,12 +156,12 @@ describe('the configuration', () => {
 		['company-contacts', companyVariables.properties],
 		['the synchroniser', syncVariables.properties],
 	];
-	const rows = pageAt('README.md')
-		.text.split('\n')
+	const rows = ['docs/configuration.md', 'docs/mirror.md']
+		.flatMap((path) => pageAt(path).text.split('\n'))
 		.filter((line) => line.startsWith('| `'));
 	const example = read('.env.example');
 
-	test.each(services)('of %s is in the README and in .env.example, with its defaults', (_, properties) => {
+	test.each(services)('of %s is in the documentation and in .env.example, with its defaults', (_, properties) => {
 		for (const [name, { default: usual }] of Object.entries(properties)) {
 			const row = rows.find((line) => line.split('|')[1]?.includes(`\`${name}\``));
 			expect(row, name).not.toBe(undefined);
@@ -180,8 +181,8 @@ describe('the configuration', () => {
 	});
 });
 
-test('the README lists every code of an error, and no other', () => {
-	const table = pageAt('README.md').text.split('## Errors')[1]?.split('\n## ')[0] ?? '';
+test('docs/api.md lists every code of an error, and no other', () => {
+	const table = pageAt('docs/api.md').text.split('## Errors')[1]?.split('\n## ')[0] ?? '';
 	const codes = [...table.matchAll(/^\| [\d, ]+ \| `(\w+)` \|/gm)].map(([, code]) => String(code));
 	expect([...new Set(codes)].sort()).toEqual(Object.keys(catalogue).sort());
 });
