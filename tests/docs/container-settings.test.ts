@@ -1,6 +1,6 @@
-import { readVariables, serviceVariables } from '@contacts/common/config.js';
-import { createLogger } from '@contacts/common/logger.js';
-import { startTracing } from '@contacts/common/tracing.js';
+import { createLogger } from '@contacts/common/observability/logger.js';
+import { startTracing } from '@contacts/common/observability/tracing.js';
+import { readVariables, serviceVariables } from '@contacts/common/process/config.js';
 import { variables as companyVariables } from '@contacts/company-contacts/config.js';
 import { crmVariables, variables as syncVariables, toCrmConfig } from '@contacts/company-contacts/sync/config.js';
 import { describe, expect, test } from 'vitest';
@@ -159,7 +159,7 @@ describe('.env.example', () => {
 
 	test('has every variable that a service or the compose file reads', () => {
 		const names = programs.flatMap(([, variables]) => Object.keys(variables.properties));
-		const ofTracing = namesIn('packages/common/src/tracing.ts', /'?\b(OTEL_[A-Z_]+)\b/g).filter(
+		const ofTracing = namesIn('packages/common/src/observability/tracing.ts', /'?\b(OTEL_[A-Z_]+)\b/g).filter(
 			(name) => name !== 'OTEL_SERVICE_NAME',
 		);
 		expect(ofTracing.length).toBeGreaterThan(3);

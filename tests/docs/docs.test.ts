@@ -1,6 +1,6 @@
 import { posix } from 'node:path';
-import { serviceVariables } from '@contacts/common/config.js';
-import { catalogue } from '@contacts/common/problems.js';
+import { catalogue } from '@contacts/common/http/problems.js';
+import { serviceVariables } from '@contacts/common/process/config.js';
 import { variables as companyVariables } from '@contacts/company-contacts/config.js';
 import { variables as syncVariables } from '@contacts/company-contacts/sync/config.js';
 import { createProgram } from '@contacts/operator/program.js';

@@ -30,7 +30,7 @@ test.each([
 	['it is loaded where it is wanted', { OTEL_TRACES_EXPORTER: 'otlp' }, 1],
 ])('%s', async (_, environment, least) => {
 	const program = `
-		const { startTracing } = await import('${new URL('../../packages/common/dist/tracing.js', import.meta.url)}');
+		const { startTracing } = await import('${new URL('../../packages/common/dist/observability/tracing.js', import.meta.url)}');
 		const { createRequire } = await import('node:module');
 		await startTracing({ name: 'test', environment: ${JSON.stringify(environment)}, logger: console });
 		const loaded = Object.keys(createRequire(import.meta.url).cache);

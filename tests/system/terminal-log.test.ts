@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { stripVTControlCharacters } from 'node:util';
 import { expect, test } from 'vitest';
 
-const logger = new URL('../../packages/common/dist/logger.js', import.meta.url).href;
+const logger = new URL('../../packages/common/dist/observability/logger.js', import.meta.url).href;
 const program = `
 	const { createLogger } = await import('${logger}');
 	createLogger({ name: 'test', level: 'info' }).info({ route: '/somewhere', status: 200 }, 'request');`;

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { Service } from '@contacts/common/run.js';
+import type { Service } from '@contacts/common/process/run.js';
 import type { TObject } from '@sinclair/typebox';
 import fc from 'fast-check';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';

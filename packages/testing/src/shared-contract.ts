@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { METHODS } from 'node:http';
 import { createServer } from 'node:net';
 import { setProjectEnabled } from '@contacts/common/auth/projects.sql.js';
-import type { Service } from '@contacts/common/run.js';
+import type { Service } from '@contacts/common/process/run.js';
 import type { TObject } from '@sinclair/typebox';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { addProject, type ProblemBody, startTestApp, type TestApp, type TestAppOptions } from './app.js';

@@ -1,4 +1,4 @@
-import type { Service } from '@contacts/common/run.js';
+import type { Service } from '@contacts/common/process/run.js';
 import { problemCodes } from '@contacts/common/schemas/problem.js';
 import { Validator } from '@seriousme/openapi-schema-validator';
 import type { TObject } from '@sinclair/typebox';

@@ -1,10 +1,10 @@
 import { apiReference } from '@contacts/common/api-reference/api-reference.js';
 import { authenticate } from '@contacts/common/auth/authenticate.js';
-import { health } from '@contacts/common/health.js';
-import { metrics } from '@contacts/common/metrics.js';
-import type { Service, ServiceParts } from '@contacts/common/run.js';
-import { createServer, type Server } from '@contacts/common/server.js';
-import { shedLoad } from '@contacts/common/shed-load.js';
+import { health } from '@contacts/common/http/health.js';
+import { loadShedding } from '@contacts/common/http/load-shedding.js';
+import { createServer, type Server } from '@contacts/common/http/server.js';
+import { metrics } from '@contacts/common/observability/metrics.js';
+import type { Service, ServiceParts } from '@contacts/common/process/run.js';
 import { type Config, variables } from './config.js';
 import { measureCrm } from './crm-age.js';
 import { listCompanyContacts } from './list-company-contacts.js';
@@ -37,7 +37,7 @@ export async function buildApp(parts: ServiceParts, config: Config): Promise<Ser
 	measureCrm(registry, database);
 
 	await server.register(async function publicApi(api) {
-		await api.register(shedLoad, { clock });
+		await api.register(loadShedding, { clock });
 		await api.register(authenticate, { keyRing, onFailure: limitFailures(policy, registry, clock) });
 		await api.register(limitProjects, { limiter });
 		await api.register(listCompanyContacts, { answers, database, clock });

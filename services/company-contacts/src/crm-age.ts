@@ -1,5 +1,5 @@
 import type { Database } from '@contacts/common/database/database.js';
-import { lately } from '@contacts/common/lately.js';
+import { lastKnown } from '@contacts/common/observability/last-known.js';
 import { Gauge, type Registry } from 'prom-client';
 
 /** When the mirror was last found equal to the CRM, in milliseconds since the epoch; null: never. */
@@ -31,7 +31,7 @@ export function createLastSync(database: Database, clock: () => number): () => P
 /** How the mirror stands, as metrics: without them an empty or an old list looks like any other. */
 export function measureCrm(registry: Registry, database: Database): void {
 	/** Undefined while the database does not answer. One query for all of them. */
-	const state = lately<CrmState | undefined>(() => readCrmState(database).catch(() => undefined), undefined);
+	const state = lastKnown<CrmState | undefined>(() => readCrmState(database).catch(() => undefined), undefined);
 	const gauge = (name: string, help: string, read: (state: CrmState) => number) =>
 		new Gauge({
 			name,

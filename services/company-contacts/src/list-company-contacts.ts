@@ -1,9 +1,9 @@
 import { Readable } from 'node:stream';
 import type { Database } from '@contacts/common/database/database.js';
-import { matchesEntityTag } from '@contacts/common/entity-tag.js';
+import { matchesEntityTag } from '@contacts/common/http/entity-tag.js';
+import type { Server } from '@contacts/common/http/server.js';
 import { endpointQuery } from '@contacts/common/schemas/credentials.js';
 import { decimalId } from '@contacts/common/schemas/fields.js';
-import type { Server } from '@contacts/common/server.js';
 import { Type } from '@sinclair/typebox';
 import { createLastSync } from './crm-age.js';
 import { chooseEncoding } from './encodings.js';

@@ -1,11 +1,11 @@
 import { apiReference } from '@contacts/common/api-reference/api-reference.js';
 import { authenticate } from '@contacts/common/auth/authenticate.js';
-import { serviceVariables } from '@contacts/common/config.js';
-import { health } from '@contacts/common/health.js';
-import { metrics } from '@contacts/common/metrics.js';
-import type { Service, ServiceParts } from '@contacts/common/run.js';
-import { createServer, type Server } from '@contacts/common/server.js';
-import { shedLoad } from '@contacts/common/shed-load.js';
+import { health } from '@contacts/common/http/health.js';
+import { loadShedding } from '@contacts/common/http/load-shedding.js';
+import { createServer, type Server } from '@contacts/common/http/server.js';
+import { metrics } from '@contacts/common/observability/metrics.js';
+import { serviceVariables } from '@contacts/common/process/config.js';
+import type { Service, ServiceParts } from '@contacts/common/process/run.js';
 import { createContactWriter } from './grouped-writes.js';
 import { reference } from './reference.js';
 import { upsertPersonalContact } from './upsert-personal-contact.js';
@@ -20,7 +20,7 @@ export async function buildApp(parts: ServiceParts): Promise<Server> {
 
 	const writer = createContactWriter({ database, registry });
 	await server.register(async function internalApi(api) {
-		await api.register(shedLoad, { clock });
+		await api.register(loadShedding, { clock });
 		await api.register(authenticate, { keyRing });
 		await api.register(upsertPersonalContact, { writer });
 	});

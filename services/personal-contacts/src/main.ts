@@ -1,4 +1,4 @@
-import { runService } from '@contacts/common/run.js';
+import { runService } from '@contacts/common/process/run.js';
 import { service } from './app.js';
 
 await runService(service, process.env);

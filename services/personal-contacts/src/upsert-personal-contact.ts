@@ -1,6 +1,6 @@
+import type { Server } from '@contacts/common/http/server.js';
 import { endpointQuery } from '@contacts/common/schemas/credentials.js';
 import { nonZeroInteger, nullableString } from '@contacts/common/schemas/fields.js';
-import type { Server } from '@contacts/common/server.js';
 import { Type } from '@sinclair/typebox';
 import type { ContactWriter } from './grouped-writes.js';
 import { upsertReference } from './upsert-personal-contact.reference.js';

@@ -1,5 +1,5 @@
 import { createInterface } from 'node:readline/promises';
-import { escapeControls } from '@contacts/common/escape-controls.js';
+import { escapeControls } from '@contacts/common/observability/escape-controls.js';
 import { Failure, UsageError } from './failure.js';
 import { streams } from './streams.js';
 

@@ -1,6 +1,6 @@
 import type { Writable } from 'node:stream';
 import { styleText } from 'node:util';
-import { escapeControls, escapeJsonLines } from '@contacts/common/escape-controls.js';
+import { escapeControls, escapeJsonLines } from '@contacts/common/observability/escape-controls.js';
 import cliTruncate from 'cli-truncate';
 import stringWidth from 'string-width';
 import { streams } from './streams.js';

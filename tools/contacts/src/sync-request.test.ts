@@ -1,7 +1,7 @@
 import { type StandIn, startStandIn } from '@contacts/bitrix24-stand-in';
-import { readVariables } from '@contacts/common/config.js';
 import { urlAs } from '@contacts/common/database/roles.js';
-import { createLogger } from '@contacts/common/logger.js';
+import { createLogger } from '@contacts/common/observability/logger.js';
+import { readVariables } from '@contacts/common/process/config.js';
 import type { Clock } from '@contacts/company-contacts/sync/clock.js';
 import { type CrmConfig, crmVariables, toCrmConfig } from '@contacts/company-contacts/sync/config.js';
 import { type LoopOptions, synchroniseForEver } from '@contacts/company-contacts/sync/loop.js';

@@ -1,5 +1,5 @@
-import { ConfigError, readVariables } from '@contacts/common/config.js';
-import { createLogger } from '@contacts/common/logger.js';
+import { createLogger } from '@contacts/common/observability/logger.js';
+import { ConfigError, readVariables } from '@contacts/common/process/config.js';
 import { systemClock } from '@contacts/company-contacts/sync/clock.js';
 import { type CrmConfig, crmVariables, toCrmConfig } from '@contacts/company-contacts/sync/config.js';
 import { synchroniseForEver } from '@contacts/company-contacts/sync/loop.js';

@@ -1,6 +1,6 @@
-import { ConfigError } from '@contacts/common/config.js';
 import { errorCode, isRefusal } from '@contacts/common/database/errors.js';
-import { escapeControls } from '@contacts/common/escape-controls.js';
+import { escapeControls } from '@contacts/common/observability/escape-controls.js';
+import { ConfigError } from '@contacts/common/process/config.js';
 import { LocalPostgresError } from '@contacts/local-postgres/binaries.js';
 import { demoKey, demoProject } from './demo.js';
 import { StartFailure } from './failure.js';

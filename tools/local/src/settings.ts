@@ -1,6 +1,6 @@
 import { resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { ConfigError, databaseUrlVariable, integerVariable, readVariables } from '@contacts/common/config.js';
+import { ConfigError, databaseUrlVariable, integerVariable, readVariables } from '@contacts/common/process/config.js';
 import { Type } from '@sinclair/typebox';
 
 export const root = fileURLToPath(new URL('../../..', import.meta.url));

@@ -1,5 +1,5 @@
 import type { OpenAPIV3_1 } from 'openapi-types';
-import { type FieldError, Problem, type ProblemCode } from '../problems.js';
+import { type FieldError, Problem, type ProblemCode } from '../http/problems.js';
 import { commonHeaders, type Headers, header, shared } from './headers.js';
 
 /** An example of an error, made by the code that makes the real ones. */

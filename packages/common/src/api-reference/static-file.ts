@@ -3,7 +3,7 @@ import { promisify } from 'node:util';
 import { brotliCompress, constants, gzip } from 'node:zlib';
 import { Negotiator } from '@fastify/accept-negotiator';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { matchesEntityTag } from '../entity-tag.js';
+import { matchesEntityTag } from '../http/entity-tag.js';
 
 const negotiator = new Negotiator({ supportedValues: ['br', 'gzip', 'identity'] });
 

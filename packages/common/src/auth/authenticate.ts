@@ -1,7 +1,7 @@
 import type { FastifyRequest } from 'fastify';
 import fp from 'fastify-plugin';
-import { Problem } from '../problems.js';
-import { malformedParameters } from '../query-encoding.js';
+import { Problem } from '../http/problems.js';
+import { malformedParameters } from '../http/query-encoding.js';
 import { maxKeyLength } from './api-key.js';
 import type { KeyRing, Project } from './key-ring.js';
 

@@ -1,7 +1,7 @@
 import type postgres from 'postgres';
+import { timedOut, withDeadline } from '../process/with-deadline.js';
 import { connect } from './connect.js';
 import type { ConnectionOptions } from './find-server.js';
-import { overdue, within } from './within.js';
 
 export interface ChangeListenerOptions {
 	url: string;
@@ -113,8 +113,8 @@ export function listenForChanges({
 	async function beat(): Promise<void> {
 		if (!current) return;
 		const mine = client;
-		const response = await within(mine.unsafe('select 1'), heartbeatMs).catch(() => overdue);
-		if (response === overdue) replace(mine);
+		const response = await withDeadline(mine.unsafe('select 1'), heartbeatMs).catch(() => timedOut);
+		if (response === timedOut) replace(mine);
 	}
 
 	return {

@@ -1,8 +1,8 @@
 import { connect as openSocket, Socket } from 'node:net';
 import postgres from 'postgres';
+import { timedOut, withDeadline } from '../process/with-deadline.js';
 import { type DatabaseUrl, readDatabaseUrl } from './database-url.js';
 import { type ConnectionOptions, findServer } from './find-server.js';
-import { overdue, within } from './within.js';
 
 /** Within which a host must have accepted a connection; the client's own timeout begins after that. */
 const connectTimeoutMs = 2000;
@@ -62,7 +62,7 @@ export function connect(url: string, options: ConnectionOptions): postgres.Sql {
  * @throws Error with the code CONNECT_TIMEOUT after five seconds
  */
 export async function reach(sql: postgres.Sql): Promise<void> {
-	if ((await within(sql`select 1`, reachTimeoutMs)) !== overdue) return;
+	if ((await withDeadline(sql`select 1`, reachTimeoutMs)) !== timedOut) return;
 	await sql.end({ timeout: 0 });
 	throw Object.assign(new Error('no connection'), { code: 'CONNECT_TIMEOUT' });
 }

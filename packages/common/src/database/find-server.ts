@@ -1,7 +1,7 @@
 import postgres from 'postgres';
+import { timedOut, withDeadline } from '../process/with-deadline.js';
 import type { DatabaseUrl, Host, Target } from './database-url.js';
 import { isRefusal } from './errors.js';
-import { overdue, within } from './within.js';
 
 /** What the client can be told. */
 export type ConnectionOptions = postgres.Options<Record<string, postgres.PostgresType>>;
@@ -97,8 +97,8 @@ async function ask({ host, port }: Host, url: string, options: ConnectionOptions
 	try {
 		const rows = sql<[ServerState]>`
 			select pg_is_in_recovery() as standby, current_setting('transaction_read_only')::boolean as "readOnly"`;
-		const answer = await within(rows, probeTimeoutMs);
-		if (answer === overdue) throw new Error('does not respond');
+		const answer = await withDeadline(rows, probeTimeoutMs);
+		if (answer === timedOut) throw new Error('does not respond');
 		return answer[0];
 	} finally {
 		void sql.end({ timeout: 0 }).catch(() => undefined);

@@ -1,5 +1,5 @@
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
-import { lately } from '../lately.js';
+import { lastKnown } from '../observability/last-known.js';
 import type { Database } from './database.js';
 import { failureReasons } from './errors.js';
 
@@ -60,5 +60,5 @@ export function measureDatabase(database: Database, registry: Registry): void {
 				() => 1,
 				() => 0,
 			);
-	gauge('database_up', '1 when the database answered the last time that it was asked, else 0.', lately(isUp, 1));
+	gauge('database_up', '1 when the database answered the last time that it was asked, else 0.', lastKnown(isUp, 1));
 }

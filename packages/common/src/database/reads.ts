@@ -1,8 +1,8 @@
+import { timedOut, withDeadline } from '../process/with-deadline.js';
 import type { PendingStatement, Sql } from './client.js';
 import { DeadlineError, judge } from './errors.js';
 import { endClient, type Lane, type Lanes, openClient } from './lanes.js';
 import { type Turn, takeTurn } from './turn.js';
-import { overdue, within } from './within.js';
 
 /** Milliseconds after which a statement without a response is tried over another connection. */
 const suspiciousAfter = 1000;
@@ -51,8 +51,8 @@ export function createReader(lanes: Lanes): Read {
 		const response: Promise<Rows> = statement(lane.client.sql);
 		let awaited = response;
 		for (let wait = suspiciousAfter; ; wait = retryInterval) {
-			const rows = await within(awaited, Math.min(wait, turn.until - performance.now()));
-			if (rows !== overdue) return rows;
+			const rows = await withDeadline(awaited, Math.min(wait, turn.until - performance.now()));
+			if (rows !== timedOut) return rows;
 			if (performance.now() >= turn.until) {
 				lane.replace();
 				throw new DeadlineError(turn.until - turn.asked, true);

@@ -1,9 +1,9 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { timedOut, withDeadline } from '../process/with-deadline.js';
 import type { PendingStatement, Sql } from './client.js';
 import { DeadlineError, judge } from './errors.js';
 import type { Lane, Lanes } from './lanes.js';
 import { type Turn, takeTurn } from './turn.js';
-import { overdue, within } from './within.js';
 
 /** What a statement that writes must carry, in milliseconds since the epoch by the database's clock. */
 export interface Expiry {
@@ -82,8 +82,8 @@ export function createWriter(lanes: Lanes): Write {
 	): Promise<Rows> {
 		const { clock } = lane.client;
 		const sentAt = performance.now();
-		const rows = await within(response, timeout);
-		if (rows === overdue) {
+		const rows = await withDeadline(response, timeout);
+		if (rows === timedOut) {
 			lane.replace();
 			throw new DeadlineError(timeout, true);
 		}

@@ -1,5 +1,5 @@
 import { type Static, Type } from '@sinclair/typebox';
-import { catalogue, type ProblemCode } from '../problems.js';
+import { catalogue, type ProblemCode } from '../http/problems.js';
 
 export const problemCodes = Object.keys(catalogue) as ProblemCode[];
 

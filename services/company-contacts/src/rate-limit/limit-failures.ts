@@ -1,4 +1,4 @@
-import { Problem } from '@contacts/common/problems.js';
+import { Problem } from '@contacts/common/http/problems.js';
 import { normalizeIP } from '@fastify/rate-limit';
 import type { FastifyRequest } from 'fastify';
 import { Counter, type Registry } from 'prom-client';

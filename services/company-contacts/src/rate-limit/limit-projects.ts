@@ -1,4 +1,4 @@
-import { Problem } from '@contacts/common/problems.js';
+import { Problem } from '@contacts/common/http/problems.js';
 import rateLimit, { type FastifyRateLimitStore, type FastifyRateLimitStoreCtor } from '@fastify/rate-limit';
 import fp from 'fastify-plugin';
 import type { Limiter } from './limiter.js';

@@ -1,4 +1,4 @@
-import { integerVariable, serviceVariables, urlVariable } from '@contacts/common/config.js';
+import { integerVariable, serviceVariables, urlVariable } from '@contacts/common/process/config.js';
 import { type Static, Type } from '@sinclair/typebox';
 import { isCountry } from '../phone.js';
 import type { BucketPolicy } from '../rate-limit/token-bucket.js';

@@ -1,7 +1,7 @@
 import { startStandIn } from '@contacts/bitrix24-stand-in';
-import { readVariables } from '@contacts/common/config.js';
 import { urlAs } from '@contacts/common/database/roles.js';
-import { createLogger } from '@contacts/common/logger.js';
+import { createLogger } from '@contacts/common/observability/logger.js';
+import { readVariables } from '@contacts/common/process/config.js';
 import { createTestDatabase, rolePassword } from '@contacts/testing/database.js';
 import { expect, test, vi } from 'vitest';
 import { crmVariables, toCrmConfig } from './config.js';

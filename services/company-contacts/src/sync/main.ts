@@ -1,10 +1,10 @@
-import { ConfigError, readVariables, trustedProxies } from '@contacts/common/config.js';
 import { openDatabase } from '@contacts/common/database/database.js';
-import { health } from '@contacts/common/health.js';
-import { createLogger } from '@contacts/common/logger.js';
-import { createRegistry, metrics } from '@contacts/common/metrics.js';
-import { createServer } from '@contacts/common/server.js';
-import { startTracing } from '@contacts/common/tracing.js';
+import { health } from '@contacts/common/http/health.js';
+import { createServer } from '@contacts/common/http/server.js';
+import { createLogger } from '@contacts/common/observability/logger.js';
+import { createRegistry, metrics } from '@contacts/common/observability/metrics.js';
+import { startTracing } from '@contacts/common/observability/tracing.js';
+import { ConfigError, readVariables, trustedProxies } from '@contacts/common/process/config.js';
 import closeWithGrace from 'close-with-grace';
 import { measureCrm } from '../crm-age.js';
 import { systemClock } from './clock.js';

@@ -1,4 +1,4 @@
-import { readVariables } from '@contacts/common/config.js';
+import { readVariables } from '@contacts/common/process/config.js';
 import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { type CrmConfig, crmVariables, toCrmConfig } from './config.js';

@@ -1,9 +1,9 @@
 import { startStandIn } from '@contacts/bitrix24-stand-in';
-import { readVariables } from '@contacts/common/config.js';
 import { openDatabase } from '@contacts/common/database/database.js';
 import { urlAs } from '@contacts/common/database/roles.js';
-import { createLogger } from '@contacts/common/logger.js';
-import { createServer, type Server } from '@contacts/common/server.js';
+import { createServer, type Server } from '@contacts/common/http/server.js';
+import { createLogger } from '@contacts/common/observability/logger.js';
+import { readVariables } from '@contacts/common/process/config.js';
 import { createTestDatabase, rolePassword, type TestDatabase } from '@contacts/testing/database.js';
 import { expectProblem } from '@contacts/testing/expect-problem.js';
 import { Registry } from 'prom-client';

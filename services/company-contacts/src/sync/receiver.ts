@@ -1,7 +1,7 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { Database } from '@contacts/common/database/database.js';
-import { Problem } from '@contacts/common/problems.js';
-import type { Server } from '@contacts/common/server.js';
+import { Problem } from '@contacts/common/http/problems.js';
+import type { Server } from '@contacts/common/http/server.js';
 import { Counter, type Registry } from 'prom-client';
 import { limitFailures } from '../rate-limit/limit-failures.js';
 import type { BucketPolicy } from '../rate-limit/token-bucket.js';

@@ -1,7 +1,7 @@
 import type { Sql } from '@contacts/common/database/client.js';
 import { connect } from '@contacts/common/database/connect.js';
 import { judge } from '@contacts/common/database/errors.js';
-import { overdue, within } from '@contacts/common/database/within.js';
+import { timedOut, withDeadline } from '@contacts/common/process/with-deadline.js';
 
 /** Any number will do, as long as nothing else in the same database takes it. */
 const synchroniserLock = 7_140_233_981;
@@ -58,8 +58,8 @@ export async function openSession(url: string): Promise<Session | undefined> {
 		connection: { application_name: 'company-contacts-sync', statement_timeout: 300_000 },
 	});
 	try {
-		const row = await within(lockAndDescribe(sql), responseTimeoutMs);
-		if (row === overdue) throw lose('the database does not respond');
+		const row = await withDeadline(lockAndDescribe(sql), responseTimeoutMs);
+		if (row === timedOut) throw lose('the database does not respond');
 		if (row.read_only) throw lose('the database is read-only');
 		open = true;
 		if (!row.locked) {
@@ -139,7 +139,7 @@ async function isIdle(url: string, { pid, started }: Backend): Promise<boolean> 
 		connection: { application_name: 'company-contacts-sync' },
 	});
 	try {
-		const rows = await within(
+		const rows = await withDeadline(
 			sql<[{ busy: boolean }]>`
 				with session as (
 					select pid, state = 'idle' and state_change < clock_timestamp() - interval '2 seconds' as idle
@@ -151,7 +151,7 @@ async function isIdle(url: string, { pid, started }: Backend): Promise<boolean> 
 				), false) as busy`,
 			responseTimeoutMs,
 		);
-		return rows !== overdue && !rows[0].busy;
+		return rows !== timedOut && !rows[0].busy;
 	} catch {
 		return false;
 	} finally {

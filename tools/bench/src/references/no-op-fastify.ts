@@ -3,7 +3,7 @@
  * the service's schemas of query string, body and answer, and nothing else. No authentication, no log, no headers, no
  * database.
  */
-import { strictValidation } from '@contacts/common/server.js';
+import { strictValidation } from '@contacts/common/http/server.js';
 import fastify from 'fastify';
 import { upsertSchema } from './upsert-schema.js';
 

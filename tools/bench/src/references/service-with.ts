@@ -1,10 +1,10 @@
 import { authenticate } from '@contacts/common/auth/authenticate.js';
-import { serviceVariables } from '@contacts/common/config.js';
 import type { Database } from '@contacts/common/database/database.js';
-import { health } from '@contacts/common/health.js';
-import { metrics } from '@contacts/common/metrics.js';
-import { runService } from '@contacts/common/run.js';
-import { createServer, type Server } from '@contacts/common/server.js';
+import { health } from '@contacts/common/http/health.js';
+import { createServer, type Server } from '@contacts/common/http/server.js';
+import { metrics } from '@contacts/common/observability/metrics.js';
+import { serviceVariables } from '@contacts/common/process/config.js';
+import { runService } from '@contacts/common/process/run.js';
 import { upsertSchema } from './upsert-schema.js';
 
 export interface Upsert {

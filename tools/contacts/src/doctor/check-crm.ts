@@ -1,5 +1,5 @@
-import { ConfigError, readVariables } from '@contacts/common/config.js';
 import type { Sql } from '@contacts/common/database/client.js';
+import { ConfigError, readVariables } from '@contacts/common/process/config.js';
 import { Bitrix24Error } from '@contacts/company-contacts/sync/bitrix24/errors.js';
 import { openPortal } from '@contacts/company-contacts/sync/bitrix24/portal.js';
 import { createRestClient } from '@contacts/company-contacts/sync/bitrix24/rest-client.js';

@@ -1,6 +1,6 @@
 import { type StandIn, type StandInContact, type StandInOptions, startStandIn } from '@contacts/bitrix24-stand-in';
 import { urlAs } from '@contacts/common/database/roles.js';
-import { createLogger } from '@contacts/common/logger.js';
+import { createLogger } from '@contacts/common/observability/logger.js';
 import { rolePassword, type TestDatabase } from '@contacts/testing/database.js';
 import type { Clock } from '../clock.js';
 import { toCrmConfig } from '../config.js';

@@ -1,8 +1,8 @@
 import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { PendingStatement, Sql } from './database/client.js';
-import { type Database, openDatabase } from './database/database.js';
-import { DatabaseError } from './database/errors.js';
+import type { PendingStatement, Sql } from '../database/client.js';
+import { type Database, openDatabase } from '../database/database.js';
+import { DatabaseError } from '../database/errors.js';
 import { createLogger } from './logger.js';
 
 let db: TestDatabase;

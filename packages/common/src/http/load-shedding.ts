@@ -2,7 +2,7 @@ import underPressure from '@fastify/under-pressure';
 import fp from 'fastify-plugin';
 import { Problem } from './problems.js';
 
-export interface ShedLoadOptions {
+export interface LoadSheddingOptions {
 	/** Milliseconds that never go back. */
 	clock: () => number;
 }
@@ -31,7 +31,7 @@ const eventLoop = { maxEventLoopDelay: 500, sampleInterval: 500 };
  * answered within the last half of a second, so that a new one waits about as long. A busy processor shows in the event loop's
  * delay. Its utilisation is no measure: a process that is busy all the time and answers in time is merely well used.
  */
-export const shedLoad = fp<ShedLoadOptions>(async (scope, { clock }) => {
+export const loadShedding = fp<LoadSheddingOptions>(async (scope, { clock }) => {
 	/** When each was taken, in the order in which they were. */
 	const underWay = new Map<string, number>();
 	const answered = countLately(clock);

@@ -19,7 +19,7 @@ interface Connection {
 	ending: boolean;
 }
 
-export interface MalformedHttp {
+export interface ClientErrorHandler {
 	/** Notes which requests of a connection wait for their answers. */
 	watch(server: Server): void;
 	/**
@@ -29,7 +29,7 @@ export interface MalformedHttp {
 	answer(error: Error & { code?: string }, socket: Socket): void;
 }
 
-export function createMalformedHttp(): MalformedHttp {
+export function createClientErrorHandler(): ClientErrorHandler {
 	const connections = new WeakMap<Socket, Connection>();
 
 	function connectionOf(socket: Socket): Connection {

@@ -1,8 +1,17 @@
 import fp from 'fastify-plugin';
-import type { Database } from './database/database.js';
-import { DatabaseBusyError } from './database/errors.js';
+import type { Database } from '../database/database.js';
+import { DatabaseBusyError } from '../database/errors.js';
 import { Problem } from './problems.js';
-import { quietRoute } from './quiet-routes.js';
+
+declare module 'fastify' {
+	interface FastifyContextConfig {
+		/** Machines request it every few seconds: its requests are logged at the level `debug` and not traced. */
+		probe?: boolean;
+	}
+}
+
+/** Options of a route that machines request every few seconds. */
+export const probeRoute = { config: { probe: true, otel: false } } as const;
 
 export interface HealthOptions {
 	database: Database;
@@ -32,8 +41,8 @@ export const health = fp<HealthOptions>(async (server, { database, writes = fals
 		closing = true;
 	});
 
-	server.get('/health/live', quietRoute, async () => ({ status: 'live' }));
-	server.get('/health/ready', quietRoute, async () => {
+	server.get('/health/live', probeRoute, async () => ({ status: 'live' }));
+	server.get('/health/ready', probeRoute, async () => {
 		if (closing) throw new Problem('overloaded');
 		try {
 			await database.query((sql) => sql.unsafe(writes ? failIfReadOnly : 'select 1'));

@@ -1,15 +1,15 @@
 import type { Static, TObject } from '@sinclair/typebox';
 import closeWithGrace from 'close-with-grace';
 import type { Registry } from 'prom-client';
-import { type KeyRing, openKeyRing } from './auth/key-ring.js';
-import type { ServiceName } from './auth/key-ring.sql.js';
+import { type KeyRing, openKeyRing } from '../auth/key-ring.js';
+import type { ServiceName } from '../auth/key-ring.sql.js';
+import { type Database, openDatabase } from '../database/database.js';
+import { DatabaseError, errorCode, isRefusal } from '../database/errors.js';
+import type { Server, ServerOptions } from '../http/server.js';
+import { createLogger } from '../observability/logger.js';
+import { createRegistry } from '../observability/metrics.js';
+import { type Callers, startTracing } from '../observability/tracing.js';
 import { ConfigError, readVariables, type ServiceVariables, trustedProxies } from './config.js';
-import { type Database, openDatabase } from './database/database.js';
-import { DatabaseError, errorCode, isRefusal } from './database/errors.js';
-import { createLogger } from './logger.js';
-import { createRegistry } from './metrics.js';
-import type { Server, ServerOptions } from './server.js';
-import { type Callers, startTracing } from './tracing.js';
 
 /** What a service is built from: everything that it shares with the outside, so that tests build it in the same way. */
 export interface ServiceParts {

@@ -7,7 +7,7 @@ const patience = 250;
  *
  * @param ask must not reject; it is not called again while it asks
  */
-export function lately<Answer>(ask: () => Promise<Answer>, first: Answer): () => Promise<Answer> {
+export function lastKnown<Answer>(ask: () => Promise<Answer>, first: Answer): () => Promise<Answer> {
 	let known = first;
 	let asking: Promise<void> | undefined;
 	return async () => {

@@ -1,8 +1,8 @@
 import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
-import { openDatabase } from './database/database.js';
+import { openDatabase } from '../database/database.js';
+import { createLogger } from '../observability/logger.js';
 import { health } from './health.js';
-import { createLogger } from './logger.js';
 import { createServer } from './server.js';
 
 let db: TestDatabase;

@@ -1,6 +1,6 @@
 import type { FastifyError, FastifyReply, FastifyRequest, FastifySchemaValidationError } from 'fastify';
-import { DatabaseBusyError, DatabaseError } from './database/errors.js';
-import { type FormatName, formats } from './schemas/fields.js';
+import { DatabaseBusyError, DatabaseError } from '../database/errors.js';
+import { type FormatName, formats } from '../schemas/fields.js';
 
 /** Where a field is wrong and what is allowed there; never what was sent. */
 export interface FieldError {

@@ -2,7 +2,7 @@ import { isIP } from 'node:net';
 import { type Static, type TObject, type TString, Type } from '@sinclair/typebox';
 import { Ajv } from 'ajv';
 import { envSchema } from 'env-schema';
-import { parseDatabaseUrl } from './database/database-url.js';
+import { parseDatabaseUrl } from '../database/database-url.js';
 
 /** Wrong configuration: a line for each variable, which names it and what is allowed, never its value. */
 export class ConfigError extends Error {

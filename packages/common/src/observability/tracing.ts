@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import type { SpanContext } from '@opentelemetry/api';
 import type { ReadableSpan, SpanExporter } from '@opentelemetry/sdk-trace-base';
 import type { FastifyBaseLogger, FastifyPluginCallback } from 'fastify';
-import { ConfigError } from './config.js';
+import { ConfigError } from '../process/config.js';
 
 /** Traces of requests, exported by OTLP. */
 export interface Tracing {

@@ -1,9 +1,9 @@
 import fp from 'fastify-plugin';
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
-import type { KeyRing } from './auth/key-ring.js';
-import type { Database } from './database/database.js';
-import { measureDatabase } from './database/metrics.js';
-import { quietRoute } from './quiet-routes.js';
+import type { KeyRing } from '../auth/key-ring.js';
+import type { Database } from '../database/database.js';
+import { measureDatabase } from '../database/metrics.js';
+import { probeRoute } from '../http/health.js';
 
 export interface MetricsOptions {
 	registry: Registry;
@@ -46,7 +46,7 @@ export const metrics = fp<MetricsOptions>(async (server, { registry, database, k
 		durations.observe({ method, route }, reply.elapsedTime / 1000);
 		done();
 	});
-	server.get('/metrics', quietRoute, async (_request, reply) =>
+	server.get('/metrics', probeRoute, async (_request, reply) =>
 		reply.type(registry.contentType).send(await registry.metrics()),
 	);
 });

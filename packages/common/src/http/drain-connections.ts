@@ -7,7 +7,7 @@ import fp from 'fastify-plugin';
  * Node by itself takes a connection for idle as soon as its answer was handed over, and would cut off what a slow client has
  * not read yet; and it would wait for the client of a connection that falls idle during the stop, for `keepAliveTimeout`.
  */
-export const endConnections = fp(async (server) => {
+export const drainConnections = fp(async (server) => {
 	/** How many bytes had come when the last answer ended: what is beyond them is a request, or the beginning of one. */
 	const answered = new Map<Socket, number>();
 	let stopping = false;

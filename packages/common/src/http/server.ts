@@ -9,16 +9,16 @@ import fastify, {
 	LogController,
 	type RawServerDefault,
 } from 'fastify';
-import { endConnections } from './end-connections.js';
+import type { Tracing } from '../observability/tracing.js';
+import { emptyQuery } from '../schemas/credentials.js';
+import { formats } from '../schemas/fields.js';
+import { createClientErrorHandler } from './client-errors.js';
+import { drainConnections } from './drain-connections.js';
 import { readJson } from './json-body.js';
-import { knownPaths } from './known-paths.js';
 import { limitPipelining } from './limit-pipelining.js';
-import { createMalformedHttp } from './malformed-http.js';
+import { methodNotAllowed } from './method-not-allowed.js';
 import { answerProblem, commonHeaders, Problem } from './problems.js';
 import { malformedParameters } from './query-encoding.js';
-import { emptyQuery } from './schemas/credentials.js';
-import { formats } from './schemas/fields.js';
-import type { Tracing } from './tracing.js';
 
 export type Server = FastifyInstance<
 	RawServerDefault,
@@ -80,7 +80,7 @@ export const strictValidation = {
  */
 export async function createServer(options: ServerOptions): Promise<Server> {
 	const limits = { ...usualLimits, ...options.limits };
-	const malformedHttp = createMalformedHttp();
+	const clientErrors = createClientErrorHandler();
 	const server = fastify({
 		loggerInstance: options.logger,
 		// The usual request log holds the URL, and with it the key; one line without it is written below.
@@ -103,14 +103,14 @@ export async function createServer(options: ServerOptions): Promise<Server> {
 			// Node would answer a missing Host header by itself, with an empty body; it is refused below.
 			requireHostHeader: false,
 		},
-		clientErrorHandler: malformedHttp.answer,
+		clientErrorHandler: clientErrors.answer,
 		frameworkErrors: answerProblem,
 		ajv: strictValidation,
 	}).withTypeProvider<TypeBoxTypeProvider>();
 
 	server.server.maxConnections = limits.connections;
 	limitPipelining(server.server);
-	malformedHttp.watch(server.server);
+	clientErrors.watch(server.server);
 	// Any Expect but 100-continue would get an empty 417 from Node; RFC 9110 allows to pass over it.
 	server.server.on('checkExpectation', (request, response) => server.server.emit('request', request, response));
 
@@ -133,8 +133,8 @@ export async function createServer(options: ServerOptions): Promise<Server> {
 		if (hosts > 1 || (hosts === 0 && request.raw.httpVersion === '1.1')) throw new Problem('invalid_query');
 		done();
 	});
-	await server.register(endConnections);
-	await server.register(knownPaths);
+	await server.register(drainConnections);
+	await server.register(methodNotAllowed);
 	server.addHook('onRoute', (route) => {
 		route.schema = { querystring: emptyQuery, ...route.schema };
 	});
@@ -175,6 +175,6 @@ function countHosts(headers: readonly string[]): number {
 
 /** `error` for what the service failed at, `debug` for what machines ask every few seconds, `info` for everything else. */
 function levelOf(request: FastifyRequest, reply: FastifyReply): 'debug' | 'info' | 'error' {
-	if (request.routeOptions.config?.quiet) return 'debug';
+	if (request.routeOptions.config?.probe) return 'debug';
 	return reply.statusCode >= 500 ? 'error' : 'info';
 }

@@ -5,7 +5,7 @@ import { Problem } from './problems.js';
  * Answers what has no route, before body, credentials and limits: 405 with `Allow` where the path is known with another
  * method, 404 elsewhere. Register it before any route, and on the root.
  */
-export const knownPaths = fp(async (server) => {
+export const methodNotAllowed = fp(async (server) => {
 	const methods = new Map<string, Set<string>>();
 
 	server.addHook('onRoute', ({ url, method }) => {
