@@ -60,7 +60,7 @@ test('the list is passed as it is, with its headers', async () => {
 		'content-type',
 		'referrer-policy',
 		'x-content-type-options',
-		'ratelimit-policy',
+		'ratelimit-limit',
 	]) {
 		expect(passed.headers.get(name)).toBe(direct.headers.get(name));
 	}

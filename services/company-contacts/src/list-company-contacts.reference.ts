@@ -68,22 +68,9 @@ const limitNumber = { type: 'integer', minimum: 0 } as const;
 
 /** The headers of the limit, described once: components of the document. */
 export const limitHeaders = {
-	'RateLimit-Policy': header(
-		'The limit itself: `q` tokens, which an empty bucket gets back in `w` seconds (current IETF draft).',
-		'"default";q=250;w=50',
-		{ type: 'string', pattern: '^"default";q=[0-9]+;w=[0-9]+$' },
-	),
-	RateLimit: header(
-		'`r` tokens are left; `t` seconds until the bucket is full, or on a 429 until the next token (current IETF draft).',
-		'"default";r=249;t=1',
-		{ type: 'string', pattern: '^"default";r=[0-9]+;t=[0-9]+$' },
-	),
-	'RateLimit-Limit': header('The size of the bucket (an earlier draft).', 250, limitNumber),
-	'RateLimit-Remaining': header('Tokens left (an earlier draft).', 249, limitNumber),
-	'RateLimit-Reset': header('The `t` of `RateLimit` (an earlier draft).', 1, limitNumber),
-	'X-RateLimit-Limit': header('The same as `RateLimit-Limit`, for older clients.', 250, limitNumber),
-	'X-RateLimit-Remaining': header('The same as `RateLimit-Remaining`, for older clients.', 249, limitNumber),
-	'X-RateLimit-Reset': header('The same as `RateLimit-Reset`, for older clients.', 1, limitNumber),
+	'RateLimit-Limit': header('The size of the bucket.', 250, limitNumber),
+	'RateLimit-Remaining': header('Tokens left.', 249, limitNumber),
+	'RateLimit-Reset': header('Seconds until the bucket is full, or on a 429 until the next token.', 1, limitNumber),
 };
 
 /** References to them, for an answer that always carries them or only where it came after the limit. */

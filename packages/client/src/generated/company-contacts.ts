@@ -160,45 +160,20 @@ export interface components {
          */
         "WWW-Authenticate": "ApiKey realm=\"contacts\"";
         /**
-         * @description The limit itself: `q` tokens, which an empty bucket gets back in `w` seconds (current IETF draft).
-         * @example "default";q=250;w=50
-         */
-        "RateLimit-Policy": string;
-        /**
-         * @description `r` tokens are left; `t` seconds until the bucket is full, or on a 429 until the next token (current IETF draft).
-         * @example "default";r=249;t=1
-         */
-        RateLimit: string;
-        /**
-         * @description The size of the bucket (an earlier draft).
+         * @description The size of the bucket.
          * @example 250
          */
         "RateLimit-Limit": number;
         /**
-         * @description Tokens left (an earlier draft).
+         * @description Tokens left.
          * @example 249
          */
         "RateLimit-Remaining": number;
         /**
-         * @description The `t` of `RateLimit` (an earlier draft).
+         * @description Seconds until the bucket is full, or on a 429 until the next token.
          * @example 1
          */
         "RateLimit-Reset": number;
-        /**
-         * @description The same as `RateLimit-Limit`, for older clients.
-         * @example 250
-         */
-        "X-RateLimit-Limit": number;
-        /**
-         * @description The same as `RateLimit-Remaining`, for older clients.
-         * @example 249
-         */
-        "X-RateLimit-Remaining": number;
-        /**
-         * @description The same as `RateLimit-Reset`, for older clients.
-         * @example 1
-         */
-        "X-RateLimit-Reset": number;
     };
     pathItems: never;
 }
@@ -245,14 +220,9 @@ export interface operations {
                      * @example Tue, 04 Nov 2025 09:30:00 GMT
                      */
                     "Last-Modified"?: string;
-                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
-                    RateLimit: components["headers"]["RateLimit"];
                     "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
                     "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
                     "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
-                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
-                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
-                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                     /**
                      * @description Where the body is compressed.
                      * @example br
@@ -290,14 +260,9 @@ export interface operations {
                      * @example Tue, 04 Nov 2025 09:30:00 GMT
                      */
                     "Last-Modified"?: string;
-                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
-                    RateLimit: components["headers"]["RateLimit"];
                     "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
                     "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
                     "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
-                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
-                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
-                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                     [name: string]: unknown;
                 };
                 content?: never;
@@ -310,45 +275,20 @@ export interface operations {
                     "Referrer-Policy": components["headers"]["Referrer-Policy"];
                     "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
                     /**
-                     * @description The limit itself: `q` tokens, which an empty bucket gets back in `w` seconds (current IETF draft).
-                     * @example "default";q=250;w=50
-                     */
-                    "RateLimit-Policy"?: string;
-                    /**
-                     * @description `r` tokens are left; `t` seconds until the bucket is full, or on a 429 until the next token (current IETF draft).
-                     * @example "default";r=249;t=1
-                     */
-                    RateLimit?: string;
-                    /**
-                     * @description The size of the bucket (an earlier draft).
+                     * @description The size of the bucket.
                      * @example 250
                      */
                     "RateLimit-Limit"?: number;
                     /**
-                     * @description Tokens left (an earlier draft).
+                     * @description Tokens left.
                      * @example 249
                      */
                     "RateLimit-Remaining"?: number;
                     /**
-                     * @description The `t` of `RateLimit` (an earlier draft).
+                     * @description Seconds until the bucket is full, or on a 429 until the next token.
                      * @example 1
                      */
                     "RateLimit-Reset"?: number;
-                    /**
-                     * @description The same as `RateLimit-Limit`, for older clients.
-                     * @example 250
-                     */
-                    "X-RateLimit-Limit"?: number;
-                    /**
-                     * @description The same as `RateLimit-Remaining`, for older clients.
-                     * @example 249
-                     */
-                    "X-RateLimit-Remaining"?: number;
-                    /**
-                     * @description The same as `RateLimit-Reset`, for older clients.
-                     * @example 1
-                     */
-                    "X-RateLimit-Reset"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -435,45 +375,20 @@ export interface operations {
                     "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
                     "Retry-After": components["headers"]["Retry-After"];
                     /**
-                     * @description The limit itself: `q` tokens, which an empty bucket gets back in `w` seconds (current IETF draft).
-                     * @example "default";q=250;w=50
-                     */
-                    "RateLimit-Policy"?: string;
-                    /**
-                     * @description `r` tokens are left; `t` seconds until the bucket is full, or on a 429 until the next token (current IETF draft).
-                     * @example "default";r=249;t=1
-                     */
-                    RateLimit?: string;
-                    /**
-                     * @description The size of the bucket (an earlier draft).
+                     * @description The size of the bucket.
                      * @example 250
                      */
                     "RateLimit-Limit"?: number;
                     /**
-                     * @description Tokens left (an earlier draft).
+                     * @description Tokens left.
                      * @example 249
                      */
                     "RateLimit-Remaining"?: number;
                     /**
-                     * @description The `t` of `RateLimit` (an earlier draft).
+                     * @description Seconds until the bucket is full, or on a 429 until the next token.
                      * @example 1
                      */
                     "RateLimit-Reset"?: number;
-                    /**
-                     * @description The same as `RateLimit-Limit`, for older clients.
-                     * @example 250
-                     */
-                    "X-RateLimit-Limit"?: number;
-                    /**
-                     * @description The same as `RateLimit-Remaining`, for older clients.
-                     * @example 249
-                     */
-                    "X-RateLimit-Remaining"?: number;
-                    /**
-                     * @description The same as `RateLimit-Reset`, for older clients.
-                     * @example 1
-                     */
-                    "X-RateLimit-Reset"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -502,45 +417,20 @@ export interface operations {
                     "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
                     "Retry-After": components["headers"]["Retry-After-Database"];
                     /**
-                     * @description The limit itself: `q` tokens, which an empty bucket gets back in `w` seconds (current IETF draft).
-                     * @example "default";q=250;w=50
-                     */
-                    "RateLimit-Policy"?: string;
-                    /**
-                     * @description `r` tokens are left; `t` seconds until the bucket is full, or on a 429 until the next token (current IETF draft).
-                     * @example "default";r=249;t=1
-                     */
-                    RateLimit?: string;
-                    /**
-                     * @description The size of the bucket (an earlier draft).
+                     * @description The size of the bucket.
                      * @example 250
                      */
                     "RateLimit-Limit"?: number;
                     /**
-                     * @description Tokens left (an earlier draft).
+                     * @description Tokens left.
                      * @example 249
                      */
                     "RateLimit-Remaining"?: number;
                     /**
-                     * @description The `t` of `RateLimit` (an earlier draft).
+                     * @description Seconds until the bucket is full, or on a 429 until the next token.
                      * @example 1
                      */
                     "RateLimit-Reset"?: number;
-                    /**
-                     * @description The same as `RateLimit-Limit`, for older clients.
-                     * @example 250
-                     */
-                    "X-RateLimit-Limit"?: number;
-                    /**
-                     * @description The same as `RateLimit-Remaining`, for older clients.
-                     * @example 249
-                     */
-                    "X-RateLimit-Remaining"?: number;
-                    /**
-                     * @description The same as `RateLimit-Reset`, for older clients.
-                     * @example 1
-                     */
-                    "X-RateLimit-Reset"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -556,45 +446,20 @@ export interface operations {
                     "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
                     "Retry-After": components["headers"]["Retry-After"];
                     /**
-                     * @description The limit itself: `q` tokens, which an empty bucket gets back in `w` seconds (current IETF draft).
-                     * @example "default";q=250;w=50
-                     */
-                    "RateLimit-Policy"?: string;
-                    /**
-                     * @description `r` tokens are left; `t` seconds until the bucket is full, or on a 429 until the next token (current IETF draft).
-                     * @example "default";r=249;t=1
-                     */
-                    RateLimit?: string;
-                    /**
-                     * @description The size of the bucket (an earlier draft).
+                     * @description The size of the bucket.
                      * @example 250
                      */
                     "RateLimit-Limit"?: number;
                     /**
-                     * @description Tokens left (an earlier draft).
+                     * @description Tokens left.
                      * @example 249
                      */
                     "RateLimit-Remaining"?: number;
                     /**
-                     * @description The `t` of `RateLimit` (an earlier draft).
+                     * @description Seconds until the bucket is full, or on a 429 until the next token.
                      * @example 1
                      */
                     "RateLimit-Reset"?: number;
-                    /**
-                     * @description The same as `RateLimit-Limit`, for older clients.
-                     * @example 250
-                     */
-                    "X-RateLimit-Limit"?: number;
-                    /**
-                     * @description The same as `RateLimit-Remaining`, for older clients.
-                     * @example 249
-                     */
-                    "X-RateLimit-Remaining"?: number;
-                    /**
-                     * @description The same as `RateLimit-Reset`, for older clients.
-                     * @example 1
-                     */
-                    "X-RateLimit-Reset"?: number;
                     [name: string]: unknown;
                 };
                 content: {

@@ -5,7 +5,7 @@ import type { Limiter } from './limiter.js';
 
 /**
  * Limits each project to a token bucket of its own, in the scope that registers it, after authentication. The library does
- * the hook and the headers; what it has of its own to count with is a fixed window, so the buckets are our store.
+ * the hook and the headers, `RateLimit-Limit`, `-Remaining` and `-Reset`; it counts in fixed windows, so the buckets are our store.
  */
 export const limitProjects = fp<{ limiter: Limiter }>(async (scope, { limiter }) => {
 	const { burst, perSecond } = limiter.policy;
@@ -16,24 +16,6 @@ export const limitProjects = fp<{ limiter: Limiter }>(async (scope, { limiter })
 		store: storeOf(limiter),
 		enableDraftSpec: true,
 		errorResponseBuilder: () => new Problem('rate_limited'),
-	});
-
-	// The library has the header fields of an early draft and, under another name, those that came before any draft. The
-	// current draft has two structured fields: draft-ietf-httpapi-ratelimit-headers, section 3.
-	const policy = `"default";q=${burst};w=${Math.ceil(burst / perSecond)}`;
-	scope.addHook('onSend', (_request, reply, _payload, done) => {
-		const remaining = reply.getHeader('ratelimit-remaining');
-		if (remaining !== undefined) {
-			const reset = reply.getHeader('ratelimit-reset');
-			reply.headers({
-				'ratelimit-policy': policy,
-				ratelimit: `"default";r=${remaining};t=${reset}`,
-				'x-ratelimit-limit': burst,
-				'x-ratelimit-remaining': remaining,
-				'x-ratelimit-reset': reset,
-			});
-		}
-		done();
 	});
 });
 

@@ -41,7 +41,15 @@ async function statuses(requests: Promise<Response>[]): Promise<Record<number, n
 	}
 	return counts;
 }
-const many = (count: number, request: () => Promise<Response>) => statuses(Array.from({ length: count }, request));
+/** All at one moment, as the clock stands still; few at a time, so that a busy machine has no load to shed. */
+async function many(count: number, request: () => Promise<Response>): Promise<Record<number, number>> {
+	const total: Record<number, number> = {};
+	for (let sent = 0; sent < count; sent += 25) {
+		const part = await statuses(Array.from({ length: Math.min(25, count - sent) }, request));
+		for (const [status, times] of Object.entries(part)) total[Number(status)] = (total[Number(status)] ?? 0) + times;
+	}
+	return total;
+}
 const small = { environment: { RATE_LIMIT_PER_SECOND: '2', RATE_LIMIT_BURST: '3' } };
 
 test('300 requests at once: exactly 250 pass; then 5 a second, evenly', async () => {
@@ -73,30 +81,20 @@ test('two keys of one project share its bucket', async () => {
 });
 
 describe('headers', () => {
-	test('every answer that reached the limiter has them', async () => {
+	test('every response that reached the limiter has one family of them', async () => {
 		await withApp(small, async (app, wait) => {
 			const seen = async (rest = '') => {
 				const { status, headers } = await list(app, 'first', rest);
-				const names = [
-					'ratelimit',
-					'ratelimit-policy',
-					'ratelimit-limit',
-					'ratelimit-remaining',
-					'ratelimit-reset',
-					'retry-after',
-				];
-				for (const name of ['limit', 'remaining', 'reset']) {
-					expect(headers.get(`x-ratelimit-${name}`)).toBe(headers.get(`ratelimit-${name}`));
-				}
+				const names = ['ratelimit-limit', 'ratelimit-remaining', 'ratelimit-reset', 'retry-after'];
+				expect([...headers.keys()].filter((name) => name.includes('ratelimit'))).toEqual(names.slice(0, 3));
 				return [status, ...names.map((name) => headers.get(name))];
 			};
-			const policy = '"default";q=3;w=2';
-			expect(await seen()).toEqual([200, '"default";r=2;t=1', policy, '3', '2', '1', null]);
-			expect(await seen('&company_id=abc')).toEqual([400, '"default";r=1;t=1', policy, '3', '1', '1', null]);
-			expect(await seen()).toEqual([200, '"default";r=0;t=2', policy, '3', '0', '2', null]);
-			expect(await seen()).toEqual([429, '"default";r=0;t=1', policy, '3', '0', '1', '1']);
+			expect(await seen()).toEqual([200, '3', '2', '1', null]);
+			expect(await seen('&company_id=abc')).toEqual([400, '3', '1', '1', null]);
+			expect(await seen()).toEqual([200, '3', '0', '2', null]);
+			expect(await seen()).toEqual([429, '3', '0', '1', '1']);
 			wait(499);
-			expect(await seen()).toEqual([429, '"default";r=0;t=1', policy, '3', '0', '1', '1']);
+			expect(await seen()).toEqual([429, '3', '0', '1', '1']);
 			wait(1);
 			expect((await seen())[0]).toBe(200);
 		});
