@@ -17,12 +17,12 @@ import { reference } from './reference.js';
 /** The whole service, in the order in which a request walks through it. */
 export async function buildApp(parts: ServiceParts, config: Config): Promise<Server> {
 	const { database, keyRing, registry, clock = () => performance.now() } = parts;
-	const policy = { perSecond: Number(config.RATE_LIMIT_PER_SECOND), burst: Number(config.RATE_LIMIT_BURST) };
+	const policy = { perSecond: config.RATE_LIMIT_PER_SECOND, burst: config.RATE_LIMIT_BURST };
 	const limiter = createLimiter({ policy, redisUrl: config.REDIS_URL, logger: parts.server.logger, registry, clock });
 
 	const changes = database.listenForChanges('company_contacts_changed', () => answers.forget());
 	const [maxBytes, maxListBytes] = [config.LIST_MEMORY_MEGABYTES, config.LIST_STREAM_MEGABYTES].map(
-		(megabytes) => Number(megabytes) * 1_048_576,
+		(megabytes) => megabytes * 1_048_576,
 	) as [number, number];
 	const answers = keepPreparedAnswers({ database, changes, registry, maxBytes, maxListBytes, clock });
 

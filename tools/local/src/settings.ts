@@ -26,7 +26,7 @@ export interface Settings {
 /** @throws ConfigError */
 export function readSettings(environment: NodeJS.ProcessEnv, args: string[]): Settings {
 	const values = readVariables(variables, environment);
-	if (Number(values.PERSONAL_CONTACTS_PORT) === Number(values.COMPANY_CONTACTS_PORT)) {
+	if (values.PERSONAL_CONTACTS_PORT === values.COMPANY_CONTACTS_PORT) {
 		throw new ConfigError([
 			'PERSONAL_CONTACTS_PORT and COMPANY_CONTACTS_PORT are the same: each service needs its own.',
 		]);
@@ -41,8 +41,8 @@ export function readSettings(environment: NodeJS.ProcessEnv, args: string[]): Se
 	}
 	return {
 		withCrm,
-		personalPort: Number(values.PERSONAL_CONTACTS_PORT),
-		companyPort: Number(values.COMPANY_CONTACTS_PORT),
+		personalPort: values.PERSONAL_CONTACTS_PORT,
+		companyPort: values.COMPANY_CONTACTS_PORT,
 		databaseUrl: values.DATABASE_URL,
 		dataFolder: resolve(root, values.LOCAL_DATA_DIR),
 	};

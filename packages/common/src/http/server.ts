@@ -31,7 +31,7 @@ export type Server = FastifyInstance<
 export interface ServerOptions {
 	logger: FastifyBaseLogger;
 	/** Addresses and ranges (CIDR) of the proxies whose X-Forwarded-For is believed; none: nobody's is. */
-	trustProxy?: string[];
+	trustProxy?: string[] | undefined;
 	limits?: Partial<ServerLimits>;
 	tracing?: Tracing | undefined;
 }

@@ -81,9 +81,17 @@ const table: { name: string; right: string[]; wrong: string[]; allowed: string }
 	},
 ];
 
+const typed: Record<string, 'integer' | 'list'> = {
+	PORT: 'integer',
+	DATABASE_POOL_SIZE: 'integer',
+	SHUTDOWN_TIMEOUT_SECONDS: 'integer',
+	TRUST_PROXY: 'list',
+};
+
 describe.each(table)('$name', ({ name, right, wrong, allowed }) => {
-	test.each(right)('takes %s as it is', (value) => {
-		expect(read({ [name]: value })).toMatchObject({ [name]: value });
+	test.each(right)('accepts %s, as a number or a list where it is one', (value) => {
+		const expected = { text: value, integer: Number(value), list: value.split(',').map((part) => part.trim()) };
+		expect(read({ [name]: value })).toMatchObject({ [name]: expected[typed[name] ?? 'text'] });
 	});
 
 	test.each(wrong)('refuses %s, with one line that tells the name and what is allowed', (value) => {
@@ -95,12 +103,12 @@ test('what is not set has its default, and only DATABASE_URL has none', () => {
 	expect(read({})).toEqual({
 		DATABASE_URL: url,
 		HOST: '127.0.0.1',
-		PORT: '3001',
+		PORT: 3001,
 		LOG_LEVEL: 'info',
-		DATABASE_POOL_SIZE: '10',
-		SHUTDOWN_TIMEOUT_SECONDS: '10',
+		DATABASE_POOL_SIZE: 10,
+		SHUTDOWN_TIMEOUT_SECONDS: 10,
 	});
-	expect(readVariables(serviceVariables(3000), { DATABASE_URL: url }).PORT).toBe('3000');
+	expect(readVariables(serviceVariables(3000), { DATABASE_URL: url }).PORT).toBe(3000);
 	expect(linesOf({})).toEqual([`DATABASE_URL is not set: it must be ${table[0]?.allowed}.`]);
 });
 
@@ -130,8 +138,8 @@ test('a service adds variables of its own, which are checked alike', () => {
 		REDIS_URL: Type.Optional(urlVariable(['redis:', 'rediss:'], 'a URL like redis://host:6379')),
 		BURST: integerVariable(1, 10, 5, 'meaning'),
 	});
-	expect(readVariables(own, {})).toEqual({ BURST: '5' });
-	expect(readVariables(own, { REDIS_URL: 'rediss://host' })).toEqual({ REDIS_URL: 'rediss://host', BURST: '5' });
+	expect(readVariables(own, {})).toEqual({ BURST: 5 });
+	expect(readVariables(own, { REDIS_URL: 'rediss://host' })).toEqual({ REDIS_URL: 'rediss://host', BURST: 5 });
 	expect(() => readVariables(own, { REDIS_URL: 'http://canary', BURST: '11' })).toThrow(
 		new ConfigError([
 			'REDIS_URL is wrong: it must be a URL like redis://host:6379.',

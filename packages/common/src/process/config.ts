@@ -1,7 +1,6 @@
 import { isIP } from 'node:net';
-import { type Static, type TObject, type TString, Type } from '@sinclair/typebox';
+import { type Static, type TObject, type TString, type TUnsafe, Type } from '@sinclair/typebox';
 import { Ajv } from 'ajv';
-import { envSchema } from 'env-schema';
 import { parseDatabaseUrl } from '../database/database-url.js';
 
 /** Wrong configuration: a line for each variable, which names it and what is allowed, never its value. */
@@ -44,14 +43,15 @@ export function databaseUrlVariable(): TString {
 	});
 }
 
-/** A variable that is an integer in decimal digits, both limits included. */
-export function integerVariable(min: number, max: number, usual: number, meaning: string): TString {
-	return Type.String({
-		integer: [min, max],
-		allowed: `an integer from ${min} to ${max}`,
-		default: String(usual),
-		description: meaning,
-	});
+/** A variable that is an integer in decimal digits, both limits included. It is read as a number. */
+export function integerVariable(
+	min: number,
+	max: number,
+	defaultValue: number,
+	description: string,
+): TUnsafe<number> & { default: string } {
+	const options = { integer: [min, max], allowed: `an integer from ${min} to ${max}`, default: String(defaultValue) };
+	return Type.Unsafe<number>({ type: 'string', ...options, description }) as ReturnType<typeof integerVariable>;
 }
 
 /** The variables that every service reads. `port` is the default of PORT. */
@@ -62,7 +62,8 @@ export function serviceVariables(port: number) {
 		PORT: integerVariable(0, 65_535, port, 'TCP port to listen on; 0 takes any that is free'),
 		LOG_LEVEL: Type.String({ enum: logLevels, default: 'info', allowed: `one of ${logLevels.join(', ')}` }),
 		TRUST_PROXY: Type.Optional(
-			Type.String({
+			Type.Unsafe<string[]>({
+				type: 'string',
 				addresses: true,
 				allowed: 'addresses or CIDR ranges of the proxies in front, separated by commas',
 			}),
@@ -72,16 +73,11 @@ export function serviceVariables(port: number) {
 	});
 }
 
-/** The ranges that TRUST_PROXY names. */
-export function trustedProxies({ TRUST_PROXY: ranges }: { TRUST_PROXY?: string }): string[] {
-	return ranges?.split(',').map((range) => range.trim()) ?? [];
-}
-
 export type ServiceVariables = Static<ReturnType<typeof serviceVariables>>;
 
 /**
- * Checks the environment against a schema of string variables, and fills in the defaults. A variable that is set to nothing
- * counts as not set.
+ * Checks the environment against a schema of variables, and fills in the defaults. A variable that is set to nothing counts as
+ * not set.
  *
  * @throws ConfigError
  */
@@ -89,20 +85,21 @@ export function readVariables<T extends TObject>(schema: T, environment: NodeJS.
 	const ajv = new Ajv({ allErrors: true, useDefaults: true, keywords: ['allowed'] });
 	for (const [keyword, validate] of Object.entries(checks))
 		ajv.addKeyword({ keyword, type: 'string', validate, errors: false });
-	const data = Object.fromEntries(
-		Object.keys(schema.properties).flatMap((name) => (environment[name] ? [[name, environment[name]]] : [])),
-	);
-	try {
-		return envSchema<Static<T>>({ schema: structuredClone(schema), data, env: false, ajv });
-	} catch (error) {
-		const { errors } = error as { errors?: { instancePath: string; params: Record<string, unknown> }[] };
-		if (errors === undefined) throw error;
-		const missing = errors.map(({ params }) => params.missingProperty).filter((name) => name !== undefined);
-		const wrong = errors.map(({ instancePath }) => instancePath.slice(1)).filter((name) => name !== '');
-		const line = (name: unknown, state: string) =>
-			`${name} ${state}: it must be ${schema.properties[String(name)]?.allowed}.`;
-		throw new ConfigError([
-			...new Set([...missing.map((name) => line(name, 'is not set')), ...wrong.map((name) => line(name, 'is wrong'))]),
-		]);
+	const texts: Record<string, string> = {};
+	for (const name of Object.keys(schema.properties)) if (environment[name]) texts[name] = environment[name];
+	const validate = ajv.compile(schema);
+	if (!validate(texts)) {
+		const lines = (validate.errors ?? []).map(({ instancePath, params }) => {
+			const name = instancePath.slice(1) || String(params.missingProperty);
+			const state = instancePath === '' ? 'is not set' : 'is wrong';
+			return `${name} ${state}: it must be ${schema.properties[name]?.allowed}.`;
+		});
+		throw new ConfigError([...new Set(lines)]);
 	}
+	const values = Object.entries(texts).map(([name, text]) => {
+		const variable = schema.properties[name];
+		if (variable?.integer) return [name, Number(text)];
+		return [name, variable?.addresses ? text.split(',').map((address) => address.trim()) : text];
+	});
+	return Object.fromEntries(values) as Static<T>;
 }

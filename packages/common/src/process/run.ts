@@ -9,7 +9,7 @@ import type { Server, ServerOptions } from '../http/server.js';
 import { createLogger } from '../observability/logger.js';
 import { createRegistry } from '../observability/metrics.js';
 import { type Callers, startTracing } from '../observability/tracing.js';
-import { ConfigError, readVariables, type ServiceVariables, trustedProxies } from './config.js';
+import { ConfigError, readVariables, type ServiceVariables } from './config.js';
 
 /** What a service is built from: everything that it shares with the outside, so that tests build it in the same way. */
 export interface ServiceParts {
@@ -57,7 +57,7 @@ async function start<Variables extends TObject>(
 	const database = openDatabase({
 		url: config.DATABASE_URL,
 		applicationName: service.name,
-		poolSize: Number(config.DATABASE_POOL_SIZE),
+		poolSize: config.DATABASE_POOL_SIZE,
 	});
 	// A connection of its own: a revoked key must be seen in time though requests hold all the others.
 	const keys = openDatabase({ url: config.DATABASE_URL, applicationName: service.name, poolSize: 1 });
@@ -73,16 +73,12 @@ async function start<Variables extends TObject>(
 		// A database that is away may come back; one that refuses this configuration will go on refusing it.
 		(error) => error instanceof DatabaseError && !isRefusal(error.cause),
 	);
-	const server: ServerOptions = {
-		logger,
-		tracing,
-		trustProxy: trustedProxies(config),
-	};
+	const server: ServerOptions = { logger, tracing, trustProxy: config.TRUST_PROXY };
 	const app = await service.buildApp({ server, database, keyRing, registry: createRegistry() }, config);
 
 	const { close } = closeWithGrace(
 		{
-			delay: Number(config.SHUTDOWN_TIMEOUT_SECONDS) * 1000,
+			delay: config.SHUTDOWN_TIMEOUT_SECONDS * 1000,
 			logger: {
 				error: (message: unknown) => logger.fatal(typeof message === 'string' ? {} : { err: message }, String(message)),
 			},
@@ -99,7 +95,7 @@ async function start<Variables extends TObject>(
 	process.once('disconnect', close);
 
 	// Connections that wait to be taken: of more, the kernel tells nobody, and their clients try again after seconds.
-	await app.listen({ host: config.HOST, port: Number(config.PORT), backlog: 4096 });
+	await app.listen({ host: config.HOST, port: config.PORT, backlog: 4096 });
 }
 
 /** Why the service did not start, for the person who started it. */

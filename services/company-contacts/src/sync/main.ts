@@ -4,7 +4,7 @@ import { createServer } from '@contacts/common/http/server.js';
 import { createLogger } from '@contacts/common/observability/logger.js';
 import { createRegistry, metrics } from '@contacts/common/observability/metrics.js';
 import { startTracing } from '@contacts/common/observability/tracing.js';
-import { ConfigError, readVariables, trustedProxies } from '@contacts/common/process/config.js';
+import { ConfigError, readVariables } from '@contacts/common/process/config.js';
 import closeWithGrace from 'close-with-grace';
 import { measureCrm } from '../crm-age.js';
 import { systemClock } from './clock.js';
@@ -39,7 +39,7 @@ async function start(): Promise<void> {
 		callers: 'public',
 		logger,
 	});
-	const server = await createServer({ logger, tracing, trustProxy: trustedProxies(values) });
+	const server = await createServer({ logger, tracing, trustProxy: values.TRUST_PROXY });
 	await server.register(metrics, { registry, database });
 	await server.register(health, { database, writes: true });
 	measureCrm(registry, database);
@@ -53,7 +53,7 @@ async function start(): Promise<void> {
 		...counted,
 		databaseUrl: values.DATABASE_URL,
 		config,
-		interval: Number(values.BITRIX24_INTERVAL_SECONDS) * 1000,
+		interval: values.BITRIX24_INTERVAL_SECONDS * 1000,
 		clock: systemClock,
 		logger,
 		signal: stop.signal,
@@ -70,7 +70,7 @@ async function start(): Promise<void> {
 		},
 	});
 	const { close } = closeWithGrace(
-		{ delay: Number(values.SHUTDOWN_TIMEOUT_SECONDS) * 1000, logger: false },
+		{ delay: values.SHUTDOWN_TIMEOUT_SECONDS * 1000, logger: false },
 		async ({ err }) => {
 			if (err) logger.fatal({ err }, 'unexpected error: stopping');
 			// A page that is under way is finished or thrown away; the next start goes on behind the last one that was saved.
@@ -81,5 +81,5 @@ async function start(): Promise<void> {
 		},
 	);
 	process.once('disconnect', close);
-	await server.listen({ host: values.HOST, port: Number(values.PORT) });
+	await server.listen({ host: values.HOST, port: values.PORT });
 }
