@@ -2,12 +2,13 @@ import { Agent } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 import { urlAs } from '@contacts/common/database/roles.js';
 import { addProject } from '@contacts/testing/app.js';
-import { createTestDatabase, rolePassword, type TestDatabase } from '@contacts/testing/database.js';
+import { rolePassword } from '@contacts/testing/database.js';
 import { startPgBouncer } from '@contacts/testing/pgbouncer.js';
 import { type RunningService, startService } from '@contacts/testing/services.js';
 import { startTcpProxy } from '@contacts/testing/tcp-proxy.js';
+import { database, test } from '@contacts/testing/test.js';
 import { type Outcome, upsert } from '@contacts/testing/upserting-clients.js';
-import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
+import { afterAll, expect, onTestFinished, vi } from 'vitest';
 
 // Two replicas: A's way to the database is held up, and what it has sent arrives later. B's is as it should be.
 
@@ -16,11 +17,9 @@ const user = 'personal-contacts';
 const [stalls, chatsEach] = [2, 1000];
 /** Milliseconds within which a request is answered. */
 const deadline = 4000;
-let database: TestDatabase;
 let nextChat = 1;
 
-beforeAll(async () => {
-	database = await createTestDatabase();
+test.beforeAll(async () => {
 	await addProject(database.sql, 'bot', 'bot-key');
 	// Counts the statements that have been executed, also those that write nothing.
 	await database.sql.unsafe(`
@@ -34,7 +33,6 @@ afterAll(async () => {
 	// Of the replicas that were killed, the server may not have noticed yet.
 	await database.sql`
 		select pg_terminate_backend(pid) from pg_stat_activity where application_name = ${user} and datname = current_database()`;
-	await database.drop();
 });
 
 async function start(url: string): Promise<RunningService> {

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { urlAs } from '@contacts/common/database/roles.js';
 import { addProject } from '@contacts/testing/app.js';
-import { createTestDatabase, rolePassword, type TestDatabase } from '@contacts/testing/database.js';
+import { rolePassword } from '@contacts/testing/database.js';
 import {
 	closedLoop,
 	countResults,
@@ -15,17 +15,13 @@ import {
 } from '@contacts/testing/load.js';
 import { residentMiB } from '@contacts/testing/proc.js';
 import { type RunningService, startService } from '@contacts/testing/services.js';
-import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { database, test } from '@contacts/testing/test.js';
+import { describe, expect, onTestFinished, vi } from 'vitest';
 
 const credentials = 'project=load&api_key=load-key';
-let database: TestDatabase;
 
-beforeAll(async () => {
-	database = await createTestDatabase();
+test.beforeAll(async () => {
 	await addProject(database.sql, 'load', 'load-key');
-});
-afterAll(async () => {
-	await database?.drop();
 });
 
 async function start(

@@ -2,14 +2,12 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { setProjectEnabled } from '@contacts/common/auth/projects.sql.js';
 import { service } from '@contacts/company-contacts/app.js';
 import { addProject, startTestApp, type TestApp } from '@contacts/testing/app.js';
-import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { database, test } from '@contacts/testing/test.js';
+import { afterAll, expect } from 'vitest';
 
-let database: TestDatabase;
 let app: TestApp;
 
-beforeAll(async () => {
-	database = await createTestDatabase();
+test.beforeAll(async () => {
 	for (let index = 0; index < 50; index++) await addProject(database.sql, `filler-${index}`, `filler-key-${index}`);
 	await addProject(database.sql, 'live-one', 'key-of-one');
 	await addProject(database.sql, 'live-two', 'key-of-two');
@@ -25,10 +23,7 @@ beforeAll(async () => {
 	});
 	await app.keyRing.refresh();
 });
-afterAll(async () => {
-	await app?.close();
-	await database?.drop();
-});
+afterAll(() => app?.close());
 
 /** Of the same lengths: what takes time to read is what the client has sent, and it knows that. */
 const wrongKey = ['live-one', 'key-of-xxx'] as const;

@@ -4,24 +4,23 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { urlAs } from '@contacts/common/database/roles.js';
 import { freePort } from '@contacts/local-postgres/server.js';
 import { addProject } from '@contacts/testing/app.js';
-import { createTestDatabase, rolePassword, type TestDatabase } from '@contacts/testing/database.js';
+import { rolePassword } from '@contacts/testing/database.js';
 import { gatewayConfig } from '@contacts/testing/gateway.js';
 import { type NameServer, startNameServer } from '@contacts/testing/name-server.js';
 import { type RunningNginx, startNginx } from '@contacts/testing/nginx.js';
 import { type RunningService, startService } from '@contacts/testing/services.js';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { database, test } from '@contacts/testing/test.js';
+import { afterAll, expect } from 'vitest';
 
 // Two replicas on one port, each with an address of its own, found by their name: as with `--scale` in the compose file.
 const addresses = ['127.0.0.1', '127.0.0.2'];
 const contacts = 3000;
-let database: TestDatabase;
 let names: NameServer;
 let gateway: RunningNginx;
 let port: string;
 const replicas: RunningService[] = [];
 
-beforeAll(async () => {
-	database = await createTestDatabase();
+test.beforeAll(async () => {
 	await addProject(database.sql, 'partner', 'partner-key');
 	await database.sql`
 		insert into company_contacts (bitrix_id, company_ids, perplexity_reason)
@@ -35,7 +34,6 @@ afterAll(async () => {
 	await gateway?.stop();
 	names?.close();
 	await Promise.all(replicas.map((replica) => replica.stop()));
-	await database?.drop();
 });
 
 const start = (address: string) =>

@@ -4,17 +4,16 @@ import { promisify } from 'node:util';
 import { ContactsError, createCompanyContactsClient, createPersonalContactsClient } from '@contacts/client';
 import { urlAs } from '@contacts/common/database/roles.js';
 import { addProject } from '@contacts/testing/app.js';
-import { createTestDatabase, rolePassword, type TestDatabase } from '@contacts/testing/database.js';
+import { rolePassword } from '@contacts/testing/database.js';
 import { type RunningService, startService } from '@contacts/testing/services.js';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { database, test } from '@contacts/testing/test.js';
+import { afterAll, expect } from 'vitest';
 
 const credentials = { project: 'partner', apiKey: 'partner key +/ü' };
-let database: TestDatabase;
 let company: RunningService;
 let personal: RunningService;
 
-beforeAll(async () => {
-	database = await createTestDatabase();
+test.beforeAll(async () => {
 	await addProject(database.sql, credentials.project, credentials.apiKey);
 	await database.sql`
 		insert into company_contacts (bitrix_id, phone, company_ids, name)
@@ -24,10 +23,7 @@ beforeAll(async () => {
 		startService('personal-contacts', { DATABASE_URL: urlAs(database.url, 'personal-contacts', rolePassword) }),
 	]);
 });
-afterAll(async () => {
-	await Promise.all([company?.stop(), personal?.stop()]);
-	await database?.drop();
-});
+afterAll(() => Promise.all([company?.stop(), personal?.stop()]));
 
 /** Runs an example of the client as its readers would, and gives what it prints. */
 async function example(name: string, url: string, apiKey = credentials.apiKey) {

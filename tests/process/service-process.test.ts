@@ -9,17 +9,16 @@ import { createTestDatabase, type TestDatabase } from '@contacts/testing/databas
 import { startServiceProcess } from '@contacts/testing/service-process.js';
 import type { ServiceProcess } from '@contacts/testing/services.js';
 import { startTcpProxy } from '@contacts/testing/tcp-proxy.js';
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { database as db, test } from '@contacts/testing/test.js';
+import { afterAll, describe, expect, onTestFinished } from 'vitest';
 
 const password = 'canary-password-61c9';
-let db: TestDatabase;
 let empty: TestDatabase;
 /** The test database, with a password that is looked for in all output. */
 let url: string;
 const written: string[] = [];
 
-beforeAll(async () => {
-	db = await createTestDatabase();
+test.beforeAll(async () => {
 	empty = await createTestDatabase('template0');
 	const role = new URL(db.url).pathname.slice(1);
 	await db.sql.unsafe(`create role ${role} superuser login password '${password}'`);

@@ -3,22 +3,19 @@ import { connect, type Socket } from 'node:net';
 import type { ServiceName } from '@contacts/common/auth/key-ring.sql.js';
 import { urlAs } from '@contacts/common/database/roles.js';
 import { addProject } from '@contacts/testing/app.js';
-import { createTestDatabase, rolePassword, type TestDatabase } from '@contacts/testing/database.js';
+import { rolePassword } from '@contacts/testing/database.js';
 import { startServiceProcess } from '@contacts/testing/service-process.js';
 import type { ServiceProcess } from '@contacts/testing/services.js';
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { database as db, test } from '@contacts/testing/test.js';
+import { expect, onTestFinished } from 'vitest';
 
-let db: TestDatabase;
-
-beforeAll(async () => {
-	db = await createTestDatabase();
+test.beforeAll(async () => {
 	await addProject(db.sql, 'good', 'good-key');
 	// More than the buffers of both ends hold, so that the list is only sent as it is read.
 	await db.sql`
 		insert into company_contacts (bitrix_id, perplexity_reason)
 		select n, repeat('x', 1000) from generate_series(1, 30000) n`;
 });
-afterAll(() => db?.drop());
 
 const keys = 'project=good&api_key=good-key';
 const upsertHead = (length: number) =>

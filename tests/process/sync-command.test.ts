@@ -4,22 +4,18 @@ import { fileURLToPath } from 'node:url';
 import { type StandIn, startStandIn } from '@contacts/bitrix24-stand-in';
 import { urlAs } from '@contacts/common/database/roles.js';
 import { openSession } from '@contacts/company-contacts/sync/session.js';
-import { createTestDatabase, rolePassword, type TestDatabase } from '@contacts/testing/database.js';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { rolePassword } from '@contacts/testing/database.js';
+import { database, test } from '@contacts/testing/test.js';
+import { afterAll, describe, expect } from 'vitest';
 
 const command = fileURLToPath(new URL('../../tools/contacts/dist/main.js', import.meta.url));
-let database: TestDatabase;
 let standIn: StandIn;
 
-beforeAll(async () => {
-	database = await createTestDatabase();
+test.beforeAll(async () => {
 	standIn = await startStandIn({ plan: 'enterprise' });
 	for (let n = 1; n <= 120; n++) standIn.add({ lastName: `Contact ${n}`, companyIds: [n] });
 });
-afterAll(async () => {
-	await standIn?.close();
-	await database?.drop();
-});
+afterAll(() => standIn?.close());
 
 /** Runs `contacts` as the operator would, with the operator's database role. */
 async function contacts(

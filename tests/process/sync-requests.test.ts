@@ -1,11 +1,10 @@
 import { EventEmitter, once } from 'node:events';
 import { type StandIn, startStandIn } from '@contacts/bitrix24-stand-in';
-import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
 import type { RunningService } from '@contacts/testing/services.js';
 import { type CommandOutcome, startCommand, startSynchroniser } from '@contacts/testing/synchroniser.js';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
+import { database, test } from '@contacts/testing/test.js';
+import { afterAll, afterEach, beforeEach, describe, expect, vi } from 'vitest';
 
-let database: TestDatabase;
 let standIn: StandIn;
 let synchroniser: RunningService | undefined;
 let env: Record<string, string>;
@@ -14,8 +13,7 @@ const patient = { timeout: 20_000 };
 vi.setConfig({ testTimeout: 60_000 });
 const undone: (() => void)[] = [];
 
-beforeAll(async () => {
-	database = await createTestDatabase();
+test.beforeAll(async () => {
 	standIn = await startStandIn({ plan: 'enterprise' });
 	for (let n = 1; n <= 180; n++) standIn.add({ lastName: `Contact ${n}`, companyIds: [n] });
 	env = { BITRIX24_WEBHOOK_URL: standIn.webhookUrl };
@@ -34,7 +32,6 @@ afterEach(() => {
 afterAll(async () => {
 	await synchroniser?.stop('SIGKILL');
 	await standIn?.close();
-	await database?.drop();
 });
 
 const start = (...args: string[]) => startCommand(database.url, ['sync', ...args], env);

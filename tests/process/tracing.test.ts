@@ -8,22 +8,19 @@ import { promisify } from 'node:util';
 import { gunzipSync } from 'node:zlib';
 import type { ServiceName } from '@contacts/common/auth/key-ring.sql.js';
 import { addProject } from '@contacts/testing/app.js';
-import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
 import { startServiceProcess } from '@contacts/testing/service-process.js';
 import type { ServiceProcess } from '@contacts/testing/services.js';
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { database as db, test } from '@contacts/testing/test.js';
+import { describe, expect, onTestFinished } from 'vitest';
 
 const exampleSettings = readFileSync(new URL('../../.env.example', import.meta.url), 'utf8');
 const canary = 'canary-key-7f3b';
 const traceId = '4bf92f3577b34da6a3ce929d0e0e4736';
 const parentId = '00f067aa0ba902b7';
-let db: TestDatabase;
 
-beforeAll(async () => {
-	db = await createTestDatabase();
+test.beforeAll(async () => {
 	await addProject(db.sql, 'good', canary);
 });
-afterAll(() => db?.drop());
 
 test.each([
 	['nothing of it is loaded', {}, 0],

@@ -6,24 +6,21 @@ import { promisify } from 'node:util';
 import { service as companyContacts } from '@contacts/company-contacts/app.js';
 import { saveCompanyContacts } from '@contacts/company-contacts/save-company-contacts.sql.js';
 import { addProject, startTestApp, type TestApp } from '@contacts/testing/app.js';
-import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { database, test } from '@contacts/testing/test.js';
+import { afterAll, expect } from 'vitest';
 import { root } from '../docs/pages.js';
 
 let folder: string;
-let database: TestDatabase;
 let app: TestApp;
 
-beforeAll(async () => {
+test.beforeAll(async () => {
 	folder = await mkdtemp(join(tmpdir(), 'contacts-client-'));
-	database = await createTestDatabase();
 	await addProject(database.sql, 'partner', 'partner-key');
 	await saveCompanyContacts(database.sql, [{ bitrix_id: 1, name: 'Ann', company_ids: ['11'] }]);
 	app = await startTestApp(companyContacts, database.url);
 });
 afterAll(async () => {
 	await app?.close();
-	await database?.drop();
 	if (folder) await rm(folder, { recursive: true, force: true });
 });
 

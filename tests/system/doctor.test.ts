@@ -2,24 +2,19 @@ import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { freePort } from '@contacts/local-postgres/server.js';
-import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
 import type { RunningProcess } from '@contacts/testing/process.js';
 import { startRedis } from '@contacts/testing/redis.js';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { database, test } from '@contacts/testing/test.js';
+import { afterAll, expect } from 'vitest';
 
-let database: TestDatabase;
 let redis: RunningProcess;
 let port: number;
 
-beforeAll(async () => {
-	database = await createTestDatabase();
+test.beforeAll(async () => {
 	port = await freePort();
 	redis = await startRedis(port);
 });
-afterAll(async () => {
-	await redis?.stop();
-	await database?.drop();
-});
+afterAll(() => redis?.stop());
 
 const execute = promisify(execFile);
 const command = fileURLToPath(new URL('../../tools/contacts/dist/main.js', import.meta.url));

@@ -2,23 +2,22 @@ import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { urlAs } from '@contacts/common/database/roles.js';
 import { addProject } from '@contacts/testing/app.js';
-import { createTestDatabase, rolePassword, type TestDatabase } from '@contacts/testing/database.js';
+import { rolePassword } from '@contacts/testing/database.js';
 import { gatewayConfig } from '@contacts/testing/gateway.js';
 import { type RunningNginx, startNginx } from '@contacts/testing/nginx.js';
 import { residentMiB } from '@contacts/testing/proc.js';
 import { type RunningService, startService } from '@contacts/testing/services.js';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { database, test } from '@contacts/testing/test.js';
+import { afterAll, expect } from 'vitest';
 
 /** More than the buffers of all sockets on its way hold: the list has some 28 MB. */
 const contacts = 25_000;
 const readers = 40;
-let database: TestDatabase;
 let service: RunningService;
 let gateway: RunningNginx;
 const open: Socket[] = [];
 
-beforeAll(async () => {
-	database = await createTestDatabase();
+test.beforeAll(async () => {
 	await addProject(database.sql, 'first', 'first-key');
 	await database.sql`
 		insert into company_contacts (bitrix_id, perplexity_reason)
@@ -33,7 +32,6 @@ afterAll(async () => {
 	for (const socket of open) socket.destroy();
 	await gateway?.stop('SIGTERM');
 	await service?.stop();
-	await database?.drop();
 });
 
 const path = '/api/company_contacts.list?project=first&api_key=first-key';

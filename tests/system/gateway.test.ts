@@ -3,20 +3,19 @@ import { createServer, type IncomingHttpHeaders } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
 import { urlAs } from '@contacts/common/database/roles.js';
 import { addProject, type ProblemBody } from '@contacts/testing/app.js';
-import { createTestDatabase, rolePassword, type TestDatabase } from '@contacts/testing/database.js';
+import { rolePassword } from '@contacts/testing/database.js';
 import { gatewayConfig } from '@contacts/testing/gateway.js';
 import { type RunningNginx, startNginx } from '@contacts/testing/nginx.js';
 import { type RunningService, startService } from '@contacts/testing/services.js';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { database, test } from '@contacts/testing/test.js';
+import { afterAll, describe, expect } from 'vitest';
 
 const canary = 'canary-4711';
 const path = '/api/company_contacts.list';
-let database: TestDatabase;
 let service: RunningService;
 let gateway: RunningNginx;
 
-beforeAll(async () => {
-	database = await createTestDatabase();
+test.beforeAll(async () => {
 	await addProject(database.sql, 'first', canary);
 	await database.sql`insert into company_contacts (bitrix_id, name) select n, repeat('x', 1000) from generate_series(1, 50) n`;
 	service = await startService('company-contacts', {
@@ -29,7 +28,6 @@ beforeAll(async () => {
 afterAll(async () => {
 	await gateway?.stop();
 	await service?.stop();
-	await database?.drop();
 });
 
 const query = `?project=first&api_key=${canary}&company_id=1`;

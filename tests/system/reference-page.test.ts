@@ -1,23 +1,22 @@
 import { urlAs } from '@contacts/common/database/roles.js';
 import { addProject } from '@contacts/testing/app.js';
 import { type Browser, startBrowser } from '@contacts/testing/browser.js';
-import { createTestDatabase, rolePassword, type TestDatabase } from '@contacts/testing/database.js';
+import { rolePassword } from '@contacts/testing/database.js';
 import { gatewayConfig } from '@contacts/testing/gateway.js';
 import { type RunningNginx, startNginx } from '@contacts/testing/nginx.js';
 import { type RunningService, startService } from '@contacts/testing/services.js';
+import { database, test } from '@contacts/testing/test.js';
 import type { Page } from 'playwright-core';
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { afterAll, expect, onTestFinished } from 'vitest';
 
 const key = 'canary-4711';
 const desktop = { width: 1280, height: 900 };
 const phone = { width: 390, height: 844, isMobile: true };
-let database: TestDatabase;
 let company: RunningService;
 let personal: RunningService;
 let gateway: RunningNginx;
 
-beforeAll(async () => {
-	database = await createTestDatabase();
+test.beforeAll(async () => {
 	await addProject(database.sql, 'partner', key);
 	await database.sql`
 		insert into company_contacts (bitrix_id, phone, company_ids, name)
@@ -31,7 +30,6 @@ beforeAll(async () => {
 afterAll(async () => {
 	await gateway?.stop();
 	await Promise.all([company?.stop(), personal?.stop()]);
-	await database?.drop();
 });
 
 async function withBrowser(size: typeof desktop & { isMobile?: boolean }): Promise<Browser> {

@@ -1,15 +1,14 @@
 import { revokeKey } from '@contacts/common/auth/projects.sql.js';
 import { urlAs } from '@contacts/common/database/roles.js';
 import { addProject } from '@contacts/testing/app.js';
-import { createTestDatabase, rolePassword, type TestDatabase } from '@contacts/testing/database.js';
+import { rolePassword } from '@contacts/testing/database.js';
 import { type RunningService, startService } from '@contacts/testing/services.js';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { database, test } from '@contacts/testing/test.js';
+import { afterAll, expect } from 'vitest';
 
-let database: TestDatabase;
 let services: RunningService[];
 
-beforeAll(async () => {
-	database = await createTestDatabase();
+test.beforeAll(async () => {
 	const env = {
 		DATABASE_URL: urlAs(database.url, 'company-contacts', rolePassword),
 		RATE_LIMIT_PER_SECOND: '100000',
@@ -19,10 +18,7 @@ beforeAll(async () => {
 	// Quiet services don't say where they listen: each says so before it is told to be quiet.
 	services = await Promise.all([1, 2, 3].map(() => startService('company-contacts', { ...env, LOG_LEVEL: 'info' })));
 });
-afterAll(async () => {
-	await Promise.all((services ?? []).map((service) => service.stop()));
-	await database?.drop();
-});
+afterAll(() => Promise.all((services ?? []).map((service) => service.stop())));
 
 /** Asks a service without pause and gives, in milliseconds after `since`, when the last 200 came. */
 async function lastSuccess(service: RunningService, project: string, since: () => number): Promise<number> {

@@ -1,19 +1,18 @@
 import { urlAs } from '@contacts/common/database/roles.js';
 import { freePort } from '@contacts/local-postgres/server.js';
 import { addProject } from '@contacts/testing/app.js';
-import { createTestDatabase, rolePassword, type TestDatabase } from '@contacts/testing/database.js';
+import { rolePassword } from '@contacts/testing/database.js';
 import type { RunningProcess } from '@contacts/testing/process.js';
 import { startRedis } from '@contacts/testing/redis.js';
 import { type RunningService, startService } from '@contacts/testing/services.js';
-import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { database, test } from '@contacts/testing/test.js';
+import { afterAll, expect, vi } from 'vitest';
 
-let database: TestDatabase;
 let redisPort: number;
 let redis: RunningProcess;
 let services: RunningService[];
 
-beforeAll(async () => {
-	database = await createTestDatabase();
+test.beforeAll(async () => {
 	for (const code of ['first', 'second', 'third', 'steady', 'burst-1', 'burst-2', 'burst-3', 'burst-4', 'burst-5']) {
 		await addProject(database.sql, code, `${code}-key`);
 	}
@@ -32,7 +31,6 @@ beforeAll(async () => {
 afterAll(async () => {
 	await Promise.all((services ?? []).map((service) => service.stop()));
 	await redis?.stop();
-	await database?.drop();
 });
 
 async function request(service: RunningService, project: string): Promise<number> {

@@ -4,22 +4,21 @@ import { revokeKey, setProjectEnabled } from '@contacts/common/auth/projects.sql
 import { readRights } from '@contacts/common/database/rights.sql.js';
 import { roles, urlAs } from '@contacts/common/database/roles.js';
 import { addProject } from '@contacts/testing/app.js';
-import { createTestDatabase, rolePassword, type TestDatabase } from '@contacts/testing/database.js';
+import { rolePassword } from '@contacts/testing/database.js';
 import { gatewayConfig } from '@contacts/testing/gateway.js';
 import { type RunningNginx, startNginx } from '@contacts/testing/nginx.js';
 import { exchange } from '@contacts/testing/raw-http.js';
 import { type RunningService, startService } from '@contacts/testing/services.js';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { database, test } from '@contacts/testing/test.js';
+import { afterAll, expect } from 'vitest';
 
 const file = new URL('../../docs/who-may-what.md', import.meta.url);
 const services = ['personal-contacts', 'company-contacts'] as const;
 type Name = (typeof services)[number];
-let database: TestDatabase;
 let running: Record<Name, RunningService>;
 let gateway: RunningNginx;
 
-beforeAll(async () => {
-	database = await createTestDatabase();
+test.beforeAll(async () => {
 	const { sql } = database;
 	await addProject(sql, 'any', 'any-key');
 	await addProject(sql, 'other', 'other-key');
@@ -38,7 +37,6 @@ beforeAll(async () => {
 afterAll(async () => {
 	await gateway?.stop();
 	await Promise.all(Object.values(running ?? {}).map((service) => service.stop()));
-	await database?.drop();
 });
 
 const table = (head: readonly string[], rows: readonly (readonly string[])[]) =>

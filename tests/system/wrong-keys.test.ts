@@ -1,25 +1,21 @@
 import { urlAs } from '@contacts/common/database/roles.js';
 import { addProject } from '@contacts/testing/app.js';
-import { createTestDatabase, rolePassword, type TestDatabase } from '@contacts/testing/database.js';
+import { rolePassword } from '@contacts/testing/database.js';
 import { residentMiB } from '@contacts/testing/proc.js';
 import { type RunningService, startService } from '@contacts/testing/services.js';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { database, test } from '@contacts/testing/test.js';
+import { afterAll, expect } from 'vitest';
 
-let database: TestDatabase;
 let service: RunningService;
 
-beforeAll(async () => {
-	database = await createTestDatabase();
+test.beforeAll(async () => {
 	await addProject(database.sql, 'valid', 'valid-key');
 	service = await startService('company-contacts', {
 		DATABASE_URL: urlAs(database.url, 'company-contacts', rolePassword),
 		TRUST_PROXY: 'loopback',
 	});
 });
-afterAll(async () => {
-	await service?.stop();
-	await database?.drop();
-});
+afterAll(() => service?.stop());
 
 /** Statements that the service's database has run so far, but for those of this test itself. */
 async function statements(): Promise<number> {

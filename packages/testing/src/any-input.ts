@@ -2,16 +2,15 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Service } from '@contacts/common/process/run.js';
 import type { TObject } from '@sinclair/typebox';
 import fc from 'fast-check';
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, afterEach, describe, expect } from 'vitest';
 import { anyHeaders, anyMethod, anyQuery, anyTarget, withFaults } from './any-request.js';
 import { addProject, startTestApp, type TestApp } from './app.js';
-import { createTestDatabase, type TestDatabase } from './database.js';
 import type { Endpoint } from './endpoint.js';
 import { brokenBodies, malformedRequests } from './malformed-requests.js';
 import { codeOf, exchange, expectPromised, type RawAnswer } from './raw-http.js';
+import { database, test } from './test.js';
 
 export interface AnyInput {
-	database: TestDatabase;
 	app: TestApp;
 	/** Sends bytes and checks every answer to them against all that is promised of answers. */
 	send(bytes: string | Buffer): Promise<RawAnswer[]>;
@@ -48,20 +47,16 @@ export function describeAnyInput<V extends TObject>(
 	const whole = (query: string) =>
 		`${endpoint.method} ${endpoint.path}?${query} HTTP/1.1\r\nHost: a\r\n${bodyLines(endpoint.body ?? '')}${end}${endpoint.body ?? ''}`;
 
-	beforeAll(async () => {
-		input.database = await createTestDatabase();
-		await addProject(input.database.sql, 'good', 'good-key');
-		input.app = await startTestApp(service, input.database.url, {
+	test.beforeAll(async () => {
+		await addProject(database.sql, 'good', 'good-key');
+		input.app = await startTestApp(service, database.url, {
 			limits,
 			trustProxy: ['loopback'],
 			// The limits have tests of their own; here they would hide what lies behind them.
 			environment: { RATE_LIMIT_PER_SECOND: '1000000', RATE_LIMIT_BURST: '1000000' },
 		});
 	});
-	afterAll(async () => {
-		await input.app?.close();
-		await input.database?.drop();
-	});
+	afterAll(() => input.app?.close());
 
 	afterEach(async () => {
 		expect((await send(whole(good))).map(({ status }) => status)).toEqual([200]);

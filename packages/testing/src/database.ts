@@ -27,7 +27,7 @@ export function serverUrl(database: string): string {
 	return inject('databaseUrl').replace('DATABASE', database);
 }
 
-/** A migrated database of a test file's own. */
+/** A migrated database beside that of the test file. */
 export async function createTestDatabase(template = templateDatabase): Promise<TestDatabase> {
 	const name = `test_${randomBytes(8).toString('hex')}`;
 	await administer(async (sql) => {

@@ -4,12 +4,12 @@ import { createServer } from 'node:net';
 import { setProjectEnabled } from '@contacts/common/auth/projects.sql.js';
 import type { Service } from '@contacts/common/process/run.js';
 import type { TObject } from '@sinclair/typebox';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, describe, expect } from 'vitest';
 import { addProject, type ProblemBody, startTestApp, type TestApp, type TestAppOptions } from './app.js';
-import { createTestDatabase, type TestDatabase } from './database.js';
 import type { Endpoint } from './endpoint.js';
 import { expectCommonHeaders, expectProblem, expectRawProblem } from './expect-problem.js';
 import { describeStrictQuery } from './strict-query.js';
+import { database, test } from './test.js';
 
 const canary = 'canary-key-5f0c_%/+é';
 const encodedCanary = encodeURIComponent(canary);
@@ -19,7 +19,6 @@ const hiddenCanary = [...Buffer.from(canary)].map((byte) => `%${byte.toString(16
 
 /** What both services promise alike, proved on each of them. */
 export function describeSharedContract<V extends TObject>(service: Service<V>, endpoint: Endpoint): void {
-	let database: TestDatabase;
 	let app: TestApp;
 	const good = 'project=good&api_key=good-key';
 	const request = (query: string, init: RequestInit = {}, on = app) =>
@@ -37,8 +36,7 @@ export function describeSharedContract<V extends TObject>(service: Service<V>, e
 		}
 	};
 
-	beforeAll(async () => {
-		database = await createTestDatabase();
+	test.beforeAll(async () => {
 		const elsewhere = service.name === 'personal-contacts' ? 'company-contacts' : 'personal-contacts';
 		await addProject(database.sql, 'good', 'good-key');
 		await addProject(database.sql, 'canary', canary);
@@ -53,10 +51,7 @@ export function describeSharedContract<V extends TObject>(service: Service<V>, e
 		await setProjectEnabled(database.sql, 'disabled', false);
 		app = await startTestApp(service, database.url);
 	});
-	afterAll(async () => {
-		await app?.close();
-		await database?.drop();
-	});
+	afterAll(() => app?.close());
 
 	describe('200', () => {
 		test.each([good, 'project=here&api_key=here-key', 'project=good&api%5Fkey=good-key'])('for %s', async (query) => {

@@ -3,11 +3,12 @@ import { problemCodes } from '@contacts/common/schemas/problem.js';
 import { Validator } from '@seriousme/openapi-schema-validator';
 import type { TObject } from '@sinclair/typebox';
 import type { OpenAPIV3_1 } from 'openapi-types';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, describe, expect } from 'vitest';
 import { addProject, startTestApp, type TestApp, type TestAppOptions } from './app.js';
-import { createTestDatabase, type TestDatabase } from './database.js';
+import type { TestDatabase } from './database.js';
 import { type Documented, documented, responseOf } from './documented.js';
 import { expectCommonHeaders, expectProblem } from './expect-problem.js';
+import { database, test } from './test.js';
 
 export interface ReferenceCase {
 	/** What it is about. */
@@ -39,22 +40,17 @@ const credentials = 'project=partner&api_key=partner-key';
 /** Proves the API reference of a service: the document, what it promises held against real answers, and the page. */
 export function describeReference<V extends TObject>(service: Service<V>, options: ReferenceOptions): void {
 	const { method, path, body, file, cases, ofGateway = [] } = options;
-	let database: TestDatabase;
 	let app: TestApp;
 	let reference: Documented;
 	const json = { 'content-type': 'application/json' };
 	const usual: RequestInit = { method, ...(body === undefined ? {} : { body, headers: json }) };
 
-	beforeAll(async () => {
-		database = await createTestDatabase();
+	test.beforeAll(async () => {
 		await addProject(database.sql, 'partner', 'partner-key');
 		app = await startTestApp(service, database.url);
 		reference = documented((await (await app.fetch('/openapi.json')).json()) as OpenAPIV3_1.Document);
 	});
-	afterAll(async () => {
-		await app?.close();
-		await database?.drop();
-	});
+	afterAll(() => app?.close());
 
 	describe('the document', () => {
 		test('is the file of the repository (vitest -u writes it anew)', async () => {

@@ -1,19 +1,14 @@
 import { startTestApp, type TestApp } from '@contacts/testing/app.js';
-import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { database as db, test } from '@contacts/testing/test.js';
+import { afterAll, expect } from 'vitest';
 import { service } from './app.js';
 
-let db: TestDatabase;
 let app: TestApp;
 
-beforeAll(async () => {
-	db = await createTestDatabase();
+test.beforeAll(async () => {
 	app = await startTestApp(service, db.url);
 });
-afterAll(async () => {
-	await app?.close();
-	await db?.drop();
-});
+afterAll(() => app?.close());
 
 /** The metrics of the mirror, as the service's own database role sees them. */
 async function mirror(): Promise<Record<string, number>> {

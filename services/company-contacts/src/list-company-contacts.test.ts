@@ -1,14 +1,12 @@
 import { addProject, startTestApp, type TestApp } from '@contacts/testing/app.js';
-import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
 import { expectProblem } from '@contacts/testing/expect-problem.js';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { database, test } from '@contacts/testing/test.js';
+import { afterAll, describe, expect } from 'vitest';
 import { service } from './app.js';
 
-let database: TestDatabase;
 let app: TestApp;
 
-beforeAll(async () => {
-	database = await createTestDatabase();
+test.beforeAll(async () => {
 	await addProject(database.sql, 'first', 'first-key');
 	await addProject(database.sql, 'second', 'second-key');
 	await database.sql`
@@ -23,10 +21,7 @@ beforeAll(async () => {
 			(10, null, '{9223372036854775807}', 'Largest', null, false, null)`;
 	app = await startTestApp(service, database.url);
 });
-afterAll(async () => {
-	await app?.close();
-	await database?.drop();
-});
+afterAll(() => app?.close());
 
 const list = (query = '', init?: RequestInit, project = 'first') =>
 	app.fetch(`/api/company_contacts.list?project=${project}&api_key=${project}-key${query}`, init);

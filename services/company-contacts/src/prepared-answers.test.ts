@@ -2,18 +2,16 @@ import { brotliDecompressSync, gunzipSync } from 'node:zlib';
 import type { Database } from '@contacts/common/database/database.js';
 import { openDatabase } from '@contacts/common/database/database.js';
 import { addProject, startTestApp, type TestApp } from '@contacts/testing/app.js';
-import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
 import { startTcpProxy } from '@contacts/testing/tcp-proxy.js';
+import { test, database as test_ } from '@contacts/testing/test.js';
 import { Registry } from 'prom-client';
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { afterAll, describe, expect, onTestFinished } from 'vitest';
 import { service } from './app.js';
 import { keepPreparedAnswers } from './prepared-answers.js';
 
-let test_: TestDatabase;
 let apps: TestApp[];
 
-beforeAll(async () => {
-	test_ = await createTestDatabase();
+test.beforeAll(async () => {
 	await addProject(test_.sql, 'first', 'first-key');
 	await test_.sql`
 		insert into company_contacts (bitrix_id, name, company_ids)
@@ -21,10 +19,7 @@ beforeAll(async () => {
 	const environment = { RATE_LIMIT_PER_SECOND: '100000', RATE_LIMIT_BURST: '100000' };
 	apps = await Promise.all([1, 2, 3].map(() => startTestApp(service, test_.url, { environment })));
 });
-afterAll(async () => {
-	await Promise.all((apps ?? []).map((app) => app.close()));
-	await test_?.drop();
-});
+afterAll(() => Promise.all((apps ?? []).map((app) => app.close())));
 
 const list = (app: TestApp, rest = '', headers: Record<string, string> = {}) =>
 	app.fetch(`/api/company_contacts.list?project=first&api_key=first-key${rest}`, { headers });

@@ -2,18 +2,16 @@ import { once } from 'node:events';
 import { get, type IncomingMessage } from 'node:http';
 import { openDatabase } from '@contacts/common/database/database.js';
 import { addProject, startTestApp, type TestApp } from '@contacts/testing/app.js';
-import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
 import { expectProblem } from '@contacts/testing/expect-problem.js';
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { test, database as test_ } from '@contacts/testing/test.js';
+import { afterAll, expect, onTestFinished } from 'vitest';
 import { service } from './app.js';
 import { streamAnswer } from './streamed-answer.js';
 
-let test_: TestDatabase;
 /** Streams every list. */
 let app: TestApp;
 
-beforeAll(async () => {
-	test_ = await createTestDatabase();
+test.beforeAll(async () => {
 	for (const project of ['first', 'second', 'third', 'fourth', 'fifth']) {
 		await addProject(test_.sql, project, `${project}-key`);
 	}
@@ -22,10 +20,7 @@ beforeAll(async () => {
 		insert into company_contacts (bitrix_id, perplexity_reason) select n, repeat('x', 500) from generate_series(1, 20000) n`;
 	app = await startTestApp(service, test_.url, { environment: { LIST_STREAM_MEGABYTES: '0' } });
 });
-afterAll(async () => {
-	await app?.close();
-	await test_?.drop();
-});
+afterAll(() => app?.close());
 
 const pathOf = (project: string) => `/api/company_contacts.list?project=${project}&api_key=${project}-key`;
 

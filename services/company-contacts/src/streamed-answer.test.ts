@@ -5,21 +5,19 @@ import { brotliDecompressSync, gunzipSync } from 'node:zlib';
 import { openDatabase } from '@contacts/common/database/database.js';
 import { DatabaseBusyError } from '@contacts/common/database/errors.js';
 import { addProject, startTestApp, type TestApp } from '@contacts/testing/app.js';
-import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
 import { expectProblem } from '@contacts/testing/expect-problem.js';
-import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { test, database as test_ } from '@contacts/testing/test.js';
+import { afterAll, beforeEach, describe, expect, onTestFinished } from 'vitest';
 import { service } from './app.js';
 import { type StreamLimits, type StreamRequest, streamAnswer } from './streamed-answer.js';
 
 const contacts = 20_000;
-let test_: TestDatabase;
 /** Streams every list. */
 let streaming: TestApp;
 /** Streams none of these. */
 let preparing: TestApp;
 
-beforeAll(async () => {
-	test_ = await createTestDatabase();
+test.beforeAll(async () => {
 	for (const project of ['first', 'second', 'third', 'fourth', 'fifth'])
 		await addProject(test_.sql, project, `${project}-key`);
 	const environment = { RATE_LIMIT_PER_SECOND: '100000', RATE_LIMIT_BURST: '100000' };
@@ -37,7 +35,6 @@ beforeEach(async () => {
 afterAll(async () => {
 	await streaming?.close();
 	await preparing?.close();
-	await test_?.drop();
 });
 
 const path = '/api/company_contacts.list?project=first&api_key=first-key';

@@ -2,8 +2,9 @@ import { isUtf8 } from 'node:buffer';
 import { describeAnyInput, goodCredentials, holds, one } from '@contacts/testing/any-input.js';
 import { anyText, withFaults } from '@contacts/testing/any-request.js';
 import { codeOf, type RawAnswer } from '@contacts/testing/raw-http.js';
+import { database, test } from '@contacts/testing/test.js';
 import fc from 'fast-check';
-import { expect, test } from 'vitest';
+import { expect } from 'vitest';
 import { service } from './app.js';
 
 const path = '/api/personal_contacts';
@@ -17,7 +18,7 @@ describeAnyInput(service, { method: 'POST', path, body: '{"chat_id": 1}' }, (inp
 	};
 	/** Everything that is stored of a chat, as text. */
 	const stored = async (chatId: number) => {
-		const rows = await input.database.sql`
+		const rows = await database.sql`
 			select chat_id::text, username, name, birth_date::text from personal_contacts where chat_id = ${chatId}::bigint`;
 		return rows[0];
 	};
@@ -128,8 +129,7 @@ describeAnyInput(service, { method: 'POST', path, body: '{"chat_id": 1}' }, (inp
 			const answer = await post(Buffer.from(`{"name":"1.5e3 \\"0.1","chat_id":${written}}`));
 			if (exact) {
 				expect([written, answer.status]).toEqual([written, 200]);
-				const rows = await input.database
-					.sql`select 1 from personal_contacts where chat_id = ${String(id)}::text::bigint`;
+				const rows = await database.sql`select 1 from personal_contacts where chat_id = ${String(id)}::text::bigint`;
 				expect(rows).toHaveLength(1);
 			} else {
 				expect([written, answer.status, codeOf(answer)]).toEqual([written, 400, 'invalid_body']);

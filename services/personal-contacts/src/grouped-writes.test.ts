@@ -2,20 +2,18 @@ import { setImmediate } from 'node:timers/promises';
 import type { Database } from '@contacts/common/database/database.js';
 import { openDatabase } from '@contacts/common/database/database.js';
 import { addProject, startTestApp, type TestApp } from '@contacts/testing/app.js';
-import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
+import { test, database as test_ } from '@contacts/testing/test.js';
 import fc from 'fast-check';
 import { Registry } from 'prom-client';
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { afterAll, describe, expect, onTestFinished } from 'vitest';
 import { service } from './app.js';
 import { type ContactWriter, createContactWriter } from './grouped-writes.js';
 import type { PersonalContact } from './personal-contacts.sql.js';
 
-let test_: TestDatabase;
 let database: Database;
 let app: TestApp;
 
-beforeAll(async () => {
-	test_ = await createTestDatabase();
+test.beforeAll(async () => {
 	await addProject(test_.sql, 'first', 'first-key');
 	await addProject(test_.sql, 'second', 'second-key');
 	database = openDatabase({ url: test_.url, applicationName: 'writer', poolSize: 10 });
@@ -32,7 +30,6 @@ beforeAll(async () => {
 afterAll(async () => {
 	await app?.close();
 	await database?.close();
-	await test_?.drop();
 });
 
 const createWriter = (registry = new Registry()) => createContactWriter({ database, registry });

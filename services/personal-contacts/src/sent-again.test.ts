@@ -1,18 +1,16 @@
 import { addProject, startTestApp, type TestApp } from '@contacts/testing/app.js';
-import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
 import { startTcpProxy, type TcpProxy } from '@contacts/testing/tcp-proxy.js';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { database, test } from '@contacts/testing/test.js';
+import { afterAll, expect } from 'vitest';
 import { service } from './app.js';
 import type { PersonalContact } from './personal-contacts.sql.js';
 
 // An upsert whose response is lost is sent again. It has been committed, and meanwhile the world goes on.
 
-let database: TestDatabase;
 let network: TcpProxy;
 let app: TestApp;
 
-beforeAll(async () => {
-	database = await createTestDatabase();
+test.beforeAll(async () => {
 	await addProject(database.sql, 'first', 'first-key');
 	await addProject(database.sql, 'second', 'second-key');
 	network = await startTcpProxy(database.url);
@@ -23,7 +21,6 @@ beforeAll(async () => {
 afterAll(async () => {
 	await app?.close();
 	network?.close();
-	await database?.drop();
 });
 
 const post = async (contact: PersonalContact) => {

@@ -1,23 +1,18 @@
 import { addProject, startTestApp, type TestApp } from '@contacts/testing/app.js';
-import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
 import { expectProblem } from '@contacts/testing/expect-problem.js';
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { database, test } from '@contacts/testing/test.js';
+import { afterAll, expect, onTestFinished } from 'vitest';
 import { service } from './app.js';
 
-let database: TestDatabase;
 let app: TestApp;
 let now = 0;
 let chatId = 1;
 
-beforeAll(async () => {
-	database = await createTestDatabase();
+test.beforeAll(async () => {
 	await addProject(database.sql, 'good', 'good-key');
 	app = await startTestApp(service, database.url, { clock: () => now });
 });
-afterAll(async () => {
-	await app?.close();
-	await database?.drop();
-});
+afterAll(() => app?.close());
 
 const upsert = (key = 'good-key') =>
 	app.fetch(`/api/personal_contacts?project=good&api_key=${key}`, {

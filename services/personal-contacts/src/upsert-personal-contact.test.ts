@@ -1,23 +1,18 @@
 import { addProject, startTestApp, type TestApp } from '@contacts/testing/app.js';
-import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
 import { expectProblem } from '@contacts/testing/expect-problem.js';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { database, test } from '@contacts/testing/test.js';
+import { afterAll, describe, expect } from 'vitest';
 import { service } from './app.js';
 
-let database: TestDatabase;
 let app: TestApp;
 let nextChat = 1000;
 
-beforeAll(async () => {
-	database = await createTestDatabase();
+test.beforeAll(async () => {
 	await addProject(database.sql, 'first', 'first-key');
 	await addProject(database.sql, 'second', 'second-key');
 	app = await startTestApp(service, database.url);
 });
-afterAll(async () => {
-	await app?.close();
-	await database?.drop();
-});
+afterAll(() => app?.close());
 
 const post = (body: string | Buffer, init: RequestInit & { project?: string } = {}) => {
 	const { project = 'first', headers, ...rest } = init;

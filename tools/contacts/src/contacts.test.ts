@@ -3,22 +3,21 @@ import { createServer } from 'node:net';
 import { freePort } from '@contacts/local-postgres/server.js';
 import { createTestDatabase, serverUrl, type TestDatabase } from '@contacts/testing/database.js';
 import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
+import { database as empty, test } from '@contacts/testing/test.js';
 import type { Command } from 'commander';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, describe, expect } from 'vitest';
 import { createProgram } from './program.js';
 import { contacts, expectOneLine, spawnContacts } from './testing/command.js';
 
-let empty: TestDatabase;
 let unmigrated: TestDatabase;
 let migrated: TestDatabase;
 
-beforeAll(async () => {
-	empty = await createTestDatabase('template0');
+test.override('template', 'template0');
+test.beforeAll(async () => {
 	unmigrated = await createTestDatabase('template0');
 	migrated = await createTestDatabase();
 });
 afterAll(async () => {
-	await empty?.drop();
 	await unmigrated?.drop();
 	await migrated?.drop();
 });

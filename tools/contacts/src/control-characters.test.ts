@@ -4,9 +4,10 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { gunzipSync, gzipSync } from 'node:zlib';
 import { addProject } from '@contacts/testing/app.js';
-import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
+import { createTestDatabase } from '@contacts/testing/database.js';
 import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { database, test } from '@contacts/testing/test.js';
+import { describe, expect, vi } from 'vitest';
 import { contacts, type Outcome } from './testing/command.js';
 import { startOnTerminal } from './testing/terminal.js';
 
@@ -15,15 +16,11 @@ const hostile = '\u001b[2J\u0007\r\u007f\u009b31m\u202e\u2066\u2028\nerror: none
 const shown = '\\u001b[2J\\u0007\\u000d\\u007f\\u009b31m\\u202e\\u2066\\u2028\\u000aerror: none';
 const unsafe = /(?!\n)[\p{Cc}\p{Bidi_Control}\p{Zl}\p{Zp}]/u;
 
-let database: TestDatabase;
-
-beforeAll(async () => {
-	database = await createTestDatabase();
+test.beforeAll(async () => {
 	await addProject(database.sql, 'alpha', 'alpha-key');
 	await database.sql`update audit_log set actor = ${hostile}, details = ${JSON.stringify({ note: hostile })}::text::json`;
 	await database.sql`update crm_sync_state set alarm = ${hostile}`;
 });
-afterAll(() => database?.drop());
 
 async function file(name: string, content: string | Buffer): Promise<string> {
 	const path = join(await temporaryFolder(), name);

@@ -1,7 +1,7 @@
 import { addProject } from '@contacts/testing/app.js';
-import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
+import { database, test } from '@contacts/testing/test.js';
 import stringWidth from 'string-width';
-import { afterAll, beforeAll, describe, expect, type TestContext, test, vi } from 'vitest';
+import { afterAll, describe, expect, type TestContext, vi } from 'vitest';
 import { fitWidths } from './output.js';
 import { contacts, spawnContacts } from './testing/command.js';
 import { startOnTerminal } from './testing/terminal.js';
@@ -9,11 +9,9 @@ import { startOnTerminal } from './testing/terminal.js';
 const esc = '\u001b';
 const plain = (text: string) => text.replaceAll(new RegExp(`${esc}\\[[0-9;?]*[a-zA-Z]`, 'g'), '').replaceAll('\r', '');
 
-let database: TestDatabase;
 const actor = `王小明 ${'with a long name '.repeat(10)}`;
 
-beforeAll(async () => {
-	database = await createTestDatabase();
+test.beforeAll(async () => {
 	for (const code of ['alpha', 'beta', 'gamma']) await addProject(database.sql, code, `${code}-key`);
 	await database.sql`update audit_log set actor = ${actor}, details = '{"note": "an escape \\u001b[31m sequence"}' where id > 1`;
 });

@@ -3,20 +3,14 @@ import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { freePort } from '@contacts/local-postgres/server.js';
-import { createTestDatabase, serverUrl, type TestDatabase } from '@contacts/testing/database.js';
+import { serverUrl } from '@contacts/testing/database.js';
 import { dispose, freePorts, type Launcher, launch, partsOf, remainsOf } from '@contacts/testing/launcher.js';
 import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
-import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { database, test } from '@contacts/testing/test.js';
+import { describe, expect, onTestFinished, vi } from 'vitest';
 
 // Whole servers are started here, several in some tests.
 vi.setConfig({ testTimeout: 90_000, hookTimeout: 90_000 });
-
-let database: TestDatabase;
-
-beforeAll(async () => {
-	database = await createTestDatabase();
-});
-afterAll(() => database?.drop());
 
 async function start(dataFolder: string, more: Record<string, string> = {}): Promise<Launcher> {
 	const launcher = await launch(dataFolder, more);

@@ -3,22 +3,15 @@ import { once } from 'node:events';
 import { symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
 import { freePorts, toolOf } from '@contacts/testing/launcher.js';
 import { isAlive } from '@contacts/testing/proc.js';
 import { environmentOf } from '@contacts/testing/process.js';
 import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
-import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
+import { database, test } from '@contacts/testing/test.js';
+import { expect, onTestFinished, vi } from 'vitest';
 
 // Whole servers are started here, several in some tests.
 vi.setConfig({ testTimeout: 90_000, hookTimeout: 90_000 });
-
-let database: TestDatabase;
-
-beforeAll(async () => {
-	database = await createTestDatabase();
-});
-afterAll(() => database?.drop());
 
 /** A package manager as the system sees it: Node.js under the name of npx, which starts another process and waits. */
 const wrapper = `

@@ -1,20 +1,15 @@
 import { addProject } from '@contacts/testing/app.js';
-import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
+import { createTestDatabase } from '@contacts/testing/database.js';
 import { startTcpProxy, type TcpProxy } from '@contacts/testing/tcp-proxy.js';
-import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { database as db, test } from '@contacts/testing/test.js';
+import { describe, expect, onTestFinished, vi } from 'vitest';
 import type { ChangeListener } from '../database/change-listener.js';
 import { type Database, openDatabase } from '../database/database.js';
 import { DatabaseError, errorCode, isRefusal } from '../database/errors.js';
 import { type KeyRing, type KeyRingOptions, openKeyRing } from './key-ring.js';
 import { revokeKey, setProjectEnabled } from './projects.sql.js';
 
-let db: TestDatabase;
 let nextRing = 1;
-
-beforeAll(async () => {
-	db = await createTestDatabase();
-});
-afterAll(() => db?.drop());
 
 /** As in production. */
 const tolerant = (error: unknown) => error instanceof DatabaseError && !isRefusal(error.cause);

@@ -1,16 +1,10 @@
 import { addProject } from '@contacts/testing/app.js';
-import { createTestDatabase, rolePassword, type TestDatabase } from '@contacts/testing/database.js';
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { rolePassword } from '@contacts/testing/database.js';
+import { database as db, test } from '@contacts/testing/test.js';
+import { expect, onTestFinished } from 'vitest';
 import { openDatabase } from '../database/database.js';
 import { urlAs } from '../database/roles.js';
 import { type KeyRing, openKeyRing } from './key-ring.js';
-
-let db: TestDatabase;
-
-beforeAll(async () => {
-	db = await createTestDatabase();
-});
-afterAll(() => db?.drop());
 
 const applicationName = 'key uses';
 

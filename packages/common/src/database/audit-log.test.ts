@@ -1,16 +1,10 @@
 import { addProject } from '@contacts/testing/app.js';
-import { createTestDatabase, rolePassword, type TestDatabase } from '@contacts/testing/database.js';
+import { rolePassword } from '@contacts/testing/database.js';
+import { database, test } from '@contacts/testing/test.js';
 import postgres from 'postgres';
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { expect, onTestFinished } from 'vitest';
 import type { Sql } from './client.js';
 import { urlAs } from './roles.js';
-
-let database: TestDatabase;
-
-beforeAll(async () => {
-	database = await createTestDatabase();
-});
-afterAll(() => database?.drop());
 
 /** The operator's connection, of this actor. */
 function connect(settings: Record<string, string>): Sql {

@@ -1,13 +1,6 @@
-import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { database as db, test } from '@contacts/testing/test.js';
+import { expect, onTestFinished } from 'vitest';
 import { openDatabase } from './database.js';
-
-let db: TestDatabase;
-
-beforeAll(async () => {
-	db = await createTestDatabase();
-});
-afterAll(() => db?.drop());
 
 test('a change is announced, and so is the return of a listener that was cut off: from then on everything is read over new connections', async () => {
 	const database = openDatabase({ url: db.url, applicationName: 'listening', poolSize: 1 });

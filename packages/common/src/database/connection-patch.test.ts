@@ -1,19 +1,12 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
+import { database as db, test } from '@contacts/testing/test.js';
 import postgres from 'postgres';
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { expect, onTestFinished } from 'vitest';
 
 // What patches/ repairs in the connections of postgres.js and a whole database does not show reliably, as it takes an event
 // at one certain moment. The rest of it is guarded by database.test.ts.
-
-let db: TestDatabase;
-
-beforeAll(async () => {
-	db = await createTestDatabase();
-});
-afterAll(() => db?.drop());
 
 /** A client with one connection, and the sockets that it has had. */
 async function openOne(): Promise<{ sql: postgres.Sql; sockets: Socket[] }> {

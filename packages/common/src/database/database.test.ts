@@ -1,16 +1,12 @@
-import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
 import { startTcpProxy, type TcpProxy } from '@contacts/testing/tcp-proxy.js';
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { database as db, test } from '@contacts/testing/test.js';
+import { describe, expect, onTestFinished } from 'vitest';
 import { type Database, type DatabaseOptions, openDatabase } from './database.js';
 import { DatabaseBusyError, DatabaseError, errorCode } from './errors.js';
 
-let db: TestDatabase;
-
-beforeAll(async () => {
-	db = await createTestDatabase();
+test.beforeAll(async () => {
 	await db.sql`create sequence calls`;
 });
-afterAll(() => db?.drop());
 
 /** A database for this test alone, known by its application name. */
 function open(applicationName: string, options: Partial<DatabaseOptions> = {}): Database {

@@ -1,14 +1,7 @@
-import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
 import { startTcpProxy, type TcpProxy } from '@contacts/testing/tcp-proxy.js';
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { database as db, test } from '@contacts/testing/test.js';
+import { expect, onTestFinished } from 'vitest';
 import { type Database, type DatabaseOptions, openDatabase } from './database.js';
-
-let db: TestDatabase;
-
-beforeAll(async () => {
-	db = await createTestDatabase();
-});
-afterAll(() => db?.drop());
 
 /** A database behind its own network, known by its application name. */
 async function openThroughProxy(

@@ -1,18 +1,14 @@
-import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
 import { startTcpProxy } from '@contacts/testing/tcp-proxy.js';
+import { database as db, test } from '@contacts/testing/test.js';
 import { Registry } from 'prom-client';
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { expect, onTestFinished } from 'vitest';
 import { type Database, type DatabaseOptions, openDatabase } from './database.js';
 import { measureDatabase } from './metrics.js';
 
-let db: TestDatabase;
-
-beforeAll(async () => {
-	db = await createTestDatabase();
+test.beforeAll(async () => {
 	// A client that has no connection yet can't reserve one.
 	await db.sql`select 1`;
 });
-afterAll(() => db?.drop());
 
 /** A database and a reader of its metrics: the value of the one sample that begins so. */
 function open(options: Partial<DatabaseOptions> = {}): { database: Database; value(sample: string): Promise<number> } {

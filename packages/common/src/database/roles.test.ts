@@ -1,28 +1,25 @@
 import { createTestDatabase, rolePassword, type TestDatabase } from '@contacts/testing/database.js';
+import { database, test } from '@contacts/testing/test.js';
 import { openTrappedSession } from '@contacts/testing/trapped-session.js';
 import postgres from 'postgres';
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished } from 'vitest';
 import type { Sql } from './client.js';
 import { errorCode } from './errors.js';
 import { migrate } from './migrate.js';
 import { readRights } from './rights.sql.js';
 import { type RoleUser, roles, urlAs } from './roles.js';
 
-let database: TestDatabase;
 const connections = new Map<RoleUser, Sql>();
 
-beforeAll(async () => {
-	// Migrated here, and not a copy: the rights on a database itself are not copied with it.
-	database = await createTestDatabase('template0');
+// Migrated here, and not a copy: the rights on a database itself are not copied with it.
+test.override('template', 'template0');
+test.beforeAll(async () => {
 	await migrate(database.url);
 	for (const user of Object.keys(roles) as RoleUser[]) {
 		connections.set(user, postgres(urlAs(database.url, user, rolePassword), { max: 1, onnotice: () => undefined }));
 	}
 });
-afterAll(async () => {
-	await Promise.all([...connections.values()].map((sql) => sql.end()));
-	await database?.drop();
-});
+afterAll(() => Promise.all([...connections.values()].map((sql) => sql.end())));
 
 /** Who may do what with which table, and nothing beside it. */
 const rights: Record<RoleUser, Record<string, readonly string[]>> = {

@@ -1,19 +1,15 @@
 import { Socket } from 'node:net';
-import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
 import { startTcpProxy, type TcpProxy } from '@contacts/testing/tcp-proxy.js';
-import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { database as db, test } from '@contacts/testing/test.js';
+import { describe, expect, onTestFinished, vi } from 'vitest';
 import { type Database, type DatabaseOptions, openDatabase } from './database.js';
 import { errorCode } from './errors.js';
 import type { Expiry, WriteOptions } from './writes.js';
 
-let db: TestDatabase;
-
-beforeAll(async () => {
-	db = await createTestDatabase();
+test.beforeAll(async () => {
 	await db.sql`create table documents (name text primary key, version int)`;
 	await db.sql`create sequence failures`;
 });
-afterAll(() => db?.drop());
 
 /** A document that is written through its own network. `expiries` are those of every sending, in their order. */
 async function openDocument(name: string, options: Partial<DatabaseOptions> = {}) {

@@ -1,16 +1,9 @@
-import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { database as db, test } from '@contacts/testing/test.js';
+import { expect, onTestFinished } from 'vitest';
 import { openDatabase } from '../database/database.js';
 import { createLogger } from '../observability/logger.js';
 import { health } from './health.js';
 import { createServer } from './server.js';
-
-let db: TestDatabase;
-
-beforeAll(async () => {
-	db = await createTestDatabase();
-});
-afterAll(() => db?.drop());
 
 /** The status of `GET /health/ready` of a process on this database. */
 async function startReadiness(writes: boolean): Promise<() => Promise<number>> {

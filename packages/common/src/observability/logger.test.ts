@@ -1,23 +1,18 @@
-import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { database as db, test } from '@contacts/testing/test.js';
+import { afterAll, describe, expect } from 'vitest';
 import type { PendingStatement, Sql } from '../database/client.js';
 import { type Database, openDatabase } from '../database/database.js';
 import { DatabaseError } from '../database/errors.js';
 import { createLogger } from './logger.js';
 
-let db: TestDatabase;
 let database: Database;
 
-beforeAll(async () => {
-	db = await createTestDatabase();
+test.beforeAll(async () => {
 	database = openDatabase({ url: db.url, applicationName: 'log', poolSize: 1 });
 	await db.sql`insert into projects (code) values ('first')`;
 	await db.sql`insert into personal_contacts (chat_id, name, project_id) select 98765432109, 'Canary Name', id from projects`;
 });
-afterAll(async () => {
-	await database?.close();
-	await db?.drop();
-});
+afterAll(() => database?.close());
 
 interface Logged {
 	type: string;

@@ -1,17 +1,11 @@
 import { addProject, startTestApp, type TestApp, type TestAppOptions } from '@contacts/testing/app.js';
-import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
 import { expectProblem } from '@contacts/testing/expect-problem.js';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { database, test } from '@contacts/testing/test.js';
+import { describe, expect } from 'vitest';
 import { service } from '../app.js';
 
-let database: TestDatabase;
-
-beforeAll(async () => {
-	database = await createTestDatabase();
+test.beforeAll(async () => {
 	for (const code of ['first', 'second']) await addProject(database.sql, code, `${code}-key`);
-});
-afterAll(async () => {
-	await database?.drop();
 });
 
 /** An app with full buckets, whose clock stands still unless it is moved. */

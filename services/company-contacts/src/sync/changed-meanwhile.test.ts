@@ -1,18 +1,13 @@
-import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { database, test } from '@contacts/testing/test.js';
+import { afterAll, expect } from 'vitest';
 import { makeContact, readMirror, type SyncHarness, startSync } from './testing/portal.js';
 
-let database: TestDatabase;
 let sync: SyncHarness;
 
-beforeAll(async () => {
-	database = await createTestDatabase();
+test.beforeAll(async () => {
 	sync = await startSync(database);
 });
-afterAll(async () => {
-	await sync?.close();
-	await database?.drop();
-});
+afterAll(() => sync?.close());
 
 test('a contact that is changed between the list and its item is mirrored as it is, and the list still counts as whole', async () => {
 	const { standIn, synchroniser } = sync;

@@ -1,19 +1,14 @@
-import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { database, test } from '@contacts/testing/test.js';
+import { afterAll, expect } from 'vitest';
 import { makeContact, type SyncHarness, startSync } from './testing/portal.js';
 
-let database: TestDatabase;
 let sync: SyncHarness;
 
-beforeAll(async () => {
-	database = await createTestDatabase();
+test.beforeAll(async () => {
 	sync = await startSync(database);
 	sync.standIn.add(makeContact(1));
 });
-afterAll(async () => {
-	await sync?.close();
-	await database?.drop();
-});
+afterAll(() => sync?.close());
 
 const runs = async () => [
 	...(await database.sql<{ kind: string; outcome: string | null }[]>`

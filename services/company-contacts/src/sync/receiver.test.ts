@@ -4,23 +4,22 @@ import { urlAs } from '@contacts/common/database/roles.js';
 import { createServer, type Server } from '@contacts/common/http/server.js';
 import { createLogger } from '@contacts/common/observability/logger.js';
 import { readVariables } from '@contacts/common/process/config.js';
-import { createTestDatabase, rolePassword, type TestDatabase } from '@contacts/testing/database.js';
+import { rolePassword } from '@contacts/testing/database.js';
 import { expectProblem } from '@contacts/testing/expect-problem.js';
+import { database, test } from '@contacts/testing/test.js';
 import { Registry } from 'prom-client';
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { afterAll, beforeEach, describe, expect } from 'vitest';
 import { variables } from './config.js';
 import { receiveEvents } from './receiver.js';
 
 const token = 'application-token-0123456789abcdef';
-let database: TestDatabase;
 let server: Server;
 let url: string;
 const log: string[] = [];
 const registry = new Registry();
 let now = 0;
 
-beforeAll(async () => {
-	database = await createTestDatabase();
+test.beforeAll(async () => {
 	const own = openDatabase({
 		url: urlAs(database.url, 'company-contacts-sync', rolePassword),
 		applicationName: 'events',
@@ -36,10 +35,7 @@ beforeAll(async () => {
 	await server.register(receiveEvents, { database: own, token, registry, clock: () => now });
 	url = `${await server.listen({ host: '127.0.0.1', port: 0 })}/bitrix24/events`;
 });
-afterAll(async () => {
-	await server?.close();
-	await database?.drop();
-});
+afterAll(() => server?.close());
 beforeEach(async () => {
 	await database.sql`delete from crm_event_inbox`;
 });

@@ -1,6 +1,6 @@
 import { type StandInContact, type Switches, switchPositions, type UserField } from '@contacts/bitrix24-stand-in';
-import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { database, test } from '@contacts/testing/test.js';
+import { afterEach, describe, expect } from 'vitest';
 import {
 	type ExpectedRow,
 	expectedRow,
@@ -14,19 +14,14 @@ import {
 
 // The synchroniser on every kind of portal that the stand-in can be: a switch or position that is added there is tested here.
 
-let database: TestDatabase;
 let sync: SyncHarness;
 
-beforeAll(async () => {
-	database = await createTestDatabase();
-});
 afterEach(async () => {
 	await sync?.close();
 	await database.sql`truncate company_contacts, crm_sync_staging, crm_sync_runs, crm_event_inbox`;
 	await database.sql`delete from crm_sync_state`;
 	await database.sql`insert into crm_sync_state default values`;
 });
-afterAll(() => database?.drop());
 
 const trouble: UserField = { name: troubleField, type: 'boolean' };
 

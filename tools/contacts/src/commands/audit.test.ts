@@ -1,17 +1,15 @@
 import { urlAs } from '@contacts/common/database/roles.js';
-import { createTestDatabase, rolePassword, type TestDatabase } from '@contacts/testing/database.js';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { rolePassword } from '@contacts/testing/database.js';
+import { database, test } from '@contacts/testing/test.js';
+import { expect } from 'vitest';
 import { contacts } from '../testing/command.js';
 
-let database: TestDatabase;
 /** Of the operator's role, which has fewer rights than the tables' owner. */
 let url: string;
 
-beforeAll(async () => {
-	database = await createTestDatabase();
+test.beforeAll(async () => {
 	url = urlAs(database.url, 'operator', rolePassword);
 });
-afterAll(() => database?.drop());
 
 const run = async (...args: string[]) => {
 	const outcome = await contacts(url, args, { environment: { CONTACTS_ACTOR: 'alice' } });

@@ -4,28 +4,24 @@ import { join } from 'node:path';
 import { gunzipSync, gzipSync } from 'node:zlib';
 import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
 import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { database as source, test } from '@contacts/testing/test.js';
+import { afterAll, expect, onTestFinished } from 'vitest';
 import { fillDatabase, readEverything } from '../testing/backup.js';
 import { contacts, expectOneLine } from '../testing/command.js';
 
 const key = 'a-key-of-this-test-0123456789-abcdef';
 const otherKey = key.toUpperCase();
 
-let source: TestDatabase;
 /** Empty before and after every test but the ones that make their own. */
 let copy: TestDatabase;
 let untouched: Record<string, string[]>;
 
-beforeAll(async () => {
-	source = await createTestDatabase();
+test.beforeAll(async () => {
 	copy = await createTestDatabase();
 	untouched = await readEverything(copy.sql);
 	await fillDatabase(source.sql, 20);
 });
-afterAll(async () => {
-	await source?.drop();
-	await copy?.drop();
-});
+afterAll(() => copy?.drop());
 
 const withKey = (value: string | undefined) => (value === undefined ? {} : { environment: { BACKUP_KEY: value } });
 

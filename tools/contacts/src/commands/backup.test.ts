@@ -10,26 +10,24 @@ import { service as personalContacts } from '@contacts/personal-contacts/app.js'
 import { startTestApp, type TestApp } from '@contacts/testing/app.js';
 import { createTestDatabase, rolePassword, type TestDatabase } from '@contacts/testing/database.js';
 import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
-import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { database as source, test } from '@contacts/testing/test.js';
+import { afterAll, describe, expect, onTestFinished, vi } from 'vitest';
 import { excludedTables } from '../backup/tables.sql.js';
 import { inTransaction } from '../backup/transaction.js';
 import { readHeader, snapshot, writeBackup } from '../backup/write-backup.js';
 import { fillDatabase, readEverything } from '../testing/backup.js';
 import { contacts, expectOneLine, main } from '../testing/command.js';
 
-let source: TestDatabase;
 let folder: string;
 let file: string;
 
-beforeAll(async () => {
-	source = await createTestDatabase();
+test.beforeAll(async () => {
 	await fillDatabase(source.sql, 2500);
 	folder = await mkdtemp(join(tmpdir(), 'contacts-backup-'));
 	file = join(folder, 'contacts.backup');
 	expect(await contacts(source.url, ['backup', file])).toMatchObject({ code: 0, stderr: '' });
 });
 afterAll(async () => {
-	await source?.drop();
 	if (folder) await rm(folder, { recursive: true });
 });
 

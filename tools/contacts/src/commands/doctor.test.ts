@@ -7,23 +7,19 @@ import { transferToOwner } from '@contacts/common/database/owner.js';
 import { setRolePasswords, urlAs } from '@contacts/common/database/roles.js';
 import { freePort, type LocalPostgres, startLocalPostgres } from '@contacts/local-postgres/server.js';
 import { createTestDatabase, rolePassword, type TestDatabase } from '@contacts/testing/database.js';
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { database, test } from '@contacts/testing/test.js';
+import { afterAll, beforeAll, describe, expect, onTestFinished } from 'vitest';
 import type { Finding } from '../doctor/check.js';
 import { contacts } from '../testing/command.js';
 import { found, look } from '../testing/findings.js';
 
-let database: TestDatabase;
 let portal: StandIn;
 
-beforeAll(async () => {
-	database = await createTestDatabase();
+test.beforeAll(async () => {
 	portal = await startStandIn({ plan: 'enterprise' });
 	for (let n = 1; n <= 3; n++) portal.add({ lastName: `Contact ${n}` });
 });
-afterAll(async () => {
-	await portal?.close();
-	await database?.drop();
-});
+afterAll(() => portal?.close());
 
 const operator = (of: TestDatabase = database) => urlAs(of.url, 'operator', rolePassword);
 

@@ -1,20 +1,14 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
 import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { database, test } from '@contacts/testing/test.js';
+import { beforeEach, describe, expect } from 'vitest';
 import { contacts, expectOneLine, expectWrongUsage } from '../testing/command.js';
 import { generateContacts, toCsv } from '../testing/generated-contacts.js';
 
-let database: TestDatabase;
-
-beforeAll(async () => {
-	database = await createTestDatabase();
-});
 beforeEach(async () => {
 	await database.sql`truncate company_contacts`;
 });
-afterAll(() => database?.drop());
 
 const run = (...args: string[]) => contacts(database.url, ['import', ...args]);
 const file = async (name: string, content: string | Buffer) => {

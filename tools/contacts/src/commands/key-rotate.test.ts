@@ -1,24 +1,19 @@
 import { service } from '@contacts/company-contacts/app.js';
 import { startTestApp, type TestApp } from '@contacts/testing/app.js';
-import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { database, test } from '@contacts/testing/test.js';
+import { afterAll, describe, expect } from 'vitest';
 import { contacts, expectOneLine, expectWrongUsage } from '../testing/command.js';
 
 const day = 86_400_000;
-let database: TestDatabase;
 let app: TestApp;
 /** Milliseconds that the service's clock is ahead of the database's. */
 let ahead = 0;
 
-beforeAll(async () => {
-	database = await createTestDatabase();
+test.beforeAll(async () => {
 	await database.sql`insert into projects (code) values ('one')`;
 	app = await startTestApp(service, database.url, { now: () => Date.now() + ahead });
 });
-afterAll(async () => {
-	await app?.close();
-	await database?.drop();
-});
+afterAll(() => app?.close());
 
 const run = (...args: string[]) => contacts(database.url, ['key', ...args]);
 const json = async (...args: string[]) => JSON.parse((await run(...args, '--json')).stdout);

@@ -2,23 +2,18 @@ import { createHash } from 'node:crypto';
 import { isGeneratedKey, maxKeyLength } from '@contacts/common/auth/api-key.js';
 import { service } from '@contacts/company-contacts/app.js';
 import { startTestApp, type TestApp } from '@contacts/testing/app.js';
-import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { database, test } from '@contacts/testing/test.js';
+import { afterAll, describe, expect } from 'vitest';
 import { contacts, expectOneLine, expectWrongUsage, type RunOptions } from '../testing/command.js';
 import { parseExpiry } from './key.js';
 
-let database: TestDatabase;
 let app: TestApp;
 
-beforeAll(async () => {
-	database = await createTestDatabase();
+test.beforeAll(async () => {
 	await database.sql`insert into projects (code) values ('one'), ('two')`;
 	app = await startTestApp(service, database.url);
 });
-afterAll(async () => {
-	await app?.close();
-	await database?.drop();
-});
+afterAll(() => app?.close());
 
 const run = (args: string[], options?: RunOptions) => contacts(database.url, ['key', ...args], options);
 const create = async (...args: string[]) => JSON.parse((await run(['create', 'one', '--json', ...args])).stdout);

@@ -1,14 +1,8 @@
 import { addProject } from '@contacts/testing/app.js';
-import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { createTestDatabase } from '@contacts/testing/database.js';
+import { database, test } from '@contacts/testing/test.js';
+import { describe, expect } from 'vitest';
 import { contacts, expectOneLine, expectWrongUsage } from '../testing/command.js';
-
-let database: TestDatabase;
-
-beforeAll(async () => {
-	database = await createTestDatabase();
-});
-afterAll(() => database?.drop());
 
 const run = (...args: string[]) => contacts(database.url, ['project', ...args]);
 const stored = (code: string) => database.sql<{ disabled: boolean }[]>`

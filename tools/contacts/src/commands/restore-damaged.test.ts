@@ -5,11 +5,11 @@ import { join } from 'node:path';
 import { gunzipSync, gzipSync } from 'node:zlib';
 import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
 import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { database as source, test } from '@contacts/testing/test.js';
+import { afterAll, describe, expect } from 'vitest';
 import { fillDatabase, readEverything } from '../testing/backup.js';
 import { contacts, expectOneLine } from '../testing/command.js';
 
-let source: TestDatabase;
 /** Empty before and after every test. */
 let copy: TestDatabase;
 let untouched: Record<string, string[]>;
@@ -17,8 +17,7 @@ let folder: string;
 let file: string;
 let bytes: Buffer;
 
-beforeAll(async () => {
-	source = await createTestDatabase();
+test.beforeAll(async () => {
 	copy = await createTestDatabase();
 	untouched = await readEverything(copy.sql);
 	await fillDatabase(source.sql, 2000);
@@ -28,7 +27,6 @@ beforeAll(async () => {
 	bytes = await readFile(file);
 });
 afterAll(async () => {
-	await source?.drop();
 	await copy?.drop();
 	if (folder) await rm(folder, { recursive: true });
 });

@@ -1,24 +1,22 @@
 import { readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
-import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
+import { createTestDatabase } from '@contacts/testing/database.js';
 import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { database, test } from '@contacts/testing/test.js';
+import { expect, onTestFinished } from 'vitest';
 import { inTransaction } from '../backup/transaction.js';
 import { readHeader, snapshot } from '../backup/write-backup.js';
 import { readEverything } from '../testing/backup.js';
 import { contacts, expectOneLine } from '../testing/command.js';
 
-let database: TestDatabase;
 /** The header of a backup of one project. */
 let header: { tables: { name: string; rows: number }[] };
 
-beforeAll(async () => {
-	database = await createTestDatabase();
+test.beforeAll(async () => {
 	({ header } = await inTransaction(database.url, snapshot, (sql) => readHeader(sql, new Date())));
 	for (const table of header.tables) table.rows = table.name === 'projects' ? 1 : 0;
 });
-afterAll(() => database?.drop());
 
 const mebibyte = 1_048_576;
 const nested = (levels: number) => '['.repeat(levels) + ']'.repeat(levels);

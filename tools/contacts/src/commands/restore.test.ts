@@ -9,19 +9,18 @@ import { openSession } from '@contacts/company-contacts/sync/session.js';
 import { addProject } from '@contacts/testing/app.js';
 import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
 import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
-import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { database as source, test } from '@contacts/testing/test.js';
+import { afterAll, describe, expect, onTestFinished, vi } from 'vitest';
 import { fillDatabase, readEverything } from '../testing/backup.js';
 import { contacts, environmentOf, expectOneLine, main } from '../testing/command.js';
 
-let source: TestDatabase;
 /** Empty before and after every test. */
 let copy: TestDatabase;
 let folder: string;
 let file: string;
 let bytes: Buffer;
 
-beforeAll(async () => {
-	source = await createTestDatabase();
+test.beforeAll(async () => {
 	copy = await createTestDatabase();
 	await fillDatabase(source.sql, 2000);
 	folder = await mkdtemp(join(tmpdir(), 'contacts-restore-'));
@@ -30,7 +29,6 @@ beforeAll(async () => {
 	bytes = await readFile(file);
 });
 afterAll(async () => {
-	await source?.drop();
 	await copy?.drop();
 	if (folder) await rm(folder, { recursive: true });
 });

@@ -1,13 +1,7 @@
-import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { createTestDatabase } from '@contacts/testing/database.js';
+import { database, test } from '@contacts/testing/test.js';
+import { describe, expect } from 'vitest';
 import { contacts, expectOneLine, expectWrongUsage } from '../testing/command.js';
-
-let database: TestDatabase;
-
-beforeAll(async () => {
-	database = await createTestDatabase();
-});
-afterAll(() => database?.drop());
 
 const run = (...args: string[]) => contacts(database.url, ['subscription', ...args]);
 const stored = (chatId: string) => database.sql<{ active: boolean; open: boolean }[]>`

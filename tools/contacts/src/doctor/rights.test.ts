@@ -1,18 +1,12 @@
 import { urlAs } from '@contacts/common/database/roles.js';
 import { addProject } from '@contacts/testing/app.js';
 import { createTestDatabase, rolePassword, type TestDatabase } from '@contacts/testing/database.js';
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { database, test } from '@contacts/testing/test.js';
+import { describe, expect, onTestFinished } from 'vitest';
 import { found, look } from '../testing/findings.js';
 import { findingsOf } from './check.js';
 import { judgeRole } from './check-roles.js';
 import { readRoles } from './doctor.sql.js';
-
-let database: TestDatabase;
-
-beforeAll(async () => {
-	database = await createTestDatabase();
-});
-afterAll(() => database?.drop());
 
 const operator = (of: TestDatabase = database) => urlAs(of.url, 'operator', rolePassword);
 

@@ -1,15 +1,8 @@
-import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { database, test } from '@contacts/testing/test.js';
+import { beforeEach, describe, expect } from 'vitest';
 import { importRecords } from './import-file.js';
 import { readCsv } from './read-csv.js';
 import { readJsonArray, readNdjson } from './read-json.js';
-
-let database: TestDatabase;
-
-beforeAll(async () => {
-	database = await createTestDatabase();
-});
-afterAll(() => database?.drop());
 
 /** What is stored of contact 1 before each import. */
 const full = {
