@@ -37,6 +37,8 @@ const rights: Record<RoleUser, Record<string, readonly string[]>> = {
 		key_ring_version: ['select'],
 		api_key_uses: ['select', 'insert', 'update'],
 		company_contacts: ['select'],
+		company_contacts_changes: ['select'],
+		company_contacts_version: ['select'],
 		crm_sync_state: ['select'],
 	},
 	'company-contacts-sync': {
@@ -85,6 +87,12 @@ describe('what each can’t do is refused by the server', () => {
 		['company-contacts', "insert into projects (code) values ('x')"],
 		['company-contacts', "insert into api_keys (project_id, hash) values (1, sha256('x'))"],
 		['company-contacts', 'delete from api_keys'],
+		['company-contacts', 'update company_contacts_version set epoch = gen_random_uuid()'],
+		['company-contacts', 'select prune_company_contacts_tombstones()'],
+		['company-contacts-sync', 'select * from company_contacts_changes'],
+		['company-contacts-sync', 'delete from company_contacts_changes'],
+		['company-contacts-sync', 'update company_contacts_version set version = 0'],
+		['company-contacts-sync', 'select begin_company_contacts_epoch()'],
 		['company-contacts-sync', 'select * from api_keys'],
 		['company-contacts-sync', 'select * from personal_contacts'],
 		['company-contacts', 'update crm_sync_state set watermark = null'],
@@ -131,7 +139,14 @@ const writes: Record<RoleUser, string[]> = {
 	'company-contacts': [
 		'insert into public.api_key_uses as stored (key_id, last_used_at) select id, now() from public.api_keys on conflict (key_id) do update set last_used_at = now()',
 	],
-	'company-contacts-sync': ['insert into public.company_contacts (bitrix_id) values (2)'],
+	'company-contacts-sync': [
+		'insert into public.company_contacts (bitrix_id) values (2)',
+		'update public.company_contacts set bitrix_id = 3 where bitrix_id = 2',
+		'delete from public.company_contacts where bitrix_id = 3',
+		"update public.crm_sync_state set configuration = '{}'",
+		`update public.crm_sync_state set configuration = '{"portal":"another"}'`,
+		'select public.prune_company_contacts_tombstones()',
+	],
 	operator: [
 		"insert into public.projects (code) values ('attacked')",
 		"insert into public.api_keys (project_id, hash) select id, sha256('attacked') from public.projects where code = 'attacked'",

@@ -3,8 +3,12 @@ import type { Sql } from '@contacts/common/database/client.js';
 /** A status shows the newest few runs, and who looks for the cause of something looks back some days. */
 const keptRuns = { days: 30, most: 10_000 };
 
-/** Deletes old runs, and requests that nobody waits for any more. Cheap enough to be done at each pass. */
+/**
+ * Deletes old runs, requests that nobody waits for any more, and the tombstones of contacts that no cursor needs any more.
+ * Cheap enough to be done at each pass.
+ */
 export async function prune(sql: Sql): Promise<void> {
+	await sql`select prune_company_contacts_tombstones()`;
 	await sql`
 		with old_requests as (
 			delete from crm_sync_requests where wanted_until < clock_timestamp() - interval '1 day'

@@ -97,6 +97,7 @@ export async function restoreBackup(
 			await database.restartSequence(sql, table.sequence, Math.max(expected.next_id ?? 1, table.nextId ?? 1));
 	}
 	await backup.end();
+	await database.beginContactsEpoch(sql);
 	for (const { name, rows } of header.tables) {
 		if ((await database.countRows(sql, name)) !== rows) throw new Failure(`Not every row of ${name} was stored.`);
 	}

@@ -19,11 +19,14 @@ const tables = [
 /** What is true of the moment only. A restore empties them. */
 const transientTables = ['crm_sync_staging', 'crm_sync_requests'];
 
+/** Made by triggers as contacts change. */
+const changeTables = ['company_contacts_version', 'company_contacts_changes'];
+
 /**
- * What it does not hold: `schema_migrations` says what the database is, not what is in it, `key_ring_version` must never go
- * back, or a running process would take old keys for current, and the rest is true of the moment only.
+ * What it does not hold: `schema_migrations` says what the database is, not what is in it, versions must never go back, or a
+ * running process would take old keys or contacts for current, and the rest is true of the moment only.
  */
-export const excludedTables = ['schema_migrations', 'key_ring_version', ...transientTables];
+export const excludedTables = ['schema_migrations', 'key_ring_version', ...changeTables, ...transientTables];
 
 /** A table with one row from the beginning: it does not count as something in the database. */
 export const stateTable = 'crm_sync_state';
@@ -41,8 +44,7 @@ export interface Table {
 
 /** The number of the last migration; undefined: there are no tables at all. */
 export async function readSchemaVersion(sql: Sql): Promise<number | undefined> {
-	const [row] = await sql<[{ exists: boolean }]>`select to_regclass('public.schema_migrations') is not null as exists`;
-	if (!row.exists) return undefined;
+	if (!(await exists(sql, 'schema_migrations'))) return undefined;
 	const [{ version }] = await sql<[{ version: number }]>`
 		select coalesce(max(version), 0)::int as version from schema_migrations`;
 	return version;
@@ -112,12 +114,18 @@ export async function deleteRows(sql: Sql, table: string): Promise<void> {
 
 /** Empties what a backup does not hold and must not survive it. */
 export async function deleteTransientRows(sql: Sql): Promise<void> {
-	for (const name of transientTables) {
-		const [row] = await sql<
-			[{ exists: boolean }]
-		>`select to_regclass('public.' || ${name}::text) is not null as exists`;
-		if (row.exists) await deleteRows(sql, name);
-	}
+	for (const name of transientTables) if (await exists(sql, name)) await deleteRows(sql, name);
+}
+
+/** What was given out of the contacts of before can't be continued. */
+export async function beginContactsEpoch(sql: Sql): Promise<void> {
+	if (await exists(sql, 'company_contacts_version')) await sql`select begin_company_contacts_epoch()`;
+}
+
+async function exists(sql: Sql, table: string): Promise<boolean> {
+	const [row] = await sql<[{ exists: boolean }]>`
+		select to_regclass('public.' || ${table}::text) is not null as exists`;
+	return row.exists;
 }
 
 /** Stores rows exactly as they were read, their IDs too. */

@@ -23,7 +23,13 @@ const authentication = { projects: read, api_keys: read, key_ring_version: read,
 /** What each role may do with which table, and nothing else, once everything is migrated. */
 const expected: Record<string, Rights> = {
 	[roles['personal-contacts']]: { ...authentication, personal_contacts: write, direct_subscriptions: read },
-	[roles['company-contacts']]: { ...authentication, company_contacts: read, crm_sync_state: read },
+	[roles['company-contacts']]: {
+		...authentication,
+		company_contacts: read,
+		company_contacts_changes: read,
+		company_contacts_version: read,
+		crm_sync_state: read,
+	},
 	[roles['company-contacts-sync']]: sync,
 	[roles.operator]: {
 		...sync,

@@ -1,0 +1,220 @@
+import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
+import { waitUntil } from '@contacts/testing/wait-until.js';
+import postgres from 'postgres';
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+
+let database: TestDatabase;
+
+beforeAll(async () => {
+	database = await createTestDatabase();
+});
+afterAll(() => database?.drop());
+beforeEach(async () => {
+	await database.sql`delete from company_contacts`;
+	await database.sql`delete from company_contacts_changes`;
+	await database.sql`insert into company_contacts (bitrix_id, name) values (1, 'one'), (2, 'two'), (3, 'three')`;
+});
+
+interface Version {
+	epoch: string;
+	version: number;
+	pruned: number;
+}
+
+async function readVersion(): Promise<Version> {
+	const [row] = await database.sql<[Version]>`
+		select epoch, version::float8 as version, pruned_version::float8 as pruned from company_contacts_version`;
+	return row;
+}
+
+/** What has changed after a version, by the IDs of the CRM, in order; deleted contacts with a minus. */
+async function changedAfter(version: number): Promise<string[]> {
+	const rows = await database.sql<{ bitrix_id: string }[]>`
+		select coalesce(-c.bitrix_id, k.bitrix_id)::text as bitrix_id
+		from company_contacts_changes c left join company_contacts k using (id)
+		where c.version > ${version} order by c.version, c.id`;
+	return rows.map((row) => row.bitrix_id);
+}
+
+/** A connection of its own, as somebody with a shell has it. */
+function openSession() {
+	const sql = postgres(database.url, { max: 1, fetch_types: false, onnotice: () => undefined });
+	onTestFinished(() => sql.end({ timeout: 5 }));
+	return (statement: string) => sql.unsafe(statement).simple().execute();
+}
+
+const lockWaiters = async () => {
+	const rows = await database.sql`
+		select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
+	return rows.length;
+};
+
+describe('a statement takes one version for all that it changes', () => {
+	test.each<[string, string, string[]]>([
+		['insert', 'insert into company_contacts (bitrix_id) values (5), (4)', ['5', '4']],
+		['update', "update company_contacts set name = name || '!' where bitrix_id <> 2", ['1', '3']],
+		['delete', 'delete from company_contacts where bitrix_id > 1', ['-2', '-3']],
+		['truncate', 'truncate company_contacts', ['-1', '-2', '-3']],
+		['a new ID of the CRM', 'update company_contacts set bitrix_id = 9 where bitrix_id = 2', ['9']],
+		[
+			'an upsert of what is there',
+			"insert into company_contacts (bitrix_id) values (2) on conflict (bitrix_id) do update set name = 'x'",
+			['2'],
+		],
+		[
+			'a merge',
+			"merge into company_contacts c using (values (1), (2)) v (n) on c.bitrix_id = v.n when matched and n = 1 then delete when matched then update set name = 'x'",
+			['-1', '2'],
+		],
+	])('%s', async (_, statement, changed) => {
+		const before = await readVersion();
+		await database.sql.unsafe(statement);
+		expect(await changedAfter(before.version)).toEqual(changed);
+	});
+
+	test('a new record ID leaves a tombstone of the old one', async () => {
+		const before = await readVersion();
+		await database.sql`update company_contacts set id = default where bitrix_id = 2`;
+		expect(await changedAfter(before.version)).toEqual(['-2', '2']);
+	});
+
+	test('a record that comes back is no tombstone any more', async () => {
+		const [{ id }] = await database.sql<[{ id: string }]>`select id from company_contacts where bitrix_id = 2`;
+		const before = await readVersion();
+		await database.sql`delete from company_contacts where id = ${id}`;
+		await database.sql`insert into company_contacts (id, bitrix_id) overriding system value values (${id}, 2)`;
+		expect(await changedAfter(before.version)).toEqual(['2']);
+	});
+
+	test('each field of the list is compared', async () => {
+		const fields = {
+			bitrix_id: '9',
+			phone: "'+12025550100'",
+			company_ids: "'{7}'",
+			name: "'x'",
+			assigned_by_id: '5',
+			trouble_contact: 'true',
+			perplexity_reason: "'y'",
+		};
+		for (const [field, value] of Object.entries(fields)) {
+			const before = await readVersion();
+			const update = `update company_contacts set ${field} = ${value} where id = (select max(id) from company_contacts)`;
+			await database.sql.unsafe(update);
+			expect(await readVersion(), field).toEqual({ ...before, version: before.version + 1 });
+			await database.sql.unsafe(update);
+			expect((await readVersion()).version, field).toBe(before.version + 1);
+		}
+	});
+});
+
+test.each([
+	'update company_contacts set name = name, updated_at = now()',
+	"update company_contacts set name = 'x' where false",
+	'delete from company_contacts where false',
+	'insert into company_contacts (bitrix_id) select 9 where false',
+	'insert into company_contacts (bitrix_id) values (2) on conflict do nothing',
+])('what changes nothing takes no version: %s', async (statement) => {
+	const before = await readVersion();
+	await database.sql.unsafe(statement);
+	expect(await readVersion()).toEqual(before);
+});
+
+describe('versions become visible in their order', () => {
+	test('a writer waits for the one before it', async () => {
+		const [first, second] = [openSession(), openSession()];
+		const before = await readVersion();
+		await first('begin');
+		await first("update company_contacts set name = 'first' where bitrix_id = 1");
+		const waiting = second("update company_contacts set name = 'second' where bitrix_id = 2");
+		await waitUntil(async () => (await lockWaiters()) === 1, { timeoutMs: 10_000 });
+		expect(await readVersion()).toEqual(before);
+		await first('commit');
+		await waiting;
+		expect(await changedAfter(before.version)).toEqual(['1', '2']);
+		expect((await readVersion()).version).toBe(before.version + 2);
+	});
+
+	test('what is rolled back takes no version, to a savepoint neither', async () => {
+		const [first, second] = [openSession(), openSession()];
+		const before = await readVersion();
+		await first('begin');
+		await first('savepoint here');
+		await first('delete from company_contacts where bitrix_id = 1');
+		await first('rollback to savepoint here');
+		await second("update company_contacts set name = 'second' where bitrix_id = 2");
+		await first("update company_contacts set name = 'first' where bitrix_id = 3");
+		await first('commit');
+		expect(await changedAfter(before.version)).toEqual(['2', '3']);
+		expect((await readVersion()).version).toBe(before.version + 2);
+	});
+
+	test('two writers of the same contacts in opposite order don’t deadlock', async () => {
+		const [first, second] = [openSession(), openSession()];
+		await first('begin');
+		await second('begin');
+		await first("update company_contacts set name = 'first' where bitrix_id = 1");
+		const waiting = second("update company_contacts set name = 'second' where bitrix_id = 2");
+		await waitUntil(async () => (await lockWaiters()) === 1, { timeoutMs: 10_000 });
+		await first("update company_contacts set name = 'first' where bitrix_id = 2");
+		await first('commit');
+		await waiting;
+		await second("update company_contacts set name = 'second' where bitrix_id = 1");
+		await second('commit');
+		const rows = await database.sql`select name from company_contacts where bitrix_id < 3`;
+		expect(rows.map(({ name }) => name)).toEqual(['second', 'second']);
+	});
+});
+
+test('the plan of a statement is made for as many contacts as it changes', async () => {
+	const session = openSession();
+	await session("update company_contacts set name = 'x' where bitrix_id = 1");
+	await session('insert into company_contacts (bitrix_id) select n from generate_series(4, 20000) n');
+	// By nested loops it would take minutes.
+	await session("set statement_timeout = '20s'; update company_contacts set name = 'y'");
+	expect((await changedAfter((await readVersion()).version - 1)).length).toBe(20_000);
+});
+
+describe('an epoch', () => {
+	test('begins where the database finds itself elsewhere', async () => {
+		await database.sql`update company_contacts_version set history = 'another server'`;
+		const before = await readVersion();
+		await database.sql`delete from company_contacts where bitrix_id = 1`;
+		const after = await readVersion();
+		expect(after.epoch).not.toBe(before.epoch);
+		await database.sql`delete from company_contacts where bitrix_id = 2`;
+		expect(await readVersion()).toEqual({ ...after, version: after.version + 1 });
+	});
+
+	test.each([
+		[{ portal: 'one', webhook_user: 1 }, { portal: 'two', webhook_user: 1 }, true],
+		[{ portal: 'one', webhook_user: 1 }, { portal: 'one', webhook_user: 2, mapping_version: 2 }, false],
+		[null, { portal: 'one' }, false],
+	])('a mirror of %j that becomes one of %j: %s', async (from, to, begins) => {
+		const configure = (configuration: object | null) => database.sql`
+			update crm_sync_state set configuration = ${configuration && JSON.stringify(configuration)}::text::jsonb`;
+		await configure(null);
+		await configure(from);
+		const before = await readVersion();
+		await configure(to);
+		expect((await readVersion()).epoch !== before.epoch).toBe(begins);
+	});
+});
+
+describe('tombstones', () => {
+	const age = (bitrixId: number, days: number) => database.sql`
+		update company_contacts_changes set deleted_at = now() - make_interval(days => ${days}) where bitrix_id = ${bitrixId}`;
+	const prune = () => database.sql`select prune_company_contacts_tombstones()`;
+
+	test('are kept for 31 days; then it is known up to which version they may be missing', async () => {
+		const before = await readVersion();
+		for (const bitrixId of [1, 2, 3]) await database.sql`delete from company_contacts where bitrix_id = ${bitrixId}`;
+		await age(1, 32);
+		await age(2, 32);
+		await age(3, 30);
+		await prune();
+		expect(await changedAfter(before.version)).toEqual(['-3']);
+		expect((await readVersion()).pruned).toBe(before.version + 2);
+		await prune();
+		expect((await readVersion()).pruned).toBe(before.version + 2);
+	});
+});
