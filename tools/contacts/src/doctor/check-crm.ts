@@ -9,8 +9,8 @@ import { readState } from '@contacts/company-contacts/sync/sync.sql.js';
 import { adviceFor } from '../crm-advice.js';
 import { type Finding, findingsOf, seconds } from './check.js';
 
-/** How long the portal is asked, with the retries, in milliseconds. */
-const patience = 10_000;
+/** How long the portal is asked, with the retries. */
+const defaultTimeoutMs = 10_000;
 
 /** The largest difference between the portal's clock and this one that nobody has to look at, in milliseconds. */
 const clockTolerance = 30_000;
@@ -23,6 +23,7 @@ export async function checkCrm(
 	environment: NodeJS.ProcessEnv,
 	mirrored: number | undefined,
 	now: () => number,
+	timeoutMs = defaultTimeoutMs,
 ): Promise<Finding[]> {
 	const { found, ok, problem, skipped, warning } = findingsOf('crm');
 	if (!environment.BITRIX24_WEBHOOK_URL) {
@@ -39,7 +40,7 @@ export async function checkCrm(
 		webhookUrl: config.webhookUrl,
 		policy: config.policy,
 		clock: systemClock,
-		signal: AbortSignal.timeout(patience),
+		signal: AbortSignal.timeout(timeoutMs),
 		onError(error) {
 			last = error;
 		},

@@ -10,10 +10,19 @@ import { checkRedis } from './check-redis.js';
 import { checkRoles } from './check-roles.js';
 import { countContacts } from './doctor.sql.js';
 
-/** @param now this machine's clock, milliseconds since the epoch */
-export async function examine(environment: NodeJS.ProcessEnv, now: () => number): Promise<Finding[]> {
+/**
+ * @param now this machine's clock, milliseconds since the epoch
+ * @param portalTimeoutMs how long the CRM is asked
+ */
+export async function examine(
+	environment: NodeJS.ProcessEnv,
+	now: () => number,
+	portalTimeoutMs?: number,
+): Promise<Finding[]> {
 	const { findings, mirrored } = await examineDatabase(environment, now);
-	return [...findings, ...(await checkRedis(environment.REDIS_URL)), ...(await checkCrm(environment, mirrored, now))];
+	findings.push(...(await checkRedis(environment.REDIS_URL)));
+	findings.push(...(await checkCrm(environment, mirrored, now, portalTimeoutMs)));
+	return findings;
 }
 
 interface DatabaseFindings {

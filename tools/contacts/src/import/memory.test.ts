@@ -58,7 +58,7 @@ async function run(source: string, count: number): Promise<Result> {
 test.each([
 	[
 		'CSV',
-		300_000,
+		150_000,
 		program(
 			'readCsv',
 			`'bitrix_id,name,company_ids\\n', (index) => index + ',"name, of ' + index + '","1,' + index + '"\\n', ''`,
@@ -71,7 +71,7 @@ test.each([
 	],
 	[
 		'NDJSON',
-		300_000,
+		150_000,
 		program('readNdjson', `'', (index) => '{"bitrix_id":' + index + ',"name":"name of ' + index + '"}\\n', ''`),
 	],
 	[

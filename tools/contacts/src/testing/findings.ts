@@ -4,8 +4,15 @@ import { examine } from '../doctor/doctor.js';
 import { environmentOf } from './command.js';
 
 /** The findings of one check, at this time or now. */
-export async function look(check: string, url: string, environment = {}, now = Date.now): Promise<Finding[]> {
-	return (await examine(environmentOf(url, environment), now)).filter((finding) => finding.check === check);
+export async function look(
+	check: string,
+	url: string,
+	environment = {},
+	now = Date.now,
+	portalTimeoutMs?: number,
+): Promise<Finding[]> {
+	const findings = await examine(environmentOf(url, environment), now, portalTimeoutMs);
+	return findings.filter((finding) => finding.check === check);
 }
 
 /** A finding like this, for `toEqual`. */
