@@ -1,81 +1,82 @@
 import type { Sql } from '@contacts/common/database/client.js';
-
-/** A contact as it comes from the CRM or from a file. */
-export interface CompanyContact {
-	bitrix_id: number;
-	/** E.164 */
-	phone: string | null;
-	/** Decimal digits, each at most 2^63 − 1; null for none. */
-	company_ids: string[] | null;
-	name: string | null;
-	assigned_by_id: number | null;
-	trouble_contact: boolean;
-	perplexity_reason: string | null;
-}
+import {
+	type CompanyContactFields,
+	type ContactColumn,
+	columnDefinitions,
+	contactColumnNames,
+} from './company-contact-columns.js';
 
 export interface SaveResult {
 	created: number;
 	changed: number;
 }
 
-/** A contact of which some fields are given. */
-export type CompanyContactFields = Pick<CompanyContact, 'bitrix_id'> & Partial<CompanyContact>;
-
-const fields = ['phone', 'company_ids', 'name', 'assigned_by_id', 'trouble_contact', 'perplexity_reason'] as const;
-type Field = (typeof fields)[number];
-
-/**
- * Saves contacts by their `bitrix_id`. A field that is absent keeps what is stored; of a new contact it is null. What is stored
- * already as it is given is not written at all: neither its time of change nor any listener hears of it.
- *
- * @param contacts each `bitrix_id` once
- */
-export async function saveCompanyContacts(sql: Sql, contacts: readonly CompanyContactFields[]): Promise<SaveResult> {
-	const groups = new Map<string, { given: Field[]; contacts: CompanyContactFields[] }>();
-	for (const contact of contacts) {
-		const given = fields.filter((field) => contact[field] !== undefined);
-		const group = groups.get(given.join());
-		if (group === undefined) groups.set(given.join(), { given, contacts: [contact] });
-		else group.contacts.push(contact);
-	}
-	const result: SaveResult = { created: 0, changed: 0 };
-	for (const group of groups.values()) {
-		const { created, changed } = await saveFields(sql, group.contacts, group.given);
-		result.created += created;
-		result.changed += changed;
-	}
-	return result;
+export interface SaveOptions {
+	/** Only tell what would be written. */
+	dryRun?: boolean;
+	/** Leave out contacts that are new and were not given wholly. */
+	onlyWhole?: boolean;
 }
 
-/** One statement for contacts that have the same fields. */
-async function saveFields(
+/**
+ * The queries of a `with` that save contacts by their `bitrix_id`; the last of them, `saved`, has a row with `is_new` for each
+ * contact that was written. A column that was not given (`untold`) keeps what is stored; of a new contact it is null. What is
+ * stored already as it is given is not written at all: neither its time of change nor any listener hears of it.
+ *
+ * @param source SQL of rows with `bitrix_id`, the columns and `untold`; each `bitrix_id` once
+ * @param groups the values of `untold` in it
+ */
+export function savingQueries(
+	source: string,
+	groups: readonly (readonly ContactColumn[])[],
+	{ dryRun = false, onlyWhole = false }: SaveOptions = {},
+): string {
+	const queries = groups.map((untold, index) => {
+		const names = ['bitrix_id', ...contactColumnNames.filter((name) => !untold.includes(name))];
+		const columns = (table: string) => names.map((name) => `${table}.${name}`).join(', ');
+		const differing = `
+			select ${columns('given')}, stored.bitrix_id is null as is_new
+			from ${source} given left join company_contacts stored on stored.bitrix_id = given.bitrix_id
+			where given.untold @> '{${untold}}' and given.untold <@ '{${untold}}' and case
+				when stored.bitrix_id is null then ${!onlyWhole || untold.length === 0}
+				else row(${columns('given')}) is distinct from row(${columns('stored')}) end`;
+		return dryRun
+			? `saved_${index} as (${differing})`
+			: `saved_${index} as (
+				insert into company_contacts as stored (${names.join(', ')})
+				select ${columns('differing')} from (${differing}) differing order by bitrix_id
+				on conflict (bitrix_id) do update set
+					(${names.join(', ')}, updated_at) = row(${columns('excluded')}, now())
+				returning xmax = 0 as is_new)`;
+	});
+	const all = groups.map((_, index) => `select is_new from saved_${index}`);
+	return [...queries, `saved as (${all.join(' union all ') || 'select true as is_new where false'})`].join(', ');
+}
+
+/** What a statement with `savingQueries` has written. */
+export const savedCounts = `
+	(select count(*) from saved where is_new)::int as created, (select count(*) from saved where not is_new)::int as changed`;
+
+/**
+ * Saves contacts in one statement.
+ *
+ * @param contacts each `bitrix_id` once; a column that is absent, or named in `untold`, was not given
+ */
+export async function saveCompanyContacts(
 	sql: Sql,
-	contacts: readonly CompanyContactFields[],
-	given: readonly Field[],
+	contacts: readonly (CompanyContactFields & { untold?: readonly ContactColumn[] })[],
+	options?: SaveOptions,
 ): Promise<SaveResult> {
-	const names = ['bitrix_id', ...given];
-	const columns = sql.unsafe(names.join(', '));
-	const columnsOf = (table: string) => sql.unsafe(names.map((name) => `${table}.${name}`).join(', '));
+	const given = contacts.map((contact) => ({
+		...contact,
+		untold: contactColumnNames.filter((name) => contact[name] === undefined || contact.untold?.includes(name)),
+	}));
+	const groups = [...new Map(given.map(({ untold }) => [untold.join(), untold])).values()];
 	const [result] = await sql<[SaveResult]>`
-		with given as (
-			select * from json_to_recordset(${JSON.stringify(contacts)}::text::json) as contact (
-				bitrix_id bigint, phone text, company_ids bigint[], name text,
-				assigned_by_id bigint, trouble_contact boolean, perplexity_reason text
-			)
-		), saved as (
-			insert into company_contacts as stored (${columns})
-			select ${columns}
-			from given
-			where not exists (
-				select from company_contacts same
-				where same.bitrix_id = given.bitrix_id
-				  and row(${columnsOf('same')}) is not distinct from row(${columnsOf('given')})
-			)
-			order by bitrix_id
-			on conflict (bitrix_id) do update set
-				(${columns}, updated_at) = row(${columnsOf('excluded')}, now())
-			returning xmax = 0 as created
-		)
-		select count(*) filter (where created)::int as created, count(*) filter (where not created)::int as changed from saved`;
+		with given as materialized (
+			select * from json_to_recordset(${JSON.stringify(given)}::text::json)
+				as contact (bitrix_id bigint, ${sql.unsafe(columnDefinitions)}, untold text[])
+		), ${sql.unsafe(savingQueries('given', groups, options))}
+		select ${sql.unsafe(savedCounts)}`;
 	return result;
 }

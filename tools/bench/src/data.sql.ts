@@ -1,4 +1,5 @@
 import type { Sql } from '@contacts/common/database/client.js';
+import { contactJson } from '@contacts/company-contacts/company-contact-columns.js';
 import { chats, contact } from './load/upserts.js';
 
 /** Settings on which the cost of a durable commit depends. */
@@ -57,13 +58,7 @@ export async function resetPersonalContacts(sql: Sql): Promise<void> {
 export const copiesOfTheList = {
 	elements: `
 		copy (
-			select format(
-				'{"id":%s,"bitrix_id":%s,"phone":%s,"company_ids":%s,"name":%s,"assigned_by_id":%s,"trouble_contact":%s,"perplexity_reason":%s}',
-				id, bitrix_id, coalesce('"' || phone || '"', 'null'),
-				coalesce('"' || array_to_string(company_ids, ',') || '"', 'null'), coalesce(to_json(name)::text, 'null'),
-				coalesce(assigned_by_id::text, 'null'), case when trouble_contact then '"true"' else 'null' end,
-				coalesce(to_json(perplexity_reason)::text, 'null')
-			)
+			select ${contactJson}
 			from company_contacts order by id
 		) to stdout`,
 	columns: `

@@ -1,37 +1,34 @@
 import { hashKey } from '@contacts/common/auth/api-key.js';
 import { insertKey, insertProject } from '@contacts/common/auth/projects.sql.js';
 import type { Sql } from '@contacts/common/database/client.js';
-import { type CompanyContact, saveCompanyContacts } from '@contacts/company-contacts/save-company-contacts.sql.js';
+import type { CompanyContactFields } from '@contacts/company-contacts/company-contact-columns.js';
+import { saveCompanyContacts } from '@contacts/company-contacts/save-company-contacts.sql.js';
 
 export const demoProject = 'demo';
 export const demoKey = 'demo-key';
 
-const contact = (bitrix_id: number, fields: Partial<CompanyContact>): CompanyContact => ({
-	bitrix_id,
-	phone: null,
-	company_ids: null,
-	name: null,
-	assigned_by_id: null,
-	trouble_contact: false,
-	perplexity_reason: null,
-	...fields,
-});
-
 /** Made up; the numbers are of ranges kept free for fiction where a country has one. */
-const sampleContacts: CompanyContact[] = [
-	contact(1002, { phone: '+442079460101', company_ids: ['1'], name: 'Alice Carter', assigned_by_id: 5 }),
-	contact(1005, { phone: '+442079460102', company_ids: ['7', '1'], name: 'Boris Ivanovich Orlov', assigned_by_id: 5 }),
-	contact(1007, { phone: '+12025550103', company_ids: ['11'], name: 'Chen Wei', assigned_by_id: 6 }),
-	contact(1008, { company_ids: ['21', '10'], name: 'Dana Müller', assigned_by_id: 6 }),
-	contact(1009, {
+const sampleContacts: CompanyContactFields[] = [
+	{ bitrix_id: 1002, phone: '+442079460101', company_ids: ['1'], name: 'Alice Carter', assigned_by_id: 5 },
+	{
+		bitrix_id: 1005,
+		phone: '+442079460102',
+		company_ids: ['7', '1'],
+		name: 'Boris Ivanovich Orlov',
+		assigned_by_id: 5,
+	},
+	{ bitrix_id: 1007, phone: '+12025550103', company_ids: ['11'], name: 'Chen Wei', assigned_by_id: 6 },
+	{ bitrix_id: 1008, company_ids: ['21', '10'], name: 'Dana Müller', assigned_by_id: 6 },
+	{
+		bitrix_id: 1009,
 		phone: '+12025550105',
 		company_ids: ['1', '11', '21'],
 		name: 'Emil "Em" O’Neill',
 		assigned_by_id: 7,
 		trouble_contact: true,
 		perplexity_reason: 'Asks for a call back, never answers',
-	}),
-	contact(1010, { phone: '+442079460106', name: 'Фаина Зайцева' }),
+	},
+	{ bitrix_id: 1010, phone: '+442079460106', name: 'Фаина Зайцева' },
 ];
 
 /** Puts the demo project and the sample contacts into a database that has neither projects nor contacts. */

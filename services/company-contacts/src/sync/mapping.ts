@@ -1,4 +1,5 @@
 import type { CountryCode } from 'libphonenumber-js/min';
+import { type CompanyContact, type ContactColumn, contactColumnNames } from '../company-contact-columns.js';
 import { toE164 } from '../phone.js';
 import {
 	type CrmContact,
@@ -8,29 +9,8 @@ import {
 	positiveInteger,
 } from './bitrix24/contact.js';
 
-/** A row of the staging table. */
-export interface StagedContact {
-	bitrix_id: number;
-	phone: string | null;
-	company_ids: number[] | null;
-	name: string | null;
-	assigned_by_id: number | null;
-	trouble_contact: boolean;
-	perplexity_reason: string | null;
-	/** Columns that the CRM did not tell: what is stored stays. */
-	untold: MirroredColumn[];
-}
-
-/** What the mirror holds of a contact, but for its ID. */
-export const mirroredColumns = [
-	'phone',
-	'company_ids',
-	'name',
-	'assigned_by_id',
-	'trouble_contact',
-	'perplexity_reason',
-] as const;
-export type MirroredColumn = (typeof mirroredColumns)[number];
+/** A contact that was read. Columns that the CRM did not tell keep what is stored. */
+export type StagedContact = CompanyContact & { untold: ContactColumn[] };
 
 export interface MappingOptions {
 	country: CountryCode | undefined;
@@ -71,7 +51,7 @@ export function mapContact(contact: CrmContact, fields: CustomFields, options: M
 			assigned_by_id: assigned ?? null,
 			trouble_contact: trouble ?? false,
 			perplexity_reason: reason.text,
-			untold: mirroredColumns.filter((column) => contact[partOf[column]] === undefined),
+			untold: contactColumnNames.filter((column) => contact[partOf[column]] === undefined),
 		},
 		unmapped: [...unmapped],
 		unknownOption: reason.unknownOption || (trouble === undefined && fields.trouble?.options !== undefined),
@@ -85,7 +65,7 @@ const partOf = {
 	assigned_by_id: 'assignedById',
 	trouble_contact: 'trouble',
 	perplexity_reason: 'reason',
-} as const satisfies Record<MirroredColumn, keyof CrmContact>;
+} as const satisfies Record<ContactColumn, keyof CrmContact>;
 
 const rankOfKind: Record<string, number> = { MOBILE: 0, WORK: 1, HOME: 2 };
 

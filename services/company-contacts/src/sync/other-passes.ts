@@ -1,3 +1,4 @@
+import { saveCompanyContacts } from '../save-company-contacts.sql.js';
 import { Bitrix24Error } from './bitrix24/errors.js';
 import { clearInbox, type InboxRow, postponeEvent, readInbox } from './inbox.sql.js';
 import {
@@ -136,17 +137,14 @@ export async function dryRun(context: PassContext): Promise<PassCounts> {
 	for (let cursor = 0; ; ) {
 		const { contacts, last } = await portal.page({ after: cursor });
 		if (last === undefined) break;
-		const mapped = JSON.stringify(await map(contacts));
+		const mapped = await map(contacts);
 		cursor = last;
 		for (const { id } of contacts) seen.add(id);
-		const [row] = await session.run(
-			(sql) => sql<[{ created: number; changed: number }]>`
-				select count(*) filter (where is_new)::int as created, count(*) filter (where not is_new)::int as changed
-				from differing_crm_contacts(array(
-					select g::crm_sync_staging from json_populate_recordset(null::crm_sync_staging, ${mapped}::text::json) g))`,
+		const { created, changed } = await session.run((sql) =>
+			saveCompanyContacts(sql, mapped, { onlyWhole: true, dryRun: true }),
 		);
-		counts.created += row.created;
-		counts.changed += row.changed;
+		counts.created += created;
+		counts.changed += changed;
 		counts.seen = seen.size;
 		onProgress(counts.seen, total);
 	}

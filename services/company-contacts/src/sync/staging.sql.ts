@@ -1,14 +1,11 @@
 import type { Sql } from '@contacts/common/database/client.js';
-import { mirroredColumns, type StagedContact } from './mapping.js';
-
-export interface Changes {
-	created: number;
-	changed: number;
-}
+import { type ContactColumn, contactColumnNames } from '../company-contact-columns.js';
+import { type SaveResult, saveCompanyContacts, savedCounts, savingQueries } from '../save-company-contacts.sql.js';
+import type { StagedContact } from './mapping.js';
 
 /** What was staged of a contact, with what is told now: a column that is not told now stays as it was told before. */
 function restage(sql: Sql, told: 'excluded' | 'g') {
-	const columns = mirroredColumns.map(
+	const columns = contactColumnNames.map(
 		(column) => `${column} = case when '${column}' = any (${told}.untold) then s.${column} else ${told}.${column} end`,
 	);
 	const untold = `untold = array(select unnest(s.untold) intersect select unnest(${told}.untold)), missing = null`;
@@ -87,23 +84,42 @@ export async function countLookedUp(sql: Sql): Promise<Map<string, number>> {
 export async function finishFull(
 	sql: Sql,
 	{ complete, deletions }: { complete: boolean; deletions: boolean },
-): Promise<Changes & { deleted: number }> {
-	const [changes] = await sql<[Changes & { deleted: number }]>`
-		select * from finish_crm_full_pass(${complete}, ${deletions})`;
+): Promise<SaveResult & { deleted: number }> {
+	const groups = await sql<{ untold: ContactColumn[] }[]>`
+		select to_json(untold) as untold from crm_sync_staging where missing is null group by crm_sync_staging.untold`;
+	const saving = savingQueries(
+		'(select * from crm_sync_staging where missing is null)',
+		groups.map(({ untold }) => untold),
+		{ onlyWhole: true },
+	);
+	const [changes] = await sql<[SaveResult & { deleted: number }]>`
+		with ${sql.unsafe(saving)}, deleted as (
+			delete from company_contacts c using crm_sync_staging s
+			where ${complete && deletions} and s.missing = 'deleted' and c.bitrix_id = s.bitrix_id
+			returning 1
+		), finished as (
+			update crm_sync_state set
+				watermark = case when ${complete} then full_watermark else watermark end,
+				last_success_at = case when ${complete} then clock_timestamp() else last_success_at end,
+				last_full_at = case when ${complete} then clock_timestamp() else last_full_at end,
+				blocked_by = case when ${complete} then null else blocked_by end,
+				blocked_until = case when ${complete} then null else blocked_until end,
+				full_watermark = null, full_begun_at = null, full_cursor = null, full_confirmed = false
+		), emptied as (
+			-- TRUNCATE would wait for every reader, such as a long dump.
+			delete from crm_sync_staging
+		)
+		select ${sql.unsafe(savedCounts)}, (select count(*) from deleted)::int as deleted`;
 	return changes;
 }
 
-/** Saves contacts that were read singly or by their time of change; a full pass under way hears of them too. */
-export async function saveContacts(sql: Sql, contacts: StagedContact[]): Promise<Changes> {
-	const [changes] = await sql<[Changes]>`
-		with given as (
-			select * from json_populate_recordset(null::crm_sync_staging, ${JSON.stringify(contacts)}::text::json)
-		), staged as (
-			update crm_sync_staging s set ${restage(sql, 'g')}
-			from given g where g.bitrix_id = s.bitrix_id
-		)
-		select * from save_crm_contacts(array(select given::crm_sync_staging from given))`;
-	return changes;
+/** Saves contacts that were read singly or by their time of change; a full pass under way hears of them first. */
+export async function saveContacts(sql: Sql, contacts: StagedContact[]): Promise<SaveResult> {
+	await sql`
+		update crm_sync_staging s set ${restage(sql, 'g')}
+		from json_populate_recordset(null::crm_sync_staging, ${JSON.stringify(contacts)}::text::json) g
+		where g.bitrix_id = s.bitrix_id`;
+	return saveCompanyContacts(sql, contacts, { onlyWhole: true });
 }
 
 /** Deletes contacts that the CRM has confirmed as deleted; a full pass under way hears of it too. */

@@ -1,6 +1,6 @@
 import type { Sql } from '@contacts/common/database/client.js';
+import type { SaveResult } from '../save-company-contacts.sql.js';
 import type { MirrorConfiguration } from './mirror-configuration.js';
-import type { Changes } from './staging.sql.js';
 
 export interface SyncState {
 	/** All times in milliseconds since the epoch; `watermark` and `full_watermark` by the CRM's clock. */
@@ -81,7 +81,7 @@ export async function saveAlarm(sql: Sql, alarm: string | null): Promise<void> {
 
 export type RunKind = 'full' | 'incremental' | 'events' | 'contact';
 
-export interface RunRow extends Changes {
+export interface RunRow extends SaveResult {
 	kind: RunKind;
 	begun_at: string;
 	ended_at: string | null;

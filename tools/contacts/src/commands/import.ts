@@ -1,5 +1,6 @@
 import { open } from 'node:fs/promises';
 import { extname } from 'node:path';
+import { contactColumnNames } from '@contacts/company-contacts/company-contact-columns.js';
 import { isCountry } from '@contacts/company-contacts/phone.js';
 import { type Command, Option } from 'commander';
 import { withDatabase } from '../connection.js';
@@ -31,10 +32,10 @@ export function addImportCommand(program: Command, environment: NodeJS.ProcessEn
 		.option('--json', 'print the summary as JSON')
 		.addHelpText(
 			'after',
-			'\nFields: bitrix_id (required), phone, company_ids, name, assigned_by_id, trouble_contact ("true" or empty),\n' +
-				'perplexity_reason. A column or field that the file lacks keeps what is stored; an empty one clears it. A record that\n' +
-				'is wrong is reported with its line and left out; the others are saved, and the exit code is 1. Running it again\n' +
-				'changes nothing that is stored already.\n' +
+			`\nFields: bitrix_id (required), ${contactColumnNames.join(', ')}.\n` +
+				'A column or field that the file lacks keeps what is stored; an empty one clears it. trouble_contact is "true" or empty.\n' +
+				'A record that is wrong is reported with its line and left out; the others are saved, and the exit code is 1. Running\n' +
+				'it again changes nothing that is stored already.\n' +
 				examples('contacts import contacts.csv --dry-run', 'contacts import export.ndjson --country DE'),
 		)
 		.action(async (path: string, options: Options) => {

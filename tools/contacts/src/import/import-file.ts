@@ -1,9 +1,6 @@
 import type { Sql } from '@contacts/common/database/client.js';
-import {
-	type CompanyContactFields,
-	type SaveResult,
-	saveCompanyContacts,
-} from '@contacts/company-contacts/save-company-contacts.sql.js';
+import { type CompanyContactFields, contactColumnNames } from '@contacts/company-contacts/company-contact-columns.js';
+import { type SaveResult, saveCompanyContacts } from '@contacts/company-contacts/save-company-contacts.sql.js';
 import type { CountryCode } from 'libphonenumber-js/min';
 import { Failure } from '../failure.js';
 import type { SourceRecord } from './record.js';
@@ -85,8 +82,11 @@ export async function importRecords(
 }
 
 /** About how many characters of memory a contact takes: each company ID is a string. */
-function lengthOf({ name, perplexity_reason, company_ids }: CompanyContactFields): number {
-	return (name?.length ?? 0) + (perplexity_reason?.length ?? 0) + 20 * (company_ids?.length ?? 0);
+function lengthOf(contact: CompanyContactFields): number {
+	return contactColumnNames.reduce((sum, name) => {
+		const value = contact[name];
+		return sum + (typeof value === 'string' ? value.length : Array.isArray(value) ? 20 * value.length : 0);
+	}, 0);
 }
 
 function accept(fields: Record<string, unknown>, country?: CountryCode): CompanyContactFields | string {

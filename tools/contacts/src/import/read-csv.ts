@@ -1,19 +1,11 @@
+import { contactColumnNames } from '@contacts/company-contacts/company-contact-columns.js';
 import { parse } from 'csv-parse/sync';
 import { Failure } from '../failure.js';
 import { type Line, maxRecordBytes, readLines } from './lines.js';
 import { decode, type SourceRecord } from './record.js';
 
 /** The columns that a file may have, in any order. `id` is the service's own and passed over. */
-const columns = new Set([
-	'id',
-	'bitrix_id',
-	'phone',
-	'company_ids',
-	'name',
-	'assigned_by_id',
-	'trouble_contact',
-	'perplexity_reason',
-]);
+const columns = new Set<string>(['id', 'bitrix_id', ...contactColumnNames]);
 
 /** The longest line of column names, in bytes. */
 const maxHeadBytes = 65_536;

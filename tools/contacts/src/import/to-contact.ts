@@ -1,5 +1,10 @@
+import {
+	type CompanyContact,
+	type CompanyContactFields,
+	type ContactColumn,
+	contactColumnNames,
+} from '@contacts/company-contacts/company-contact-columns.js';
 import { toE164 } from '@contacts/company-contacts/phone.js';
-import type { CompanyContactFields } from '@contacts/company-contacts/save-company-contacts.sql.js';
 import type { CountryCode } from 'libphonenumber-js/min';
 
 /** The reason why a record is refused; its message names the field, never the value. */
@@ -15,21 +20,29 @@ const maxBigint = 2n ** 63n - 1n;
  * @throws Refusal for the first field that is wrong
  */
 export function toContact(fields: Record<string, unknown>, country?: CountryCode): CompanyContactFields {
-	const { id, bitrix_id, phone, company_ids, name, assigned_by_id, trouble_contact, perplexity_reason, ...unknown } =
-		fields;
+	const { id, bitrix_id, ...given } = fields;
 	void id;
-	if (Object.keys(unknown).length > 0) throw new Refusal('a field that is not known');
+	if (Object.keys(given).some((name) => !Object.hasOwn(parsers, name))) throw new Refusal('a field that is not known');
 	const bitrixId = toId('bitrix_id', bitrix_id);
 	if (bitrixId === null) throw new Refusal('bitrix_id: missing');
 	const contact: CompanyContactFields = { bitrix_id: bitrixId };
-	if (phone !== undefined) contact.phone = toPhone(toText('phone', phone), country);
-	if (company_ids !== undefined) contact.company_ids = toCompanyIds(toText('company_ids', company_ids));
-	if (name !== undefined) contact.name = toText('name', name);
-	if (assigned_by_id !== undefined) contact.assigned_by_id = toId('assigned_by_id', assigned_by_id);
-	if (trouble_contact !== undefined) contact.trouble_contact = toFlag(trouble_contact);
-	if (perplexity_reason !== undefined) contact.perplexity_reason = toText('perplexity_reason', perplexity_reason);
+	for (const name of contactColumnNames) {
+		if (given[name] !== undefined) Object.assign(contact, { [name]: parsers[name](given[name], country) });
+	}
 	return contact;
 }
+
+/** How the value of each column is read. */
+const parsers: {
+	[Name in ContactColumn]: (value: unknown, country: CountryCode | undefined) => CompanyContact[Name];
+} = {
+	phone: (value, country) => toPhone(toText('phone', value), country),
+	company_ids: (value) => toCompanyIds(toText('company_ids', value)),
+	name: (value) => toText('name', value),
+	assigned_by_id: (value) => toId('assigned_by_id', value),
+	trouble_contact: toFlag,
+	perplexity_reason: (value) => toText('perplexity_reason', value),
+};
 
 function toText(field: string, value: unknown): string | null {
 	if (value === null || value === undefined) return null;
