@@ -1,0 +1,137 @@
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { startStandIn } from '@contacts/bitrix24-stand-in';
+import { service } from '@contacts/company-contacts/app.js';
+import { type ContactColumn, contactColumnNames } from '@contacts/company-contacts/company-contact-columns.js';
+import { addProject, startTestApp, type TestApp } from '@contacts/testing/app.js';
+import { createTestDatabase } from '@contacts/testing/database.js';
+import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
+import { database, test } from '@contacts/testing/test.js';
+import { afterAll, beforeEach, describe, expect, onTestFinished } from 'vitest';
+import { contacts } from './testing/command.js';
+
+/** Something in every column, as the list has it. */
+const listed: Record<ContactColumn, string | number> = {
+	phone: '+79001234567',
+	company_ids: '7,1',
+	name: 'Ann Lee',
+	assigned_by_id: 5,
+	trouble_contact: 'true',
+	perplexity_reason: 'Asks why',
+};
+const whole = { id: expect.any(Number), bitrix_id: 1, ...listed };
+
+let app: TestApp;
+
+test.beforeAll(async () => {
+	await addProject(database.sql, 'one', 'one-key');
+	app = await startTestApp(service, database.url);
+});
+beforeEach(async () => {
+	await database.sql`delete from company_contacts`;
+});
+afterAll(() => app?.close());
+
+async function list(): Promise<unknown> {
+	return (
+		(await (await app.fetch('/api/company_contacts.list?project=one&api_key=one-key')).json()) as { data: unknown }
+	).data;
+}
+
+async function importFile(name: string, content: string) {
+	const path = join(await temporaryFolder(), name);
+	await writeFile(path, content);
+	return contacts(database.url, ['import', path]);
+}
+
+async function columnsOf(table: string): Promise<string[]> {
+	const rows = await database.sql<{ name: string }[]>`
+		select column_name as name from information_schema.columns where table_name = ${table} order by ordinal_position`;
+	return rows.map(({ name }) => name);
+}
+
+describe('the list of columns names those', () => {
+	test('of the table', async () => {
+		const own = ['id', 'bitrix_id', 'created_at', 'updated_at'];
+		expect((await columnsOf('company_contacts')).filter((name) => !own.includes(name))).toEqual(contactColumnNames);
+	});
+
+	test('of the table that the mirror stages contacts in', async () => {
+		const own = ['bitrix_id', 'untold', 'missing'];
+		expect((await columnsOf('crm_sync_staging')).filter((name) => !own.includes(name))).toEqual(contactColumnNames);
+	});
+
+	test('of the OpenAPI document', async () => {
+		const { components } = (await (await app.fetch('/openapi.json')).json()) as {
+			components: { schemas: { CompanyContact: { properties: object } } };
+		};
+		const { properties } = components.schemas.CompanyContact;
+		expect(Object.keys(properties)).toEqual(['id', 'bitrix_id', ...contactColumnNames]);
+	});
+});
+
+describe('a contact with something in every column comes back whole', () => {
+	const record = { bitrix_id: 1, ...listed };
+
+	test.each([
+		[
+			'contact.csv',
+			`${Object.keys(record)}\n${Object.values(record)
+				.map((value) => `"${value}"`)
+				.join()}\n`,
+		],
+		['contact.ndjson', `${JSON.stringify(record)}\n`],
+		['contact.json', JSON.stringify([record])],
+	])('from %s', async (name, content) => {
+		expect(await importFile(name, content)).toMatchObject({ code: 0 });
+		expect(await list()).toEqual([whole]);
+		expect((await importFile('again.csv', 'bitrix_id\n1\n')).stdout).toMatch(/0 contacts new, 0 changed/);
+		expect(await list()).toEqual([whole]);
+	});
+
+	test('from the CRM', async () => {
+		const standIn = await startStandIn({
+			plan: 'enterprise',
+			fields: [
+				{ name: 'UF_CRM_1', type: 'boolean' },
+				{ name: 'UF_CRM_2', type: 'string' },
+			],
+		});
+		onTestFinished(() => standIn.close());
+		standIn.add({
+			id: 1,
+			name: 'Ann',
+			lastName: 'Lee',
+			phones: [{ id: 1, valueType: 'WORK', value: '+79001234567' }],
+			companyIds: [7, 1],
+			assignedById: 5,
+			uf: { UF_CRM_1: true, UF_CRM_2: 'Asks why' },
+		});
+		const environment = {
+			BITRIX24_WEBHOOK_URL: standIn.webhookUrl,
+			BITRIX24_UF_TROUBLE: 'UF_CRM_1',
+			BITRIX24_UF_REASON: 'UF_CRM_2',
+		};
+		const dryRun = await contacts(database.url, ['sync', '--dry-run'], { environment });
+		expect(dryRun.stdout).toMatch(/1 new, 0 changed/);
+		expect(await contacts(database.url, ['sync', '--once', '--full'], { environment })).toMatchObject({ code: 0 });
+		expect(await list()).toEqual([whole]);
+		for (const name of contactColumnNames) {
+			await database.sql`update company_contacts set ${database.sql(name)} = default`;
+			const again = await contacts(database.url, ['sync', '--contact', '1'], { environment });
+			expect(again.stdout).toMatch(/0 new, 1 changed/);
+			expect(await list()).toEqual([whole]);
+		}
+	});
+
+	test('from a backup', async () => {
+		await importFile('contact.ndjson', `${JSON.stringify(record)}\n`);
+		const path = join(await temporaryFolder(), 'contacts.backup');
+		expect(await contacts(database.url, ['backup', path])).toMatchObject({ code: 0 });
+		const other = await createTestDatabase();
+		onTestFinished(() => other.drop());
+		expect(await contacts(other.url, ['restore', path])).toMatchObject({ code: 0 });
+		const rows = (from: typeof other.sql) => from<{ row: string }[]>`select c::text as row from company_contacts c`;
+		expect(await rows(other.sql)).toEqual(await rows(database.sql));
+	});
+});
