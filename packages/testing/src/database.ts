@@ -31,7 +31,7 @@ export function serverUrl(database: string): string {
 export async function createTestDatabase(template = templateDatabase): Promise<TestDatabase> {
 	const name = `test_${randomBytes(8).toString('hex')}`;
 	await administer(async (sql) => {
-		await sql.unsafe(`create database ${name} template ${template}`);
+		await sql.unsafe(`create database ${name} template ${template} strategy file_copy`);
 		// What migrations do to the database itself is not copied.
 		if (template === templateDatabase) await sql.unsafe(`revoke temporary on database ${name} from public`);
 	});
