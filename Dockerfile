@@ -38,6 +38,8 @@ FROM service AS company-contacts
 ENV PORT=3000
 EXPOSE 3000
 COPY --from=build /out/company-contacts ./
+# Served at /docs/guide. It stands where it does in the repository, seen from dist.
+COPY docs/partners.md /docs/partners.md
 
 FROM runtime AS operator
 COPY --from=build /out/operator ./

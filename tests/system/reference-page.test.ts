@@ -43,12 +43,16 @@ async function typeCredentials(page: Page, apiKey: string): Promise<void> {
 	await page.getByLabel('API key').fill(apiKey);
 }
 
+/** The list or the upsert, whichever service the page is of. */
+const operation = (page: Page) =>
+	page.locator('.opblock', { hasText: /\/api\/(company_contacts\.list|personal_contacts)/ });
+
 /** Makes the request on the page, and gives status and body of the answer as the page shows them. */
 async function execute(page: Page): Promise<{ status: string; body: string }> {
-	const answered = page.waitForResponse((response) => response.url().includes('/api/'));
-	await page.locator('.opblock .execute').click();
-	const response = await answered;
-	const shown = page.locator('.live-responses-table');
+	const received = page.waitForResponse((response) => response.url().includes('/api/'));
+	await operation(page).locator('.execute').click();
+	const response = await received;
+	const shown = operation(page).locator('.live-responses-table');
 	await shown.getByText(String(response.headers()['x-request-id'])).first().waitFor();
 	const text = (selector: string) => shown.locator(selector).last().textContent();
 	return { status: (await text('.response-col_status')) ?? '', body: (await text('.highlight-code pre')) ?? '' };
@@ -95,7 +99,7 @@ test('a request made on the page lists the contacts, and no key is shown or kept
 	expect(browser.requests.filter((url) => url.includes('canary')).every((url) => url.includes('/api/'))).toBe(true);
 
 	await page.reload();
-	await page.locator('.opblock .execute').waitFor();
+	await operation(page).locator('.execute').waitFor();
 	expect(await page.getByLabel('API key').inputValue()).toBe('');
 	expect((await execute(page)).status).toBe('401');
 	expect(await browser.closeAndSearch('canary')).toEqual([]);
@@ -112,9 +116,61 @@ test('a list that is known is a 304, and a wrong key the 401 problem', async () 
 
 	await typeCredentials(page, key);
 	await page.getByPlaceholder('If-None-Match').fill('*');
-	const answered = page.waitForResponse((response) => response.url().includes('/api/'));
-	await page.locator('.opblock .execute').click();
-	expect((await answered).status()).toBe(304);
+	const received = page.waitForResponse((response) => response.url().includes('/api/'));
+	await operation(page).locator('.execute').click();
+	expect((await received).status()).toBe(304);
+});
+
+test('a field that is wrong says in words what is allowed, and the response to the last request goes away', async () => {
+	const browser = await withBrowser(desktop);
+	const page = await browser.open(`${gateway.url}/docs`);
+	await typeCredentials(page, key);
+	expect((await execute(page)).status).toBe('200');
+	await page.getByPlaceholder('company_id').fill('0x1');
+	await operation(page).locator('.execute').click();
+	await page.getByText('A positive integer in decimal digits, at most 9223372036854775807.').waitFor();
+	expect(await operation(page).locator('.live-responses-table').count()).toBe(0);
+	expect(browser.requests.filter((url) => url.includes('company_id'))).toEqual([]);
+	await page.getByPlaceholder('company_id').fill('1');
+	expect(JSON.parse((await execute(page)).body)).toMatchObject({ count: 1, data: [{ name: 'Alice Carter' }] });
+});
+
+test('the first responses shown are those of success; errors wait behind a line', async () => {
+	const browser = await withBrowser(desktop);
+	const page = await browser.open(`${gateway.url}/docs`);
+	const visible = await operation(page)
+		.locator('.responses-table .response .response-col_status:visible')
+		.allTextContents();
+	expect(visible).toEqual(['200', '304']);
+	await operation(page).locator('details.errors > summary').click();
+	expect(await operation(page).getByText('rate_limited').first().isVisible()).toBe(true);
+});
+
+test.each(['light', 'dark'] as const)('in a %s theme text and paper differ', async (colorScheme) => {
+	const browser = await withBrowser(desktop);
+	await browser.context.pages()[0]?.emulateMedia({ colorScheme });
+	const page = await browser.open(`${gateway.url}/docs`);
+	const [paper, text] = await page.evaluate<string[]>(`(() => {
+		const { backgroundColor } = getComputedStyle(document.body);
+		return [backgroundColor, getComputedStyle(document.querySelector('.swagger-ui .info p')).color];
+	})()`);
+	const brightness = (color = '') =>
+		(color.match(/\d+/g) ?? []).slice(0, 3).reduce((sum, part) => sum + Number(part), 0);
+	const difference = brightness(paper) - brightness(text);
+	expect(colorScheme === 'light' ? difference : -difference).toBeGreaterThan(400);
+});
+
+test('the guide is a page too, and its samples call the address that it came from', async () => {
+	const browser = await withBrowser(phone);
+	const page = await browser.context.newPage();
+	await page.goto(`${gateway.url}/docs/guide`);
+	expect(await page.locator('h1').textContent()).toBe('For partners');
+	const samples = (await page.locator('pre').allTextContents()).join('\n');
+	expect(samples).toContain(`${gateway.url}/api/company_contacts.list?company_id=7`);
+	expect(samples).not.toContain('127.0.0.1:3000');
+	expect(await overflow(page)).toBeLessThanOrEqual(0);
+	expect(browser.complaints).toEqual([]);
+	for (const url of browser.requests) expect(new URL(url).origin).toBe(gateway.url);
 });
 
 test('on a phone nothing is wider than the screen, and a request can be made', async () => {
@@ -123,6 +179,7 @@ test('on a phone nothing is wider than the screen, and a request can be made', a
 	expect(await overflow(page)).toBeLessThanOrEqual(0);
 	await typeCredentials(page, key);
 	expect((await execute(page)).status).toBe('200');
+	await page.locator('details.errors > summary').tap();
 	for (const each of await page.locator('details.headers summary').all()) await each.tap();
 	expect(await overflow(page)).toBeLessThanOrEqual(0);
 	expect(browser.complaints).toEqual([]);

@@ -45,7 +45,7 @@ export async function startBrowser(size: { width: number; height: number; isMobi
 		async open(url) {
 			const page = context.pages()[0] ?? (await context.newPage());
 			await page.goto(url);
-			await page.locator('.opblock .execute').waitFor();
+			await page.locator('.opblock .execute').first().waitFor();
 			return page;
 		},
 		async closeAndSearch(text) {

@@ -33,7 +33,10 @@ export async function buildApp(parts: ServiceParts, config: Config): Promise<Ser
 	});
 	await server.register(metrics, { registry, database, keyRing });
 	await server.register(health, { database });
-	await server.register(apiReference, { reference: reference(policy) });
+	await server.register(apiReference, {
+		reference: reference(policy),
+		guide: new URL('../../../docs/partners.md', import.meta.url),
+	});
 	measureCrm(registry, database);
 
 	await server.register(async function publicApi(api) {

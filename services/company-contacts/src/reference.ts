@@ -2,41 +2,56 @@ import { plain, type ReferenceInfo } from '@contacts/common/api-reference/docume
 import { CompanyContactListSchema, CompanyContactSchema, limitHeaders } from './list-company-contacts.reference.js';
 import type { BucketPolicy } from './rate-limit/token-bucket.js';
 
+const contact = plain(CompanyContactSchema);
+
+/** The rows of the table of fields, made of the schema that describes the response. */
+const fields = Object.entries(contact.properties ?? {})
+	.map(([name, schema]) => ('type' in schema ? [name, [schema.type].flat().join(' or '), schema.description] : []))
+	.map(([name, type, meaning]) => `| \`${name}\` | ${type} | ${meaning} |`)
+	.join('\n');
+
 const description = ({ burst, perSecond }: BucketPolicy) => `
-The contacts of companies, mirrored from the CRM, for partners' integrations. You need two things, which the operator gives you:
-the **code of your project** and an **API key**.
+The business contacts of a company, mirrored from its CRM, for partners' programs. You need two things from the operator: the
+**code of your project** and an **API key**. The [guide](/docs/guide) shows how to integrate, step by step.
 
 ### First call
 
-Type both below, press **Execute**, and you have the list. The same from a shell:
+Type both below and press **Execute**. The same from a shell:
 
 \`\`\`sh
 curl 'https://HOST/api/company_contacts.list?company_id=11&project=PROJECT&api_key=KEY'
 \`\`\`
 
+### Fields of a contact
+
+| field | type | meaning |
+|---|---|---|
+${fields}
+
+All eight fields are always present.
+
 ### Credentials
 
-The query parameters \`project\` and \`api_key\`, each exactly once. No header, token, cookie or session counts. Whatever is wrong with
-them, the answer is the same **401**: look for a typing error, a key of another project, or ask the operator whether the key has
-expired or was revoked. A key is shown once, when it is made, and a revocation takes effect within a second. Because the key is a
-part of the URL, keep URLs out of logs, bug reports and chats, and percent-encode the key when you build one.
-
-### Limit
-
-Each project has a token bucket: ${burst} tokens, refilled at ${perSecond} a second. So ${burst} requests pass at once, and then
-${perSecond} every second, evenly; nothing is granted in windows. Beyond it the answer is **429** with \`Retry-After\` in whole seconds; a refused request takes no token.
-Every answer that reached the limit says in its headers what is left. Failed authentications are limited at the same rate for each
-client address; they never take from a project's bucket.
+Send the query parameters \`project\` and \`api_key\`, each exactly once. No header, token, cookie or session counts. Whatever is
+wrong with them, the response is the same **401**. Look for a typing error or a key of another project, or ask the operator whether
+the key has expired or was revoked. A key is shown once, when it is made. The key is a part of the URL: keep URLs out of logs, bug
+reports and chats, and percent-encode the key.
 
 ### Polling
 
-Keep the \`ETag\` of an answer with the list and send it as \`If-None-Match\` the next time: an unchanged list costs an empty **304**.
-\`Last-Modified\` is when the list was last found equal to the CRM, not when it last changed.
+Keep the \`ETag\` with the list and send it as \`If-None-Match\` the next time: an unchanged list costs an empty **304**.
+
+### Limit
+
+Each project has a token bucket: ${burst} tokens, refilled at ${perSecond} a second. So ${burst} requests pass at once, then
+${perSecond} every second. Beyond that the response is **429** with \`Retry-After\` in whole seconds. A refused request costs no
+token. \`RateLimit-Remaining\` says what is left. Failed authentications are limited at the same rate for each client address; they
+never cost a token of a project.
 
 ### Errors
 
-Every error is an \`application/problem+json\` ([RFC 9457](https://www.rfc-editor.org/rfc/rfc9457)) of one shape. Decide on its \`code\`,
-and quote its \`request_id\` when you ask for help.
+Every error is an \`application/problem+json\` ([RFC 9457](https://www.rfc-editor.org/rfc/rfc9457)). Decide on its \`code\`, and quote
+its \`request_id\` when you ask for help. Repeating a request is always safe.
 
 | status | code | what to do |
 |---|---|---|
@@ -49,7 +64,15 @@ and quote its \`request_id\` when you ask for help.
 | 500 | \`internal_error\` | repeat later; tell the operator if it stays |
 | 503 | \`overloaded\` | wait for \`Retry-After\`, repeat |
 
-They are decided in this order: 405, 401, 429, 400, then the answer or 500. Repeating a request is always safe.
+They are decided in this order: 405, 401, 429, 400, then the response or 500.
+
+### What your program must tolerate
+
+New fields in a contact, new response headers, and new values of \`code\` for a status that you know. Ignore what you don't know.
+
+### Changes of this interface
+
+A change only adds. Before anything ends, its responses carry \`Deprecation\` and \`Sunset\` headers for at least six months.
 `;
 
 /** What the API reference of this service says beside its operation, with the limit that it runs with. */
@@ -57,6 +80,6 @@ export const reference = (policy: BucketPolicy): ReferenceInfo => ({
 	title: 'Company contacts',
 	summary: 'The contacts of companies, mirrored from the CRM',
 	description: description(policy).trim(),
-	schemas: { CompanyContact: plain(CompanyContactSchema), CompanyContactList: plain(CompanyContactListSchema) },
+	schemas: { CompanyContact: contact, CompanyContactList: plain(CompanyContactListSchema) },
 	headers: limitHeaders,
 });

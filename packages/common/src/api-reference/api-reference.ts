@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import swagger from '@fastify/swagger';
 import fp from 'fastify-plugin';
+import { marked } from 'marked';
 import { documentOptions, type ReferenceInfo } from './document.js';
 import { staticFile } from './static-file.js';
 
@@ -18,6 +19,7 @@ const files: [name: string, type: string, source: string | URL][] = [
 	['page.js', 'text/javascript; charset=utf-8', page('page.js')],
 	['theme.css', 'text/css; charset=utf-8', page('theme.css')],
 	['page.css', 'text/css; charset=utf-8', page('page.css')],
+	['guide.js', 'text/javascript; charset=utf-8', page('guide.js')],
 	['icon.svg', 'image/svg+xml', page('icon.svg')],
 ];
 
@@ -33,28 +35,44 @@ const pagePolicy = [
 	"frame-ancestors 'none'",
 ].join('; ');
 
+export interface ApiReferenceOptions {
+	reference: ReferenceInfo;
+	/** A guide for callers, in Markdown; without it there is no `GET /docs/guide`. */
+	guide?: URL;
+}
+
 /**
- * `GET /openapi.json` and, for people, `GET /docs`: an OpenAPI 3.1 document made of the routes that have a `reference`, and
- * Swagger UI to read and try it. Without credentials. Register it on the root, before those routes.
+ * `GET /openapi.json` and, for people, `GET /docs` and `GET /docs/guide`: an OpenAPI 3.1 document made of the routes that have
+ * a `reference`, Swagger UI to read and try it, and the guide. Without credentials. Register it on the root, before those routes.
  */
-export const apiReference = fp<{ reference: ReferenceInfo }>(async (server, { reference }) => {
+export const apiReference = fp<ApiReferenceOptions>(async (server, { reference, guide }) => {
 	await server.register(swagger, documentOptions(reference));
 
-	let answerDocument: ReturnType<typeof staticFile> | undefined;
+	let sendDocument: ReturnType<typeof staticFile> | undefined;
 	server.get('/openapi.json', (request, reply) => {
 		// Made at the first request: the routes are known by then.
-		answerDocument ??= staticFile(Buffer.from(JSON.stringify(server.swagger())), {
+		sendDocument ??= staticFile(Buffer.from(JSON.stringify(server.swagger())), {
 			'content-type': 'application/json; charset=utf-8',
 		});
-		return answerDocument(request, reply);
+		return sendDocument(request, reply);
 	});
 
-	const html = (await readFile(page('index.html'), 'utf8')).replaceAll('TITLE', reference.title);
-	const answerPage = staticFile(Buffer.from(html), {
-		'content-type': 'text/html; charset=utf-8',
-		'content-security-policy': pagePolicy,
-	});
-	for (const url of ['/docs', '/docs/']) server.get(url, answerPage);
+	async function addPage(name: string, urls: string[], parts: Record<string, string>) {
+		let html = await readFile(page(name), 'utf8');
+		for (const [place, part] of Object.entries(parts)) html = html.replaceAll(place, () => part);
+		const sendPage = staticFile(Buffer.from(html), {
+			'content-type': 'text/html; charset=utf-8',
+			'content-security-policy': pagePolicy,
+		});
+		for (const url of urls) server.get(url, sendPage);
+	}
+	const { title } = reference;
+	const guideLink = guide === undefined ? '' : '<a href="/docs/guide">Guide</a>';
+	await addPage('index.html', ['/docs', '/docs/'], { TITLE: title, GUIDE_LINK: guideLink });
+	if (guide !== undefined) {
+		const text = await marked.parse(await readFile(guide, 'utf8'));
+		await addPage('guide.html', ['/docs/guide'], { TITLE: title, GUIDE: text });
+	}
 	for (const [name, type, source] of files) {
 		server.get(`/docs/${name}`, staticFile(await readFile(source), { 'content-type': type }));
 	}

@@ -87,7 +87,10 @@ function moveExample(parameter: OpenAPIV3_1.ParameterObject): void {
 const standardFormats: Record<string, Record<string, unknown>> = {
 	'stored-text': {},
 	'calendar-date': { format: 'date' },
-	'decimal-id': { pattern: '^[1-9][0-9]{0,18}$' },
+	'decimal-id': {
+		pattern: '^[1-9][0-9]{0,18}$',
+		'x-allowed': 'A positive integer in decimal digits, at most 9223372036854775807.',
+	},
 };
 
 /** A copy of a schema in which these formats stand in the words of the standard. */

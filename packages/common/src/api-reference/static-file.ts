@@ -16,16 +16,16 @@ const compressors = {
 type Encoding = keyof typeof compressors;
 
 /**
- * A handler that answers with these bytes, the same for everybody. Browsers keep them and ask whether they are still
+ * A handler that sends these bytes, the same for everybody. Browsers keep them and ask whether they are still
  * current. Each encoding is made once, when it is asked for the first time.
  *
- * @param headers of the answer, with its content type
+ * @param headers of the response, with its content type
  */
 export function staticFile(bytes: Buffer, headers: Record<string, string>) {
 	const digest = createHash('sha256').update(bytes).digest('base64url').slice(0, 27);
 	const made = new Map<Encoding, Promise<Buffer>>();
 
-	return async function answer(request: FastifyRequest, reply: FastifyReply) {
+	return async function sendFile(request: FastifyRequest, reply: FastifyReply) {
 		const wanted = negotiator.negotiate(request.headers['accept-encoding'] ?? 'identity') as Encoding | null;
 		const encoding = wanted ?? 'identity';
 		const entityTag = encoding === 'identity' ? `"${digest}"` : `"${digest}-${encoding}"`;
