@@ -1,0 +1,30 @@
+import Fastify from 'fastify';
+import { expect, onTestFinished, test, vi } from 'vitest';
+import { loadShedding } from './load-shedding.js';
+
+/** A server whose event loop has not turned between two looks at it; nobody looks again. */
+async function startLagging() {
+	vi.useFakeTimers({ toFake: ['setTimeout'] });
+	onTestFinished(() => void vi.useRealTimers());
+	const server = Fastify();
+	onTestFinished(() => server.close());
+	await server.register(async (scope) => {
+		await scope.register(loadShedding, { clock: () => 0 });
+		scope.get('/', (_request, reply) => reply.send('served'));
+	});
+	await server.ready();
+	vi.advanceTimersByTime(1000);
+	return server;
+}
+
+test('a pause of the process refuses nobody while few requests come', async () => {
+	const server = await startLagging();
+	expect((await server.inject('/')).statusCode).toBe(200);
+});
+
+test('an event loop that lags while many requests come refuses those beyond fifty', async () => {
+	const server = await startLagging();
+	const statuses = [];
+	for (let n = 0; n < 60; n++) statuses.push((await server.inject('/')).statusCode);
+	expect(statuses).toEqual([...Array<number>(50).fill(200), ...Array<number>(10).fill(503)]);
+});
