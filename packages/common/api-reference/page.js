@@ -140,23 +140,20 @@ const setTheme = () => document.documentElement.classList.toggle('dark-mode', da
 dark.addEventListener('change', setTheme);
 setTheme();
 
-let ui;
-readDocument().then((spec) => {
-	ui = window.SwaggerUIBundle({
-		spec,
-		domNode: document.getElementById('reference'),
-		plugins: [referencePlugin],
-		layout: 'BaseLayout',
-		deepLinking: false,
-		docExpansion: 'full',
-		defaultModelsExpandDepth: 1,
-		defaultModelRendering: 'example',
-		displayRequestDuration: true,
-		persistAuthorization: false,
-		tryItOutEnabled: true,
-		validatorUrl: null,
-		requestInterceptor: (request) =>
-			// The browser's cache would keep the response under its URL, which holds the key.
-			Object.assign(request, { cache: 'no-store', credentials: 'omit', referrerPolicy: 'no-referrer' }),
-	});
+const ui = window.SwaggerUIBundle({
+	spec: await readDocument(),
+	domNode: document.getElementById('reference'),
+	plugins: [referencePlugin],
+	layout: 'BaseLayout',
+	deepLinking: false,
+	docExpansion: 'full',
+	defaultModelsExpandDepth: 1,
+	defaultModelRendering: 'example',
+	displayRequestDuration: true,
+	persistAuthorization: false,
+	tryItOutEnabled: true,
+	validatorUrl: null,
+	requestInterceptor: (request) =>
+		// The browser's cache would keep the response under its URL, which holds the key.
+		Object.assign(request, { cache: 'no-store', credentials: 'omit', referrerPolicy: 'no-referrer' }),
 });
