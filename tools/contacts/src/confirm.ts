@@ -1,6 +1,6 @@
 import { createInterface } from 'node:readline/promises';
 import { escapeControls } from '@contacts/common/observability/escape-controls.js';
-import { Failure, UsageError } from './failure.js';
+import { CommandError, UsageError } from './errors.js';
 import { streams } from './streams.js';
 
 export interface ConfirmOptions {
@@ -17,7 +17,7 @@ export const yesOption = ['-y, --yes', 'do it without asking'] as const;
  * Asks the person at the terminal before something is destroyed.
  *
  * @param consequence a sentence that says what will be gone
- * @throws UsageError where there is nobody to ask; Failure when the answer is not yes
+ * @throws UsageError where there is nobody to ask; CommandError when the answer is not yes
  */
 export async function confirm(
 	consequence: string,
@@ -32,7 +32,7 @@ export async function confirm(
 	const terminal = createInterface({ input: stdin, output: stderr });
 	try {
 		const answer = await terminal.question(escapeControls(`${consequence} Go on? [y/N] `));
-		if (!/^y(es)?$/i.test(answer.trim())) throw new Failure('Nothing was done.');
+		if (!/^y(es)?$/i.test(answer.trim())) throw new CommandError('Nothing was done.');
 	} finally {
 		terminal.close();
 	}

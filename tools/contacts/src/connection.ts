@@ -4,20 +4,20 @@ import { fileURLToPath } from 'node:url';
 import type { Sql } from '@contacts/common/database/client.js';
 import { connect, reach } from '@contacts/common/database/connect.js';
 import { readHolder } from '@contacts/local-postgres/data-folder.js';
-import { Failure } from './failure.js';
+import { CommandError } from './errors.js';
 
 const root = fileURLToPath(new URL('../../..', import.meta.url));
 
 /**
  * The database that the command works on: `DATABASE_URL`, or the local one while `start` runs.
  *
- * @throws Failure when there is neither
+ * @throws CommandError when there is neither
  */
 export async function findDatabaseUrl(environment: NodeJS.ProcessEnv): Promise<string> {
 	if (environment.DATABASE_URL) return environment.DATABASE_URL;
 	const holder = await readHolder(resolve(root, environment.LOCAL_DATA_DIR || '.local'));
 	if (holder?.databaseUrl) return holder.databaseUrl;
-	throw new Failure('There is no database: set DATABASE_URL, or run "npx -y pnpm@12 start" in another terminal.');
+	throw new CommandError('There is no database: set DATABASE_URL, or run "npx -y pnpm@12 start" in another terminal.');
 }
 
 /** Runs some work on the operator's connection. */

@@ -1,11 +1,11 @@
-import { Failure, UsageError } from './failure.js';
+import { CommandError, UsageError } from './errors.js';
 
 /** What the client or the system calls a server that can't be reached, or that hangs up. */
 const unreachable = /^(CONNECT_TIMEOUT|CONNECTION_CLOSED|ECONN\w+|E\w+UNREACH|ETIMEDOUT|ENOTFOUND|EAI_AGAIN)$/;
 
 /** What went wrong in one line, with the next step where there is one. */
 export function describeError(error: unknown): string {
-	if (error instanceof Failure || error instanceof UsageError) return error.message;
+	if (error instanceof CommandError || error instanceof UsageError) return error.message;
 	const { code, message } = error as { code?: string; message?: string };
 	if (code === '42P01') return 'The database has no tables yet: run "contacts migrate" first.';
 	if (code === '42501') return 'The database user may not do this: connect as the operator or as the owner.';

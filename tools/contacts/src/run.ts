@@ -1,6 +1,6 @@
 import { CommanderError } from 'commander';
 import { describeError } from './describe-error.js';
-import { UsageError } from './failure.js';
+import { UsageError } from './errors.js';
 import { printNote } from './output.js';
 import { createProgram } from './program.js';
 import { type Streams, withStreams } from './streams.js';

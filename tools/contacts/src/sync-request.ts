@@ -10,7 +10,7 @@ import {
 	withdrawRequest,
 } from '@contacts/company-contacts/sync/requests.sql.js';
 import { isLocked, openSession, type Session } from '@contacts/company-contacts/sync/session.js';
-import { Failure } from './failure.js';
+import { CommandError } from './errors.js';
 
 export interface AskOptions {
 	/** Of the operator. */
@@ -44,7 +44,7 @@ const tellAfter = 10_000;
  * free, and whoever takes it does the work.
  *
  * @returns what was done; or, where nobody else works any more, a session to do it with
- * @throws Failure when nobody does it, or the person has interrupted the command
+ * @throws CommandError when nobody does it, or the person has interrupted the command
  */
 export async function askSynchroniser(options: AskOptions): Promise<RequestResult | Session> {
 	const { sql, clock, signal } = options;
@@ -54,7 +54,7 @@ export async function askSynchroniser(options: AskOptions): Promise<RequestResul
 	} catch (error) {
 		const isWithdrawn = await withdrawRequest(sql, id).catch(() => false);
 		if (!signal.aborted) throw error;
-		throw new Failure(
+		throw new CommandError(
 			isWithdrawn
 				? 'Interrupted: nothing was done.'
 				: 'Interrupted, but the synchroniser goes on with it: see "contacts sync status".',
@@ -68,7 +68,7 @@ export async function askSynchroniser(options: AskOptions): Promise<RequestResul
 		let lastSignAt = begun;
 		for (;;) {
 			const state = await renewRequest(sql, id);
-			if (state === undefined) throw new Failure('The request was deleted, perhaps by a restore. Run this again.');
+			if (state === undefined) throw new CommandError('The request was deleted, perhaps by a restore. Run this again.');
 			if (state.result !== null) return state.result;
 			if (!(await isLocked(sql))) {
 				const session = await takeOver(url, id);
@@ -83,7 +83,8 @@ export async function askSynchroniser(options: AskOptions): Promise<RequestResul
 			const sign = JSON.stringify([state.is_taken, state.running, state.bucket_arrival]);
 			if (sign !== lastSign) [lastSign, lastSignAt] = [sign, clock.now()];
 			const isBusy = state.is_taken || state.running !== null;
-			if (clock.now() - lastSignAt > (isBusy ? stallsAfter : beginWithin)) throw new Failure(explainSilence(isBusy));
+			if (clock.now() - lastSignAt > (isBusy ? stallsAfter : beginWithin))
+				throw new CommandError(explainSilence(isBusy));
 			await clock.sleep(pollEvery, signal);
 		}
 	}

@@ -10,7 +10,7 @@ import { openSession, type Session } from '@contacts/company-contacts/sync/sessi
 import { createSynchroniser, type Outcome } from '@contacts/company-contacts/sync/synchroniser.js';
 import { findDatabaseUrl, withDatabase } from './connection.js';
 import { explainRequestError } from './crm-advice.js';
-import { Failure, UsageError } from './failure.js';
+import { CommandError, UsageError } from './errors.js';
 import { type OutputOptions, printNote, printResult } from './output.js';
 import { createProgress, type Progress } from './progress.js';
 import { askSynchroniser } from './sync-request.js';
@@ -139,17 +139,17 @@ async function runHere(
 
 /** What a pass has held back leaves the mirror incomplete: that is no success. */
 function report(result: RequestResult, options: SyncOptions): void {
-	if ('error' in result) throw new Failure(explainRequestError(result.error));
+	if ('error' in result) throw new CommandError(explainRequestError(result.error));
 	printResult(result.outcome, sentence(result.outcome, options), options);
-	if (result.heldBack !== null) throw new Failure(result.heldBack);
+	if (result.heldBack !== null) throw new CommandError(result.heldBack);
 }
 
 async function runForEver(url: string, config: CrmConfig): Promise<void> {
 	const stop = new AbortController();
 	for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop.abort());
-	let failure: Failure | undefined;
+	let failure: CommandError | undefined;
 	const fail = (message: string) => {
-		failure = new Failure(message);
+		failure = new CommandError(message);
 		stop.abort();
 	};
 	await synchroniseForEver({

@@ -1,5 +1,5 @@
 import { createHmac } from 'node:crypto';
-import { UsageError } from '../failure.js';
+import { UsageError } from '../errors.js';
 
 /** A secret that makes the last hash of a backup one that nobody else can compute. */
 export interface BackupKey {

@@ -1,5 +1,5 @@
 import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
-import { Failure } from '../failure.js';
+import { CommandError } from '../errors.js';
 import type { BackupKey } from './backup-key.js';
 
 /**
@@ -47,7 +47,7 @@ export const maxRowBytes = 16 * 1024 * 1024;
 const maxStructureBytes = 65_536;
 
 /** Something is wrong with the file, so nothing of it is taken. */
-export class Damaged extends Failure {
+export class DamagedBackupError extends CommandError {
 	constructor(what: string) {
 		super(`The backup is damaged: ${what}. Nothing was changed; take another copy of the file.`);
 	}
@@ -73,12 +73,12 @@ export function isSame(one: Buffer, other: string): boolean {
 	return one.length === bytes.length && timingSafeEqual(one, bytes);
 }
 
-/** @throws Failure when this is no backup that this release reads */
+/** @throws CommandError when this is no backup that this release reads */
 export function parseHeader(line: Buffer | undefined): Header {
 	const header = parseLine(line) as Partial<Header> | undefined;
-	if (header?.format !== formatName) throw new Failure('This is no file that "contacts backup" has written.');
+	if (header?.format !== formatName) throw new CommandError('This is no file that "contacts backup" has written.');
 	if (header.version !== 1 && header.version !== 2) {
-		throw new Failure(`This backup has format ${header.version}: take the release that wrote it, or a later one.`);
+		throw new CommandError(`This backup has format ${header.version}: take the release that wrote it, or a later one.`);
 	}
 	const { tables } = header;
 	const valid =
@@ -93,23 +93,25 @@ export function parseHeader(line: Buffer | undefined): Header {
 				isCount(table.rows) &&
 				(table.next_id === null || isCount(table.next_id)),
 		);
-	if (!valid) throw new Damaged('its first line is wrong');
+	if (!valid) throw new DamagedBackupError('its first line is wrong');
 	return header as Header;
 }
 
-/** @throws Failure when a backup has no keyed hash and a key is given, or the other way round, or another key was used */
+/** @throws CommandError when a backup has no keyed hash and a key is given, or the other way round, or another key was used */
 export function checkKey({ key_id }: Header, key: BackupKey | undefined): void {
 	if (key === undefined) {
 		if (key_id === undefined) return;
-		throw new Failure('This backup is keyed: set BACKUP_KEY to the key that it was written with. Nothing was changed.');
+		throw new CommandError(
+			'This backup is keyed: set BACKUP_KEY to the key that it was written with. Nothing was changed.',
+		);
 	}
 	if (key_id === undefined) {
-		throw new Failure(
+		throw new CommandError(
 			'This backup has no keyed hash, so anybody could have written it: unset BACKUP_KEY if it is to be restored. Nothing was changed.',
 		);
 	}
 	if (!isSame(Buffer.from(key_id), key.id))
-		throw new Failure('BACKUP_KEY is not the key that this backup was written with. Nothing was changed.');
+		throw new CommandError('BACKUP_KEY is not the key that this backup was written with. Nothing was changed.');
 }
 
 const isCount = (value: unknown) => Number.isSafeInteger(value) && (value as number) >= 0;

@@ -1,7 +1,7 @@
 import { rmSync } from 'node:fs';
 import { open, realpath, rename, stat } from 'node:fs/promises';
 import type { Writable } from 'node:stream';
-import { Failure } from '../failure.js';
+import { CommandError } from '../errors.js';
 
 /** Where a file will be, or that one is there already. */
 export interface Target {
@@ -9,11 +9,11 @@ export interface Target {
 	exists: boolean;
 }
 
-/** @throws Failure when there can't be a file */
+/** @throws CommandError when there can't be a file */
 export async function findTarget(given: string): Promise<Target> {
 	const path = await realpath(given).catch(() => undefined);
 	if (path === undefined) return { path: given, exists: false };
-	if (!(await stat(path)).isFile()) throw new Failure(`${given} is no file; to write to standard output say -.`);
+	if (!(await stat(path)).isFile()) throw new CommandError(`${given} is no file; to write to standard output say -.`);
 	return { path, exists: true };
 }
 
@@ -24,7 +24,7 @@ export async function findTarget(given: string): Promise<Target> {
 export async function writeFileWhole(path: string, write: (stream: Writable) => Promise<void>): Promise<void> {
 	const temporary = `${path}.${process.pid}.part`;
 	const file = await open(temporary, 'wx', 0o600).catch((error: NodeJS.ErrnoException) => {
-		throw new Failure(`${path} can't be written (${error.code}).`);
+		throw new CommandError(`${path} can't be written (${error.code}).`);
 	});
 	const remove = () => rmSync(temporary, { force: true });
 	const signals = { SIGINT: 130, SIGTERM: 143, SIGHUP: 129 };

@@ -1,11 +1,11 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Sql } from '@contacts/common/database/client.js';
-import { Failure } from '../failure.js';
+import { CommandError } from '../errors.js';
 import { readLines } from '../import/lines.js';
 import type { BackupKey } from './backup-key.js';
 import {
 	checkKey,
-	Damaged,
+	DamagedBackupError,
 	endLine,
 	type Header,
 	hashLines,
@@ -25,14 +25,14 @@ export interface BackupLines {
 	header: Header;
 	/**
 	 * @param what the line should be, for the message
-	 * @throws Damaged when there is no further line, or it is too long
+	 * @throws DamagedBackupError when there is no further line, or it is too long
 	 */
 	next(what: string): Promise<Buffer>;
-	/** @throws Damaged when this is not the end, or the hash of everything is another */
+	/** @throws DamagedBackupError when this is not the end, or the hash of everything is another */
 	end(): Promise<void>;
 }
 
-/** @throws Failure when this is no backup that this release reads, or none of this key */
+/** @throws CommandError when this is no backup that this release reads, or none of this key */
 export async function openBackup(chunks: AsyncIterable<Buffer>, key: BackupKey | undefined): Promise<BackupLines> {
 	const lines = readLines(chunks, maxRowBytes);
 	const whole = hashLines(key);
@@ -45,17 +45,18 @@ export async function openBackup(chunks: AsyncIterable<Buffer>, key: BackupKey |
 		header,
 		async next(what) {
 			const line = await read();
-			if (line === undefined) throw new Damaged('it ends too early');
-			if (line.bytes === undefined) throw new Damaged(`${what} is longer than ${maxRowBytes / 1024 ** 2} MiB`);
+			if (line === undefined) throw new DamagedBackupError('it ends too early');
+			if (line.bytes === undefined)
+				throw new DamagedBackupError(`${what} is longer than ${maxRowBytes / 1024 ** 2} MiB`);
 			whole.add(line.bytes);
 			return line.bytes;
 		},
 		async end() {
 			const last = await read();
-			if (last === undefined) throw new Damaged('it ends too early');
+			if (last === undefined) throw new DamagedBackupError('it ends too early');
 			if (last.bytes === undefined || !isSame(last.bytes, endLine(whole.digest(), key)))
-				throw new Damaged('its content is not what was written');
-			if ((await read()) !== undefined) throw new Damaged('something stands behind its end');
+				throw new DamagedBackupError('its content is not what was written');
+			if ((await read()) !== undefined) throw new DamagedBackupError('something stands behind its end');
 		},
 	};
 }
@@ -65,7 +66,7 @@ export async function openBackup(chunks: AsyncIterable<Buffer>, key: BackupKey |
  * commit, and nobody else can write. Identity sequences never go back.
  *
  * @param replace delete what is there, instead of refusing
- * @throws Damaged, Failure: the transaction must not be committed
+ * @throws DamagedBackupError, CommandError: the transaction must not be committed
  */
 export async function restoreBackup(
 	sql: Sql,
@@ -78,7 +79,9 @@ export async function restoreBackup(
 	await database.lockTables(sql, tables);
 	const shape = (table: { name: string; columns: string[] }) => ({ name: table.name, columns: table.columns });
 	if (!isDeepStrictEqual(header.tables.map(shape), tables.map(shape)))
-		throw new Failure('The tables here have other columns than those of the backup, though the schema is the same.');
+		throw new CommandError(
+			'The tables here have other columns than those of the backup, though the schema is the same.',
+		);
 	// What is taken from a sequence is taken for good, unless the sequence was restarted in the same transaction.
 	for (const { sequence, nextId } of tables) {
 		if (sequence !== null) await database.restartSequence(sql, sequence, nextId ?? 1);
@@ -99,7 +102,7 @@ export async function restoreBackup(
 	await backup.end();
 	await database.beginContactsEpoch(sql);
 	for (const { name, rows } of header.tables) {
-		if ((await database.countRows(sql, name)) !== rows) throw new Failure(`Not every row of ${name} was stored.`);
+		if ((await database.countRows(sql, name)) !== rows) throw new CommandError(`Not every row of ${name} was stored.`);
 	}
 }
 
@@ -126,7 +129,7 @@ async function restoreTable(
 	}
 	const end = parseLine(await backup.next(`the line behind ${table.name}`));
 	if (!isDeepStrictEqual(end, { table: table.name, rows: expected.rows, sha256: part.digest() }))
-		throw new Damaged(`the rows of ${table.name} are not those that were written`);
+		throw new DamagedBackupError(`the rows of ${table.name} are not those that were written`);
 }
 
 async function insert(sql: Sql, table: database.Table, lines: string[]): Promise<void> {
@@ -135,21 +138,21 @@ async function insert(sql: Sql, table: database.Table, lines: string[]): Promise
 	} catch (error) {
 		// Data that the database does not take (SQLSTATE classes 22, 23 and 54). Its message may quote a person's data.
 		if (/^(22|23|54)/.test((error as { code?: string }).code ?? ''))
-			throw new Damaged(`a row of ${table.name} is wrong`);
+			throw new DamagedBackupError(`a row of ${table.name} is wrong`);
 		throw error;
 	}
 }
 
 function checkSchema({ schema }: Header, here: number | undefined): void {
 	if (here === undefined)
-		throw new Failure(`The database has no tables yet: run "contacts migrate --to ${schema}" first.`);
+		throw new CommandError(`The database has no tables yet: run "contacts migrate --to ${schema}" first.`);
 	if (here < schema) {
-		throw new Failure(
+		throw new CommandError(
 			`The backup has schema ${schema} and the database ${here}: run "contacts migrate" first, of the release that wrote it or a later one.`,
 		);
 	}
 	if (here > schema) {
-		throw new Failure(
+		throw new CommandError(
 			`The backup has schema ${schema} and the database ${here}: take a new database, run "contacts migrate --to ${schema}", restore, then "contacts migrate".`,
 		);
 	}
@@ -162,7 +165,7 @@ async function makeEmpty(sql: Sql, tables: readonly database.Table[], replace: b
 		if (rows > 0) found.push(`${name} (${rows})`);
 	}
 	if (found.length > 0) {
-		throw new Failure(
+		throw new CommandError(
 			`The database is not empty: ${found.join(', ')}. Restore into a new one, or say --replace to delete what is there.`,
 		);
 	}

@@ -1,13 +1,13 @@
 import type { Sql } from '@contacts/common/database/client.js';
 import { connect, reach } from '@contacts/common/database/connect.js';
 import { isLostConnection } from '@contacts/common/database/errors.js';
-import { Failure } from '../failure.js';
+import { CommandError } from '../errors.js';
 
 /**
  * Does some work in one transaction, on a connection of its own without time limits for its statements.
  *
  * @param begin how the transaction begins
- * @throws Failure when the connection is lost: nothing was changed then
+ * @throws CommandError when the connection is lost: nothing was changed then
  */
 export async function inTransaction<T>(url: string, begin: string, work: (sql: Sql) => Promise<T>): Promise<T> {
 	let state: 'connecting' | 'open' | 'committing' | 'over' = 'connecting';
@@ -55,7 +55,7 @@ export async function inTransaction<T>(url: string, begin: string, work: (sql: S
 		if (!lost || (state as string) === 'connecting') throw explain(error);
 		const outcome =
 			(state as string) === 'committing' ? 'it was at the very end, so look whether it is done' : 'nothing was changed';
-		throw new Failure(`The connection to the database was lost; ${outcome}. Try again.`);
+		throw new CommandError(`The connection to the database was lost; ${outcome}. Try again.`);
 	} finally {
 		state = 'over';
 		// What was not committed is rolled back by the server.
@@ -70,9 +70,12 @@ export function isDatabaseError(error: unknown): boolean {
 
 function explain(error: unknown): unknown {
 	const { code } = error as { code?: string };
-	if (code === '42501') return new Failure('This needs the owner of the database: DATABASE_URL names another user.');
+	if (code === '42501')
+		return new CommandError('This needs the owner of the database: DATABASE_URL names another user.');
 	if (code === '55P03') {
-		return new Failure('Somebody else has been writing for 10 seconds; nothing was changed. Try again, or stop them.');
+		return new CommandError(
+			'Somebody else has been writing for 10 seconds; nothing was changed. Try again, or stop them.',
+		);
 	}
 	return error;
 }

@@ -1,5 +1,5 @@
 import type { Sql } from '@contacts/common/database/client.js';
-import { Failure } from '../failure.js';
+import { CommandError } from '../errors.js';
 import type { BackupKey } from './backup-key.js';
 import { endLine, formatName, type Header, hashLines, maxRowBytes, type TableEnd } from './format.js';
 import { countRows, readPage, readSchemaVersion, readTables, type Table } from './tables.sql.js';
@@ -13,7 +13,7 @@ export const snapshot = 'begin isolation level repeatable read read only';
 /** What the backup will say of the database, counted within the snapshot. */
 export async function readHeader(sql: Sql, now: Date, key?: BackupKey): Promise<{ header: Header; tables: Table[] }> {
 	const schema = await readSchemaVersion(sql);
-	if (schema === undefined) throw new Failure('The database has no tables yet: there is nothing to back up.');
+	if (schema === undefined) throw new CommandError('The database has no tables yet: there is nothing to back up.');
 	const tables = await readTables(sql);
 	const header: Header = {
 		format: formatName,
@@ -50,7 +50,7 @@ export async function* writeBackup(
 		for (let page = await readPage(sql, table, undefined, pageSize); page !== undefined; ) {
 			for (const row of page.lines) {
 				if (Buffer.byteLength(row) > maxRowBytes)
-					throw new Failure(
+					throw new CommandError(
 						`A row of ${table.name} is longer than ${maxRowBytes / 1024 ** 2} MiB: it can't be backed up.`,
 					);
 				part.add(row);

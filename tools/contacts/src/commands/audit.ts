@@ -1,8 +1,8 @@
 import { type AuditRow, readAudit } from '@contacts/common/auth/projects.sql.js';
 import type { Command } from 'commander';
 import { withDatabase } from '../connection.js';
+import { UsageError } from '../errors.js';
 import { examples } from '../examples.js';
-import { UsageError } from '../failure.js';
 import { type OutputOptions, printRecords } from '../output.js';
 
 export function addAuditCommand(program: Command, environment: NodeJS.ProcessEnv): void {

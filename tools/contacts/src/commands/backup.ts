@@ -9,8 +9,8 @@ import { inTransaction, isDatabaseError } from '../backup/transaction.js';
 import { readHeader, snapshot, writeBackup } from '../backup/write-backup.js';
 import { type ConfirmOptions, confirm, yesOption } from '../confirm.js';
 import { findDatabaseUrl } from '../connection.js';
+import { CommandError, UsageError } from '../errors.js';
 import { examples } from '../examples.js';
-import { Failure, UsageError } from '../failure.js';
 import { type OutputOptions, printResult } from '../output.js';
 import { createProgress } from '../progress.js';
 import { streams } from '../streams.js';
@@ -68,7 +68,7 @@ function backUp(url: string, destination: Writable, key: BackupKey | undefined):
 		} catch (error) {
 			const { code, syscall } = error as NodeJS.ErrnoException;
 			if (syscall === 'write' && !isDatabaseError(error))
-				throw new Failure(`The backup can't be written (${code}): it is incomplete.`);
+				throw new CommandError(`The backup can't be written (${code}): it is incomplete.`);
 			throw error;
 		} finally {
 			progress.stop();

@@ -4,8 +4,8 @@ import { contactColumnNames } from '@contacts/company-contacts/company-contact-c
 import { isCountry } from '@contacts/company-contacts/phone.js';
 import { type Command, Option } from 'commander';
 import { withDatabase } from '../connection.js';
+import { CommandError, UsageError } from '../errors.js';
 import { examples } from '../examples.js';
-import { Failure, UsageError } from '../failure.js';
 import { type ImportOptions, type ImportSummary, importRecords } from '../import/import-file.js';
 import { readCsv } from '../import/read-csv.js';
 import { readJsonArray, readNdjson } from '../import/read-json.js';
@@ -54,11 +54,13 @@ async function importPath(environment: NodeJS.ProcessEnv, path: string, options:
 		throw new UsageError('--country takes an ISO country code, such as DE.');
 
 	const file = await open(path).catch((error: NodeJS.ErrnoException) => {
-		throw new Failure(error.code === 'ENOENT' ? `There is no file ${path}.` : `${path} can't be read (${error.code}).`);
+		throw new CommandError(
+			error.code === 'ENOENT' ? `There is no file ${path}.` : `${path} can't be read (${error.code}).`,
+		);
 	});
 	try {
 		const stats = await file.stat();
-		if (stats.isDirectory()) throw new Failure(`${path} is a folder.`);
+		if (stats.isDirectory()) throw new CommandError(`${path} is a folder.`);
 		const progress = createProgress(stats.size);
 		let bytes = 0;
 		async function* chunks(): AsyncGenerator<Buffer> {
@@ -71,7 +73,7 @@ async function importPath(environment: NodeJS.ProcessEnv, path: string, options:
 		const work: ImportOptions = {
 			...(country === undefined ? {} : { country }),
 			dryRun: options.dryRun ?? false,
-			onRefusal: (line, reason) => printNote(`line ${line}: ${reason}`),
+			onRecordError: (line, reason) => printNote(`line ${line}: ${reason}`),
 			onRecord: (count) => progress.update(bytes, count),
 		};
 		try {

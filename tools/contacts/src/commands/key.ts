@@ -6,8 +6,8 @@ import { insertKey, readKeys, revokeKey, rotateKey } from '@contacts/common/auth
 import { type Command, Option } from 'commander';
 import { type ConfirmOptions, confirm, yesOption } from '../confirm.js';
 import { withDatabase } from '../connection.js';
+import { CommandError, UsageError } from '../errors.js';
 import { examples } from '../examples.js';
-import { Failure, UsageError } from '../failure.js';
 import { type OutputOptions, printNote, printRecords, printResult } from '../output.js';
 import { streams } from '../streams.js';
 
@@ -45,9 +45,9 @@ export function addKeyCommands(program: Command, environment: NodeJS.ProcessEnv)
 				insertKey(sql, { project, hash: hashKey(secret), service, expiresAt }),
 			);
 			if (id === 'no project')
-				throw new Failure(`There is no project "${project}": contacts project create ${project}`);
+				throw new CommandError(`There is no project "${project}": contacts project create ${project}`);
 			if (id === 'key exists')
-				throw new Failure('This project has, or had, this very key: contacts key list shows it.');
+				throw new CommandError('This project has, or had, this very key: contacts key list shows it.');
 			const record = { id, project, service, expires_at: expiresAt?.toISOString() ?? null };
 			if (stdin) printResult(record, `Imported as key ${id} of ${project}.`, { json: json ?? false });
 			else printResult({ ...record, key: secret }, secret, { json: json ?? false });
@@ -77,7 +77,7 @@ export function addKeyCommands(program: Command, environment: NodeJS.ProcessEnv)
 			const seconds = parseOverlap(overlap);
 			const secret = generateKey();
 			const row = await withDatabase(environment, (sql) => rotateKey(sql, old, hashKey(secret), seconds));
-			if (row === undefined) throw new Failure(`There is no live key ${old}: contacts key list shows all.`);
+			if (row === undefined) throw new CommandError(`There is no live key ${old}: contacts key list shows all.`);
 			printResult({ ...row, old_id: old, key: secret }, secret, { json });
 			if (json) return;
 			const end = row.expires_at === null ? '' : ` It ends at ${row.expires_at}.`;
@@ -96,7 +96,7 @@ export function addKeyCommands(program: Command, environment: NodeJS.ProcessEnv)
 		.action(async (id: string, options: OutputOptions & ConfirmOptions) => {
 			await confirm(`Key ${parseId(id)} will be refused for good.`, { unattended: 'go on', ...options });
 			const revoked = await withDatabase(environment, (sql) => revokeKey(sql, parseId(id)));
-			if (!revoked) throw new Failure(`There is no key ${id} that could be revoked: contacts key list shows all.`);
+			if (!revoked) throw new CommandError(`There is no key ${id} that could be revoked: contacts key list shows all.`);
 			printResult({ id: parseId(id), state: 'revoked' }, `Key ${id} is revoked.`, options);
 		});
 }

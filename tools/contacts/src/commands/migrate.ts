@@ -2,8 +2,8 @@ import { migrate, newestSchema } from '@contacts/common/database/migrate.js';
 import { type RoleUser, roles, setRolePasswords } from '@contacts/common/database/roles.js';
 import type { Command } from 'commander';
 import { findDatabaseUrl } from '../connection.js';
+import { UsageError } from '../errors.js';
 import { examples } from '../examples.js';
-import { UsageError } from '../failure.js';
 import { type OutputOptions, printResult } from '../output.js';
 
 /** The variables that give the database roles their passwords. */

@@ -2,8 +2,8 @@ import { insertProject, projectCode, readProjects, setProjectEnabled } from '@co
 import type { Command } from 'commander';
 import { type ConfirmOptions, confirm, yesOption } from '../confirm.js';
 import { withDatabase } from '../connection.js';
+import { CommandError, UsageError } from '../errors.js';
 import { examples } from '../examples.js';
-import { Failure, UsageError } from '../failure.js';
 import { type OutputOptions, printRecords, printResult } from '../output.js';
 
 export function addProjectCommands(program: Command, environment: NodeJS.ProcessEnv): void {
@@ -22,7 +22,7 @@ export function addProjectCommands(program: Command, environment: NodeJS.Process
 				);
 			}
 			const created = await withDatabase(environment, (sql) => insertProject(sql, code));
-			if (!created) throw new Failure(`There is a project "${code}" already.`);
+			if (!created) throw new CommandError(`There is a project "${code}" already.`);
 			printResult({ code }, `Created project ${code}. Give it a key: contacts key create ${code}`, options);
 		});
 
@@ -59,7 +59,7 @@ export function addProjectCommands(program: Command, environment: NodeJS.Process
 
 	async function setEnabled(code: string, enabled: boolean, options: OutputOptions): Promise<void> {
 		const found = await withDatabase(environment, (sql) => setProjectEnabled(sql, code, enabled));
-		if (!found) throw new Failure(`There is no project "${code}": contacts project list shows all.`);
+		if (!found) throw new CommandError(`There is no project "${code}": contacts project list shows all.`);
 		const state = enabled ? 'enabled' : 'disabled';
 		printResult({ code, state }, `Project ${code} is ${state}.`, options);
 	}

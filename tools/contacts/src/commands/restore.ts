@@ -7,13 +7,13 @@ import { readDatabaseUrl } from '@contacts/common/database/database-url.js';
 import { openSession } from '@contacts/company-contacts/sync/session.js';
 import type { Command } from 'commander';
 import { type BackupKey, readBackupKey } from '../backup/backup-key.js';
-import { Damaged, type Header } from '../backup/format.js';
+import { DamagedBackupError, type Header } from '../backup/format.js';
 import { openBackup, restoreBackup } from '../backup/restore-backup.js';
 import { inTransaction } from '../backup/transaction.js';
 import { type ConfirmOptions, confirm, yesOption } from '../confirm.js';
 import { findDatabaseUrl } from '../connection.js';
+import { CommandError, UsageError } from '../errors.js';
 import { examples } from '../examples.js';
-import { Failure, UsageError } from '../failure.js';
 import { type OutputOptions, printResult } from '../output.js';
 import { createProgress } from '../progress.js';
 import { streams } from '../streams.js';
@@ -64,16 +64,18 @@ export function addRestoreCommand(program: Command, environment: NodeJS.ProcessE
 
 async function openFile(path: string): Promise<Readable> {
 	const stats = await stat(path).catch((error: NodeJS.ErrnoException) => {
-		throw new Failure(error.code === 'ENOENT' ? `There is no file ${path}.` : `${path} can't be read (${error.code}).`);
+		throw new CommandError(
+			error.code === 'ENOENT' ? `There is no file ${path}.` : `${path} can't be read (${error.code}).`,
+		);
 	});
-	if (stats.isDirectory()) throw new Failure(`${path} is a folder.`);
+	if (stats.isDirectory()) throw new CommandError(`${path} is a folder.`);
 	return createReadStream(path);
 }
 
 async function restore(url: string, source: Readable, replace: boolean, key: BackupKey | undefined): Promise<Header> {
 	// Held until the end: a synchroniser would go on from where the other data stood.
 	const session = await openSession(url);
-	if (session === undefined) throw new Failure('A synchroniser works on this database: stop it first.');
+	if (session === undefined) throw new CommandError('A synchroniser works on this database: stop it first.');
 	try {
 		return await pipeline(source, createGunzip(), async (chunks: AsyncIterable<Buffer>) => {
 			const backup = await openBackup(chunks, key);
@@ -88,9 +90,9 @@ async function restore(url: string, source: Readable, replace: boolean, key: Bac
 		});
 	} catch (error) {
 		const { code, syscall } = error as NodeJS.ErrnoException;
-		if (code === 'Z_BUF_ERROR') throw new Damaged('it ends too early');
-		if (code?.startsWith('Z_')) throw new Damaged('it can’t be unpacked');
-		if (syscall === 'read') throw new Failure(`The backup can't be read (${code}); nothing was changed.`);
+		if (code === 'Z_BUF_ERROR') throw new DamagedBackupError('it ends too early');
+		if (code?.startsWith('Z_')) throw new DamagedBackupError('it can’t be unpacked');
+		if (syscall === 'read') throw new CommandError(`The backup can't be read (${code}); nothing was changed.`);
 		throw error;
 	} finally {
 		await session.close();

@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import { withDatabase } from '../connection.js';
+import { CommandError, UsageError } from '../errors.js';
 import { examples } from '../examples.js';
-import { Failure, UsageError } from '../failure.js';
 import { type OutputOptions, printRecords, printResult } from '../output.js';
 import { endSubscription, readSubscriptions, startSubscription } from '../subscriptions.sql.js';
 
@@ -19,7 +19,7 @@ export function addSubscriptionCommands(program: Command, environment: NodeJS.Pr
 		.action(async (chatId: string, options: OutputOptions) => {
 			checkChatId(chatId);
 			const started = await withDatabase(environment, (sql) => startSubscription(sql, chatId));
-			if (!started) throw new Failure(`Chat ${chatId} has an active subscription already.`);
+			if (!started) throw new CommandError(`Chat ${chatId} has an active subscription already.`);
 			printResult({ chat_id: Number(chatId), state: 'active' }, `Chat ${chatId} is subscribed.`, options);
 		});
 
@@ -32,7 +32,7 @@ export function addSubscriptionCommands(program: Command, environment: NodeJS.Pr
 		.action(async (chatId: string, options: OutputOptions) => {
 			checkChatId(chatId);
 			const ended = await withDatabase(environment, (sql) => endSubscription(sql, chatId));
-			if (!ended) throw new Failure(`Chat ${chatId} has no active subscription.`);
+			if (!ended) throw new CommandError(`Chat ${chatId} has no active subscription.`);
 			printResult(
 				{ chat_id: Number(chatId), state: 'ended' },
 				`The subscription of chat ${chatId} has ended.`,

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
+import { UsageError } from '../errors.js';
 import { examples } from '../examples.js';
-import { UsageError } from '../failure.js';
 import type { OutputOptions } from '../output.js';
 import type { SyncOptions } from '../sync-run.js';
 

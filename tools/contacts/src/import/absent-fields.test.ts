@@ -35,7 +35,7 @@ async function load(file: string, reader: typeof readCsv = readCsv) {
 		yield Buffer.from(file);
 	}
 	const ignore = () => undefined;
-	return importRecords(database.sql, reader(pieces()), { dryRun: false, onRefusal: ignore, onRecord: ignore });
+	return importRecords(database.sql, reader(pieces()), { dryRun: false, onRecordError: ignore, onRecord: ignore });
 }
 
 const stored = () => database.sql`

@@ -1,6 +1,6 @@
 import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { Failure } from '../failure.js';
+import { CommandError } from '../errors.js';
 import { type GeneratedContact, generateContacts, toCsv } from '../testing/generated-contacts.js';
 import { type ImportOptions, importRecords } from './import-file.js';
 import { readCsv } from './read-csv.js';
@@ -23,7 +23,7 @@ async function load(file: string, reader: typeof readCsv = readCsv, more: Partia
 	const refusals: string[] = [];
 	const summary = await importRecords(database.sql, reader(pieces(file)), {
 		dryRun: false,
-		onRefusal: (line, reason) => refusals.push(`${line}: ${reason}`),
+		onRecordError: (line, reason) => refusals.push(`${line}: ${reason}`),
 		onRecord: () => undefined,
 		...more,
 	});
@@ -139,7 +139,7 @@ describe('failures', () => {
 	test('what came before the place where a JSON file breaks off is saved, to the last record', async () => {
 		const contacts = generateContacts(1234, 5);
 		const file = `${JSON.stringify(contacts).slice(0, -1)},{"bitrix_id":`;
-		await expect(load(file, readJsonArray)).rejects.toThrow(Failure);
+		await expect(load(file, readJsonArray)).rejects.toThrow(CommandError);
 		await expect(load(file, readJsonArray)).rejects.toThrow(/after element 1234\.$/);
 		expect(await stored()).toEqual(expected(contacts));
 	});
@@ -153,7 +153,9 @@ describe('failures', () => {
 		const contacts = generateContacts(1200, 7);
 		const summary = await load(toCsv(contacts), readCsv, { dryRun: true });
 		expect(summary).toMatchObject({ records: 1200, accepted: 1200, created: 0, changed: 0 });
-		await expect(load(JSON.stringify(contacts).slice(0, -1), readJsonArray, { dryRun: true })).rejects.toThrow(Failure);
+		await expect(load(JSON.stringify(contacts).slice(0, -1), readJsonArray, { dryRun: true })).rejects.toThrow(
+			CommandError,
+		);
 		expect(await stored()).toEqual([]);
 	});
 });

@@ -2,16 +2,16 @@ import type { Sql } from '@contacts/common/database/client.js';
 import { type CompanyContactFields, contactColumnNames } from '@contacts/company-contacts/company-contact-columns.js';
 import { type SaveResult, saveCompanyContacts } from '@contacts/company-contacts/save-company-contacts.sql.js';
 import type { CountryCode } from 'libphonenumber-js/min';
-import { Failure } from '../failure.js';
+import { CommandError } from '../errors.js';
 import type { SourceRecord } from './record.js';
-import { Refusal, toContact } from './to-contact.js';
+import { RecordError, toContact } from './to-contact.js';
 
 export interface ImportOptions {
 	country?: CountryCode;
 	/** Checks every record and writes nothing. */
 	dryRun: boolean;
 	/** Called for every record that is refused. */
-	onRefusal(line: number, reason: string): void;
+	onRecordError(line: number, reason: string): void;
 	/** Called after every record. */
 	onRecord(records: number): void;
 }
@@ -34,7 +34,7 @@ const maxBatch = { contacts: 500, characters: 4_000_000 };
  * Saves the contacts of a file, batch by batch, in constant memory. Of two records with the same `bitrix_id` the later one
  * counts for the fields that it has. A record that is wrong is refused alone.
  *
- * @throws Failure when the file can't be read any further: what came before is saved
+ * @throws CommandError when the file can't be read any further: what came before is saved
  */
 export async function importRecords(
 	sql: Sql | undefined,
@@ -55,11 +55,11 @@ export async function importRecords(
 	try {
 		for await (const record of records) {
 			summary.records++;
-			const result = 'refusal' in record ? record.refusal : accept(record.fields, options.country);
+			const result = 'error' in record ? record.error : accept(record.fields, options.country);
 			if (typeof result === 'string') {
 				summary.refused++;
 				summary.reasons[result] = (summary.reasons[result] ?? 0) + 1;
-				options.onRefusal(record.line, result);
+				options.onRecordError(record.line, result);
 			} else {
 				summary.accepted++;
 				characters += lengthOf(result);
@@ -74,7 +74,7 @@ export async function importRecords(
 		}
 	} catch (error) {
 		// The file can't be read any further: what came before is saved.
-		if (error instanceof Failure) await flush();
+		if (error instanceof CommandError) await flush();
 		throw error;
 	}
 	await flush();
@@ -93,7 +93,7 @@ function accept(fields: Record<string, unknown>, country?: CountryCode): Company
 	try {
 		return toContact(fields, country);
 	} catch (error) {
-		if (error instanceof Refusal) return error.message;
+		if (error instanceof RecordError) return error.message;
 		throw error;
 	}
 }

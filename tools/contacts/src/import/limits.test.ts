@@ -26,7 +26,7 @@ const program = (reader: string, pieces: string) => `
 	try {
 		summary = await importRecords(sql, ${reader}(chunks()), {
 			dryRun: false,
-			onRefusal: (line, reason) => refusals.push(line + ': ' + reason),
+			onRecordError: (line, reason) => refusals.push(line + ': ' + reason),
 			onRecord: () => undefined,
 		});
 	} catch (error) {

@@ -33,7 +33,7 @@ const program = (reader: string, generator: string) => `
 	};
 	const summary = await importRecords(undefined, ${reader}(pieces(${generator})), {
 		dryRun: true,
-		onRefusal: () => undefined,
+		onRecordError: () => undefined,
 		onRecord: (records) => {
 			if (records % (count / 8) === 0) measure();
 		},

@@ -18,8 +18,8 @@ async function read(file: string | Buffer, size = 65_536): Promise<SourceRecord[
 /** The records as `line bitrix_id name` or `line: reason`. */
 async function summary(file: string | Buffer, size?: number): Promise<string[]> {
 	return (await read(file, size)).map((record) =>
-		'refusal' in record
-			? `${record.line}: ${record.refusal}`
+		'error' in record
+			? `${record.line}: ${record.error}`
 			: `${record.line} ${record.fields.bitrix_id} ${record.fields.name}`,
 	);
 }

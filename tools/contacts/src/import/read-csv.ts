@@ -1,6 +1,6 @@
 import { contactColumnNames } from '@contacts/company-contacts/company-contact-columns.js';
 import { parse } from 'csv-parse/sync';
-import { Failure } from '../failure.js';
+import { CommandError } from '../errors.js';
 import { type Line, maxRecordBytes, readLines } from './lines.js';
 import { decode, type SourceRecord } from './record.js';
 
@@ -19,7 +19,7 @@ const maxRecordLines = 10_000;
  * The file is cut into records before they are parsed, so that a record with a broken quote is refused alone and takes no
  * good neighbour with it.
  *
- * @throws Failure when the head is wrong: then no record could be understood
+ * @throws CommandError when the head is wrong: then no record could be understood
  */
 export async function* readCsv(chunks: AsyncIterable<Buffer>): AsyncGenerator<SourceRecord> {
 	let head: string[] | undefined;
@@ -28,14 +28,14 @@ export async function* readCsv(chunks: AsyncIterable<Buffer>): AsyncGenerator<So
 		if (head === undefined) {
 			head = checkHead(values);
 		} else if (typeof values === 'string') {
-			yield { line: record.line, refusal: values };
+			yield { line: record.line, error: values };
 		} else if (values.length !== head.length) {
-			yield { line: record.line, refusal: 'not as many columns as the head' };
+			yield { line: record.line, error: 'not as many columns as the head' };
 		} else {
 			yield { line: record.line, fields: Object.fromEntries(head.map((name, index) => [name, values[index] || null])) };
 		}
 	}
-	if (head === undefined) throw new Failure('The file is empty: it must begin with a line of column names.');
+	if (head === undefined) throw new CommandError('The file is empty: it must begin with a line of column names.');
 }
 
 const misplacedQuote = 'a quote is where none may be';
@@ -119,16 +119,16 @@ function parseRecord({ bytes, open }: RawRecord, maxBytes: number): string[] | s
 }
 
 function checkHead(names: string[] | string): string[] {
-	if (typeof names === 'string') throw new Failure(`The line of column names can't be read: ${names}.`);
+	if (typeof names === 'string') throw new CommandError(`The line of column names can't be read: ${names}.`);
 	const known = names.map((name) => name.trim());
 	const unknown = known.filter((name) => !columns.has(name));
 	if (unknown.length > 0) {
-		throw new Failure(
+		throw new CommandError(
 			`The first line must name columns among ${[...columns].join(', ')}; it has others: ${unknown.join(', ').slice(0, 200)}`,
 		);
 	}
 	if (!known.includes('bitrix_id'))
-		throw new Failure('There is no column bitrix_id: it is what contacts are known by.');
-	if (new Set(known).size !== known.length) throw new Failure('A column is named twice.');
+		throw new CommandError('There is no column bitrix_id: it is what contacts are known by.');
+	if (new Set(known).size !== known.length) throw new CommandError('A column is named twice.');
 	return known;
 }

@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
-import { Failure } from '../failure.js';
+import { CommandError } from '../errors.js';
 import { maxRecordBytes } from './lines.js';
 import { readJsonArray, readNdjson } from './read-json.js';
 import type { SourceRecord } from './record.js';
@@ -56,7 +56,7 @@ describe('NDJSON', () => {
 		['null', 'null', 'not a JSON object'],
 		['not UTF-8', Buffer.from([0x22, 0xff, 0x22]), 'not valid UTF-8'],
 		['more than 1 MiB', `"${'x'.repeat(maxRecordBytes)}"`, `longer than ${maxRecordBytes} bytes`],
-	])('a line that is wrong is refused alone: %s', async (_, line, refusal) => {
+	])('a line that is wrong is refused alone: %s', async (_, line, error) => {
 		const file = Buffer.concat([
 			Buffer.from('{"bitrix_id":1}\n'),
 			Buffer.from(line),
@@ -65,7 +65,7 @@ describe('NDJSON', () => {
 		expect(await read(readNdjson, file)).toEqual({
 			records: [
 				{ line: 1, fields: { bitrix_id: 1 } },
-				{ line: 2, refusal },
+				{ line: 2, error },
 				{ line: 4, fields: { bitrix_id: 4 } },
 			],
 			failure: undefined,
@@ -79,8 +79,8 @@ describe('NDJSON', () => {
 
 describe('a JSON array', () => {
 	const expectFailure = (failure: unknown, place: number) => {
-		expect(failure).toBeInstanceOf(Failure);
-		expect((failure as Failure).message).toMatch(new RegExp(`breaks off after element ${place}\\.$`));
+		expect(failure).toBeInstanceOf(CommandError);
+		expect((failure as CommandError).message).toMatch(new RegExp(`breaks off after element ${place}\\.$`));
 	};
 
 	test.each([1, 5, 65_536])('of objects, in pieces of %d bytes, with a byte order mark', async (size) => {
@@ -94,11 +94,11 @@ describe('a JSON array', () => {
 
 	test('an element that is no object is refused alone', async () => {
 		const found = await read(readJsonArray, '[{"bitrix_id":1},2,"x",null,[{"bitrix_id":3}],{"bitrix_id":4}]');
-		const refusal = 'not a JSON object';
+		const error = 'not a JSON object';
 		expect(found).toEqual({
 			records: [
 				{ line: 1, fields: { bitrix_id: 1 } },
-				...[2, 3, 4, 5].map((line) => ({ line, refusal })),
+				...[2, 3, 4, 5].map((line) => ({ line, error })),
 				{ line: 6, fields: { bitrix_id: 4 } },
 			],
 			failure: undefined,
@@ -158,7 +158,7 @@ describe('a JSON array', () => {
 		const places: number[] = [];
 		await expect(async () => {
 			for await (const { line } of readJsonArray(broken())) places.push(line);
-		}).rejects.toBeInstanceOf(Failure);
+		}).rejects.toBeInstanceOf(CommandError);
 		expect(places).toEqual([1]);
 	});
 });

@@ -1,4 +1,4 @@
-import { Failure } from '../failure.js';
+import { CommandError } from '../errors.js';
 import { readElements } from './json-elements.js';
 import { levelsOf, maxLevels } from './json-nesting.js';
 import { maxRecordBytes, readLines } from './lines.js';
@@ -9,9 +9,9 @@ export async function* readNdjson(chunks: AsyncIterable<Buffer>): AsyncGenerator
 	for await (const { number: line, bytes } of readLines(chunks)) {
 		if (bytes?.length === 0) continue;
 		const text = bytes && decode(bytes);
-		if (bytes === undefined) yield { line, refusal: tooLong };
-		else if (text === undefined) yield { line, refusal: 'not valid UTF-8' };
-		else if (levelsOf(bytes) > maxLevels) yield { line, refusal: tooDeep };
+		if (bytes === undefined) yield { line, error: tooLong };
+		else if (text === undefined) yield { line, error: 'not valid UTF-8' };
+		else if (levelsOf(bytes) > maxLevels) yield { line, error: tooDeep };
 		else yield toRecord(line, parse(text));
 	}
 }
@@ -19,13 +19,13 @@ export async function* readNdjson(chunks: AsyncIterable<Buffer>): AsyncGenerator
 /**
  * Reads a JSON array of objects. `line` is the place in the array, counted from 1.
  *
- * @throws Failure when the file stops being a JSON array: what came before is kept
+ * @throws CommandError when the file stops being a JSON array: what came before is kept
  */
 export async function* readJsonArray(chunks: AsyncIterable<Buffer>): AsyncGenerator<SourceRecord> {
 	const elements = readElements(chunks);
 	let place = 0;
 	const broken = () =>
-		new Failure(`The file is no JSON array of objects in UTF-8: it breaks off after element ${place}.`);
+		new CommandError(`The file is no JSON array of objects in UTF-8: it breaks off after element ${place}.`);
 	while (true) {
 		const next = await elements.next().catch(() => ({ done: true as const, value: false }));
 		if (next.done) {
@@ -34,8 +34,8 @@ export async function* readJsonArray(chunks: AsyncIterable<Buffer>): AsyncGenera
 		}
 		const { bytes, levels } = next.value;
 		const line = place + 1;
-		if (bytes === undefined) yield { line, refusal: tooLong };
-		else if (levels > maxLevels) yield { line, refusal: tooDeep };
+		if (bytes === undefined) yield { line, error: tooLong };
+		else if (levels > maxLevels) yield { line, error: tooDeep };
 		else {
 			const value = parse(decode(bytes));
 			if (value === undefined) throw broken();
@@ -58,7 +58,6 @@ function parse(text: string | undefined): unknown {
 }
 
 function toRecord(line: number, value: unknown): SourceRecord {
-	if (typeof value !== 'object' || value === null || Array.isArray(value))
-		return { line, refusal: 'not a JSON object' };
+	if (typeof value !== 'object' || value === null || Array.isArray(value)) return { line, error: 'not a JSON object' };
 	return { line, fields: value as Record<string, unknown> };
 }

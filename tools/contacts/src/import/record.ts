@@ -1,5 +1,5 @@
 /** What a file gives for one contact: its fields by name, or why they can't be read. `line` counts from 1. */
-export type SourceRecord = { line: number; fields: Record<string, unknown> } | { line: number; refusal: string };
+export type SourceRecord = { line: number; fields: Record<string, unknown> } | { line: number; error: string };
 
 /** Decodes strictly: a byte that is not UTF-8 is an error, where it would otherwise become another character. */
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });

@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest';
-import { Refusal, toContact } from './to-contact.js';
+import { RecordError, toContact } from './to-contact.js';
 
 const reasonOf = (fields: Record<string, unknown>) => {
 	try {
 		toContact(fields);
 	} catch (error) {
-		if (error instanceof Refusal) return error.message;
+		if (error instanceof RecordError) return error.message;
 		throw error;
 	}
 	return 'taken';

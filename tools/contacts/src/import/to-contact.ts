@@ -8,7 +8,7 @@ import { toE164 } from '@contacts/company-contacts/phone.js';
 import type { CountryCode } from 'libphonenumber-js/min';
 
 /** The reason why a record is refused; its message names the field, never the value. */
-export class Refusal extends Error {}
+export class RecordError extends Error {}
 
 const maxBigint = 2n ** 63n - 1n;
 
@@ -17,14 +17,15 @@ const maxBigint = 2n ** 63n - 1n;
  * IDs, `true` or nothing for `trouble_contact`. White space around a value is no part of it. It has the fields that the record
  * has: an absent one keeps what is stored.
  *
- * @throws Refusal for the first field that is wrong
+ * @throws RecordError for the first field that is wrong
  */
 export function toContact(fields: Record<string, unknown>, country?: CountryCode): CompanyContactFields {
 	const { id, bitrix_id, ...given } = fields;
 	void id;
-	if (Object.keys(given).some((name) => !Object.hasOwn(parsers, name))) throw new Refusal('a field that is not known');
+	if (Object.keys(given).some((name) => !Object.hasOwn(parsers, name)))
+		throw new RecordError('a field that is not known');
 	const bitrixId = toId('bitrix_id', bitrix_id);
-	if (bitrixId === null) throw new Refusal('bitrix_id: missing');
+	if (bitrixId === null) throw new RecordError('bitrix_id: missing');
 	const contact: CompanyContactFields = { bitrix_id: bitrixId };
 	for (const name of contactColumnNames) {
 		if (given[name] !== undefined) Object.assign(contact, { [name]: parsers[name](given[name], country) });
@@ -46,8 +47,9 @@ const parsers: {
 
 function toText(field: string, value: unknown): string | null {
 	if (value === null || value === undefined) return null;
-	if (typeof value !== 'string') throw new Refusal(`${field}: not a text`);
-	if (value.includes('\0') || !value.isWellFormed()) throw new Refusal(`${field}: a character that can't be stored`);
+	if (typeof value !== 'string') throw new RecordError(`${field}: not a text`);
+	if (value.includes('\0') || !value.isWellFormed())
+		throw new RecordError(`${field}: a character that can't be stored`);
 	return value.trim() === '' ? null : value.trim();
 }
 
@@ -56,7 +58,7 @@ function toId(field: string, value: unknown): number | null {
 	const given = typeof value === 'number' ? String(value) : toText(field, value);
 	if (given === null) return null;
 	if (!/^[1-9][0-9]{0,15}$/.test(given) || !Number.isSafeInteger(Number(given))) {
-		throw new Refusal(`${field}: not a positive integer up to 9007199254740991`);
+		throw new RecordError(`${field}: not a positive integer up to 9007199254740991`);
 	}
 	return Number(given);
 }
@@ -65,7 +67,7 @@ function toPhone(value: string | null, country?: CountryCode): string | null {
 	if (value === null) return null;
 	const number = toE164(value, country);
 	if (number === null) {
-		throw new Refusal(
+		throw new RecordError(
 			country === undefined
 				? 'phone: not a valid number with a leading plus (--country takes national numbers too)'
 				: 'phone: not a valid number',
@@ -79,7 +81,7 @@ function toCompanyIds(value: string | null): string[] | null {
 	const ids = value.split(',').map((part) => part.trim());
 	for (const id of ids) {
 		if (!/^[1-9][0-9]{0,18}$/.test(id) || BigInt(id) > maxBigint) {
-			throw new Refusal('company_ids: not positive integers separated by commas');
+			throw new RecordError('company_ids: not positive integers separated by commas');
 		}
 	}
 	return [...new Set(ids)];
@@ -88,5 +90,5 @@ function toCompanyIds(value: string | null): string[] | null {
 function toFlag(value: unknown): boolean {
 	if (value === true || toText('trouble_contact', value === false ? null : value) === 'true') return true;
 	if (value === false || value === null || value === '') return false;
-	throw new Refusal('trouble_contact: neither "true" nor empty');
+	throw new RecordError('trouble_contact: neither "true" nor empty');
 }
