@@ -51,8 +51,11 @@ test("the bot backend's example saves a user", async () => {
 	expect(await example('bot-backend', personal.url)).toEqual({ code: 0, lines: ['The user was saved.'] });
 	const [row] = await database.sql`select username, birth_date::text from personal_contacts where chat_id = 5550001`;
 	expect(row).toEqual({ username: 'ivan', birth_date: '1990-05-17' });
-	await database.sql`insert into direct_subscriptions (chat_id) values (5550001)`;
+	const client = createPersonalContactsClient({ baseUrl: personal.url, ...credentials });
+	await client.setDirectSubscription({ chat_id: 5550001, active: true });
 	expect((await example('bot-backend', personal.url)).lines).toEqual(['The chat has an active subscription.']);
+	await client.setDirectSubscription({ chat_id: 5550001, active: false, at: '2026-05-17T12:00:00Z' });
+	expect((await example('bot-backend', personal.url)).lines).toEqual(['The user was saved.']);
 });
 
 test('a list is not sent again until it has changed', async () => {

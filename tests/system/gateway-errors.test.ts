@@ -12,7 +12,7 @@ const path = '/api/company_contacts.list';
 const query = `?project=first&api_key=${canary}`;
 const target = path + query;
 const document = readFileSync(new URL('../../docs/openapi/company-contacts.json', import.meta.url), 'utf8');
-const reference = documented(JSON.parse(document) as OpenAPIV3_1.Document);
+const reference = documented(JSON.parse(document) as OpenAPIV3_1.Document, '/api/company_contacts.list');
 
 /** Accepts connections and never sends anything. */
 let silent: Server;

@@ -43,10 +43,10 @@ const table = (head: readonly string[], rows: readonly (readonly string[])[]) =>
 	[head, head.map(() => '---'), ...rows].map((cells) => `| ${cells.join(' | ')} |`).join('\n');
 
 /** The status of an answer to exactly this target. */
-async function statusOf(url: string, method: string, target: string): Promise<string> {
-	const json = method === 'POST' ? 'Content-Type: application/json\r\nContent-Length: 13\r\n' : '';
-	const body = method === 'POST' ? '{"chat_id":1}' : '';
-	const request = `${method} ${target} HTTP/1.1\r\nHost: a\r\n${json}Connection: close\r\n\r\n${body}`;
+async function statusOf(url: string, method: string, target: string, json = '{"chat_id":1}'): Promise<string> {
+	const body = method === 'POST' ? json : '';
+	const headers = method === 'POST' ? `Content-Type: application/json\r\nContent-Length: ${body.length}\r\n` : '';
+	const request = `${method} ${target} HTTP/1.1\r\nHost: a\r\n${headers}Connection: close\r\n\r\n${body}`;
 	const answers = await exchange(url, Buffer.from(request), 10_000);
 	return answers.map(({ status }) => status).join();
 }
@@ -58,7 +58,7 @@ async function databaseRights(): Promise<string> {
 	const verbs = (name: string, role: string) =>
 		rows.find((row) => row.table === name && row.role === role)?.rights.join(', ') ?? '';
 	return table(
-		['table', ...names.map((role) => `\`${role}\``)],
+		['table or function', ...names.map((role) => `\`${role}\``)],
 		tables.map((name) => [`\`${name}\``, ...names.map((role) => verbs(name, role))]),
 	);
 }
@@ -101,13 +101,15 @@ async function credentials(): Promise<string> {
 
 async function paths(): Promise<string> {
 	const good = 'project=any&api_key=any-key';
-	const targets: readonly (readonly [string, string])[] = [
+	const targets: readonly (readonly [string, string, string?])[] = [
 		['GET', `/api/company_contacts.list?${good}`],
 		['GET', '/api/company_contacts.list'],
 		['POST', `/api/company_contacts.list?${good}`],
 		['DELETE', `/api/company_contacts.list?${good}`],
 		['POST', `/api/personal_contacts?${good}`],
 		['GET', `/api/personal_contacts?${good}`],
+		['POST', `/api/direct_subscriptions?${good}`, '{"chat_id":1,"active":false}'],
+		['GET', `/api/direct_subscriptions?${good}`],
 		['GET', '/health/live'],
 		['GET', '/health/ready'],
 		['GET', '/metrics'],
@@ -121,10 +123,10 @@ async function paths(): Promise<string> {
 		['GET', `/api/company_contacts.list/../personal_contacts?${good}`],
 	];
 	const rows: string[][] = [];
-	for (const [method, target] of targets) {
+	for (const [method, target, body] of targets) {
 		const statuses: string[] = [];
 		for (const { url } of [running['personal-contacts'], running['company-contacts'], gateway]) {
-			statuses.push(await statusOf(url, method, target));
+			statuses.push(await statusOf(url, method, target, body));
 		}
 		rows.push([`\`${method} ${target.replace(good, '…')}\``, ...statuses]);
 	}
@@ -139,7 +141,7 @@ gateway answer, and fails when they differ from this file. \`UPDATE_DOCS=1 npx -
 
 ## Database roles
 
-Rights of each role on each table; an empty cell is no right at all.
+Rights of each role on each table, and on each function that runs with its owner's rights; an empty cell is no right at all.
 
 ${await databaseRights()}
 
@@ -158,7 +160,13 @@ ${await paths()}
 	if (process.env.UPDATE_DOCS) writeFileSync(file, observed);
 	expect(readFileSync(file, 'utf8')).toBe(observed);
 	// Whatever somebody writes into the file: these are not for the public.
-	for (const secret of ['POST /api/personal_contacts?…', 'GET /metrics', 'GET /health/ready', 'GET //metrics']) {
+	for (const secret of [
+		'POST /api/personal_contacts?…',
+		'POST /api/direct_subscriptions?…',
+		'GET /metrics',
+		'GET /health/ready',
+		'GET //metrics',
+	]) {
 		expect(observed).toMatch(new RegExp(`\\| \`${secret.replaceAll(/[?/.]/g, '\\$&')}\` \\|[^|]*\\|[^|]*\\| 404 \\|`));
 	}
 });

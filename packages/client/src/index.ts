@@ -9,6 +9,7 @@ export {
 export { ContactsConnectionError, ContactsError, type FieldError, type ProblemCode } from './errors.js';
 export {
 	createPersonalContactsClient,
+	type DirectSubscription,
 	type Outcome,
 	type PersonalContact,
 	type PersonalContactsClient,

@@ -11,6 +11,11 @@ export type PersonalContact = Upsert['requestBody']['content']['application/json
 /** `skipped`: the chat has an active direct subscription to the bot, and nothing was written. */
 export type Outcome = Upsert['responses'][200]['content']['application/json']['ok'];
 
+type SetSubscription = paths['/api/direct_subscriptions']['post'];
+
+/** Whether a chat has a direct subscription to the bot, and since when (default: now). */
+export type DirectSubscription = SetSubscription['requestBody']['content']['application/json'];
+
 export interface PersonalContactsClient {
 	/**
 	 * `personal_contacts.upsert`: saves the user of a personal chat.
@@ -18,6 +23,13 @@ export interface PersonalContactsClient {
 	 * @throws ContactsError, ContactsConnectionError
 	 */
 	upsert(contact: PersonalContact, options?: { signal?: AbortSignal }): Promise<Outcome>;
+	/**
+	 * `direct_subscriptions.set`: reports that a chat subscribes to the bot directly, or leaves it. The last report decides, so
+	 * wait for one before you send the next for the same chat.
+	 *
+	 * @throws ContactsError, ContactsConnectionError
+	 */
+	setDirectSubscription(subscription: DirectSubscription, options?: { signal?: AbortSignal }): Promise<void>;
 }
 
 /** A client of personal-contacts, for the backend of the bot. */
@@ -33,6 +45,15 @@ export function createPersonalContactsClient(options: ClientOptions): PersonalCo
 				.catch(notJson);
 			if (data === undefined) throw new ContactsError(response, error);
 			return data.ok;
+		},
+		async setDirectSubscription(subscription, { signal } = {}) {
+			const { data, error, response } = await client
+				.POST('/api/direct_subscriptions', {
+					body: subscription,
+					...(signal === undefined ? {} : { signal }),
+				})
+				.catch(notJson);
+			if (data === undefined) throw new ContactsError(response, error);
 		},
 	};
 }

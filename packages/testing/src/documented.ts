@@ -2,7 +2,7 @@ import { Ajv2020 } from 'ajv/dist/2020.js';
 import type { OpenAPIV3_1 } from 'openapi-types';
 import { expect } from 'vitest';
 
-/** A document to hold answers against. */
+/** An operation of a document to hold answers against. */
 export interface Documented {
 	document: OpenAPIV3_1.Document;
 	/** Expects that this answer is one that the document describes: its status, headers, media type, code and body. */
@@ -18,12 +18,11 @@ export interface Documented {
 /** What belongs to the connection or to the bytes, not to the interface. */
 const ofHttp = ['connection', 'content-length', 'content-type', 'date', 'keep-alive', 'transfer-encoding', 'server'];
 
-/** @param document with one operation */
-export function documented(document: OpenAPIV3_1.Document): Documented {
-	const ajv = new Ajv2020({ strict: false, allErrors: true, formats: { date: true } });
+/** @param path of the operation; a path has one */
+export function documented(document: OpenAPIV3_1.Document, path: string): Documented {
+	const ajv = new Ajv2020({ strict: false, allErrors: true, formats: { date: true, 'date-time': true } });
 	ajv.addSchema(document, 'document');
-	const [path] = Object.values(document.paths ?? {});
-	const operation = path?.get ?? path?.post;
+	const operation = document.paths?.[path]?.get ?? document.paths?.[path]?.post;
 	const responses = (operation?.responses ?? {}) as Record<string, OpenAPIV3_1.ResponseObject>;
 	const examplesOf = (response: OpenAPIV3_1.ResponseObject) =>
 		Object.values(response.content?.['application/problem+json']?.examples ?? {}).map(

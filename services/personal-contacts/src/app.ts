@@ -8,6 +8,7 @@ import { serviceVariables } from '@contacts/common/process/config.js';
 import type { Service, ServiceParts } from '@contacts/common/process/run.js';
 import { createContactWriter } from './grouped-writes.js';
 import { reference } from './reference.js';
+import { setDirectSubscription } from './set-direct-subscription.js';
 import { upsertPersonalContact } from './upsert-personal-contact.js';
 
 /** The whole service, in the order in which a request walks through it. */
@@ -23,6 +24,7 @@ export async function buildApp(parts: ServiceParts): Promise<Server> {
 		await api.register(loadShedding, { clock });
 		await api.register(authenticate, { keyRing });
 		await api.register(upsertPersonalContact, { writer });
+		await api.register(setDirectSubscription, { database });
 	});
 	return server;
 }

@@ -1,8 +1,9 @@
 import { plain, type ReferenceInfo } from '@contacts/common/api-reference/document.js';
+import { response } from './set-direct-subscription.js';
 import { answer } from './upsert-personal-contact.js';
 
 const description = `
-Saves the users of the bot's personal chats, for the bot's backend. It is internal: the public gateway never reaches it. You need two
+Saves the users of the bot's personal chats, and who of them has a direct subscription, for the bot's backend. It is internal: the public gateway never reaches it. You need two
 things, which the operator gives you: the **code of your project** and an **API key**.
 
 ### First call
@@ -40,10 +41,10 @@ and quote its \`request_id\` when you ask for help.
 They are decided in this order: 405, 401, 415, 413, 400, then the answer or 500. Repeating a request is always safe.
 `.trim();
 
-/** What the API reference of this service says beside its operation. */
+/** What the API reference of this service says beside its operations. */
 export const reference: ReferenceInfo = {
 	title: 'Personal contacts',
 	summary: "The users of the bot's personal chats",
 	description,
-	schemas: { Outcome: plain(answer) },
+	schemas: { Outcome: plain(answer), Saved: plain(response) },
 };

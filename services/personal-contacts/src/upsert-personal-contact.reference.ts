@@ -1,6 +1,6 @@
 import { commonHeaders } from '@contacts/common/api-reference/headers.js';
 import type { OperationReference } from '@contacts/common/api-reference/operation.js';
-import { commonProblems, problemResponse } from '@contacts/common/api-reference/problem-responses.js';
+import { bodyProblems } from './body-problems.js';
 
 /** `POST /api/personal_contacts` in the API reference. */
 export const upsertReference: OperationReference = {
@@ -45,39 +45,9 @@ export const upsertReference: OperationReference = {
 				},
 			},
 		},
-		...commonProblems('POST'),
-		400: problemResponse(
-			'`invalid_json`: the body is empty, not JSON, or not UTF-8. `invalid_body`: a field is missing, wrong or unknown. ' +
-				'`invalid_query`: a query parameter is unknown, or the URL or the request itself is malformed.',
-			{
-				invalid_body: {
-					code: 'invalid_body',
-					summary: 'Wrong fields',
-					errors: [
-						{ field: 'chat_id', message: 'is required' },
-						{ field: 'birth_date', message: 'must be a real calendar date, YYYY-MM-DD' },
-					],
-				},
-				unknown_field: {
-					code: 'invalid_body',
-					summary: 'An unknown field',
-					errors: [{ field: '', message: 'must hold no fields but chat_id, username, name, birth_date' }],
-				},
-				invalid_json: { code: 'invalid_json', summary: 'No JSON' },
-				unknown_parameter: {
-					code: 'invalid_query',
-					summary: 'An unknown query parameter',
-					errors: [{ field: '', message: 'must hold no parameters but project, api_key' }],
-				},
-				invalid_query: { code: 'invalid_query', summary: 'A malformed URL or request' },
-			},
-		),
-		413: problemResponse('`payload_too_large`: the body is larger than 16 KiB.', {
-			payload_too_large: { code: 'payload_too_large', summary: 'A body that is too large' },
-		}),
-		415: problemResponse(
-			'`unsupported_media_type`: the body is not sent as `application/json`, or has a content encoding.',
-			{ unsupported_media_type: { code: 'unsupported_media_type', summary: 'Another media type' } },
-		),
+		...bodyProblems('chat_id, username, name, birth_date', [
+			{ field: 'chat_id', message: 'is required' },
+			{ field: 'birth_date', message: 'must be a real calendar date, YYYY-MM-DD' },
+		]),
 	},
 };

@@ -87,6 +87,7 @@ function moveExample(parameter: OpenAPIV3_1.ParameterObject): void {
 const standardFormats: Record<string, Record<string, unknown>> = {
 	'stored-text': {},
 	'calendar-date': { format: 'date' },
+	timestamp: { format: 'date-time' },
 	'decimal-id': {
 		pattern: '^[1-9][0-9]{0,18}$',
 		'x-allowed': 'A positive integer in decimal digits, at most 9223372036854775807.',

@@ -2,12 +2,16 @@ import type { Sql } from './client.js';
 
 export interface RightsRow {
 	role: string;
+	/** Its name; of a function that runs with its owner's rights `function` and its name. */
 	table: string;
 	/** Such as `select`, or `update (expires_at)` where the right is for that column alone. */
 	rights: string[];
 }
 
-/** What each role may do with each table of the schema, by its own rights and by inherited ones. Superusers are left out. */
+/**
+ * What each role may do with each table of the schema, and which functions that run with their owner's rights it may call,
+ * by its own rights and by inherited ones. Superusers are left out.
+ */
 export function readRights(sql: Sql, roleNames: readonly string[]): Promise<readonly RightsRow[]> {
 	return sql<RightsRow[]>`
 		with verbs (verb, place, has_columns) as (values
@@ -27,5 +31,11 @@ export function readRights(sql: Sql, roleNames: readonly string[]): Promise<read
 		) granted (name, place)
 		where r.rolname in ${sql([...roleNames])} and not r.rolsuper
 		  and c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'v', 'm', 'p')
-		group by 1, 2 order by 1, 2`;
+		group by 1, 2
+		union all
+		select r.rolname, 'function ' || p.proname, json_build_array('execute')
+		from pg_roles r cross join pg_proc p
+		where r.rolname in ${sql([...roleNames])} and not r.rolsuper
+		  and p.pronamespace = 'public'::regnamespace and p.prosecdef and has_function_privilege(r.oid, p.oid, 'execute')
+		order by 1, 2`;
 }

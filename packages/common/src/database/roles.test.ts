@@ -30,6 +30,7 @@ const rights: Record<RoleUser, Record<string, readonly string[]>> = {
 		api_key_uses: ['select', 'insert', 'update'],
 		personal_contacts: ['select', 'insert', 'update'],
 		direct_subscriptions: ['select'],
+		'function apply_direct_subscription_report': ['execute'],
 	},
 	'company-contacts': {
 		projects: ['select'],
@@ -48,6 +49,7 @@ const rights: Record<RoleUser, Record<string, readonly string[]>> = {
 		crm_sync_runs: ['select', 'insert', 'update', 'delete'],
 		crm_sync_staging: ['select', 'insert', 'update', 'delete'],
 		crm_sync_state: ['select', 'update'],
+		'function prune_company_contacts_tombstones': ['execute'],
 	},
 	operator: {
 		projects: ['select', 'insert', 'update (disabled_at)'],
@@ -60,22 +62,30 @@ const rights: Record<RoleUser, Record<string, readonly string[]>> = {
 		crm_sync_runs: ['select', 'insert', 'update', 'delete'],
 		crm_sync_staging: ['select', 'insert', 'update', 'delete'],
 		crm_sync_state: ['select', 'update'],
+		'function prune_company_contacts_tombstones': ['execute'],
 		audit_log: ['select'],
 		key_ring_version: ['select'],
 		schema_migrations: ['select'],
 	},
 };
 
-test.each(Object.keys(roles) as RoleUser[])('%s has exactly these rights on exactly these tables', async (user) => {
-	const rows = await readRights(database.sql, [roles[user]]);
-	expect(Object.fromEntries(rows.map((row) => [row.table, row.rights]))).toEqual(rights[user]);
-});
+test.each(Object.keys(roles) as RoleUser[])(
+	'%s has exactly these rights on exactly these tables and functions',
+	async (user) => {
+		const rows = await readRights(database.sql, [roles[user]]);
+		expect(Object.fromEntries(rows.map((row) => [row.table, row.rights]))).toEqual(rights[user]);
+	},
+);
 
 describe('what each can’t do is refused by the server', () => {
 	test.each<[RoleUser, string]>([
 		['personal-contacts', 'select * from company_contacts'],
 		['personal-contacts', 'delete from personal_contacts'],
 		['personal-contacts', 'insert into direct_subscriptions (chat_id) values (1)'],
+		['personal-contacts', 'update direct_subscriptions set ended_at = now()'],
+		['personal-contacts', 'select * from direct_subscription_reports'],
+		['company-contacts', 'select apply_direct_subscription_report(1, true, null, now(), now())'],
+		['operator', 'select apply_direct_subscription_report(1, true, null, now(), now())'],
 		['personal-contacts', "insert into api_keys (project_id, hash) values (1, sha256('x'))"],
 		['personal-contacts', 'update api_keys set revoked_at = null'],
 		['personal-contacts', 'update projects set disabled_at = null'],
@@ -135,6 +145,8 @@ const writes: Record<RoleUser, string[]> = {
 	'personal-contacts': [
 		'insert into public.api_key_uses (key_id, last_used_at) select id, now() from public.api_keys',
 		'insert into public.personal_contacts (chat_id, project_id) select 1, id from public.projects',
+		"select public.apply_direct_subscription_report(1, true, null, now(), now() + interval '1 day')",
+		"select public.apply_direct_subscription_report(1, false, null, now(), now() + interval '1 day')",
 	],
 	'company-contacts': [
 		'insert into public.api_key_uses as stored (key_id, last_used_at) select id, now() from public.api_keys on conflict (key_id) do update set last_used_at = now()',

@@ -11,6 +11,7 @@ const maxBigint = 2n ** 63n - 1n;
  * - `stored-text`: what PostgreSQL stores unchanged. U+0000 has no place in its text type, and a lone surrogate has no UTF-8
  *   form: it would be replaced silently.
  * - `calendar-date`: a day of the Gregorian calendar, RFC 3339 full-date, from 0001-01-01 on: PostgreSQL knows no year 0.
+ * - `timestamp`: a moment, RFC 3339 date-time, of a real calendar date; what it is in milliseconds says `readTimestamp`.
  * - `decimal-id`: a positive integer up to 2^63 − 1 (PostgreSQL's bigint) in decimal digits without a leading zero.
  */
 export const formats = {
@@ -21,6 +22,10 @@ export const formats = {
 	'calendar-date': {
 		validate: isCalendarDate,
 		message: 'must be a real calendar date, YYYY-MM-DD',
+	},
+	timestamp: {
+		validate: (text: string) => readTimestamp(text) !== undefined,
+		message: 'must be a date and time with its offset from UTC, as RFC 3339 has it: 2026-05-17T12:00:00Z',
 	},
 	'decimal-id': {
 		validate: (text: string) => /^[1-9][0-9]{0,18}$/.test(text) && BigInt(text) <= maxBigint,
@@ -57,4 +62,16 @@ function isCalendarDate(text: string): boolean {
 	const leap = year % 4 === 0 && (year % 100 !== 0 || year % 400 === 0);
 	const lengths = [31, leap ? 29 : 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
 	return year >= 1 && day >= 1 && day <= (lengths[month - 1] ?? 0);
+}
+
+/** @returns the milliseconds since the epoch of an RFC 3339 date-time, cut off below; undefined: it is none */
+export function readTimestamp(text: string): number | undefined {
+	const match =
+		/^(\d{4}-\d\d-\d\d)T([01]\d|2[0-3]):([0-5]\d):([0-5]\d|60)(\.\d+)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$/i.exec(text);
+	if (match === null) return undefined;
+	const [date = '', hours, minutes, seconds, fraction = '', offset = ''] = match.slice(1);
+	if (!isCalendarDate(date)) return undefined;
+	// A leap second is the first of the next minute.
+	const [whole, leap] = seconds === '60' ? ['59', 1000] : [seconds, 0];
+	return Date.parse(`${date}T${hours}:${minutes}:${whole}${fraction.slice(0, 4)}${offset.toUpperCase()}`) + leap;
 }

@@ -17,7 +17,7 @@ const tables = [
 ] as const;
 
 /** What is true of the moment only. A restore empties them. */
-const transientTables = ['crm_sync_staging', 'crm_sync_requests'];
+const transientTables = ['crm_sync_staging', 'crm_sync_requests', 'direct_subscription_reports'];
 
 /** Made by triggers as contacts change. */
 const changeTables = ['company_contacts_version', 'company_contacts_changes'];

@@ -16,13 +16,19 @@ const sync: Rights = {
 	crm_sync_runs: all,
 	crm_sync_staging: all,
 	crm_sync_state: ['select', 'update'],
+	'function prune_company_contacts_tombstones': ['execute'],
 };
 
 const authentication = { projects: read, api_keys: read, key_ring_version: read, api_key_uses: write };
 
-/** What each role may do with which table, and nothing else, once everything is migrated. */
+/** What each role may do with which table or function, and nothing else, once everything is migrated. */
 const expected: Record<string, Rights> = {
-	[roles['personal-contacts']]: { ...authentication, personal_contacts: write, direct_subscriptions: read },
+	[roles['personal-contacts']]: {
+		...authentication,
+		personal_contacts: write,
+		direct_subscriptions: read,
+		'function apply_direct_subscription_report': ['execute'],
+	},
 	[roles['company-contacts']]: {
 		...authentication,
 		company_contacts: read,

@@ -1,0 +1,38 @@
+import type { Database } from '@contacts/common/database/database.js';
+
+/** What is reported of a chat: whether it has a direct subscription to the bot. */
+export interface SubscriptionReport {
+	chatId: number;
+	isActive: boolean;
+	/** Since when, in milliseconds since the epoch; default: now, by the database's clock. */
+	at?: number;
+}
+
+/**
+ * Applies a report, which is durably committed then. One that expires before it is applied is sent again.
+ *
+ * @param until when an answer is needed at the latest, in milliseconds of `performance.now()`
+ * @throws DatabaseError, DatabaseBusyError: what was not applied before will not be applied later
+ */
+export async function applySubscriptionReport(
+	database: Database,
+	{ chatId, isActive, at }: SubscriptionReport,
+	until: number,
+): Promise<void> {
+	for (let isApplied = false; !isApplied; ) {
+		const [row] = await database.write(
+			(sql, { sent, sentAtMost, expires }) => sql<{ is_applied: boolean; clock: number }[]>`
+				with terms as materialized (
+					select set_config('lock_timeout', ${String(Math.ceil(expires - sent))}, true) as lock_timeout
+				)
+				select apply_direct_subscription_report(
+						${chatId}::float8::bigint, ${isActive}::boolean, to_timestamp(${at ?? null}::float8 / 1000),
+						to_timestamp(${sentAtMost}::float8 / 1000), to_timestamp(${expires}::float8 / 1000)
+					) as is_applied,
+					(extract(epoch from clock_timestamp()) * 1000)::float8 as clock
+				from terms where lock_timeout is not null`,
+			{ until },
+		);
+		isApplied = row?.is_applied ?? false;
+	}
+}

@@ -1,0 +1,293 @@
+import { addProject, startTestApp, type TestApp } from '@contacts/testing/app.js';
+import { expectProblem } from '@contacts/testing/expect-problem.js';
+import { database, test } from '@contacts/testing/test.js';
+import { afterAll, describe, expect } from 'vitest';
+import { service } from './app.js';
+
+let app: TestApp;
+let nextChat = 1;
+
+test.beforeAll(async () => {
+	await addProject(database.sql, 'bot', 'bot-key');
+	app = await startTestApp(service, database.url);
+});
+afterAll(() => app?.close());
+
+const post = (body: string | Buffer, { headers, ...rest }: RequestInit = {}, path = '/api/direct_subscriptions') =>
+	app.fetch(`${path}?project=bot&api_key=bot-key`, {
+		method: 'POST',
+		body: typeof body === 'string' ? body : new Uint8Array(body),
+		headers: { 'content-type': 'application/json', ...headers },
+		...rest,
+	});
+
+/** Reports, and expects that it is saved. */
+async function report(chatId: number, active: boolean, at?: string): Promise<void> {
+	const response = await post(JSON.stringify({ chat_id: chatId, active, at }));
+	expect([response.status, await response.text()]).toEqual([200, '{"ok":"saved"}']);
+}
+
+/** The outcome of saving the user of the chat. */
+async function upsert(chatId: number): Promise<string> {
+	const response = await post(JSON.stringify({ chat_id: chatId, name: 'Ivan' }), {}, '/api/personal_contacts');
+	return ((await response.json()) as { ok: string }).ok;
+}
+
+/** A moment so many hours ago. */
+const ago = (hours: number) => new Date(Date.now() - hours * 3_600_000).toISOString();
+
+const subscribe = (chatId: number, from: string, to: string | null) => database.sql`
+	insert into direct_subscriptions (chat_id, started_at, ended_at)
+	values (${chatId}, ${from}::text::timestamptz, ${to}::text::timestamptz)`;
+
+interface Stored {
+	started_at: string;
+	ended_at: string | null;
+}
+/** The subscriptions of a chat, in their order. */
+const stored = (chatId: number) => database.sql<Stored[]>`
+	select to_char(started_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as started_at,
+	       to_char(ended_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as ended_at
+	from direct_subscriptions where chat_id = ${chatId} order by direct_subscriptions.started_at, id`;
+
+describe('200', () => {
+	test('an upsert that is sent after the response is skipped from the start on, and saved again from the end on', async () => {
+		const chat = nextChat++;
+		expect(await upsert(chat)).toBe('saved');
+		await report(chat, true);
+		expect(await upsert(chat)).toBe('skipped');
+		await report(chat, false);
+		expect(await upsert(chat)).toBe('saved');
+		await report(chat, true);
+		expect(await upsert(chat)).toBe('skipped');
+		expect(await stored(chat)).toHaveLength(2);
+	});
+
+	test('the same report again changes nothing', async () => {
+		const chat = nextChat++;
+		await report(chat, false);
+		expect(await stored(chat)).toEqual([]);
+		await report(chat, true, ago(2));
+		const started = [...(await stored(chat))];
+		for (const at of [undefined, ago(3), ago(1)]) await report(chat, true, at);
+		expect(await stored(chat)).toEqual(started);
+		await report(chat, false, ago(1));
+		const ended = [...(await stored(chat))];
+		for (const at of [undefined, ago(3), ago(0.5)]) await report(chat, false, at);
+		expect(await stored(chat)).toEqual(ended);
+	});
+
+	test('the time it is given is the time that is stored, in whatever offset it is written', async () => {
+		const chat = nextChat++;
+		await report(chat, true, '2026-05-17t14:00:00.1239+02:00');
+		await report(chat, false, '2026-05-17T12:59:60Z');
+		expect(await stored(chat)).toEqual([
+			{ started_at: '2026-05-17T12:00:00.123Z', ended_at: '2026-05-17T13:00:00.000Z' },
+		]);
+	});
+
+	test('without a time it counts from now on', async () => {
+		const chat = nextChat++;
+		const [before] = await database.sql<{ now: string }[]>`select clock_timestamp()::text as now`;
+		await report(chat, true);
+		const rows = await database.sql`
+			select from direct_subscriptions where chat_id = ${chat}
+			  and started_at between ${before?.now ?? ''}::text::timestamptz and clock_timestamp()`;
+		expect(rows).toHaveLength(1);
+	});
+
+	test('a clock that is ahead by less than a second is not refused, and the subscription is active at once', async () => {
+		const chat = nextChat++;
+		await report(chat, true, new Date(Date.now() + 900).toISOString());
+		expect(await upsert(chat)).toBe('skipped');
+		await report(chat, false, new Date(Date.now() + 900).toISOString());
+		expect(await upsert(chat)).toBe('saved');
+	});
+
+	test('the last request decides: an end before the start ends it, a start before the last end begins there', async () => {
+		const chat = nextChat++;
+		const [first, second, third] = [ago(1), ago(2), ago(3)];
+		await report(chat, true, first);
+		await report(chat, false, second);
+		expect(await stored(chat)).toEqual([{ started_at: first, ended_at: first }]);
+		expect(await upsert(chat)).toBe('saved');
+		await report(chat, true, third);
+		expect(await stored(chat)).toEqual([
+			{ started_at: first, ended_at: first },
+			{ started_at: first, ended_at: null },
+		]);
+		expect(await upsert(chat)).toBe('skipped');
+	});
+
+	test('one that is planned without an end begins at once, and is left as planned by a chat that leaves', async () => {
+		const chat = nextChat++;
+		await subscribe(chat, '2999-01-01T00:00:00Z', null);
+		await report(chat, false);
+		expect(await stored(chat)).toEqual([{ started_at: '2999-01-01T00:00:00.000Z', ended_at: null }]);
+		const start = ago(1);
+		await report(chat, true, start);
+		expect(await stored(chat)).toEqual([{ started_at: start, ended_at: null }]);
+	});
+
+	test('one that is active with a planned end keeps it, and ends now when the chat leaves', async () => {
+		const chat = nextChat++;
+		await subscribe(chat, ago(2), '2999-01-01T00:00:00Z');
+		await report(chat, true);
+		expect(await stored(chat)).toMatchObject([{ ended_at: '2999-01-01T00:00:00.000Z' }]);
+		await report(chat, false);
+		expect(await upsert(chat)).toBe('saved');
+	});
+
+	test('all that are active end, where somebody has stored several', async () => {
+		const chat = nextChat++;
+		await subscribe(chat, ago(3), null);
+		await subscribe(chat, ago(2), '2999-01-01T00:00:00Z');
+		await report(chat, false, ago(1));
+		expect(await upsert(chat)).toBe('saved');
+	});
+
+	/** Sends reports over one connection, the next before the last has its response: so they come in this order. */
+	async function pipeline(chatId: number, states: boolean[]): Promise<number[]> {
+		const requests = states.map((active, index) => {
+			const body = JSON.stringify({ chat_id: chatId, active });
+			const connection = index === states.length - 1 ? 'Connection: close\r\n' : '';
+			return `POST /api/direct_subscriptions?project=bot&api_key=bot-key HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n${connection}Content-Length: ${body.length}\r\n\r\n${body}`;
+		});
+		const responses = await app.raw(requests.join(''));
+		return [...responses.matchAll(/HTTP\/1\.1 (\d+)/g)].map(([, status]) => Number(status));
+	}
+
+	test('the requests for one chat are applied in the order in which they came, and wait for no other chat', async () => {
+		const [chat, other] = [nextChat++, nextChat++];
+		const lock = await database.sql.reserve();
+		await report(chat, true);
+		await lock`begin`;
+		await lock`select from direct_subscription_reports where chat_id = ${chat} for update`;
+		const statuses = pipeline(chat, [false, true, false, true, false, true, false]);
+		await report(other, true);
+		expect(await upsert(other)).toBe('skipped');
+		await lock`commit`;
+		lock.release();
+		expect(await statuses).toEqual(Array(7).fill(200));
+		expect(await upsert(chat)).toBe('saved');
+		expect((await stored(chat)).filter(({ ended_at }) => ended_at === null)).toEqual([]);
+		expect(await stored(chat)).toHaveLength(4);
+	});
+
+	test('100 reports at once, of both kinds, leave the chat as the last one says', async () => {
+		for (const last of [true, false]) {
+			const chat = nextChat++;
+			const states = Array.from({ length: 100 }, (_, index) => (index % 2 === 1) === last);
+			expect(await pipeline(chat, states)).toEqual(Array(100).fill(200));
+			expect(await upsert(chat)).toBe(last ? 'skipped' : 'saved');
+			expect((await stored(chat)).filter(({ ended_at }) => ended_at === null)).toHaveLength(last ? 1 : 0);
+		}
+	});
+});
+
+describe('400', () => {
+	const wrong = async (body: string, ...fields: string[]) => {
+		const { errors } = await expectProblem(await post(body), 400, 'invalid_body');
+		expect(errors?.map(({ field }) => field)).toEqual(fields);
+		expect(JSON.stringify(errors)).not.toContain('canary');
+	};
+	const counts = async () =>
+		(
+			await database.sql`select count(*)::int from direct_subscriptions union all
+			select count(*)::int from direct_subscription_reports`
+		).map(({ count }) => count);
+
+	test.each(['null', '0', '"12"', '1.5', '9007199254740992', '0.99999999999999999999', 'true', '[1]'])(
+		'chat_id: %s',
+		async (value) => {
+			const before = await counts();
+			await wrong(`{"chat_id":${value},"active":true}`, 'chat_id');
+			expect(await counts()).toEqual(before);
+		},
+	);
+
+	test.each(['null', '0', '1', '"true"', '"canary"', '[]', '{}'])('active: %s', async (value) => {
+		await wrong(`{"chat_id":1,"active":${value}}`, 'active');
+	});
+
+	test('nothing that is required', async () => {
+		await wrong('{}', 'chat_id', 'active');
+		await wrong('{"chat_id":1}', 'active');
+	});
+
+	test.each([
+		...['null', '""', '1700000000', 'true', '[]'],
+		...['"2026-05-17"', '"2026-05-17T12:00:00"', '"2026-05-17 12:00:00Z"', '"2026-05-17T12:00Z"', '"20260517T120000Z"'],
+		...['"2026-02-29T12:00:00Z"', '"2026-13-01T12:00:00Z"', '"0000-01-01T00:00:00Z"', '"2026-05-17T24:00:00Z"'],
+		...[
+			'"2026-05-17T12:60:00Z"',
+			'"2026-05-17T12:00:61Z"',
+			'"2026-05-17T12:00:00+24:00"',
+			'"2026-05-17T12:00:00+0200"',
+		],
+		...[
+			'"2026-05-17T12:00:00Z\\u0000"',
+			'"2026-05-17T12:00:00Z\\ud800"',
+			'" 2026-05-17T12:00:00Z"',
+			'"now"',
+			'"canary"',
+		],
+	])('at: %s', async (value) => {
+		await wrong(`{"chat_id":1,"active":true,"at":${value}}`, 'at');
+	});
+
+	test('at: a time in the future', async () => {
+		const before = await counts();
+		for (const at of [new Date(Date.now() + 5000).toISOString(), '9999-12-31T23:59:59Z']) {
+			const response = await post(JSON.stringify({ chat_id: nextChat++, active: true, at }));
+			const { errors } = await expectProblem(response, 400, 'invalid_body');
+			expect(errors).toEqual([{ field: 'at', message: 'must not be in the future' }]);
+		}
+		expect(await counts()).toEqual(before);
+	});
+
+	test.each(['"canary":1', '"started_at":"2026-05-17T12:00:00Z"', '"__proto__":{}', '"Active":true'])(
+		'an unknown field: %s',
+		async (field) => {
+			const response = await post(`{"chat_id":1,"active":true,${field}}`);
+			const { errors } = await expectProblem(response, 400, 'invalid_body');
+			expect(errors).toEqual([{ field: '', message: 'must hold no fields but chat_id, active, at' }]);
+		},
+	);
+
+	test.each(['', '{', '{"chat_id":1,"active":true,}', '{"chat_id":1,"active":True}'])(
+		'malformed JSON: %j',
+		async (body) => {
+			await expectProblem(await post(body), 400, 'invalid_json');
+		},
+	);
+
+	test('bytes that are not UTF-8', async () => {
+		const body = Buffer.concat([
+			Buffer.from('{"chat_id":1,"active":true,"at":"'),
+			Buffer.from([0xff]),
+			Buffer.from('"}'),
+		]);
+		await expectProblem(await post(body), 400, 'invalid_json');
+	});
+});
+
+describe('405, 413, 415', () => {
+	test.each(['GET', 'PUT', 'DELETE', 'OPTIONS'])('%s, with credentials or without', async (method) => {
+		for (const query of ['', '?project=bot&api_key=bot-key']) {
+			const response = await app.fetch(`/api/direct_subscriptions${query}`, { method });
+			expect(response.headers.get('allow')).toBe('POST');
+			await expectProblem(response, 405, 'method_not_allowed');
+		}
+	});
+
+	test('a body of 16 KiB is read, a larger one is refused', async () => {
+		const body = JSON.stringify({ chat_id: nextChat++, active: true });
+		expect((await post(body.padEnd(16_384))).status).toBe(200);
+		await expectProblem(await post(body.padEnd(16_385)), 413, 'payload_too_large');
+	});
+
+	test.each([{ 'content-type': 'text/plain' }, { 'content-encoding': 'gzip' }])('a body with %j', async (headers) => {
+		await expectProblem(await post('{"chat_id":1,"active":true}', { headers }), 415, 'unsupported_media_type');
+	});
+});
