@@ -120,7 +120,7 @@ test('every metric of the services is on the dashboard or in an alert', () => {
 });
 
 test('counters that have not counted yet are there as 0, and the synchroniser counts its passes', () => {
-	expect(jobs['company-contacts']).toContain('rate_limit_decisions_total{decision="refused",bucket="own"} 0');
+	expect(jobs['company-contacts']).toContain('rate_limit_decisions_total{decision="refused",bucket="local"} 0');
 	expect(jobs['personal-contacts']).toContain('database_errors_total{reason="deadline"} 0');
 	expect(jobs['company-contacts-sync']).toContain('crm_passes_total{outcome="failed"} 0');
 	expect(jobs['company-contacts-sync']).toContain('crm_unread_contacts_total{pass="events"} 0');

@@ -11,14 +11,12 @@ import { listCompanyContacts } from './list-company-contacts.js';
 import { keepPreparedAnswers } from './prepared-answers.js';
 import { limitFailures } from './rate-limit/limit-failures.js';
 import { limitProjects } from './rate-limit/limit-projects.js';
-import { createLimiter } from './rate-limit/limiter.js';
 import { reference } from './reference.js';
 
 /** The whole service, in the order in which a request walks through it. */
 export async function buildApp(parts: ServiceParts, config: Config): Promise<Server> {
 	const { database, keyRing, registry, clock = () => performance.now() } = parts;
 	const policy = { perSecond: config.RATE_LIMIT_PER_SECOND, burst: config.RATE_LIMIT_BURST };
-	const limiter = createLimiter({ policy, redisUrl: config.REDIS_URL, logger: parts.server.logger, registry, clock });
 
 	const changes = database.listenForChanges('company_contacts_changed', () => answers.forget());
 	const [maxBytes, maxListBytes] = [config.LIST_MEMORY_MEGABYTES, config.LIST_STREAM_MEGABYTES].map(
@@ -28,7 +26,6 @@ export async function buildApp(parts: ServiceParts, config: Config): Promise<Ser
 
 	const server = await createServer(parts.server);
 	server.addHook('onClose', async () => {
-		limiter.close();
 		await changes.stop();
 	});
 	await server.register(metrics, { registry, database, keyRing });
@@ -42,7 +39,7 @@ export async function buildApp(parts: ServiceParts, config: Config): Promise<Ser
 	await server.register(async function publicApi(api) {
 		await api.register(loadShedding, { clock });
 		await api.register(authenticate, { keyRing, onFailure: limitFailures(policy, registry, clock) });
-		await api.register(limitProjects, { limiter });
+		await api.register(limitProjects, { policy, redisUrl: config.REDIS_URL, registry, clock });
 		await api.register(listCompanyContacts, { answers, database, clock });
 	});
 	return server;

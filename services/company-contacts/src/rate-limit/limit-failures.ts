@@ -4,22 +4,22 @@ import type { FastifyRequest } from 'fastify';
 import { Counter, type Registry } from 'prom-client';
 import { type BucketPolicy, createBuckets } from './token-bucket.js';
 
-/** The most client addresses that are kept in mind. */
-const capacity = 50_000;
+/** At most this many client addresses are counted at once: some 5 MB. */
+const maxAddresses = 50_000;
 
 /**
- * Limits failed authentications per client address (IPv6: per /64, which is what one customer is given), so that keys can't
- * be guessed at speed. Only failures are counted and only failures are refused: a client with a valid key is served whatever
- * its neighbours behind the same address do, and no project's bucket is touched. Each process counts for itself.
+ * Limits failed authentications per client address (IPv6: per /64, the smallest block that one customer has), so that nobody
+ * can guess keys at speed. Only failures count and only failures are refused: a valid key works whatever others behind the
+ * same address do, and no project loses a token. Each process counts for itself.
  *
- * @returns what to call for a failed request; it throws Problem `rate_limited` when there were too many
+ * @returns call it for each failure; it throws Problem `rate_limited` when there were too many
  */
 export function limitFailures(
 	policy: BucketPolicy,
 	registry: Registry,
 	clock: () => number,
 ): (request: FastifyRequest) => void {
-	const buckets = createBuckets(policy, capacity, clock);
+	const buckets = createBuckets(policy, maxAddresses, clock);
 	const failures = new Counter({
 		name: 'authentication_failures_total',
 		help: 'Requests without valid credentials, by whether their address had too many of them.',

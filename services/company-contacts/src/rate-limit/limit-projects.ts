@@ -1,37 +1,99 @@
 import { Problem } from '@contacts/common/http/problems.js';
-import rateLimit, { type FastifyRateLimitStore, type FastifyRateLimitStoreCtor } from '@fastify/rate-limit';
+import rateLimit, { type FastifyRateLimitStore } from '@fastify/rate-limit';
 import fp from 'fastify-plugin';
-import type { Limiter } from './limiter.js';
+import { Counter, Gauge, type Registry } from 'prom-client';
+import { connectRedisBuckets } from './redis-token-bucket.js';
+import { type BucketPolicy, createBuckets, type Decision } from './token-bucket.js';
+
+export interface LimitProjectsOptions {
+	policy: BucketPolicy;
+	/** Redis, shared by all replicas; without it each process has its own buckets. */
+	redisUrl: string | undefined;
+	registry: Registry;
+	/** Monotonic milliseconds. */
+	clock: () => number;
+}
+
+/** A process keeps at most this many buckets: some 100 bytes each. */
+const maxProjects = 100_000;
+
+/** A request waits this long for Redis at most: a hundred times what Redis needs in the same data center. */
+const redisTimeoutMs = 50;
+
+/** After a failure Redis is skipped this long, so that one slow request at a time finds out, not all of them. */
+const redisRetryIntervalMs = 200;
 
 /**
- * Limits each project to a token bucket of its own, in the scope that registers it, after authentication. The library does
- * the hook and the headers, `RateLimit-Limit`, `-Remaining` and `-Reset`; it counts in fixed windows, so the buckets are our store.
+ * Limits each project to its own token bucket, in the scope that registers it, after authentication. The library provides
+ * the hook and the headers, `RateLimit-Limit`, `-Remaining` and `-Reset`; it counts in fixed windows, so the buckets are our
+ * store. Without Redis a decision needs no promise: each one costs every request.
  */
-export const limitProjects = fp<{ limiter: Limiter }>(async (scope, { limiter }) => {
-	const { burst, perSecond } = limiter.policy;
-	await scope.register(rateLimit, {
-		max: burst,
-		timeWindow: Math.ceil((burst / perSecond) * 1000),
-		keyGenerator: (request) => String(request.project.id),
-		store: storeOf(limiter),
-		enableDraftSpec: true,
-		errorResponseBuilder: () => new Problem('rate_limited'),
+export const limitProjects = fp<LimitProjectsOptions>(async (scope, { policy, redisUrl, registry, clock }) => {
+	const { burst, perSecond } = policy;
+	const decisions = new Counter({
+		name: 'rate_limit_decisions_total',
+		help: 'Requests that reached the rate limiter.',
+		labelNames: ['decision', 'bucket'],
+		registers: [registry],
 	});
-});
+	for (const decision of ['admitted', 'refused']) decisions.inc({ decision, bucket: 'local' }, 0);
+	const local = createBuckets(policy, maxProjects, clock);
+	const takeFromRedis = redisUrl === undefined ? undefined : useRedis(redisUrl);
 
-/** The library admits a request when `current` is at most `max`, and takes `ttl` (milliseconds) for its headers. */
-function storeOf(limiter: Limiter): FastifyRateLimitStoreCtor {
-	const { burst } = limiter.policy;
-	return class Store implements FastifyRateLimitStore {
-		async incr(
-			key: string,
-			callback: (error: Error | null, result?: { current: number; ttl: number }) => void,
-		): Promise<void> {
-			const { admitted, remaining, wait } = await limiter.take(key);
-			callback(null, { current: admitted ? burst - remaining : burst + 1, ttl: wait });
+	/** @returns undefined while Redis does not respond */
+	function useRedis(url: string): (name: string) => Promise<Decision | undefined> {
+		const buckets = connectRedisBuckets(url, policy, redisTimeoutMs);
+		scope.addHook('onClose', async () => buckets.close());
+		const up = new Gauge({
+			name: 'rate_limit_redis_up',
+			help: '1 while the buckets in Redis decide, 0 while those of this process do; only with REDIS_URL.',
+			registers: [registry],
+		});
+		let isUp: boolean | undefined;
+		let retryAt = 0;
+		return async (name) => {
+			if (clock() < retryAt) return undefined;
+			try {
+				const decision = await buckets.take(name);
+				if (isUp === false) scope.log.info('the rate limit is shared through Redis again');
+				isUp = true;
+				return decision;
+			} catch (error) {
+				if (isUp !== false) scope.log.warn({ err: error }, 'Redis does not respond: this process limits by itself');
+				isUp = false;
+				retryAt = clock() + redisRetryIntervalMs;
+				return undefined;
+			} finally {
+				up.set(Number(isUp));
+			}
+		};
+	}
+
+	class Store implements FastifyRateLimitStore {
+		/** The library admits a request when `current` is at most `max`, and puts `ttl` (milliseconds) into its headers. */
+		incr(key: string, callback: (error: Error | null, result?: { current: number; ttl: number }) => void): void {
+			const respond = ({ admitted, remaining, wait }: Decision, bucket: 'local' | 'redis') => {
+				decisions.inc({ decision: admitted ? 'admitted' : 'refused', bucket });
+				callback(null, { current: admitted ? burst - remaining : burst + 1, ttl: wait });
+			};
+			if (takeFromRedis === undefined) respond(local.take(key), 'local');
+			else {
+				takeFromRedis(key).then((decision) => {
+					if (decision === undefined) respond(local.take(key), 'local');
+					else respond(decision, 'redis');
+				}, callback);
+			}
 		}
 		child(): FastifyRateLimitStore {
 			return this;
 		}
-	};
-}
+	}
+	await scope.register(rateLimit, {
+		max: burst,
+		timeWindow: Math.ceil((burst / perSecond) * 1000),
+		keyGenerator: (request) => String(request.project.id),
+		store: Store,
+		enableDraftSpec: true,
+		errorResponseBuilder: () => new Problem('rate_limited'),
+	});
+});

@@ -190,10 +190,10 @@ test('decisions and failures are counted', async () => {
 		await many(4, () => list(app));
 		await many(4, () => app.fetch(path));
 		const text = await (await app.fetch('/metrics')).text();
-		expect(text).toContain('rate_limit_decisions_total{decision="admitted",bucket="own"} 3');
-		expect(text).toContain('rate_limit_decisions_total{decision="refused",bucket="own"} 1');
+		expect(text).toContain('rate_limit_decisions_total{decision="admitted",bucket="local"} 3');
+		expect(text).toContain('rate_limit_decisions_total{decision="refused",bucket="local"} 1');
 		expect(text).toContain('authentication_failures_total{limited="false"} 3');
 		expect(text).toContain('authentication_failures_total{limited="true"} 1');
-		expect(text).not.toContain('rate_limit_shared');
+		expect(text).not.toContain('rate_limit_redis_up');
 	});
 });

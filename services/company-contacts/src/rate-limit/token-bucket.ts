@@ -1,12 +1,11 @@
 import { LRUCache } from 'lru-cache';
 
-/** A bucket that holds `burst` tokens and gets `perSecond` new ones a second; a request takes one. */
+/** A bucket holds `burst` tokens and receives `perSecond` new ones a second; a request takes one. */
 export interface BucketPolicy {
 	perSecond: number;
 	burst: number;
 }
 
-/** What a bucket decided on one request. */
 export interface Decision {
 	admitted: boolean;
 	/** Whole tokens left. */
@@ -17,12 +16,12 @@ export interface Decision {
 
 /**
  * The generic cell rate algorithm (ITU-T I.371), a token bucket that needs one number: the theoretical arrival time of the
- * next request, `arrival`, in milliseconds. Granted continuously, never in windows; a request that is refused takes nothing.
+ * next request, `arrival`, in milliseconds. Tokens come continuously, never in windows; a refused request takes none.
  *
- * No bucket is emptier than empty. An arrival later than that of an empty bucket was kept before the clock was set back or
- * under another policy, and counts as an empty bucket: otherwise it would refuse everything for as long as it lies ahead.
+ * An arrival later than that of an empty bucket was stored before the clock was set back or under another policy. It counts
+ * as an empty bucket: otherwise everything would be refused until that arrival.
  *
- * @returns the decision, and the arrival time to keep
+ * @returns the decision, and the arrival time to store
  */
 export function decide({ perSecond, burst }: BucketPolicy, arrival: number, now: number): [Decision, number] {
 	const interval = 1000 / perSecond;
@@ -37,21 +36,16 @@ export function decide({ perSecond, burst }: BucketPolicy, arrival: number, now:
 	return [{ admitted: true, remaining, wait: Math.ceil(next - now) }, next];
 }
 
-/** Buckets of this process, by name. */
-export interface Buckets {
-	take(name: string): Decision;
-}
-
 /**
- * Buckets in bounded memory: when there are more names than `capacity`, the one that was asked for least recently is
- * forgotten, and is full the next time.
+ * The buckets of this process, by name, in bounded memory: with more than `maxBuckets` names, the least recently used bucket
+ * is dropped, and is full the next time.
  *
- * @param clock milliseconds that never go back
+ * @param clock monotonic milliseconds
  */
-export function createBuckets(policy: BucketPolicy, capacity: number, clock: () => number): Buckets {
-	const arrivals = new LRUCache<string, number>({ max: capacity });
+export function createBuckets(policy: BucketPolicy, maxBuckets: number, clock: () => number) {
+	const arrivals = new LRUCache<string, number>({ max: maxBuckets });
 	return {
-		take(name) {
+		take(name: string): Decision {
 			const [decision, arrival] = decide(policy, arrivals.get(name) ?? 0, clock());
 			arrivals.set(name, arrival);
 			return decision;

@@ -1,17 +1,16 @@
 import { Redis } from 'ioredis';
 import type { BucketPolicy, Decision } from './token-bucket.js';
 
-/** Buckets that all replicas share, in Redis. */
-export interface SharedBuckets {
-	/** @throws when Redis has not answered within the deadline, or can't be reached */
+/** Token buckets in Redis, which all replicas share. */
+export interface RedisBuckets {
+	/** @throws when Redis does not respond in time, or can't be reached */
 	take(name: string): Promise<Decision>;
 	close(): void;
 }
 
 /**
- * The algorithm of `token-bucket.ts` as one script, which Redis runs atomically, on Redis's own clock: the replicas' clocks
- * need not agree. A bucket that is full again is forgotten. Of a refused request nothing is written, unless the arrival that
- * was kept is later than it can be.
+ * The algorithm of `token-bucket.ts` as one script. Redis runs it atomically, on Redis's own clock: the replicas' clocks need
+ * not agree. A full bucket expires. A refused request writes nothing, unless the stored arrival is later than it can be.
  */
 export const script = `
 local time = redis.call('TIME')
@@ -32,18 +31,18 @@ redis.call('SET', KEYS[1], string.format('%.3f', next), 'PX', math.ceil(next - n
 return { 1, math.floor((burst * interval - (next - now)) / interval + 1e-6), math.ceil(next - now) }
 `;
 
-/** @param deadline milliseconds within which Redis must have answered */
-export function connectSharedBuckets(url: string, policy: BucketPolicy, deadline: number): SharedBuckets {
+/** @param timeoutMs Redis must respond within this time */
+export function connectRedisBuckets(url: string, policy: BucketPolicy, timeoutMs: number): RedisBuckets {
 	const redis = new Redis(url, {
 		connectionName: 'company-contacts',
 		connectTimeout: 2000,
-		// A request never waits for Redis to come back, nor is it sent later: its own process has decided by then.
+		// Nothing waits for Redis to return, and nothing is sent later: the process itself has decided by then.
 		enableOfflineQueue: false,
 		maxRetriesPerRequest: 0,
 		retryStrategy: (attempt) => Math.min(attempt * 50, 500),
 		scripts: { takeToken: { lua: script, numberOfKeys: 1 } },
 	});
-	// Every failure is seen by the request that it concerns; without a listener one of a connection would end the process.
+	// Each request sees its own failure. Without a listener, a failed connection would end the process.
 	redis.on('error', () => undefined);
 	type Reply = [admitted: number, remaining: number, wait: number];
 	const takeToken = (redis as unknown as { takeToken(key: string, ...args: number[]): Promise<Reply> }).takeToken.bind(
@@ -52,7 +51,7 @@ export function connectSharedBuckets(url: string, policy: BucketPolicy, deadline
 	return {
 		async take(name) {
 			const reply = takeToken(`company-contacts:bucket:${name}`, policy.perSecond, policy.burst);
-			const [admitted, remaining, wait] = await within(deadline, reply);
+			const [admitted, remaining, wait] = await withTimeout(timeoutMs, reply);
 			return { admitted: admitted === 1, remaining, wait };
 		},
 		close: () => redis.disconnect(),
@@ -60,12 +59,12 @@ export function connectSharedBuckets(url: string, policy: BucketPolicy, deadline
 }
 
 /**
- * The client's own timeout would blame Redis for a busy process: its timer fires before the answer is read that has been
- * there for long. So once the time is up, what has arrived is read first.
+ * The client's own timeout would blame Redis for a busy process: its timer fires before a response is read that arrived long
+ * ago. So when the time is up, what has arrived is read first.
  */
-function within<T>(deadline: number, reply: Promise<T>): Promise<T> {
+function withTimeout<T>(timeoutMs: number, reply: Promise<T>): Promise<T> {
 	return new Promise((resolve, reject) => {
-		const timer = setTimeout(() => setImmediate(reject, new Error(`no answer within ${deadline} ms`)), deadline);
+		const timer = setTimeout(() => setImmediate(reject, new Error(`no response within ${timeoutMs} ms`)), timeoutMs);
 		reply.then(resolve, reject).finally(() => clearTimeout(timer));
 	});
 }

@@ -1,4 +1,4 @@
-import { connectSharedBuckets, script } from '@contacts/company-contacts/rate-limit/shared-buckets.js';
+import { connectRedisBuckets, script } from '@contacts/company-contacts/rate-limit/redis-token-bucket.js';
 import { type BucketPolicy, type Decision, decide } from '@contacts/company-contacts/rate-limit/token-bucket.js';
 import { freePort } from '@contacts/local-postgres/server.js';
 import type { RunningProcess } from '@contacts/testing/process.js';
@@ -25,7 +25,7 @@ afterAll(async () => {
 describe('a bucket in Redis', () => {
 	/** Buckets of one name under other limits, as after a restart with another configuration. */
 	async function withLimits<T>(policy: BucketPolicy, work: (take: () => Promise<Decision>) => Promise<T>): Promise<T> {
-		const buckets = connectSharedBuckets(url, policy, 5000);
+		const buckets = connectRedisBuckets(url, policy, 5000);
 		try {
 			await expect
 				.poll(() =>
