@@ -1,31 +1,37 @@
 # One file, a target for each service and one for the operator's command:
 #   docker build --target company-contacts -t contacts/company-contacts .
-# A name and a digest where the build shall always be the same: see the README's section on containers.
+# A name and a digest where the build shall always be the same: see docs/operators.md.
 ARG NODE_IMAGE=node:24-bookworm-slim
 
-FROM ${NODE_IMAGE} AS build
+FROM ${NODE_IMAGE} AS pnpm
 WORKDIR /build
 # pnpm in the version that wrote the lock file
 RUN npm install --global --no-audit --no-fund pnpm@12.21.0
+
 # What is installed depends on these files alone: a change of the sources installs nothing again.
-COPY pnpm-lock.yaml pnpm-workspace.yaml ./
-COPY patches patches
-RUN pnpm fetch
+FROM pnpm AS manifests
 COPY . .
-RUN pnpm install --frozen-lockfile --offline && pnpm build
+RUN mkdir /manifests && cp -r --parents pnpm-lock.yaml pnpm-workspace.yaml patches $(find . -name package.json) /manifests
+
+FROM pnpm AS build
+COPY --from=manifests /manifests ./
+RUN pnpm install --frozen-lockfile
+COPY . .
+RUN pnpm exec tsc -b services/personal-contacts services/company-contacts tools/contacts
 # Optional packages are left out of the images: the embedded PostgreSQL of local runs, 60 MB, is one.
 RUN for service in personal-contacts company-contacts operator; do \
       pnpm --filter "@contacts/$service" deploy --legacy --prod --no-optional "/out/$service" || exit 1; \
     done
 
 FROM ${NODE_IMAGE} AS runtime
+LABEL org.opencontainers.image.title=contacts org.opencontainers.image.version=0.1.0
 ENV NODE_ENV=production
 USER node
 WORKDIR /app
 
 FROM runtime AS service
 ENV HOST=0.0.0.0
-HEALTHCHECK --interval=5s --timeout=3s --start-period=20s --retries=3 \
+HEALTHCHECK --interval=5s --timeout=5s --start-period=20s --retries=3 \
   CMD ["node", "-e", "fetch(`http://127.0.0.1:${process.env.PORT}/health/ready`).then((answer) => process.exit(answer.ok ? 0 : 1), () => process.exit(1))"]
 CMD ["node", "dist/main.js"]
 

@@ -8,6 +8,8 @@ interface ComposeService {
 	ports?: string[];
 	read_only?: boolean;
 	pids_limit?: number;
+	logging?: { options: Record<string, string> };
+	healthcheck?: { timeout: string };
 	cap_drop?: string[];
 	tmpfs?: string[];
 }
@@ -26,6 +28,10 @@ describe.each(Object.entries(compose.services))('the container of %s', (name, se
 		expect(service.pids_limit).toBeGreaterThan(0);
 	});
 
+	test('keeps a bounded log', () => {
+		expect(service.logging?.options).toEqual({ 'max-size': '20m', 'max-file': '5' });
+	});
+
 	test('reaches what is outside only where it has to', () => {
 		const leadsOutside = service.networks.filter((network) => !isInternal(network));
 		const wanted: Record<string, string[]> = {
@@ -33,6 +39,7 @@ describe.each(Object.entries(compose.services))('the container of %s', (name, se
 			'personal-contacts': ['bot'],
 			'company-contacts-sync': ['crm'],
 			contacts: ['crm'],
+			prometheus: ['monitoring'],
 		};
 		expect(leadsOutside).toEqual(wanted[name] ?? []);
 	});
@@ -45,7 +52,7 @@ describe.each(Object.entries(compose.services))('the container of %s', (name, se
 	});
 
 	test('has an image that is built here, or that a variable can pin by digest', () => {
-		expect(service.image).toMatch(/^contacts\/[a-z-]+$|^\$\{[A-Z]+_IMAGE:-[a-z]+:[\w.-]+\}$/);
+		expect(service.image).toMatch(/^contacts\/[a-z-]+$|^\$\{[A-Z]+_IMAGE:-[a-z/]+:[\w.-]+\}$/);
 	});
 });
 
@@ -56,6 +63,21 @@ test('the gateway can reach neither the database, Redis nor personal-contacts', 
 
 test('what the gateway writes in memory is bounded', () => {
 	expect(compose.services.gateway?.tmpfs?.filter((each) => !/size=\d+m/.test(each))).toEqual([]);
+});
+
+test('whatever probes a service waits as long as readiness may take', () => {
+	const [, ofImages] = /--timeout=(\S+)/.exec(read('Dockerfile')) ?? [];
+	expect([ofImages, compose.services.gateway?.healthcheck?.timeout]).toEqual(['5s', '5s']);
+});
+
+test('Prometheus reaches every process that has metrics', () => {
+	const { scrape_configs } = parse(read('operations/prometheus/prometheus.yml')) as {
+		scrape_configs: { dns_sd_configs: { names: string[]; port: number }[] }[];
+	};
+	const reached = compose.services.prometheus?.networks.flatMap(membersOf) ?? [];
+	const targets = scrape_configs.flatMap((job) => job.dns_sd_configs.flatMap(({ names }) => names));
+	expect(targets).toEqual(['personal-contacts', 'company-contacts', 'company-contacts-sync']);
+	expect(targets.filter((name) => !reached.includes(name))).toEqual([]);
 });
 
 test('every action of CI is named by its commit', () => {

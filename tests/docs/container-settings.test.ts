@@ -156,7 +156,8 @@ describe('the gateway', () => {
 });
 
 describe('.env.example', () => {
-	const interpolated = new Set([...compose.matchAll(/\$\{([A-Z0-9_]+)/g)].map(([, name]) => String(name)));
+	const withTls = compose + read('operations/tls/docker-compose.yml');
+	const interpolated = new Set([...withTls.matchAll(/\$\{([A-Z0-9_]+)/g)].map(([, name]) => String(name)));
 
 	test('has every variable that a service or the compose file reads', () => {
 		const names = programs.flatMap(([, variables]) => Object.keys(variables.properties));
@@ -174,7 +175,7 @@ describe('.env.example', () => {
 	});
 
 	test('names the default that the compose file has for a published port or a limit', () => {
-		for (const [, name = '', usual] of compose.matchAll(/\$\{([A-Z0-9_]+):-([^}]*)\}/g))
+		for (const [, name = '', usual] of withTls.matchAll(/\$\{([A-Z0-9_]+):-([^}]*)\}/g))
 			if (!/PASSWORD|TRUST_PROXY/.test(name)) expect(example.get(name), name).toBe(usual);
 	});
 });

@@ -40,7 +40,7 @@ function exists(path: string): boolean {
 /** Lines that a shell is given, on a page or within a sentence of it. */
 const shellOf = ({ blocks, spans }: Page) => [
 	...blocks.filter(({ language }) => ['sh', 'bash'].includes(language)).flatMap(({ text }) => text.split('\n')),
-	...spans.filter((span) => /^(\w+=\S* )*(contacts|npx|docker-compose) /.test(span)),
+	...spans.filter((span) => /^(\w+=\S* )*(contacts|npx|docker compose) /.test(span)),
 ];
 
 const program = createProgram({});

@@ -1,0 +1,15 @@
+#!/bin/sh
+# Writes .env beside docker-compose.yml: .env.example, with a random password wherever the compose file has a default one.
+set -eu
+cd "$(dirname "$0")/.."
+random() { od -An -v -tx1 -N "$1" /dev/urandom | tr -d ' \n'; }
+umask 077
+# Refuses a file that is there: the volume of the database has its passwords.
+set -C
+while IFS= read -r line; do
+  case $line in
+    '# '*_PASSWORD=) printf '%s%s\n' "${line#\# }" "$(random 24)" ;;
+    '# BACKUP_KEY=') printf 'BACKUP_KEY=%s\n' "$(random 32)" ;;
+    *) printf '%s\n' "$line" ;;
+  esac
+done <.env.example >.env
