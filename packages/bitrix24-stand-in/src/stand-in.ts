@@ -64,6 +64,8 @@ export interface StandIn {
 	readonly requests: RecordedRequest[];
 	/** How many requests the rate limit refused. */
 	readonly blockedRequests: number;
+	/** Somebody else behind the same address makes so many requests at once. */
+	useUp(requests: number): void;
 	/** The highest that the rate limit's counter ever was. */
 	readonly highestRequestCount: number;
 	/** How many calls the limit of operating time refused. */
@@ -126,6 +128,9 @@ export async function startStandIn(options: StandInOptions = {}): Promise<StandI
 		},
 		get blockedOperations() {
 			return portal.operating.refused;
+		},
+		useUp: (count) => {
+			for (let n = 0; n < count; n++) portal.counter.admit('127.0.0.1');
 		},
 		faults: portal.faults,
 		onRequest: (hook) => portal.requestHooks.add(hook),

@@ -1,15 +1,10 @@
-import { database, test } from '@contacts/testing/test.js';
-import { afterAll, expect } from 'vitest';
-import { makeContact, readMirror, type SyncHarness, startSync } from './testing/portal.js';
-
-let sync: SyncHarness;
-
-test.beforeAll(async () => {
-	sync = await startSync(database);
-});
-afterAll(() => sync?.close());
+import { test } from '@contacts/testing/test.js';
+import { expect, onTestFinished } from 'vitest';
+import { makeContact, readMirror, startSync } from './testing/portal.js';
 
 test('a contact that is changed between the list and its item is mirrored as it is, and the list still counts as whole', async () => {
+	const sync = await startSync();
+	onTestFinished(() => sync.close());
 	const { standIn, synchroniser } = sync;
 	for (let n = 1; n <= 60; n++) standIn.add(makeContact(n));
 	const [id = 0] = standIn.contacts.keys();
@@ -22,7 +17,7 @@ test('a contact that is changed between the list and its item is mirrored as it 
 	await synchroniser.pass();
 	expect(isChanged).toBe(true);
 	expect(standIn.requests.map(({ method }) => method)).not.toContain('crm.contact.list');
-	expect((await readMirror(database)).find((row) => row.bitrix_id === id)).toMatchObject({
+	expect((await readMirror()).find((row) => row.bitrix_id === id)).toMatchObject({
 		name: 'Changed',
 		company_ids: '9001,9002',
 	});

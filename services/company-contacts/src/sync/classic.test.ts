@@ -1,32 +1,37 @@
 import type { Fault } from '@contacts/bitrix24-stand-in';
-import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { test } from '@contacts/testing/test.js';
+import { afterEach, beforeEach, describe, expect } from 'vitest';
 import { readState } from './sync.sql.js';
-import { type ExpectedRow, makeContact, readMirror, type SyncHarness, startSync } from './testing/portal.js';
+import {
+	type ExpectedRow,
+	emptyMirror,
+	makeContact,
+	readMirror,
+	type SyncHarness,
+	startSync,
+} from './testing/portal.js';
 
-let database: TestDatabase;
 let sync: SyncHarness;
 let before: ExpectedRow[];
 const hour = 3_600_000;
 const links = 'crm.contact.company.items.get';
 
 beforeEach(async () => {
-	database = await createTestDatabase();
 	// Neither the list nor the single item tells the companies, so that the links have to be read.
-	sync = await startSync(database, { switches: { itemListCompanyIds: 'absent', itemGetCompanyIds: 'absent' } });
-	for (let n = 1; n <= 120; n++) sync.standIn.add(makeContact(n));
+	sync = await startSync({ switches: { itemListCompanyIds: 'absent', itemGetCompanyIds: 'absent' } });
+	for (let n = 1; n <= 70; n++) sync.standIn.add(makeContact(n));
 	await sync.synchroniser.pass();
-	before = await readMirror(database);
+	before = await readMirror();
 	sync.standIn.requests.length = 0;
 });
 afterEach(async () => {
 	await sync.close();
-	await database.drop();
+	await emptyMirror();
 });
 
 const error = (code: string): Fault => ({ kind: 'error', code });
 const ids = () => [...sync.standIn.contacts.keys()];
-const rowOf = async (id: number) => (await readMirror(database)).find((row) => row.bitrix_id === id);
+const rowOf = async (id: number) => (await readMirror()).find((row) => row.bitrix_id === id);
 const state = () => sync.session.run(readState);
 
 describe.each([true, false])('companies that are read one by one (full pass: %s)', (full) => {
@@ -47,7 +52,7 @@ describe.each([true, false])('companies that are read one by one (full pass: %s)
 			const { watermark } = await state();
 			sync.standIn.faults.always(error(code), { method: links, inBatch: true });
 			await expect(sync.synchroniser.pass({ full })).rejects.toMatchObject({ code });
-			expect(await readMirror(database)).toEqual(before);
+			expect(await readMirror()).toEqual(before);
 			expect(await state()).toMatchObject({ blocked_by: code, watermark });
 		},
 	);
@@ -93,7 +98,7 @@ describe.each([true, false])('companies that are read one by one (full pass: %s)
 test('refused companies of every contact leave all companies as they are', async () => {
 	sync.standIn.faults.always(error('SOMETHING_NEW'), { method: links, inBatch: true });
 	await expect(sync.synchroniser.pass({ full: true })).rejects.toMatchObject({ name: 'IncompletePass' });
-	expect(await readMirror(database)).toEqual(before);
+	expect(await readMirror()).toEqual(before);
 });
 
 test('companies of a contact that is deleted while they are read hold nothing up', async () => {
@@ -106,5 +111,5 @@ test('companies of a contact that is deleted while they are read hold nothing up
 		sync.standIn.remove(first);
 	});
 	expect(await sync.synchroniser.pass({ full: true })).toMatchObject({ deleted: 1 });
-	expect((await readMirror(database)).map((row) => row.bitrix_id)).toEqual(ids());
+	expect((await readMirror()).map((row) => row.bitrix_id)).toEqual(ids());
 });

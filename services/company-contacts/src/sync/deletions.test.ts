@@ -1,31 +1,29 @@
-import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { database, test } from '@contacts/testing/test.js';
+import { afterEach, beforeEach, describe, expect } from 'vitest';
 import { readState } from './sync.sql.js';
-import { makeContact, readMirror, type SyncHarness, startSync } from './testing/portal.js';
+import { emptyMirror, makeContact, readMirror, type SyncHarness, startSync } from './testing/portal.js';
 
-let database: TestDatabase;
 let sync: SyncHarness;
 
 beforeEach(async () => {
-	database = await createTestDatabase();
 	// 71 look-ups within ten minutes, and then the method is held.
-	sync = await startSync(database, {
+	sync = await startSync({
 		operatingSecondsPerCall: { 'crm.item.get': 1 },
 		operatingLimitSeconds: 70,
 	});
-	for (let n = 1; n <= 600; n++) sync.standIn.add(makeContact(n));
+	for (let n = 1; n <= 240; n++) sync.standIn.add(makeContact(n));
 	await sync.synchroniser.pass();
-	for (const id of ids().slice(0, 400)) sync.standIn.remove(id);
+	for (const id of ids().slice(0, 160)) sync.standIn.remove(id);
 	sync.clock.advance(600_000);
 	sync.standIn.requests.length = 0;
 });
 afterEach(async () => {
 	await sync.close();
-	await database.drop();
+	await emptyMirror();
 });
 
 const ids = () => [...sync.standIn.contacts.keys()];
-const mirrored = async () => (await readMirror(database)).map((row) => row.bitrix_id);
+const mirrored = async () => (await readMirror()).map((row) => row.bitrix_id);
 const state = () => sync.session.run(readState);
 /** How often the portal has told of each contact. */
 function lookUps(): number[] {
@@ -61,9 +59,9 @@ describe.each([false, true])('many deletions that the portal confirms slowly (re
 		sync.standIn.update(ids()[0] ?? 0, { lastName: 'Changed' });
 		const { sizes } = await passUntilDone(restart);
 		expect(await mirrored()).toEqual(ids());
-		expect(lookUps()).toHaveLength(400);
+		expect(lookUps()).toHaveLength(160);
 		expect(new Set(lookUps())).toEqual(new Set([1]));
-		expect(sizes).toEqual(new Set([600, 200]));
+		expect(sizes).toEqual(new Set([240, 80]));
 		expect((await state()).alarm).toBe(null);
 	});
 });
@@ -88,9 +86,9 @@ test('a contact that is restored after its look-up, with an event, is not delete
 
 test('a confirmation counts for the pass that it was given to, and for no later one', async () => {
 	await passUntilDone(false);
-	for (const id of ids().slice(0, 100)) sync.standIn.remove(id);
+	for (const id of ids().slice(0, 40)) sync.standIn.remove(id);
 	sync.clock.advance(600_000);
 	await sync.synchroniser.pass({ full: true });
-	expect(await mirrored()).toHaveLength(200);
-	expect((await state()).alarm).toMatch(/^mass_delete: 100 /);
+	expect(await mirrored()).toHaveLength(80);
+	expect((await state()).alarm).toMatch(/^mass_delete: 40 /);
 });

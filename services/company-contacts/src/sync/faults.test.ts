@@ -1,24 +1,29 @@
 import type { Fault } from '@contacts/bitrix24-stand-in';
-import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { database, test } from '@contacts/testing/test.js';
+import { afterEach, beforeEach, describe, expect } from 'vitest';
 import { readState } from './sync.sql.js';
-import { type ExpectedRow, makeContact, readMirror, type SyncHarness, startSync } from './testing/portal.js';
+import {
+	type ExpectedRow,
+	emptyMirror,
+	makeContact,
+	readMirror,
+	type SyncHarness,
+	startSync,
+} from './testing/portal.js';
 
-let database: TestDatabase;
 let sync: SyncHarness;
 let before: ExpectedRow[];
 
 beforeEach(async () => {
-	database = await createTestDatabase();
-	sync = await startSync(database, {}, { timeout: 300 });
+	sync = await startSync({}, { timeout: 300 });
 	for (let n = 1; n <= 130; n++) sync.standIn.add(makeContact(n));
 	await sync.synchroniser.pass();
-	before = await readMirror(database);
+	before = await readMirror();
 	sync.standIn.requests.length = 0;
 });
 afterEach(async () => {
 	await sync.close();
-	await database.drop();
+	await emptyMirror();
 });
 
 const state = () => sync.session.run(readState);
@@ -49,7 +54,7 @@ describe('what passes by itself is tried again, and the pass is complete', () =>
 		sync.standIn.remove(first);
 		sync.standIn.faults.next(fault, { method: 'crm.item.list', times: 3 });
 		expect(await sync.synchroniser.pass({ full: true })).toMatchObject({ created: 1, deleted: 1 });
-		expect((await readMirror(database)).map((row) => row.bitrix_id)).toEqual([...sync.standIn.contacts.keys()]);
+		expect((await readMirror()).map((row) => row.bitrix_id)).toEqual([...sync.standIn.contacts.keys()]);
 	});
 });
 
@@ -65,20 +70,20 @@ describe('what goes on is given up, and nothing is changed', () => {
 		for (const id of [...sync.standIn.contacts.keys()].slice(0, 5)) sync.standIn.remove(id);
 		sync.standIn.faults.always(fault);
 		await expect(sync.synchroniser.pass({ full: true })).rejects.toMatchObject({ code });
-		expect(await readMirror(database)).toEqual(before);
+		expect(await readMirror()).toEqual(before);
 		expect((await state()).blocked_by).toBe(code);
 	});
 
 	test('an empty list, and a list with far fewer contacts than the portal counts', async () => {
 		sync.standIn.faults.always({ kind: 'empty-list' });
 		await sync.synchroniser.pass({ full: true });
-		expect(await readMirror(database)).toEqual(before);
+		expect(await readMirror()).toEqual(before);
 		expect((await state()).alarm).toMatch(/^mass_delete/);
 
 		sync.standIn.faults.clear();
 		sync.standIn.faults.next({ kind: 'empty-list' }, { when: ({ params }) => params.filter?.['>id'] > 60 });
 		await expect(sync.synchroniser.pass({ full: true })).rejects.toMatchObject({ name: 'IncompletePass' });
-		expect(await readMirror(database)).toEqual(before);
+		expect(await readMirror()).toEqual(before);
 	});
 });
 
@@ -101,7 +106,7 @@ describe('what somebody has to settle stops everything after one request', () =>
 		sync.standIn.faults.always({ ...error(code, status), description: 'Доступ запрещён' } as Fault);
 		await expect(sync.synchroniser.pass({ full: true })).rejects.toMatchObject({ code });
 		expect(sync.standIn.requests).toHaveLength(1);
-		expect(await readMirror(database)).toEqual(before);
+		expect(await readMirror()).toEqual(before);
 		const { blocked_by: blocked, blocked_until: until } = await state();
 		expect([blocked, Number(until) > sync.clock.now()]).toEqual([code, true]);
 	});
@@ -111,7 +116,7 @@ describe('what somebody has to settle stops everything after one request', () =>
 			if (number > 2) sync.standIn.revokeWebhook();
 		});
 		await expect(sync.synchroniser.pass({ full: true })).rejects.toMatchObject({ code: 'INVALID_CREDENTIALS' });
-		expect(await readMirror(database)).toEqual(before);
+		expect(await readMirror()).toEqual(before);
 	});
 
 	test('a portal that has moved: it is not followed, and its new host is named', async () => {
@@ -120,7 +125,7 @@ describe('what somebody has to settle stops everything after one request', () =>
 			code: 'portal_moved_to_new.example.test',
 		});
 		expect(sync.standIn.requests.every(({ status }) => status === 302)).toBe(true);
-		expect(await readMirror(database)).toEqual(before);
+		expect(await readMirror()).toEqual(before);
 	});
 
 	test('what blocked it is forgotten once a pass succeeds', async () => {
@@ -151,7 +156,7 @@ describe('a method that has used up its time', () => {
 		const { full_cursor: cursor, blocked_by: blocked, blocked_until: until } = await state();
 		expect(Number(cursor)).toBeGreaterThan(0);
 		expect([blocked, Number(until) > sync.clock.now()]).toEqual(['OPERATION_TIME_LIMIT', true]);
-		expect(await readMirror(database)).toEqual(before);
+		expect(await readMirror()).toEqual(before);
 	});
 
 	test('inside of a batch too: nothing is deleted on that answer', async () => {
@@ -170,7 +175,7 @@ test.each([error('INTERNAL_SERVER_ERROR'), error('ACCESS_DENIED'), error('')])(
 		sync.standIn.remove(first);
 		sync.standIn.faults.always(fault, { method: 'crm.item.get', inBatch: true });
 		await sync.synchroniser.pass({ full: true }).catch(() => undefined);
-		expect(await readMirror(database)).toEqual(before);
+		expect(await readMirror()).toEqual(before);
 	},
 );
 

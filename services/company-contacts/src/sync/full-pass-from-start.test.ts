@@ -1,24 +1,22 @@
-import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
+import { database, test } from '@contacts/testing/test.js';
 import postgres from 'postgres';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect } from 'vitest';
 import { readState } from './sync.sql.js';
-import { makeContact, readMirror, type SyncHarness, startSync } from './testing/portal.js';
+import { emptyMirror, makeContact, readMirror, type SyncHarness, startSync } from './testing/portal.js';
 
-let database: TestDatabase;
 let sync: SyncHarness;
 
 beforeEach(async () => {
-	database = await createTestDatabase();
-	sync = await startSync(database);
-	for (let n = 1; n <= 200; n++) sync.standIn.add(makeContact(n));
+	sync = await startSync();
+	for (let n = 1; n <= 120; n++) sync.standIn.add(makeContact(n));
 });
 afterEach(async () => {
 	await sync.close();
-	await database.drop();
+	await emptyMirror();
 });
 
 const all = () => [...sync.standIn.contacts.keys()];
-const ids = async () => (await readMirror(database)).map((row) => row.bitrix_id);
+const ids = async () => (await readMirror()).map((row) => row.bitrix_id);
 const staged = async () => (await database.sql`select from crm_sync_staging`).length;
 /** After which contacts the pages were asked for, since a request. */
 const pagesSince = (first: number) =>
@@ -45,7 +43,7 @@ describe('a full pass that brought too little', () => {
 
 		sync.standIn.showAll();
 		const before = sync.standIn.requests.length;
-		expect(await sync.synchroniser.pass({ full })).toMatchObject({ kind: 'full', created: 200 });
+		expect(await sync.synchroniser.pass({ full })).toMatchObject({ kind: 'full', created: 120 });
 		expect(Math.min(...pagesSince(before))).toBe(0);
 		expect(await ids()).toEqual(all());
 	});
@@ -74,7 +72,7 @@ describe('a full pass that is asked for', () => {
 		const before = sync.standIn.requests.length;
 		await sync.synchroniser.pass({ full: true });
 		expect(Math.min(...pagesSince(before))).toBe(0);
-		expect((await readMirror(database))[0]?.name).toMatch(/Changed since$/);
+		expect((await readMirror())[0]?.name).toMatch(/Changed since$/);
 	});
 
 	test('is read once, though a method has to be waited for in its middle', async () => {
@@ -92,7 +90,7 @@ describe('a full pass that is asked for', () => {
 		await interrupt();
 		await database.sql`delete from crm_sync_staging`;
 		await sync.restart();
-		expect(await sync.synchroniser.pass()).toMatchObject({ created: 200 });
+		expect(await sync.synchroniser.pass()).toMatchObject({ created: 120 });
 		expect(await ids()).toEqual(all());
 	});
 });

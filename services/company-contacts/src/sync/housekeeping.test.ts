@@ -5,7 +5,7 @@ import { makeContact, type SyncHarness, startSync } from './testing/portal.js';
 let sync: SyncHarness;
 
 test.beforeAll(async () => {
-	sync = await startSync(database);
+	sync = await startSync();
 	sync.standIn.add(makeContact(1));
 });
 afterAll(() => sync?.close());

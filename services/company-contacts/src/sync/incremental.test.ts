@@ -1,16 +1,14 @@
-import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { database, test } from '@contacts/testing/test.js';
+import { afterEach, beforeEach, describe, expect } from 'vitest';
 import { openSession } from './session.js';
 import { readState } from './sync.sql.js';
-import { expectedRow, makeContact, readMirror, type SyncHarness, startSync } from './testing/portal.js';
+import { emptyMirror, expectedRow, makeContact, readMirror, type SyncHarness, startSync } from './testing/portal.js';
 
-let database: TestDatabase;
 let sync: SyncHarness;
 const hour = 3_600_000;
 
 beforeEach(async () => {
-	database = await createTestDatabase();
-	sync = await startSync(database);
+	sync = await startSync();
 	for (let n = 1; n <= 120; n++) sync.standIn.add(makeContact(n));
 	sync.clock.advance(hour);
 	await sync.synchroniser.pass();
@@ -19,11 +17,11 @@ beforeEach(async () => {
 });
 afterEach(async () => {
 	await sync.close();
-	await database.drop();
+	await emptyMirror();
 });
 
 const ids = () => [...sync.standIn.contacts.keys()];
-const rowOf = async (id: number) => (await readMirror(database)).find((row) => row.bitrix_id === id);
+const rowOf = async (id: number) => (await readMirror()).find((row) => row.bitrix_id === id);
 
 describe('an incremental pass', () => {
 	test('without a change makes a handful of requests and writes no contact', async () => {
@@ -44,10 +42,10 @@ describe('an incremental pass', () => {
 	});
 
 	test('is on the portal’s clock: a difference of a day between the clocks loses nothing', async () => {
-		const skewed = await startSync(database, { clock: () => sync.clock.now() - 86_400_000 }).catch(() => undefined);
+		const skewed = await startSync({ clock: () => sync.clock.now() - 86_400_000 }).catch(() => undefined);
 		expect(skewed).toBe(undefined);
 		await sync.session.close();
-		const other = await startSync(database, { clock: () => sync.clock.now() - 86_400_000, utcOffset: '-09:30' });
+		const other = await startSync({ clock: () => sync.clock.now() - 86_400_000, utcOffset: '-09:30' });
 		try {
 			await other.synchroniser.pass({ full: true, confirmMassDelete: true });
 			const added = other.standIn.add(makeContact(7));
@@ -162,9 +160,9 @@ test('a dry run tells what a full pass would change, and writes nothing', async 
 	sync.standIn.update(first, { lastName: 'Dry' });
 	sync.standIn.remove(second);
 	sync.standIn.add(makeContact(700));
-	const before = await readMirror(database);
+	const before = await readMirror();
 	expect(await sync.synchroniser.dryRun()).toMatchObject({ created: 1, changed: 1, deleted: 1 });
-	expect(await readMirror(database)).toEqual(before);
+	expect(await readMirror()).toEqual(before);
 	expect((await sync.session.run(readState)).full_begun_at).toBe(null);
 });
 
@@ -179,7 +177,7 @@ test('only one synchroniser works at a time', async () => {
 });
 
 test('a connection that is cut ends the work: with it went the lock', async () => {
-	await database.sql`select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'company-contacts-sync' and datname = current_database()`;
+	await database.sql`select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'company-contacts-sync' and datname = current_database`;
 	await expect.poll(() => sync.session.run(readState).catch((error: Error) => error.name)).toBe('SessionLost');
 	await sync.restart();
 });
@@ -193,6 +191,6 @@ test.each([true, false])(
 		await sync.synchroniser.pass({ full: true });
 		expect(await rowOf(added.id)).toEqual(expectedRow(added.id, 800));
 		expect(sync.standIn.requests.some(({ method }) => method === 'crm.contact.list')).toBe(true);
-		expect(await readMirror(database)).toHaveLength(121);
+		expect(await readMirror()).toHaveLength(121);
 	},
 );

@@ -2,14 +2,14 @@ import { startStandIn } from '@contacts/bitrix24-stand-in';
 import { urlAs } from '@contacts/common/database/roles.js';
 import { createLogger } from '@contacts/common/observability/logger.js';
 import { readVariables } from '@contacts/common/process/config.js';
-import { createTestDatabase, rolePassword } from '@contacts/testing/database.js';
-import { expect, test, vi } from 'vitest';
+import { rolePassword } from '@contacts/testing/database.js';
+import { database, test } from '@contacts/testing/test.js';
+import { expect, vi } from 'vitest';
 import { crmVariables, toCrmConfig } from './config.js';
 import { synchroniseForEver } from './loop.js';
 import { makeContact } from './testing/portal.js';
 
 test('a full pass that brings too little is made every ten minutes, not without a pause', async () => {
-	const database = await createTestDatabase();
 	let time = Date.now();
 	const clock = {
 		now: () => time,
@@ -50,6 +50,5 @@ test('a full pass that brings too little is made every ten minutes, not without 
 		stop.abort();
 		await loop;
 		await standIn.close();
-		await database.drop();
 	}
 });

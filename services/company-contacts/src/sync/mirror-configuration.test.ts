@@ -1,22 +1,28 @@
 import { readVariables } from '@contacts/common/process/config.js';
-import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { database, test } from '@contacts/testing/test.js';
+import { afterEach, beforeEach, describe, expect } from 'vitest';
 import { type CrmConfig, crmVariables, toCrmConfig } from './config.js';
 import { differencesOf, mirrorConfiguration } from './mirror-configuration.js';
 import { readState } from './sync.sql.js';
-import { makeContact, readMirror, reasonField, type SyncHarness, startSync, troubleField } from './testing/portal.js';
+import {
+	emptyMirror,
+	makeContact,
+	readMirror,
+	reasonField,
+	type SyncHarness,
+	startSync,
+	troubleField,
+} from './testing/portal.js';
 
-let database: TestDatabase;
 let sync: SyncHarness;
 
 beforeEach(async () => {
-	database = await createTestDatabase();
-	sync = await startSync(database);
-	for (let n = 1; n <= 200; n++) sync.standIn.add(makeContact(n));
+	sync = await startSync();
+	for (let n = 1; n <= 70; n++) sync.standIn.add(makeContact(n));
 });
 afterEach(async () => {
 	await sync.close();
-	await database.drop();
+	await emptyMirror();
 });
 
 const all = () => [...sync.standIn.contacts.keys()];
@@ -77,7 +83,7 @@ describe.each<[string, () => Record<string, string | undefined>, RegExp]>([
 ])('a configuration %s', (_, changes, message) => {
 	test('is refused by every kind of work, and nothing is changed', async () => {
 		await sync.synchroniser.pass();
-		const [before, stateBefore, requests] = [await readMirror(database), await state(), sync.standIn.requests.length];
+		const [before, stateBefore, requests] = [await readMirror(), await state(), sync.standIn.requests.length];
 		await sync.restart({ config: configWith(changes()) });
 		for (const work of [
 			sync.synchroniser.pass(),
@@ -86,9 +92,9 @@ describe.each<[string, () => Record<string, string | undefined>, RegExp]>([
 			sync.synchroniser.events(),
 		])
 			await expect(work).rejects.toThrow(message);
-		expect([await readMirror(database), await state()]).toEqual([before, stateBefore]);
+		expect([await readMirror(), await state()]).toEqual([before, stateBefore]);
 		expect(sync.standIn.requests).toHaveLength(requests);
-		expect(await sync.synchroniser.dryRun()).toMatchObject({ seen: 200 });
+		expect(await sync.synchroniser.dryRun()).toMatchObject({ seen: 70 });
 	});
 
 	test('begins an interrupted pass from the start, once it is agreed to', async () => {
@@ -98,11 +104,11 @@ describe.each<[string, () => Record<string, string | undefined>, RegExp]>([
 		expect(await staged()).toBeGreaterThan(0);
 
 		await sync.restart({ config: configWith(changes()), remap: true });
-		expect(await sync.synchroniser.pass()).toMatchObject({ kind: 'full', created: 200 });
-		const other = await readMirror(database);
+		expect(await sync.synchroniser.pass()).toMatchObject({ kind: 'full', created: 70 });
+		const other = await readMirror();
 		await database.sql`delete from company_contacts`;
 		await sync.synchroniser.pass({ full: true });
-		expect(await readMirror(database)).toEqual(other);
+		expect(await readMirror()).toEqual(other);
 	});
 });
 
@@ -110,8 +116,8 @@ describe('a configuration that somebody has agreed to', () => {
 	test('makes a full pass due, though the last one was a moment ago', async () => {
 		await sync.synchroniser.pass();
 		await sync.restart({ config: configWith({ BITRIX24_UF_TROUBLE: undefined }), remap: true });
-		expect(await sync.synchroniser.pass()).toMatchObject({ kind: 'full', changed: 11 });
-		expect((await readMirror(database)).filter((row) => row.trouble_contact)).toEqual([]);
+		expect(await sync.synchroniser.pass()).toMatchObject({ kind: 'full', changed: 4 });
+		expect((await readMirror()).filter((row) => row.trouble_contact)).toEqual([]);
 		expect(await sync.synchroniser.pass()).toMatchObject({ kind: 'incremental' });
 	});
 
@@ -120,14 +126,14 @@ describe('a configuration that somebody has agreed to', () => {
 		const other = configWith({ BITRIX24_DEFAULT_COUNTRY: undefined });
 		await sync.restart({ config: other, remap: true });
 		await sync.synchroniser.pass();
-		const mirror = await readMirror(database);
+		const mirror = await readMirror();
 		for (let turn = 0; turn < 3; turn++) {
 			await sync.restart();
 			await expect(sync.synchroniser.pass()).rejects.toMatchObject({ name: 'ConfigurationDiffersError' });
 			await sync.restart({ config: other });
 			expect(await sync.synchroniser.pass()).toMatchObject({ kind: 'incremental' });
 		}
-		expect(await readMirror(database)).toEqual(mirror);
+		expect(await readMirror()).toEqual(mirror);
 	});
 });
 

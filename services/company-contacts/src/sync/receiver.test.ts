@@ -21,6 +21,8 @@ let now = 0;
 
 test.beforeAll(async () => {
 	const own = openDatabase({
+		// Longer than the events of a burst wait for their turn on a busy machine.
+		deadline: 60_000,
 		url: urlAs(database.url, 'company-contacts-sync', rolePassword),
 		applicationName: 'events',
 		poolSize: 2,

@@ -1,28 +1,26 @@
 import type { Fault } from '@contacts/bitrix24-stand-in';
-import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { database, test } from '@contacts/testing/test.js';
+import { afterEach, beforeEach, describe, expect } from 'vitest';
 import { readState } from './sync.sql.js';
-import { makeContact, readMirror, type SyncHarness, startSync } from './testing/portal.js';
+import { emptyMirror, makeContact, readMirror, type SyncHarness, startSync } from './testing/portal.js';
 
-let database: TestDatabase;
 let sync: SyncHarness;
 const hour = 3_600_000;
 
 beforeEach(async () => {
-	database = await createTestDatabase();
-	sync = await startSync(database);
+	sync = await startSync();
 	for (let n = 1; n <= 60; n++) sync.standIn.add(makeContact(n));
 	await sync.synchroniser.pass();
 });
 afterEach(async () => {
 	await sync.close();
-	await database.drop();
+	await emptyMirror();
 });
 
 const error = (code: string): Fault => ({ kind: 'error', code });
 const ids = () => [...sync.standIn.contacts.keys()];
-const mirrored = async () => (await readMirror(database)).map((row) => row.bitrix_id);
-const nameOf = async (id: number) => (await readMirror(database)).find((row) => row.bitrix_id === id)?.name;
+const mirrored = async () => (await readMirror()).map((row) => row.bitrix_id);
+const nameOf = async (id: number) => (await readMirror()).find((row) => row.bitrix_id === id)?.name;
 const state = () => sync.session.run(readState);
 const waiting = async () => [...(await database.sql`select bitrix_id::float8 as id from crm_event_inbox order by 1`)];
 const note = (id: number, event = 'ONCRMCONTACTUPDATE') =>

@@ -3,6 +3,7 @@ import { database, test } from '@contacts/testing/test.js';
 import { afterEach, describe, expect } from 'vitest';
 import {
 	type ExpectedRow,
+	emptyMirror,
 	expectedRow,
 	makeContact,
 	readMirror,
@@ -18,9 +19,7 @@ let sync: SyncHarness;
 
 afterEach(async () => {
 	await sync?.close();
-	await database.sql`truncate company_contacts, crm_sync_staging, crm_sync_runs, crm_event_inbox`;
-	await database.sql`delete from crm_sync_state`;
-	await database.sql`insert into crm_sync_state default values`;
+	await emptyMirror();
 });
 
 const trouble: UserField = { name: troubleField, type: 'boolean' };
@@ -100,7 +99,7 @@ function restore(portal: Portal, id: number, n: number): number {
 /** A life of a portal; after each of its parts the mirror is exactly what the portal holds. */
 async function walk(portal: Portal): Promise<void> {
 	const { standIn, clock } = sync;
-	const mirrors = async () => expect(await readMirror(database)).toEqual(expected(portal));
+	const mirrors = async () => expect(await readMirror()).toEqual(expected(portal));
 	// The first page has neither companies nor phones: what a list is worth shows later.
 	for (let n = 0; n < 60; n++) add(portal, n < 50 ? 130 * (n + 1) : n);
 	for (let n = 60; n < 120; n++) add(portal, n);
@@ -116,7 +115,7 @@ async function walk(portal: Portal): Promise<void> {
 	clock.advance(3_600_000);
 	change(portal, a, 205, true);
 	add(portal, 206);
-	await Promise.all(Array.from({ length: 60 }, () => fetch(`${standIn.webhookUrl}profile`).then((r) => r.text())));
+	standIn.useUp(60);
 	standIn.faults.next(error('OPERATION_TIME_LIMIT'));
 	expect(await sync.synchroniser.pass()).toMatchObject({ kind: 'incremental' });
 	await mirrors();
@@ -189,26 +188,19 @@ test('each switch has two positions at least', () => {
 for (const [index, [way, kind, switches]] of ways.entries()) {
 	describe(`by ${way}`, () => {
 		test.each(positionsOf(index))('passes and events end right with %s %s', async (_name, _position, one) => {
-			sync = await startSync(database, { fields: fieldKinds[kind]?.fields ?? [], switches: { ...switches, ...one } });
+			sync = await startSync({ fields: fieldKinds[kind]?.fields ?? [], switches: { ...switches, ...one } });
 			await walk({ truth: new Map(), kind });
 		});
 	});
 }
 
-test('lists that are cut without any sign of it are found out', async () => {
-	for (const cut of [
-		{ itemListCompanyIds: 'empty' },
-		{ itemListCompanyIds: 'primary' },
-		{ itemListFm: 'empty' },
-	] as const) {
-		sync = await startSync(database, {
-			fields: fieldKinds.plain?.fields ?? [],
-			switches: { ...cut, itemHints: 'absent' },
-		});
-		await walk({ truth: new Map(), kind: 'plain' });
-		await sync.close();
-		await database.sql`truncate company_contacts, crm_sync_staging, crm_event_inbox`;
-		await database.sql`update crm_sync_state set watermark = null, full_begun_at = null`;
-	}
-	sync = await startSync(database);
+describe('lists that are cut without any sign of it are found out', () => {
+	test.each([{ itemListCompanyIds: 'empty' }, { itemListCompanyIds: 'primary' }, { itemListFm: 'empty' }] as const)(
+		'%j',
+		async (cut) => {
+			const switches = { ...cut, itemHints: 'absent' } as const;
+			sync = await startSync({ fields: fieldKinds.plain?.fields ?? [], switches });
+			await walk({ truth: new Map(), kind: 'plain' });
+		},
+	);
 });

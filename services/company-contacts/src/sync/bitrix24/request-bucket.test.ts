@@ -1,6 +1,6 @@
 import { type StandIn, startStandIn } from '@contacts/bitrix24-stand-in';
-import { createTestDatabase } from '@contacts/testing/database.js';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { test } from '@contacts/testing/test.js';
+import { afterAll, beforeAll, describe, expect } from 'vitest';
 import { readState, saveBucket } from '../sync.sql.js';
 import { makeContact, startSync } from '../testing/portal.js';
 import { createRestClient, policies } from './rest-client.js';
@@ -65,8 +65,7 @@ describe('no request waits for longer than the next token of an empty bucket', (
 });
 
 test('a synchroniser that starts with a saved arrival far ahead of its clock begins at once', async () => {
-	const database = await createTestDatabase();
-	const sync = await startSync(database);
+	const sync = await startSync();
 	try {
 		sync.standIn.add(makeContact(1));
 		await sync.session.run((sql) => saveBucket(sql, sync.clock.now() + 6 * 3_600_000));
@@ -79,6 +78,5 @@ test('a synchroniser that starts with a saved arrival far ahead of its clock beg
 		expect(arrival).toBeLessThanOrEqual(sync.clock.now() + untilFull);
 	} finally {
 		await sync.close();
-		await database.drop();
 	}
 });

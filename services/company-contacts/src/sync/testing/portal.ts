@@ -1,7 +1,8 @@
 import { type StandIn, type StandInContact, type StandInOptions, startStandIn } from '@contacts/bitrix24-stand-in';
 import { urlAs } from '@contacts/common/database/roles.js';
 import { createLogger } from '@contacts/common/observability/logger.js';
-import { rolePassword, type TestDatabase } from '@contacts/testing/database.js';
+import { rolePassword } from '@contacts/testing/database.js';
+import { database } from '@contacts/testing/test.js';
 import type { Clock } from '../clock.js';
 import { toCrmConfig } from '../config.js';
 import type { Unmapped } from '../mapping.js';
@@ -28,8 +29,15 @@ export interface SyncHarness {
 	close(): Promise<void>;
 }
 
+/** Leaves the mirror of the test file's database as the migrations have left it. */
+export async function emptyMirror(): Promise<void> {
+	await database.sql.unsafe(`
+		delete from company_contacts; delete from crm_sync_staging; delete from crm_event_inbox;
+		delete from crm_sync_runs; delete from crm_sync_requests;
+		delete from crm_sync_state; insert into crm_sync_state default values`);
+}
+
 export async function startSync(
-	database: TestDatabase,
 	options: StandInOptions = {},
 	more: Partial<SynchroniserOptions> = {},
 ): Promise<SyncHarness> {
@@ -152,7 +160,7 @@ export function expectedRow(id: number, n: number): ExpectedRow {
 }
 
 /** The mirror as it is stored, in the order of the CRM's IDs. */
-export async function readMirror(database: TestDatabase): Promise<ExpectedRow[]> {
+export async function readMirror(): Promise<ExpectedRow[]> {
 	return [
 		...(await database.sql<ExpectedRow[]>`
 			select bitrix_id::float8 as bitrix_id, phone, array_to_string(company_ids, ',') as company_ids, name,
