@@ -102,7 +102,7 @@ async function walk(portal: Portal): Promise<void> {
 	const mirrors = async () => expect(await readMirror()).toEqual(expected(portal));
 	// The first page has neither companies nor phones: what a list is worth shows later.
 	for (let n = 0; n < 60; n++) add(portal, n < 50 ? 130 * (n + 1) : n);
-	for (let n = 60; n < 120; n++) add(portal, n);
+	for (let n = 60; n < 75; n++) add(portal, n);
 	standIn.add({ ...contactOf(portal, 5), categoryId: 7 });
 	const ids = [...portal.truth.keys()];
 	const [a = 0, b = 0, c = 0, d = 0, e = 0, f = 0, g = 0] = ids.slice(60);
