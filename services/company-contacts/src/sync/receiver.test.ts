@@ -65,11 +65,14 @@ test('what the portal really sends is noted and answered', async () => {
 	await portal.close();
 });
 
-test('a thousand events at once leave one row a contact', async () => {
-	const answers = await Promise.all(
-		Array.from({ length: 1000 }, (_, index) => send(form({ 'data[FIELDS][ID]': String((index % 100) + 1) }))),
-	);
-	expect(new Set(answers.map((answer) => answer.status))).toEqual(new Set([200]));
+test('a thousand events, ten of each contact at the same time, leave one row a contact', async () => {
+	const statuses = new Set<number>();
+	for (let tens = 0; tens < 100; tens += 10) {
+		const ids = Array.from({ length: 100 }, (_, index) => String(tens + (index % 10) + 1));
+		const responses = await Promise.all(ids.map((id) => send(form({ 'data[FIELDS][ID]': id }))));
+		for (const { status } of responses) statuses.add(status);
+	}
+	expect(statuses).toEqual(new Set([200]));
 	expect(await inbox()).toHaveLength(100);
 });
 
