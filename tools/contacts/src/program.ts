@@ -2,6 +2,7 @@ import { Command } from 'commander';
 import { addAuditCommand } from './commands/audit.js';
 import { addBackupCommand } from './commands/backup.js';
 import { addCompletionCommand } from './commands/completion.js';
+import { addContactCommands } from './commands/contact.js';
 import { addDoctorCommand } from './commands/doctor.js';
 import { addImportCommand } from './commands/import.js';
 import { addKeyCommands } from './commands/key.js';
@@ -29,6 +30,7 @@ export function createProgram(environment: NodeJS.ProcessEnv): Command {
 	addAuditCommand(program, environment);
 	addSubscriptionCommands(program, environment);
 	addSyncCommand(program, environment);
+	addContactCommands(program, environment);
 	addImportCommand(program, environment);
 	addBackupCommand(program, environment);
 	addRestoreCommand(program, environment);

@@ -1,3 +1,4 @@
+import { recordOperation } from '@contacts/common/auth/projects.sql.js';
 import { createLogger } from '@contacts/common/observability/logger.js';
 import { ConfigError, readVariables } from '@contacts/common/process/config.js';
 import { systemClock } from '@contacts/company-contacts/sync/clock.js';
@@ -34,6 +35,9 @@ export async function runSync(environment: NodeJS.ProcessEnv, options: SyncOptio
 		options.once || options.dryRun || options.contact !== undefined || options.confirmMassDelete || options.remap;
 	const url = await findDatabaseUrl(environment);
 	if (!once && !options.full) return runForEver(url, config);
+	if (options.confirmMassDelete) {
+		await withDatabase(environment, (sql) => recordOperation(sql, 'mass deletion confirmed', {}));
+	}
 	const isServed = await runOnce(environment, url, config, options);
 	// The synchroniser that has done it goes on anyway.
 	if (!once && !isServed) await runForEver(url, config);

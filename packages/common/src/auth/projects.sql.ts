@@ -14,6 +14,7 @@ export interface ProjectRow {
 export interface KeyRow {
 	id: number;
 	project: string;
+	name: string | null;
 	service: ServiceName | null;
 	state: 'live' | 'expired' | 'revoked';
 	created_at: string;
@@ -54,6 +55,8 @@ export interface NewKey {
 	project: string;
 	/** SHA-256 of the key. */
 	hash: Buffer;
+	/** What it is for; null or absent: it has no name. */
+	name?: string | null;
 	service: ServiceName | null;
 	expiresAt: Date | null;
 }
@@ -63,8 +66,8 @@ export async function insertKey(sql: Sql, key: NewKey): Promise<number | 'no pro
 	const [project] = await sql<{ id: string }[]>`select id from projects where code = ${key.project}`;
 	if (project === undefined) return 'no project';
 	const [row] = await sql<{ id: number }[]>`
-		insert into api_keys (project_id, hash, service, expires_at)
-		values (${project.id}, ${key.hash}, ${key.service}, ${key.expiresAt?.toISOString() ?? null}::text::timestamptz)
+		insert into api_keys (project_id, hash, name, service, expires_at)
+		values (${project.id}, ${key.hash}, ${key.name ?? null}, ${key.service}, ${key.expiresAt?.toISOString() ?? null}::text::timestamptz)
 		on conflict (project_id, hash) do nothing
 		returning id::float8 as id`;
 	return row?.id ?? 'key exists';
@@ -75,6 +78,7 @@ export function readKeys(sql: Sql, project?: string): Promise<readonly KeyRow[]>
 	return sql<KeyRow[]>`
 		select k.id::float8 as id,
 		       p.code as project,
+		       k.name,
 		       k.service,
 		       case when k.revoked_at is not null then 'revoked' when k.expires_at <= now() then 'expired' else 'live' end as state,
 		       ${isoUtc(sql, 'k.created_at')} as created_at,
@@ -96,6 +100,7 @@ export async function revokeKey(sql: Sql, id: number): Promise<boolean> {
 export interface RotatedKey {
 	id: number;
 	project: string;
+	name: string | null;
 	service: ServiceName | null;
 	/** When it ends; null: never. */
 	expires_at: string | null;
@@ -113,7 +118,7 @@ export interface RotatedKey {
 export async function rotateKey(sql: Sql, id: number, hash: Buffer, overlap: number): Promise<RotatedKey | undefined> {
 	const [row] = await sql<RotatedKey[]>`
 		with live as (
-			select id, project_id, service, expires_at, expires_at - created_at as lifetime from api_keys
+			select id, project_id, name, service, expires_at, expires_at - created_at as lifetime from api_keys
 			where id = ${id} and revoked_at is null and (expires_at is null or expires_at > now())
 			for update
 		), old as (
@@ -121,11 +126,11 @@ export async function rotateKey(sql: Sql, id: number, hash: Buffer, overlap: num
 			from live where k.id = live.id
 			returning k.expires_at
 		), new as (
-			insert into api_keys (project_id, hash, service, expires_at)
-			select project_id, ${hash}, service, now() + lifetime from live
-			returning id, project_id, service, expires_at
+			insert into api_keys (project_id, hash, name, service, expires_at)
+			select project_id, ${hash}, name, service, now() + lifetime from live
+			returning id, project_id, name, service, expires_at
 		)
-		select new.id::float8 as id, p.code as project, new.service, ${isoUtc(sql, 'new.expires_at')} as expires_at,
+		select new.id::float8 as id, p.code as project, new.name, new.service, ${isoUtc(sql, 'new.expires_at')} as expires_at,
 		       ${isoUtc(sql, 'old.expires_at')} as old_expires_at
 		from new, old, projects p where p.id = new.project_id`;
 	return row;
@@ -136,12 +141,20 @@ export interface AuditRow {
 	actor: string;
 	role: string;
 	action: string;
-	project: string;
+	/** Null: it concerns the whole database. */
+	project: string | null;
 	key_id: number | null;
 	details: Record<string, unknown>;
 }
 
-/** Changes of projects and keys, the newest first. */
+/** What was done, as the operator: an operation that concerns no project. */
+export type Operation = 'contacts imported' | 'mass deletion confirmed' | 'backup written' | 'database restored';
+
+export async function recordOperation(sql: Sql, operation: Operation, details: object): Promise<void> {
+	await sql`select record_operation(${operation}, ${JSON.stringify(details)}::text::jsonb)`;
+}
+
+/** Changes of projects and keys, and operations, the newest first. */
 export function readAudit(sql: Sql, limit: number, project?: string): Promise<readonly AuditRow[]> {
 	return sql<AuditRow[]>`
 		select ${isoUtc(sql, 'at')} as at, actor, role, action, project, key_id::float8 as key_id, details

@@ -1,7 +1,11 @@
-import { urlAs } from '@contacts/common/database/roles.js';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { type RoleUser, urlAs } from '@contacts/common/database/roles.js';
 import { rolePassword } from '@contacts/testing/database.js';
+import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import { database, test } from '@contacts/testing/test.js';
-import { expect } from 'vitest';
+import postgres from 'postgres';
+import { expect, onTestFinished } from 'vitest';
 import { contacts } from '../testing/command.js';
 
 /** Of the operator's role, which has fewer rights than the tables' owner. */
@@ -69,4 +73,35 @@ test('a change by hand shows each column; JSON has the values, and older rows ar
 		service: { from: null, to: 'personal-contacts' },
 		expires_at: { from: null, to: '2030-01-01T00:00:00+00:00' },
 	});
+});
+
+test('an import is told with its file and counts, and a dry run is not', async () => {
+	const path = join(await temporaryFolder(), 'contacts.csv');
+	await writeFile(path, 'bitrix_id,name\n1,Ann\n2,Bob\n');
+	await run('import', path, '--dry-run');
+	await run('import', path);
+	const log = JSON.parse(await run('audit', '--json')).filter(({ project }: { project: null }) => project === null);
+	expect(log).toEqual([
+		{
+			at: expect.any(String),
+			actor: 'alice',
+			role: 'contacts_operator',
+			action: 'contacts imported',
+			project: null,
+			key_id: null,
+			details: { file: 'contacts.csv', records: 2, accepted: 2, refused: 0, created: 2, changed: 0 },
+		},
+	]);
+});
+
+test('the operator can’t imitate what records itself, and the services can record nothing', async () => {
+	const record = (user: RoleUser, action: string) => {
+		const sql = postgres(urlAs(database.url, user, rolePassword), { max: 1 });
+		onTestFinished(() => sql.end());
+		return sql`select record_operation(${action}, '{}')`;
+	};
+	for (const action of ['project created', 'key revoked'])
+		await expect(record('operator', action)).rejects.toThrow('record themselves');
+	for (const user of ['personal-contacts', 'company-contacts', 'company-contacts-sync'] as const)
+		await expect(record(user, 'backup written')).rejects.toThrow('permission denied');
 });

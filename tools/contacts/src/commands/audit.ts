@@ -9,7 +9,7 @@ export function addAuditCommand(program: Command, environment: NodeJS.ProcessEnv
 	program
 		.command('audit')
 		.argument('[code]', 'only of this project')
-		.description('who changed which project or key, and when; the newest first')
+		.description('who changed which project or key, imported, restored or deleted, and when; the newest first')
 		.option('--limit <number>', 'the most rows', '100')
 		.option('--json', 'print the records as JSON')
 		.addHelpText('after', examples('contacts audit acme', 'contacts audit --limit 1000 --json > audit.json'))

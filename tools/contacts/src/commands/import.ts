@@ -1,5 +1,6 @@
 import { open } from 'node:fs/promises';
-import { extname } from 'node:path';
+import { basename, extname } from 'node:path';
+import { recordOperation } from '@contacts/common/auth/projects.sql.js';
 import { contactColumnNames } from '@contacts/company-contacts/company-contact-columns.js';
 import { isCountry } from '@contacts/company-contacts/phone.js';
 import { type Command, Option } from 'commander';
@@ -78,7 +79,11 @@ async function importPath(environment: NodeJS.ProcessEnv, path: string, options:
 		};
 		try {
 			if (work.dryRun) return await importRecords(undefined, records, work);
-			return await withDatabase(environment, (sql) => importRecords(sql, records, work));
+			return await withDatabase(environment, async (sql) => {
+				const { reasons, ...summary } = await importRecords(sql, records, work);
+				await recordOperation(sql, 'contacts imported', { file: basename(path), ...summary });
+				return { ...summary, reasons };
+			});
 		} finally {
 			progress.stop();
 		}

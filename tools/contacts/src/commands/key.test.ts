@@ -65,6 +65,7 @@ describe('key create', () => {
 		expect(record).toEqual({
 			id: expect.any(Number),
 			project: 'one',
+			name: null,
 			service: null,
 			expires_at: null,
 			key: expect.stringMatching(/^cck_\w{49}$/),
@@ -119,6 +120,9 @@ describe('--expires', () => {
 	test.each([
 		['1', '2026-03-02T12:00:00.000Z'],
 		['99999', '2299-12-14T12:00:00.000Z'],
+		['90d', '2026-05-30T12:00:00.000Z'],
+		['6m', '2026-09-01T12:00:00.000Z'],
+		['1y', '2027-03-01T12:00:00.000Z'],
 		['2026-03-02', '2026-03-02T00:00:00.000Z'],
 		['2028-02-29', '2028-02-29T00:00:00.000Z'],
 		['2026-03-01T13:00:00+00:30', '2026-03-01T12:30:00.000Z'],
@@ -127,7 +131,32 @@ describe('--expires', () => {
 	});
 
 	test.each([
-		...['0', '-1', '1.5', '100000', 'tomorrow', '', ' 5', '2027-1-1', '2027-02-29', '2027-13-01', '31.01.2027'],
+		['2026-01-31T12:00:00Z', '1m', '2026-02-28T12:00:00.000Z'],
+		['2028-02-29T12:00:00Z', '1y', '2029-02-28T12:00:00.000Z'],
+		['2026-12-31T12:00:00Z', '2m', '2027-02-28T12:00:00.000Z'],
+	])('from %s on, %s ends with a month that is too short for it', (from, given, expected) => {
+		expect(parseExpiry(given, new Date(from)).toISOString()).toBe(expected);
+	});
+
+	test.each([
+		...[
+			'0',
+			'0d',
+			'1w',
+			'1Y',
+			'1 y',
+			'99999y',
+			'-1',
+			'1.5',
+			'100000',
+			'tomorrow',
+			'',
+			' 5',
+			'2027-1-1',
+			'2027-02-29',
+			'2027-13-01',
+			'31.01.2027',
+		],
 		...['2027-02-30T00:00:00Z', '2027-01-01T25:00:00Z', '2027-01-01T00:00:00', 'Infinity', '2026-03-01'],
 	])('nonsense, and what is not in the future: %j', (given) => {
 		expect(() => parseExpiry(given, now)).toThrow(/^--expires (takes|must be)/);
@@ -164,6 +193,7 @@ describe('--stdin', () => {
 		expect(JSON.parse(outcome.stdout)).toEqual({
 			id: expect.any(Number),
 			project: 'one',
+			name: null,
 			service: null,
 			expires_at: null,
 		});
@@ -195,6 +225,30 @@ describe('--stdin', () => {
 	});
 });
 
+describe('--name', () => {
+	test('is shown by create, in the list and in the audit log, and a rotated key has it too', async () => {
+		const name = 'billing job, ключ 1';
+		const { id, ...made } = await create('--name', name);
+		expect(made).toMatchObject({ name });
+		const rotated = JSON.parse((await run(['rotate', String(id), '--json'])).stdout);
+		const listed: { id: number; name: string | null }[] = JSON.parse((await run(['list', '--json'])).stdout);
+		for (const key of [id, rotated.id]) expect(listed.find((row) => row.id === key)?.name).toBe(name);
+		await run(['revoke', String(id)]);
+		const log: { key_id: number; action: string; details: object }[] = JSON.parse(
+			(await contacts(database.url, ['audit', 'one', '--json'])).stdout,
+		);
+		const ofKey = log.filter(({ key_id }) => key_id === id);
+		expect(ofKey.map(({ action }) => action)).toEqual(['key revoked', 'key expiry changed', 'key created']);
+		for (const { details } of ofKey) expect(details).toMatchObject({ name });
+	});
+
+	test.each(['', 'x'.repeat(101), 'two\nlines', '\u001b[2J'])('what is no name makes no key: %j', async (name) => {
+		const before = await database.sql`select count(*)::int from api_keys`;
+		expectOneLine(await run(['create', 'one', '--name', name]), 2, '--name takes 1 to 100 characters');
+		expect(await database.sql`select count(*)::int from api_keys`).toEqual(before);
+	});
+});
+
 describe('key list and key revoke', () => {
 	test('list shows all keys, or those of one project, with their state', async () => {
 		const codes = async (...args: string[]) =>
@@ -205,7 +259,7 @@ describe('key list and key revoke', () => {
 		expect(await codes()).toEqual(new Set(['one', 'two']));
 		expect(await codes('two')).toEqual(new Set(['two']));
 		expect(await codes('missing')).toEqual(new Set());
-		expect((await run(['list'])).stdout).toMatch(/^id +project +service +state +created_at +expires_at/);
+		expect((await run(['list'])).stdout).toMatch(/^id +project +name +service +state +created_at +expires_at/);
 	});
 
 	test('a revoked key no longer opens the service, and stays in the list as revoked', async () => {

@@ -12,6 +12,7 @@ import { type OutputOptions, printNote, printRecords, printResult } from '../out
 import { streams } from '../streams.js';
 
 interface CreateOptions extends OutputOptions {
+	name?: string | null;
 	service?: ServiceName | null;
 	expires?: string;
 	stdin?: boolean;
@@ -27,28 +28,34 @@ export function addKeyCommands(program: Command, environment: NodeJS.ProcessEnv)
 		.addOption(
 			new Option('--service <name>', 'only for this service').choices(['personal-contacts', 'company-contacts']),
 		)
-		.option('--expires <when>', 'in so many days, or on a date (2027-01-31, at 00:00 UTC)')
+		.option('--name <text>', 'what it is for, such as "billing job"')
+		.option(
+			'--expires <when>',
+			'after days (90 or 90d), months (6m) or years (1y), or on a date (2027-01-31, at 00:00 UTC)',
+		)
 		.option('--stdin', 'take a key that the client already has from standard input')
 		.option('--json', 'print the result as JSON')
 		.addHelpText(
 			'after',
 			examples(
 				'contacts key create acme',
-				'contacts key create acme --service company-contacts --expires 365',
+				'contacts key create acme --name "billing job" --service company-contacts --expires 1y',
 				'contacts key create acme --stdin < key.txt',
 			),
 		)
-		.action(async (project: string, { service = null, expires, stdin, json }: CreateOptions) => {
+		.action(async (project: string, { name = null, service = null, expires, stdin, json }: CreateOptions) => {
+			if (name !== null && !/^\P{Cc}{1,100}$/u.test(name))
+				throw new UsageError('--name takes 1 to 100 characters, none of them a control character.');
 			const expiresAt = expires === undefined ? null : parseExpiry(expires, new Date());
 			const secret = stdin ? givenKey(await buffer(streams().stdin)) : generateKey();
 			const id = await withDatabase(environment, (sql) =>
-				insertKey(sql, { project, hash: hashKey(secret), service, expiresAt }),
+				insertKey(sql, { project, hash: hashKey(secret), name, service, expiresAt }),
 			);
 			if (id === 'no project')
 				throw new CommandError(`There is no project "${project}": contacts project create ${project}`);
 			if (id === 'key exists')
 				throw new CommandError('This project has, or had, this very key: contacts key list shows it.');
-			const record = { id, project, service, expires_at: expiresAt?.toISOString() ?? null };
+			const record = { id, project, name, service, expires_at: expiresAt?.toISOString() ?? null };
 			if (stdin) printResult(record, `Imported as key ${id} of ${project}.`, { json: json ?? false });
 			else printResult({ ...record, key: secret }, secret, { json: json ?? false });
 			if (!stdin && !json) printNote(`This is key ${id} of ${project}. It is shown only now: keep it safe.`);
@@ -62,7 +69,8 @@ export function addKeyCommands(program: Command, environment: NodeJS.ProcessEnv)
 		.addHelpText('after', examples('contacts key list', 'contacts key list acme --json'))
 		.action(async (code: string | undefined, options: OutputOptions) => {
 			const records = await withDatabase(environment, (sql) => readKeys(sql, code));
-			printRecords(records, ['id', 'project', 'service', 'state', 'created_at', 'expires_at', 'last_used_at'], options);
+			const columns = ['id', 'project', 'name', 'service', 'state', 'created_at', 'expires_at', 'last_used_at'];
+			printRecords(records, columns, options);
 		});
 
 	key
@@ -113,18 +121,32 @@ function parseOverlap(given: string): number {
 	return Number(number) * { d: 86_400, h: 3600, m: 60 }[unit as 'd' | 'h' | 'm'];
 }
 
-/** A whole number of days from now, or a date: the start of that day in UTC, or an exact ISO 8601 time. */
+/** Days, months or years from now; or a date: the start of that day in UTC, or an exact ISO 8601 time. */
 export function parseExpiry(given: string, now: Date): Date {
-	const day = 86_400_000;
-	if (/^[0-9]{1,5}$/.test(given) && Number(given) > 0) return new Date(now.getTime() + Number(given) * day);
+	const [, count, unit] = /^([1-9][0-9]{0,4})([dmy]?)$/.exec(given) ?? [];
+	if (count !== undefined) {
+		const end = new Date(now);
+		if (unit === 'm') addMonths(end, Number(count));
+		else if (unit === 'y') addMonths(end, 12 * Number(count));
+		else end.setUTCDate(end.getUTCDate() + Number(count));
+		if (end.getUTCFullYear() > 9999) throw new UsageError('--expires must be before the year 10000.');
+		return end;
+	}
 	const date = /^\d{4}-\d{2}-\d{2}(T[\d:.]+(Z|[+-]\d{2}:\d{2}))?$/.test(given) ? new Date(given) : undefined;
 	const calendarDay = given.slice(0, 10);
 	// The 30th of February would be taken as a day of March.
 	const real =
 		date !== undefined && !Number.isNaN(date.getTime()) && new Date(calendarDay).toISOString().startsWith(calendarDay);
-	if (!real) throw new UsageError('--expires takes a number of days or a date like 2027-01-31.');
+	if (!real) throw new UsageError('--expires takes days (90d), months (6m), years (1y) or a date like 2027-01-31.');
 	if (date <= now) throw new UsageError('--expires must be in the future.');
 	return date;
+}
+
+/** A month that is too short ends sooner: a month after 31 January is the last day of February. */
+function addMonths(date: Date, months: number): void {
+	const day = date.getUTCDate();
+	date.setUTCMonth(date.getUTCMonth() + months);
+	if (date.getUTCDate() !== day) date.setUTCDate(0);
 }
 
 /** A key from standard input: one line, any printable form. */

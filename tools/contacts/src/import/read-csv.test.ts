@@ -39,6 +39,15 @@ describe('well-formed files', () => {
 		expect(await summary(file)).toEqual(['2 1 a', '3 2 b']);
 	});
 
+	test('semicolons, as Excel writes them where the comma is for decimals', async () => {
+		const file = '\uFEFFbitrix_id;name;company_ids\r\n1;"a; b";7,1\r\n2;"line\r\ntwo";\r\n3;a;b;c\r\n';
+		expect(await read(file)).toEqual([
+			{ line: 2, fields: { bitrix_id: '1', name: 'a; b', company_ids: '7,1' } },
+			{ line: 3, fields: { bitrix_id: '2', name: 'line\ntwo', company_ids: null } },
+			{ line: 5, error: 'not as many columns as the head' },
+		]);
+	});
+
 	test('empty lines are passed over, and counted', async () => {
 		expect(await summary('\n\r\nbitrix_id,name\n\n1,a\n\r\n\n2,b\n\n')).toEqual(['5 1 a', '8 2 b']);
 	});
@@ -85,7 +94,8 @@ describe('the line of column names', () => {
 		['name,phone\n1,2\n', 'There is no column bitrix_id'],
 		['bitrix_id,nome\n1,a\n', 'it has others: nome'],
 		['bitrix_id,\n1,\n', 'it has others'],
-		['bitrix_id;name\n1;a\n', 'it has others: bitrix_id;name'],
+		['bitrix_id;nome\n1;a\n', 'it has others: nome'],
+		['bitrix_id;name,phone\n1;a\n', 'it has others: bitrix_id;name'],
 		['BITRIX_ID,name\n1,a\n', 'it has others: BITRIX_ID'],
 		['bitrix_id,__proto__\n1,a\n', 'it has others: __proto__'],
 		['bitrix_id,name,name\n1,a,b\n', 'A column is named twice'],

@@ -14,7 +14,8 @@ const maxHeadBytes = 65_536;
 const maxRecordLines = 10_000;
 
 /**
- * Reads CSV (RFC 4180, with LF or CRLF) that begins with a line of column names. An empty field is null.
+ * Reads CSV (RFC 4180, with LF or CRLF) that begins with a line of column names. An empty field is null. Where Excel has the
+ * comma for decimals it separates by semicolons: a first line that has them and no comma tells.
  *
  * The file is cut into records before they are parsed, so that a record with a broken quote is refused alone and takes no
  * good neighbour with it.
@@ -23,8 +24,10 @@ const maxRecordLines = 10_000;
  */
 export async function* readCsv(chunks: AsyncIterable<Buffer>): AsyncGenerator<SourceRecord> {
 	let head: string[] | undefined;
-	for await (const record of readRecords(readLines(chunks))) {
-		const values = parseRecord(record, head === undefined ? maxHeadBytes : maxRecordBytes);
+	let delimiter = ',';
+	for await (const record of readRecords(readLines(chunks), () => delimiter)) {
+		if (head === undefined && record.bytes?.includes(';') && !record.bytes.includes(',')) delimiter = ';';
+		const values = parseRecord(record, head === undefined ? maxHeadBytes : maxRecordBytes, delimiter);
 		if (head === undefined) {
 			head = checkHead(values);
 		} else if (typeof values === 'string') {
@@ -48,7 +51,7 @@ interface RawRecord {
 }
 
 /** Joins the lines of a record that has line breaks in quotes: a record ends where the number of its quotes is even. */
-async function* readRecords(lines: AsyncIterable<Line>): AsyncGenerator<RawRecord> {
+async function* readRecords(lines: AsyncIterable<Line>, delimiter: () => string): AsyncGenerator<RawRecord> {
 	let held: { line: number; bytes: Buffer }[] = [];
 	let heldBytes = 0;
 
@@ -66,7 +69,7 @@ async function* readRecords(lines: AsyncIterable<Line>): AsyncGenerator<RawRecor
 			if (closes) {
 				const joined = held.flatMap((part, index) => (index === 0 ? [part.bytes] : [Buffer.from('\n'), part.bytes]));
 				const whole = { line: held[0]?.line ?? line, bytes: Buffer.concat(joined) };
-				if (parseRecord(whole, maxRecordBytes) === misplacedQuote) {
+				if (parseRecord(whole, maxRecordBytes, delimiter()) === misplacedQuote) {
 					// This quote closes nothing: it opens a record of its own, after one that was never closed.
 					yield* giveUpFirst();
 				} else {
@@ -104,7 +107,7 @@ function hasOpenQuote(bytes: Buffer): boolean {
 }
 
 /** @returns the fields, or why there are none */
-function parseRecord({ bytes, open }: RawRecord, maxBytes: number): string[] | string {
+function parseRecord({ bytes, open }: RawRecord, maxBytes: number, delimiter: string): string[] | string {
 	if (open) return 'a quote is opened and not closed';
 	if (bytes === undefined || bytes.length > maxBytes) return `longer than ${maxBytes} bytes`;
 	const text = decode(bytes);
@@ -112,7 +115,7 @@ function parseRecord({ bytes, open }: RawRecord, maxBytes: number): string[] | s
 	if (text.includes('\0')) return "a character that can't be stored";
 	// It is one record whatever it holds: no line break ends it.
 	try {
-		return (parse(text, { record_delimiter: '\0', relax_column_count: true }) as string[][])[0] ?? [];
+		return (parse(text, { delimiter, record_delimiter: '\0', relax_column_count: true }) as string[][])[0] ?? [];
 	} catch {
 		return misplacedQuote;
 	}
