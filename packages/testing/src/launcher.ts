@@ -45,8 +45,12 @@ export async function freePorts(): Promise<Ports> {
 	return { company, personal };
 }
 
-/** Starts `start` as a process of its own, on free ports. */
-export async function launch(dataFolder: string, more: Record<string, string> = {}): Promise<Launcher> {
+/** Starts `start` as a process of its own, on free ports, with these arguments. */
+export async function launch(
+	dataFolder: string,
+	more: Record<string, string> = {},
+	...args: string[]
+): Promise<Launcher> {
 	const ports = await freePorts();
 	const env = environmentOf({
 		LOCAL_DATA_DIR: dataFolder,
@@ -54,7 +58,7 @@ export async function launch(dataFolder: string, more: Record<string, string> = 
 		PERSONAL_CONTACTS_PORT: String(ports.personal),
 		...more,
 	});
-	const launcher = startProcess(process.execPath, [toolOf('local')], { env });
+	const launcher = startProcess(process.execPath, [toolOf('local'), ...args], { env });
 	return Object.assign(launcher, {
 		dataFolder,
 		ports,

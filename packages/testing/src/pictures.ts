@@ -1,37 +1,77 @@
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { startBrowser } from './browser.js';
-import { dispose, launch } from './launcher.js';
+import { readPanels, startPrometheus } from './dashboard.js';
+import { drawDashboard } from './dashboard-picture.js';
+import { dispose, type Launcher, launch } from './launcher.js';
+import { openLoop } from './load.js';
 
-/** `npx -y pnpm@12 pictures [FOLDER]`: takes the pictures of docs/pictures from the running product. Needs Chromium. */
+/** `npx -y pnpm@12 pictures [FOLDER]`: makes the pictures of docs/pictures from the running product. Needs Chromium and Prometheus. */
 const folder = process.argv[2] ?? fileURLToPath(new URL('../../../docs/pictures/', import.meta.url));
+
+/** Seconds of load that the dashboard's picture shows. */
+const seconds = 90;
+
 const data = await mkdtemp(join(tmpdir(), 'contacts-pictures-'));
-const demo = await launch(join(data, 'data'));
+await mkdir(folder, { recursive: true });
+const demo = await launch(join(data, 'data'), {}, '--with-crm');
 try {
 	await demo.ready();
-	for (const theme of ['light', 'dark'] as const) {
+	await takeReference(demo);
+	await drawLoad(demo);
+} finally {
+	await dispose(demo);
+	await rm(data, { recursive: true, force: true });
+}
+
+/** The API reference with the response to a request, light and dark, on a screen and on a phone. */
+async function takeReference({ ports }: Launcher): Promise<void> {
+	for (const colorScheme of ['light', 'dark'] as const) {
 		for (const [name, width, height] of [
 			['api-reference', 1280, 800],
 			['api-reference-phone', 390, 844],
 		] as const) {
 			const browser = await startBrowser({ width, height, isMobile: width < 500 });
-			await browser.context.pages()[0]?.emulateMedia({ colorScheme: theme });
-			const page = await browser.open(`http://127.0.0.1:${demo.ports.company}/docs`);
+			await browser.context.pages()[0]?.emulateMedia({ colorScheme });
+			const page = await browser.open(`http://127.0.0.1:${ports.company}/docs`);
 			await page.getByLabel('Project code').fill('demo');
 			await page.getByLabel('API key').fill('demo-key');
 			const list = page.locator('.opblock', { hasText: '/api/company_contacts.list' });
-			await page.getByPlaceholder('company_id').fill('7');
 			await list.locator('.execute').click();
 			await list.locator('.live-responses-table').waitFor();
-			await page.locator('#try').scrollIntoViewIfNeeded();
 			await page.evaluate("document.querySelector('#try').scrollIntoView()");
-			await page.screenshot({ path: join(folder, `${name}-${theme}.png`) });
+			await page.screenshot({ path: join(folder, `${name}-${colorScheme}.png`) });
 			await browser.context.close();
 		}
 	}
-} finally {
-	await dispose(demo);
-	await rm(data, { recursive: true, force: true });
+}
+
+/** The dashboard, of a load that the bucket of its project can't bear for the whole time. */
+async function drawLoad({ ports, output }: Launcher): Promise<void> {
+	const synchroniser = /synchroniser\S*\s+http:\/\/(127\.0\.0\.1:\d+)/i.exec(output())?.[1];
+	if (synchroniser === undefined) throw new Error(output());
+	const prometheus = await startPrometheus(data, {
+		'personal-contacts': `127.0.0.1:${ports.personal}`,
+		'company-contacts': `127.0.0.1:${ports.company}`,
+		'company-contacts-sync': synchroniser,
+	});
+	try {
+		const credentials = 'project=demo&api_key=demo-key';
+		await Promise.all([
+			openLoop(`http://127.0.0.1:${ports.company}`, 9, seconds, (n) => ({
+				method: 'GET',
+				path: `/api/company_contacts.list?company_id=${1 + (n % 20)}&${credentials}`,
+			})),
+			openLoop(`http://127.0.0.1:${ports.personal}`, 60, seconds, (n) => ({
+				method: 'POST',
+				path: `/api/personal_contacts?${credentials}`,
+				body: JSON.stringify({ chat_id: 1 + (n % 5000), name: `Chat ${n}` }),
+			})),
+		]);
+		await writeFile(join(folder, 'dashboard.svg'), drawDashboard(await readPanels(prometheus, seconds)));
+	} finally {
+		await prometheus.stop();
+	}
 }
