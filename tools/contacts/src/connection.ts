@@ -4,6 +4,7 @@ import { fileURLToPath } from 'node:url';
 import type { Sql } from '@contacts/common/database/client.js';
 import { connect, reach } from '@contacts/common/database/connect.js';
 import { readHolder } from '@contacts/local-postgres/data-folder.js';
+import { inTransaction } from './backup/transaction.js';
 import { CommandError } from './errors.js';
 
 const root = fileURLToPath(new URL('../../..', import.meta.url));
@@ -36,6 +37,14 @@ export async function withDatabase<T>(environment: NodeJS.ProcessEnv, work: (sql
 	} finally {
 		await sql.end({ timeout: 5 });
 	}
+}
+
+/** Runs some work in one transaction: all of it is done and recorded, or nothing. */
+export async function withTransaction<T>(environment: NodeJS.ProcessEnv, work: (sql: Sql) => Promise<T>): Promise<T> {
+	return inTransaction(await findDatabaseUrl(environment), 'begin', async (sql) => {
+		await sql`select set_config('contacts.actor', ${actor(environment)}, true)`;
+		return work(sql);
+	});
 }
 
 /** Who runs the command: `CONTACTS_ACTOR`, or the user of this machine. */

@@ -1,4 +1,5 @@
 import type { Sql } from '@contacts/common/database/client.js';
+import type { GivenSubscription } from './import/import-subscriptions.js';
 
 export interface SubscriptionRow {
 	chat_id: number;
@@ -7,35 +8,121 @@ export interface SubscriptionRow {
 	ended_at: string | null;
 }
 
-const isActive = (sql: Sql) => sql`started_at <= now() and (ended_at is null or ended_at > now())`;
+const isActive = (sql: Sql, of = 'direct_subscriptions') =>
+	sql`${sql(of)}.started_at <= now() and (${sql(of)}.ended_at is null or ${sql(of)}.ended_at > now())`;
 
-/** @returns whether one was started; false: one is active already */
-export async function startSubscription(sql: Sql, chatId: string): Promise<boolean> {
+/** @returns undefined where it is none */
+export function parseChatId(given: string): number | undefined {
+	return /^-?[1-9][0-9]{0,15}$/.test(given) && Number.isSafeInteger(Number(given)) ? Number(given) : undefined;
+}
+
+/**
+ * @param from when it begins, default: now; `until` when it ends, default: it is open-ended
+ * @returns whether one was started; false: the chat has one in that time already
+ */
+export async function startSubscription(
+	sql: Sql,
+	chatId: number,
+	{ from, until }: { from: string | null; until: string | null },
+): Promise<boolean> {
 	const rows = await sql`
-		insert into direct_subscriptions (chat_id)
-		select ${chatId}::bigint
-		where not exists (select from direct_subscriptions where chat_id = ${chatId}::bigint and ${isActive(sql)})
+		insert into direct_subscriptions (chat_id, started_at, ended_at)
+		select ${chatId}::float8::bigint, given.start, given.until
+		from (select coalesce(${from}::text::timestamptz, now()) as start, ${until}::text::timestamptz as until) given
+		where not exists (
+			select from direct_subscriptions s
+			where s.chat_id = ${chatId}::float8::bigint
+			  and (given.until is null or s.started_at < given.until) and (s.ended_at is null or s.ended_at > given.start)
+		)
 		on conflict (chat_id) where ended_at is null do nothing
 		returning id`;
 	return rows.length > 0;
 }
 
-/** @returns whether one was active */
-export async function endSubscription(sql: Sql, chatId: string): Promise<boolean> {
+/**
+ * @param at when it ends, default: now
+ * @returns whether one was active
+ */
+export async function endSubscription(sql: Sql, chatId: number, at: string | null): Promise<boolean> {
 	const rows = await sql`
-		update direct_subscriptions set ended_at = greatest(now(), started_at)
-		where chat_id = ${chatId}::bigint and ${isActive(sql)} returning id`;
+		update direct_subscriptions set ended_at = greatest(coalesce(${at}::text::timestamptz, now()), started_at)
+		where chat_id = ${chatId}::float8::bigint and ${isActive(sql)} returning id`;
 	return rows.length > 0;
 }
 
-/** The subscriptions of a chat; without one, all that are active, the newest first and at most 1,000. */
-export function readSubscriptions(sql: Sql, chatId?: string): Promise<readonly SubscriptionRow[]> {
-	return sql<SubscriptionRow[]>`
-		select chat_id::float8 as chat_id,
-		       case when ${isActive(sql)} then 'active' when started_at > now() then 'planned' else 'ended' end as state,
-		       to_char(started_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') as started_at,
-		       to_char(ended_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') as ended_at
-		from direct_subscriptions
-		where ${chatId === undefined ? isActive(sql) : sql`chat_id = ${chatId}::bigint`}
-		order by direct_subscriptions.started_at desc, id desc limit 1000`;
+interface SavedSubscriptions {
+	added: number;
+	changed: number;
+	/** Lines that can't be saved: the chat has an open-ended subscription with another start. */
+	conflicts: number[];
+}
+
+/**
+ * Adds subscriptions that are not there, and gives those that are the end that is given. One without a start is the active
+ * one of its chat. None depends on another.
+ */
+export async function saveSubscriptions(sql: Sql, given: readonly GivenSubscription[]): Promise<SavedSubscriptions> {
+	const [row] = await sql<[SavedSubscriptions]>`
+		with given as materialized (
+			select line, chat_id, coalesce(started_at, now()) as started_at, started_at is null as is_now, ended_at
+			from json_to_recordset(${JSON.stringify(given)}::text::json)
+				as line (line int, chat_id bigint, started_at timestamptz, ended_at timestamptz)
+		),
+		known as materialized (
+			select given.line, s.id, given.ended_at
+			from given join direct_subscriptions s on s.chat_id = given.chat_id
+			  and case when is_now then ${isActive(sql, 's')} else s.started_at = given.started_at end
+		),
+		changed as (
+			update direct_subscriptions s set ended_at = known.ended_at from known
+			where s.id = known.id and known.ended_at is not null and s.ended_at is distinct from known.ended_at
+			returning s.id
+		),
+		added as (
+			insert into direct_subscriptions (chat_id, started_at, ended_at)
+			select chat_id, started_at, ended_at from given
+			where line not in (select line from known) order by chat_id
+			on conflict (chat_id) where ended_at is null do nothing
+			returning chat_id, started_at
+		)
+		select (select count(*) from added)::int as added,
+		       (select count(*) from changed)::int as changed,
+		       (
+		         select coalesce(json_agg(line order by line), '[]') from given
+		         where line not in (select line from known)
+		           and (chat_id, started_at) not in (select chat_id, started_at from added)
+		       ) as conflicts`;
+	return row;
+}
+
+/** As many as are read at once. */
+const pageSize = 5000;
+
+/**
+ * The subscriptions of a chat; without one, all that are active; the newest first.
+ *
+ * @param limit the most that are read
+ */
+export async function readSubscriptions(
+	sql: Sql,
+	chatId: number | undefined,
+	limit: number,
+): Promise<readonly SubscriptionRow[]> {
+	const read: SubscriptionRow[] = [];
+	let last: { started: string; id: number } | undefined;
+	do {
+		const page: (SubscriptionRow & { id: number; started: string })[] = await sql`
+			select chat_id::float8 as chat_id,
+			       case when ${isActive(sql)} then 'active' when started_at > now() then 'planned' else 'ended' end as state,
+			       to_char(started_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') as started_at,
+			       to_char(ended_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') as ended_at,
+			       id::float8 as id, direct_subscriptions.started_at::text as started
+			from direct_subscriptions
+			where ${chatId === undefined ? isActive(sql) : sql`chat_id = ${chatId}::float8::bigint`}
+			  ${last === undefined ? sql`` : sql`and (direct_subscriptions.started_at, id) < (${last.started}::text::timestamptz, ${last.id}::float8::bigint)`}
+			order by direct_subscriptions.started_at desc, id desc limit ${Math.min(pageSize, limit - read.length)}`;
+		read.push(...page.map(({ id, started, ...row }) => row));
+		last = page.length === pageSize ? page.at(-1) : undefined;
+	} while (last !== undefined && read.length < limit);
+	return read;
 }

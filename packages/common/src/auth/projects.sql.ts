@@ -148,7 +148,17 @@ export interface AuditRow {
 }
 
 /** What was done, as the operator: an operation that concerns no project. */
-export type Operation = 'contacts imported' | 'mass deletion confirmed' | 'backup written' | 'database restored';
+export type Operation =
+	| 'subscription started'
+	| 'subscription ended'
+	| 'subscriptions imported'
+	| 'person exported'
+	| 'person erased'
+	| 'personal contacts pruned'
+	| 'contacts imported'
+	| 'mass deletion confirmed'
+	| 'backup written'
+	| 'database restored';
 
 export async function recordOperation(sql: Sql, operation: Operation, details: object): Promise<void> {
 	await sql`select record_operation(${operation}, ${JSON.stringify(details)}::text::jsonb)`;

@@ -1,17 +1,16 @@
-import { open } from 'node:fs/promises';
-import { basename, extname } from 'node:path';
+import { basename } from 'node:path';
 import { recordOperation } from '@contacts/common/auth/projects.sql.js';
 import { contactColumnNames } from '@contacts/company-contacts/company-contact-columns.js';
 import { isCountry } from '@contacts/company-contacts/phone.js';
 import { type Command, Option } from 'commander';
 import { withDatabase } from '../connection.js';
-import { CommandError, UsageError } from '../errors.js';
+import { UsageError } from '../errors.js';
 import { examples } from '../examples.js';
 import { type ImportOptions, type ImportSummary, importRecords } from '../import/import-file.js';
 import { readCsv } from '../import/read-csv.js';
 import { readJsonArray, readNdjson } from '../import/read-json.js';
+import { withSourceFile } from '../import/source-file.js';
 import { type OutputOptions, printNote, printResult } from '../output.js';
-import { createProgress } from '../progress.js';
 import { markIncomplete } from '../streams.js';
 
 const readers = { csv: readCsv, json: readJsonArray, ndjson: readNdjson };
@@ -47,49 +46,25 @@ export function addImportCommand(program: Command, environment: NodeJS.ProcessEn
 }
 
 async function importPath(environment: NodeJS.ProcessEnv, path: string, options: Options): Promise<ImportSummary> {
-	const format = options.format ?? extname(path).slice(1).toLowerCase().replace('jsonl', 'ndjson');
-	if (!Object.hasOwn(readers, format))
-		throw new UsageError('The file name does not end in .csv, .json or .ndjson: say --format.');
 	const country = options.country?.toUpperCase();
 	if (country !== undefined && !isCountry(country))
 		throw new UsageError('--country takes an ISO country code, such as DE.');
-
-	const file = await open(path).catch((error: NodeJS.ErrnoException) => {
-		throw new CommandError(
-			error.code === 'ENOENT' ? `There is no file ${path}.` : `${path} can't be read (${error.code}).`,
-		);
-	});
-	try {
-		const stats = await file.stat();
-		if (stats.isDirectory()) throw new CommandError(`${path} is a folder.`);
-		const progress = createProgress(stats.size);
-		let bytes = 0;
-		async function* chunks(): AsyncGenerator<Buffer> {
-			for await (const chunk of file.createReadStream({ autoClose: false })) {
-				bytes += chunk.length;
-				yield chunk;
-			}
-		}
-		const records = readers[format as keyof typeof readers](chunks());
+	const formats = Object.keys(readers) as (keyof typeof readers)[];
+	return withSourceFile(path, formats, options.format, async ({ format, chunks, onRecord }) => {
+		const records = readers[format](chunks);
 		const work: ImportOptions = {
 			...(country === undefined ? {} : { country }),
 			dryRun: options.dryRun ?? false,
 			onRecordError: (line, reason) => printNote(`line ${line}: ${reason}`),
-			onRecord: (count) => progress.update(bytes, count),
+			onRecord,
 		};
-		try {
-			if (work.dryRun) return await importRecords(undefined, records, work);
-			return await withDatabase(environment, async (sql) => {
-				const { reasons, ...summary } = await importRecords(sql, records, work);
-				await recordOperation(sql, 'contacts imported', { file: basename(path), ...summary });
-				return { ...summary, reasons };
-			});
-		} finally {
-			progress.stop();
-		}
-	} finally {
-		await file.close();
-	}
+		if (work.dryRun) return importRecords(undefined, records, work);
+		return withDatabase(environment, async (sql) => {
+			const { reasons, ...summary } = await importRecords(sql, records, work);
+			await recordOperation(sql, 'contacts imported', { file: basename(path), ...summary });
+			return { ...summary, reasons };
+		});
+	});
 }
 
 function describe(summary: ImportSummary, dryRun: boolean): string[] {

@@ -1,6 +1,6 @@
 import { createTestDatabase } from '@contacts/testing/database.js';
 import { database, test } from '@contacts/testing/test.js';
-import { describe, expect } from 'vitest';
+import { describe, expect, onTestFinished } from 'vitest';
 import { contacts, expectOneLine, expectWrongUsage } from '../testing/command.js';
 
 const run = (...args: string[]) => contacts(database.url, ['subscription', ...args]);
@@ -94,6 +94,77 @@ describe('subscription start, end and list', () => {
 			await own.drop();
 		}
 	});
+});
+
+describe('planned times', () => {
+	const rows = async (chatId: number) =>
+		JSON.parse((await run('list', String(chatId), '--json')).stdout) as {
+			state: string;
+			started_at: string;
+			ended_at: string;
+		}[];
+
+	test('start --from and --until, end --at', async () => {
+		const planned = await run('start', '80', '--from', '2999-01-01', '--until', '2999-02-01T00:00:00+01:00', '--json');
+		expect(JSON.parse(planned.stdout)).toEqual({ chat_id: 80, state: 'planned' });
+		expect(await rows(80)).toEqual([
+			{ chat_id: 80, state: 'planned', started_at: '2999-01-01T00:00:00Z', ended_at: '2999-01-31T23:00:00Z' },
+		]);
+		await run('start', '81', '--from', '2026-01-01');
+		const end = await run('end', '81', '--at', '2999-01-01');
+		expect(end).toEqual({
+			code: 0,
+			stdout: 'The subscription of chat 81 ends at 2999-01-01T00:00:00.000Z.\n',
+			stderr: '',
+		});
+		expect(await rows(81)).toMatchObject([{ state: 'active', ended_at: '2999-01-01T00:00:00Z' }]);
+		expect(await run('end', '81', '--at', '2026-02-01')).toMatchObject({ code: 0 });
+		expect(await rows(81)).toMatchObject([
+			{ state: 'ended', started_at: '2026-01-01T00:00:00Z', ended_at: '2026-02-01T00:00:00Z' },
+		]);
+	});
+
+	test('subscriptions of one chat don’t overlap, and may follow each other', async () => {
+		await run('start', '82', '--from', '2999-01-01', '--until', '2999-02-01');
+		expectOneLine(await run('start', '82', '--from', '2998-12-31', '--until', '2999-01-02'), 1, 'already in that time');
+		expectOneLine(await run('start', '82'), 1, 'already');
+		expect(await run('start', '82', '--from', '2999-02-01')).toMatchObject({ code: 0 });
+		expect(await rows(82)).toHaveLength(2);
+	});
+
+	test.each([
+		[['start', '83', '--from', 'tomorrow'], '--from takes a date'],
+		[['start', '83', '--until', '2026-02-30'], '--until takes a date'],
+		[['start', '83', '--until', '2026-01-01'], '--until must be after the start'],
+		[['end', '83', '--at', ''], '--at takes a date'],
+		[['list', '--limit', '0'], '--limit takes a positive integer'],
+	])('%j is wrong usage', async (args, line) => {
+		await expectWrongUsage(database.url, ['subscription', ...args], line);
+		expect(await rows(83)).toEqual([]);
+	});
+
+	test('what was started and ended by hand is recorded, without the chat', async () => {
+		const actions = await database.sql`
+			select action, actor, details::text from audit_log where action like 'subscription %' and details::text like '%2999%'`;
+		expect(actions.map(({ action }) => action)).toEqual(
+			expect.arrayContaining(['subscription started', 'subscription ended']),
+		);
+		expect(JSON.stringify(actions)).not.toMatch(/\b8[0-2]\b/);
+	});
+});
+
+test('list goes on beyond a page, each once, and --limit stops it', async () => {
+	const own = await createTestDatabase();
+	onTestFinished(() => own.drop());
+	// Many begin at the same time.
+	await own.sql`
+		insert into direct_subscriptions (chat_id, started_at)
+		select n, now() - make_interval(mins => n / 100) from generate_series(1, 12000) n`;
+	const list = async (...args: string[]) =>
+		JSON.parse((await contacts(own.url, ['subscription', 'list', '--json', ...args])).stdout) as { chat_id: number }[];
+	const all = (await list()).map(({ chat_id }) => chat_id);
+	expect([all.length, new Set(all).size]).toEqual([12_000, 12_000]);
+	expect((await list('--limit', '5001')).map(({ chat_id }) => chat_id)).toEqual(all.slice(0, 5001));
 });
 
 describe('a chat_id that is none is wrong usage, and changes nothing', () => {

@@ -1,9 +1,27 @@
-import type { Command } from 'commander';
-import { withDatabase } from '../connection.js';
+import { basename } from 'node:path';
+import { recordOperation } from '@contacts/common/auth/projects.sql.js';
+import { type Command, Option } from 'commander';
+import { withDatabase, withTransaction } from '../connection.js';
 import { CommandError, UsageError } from '../errors.js';
 import { examples } from '../examples.js';
-import { type OutputOptions, printRecords, printResult } from '../output.js';
-import { endSubscription, readSubscriptions, startSubscription } from '../subscriptions.sql.js';
+import { importSubscriptions, parseTime, subscriptionColumns } from '../import/import-subscriptions.js';
+import { readCsv } from '../import/read-csv.js';
+import { readNdjson } from '../import/read-json.js';
+import { withSourceFile } from '../import/source-file.js';
+import { type OutputOptions, printNote, printRecords, printResult } from '../output.js';
+import { endSubscription, parseChatId, readSubscriptions, startSubscription } from '../subscriptions.sql.js';
+
+interface Times {
+	from?: string;
+	until?: string;
+	at?: string;
+}
+
+const formats = ['csv', 'ndjson'] as const;
+
+interface ImportOptions extends OutputOptions {
+	format?: (typeof formats)[number];
+}
 
 export function addSubscriptionCommands(program: Command, environment: NodeJS.ProcessEnv): void {
 	const subscription = program
@@ -13,48 +31,123 @@ export function addSubscriptionCommands(program: Command, environment: NodeJS.Pr
 	subscription
 		.command('start')
 		.argument('<chat_id>')
-		.description('start a subscription now, open-ended')
+		.description('start a subscription, now and open-ended unless told otherwise')
+		.option('--from <time>', 'when it begins: a date (00:00 UTC) or an RFC 3339 time')
+		.option('--until <time>', 'when it ends')
 		.option('--json', 'print the result as JSON')
-		.addHelpText('after', examples('contacts subscription start 5550001'))
-		.action(async (chatId: string, options: OutputOptions) => {
-			checkChatId(chatId);
-			const started = await withDatabase(environment, (sql) => startSubscription(sql, chatId));
-			if (!started) throw new CommandError(`Chat ${chatId} has an active subscription already.`);
-			printResult({ chat_id: Number(chatId), state: 'active' }, `Chat ${chatId} is subscribed.`, options);
+		.addHelpText(
+			'after',
+			examples(
+				'contacts subscription start 5550001',
+				'contacts subscription start 5550001 --from 2027-01-01 --until 2027-07-01',
+			),
+		)
+		.action(async (given: string, options: OutputOptions & Times) => {
+			const chatId = chatIdOf(given);
+			const [from, until] = [timeOf('--from', options.from), timeOf('--until', options.until)];
+			const begins = from ?? new Date().toISOString();
+			if (until !== null && until <= begins) throw new UsageError('--until must be after the start.');
+			const isPlanned = from !== null && from > new Date().toISOString();
+			await withTransaction(environment, async (sql) => {
+				if (!(await startSubscription(sql, chatId, { from, until })))
+					throw new CommandError(
+						`Chat ${chatId} has ${isPlanned ? 'a' : 'an active'} subscription already${isPlanned ? ' in that time' : ''}.`,
+					);
+				await recordOperation(sql, 'subscription started', { from, until });
+			});
+			const state = isPlanned ? 'planned' : 'active';
+			const sentence = isPlanned ? `will be subscribed from ${from} on` : 'is subscribed';
+			printResult({ chat_id: chatId, state }, `Chat ${chatId} ${sentence}.`, options);
 		});
 
 	subscription
 		.command('end')
 		.argument('<chat_id>')
-		.description('end the active subscription now')
+		.description('end the active subscription, now unless told otherwise')
+		.option('--at <time>', 'when it ends: a date (00:00 UTC) or an RFC 3339 time')
 		.option('--json', 'print the result as JSON')
-		.addHelpText('after', examples('contacts subscription end 5550001'))
-		.action(async (chatId: string, options: OutputOptions) => {
-			checkChatId(chatId);
-			const ended = await withDatabase(environment, (sql) => endSubscription(sql, chatId));
-			if (!ended) throw new CommandError(`Chat ${chatId} has no active subscription.`);
+		.addHelpText(
+			'after',
+			examples('contacts subscription end 5550001', 'contacts subscription end 5550001 --at 2027-07-01'),
+		)
+		.action(async (given: string, options: OutputOptions & Times) => {
+			const chatId = chatIdOf(given);
+			const at = timeOf('--at', options.at);
+			await withTransaction(environment, async (sql) => {
+				if (!(await endSubscription(sql, chatId, at)))
+					throw new CommandError(`Chat ${chatId} has no active subscription.`);
+				await recordOperation(sql, 'subscription ended', { at });
+			});
+			const isPlanned = at !== null && at > new Date().toISOString();
 			printResult(
-				{ chat_id: Number(chatId), state: 'ended' },
-				`The subscription of chat ${chatId} has ended.`,
+				{ chat_id: chatId, state: isPlanned ? 'active' : 'ended' },
+				`The subscription of chat ${chatId} ${isPlanned ? `ends at ${at}` : 'has ended'}.`,
 				options,
 			);
 		});
 
 	subscription
 		.command('list')
-		.argument('[chat_id]', 'all subscriptions of this chat; without it, the newest 1,000 active ones')
-		.description('list subscriptions')
+		.argument('[chat_id]', 'all subscriptions of this chat; without it, all active ones')
+		.description('list subscriptions, the newest first')
+		.option('--limit <number>', 'the most rows')
 		.option('--json', 'print the records as JSON')
-		.addHelpText('after', examples('contacts subscription list', 'contacts subscription list -- -100200300'))
-		.action(async (chatId: string | undefined, options: OutputOptions) => {
-			if (chatId !== undefined) checkChatId(chatId);
-			const records = await withDatabase(environment, (sql) => readSubscriptions(sql, chatId));
+		.addHelpText(
+			'after',
+			examples('contacts subscription list --limit 100', 'contacts subscription list -- -100200300'),
+		)
+		.action(async (given: string | undefined, { limit, ...options }: OutputOptions & { limit?: string }) => {
+			const chatId = given === undefined ? undefined : chatIdOf(given);
+			if (limit !== undefined && !/^[1-9][0-9]{0,8}$/.test(limit))
+				throw new UsageError('--limit takes a positive integer.');
+			const records = await withDatabase(environment, (sql) =>
+				readSubscriptions(sql, chatId, limit === undefined ? Number.MAX_SAFE_INTEGER : Number(limit)),
+			);
 			printRecords(records, ['chat_id', 'state', 'started_at', 'ended_at'], options);
+		});
+
+	subscription
+		.command('import')
+		.argument('<file>', 'CSV or NDJSON, in UTF-8')
+		.description('add subscriptions from a file, all of them or none')
+		.addOption(new Option('--format <format>', 'where the file name does not tell').choices(formats))
+		.option('--json', 'print the summary as JSON')
+		.addHelpText(
+			'after',
+			'\nFields: chat_id (required), started_at, ended_at: dates (00:00 UTC) or RFC 3339 times, past or planned. Without a\n' +
+				'start, it is the subscription that is active, or a new one from now on. One that is stored already, with this chat and\n' +
+				'start, gets the end that is given, and keeps its own where none is. When a line is wrong nothing is imported, and the\n' +
+				'lines are named. Running it again changes nothing.\n' +
+				examples(
+					'contacts subscription import subscribers.csv',
+					'contacts subscription import subscribers.txt --format ndjson',
+				),
+		)
+		.action(async (path: string, options: ImportOptions) => {
+			const summary = await withSourceFile(path, formats, options.format, ({ format, chunks, onRecord }) => {
+				const records = format === 'csv' ? readCsv(chunks, subscriptionColumns) : readNdjson(chunks);
+				const onError = (line: number, reason: string) => printNote(`line ${line}: ${reason}`);
+				return withTransaction(environment, async (sql) => {
+					const done = await importSubscriptions(sql, records, { onRecord, onError });
+					await recordOperation(sql, 'subscriptions imported', { file: basename(path), ...done });
+					return done;
+				});
+			});
+			const { records, added, changed } = summary;
+			printResult(summary, `${records} lines: ${added} subscriptions new, ${changed} got another end.`, options);
 		});
 }
 
-function checkChatId(given: string): void {
-	if (!/^-?[1-9][0-9]{0,15}$/.test(given) || !Number.isSafeInteger(Number(given))) {
-		throw new UsageError('A chat_id is an integer other than 0, within ±9007199254740991.');
-	}
+function chatIdOf(given: string): number {
+	const chatId = parseChatId(given);
+	if (chatId === undefined) throw new UsageError('A chat_id is an integer other than 0, within ±9007199254740991.');
+	return chatId;
+}
+
+/** @returns null where none is given */
+function timeOf(option: string, given: string | undefined): string | null {
+	const time = parseTime(given);
+	if (time === undefined || given === '')
+		throw new UsageError(`${option} takes a date like 2027-01-31 or a time like 2027-01-31T12:00:00Z.`);
+	return time;
 }

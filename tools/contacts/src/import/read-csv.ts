@@ -4,8 +4,14 @@ import { CommandError } from '../errors.js';
 import { type Line, maxRecordBytes, readLines } from './lines.js';
 import { decode, type SourceRecord } from './record.js';
 
-/** The columns that a file may have, in any order. `id` is the service's own and passed over. */
-const columns = new Set<string>(['id', 'bitrix_id', ...contactColumnNames]);
+/** The columns that a file may have, in any order, and the one that it must have. */
+interface Columns {
+	names: readonly string[];
+	required: string;
+}
+
+/** Of a file of contacts. `id` is the service's own and passed over. */
+const contactColumns: Columns = { names: ['id', 'bitrix_id', ...contactColumnNames], required: 'bitrix_id' };
 
 /** The longest line of column names, in bytes. */
 const maxHeadBytes = 65_536;
@@ -22,14 +28,14 @@ const maxRecordLines = 10_000;
  *
  * @throws CommandError when the head is wrong: then no record could be understood
  */
-export async function* readCsv(chunks: AsyncIterable<Buffer>): AsyncGenerator<SourceRecord> {
+export async function* readCsv(chunks: AsyncIterable<Buffer>, columns = contactColumns): AsyncGenerator<SourceRecord> {
 	let head: string[] | undefined;
 	let delimiter = ',';
 	for await (const record of readRecords(readLines(chunks), () => delimiter)) {
 		if (head === undefined && record.bytes?.includes(';') && !record.bytes.includes(',')) delimiter = ';';
 		const values = parseRecord(record, head === undefined ? maxHeadBytes : maxRecordBytes, delimiter);
 		if (head === undefined) {
-			head = checkHead(values);
+			head = checkHead(values, columns);
 		} else if (typeof values === 'string') {
 			yield { line: record.line, error: values };
 		} else if (values.length !== head.length) {
@@ -121,17 +127,17 @@ function parseRecord({ bytes, open }: RawRecord, maxBytes: number, delimiter: st
 	}
 }
 
-function checkHead(names: string[] | string): string[] {
+function checkHead(names: string[] | string, columns: Columns): string[] {
 	if (typeof names === 'string') throw new CommandError(`The line of column names can't be read: ${names}.`);
 	const known = names.map((name) => name.trim());
-	const unknown = known.filter((name) => !columns.has(name));
+	const unknown = known.filter((name) => !columns.names.includes(name));
 	if (unknown.length > 0) {
 		throw new CommandError(
-			`The first line must name columns among ${[...columns].join(', ')}; it has others: ${unknown.join(', ').slice(0, 200)}`,
+			`The first line must name columns among ${columns.names.join(', ')}; it has others: ${unknown.join(', ').slice(0, 200)}`,
 		);
 	}
-	if (!known.includes('bitrix_id'))
-		throw new CommandError('There is no column bitrix_id: it is what contacts are known by.');
+	if (!known.includes(columns.required))
+		throw new CommandError(`There is no column ${columns.required}: it is what records are known by.`);
 	if (new Set(known).size !== known.length) throw new CommandError('A column is named twice.');
 	return known;
 }
