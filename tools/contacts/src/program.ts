@@ -1,3 +1,4 @@
+import { version } from '@contacts/common/process/version.js';
 import { Command } from 'commander';
 import { addAuditCommand } from './commands/audit.js';
 import { addBackupCommand } from './commands/backup.js';
@@ -17,6 +18,7 @@ import { commanderOutput } from './output.js';
 export function createProgram(environment: NodeJS.ProcessEnv): Command {
 	const program = new Command('contacts')
 		.description('Operates the contact services: schema, projects, API keys, subscriptions and company contacts.')
+		.version(version, '--version', 'print the version of this release')
 		.exitOverride()
 		.configureOutput(commanderOutput)
 		.showHelpAfterError('(run with --help to see what it takes)')

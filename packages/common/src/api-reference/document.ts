@@ -1,6 +1,7 @@
 import type { FastifyDynamicSwaggerOptions } from '@fastify/swagger';
 import type { FastifySchema } from 'fastify';
 import type { OpenAPIV3_1 } from 'openapi-types';
+import { version } from '../process/version.js';
 import { ProblemSchema } from '../schemas/problem.js';
 import { sharedHeaders } from './headers.js';
 import type { OperationReference } from './operation.js';
@@ -23,7 +24,7 @@ export function documentOptions(reference: ReferenceInfo): FastifyDynamicSwagger
 	const operations = new Map<string, OperationReference>();
 	const openapi: Partial<OpenAPIV3_1.Document> = {
 		openapi: '3.1.0',
-		info: { title, summary, description, version: '1.0.0' },
+		info: { title, summary, description, version },
 		// Relative: it is right behind the gateway too.
 		servers: [{ url: '/' }],
 		security: [{ project: [], api_key: [] }],

@@ -109,6 +109,22 @@ describe('a failure leaves the schema as it was, and a later run succeeds', () =
 		expect(await migrate(database.url)).toEqual(all);
 	});
 
+	test('a table that a migration changes is locked for longer than requests can wait', async () => {
+		const database = await emptyDatabase();
+		await migrate(database.url, 2);
+		const before = await objects(database);
+		const reader = await database.sql.reserve();
+		await reader`begin`;
+		await reader`lock table personal_contacts, projects, api_keys in access share mode`;
+		await expect(migrate(database.url)).rejects.toThrow(
+			/^A transaction has held a table for more than 2 seconds, so nothing was changed: run it again/,
+		);
+		expect(await objects(database)).toEqual(before);
+		await reader`commit`;
+		reader.release();
+		expect(await migrate(database.url)).toEqual(all.slice(2));
+	});
+
 	test('a statement of a migration fails', async () => {
 		const database = await emptyDatabase();
 		await database.sql`create table company_contacts ()`;

@@ -16,7 +16,7 @@ const folder = fileURLToPath(new URL('../../migrations', import.meta.url));
  * @param url connection of the schema's owner
  * @param to the number of the last migration to apply; without it, all. A schema beyond it stays
  * @returns the file names of the migrations that were applied, none when the schema is up to date
- * @throws the PostgreSQL error of the migration that failed
+ * @throws the PostgreSQL error of the migration that failed, or an Error that says so where a lock was waited for too long
  */
 export async function migrate(url: string, to?: number): Promise<string[]> {
 	let lost = false;
@@ -41,6 +41,8 @@ export async function migrate(url: string, to?: number): Promise<string[]> {
 		await reach(sql);
 		await run('begin');
 		await run(`select pg_advisory_xact_lock(${migrationLock})`);
+		// Whoever wants the same table waits behind a migration that waits: longer than this, requests would fail.
+		await run(`set local lock_timeout = '2s'`);
 		const postgrator = new Postgrator({
 			driver: 'pg',
 			migrationPattern: `${literal(folder)}/*.sql`,
@@ -51,6 +53,12 @@ export async function migrate(url: string, to?: number): Promise<string[]> {
 		const applied = await postgrator.migrate(to?.toString());
 		await run('commit');
 		return applied.map((migration) => `${migration.version}.${migration.name}`);
+	} catch (error) {
+		if ((error as { code?: string }).code !== '55P03') throw error;
+		throw new Error(
+			'A transaction has held a table for more than 2 seconds, so nothing was changed: run it again, or end that transaction first (pg_stat_activity shows it).',
+			{ cause: error },
+		);
 	} finally {
 		await sql.end({ timeout: 5 });
 	}

@@ -4,6 +4,7 @@ import type { KeyRing } from '../auth/key-ring.js';
 import type { Database } from '../database/database.js';
 import { measureDatabase } from '../database/metrics.js';
 import { probeRoute } from '../http/health.js';
+import { version } from '../process/version.js';
 
 export interface MetricsOptions {
 	registry: Registry;
@@ -20,6 +21,12 @@ export function createRegistry(): Registry {
 	const registry = new Registry();
 	collectDefaultMetrics({ register: registry });
 	for (const name of misnamed) registry.removeSingleMetric(name);
+	new Gauge({
+		name: 'build_info',
+		help: 'Always 1; its label is the release that runs.',
+		labelNames: ['version'],
+		registers: [registry],
+	}).set({ version }, 1);
 	return registry;
 }
 

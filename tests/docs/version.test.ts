@@ -1,0 +1,15 @@
+import { version } from '@contacts/common/process/version.js';
+import { expect, test } from 'vitest';
+import { files, read } from './pages.js';
+
+test('packages, images, OpenAPI documents and what runs have one version', () => {
+	const manifests = files.filter((path) => /^(package|(packages|services|tools)\/[^/]+\/package)\.json$/.test(path));
+	expect(manifests.length).toBeGreaterThan(10);
+	const versions = [...manifests.map((path) => JSON.parse(read(path)) as { version: string })].map(
+		(each) => each.version,
+	);
+	const documents = files.filter((path) => path.startsWith('docs/openapi/'));
+	for (const path of documents) versions.push((JSON.parse(read(path)) as { info: { version: string } }).info.version);
+	versions.push(String(/image\.version=(\S+)/.exec(read('Dockerfile'))?.[1]));
+	expect(new Set(versions)).toEqual(new Set([version]));
+});
