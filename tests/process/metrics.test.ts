@@ -157,7 +157,7 @@ describe('names follow the rules of Prometheus', () => {
 			expect(metric.name).not.toMatch(
 				/(milliseconds|microseconds|_ms|minutes|hours|kilobytes|megabytes|_kb|_mb|percent)/,
 			);
-			if (metric.type === 'histogram' && metric.name !== 'contact_group_size') expect(metric.name).toMatch(/_seconds$/);
+			if (metric.type === 'histogram' && metric.name !== 'upsert_batch_size') expect(metric.name).toMatch(/_seconds$/);
 			if (/(seconds|bytes)/.test(metric.name)) {
 				expect(metric.name).toMatch(
 					/_(seconds|bytes)(_total)?$|^nodejs_(eventloop_lag|heap_space|.*memory)|^process_start_time_seconds$/,

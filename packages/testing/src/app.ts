@@ -56,7 +56,13 @@ export async function startTestApp<V extends TObject>(
 		{ database: keys, service: service.name, ...(options.now ? { now: options.now } : {}) },
 		() => false,
 	);
-	const database: Database = openDatabase({ url: roleUrl, applicationName: 'test', poolSize: 4, ...options.database });
+	const database: Database = openDatabase({
+		url: roleUrl,
+		applicationName: 'test',
+		poolSize: 4,
+		clock: options.clock,
+		...options.database,
+	});
 	const registry = new Registry();
 	const server: ServerOptions = {
 		logger,

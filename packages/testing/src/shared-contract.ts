@@ -335,6 +335,6 @@ export function describeSharedContract<V extends TObject>(service: Service<V>, e
 		expect(await (await app.fetch('/health/ready')).json()).toEqual({ status: 'ready' });
 		const metrics = await (await app.fetch('/metrics')).text();
 		expect(metrics).toContain(`http_requests_total{method="${endpoint.method}",route="${endpoint.path}",status="200"}`);
-		expect(metrics).toMatch(/key_ring_age_seconds \d/);
+		expect(metrics).toMatch(/key_ring_refreshed_timestamp_seconds \d/);
 	});
 }

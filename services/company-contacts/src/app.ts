@@ -26,7 +26,7 @@ export async function buildApp(parts: ServiceParts, config: Config): Promise<Ser
 
 	const server = await createServer(parts.server);
 	server.addHook('onClose', async () => {
-		await changes.stop();
+		changes.stop();
 	});
 	await server.register(metrics, { registry, database, keyRing });
 	await server.register(health, { database });

@@ -1,5 +1,6 @@
-import type { ChangeListener } from '@contacts/common/database/change-listener.js';
+import type { ChangeSubscription } from '@contacts/common/database/change-listener.js';
 import type { Database } from '@contacts/common/database/database.js';
+import { DatabaseBusyError } from '@contacts/common/database/errors.js';
 import { LRUCache } from 'lru-cache';
 import { Counter, Gauge, type Registry } from 'prom-client';
 import { readCompanyContacts } from './company-contacts.sql.js';
@@ -18,7 +19,7 @@ export interface PreparedAnswers {
 export interface PreparedAnswersOptions {
 	database: Database;
 	/** Told of every change; without being told, nothing is kept. */
-	changes: Pick<ChangeListener, 'current'>;
+	changes: Pick<ChangeSubscription, 'current'>;
 	registry: Registry;
 	/** Bytes that all answers together may take. */
 	maxBytes: number;
@@ -106,7 +107,8 @@ export function keepPreparedAnswers({
 			const key = companyId ?? 'all';
 			const entry = changes.current ? kept.get(key) : undefined;
 			const fresh = entry !== undefined && clock() - entry.asked < maxAge;
-			const answer = fresh ? entry.answer : await (asking.get(key) ?? begin(key, companyId));
+			if (!fresh && database.isFull) throw new DatabaseBusyError();
+			const answer = fresh ? entry.answer : await database.admit(() => asking.get(key) ?? begin(key, companyId));
 			lists.inc({ from: answer === undefined ? 'stream' : fresh ? 'memory' : 'database' });
 			return answer;
 		},

@@ -43,7 +43,7 @@ async function open(project: string): Promise<IncomingMessage> {
 
 /** Waits until no list is read for anybody. */
 const untilIdle = () =>
-	expect.poll(async () => (await app.registry.getSingleMetric('database_streams')?.get())?.values[0]?.value).toBe(0);
+	expect.poll(async () => (await app.registry.getSingleMetric('database_cursors')?.get())?.values[0]?.value).toBe(0);
 
 test.each([
 	['a client slower than the minimum rate is cut off', 1000, 0, 'the client read less than 100000 bytes a second'],

@@ -6,9 +6,9 @@ import { createServer, type Server } from '@contacts/common/http/server.js';
 import { metrics } from '@contacts/common/observability/metrics.js';
 import { serviceVariables } from '@contacts/common/process/config.js';
 import type { Service, ServiceParts } from '@contacts/common/process/run.js';
-import { createContactWriter } from './grouped-writes.js';
 import { reference } from './reference.js';
 import { setDirectSubscription } from './set-direct-subscription.js';
+import { createUpsertBatcher } from './upsert-batcher.js';
 import { upsertPersonalContact } from './upsert-personal-contact.js';
 
 /** The whole service, in the order in which a request walks through it. */
@@ -19,11 +19,11 @@ export async function buildApp(parts: ServiceParts): Promise<Server> {
 	await server.register(health, { database, writes: true });
 	await server.register(apiReference, { reference });
 
-	const writer = createContactWriter({ database, registry });
+	const batcher = createUpsertBatcher({ database, registry });
 	await server.register(async function internalApi(api) {
-		await api.register(loadShedding, { clock });
+		await api.register(loadShedding, { clock, database });
 		await api.register(authenticate, { keyRing });
-		await api.register(upsertPersonalContact, { writer });
+		await api.register(upsertPersonalContact, { batcher });
 		await api.register(setDirectSubscription, { database });
 	});
 	return server;

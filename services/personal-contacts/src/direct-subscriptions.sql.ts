@@ -1,3 +1,4 @@
+import type { Turn } from '@contacts/common/database/admission.js';
 import type { Database } from '@contacts/common/database/database.js';
 
 /** What is reported of a chat: whether it has a direct subscription to the bot. */
@@ -11,13 +12,13 @@ export interface SubscriptionReport {
 /**
  * Applies a report, which is durably committed then. One that expires before it is applied is sent again.
  *
- * @param until when an answer is needed at the latest, in milliseconds of `performance.now()`
- * @throws DatabaseError, DatabaseBusyError: what was not applied before will not be applied later
+ * @param turn of the caller
+ * @throws what `Database.write` throws with a turn: what was not applied before will not be applied later
  */
 export async function applySubscriptionReport(
 	database: Database,
 	{ chatId, isActive, at }: SubscriptionReport,
-	until: number,
+	turn: Turn,
 ): Promise<void> {
 	for (let isApplied = false; !isApplied; ) {
 		const [row] = await database.write(
@@ -31,7 +32,7 @@ export async function applySubscriptionReport(
 					) as is_applied,
 					(extract(epoch from clock_timestamp()) * 1000)::float8 as clock
 				from terms where lock_timeout is not null`,
-			{ until },
+			{ turn },
 		);
 		isApplied = row?.is_applied ?? false;
 	}

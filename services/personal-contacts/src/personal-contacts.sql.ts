@@ -1,6 +1,7 @@
+import type { Turn } from '@contacts/common/database/admission.js';
 import type { PendingStatement, Sql } from '@contacts/common/database/client.js';
 import type { Database } from '@contacts/common/database/database.js';
-import { clockMargin, type Expiry } from '@contacts/common/database/writes.js';
+import { clockMarginMs, type Expiry } from '@contacts/common/database/expiring-write.js';
 
 export interface PersonalContact {
 	chat_id: number;
@@ -20,10 +21,10 @@ export interface SentContact {
 }
 
 export interface SaveOptions {
-	/** When an answer is needed at the latest, in milliseconds of `performance.now()`. */
-	until: number;
-	/** Milliseconds for which a row is waited for that somebody else holds; default: for as long as the statement may write. */
-	lockTimeout?: number;
+	/** Of the callers, or of the one with the least time left. */
+	turn: Turn;
+	/** For which it waits for a row that somebody else has locked; default: for as long as the statement may write. */
+	lockTimeoutMs?: number;
 }
 
 interface SavedRow {
@@ -46,19 +47,19 @@ interface SavedRow {
  *
  * @param sent each chat once
  * @returns the chats that were saved; their rows are durably committed then
- * @throws DatabaseError, DatabaseBusyError: what was not saved before will not be saved later
+ * @throws what `Database.write` throws with a turn: what was not saved before will not be saved later
  */
 export async function savePersonalContacts(
 	database: Database,
 	sent: readonly SentContact[],
-	{ until, lockTimeout }: SaveOptions,
+	{ turn, lockTimeoutMs }: SaveOptions,
 ): Promise<Set<number>> {
 	const saved = new Set<number>();
 	for (let rest = sent; rest.length > 0; ) {
 		const due = rest;
-		const rows = await database.write((sql, expiry) => upsert(sql, due, expiry, lockTimeout), {
-			until,
-			retryRefused: lockTimeout === undefined,
+		const rows = await database.write((sql, expiry) => upsert(sql, due, expiry, lockTimeoutMs), {
+			turn,
+			retryRefused: lockTimeoutMs === undefined,
 		});
 		for (const { chat_id, outcome } of rows) if (outcome === 'saved') saved.add(chat_id);
 		const expired = new Set(rows.flatMap(({ chat_id, outcome }) => (outcome === 'expired' ? [chat_id] : [])));
@@ -71,7 +72,7 @@ function upsert(
 	sql: Sql,
 	sent: readonly SentContact[],
 	{ sent: now, sentAtMost, expires }: Expiry,
-	lockTimeout = expires - now,
+	lockTimeoutMs = expires - now,
 ): PendingStatement<SavedRow[]> {
 	const rows = JSON.stringify(
 		sent.map(({ contact: { chat_id, username, name, birth_date }, projectId, firstSent }) => ({
@@ -83,7 +84,7 @@ function upsert(
 			first_sent: firstSent,
 		})),
 	);
-	for (const each of sent) each.firstSent ??= now - clockMargin;
+	for (const each of sent) each.firstSent ??= now - clockMarginMs;
 	const keeping = (field: 'username' | 'name' | 'birth_date') =>
 		`{${sent.flatMap(({ contact }) => (contact[field] === undefined ? [contact.chat_id] : [])).join()}}`;
 	return sql<SavedRow[]>`
@@ -93,7 +94,7 @@ function upsert(
 				${keeping('username')}::text::bigint[] as keep_username,
 				${keeping('name')}::text::bigint[] as keep_name,
 				${keeping('birth_date')}::text::bigint[] as keep_birth_date,
-				set_config('lock_timeout', ${String(Math.ceil(lockTimeout))}, true) as lock_timeout
+				set_config('lock_timeout', ${String(Math.ceil(lockTimeoutMs))}, true) as lock_timeout
 		),
 		sent as materialized (
 			select contact.*, exists (

@@ -24,9 +24,6 @@ const body = Type.Object(
 
 export const response = Type.Object({ ok: Type.Literal('saved') });
 
-/** Milliseconds within which a request is answered. */
-const deadlineMs = 4000;
-
 /** Milliseconds by which the clock of the bot's backend may be ahead: such a time counts as now. */
 const maxClockLeadMs = 1000;
 
@@ -60,13 +57,12 @@ export async function setDirectSubscription(
 		},
 		config: { reference: setDirectSubscriptionReference },
 		async handler({ body: { chat_id: chatId, active: isActive, at: text } }) {
-			const until = performance.now() + deadlineMs;
 			const at = text === undefined ? undefined : readTimestamp(text);
 			if (at !== undefined && at > now() + maxClockLeadMs) {
 				throw new Problem('invalid_body', { errors: [{ field: 'at', message: 'must not be in the future' }] });
 			}
 			const report = { chatId, isActive, ...(at === undefined ? {} : { at }) };
-			await inOrder(chatId, () => applySubscriptionReport(database, report, until));
+			await database.admit((turn) => inOrder(chatId, () => applySubscriptionReport(database, report, turn)));
 			return { ok: 'saved' as const };
 		},
 	});

@@ -2,7 +2,7 @@ import type { Server } from '@contacts/common/http/server.js';
 import { endpointQuery } from '@contacts/common/schemas/credentials.js';
 import { nonZeroInteger, nullableString } from '@contacts/common/schemas/fields.js';
 import { Type } from '@sinclair/typebox';
-import type { ContactWriter } from './grouped-writes.js';
+import type { UpsertBatcher } from './upsert-batcher.js';
 import { upsertReference } from './upsert-personal-contact.reference.js';
 
 export const body = Type.Object(
@@ -29,7 +29,7 @@ export const body = Type.Object(
 export const answer = Type.Object({ ok: Type.Union([Type.Literal('saved'), Type.Literal('skipped')]) });
 
 /** `POST /api/personal_contacts`: saves the user of a personal chat, unless the chat has an active direct subscription. */
-export async function upsertPersonalContact(api: Server, { writer }: { writer: ContactWriter }): Promise<void> {
+export async function upsertPersonalContact(api: Server, { batcher }: { batcher: UpsertBatcher }): Promise<void> {
 	api.route({
 		method: 'POST',
 		url: '/api/personal_contacts',
@@ -41,7 +41,7 @@ export async function upsertPersonalContact(api: Server, { writer }: { writer: C
 		},
 		config: { reference: upsertReference },
 		async handler(request) {
-			const saved = await writer.save({ contact: request.body, projectId: request.project.id });
+			const saved = await batcher.save({ contact: request.body, projectId: request.project.id });
 			return { ok: saved ? ('saved' as const) : ('skipped' as const) };
 		},
 	});

@@ -14,13 +14,34 @@ export interface LiveKeyRow {
 
 /** The version that every change of a project or a key raises. */
 export async function readKeyRingVersion(database: Database): Promise<string> {
-	const rows = await database.query((sql) => sql<{ version: string }[]>`select version::text from key_ring_version`);
+	const rows = await database.queryReserved(
+		(sql) => sql<{ version: string }[]>`select version::text from key_ring_version`,
+	);
 	return rows[0]?.version ?? '';
+}
+
+/**
+ * Stores when keys were used last.
+ *
+ * @param uses milliseconds since the epoch, by the key's ID
+ */
+export async function saveKeyUses(database: Database, uses: ReadonlyMap<number, number>): Promise<void> {
+	const rows = JSON.stringify([...uses].map(([key_id, at]) => ({ key_id, at: new Date(at).toISOString() })));
+	// Without the keys that were deleted meanwhile: one of them would fail the whole batch, every time.
+	await database.query(
+		(sql) => sql`
+			insert into api_key_uses as stored (key_id, last_used_at)
+			select k.id, use.at
+			from json_to_recordset(${rows}::text::json) as use (key_id bigint, at timestamptz)
+			join api_keys k on k.id = use.key_id
+			order by k.id
+			on conflict (key_id) do update set last_used_at = greatest(stored.last_used_at, excluded.last_used_at)`,
+	);
 }
 
 /** The keys that a service takes: neither revoked nor expired, and of enabled projects. */
 export function readLiveKeys(database: Database, service: ServiceName): Promise<readonly LiveKeyRow[]> {
-	return database.query(
+	return database.queryReserved(
 		(sql) => sql<LiveKeyRow[]>`
 			select k.id::float8 as key_id,
 			       p.id::float8 as project_id,

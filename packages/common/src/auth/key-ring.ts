@@ -1,8 +1,7 @@
+import { hash } from 'node:crypto';
 import type { Database } from '../database/database.js';
 import { DatabaseError } from '../database/errors.js';
-import { hashKey } from './api-key.js';
-import { type LiveKeyRow, readKeyRingVersion, readLiveKeys, type ServiceName } from './key-ring.sql.js';
-import { noteKeyUses } from './key-uses.js';
+import { type LiveKeyRow, readKeyRingVersion, readLiveKeys, type ServiceName, saveKeyUses } from './key-ring.sql.js';
 
 /** The API client that a request comes from. */
 export interface Project {
@@ -19,8 +18,8 @@ export interface KeyRing {
 	find(projectCode: string, key: string): Project | undefined;
 	/** Asks for the version and loads the keys again when it has changed. */
 	refresh(): Promise<void>;
-	/** Milliseconds since the snapshot was last known to be current; undefined before the first. */
-	age(): number | undefined;
+	/** When the snapshot was last known to be current, in milliseconds since the epoch; undefined before the first. */
+	readonly refreshedAt: number | undefined;
 	/** Writes when each key was last used, which otherwise happens now and then. */
 	flushUses(): Promise<void>;
 	/** Ends refreshing, and writes the last uses of keys. */
@@ -37,6 +36,9 @@ export interface KeyRingOptions {
 	/** Milliseconds since the epoch. */
 	now?: () => number;
 }
+
+/** Between two writes of when keys were used: `contacts key list` may lag by this. */
+const flushIntervalMs = 30_000;
 
 interface LiveKey {
 	id: number;
@@ -59,22 +61,24 @@ interface Snapshot {
  */
 export async function openKeyRing(options: KeyRingOptions, tolerant: (error: unknown) => boolean): Promise<KeyRing> {
 	const { database, service, interval = 400, now = Date.now, onStateChange = () => undefined } = options;
-	const uses = noteKeyUses(database, now);
+	/** When each key was used last, of those not stored yet, in milliseconds since the epoch. */
+	let uses = new Map<number, number>();
 	let snapshot: Snapshot | undefined;
-	let current: number | undefined;
+	let refreshedAt: number | undefined;
 	let failing = false;
 	let refreshing: Promise<void> | undefined;
 	let again = false;
+	let stopped = false;
 
 	async function load(): Promise<void> {
-		const begun = now();
+		const startedAt = now();
 		// The version first: a change between the two reads makes the next look load once more, and none is missed.
 		const version = await readKeyRingVersion(database);
 		if (version !== snapshot?.version) {
 			const rows = await readLiveKeys(database, service);
 			snapshot = { version, keys: new Map(rows.map((row) => [indexOf(row.project_code, row.hash), entry(row)])) };
 		}
-		current = begun;
+		refreshedAt = startedAt;
 	}
 
 	/** One refresh at a time; what is asked for meanwhile is done by one more, that begins after the asking. */
@@ -100,9 +104,19 @@ export async function openKeyRing(options: KeyRingOptions, tolerant: (error: unk
 			if (failing) onStateChange(undefined);
 			failing = false;
 		} catch (error) {
-			if (!failing) onStateChange(error);
+			if (!failing && !stopped) onStateChange(error);
 			failing = true;
 		}
+	}
+
+	/** What can't be stored is kept for the next time, one entry for each key; no request ever waits for it. */
+	async function flushUses(): Promise<void> {
+		if (uses.size === 0) return;
+		const batch = uses;
+		uses = new Map();
+		await saveKeyUses(database, batch).catch(() => {
+			uses = new Map([...batch, ...uses]);
+		});
 	}
 
 	try {
@@ -114,23 +128,31 @@ export async function openKeyRing(options: KeyRingOptions, tolerant: (error: unk
 	}
 	const timer = setInterval(refreshQuietly, interval);
 	timer.unref();
+	const usesTimer = setInterval(flushUses, flushIntervalMs);
+	usesTimer.unref();
 	const changes = database.listenForChanges('key_ring_changed', refreshQuietly);
 
 	return {
 		find(projectCode, key) {
 			if (snapshot === undefined) throw new DatabaseError('no keys could be loaded yet');
-			const found = snapshot.keys.get(indexOf(projectCode, hashKey(key).toString('base64')));
+			const found = snapshot.keys.get(indexOf(projectCode, hash('sha256', key, 'base64')));
 			// One that has expired stays: the clock may be set back.
-			if (found === undefined || found.expiresAt <= now()) return undefined;
-			uses.add(found.id);
+			const at = now();
+			if (found === undefined || found.expiresAt <= at) return undefined;
+			uses.set(found.id, at);
 			return found.project;
 		},
 		refresh,
-		age: () => (current === undefined ? undefined : now() - current),
-		flushUses: uses.flush,
+		get refreshedAt() {
+			return refreshedAt;
+		},
+		flushUses,
 		async stop() {
+			stopped = true;
 			clearInterval(timer);
-			await Promise.all([changes.stop(), uses.stop()]);
+			clearInterval(usesTimer);
+			changes.stop();
+			await flushUses();
 		},
 	};
 }

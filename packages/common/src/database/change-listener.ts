@@ -6,49 +6,46 @@ import type { ConnectionOptions } from './find-server.js';
 export interface ChangeListenerOptions {
 	url: string;
 	applicationName: string;
-	/** A channel that PostgreSQL notifies at the commit of each change. */
-	channel: string;
-	/** Called for each notification, and whenever one may have been missed. */
-	onChange(): void;
 	/**
-	 * Called before `onChange` when it listens again after it could not: what the name leads to may be another server now, and
-	 * connections that were made meanwhile may be to a standby, which closes none of them and knows of no change.
+	 * Called when it listens again after it could not: what the name leads to may be another server now, and connections that
+	 * were made meanwhile may be to a standby, which closes none of them and knows of no change.
 	 */
 	onReturn(): void;
 }
 
-export interface ChangeListener {
-	/** Whether every change that was committed until now has been told, or is on its way. */
+/** Changes that PostgreSQL notifies of on one channel, at the commit of each. */
+export interface ChangeSubscription {
+	/** Whether every change that was committed until now has been reported, or is on its way. */
 	readonly current: boolean;
-	stop(): Promise<void>;
+	stop(): void;
 }
 
-/** Milliseconds between two checks that the connection still responds, and within which it must. */
+export interface ChangeListener {
+	/** @param onChange called for each notification, and whenever one may have been missed */
+	subscribe(channel: string, onChange: () => void): ChangeSubscription;
+	close(): Promise<void>;
+}
+
+/** Between two checks that the connection still responds, and within which it must. */
 const heartbeatMs = 1000;
 
-/** Milliseconds before the first attempt to listen again; each one after it waits twice as long, up to the second. */
+/** Before the first attempt to listen again; each one after it waits twice as long, up to the second. */
 const minRetryMs = 50;
 const maxRetryMs = 1000;
 
 /**
- * Listens on a connection of its own, and knows when it is disconnected: a connection that was closed is noticed at once, one
- * that does not respond within two seconds. Until it listens again, nothing that was read before may be taken for current.
+ * Listens to all channels on one connection, and knows when it is disconnected: a connection that was closed is noticed at
+ * once, one that does not respond within two seconds. Until it listens again, nothing that was read before may be taken for
+ * current. It connects at the first subscription.
  */
-export function listenForChanges({
-	url,
-	applicationName,
-	channel,
-	onChange,
-	onReturn,
-}: ChangeListenerOptions): ChangeListener {
-	let current = false;
-	let stopped = false;
+export function createChangeListener({ url, applicationName, onReturn }: ChangeListenerOptions): ChangeListener {
+	const subscriptions = new Set<{ channel: string; onChange: () => void; current: boolean }>();
+	let client: postgres.Sql | undefined;
+	let closed = false;
 	let failures = 0;
 	let retry: NodeJS.Timeout | undefined;
-	let client = open();
 	const timer = setInterval(beat, heartbeatMs);
 	timer.unref();
-	void listen();
 
 	function open(): postgres.Sql {
 		const mine = connect(url, {
@@ -63,8 +60,8 @@ export function listenForChanges({
 				if (mine === client) disconnected();
 			},
 			// Not in the published types.
-			onnotify: (told: string) => {
-				if (told === channel) onChange();
+			onnotify: (notified: string) => {
+				for (const { channel, onChange } of subscriptions) if (channel === notified) onChange();
 			},
 			connection: { application_name: applicationName },
 		} as ConnectionOptions);
@@ -72,15 +69,20 @@ export function listenForChanges({
 	}
 
 	async function listen(): Promise<void> {
+		client ??= open();
 		const mine = client;
+		const added = [...subscriptions].filter(({ current }) => !current);
 		try {
-			await mine.unsafe(`listen "${channel}"`);
-			if (mine !== client || stopped) return;
+			await mine.unsafe(added.map(({ channel }) => `listen "${channel}"`).join(';'));
+			if (mine !== client || closed) return;
 			if (failures > 0) onReturn();
 			failures = 0;
-			current = true;
 			// Whatever was notified while nobody listened is lost.
-			onChange();
+			for (const subscription of added) {
+				if (subscription.current) continue;
+				subscription.current = true;
+				subscription.onChange();
+			}
 		} catch {
 			// Of a standby too, which nobody can listen on: its name may soon lead to the primary, and another connection there.
 			replace(mine);
@@ -88,18 +90,19 @@ export function listenForChanges({
 	}
 
 	function replace(failed: postgres.Sql): void {
-		if (failed !== client || stopped) return;
+		if (failed !== client || closed) return;
 		client = open();
 		void failed.end({ timeout: 0 }).catch(() => undefined);
 		disconnected();
 	}
 
 	function disconnected(): void {
-		if (current) {
-			current = false;
-			onChange();
+		for (const subscription of subscriptions) {
+			if (!subscription.current) continue;
+			subscription.current = false;
+			subscription.onChange();
 		}
-		if (stopped || retry !== undefined) return;
+		if (closed || retry !== undefined) return;
 		retry = setTimeout(
 			() => {
 				retry = undefined;
@@ -111,22 +114,34 @@ export function listenForChanges({
 	}
 
 	async function beat(): Promise<void> {
-		if (!current) return;
 		const mine = client;
+		if (mine === undefined || ![...subscriptions].some(({ current }) => current)) return;
 		const response = await withDeadline(mine.unsafe('select 1'), heartbeatMs).catch(() => timedOut);
 		if (response === timedOut) replace(mine);
 	}
 
 	return {
-		get current() {
-			return current;
+		subscribe(channel, onChange) {
+			const subscription = { channel, onChange, current: false };
+			subscriptions.add(subscription);
+			// While it is disconnected, the next attempt listens to this channel too.
+			if (retry === undefined) void listen();
+			return {
+				get current() {
+					return subscription.current;
+				},
+				stop() {
+					subscriptions.delete(subscription);
+					subscription.current = false;
+				},
+			};
 		},
-		async stop() {
-			stopped = true;
-			current = false;
+		async close() {
+			closed = true;
+			for (const subscription of subscriptions) subscription.current = false;
 			clearInterval(timer);
 			clearTimeout(retry);
-			await client.end({ timeout: 1 });
+			await client?.end({ timeout: 1 });
 		},
 	};
 }

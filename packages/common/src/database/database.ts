@@ -1,23 +1,30 @@
-import { type BatchReader, createBatchReader } from './batches.js';
-import { type ChangeListener, listenForChanges } from './change-listener.js';
+import { Admission, type Turn } from './admission.js';
+import { type ChangeSubscription, createChangeListener } from './change-listener.js';
 import type { ClientOptions, PendingStatement, Sql } from './client.js';
-import { DatabaseBusyError, DatabaseError, DeadlineError, type FailureReason, failureReason } from './errors.js';
-import { type ConnectionUse, Lanes } from './lanes.js';
-import { createReader } from './reads.js';
-import type { Turn } from './turn.js';
-import { type ClockedRows, createWriter, type WriteOptions, type WriteStatement } from './writes.js';
+import { type CursorReader, createCursorReader } from './cursor.js';
+import { DatabaseError, type FailureReason, failureReason } from './errors.js';
+import { type ClockedRows, createWriteSender, type WriteStatement } from './expiring-write.js';
+import { createQuerySender } from './hedged-query.js';
+import { ConnectionPool } from './pool.js';
 
-/** Is told of every statement. It must be quick and not throw. */
+/** Receives every statement. It must be quick and not throw. */
 export interface DatabaseObserver {
 	/**
-	 * A statement is over, well or not.
+	 * A statement is over, successful or not.
 	 *
-	 * @param waited milliseconds until it got a connection
-	 * @param took milliseconds from asking to the answer, the waiting in it
+	 * @param waitedMs until it got a connection
+	 * @param tookMs until its response, the wait included
 	 */
-	onStatement(waited: number, took: number): void;
-	/** A statement or a long reading has failed, or was refused. */
+	onStatement(waitedMs: number, tookMs: number): void;
+	/** A caller was refused, or what it asked for has failed. */
 	onFailure(reason: FailureReason): void;
+}
+
+export interface WriteOptions {
+	/** The turn of a caller that was admitted before; without it, this call is admitted as a caller. */
+	turn?: Turn;
+	/** Whether to send it again when the server refused it for a reason that may pass, such as a lock; default: true. */
+	retryRefused?: boolean;
 }
 
 /** What requests see of the database. */
@@ -26,124 +33,128 @@ export interface Database {
 	 * Runs one idempotent statement that may be executed at any later time: it is sent a second time when its connection was
 	 * lost or does not respond, and its connection is ended when the deadline has passed.
 	 *
-	 * @throws DatabaseError whatever went wrong, within the deadline.
-	 * @throws DatabaseBusyError at once, when too many callers wait already, or when the deadline has passed before it was its
-	 *   turn, while others were answered.
+	 * @throws DatabaseError, DatabaseBusyError: see `Admission`
 	 */
 	query<Rows>(statement: (sql: Sql) => PendingStatement<Rows>): Promise<Rows>;
+	/** The same on a connection of its own, so that it waits for no request: for what every request depends on. */
+	queryReserved<Rows>(statement: (sql: Sql) => PendingStatement<Rows>): Promise<Rows>;
 	/**
 	 * Runs one idempotent statement that must not be executed after a newer one: it carries an expiry, and is sent again
 	 * when it can't be executed any more and there is time.
 	 *
 	 * @returns its rows, also those that say that it has expired
-	 * @throws DatabaseError when it was refused, or has not been executed in time and never will be; within the deadline
-	 * @throws DatabaseBusyError as for a query
+	 * @throws DatabaseError, DatabaseBusyError: see `Admission`. With a turn: the error itself, for `admit` to judge. In both
+	 *   cases it has not been executed and never will be.
 	 */
 	write<Rows extends ClockedRows>(statement: WriteStatement<Rows>, options?: WriteOptions): Promise<Rows>;
+	/** Admits a caller whose statements are shared with others, or refuses it. */
+	admit<Result>(work: (turn: Turn) => Promise<Result>): Promise<Result>;
+	/** Whether a new request would wait for too long. */
+	readonly isFull: boolean;
 	/**
-	 * Listens for changes that PostgreSQL notifies of, on a connection that knows when it is disconnected. When it listens
-	 * again, statements and readings go over new connections from then on.
+	 * Listens for changes that PostgreSQL notifies of, on one connection for all channels. When it listens again after it was
+	 * disconnected, statements and cursors go over new connections from then on.
 	 */
-	listenForChanges(channel: string, onChange: () => void): ChangeListener;
+	listenForChanges(channel: string, onChange: () => void): ChangeSubscription;
 	/**
 	 * Reads a long result in batches, by a cursor, so all of it is of the one moment at which the statement began. Each batch
-	 * is asked for when the one before has been taken.
+	 * is asked for when the one before has been processed.
 	 *
-	 * @param onBatch resolves whether to go on, and must not reject; until it does, a connection is kept for this reading
-	 * @throws DatabaseError when it fails or a batch does not come within the deadline; what was taken before is not all
+	 * @param onBatch resolves whether to go on, and must not reject; until it does, a connection is kept for this cursor
+	 * @throws DatabaseError when it fails or a batch does not come within the deadline; what came before is not all
 	 * @throws DatabaseBusyError at once, when as many as may read already
 	 */
-	readInBatches: BatchReader['read'];
-	/** Statements under way or waiting for a connection. */
+	readInBatches: CursorReader['read'];
+	/** Callers that wait for a response. */
 	readonly waiting: number;
-	/** Connections of statements; those of long readings and of listening are apart. */
-	readonly connections: ConnectionUse;
-	/** Long readings under way. */
+	/** Connections of statements; those of cursors and of listening are apart. */
+	readonly connections: Pick<ConnectionPool, 'limit' | 'inUse' | 'waiting'>;
+	/** Open cursors. */
 	readonly reading: number;
-	/** Has everything told to this observer from now on; one alone is told. */
+	/** Has everything reported to this observer from now on; there is one alone. */
 	observe(observer: DatabaseObserver): void;
 	/** Ends all connections after the statements under way, within 5 seconds. */
 	close(): Promise<void>;
 }
 
 export interface DatabaseOptions extends ClientOptions {
-	/** The longest that a caller waits for an answer, in milliseconds. */
+	/** The longest that a caller waits for a response, in milliseconds. Callers of the services get one within 5 seconds. */
 	deadline?: number;
 	/** The most callers that wait at once. */
 	maxWaiting?: number;
-	/** The most long results that are read at once. */
+	/** The most cursors that are open at once. */
 	maxReaders?: number;
+	/** Milliseconds that never go back; default: the process's own. */
+	clock?: (() => number) | undefined;
 }
 
 /** Opens the database for a service; nothing is connected before the first statement. */
 export function openDatabase(options: DatabaseOptions): Database {
-	const { deadline = 4000, maxWaiting = options.poolSize * 100, maxReaders = 8 } = options;
-	const lanes = new Lanes(options);
-	const read = createReader(lanes);
-	const write = createWriter(lanes);
-	const batches = createBatchReader({ ...options, poolSize: maxReaders, deadline });
-	let underWay = 0;
+	const { deadline: deadlineMs = 4000, maxWaiting = 1000, maxReaders = 8, clock = () => performance.now() } = options;
 	let observer: DatabaseObserver | undefined;
-	/** When a statement was answered last. */
-	let answeredAt = Number.NEGATIVE_INFINITY;
+	const onFailure = (reason: FailureReason) => observer?.onFailure(reason);
+	const admission = new Admission({ deadlineMs, maxWaiting, clock, onFailure });
+	const pool = new ConnectionPool(options);
+	const reserved = new ConnectionPool({ ...options, poolSize: 1 });
+	const sendQuery = createQuerySender(pool);
+	const sendReserved = createQuerySender(reserved);
+	const sendWrite = createWriteSender(pool);
+	const cursors = createCursorReader({ ...options, poolSize: maxReaders }, deadlineMs);
+	const listener = createChangeListener({
+		url: options.url,
+		applicationName: options.applicationName,
+		onReturn() {
+			pool.replaceAll();
+			reserved.replaceAll();
+			cursors.renew();
+		},
+	});
 
-	/** The one gate: it decides who may wait, and whether the database is busy with others or has failed. */
-	async function run<Rows>(send: (turn: Turn) => Promise<Rows>, until?: number): Promise<Rows> {
-		if (underWay >= maxWaiting) {
-			observer?.onFailure('busy');
-			throw new DatabaseBusyError();
-		}
-		underWay++;
-		const asked = performance.now();
-		const turn: Turn = { asked, until: until ?? asked + deadline };
+	async function timed<Rows>({ until }: Turn, send: (turn: Turn) => Promise<Rows>): Promise<Rows> {
+		const turn: Turn = { askedAt: performance.now(), until };
 		try {
-			const rows = await send(turn);
-			answeredAt = performance.now();
-			return rows;
-		} catch (error) {
-			// The database works, but for others.
-			const overloaded = error instanceof DeadlineError && !error.hadTurn && answeredAt > asked;
-			observer?.onFailure(overloaded ? 'busy' : failureReason(error));
-			throw overloaded ? new DatabaseBusyError() : new DatabaseError(error);
+			return await send(turn);
 		} finally {
-			underWay--;
 			const now = performance.now();
-			observer?.onStatement((turn.begun ?? now) - asked, now - asked);
+			observer?.onStatement((turn.startedAt ?? now) - turn.askedAt, now - turn.askedAt);
 		}
 	}
 
 	return {
-		query: (statement) => run((turn) => read(turn, statement)),
-		write: (statement, { until, retryRefused = true } = {}) =>
-			run((turn) => write(turn, statement, retryRefused), until),
-		listenForChanges: (channel, onChange) =>
-			listenForChanges({
-				url: options.url,
-				applicationName: options.applicationName,
-				channel,
-				onChange,
-				onReturn() {
-					lanes.replaceAll();
-					batches.renew();
-				},
-			}),
+		query: (statement) => admission.run((turn) => timed(turn, (own) => sendQuery(own, statement))),
+		async queryReserved(statement) {
+			const askedAt = performance.now();
+			return sendReserved({ askedAt, until: askedAt + deadlineMs }, statement).catch((error: unknown) => {
+				onFailure(failureReason(error));
+				throw new DatabaseError(error);
+			});
+		},
+		write(statement, { turn, retryRefused = true } = {}) {
+			const send = (admitted: Turn) => timed(admitted, (own) => sendWrite(own, statement, retryRefused));
+			return turn === undefined ? admission.run(send) : send(turn);
+		},
+		admit: (work) => admission.run(work),
+		get isFull() {
+			return admission.isFull;
+		},
+		listenForChanges: (channel, onChange) => listener.subscribe(channel, onChange),
 		readInBatches: (...reading) =>
-			batches.read(...reading).catch((error: unknown) => {
-				observer?.onFailure(failureReason(error));
+			cursors.read(...reading).catch((error: unknown) => {
+				onFailure(failureReason(error));
 				throw error;
 			}),
 		get waiting() {
-			return underWay;
+			return admission.waiting;
 		},
-		connections: lanes,
+		connections: pool,
 		get reading() {
-			return batches.reading;
+			return cursors.reading;
 		},
 		observe(next) {
 			observer = next;
 		},
 		async close() {
-			await Promise.all([lanes.close(), batches.close()]);
+			await Promise.all([listener.close(), pool.close(), reserved.close(), cursors.close()]);
 		},
 	};
 }

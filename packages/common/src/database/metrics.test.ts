@@ -85,12 +85,12 @@ test('long readings under way', async () => {
 		(sql) => sql`select generate_series(1, 3)`,
 		1,
 		async () => {
-			expect(await value('database_streams')).toBe(1);
+			expect(await value('database_cursors')).toBe(1);
 			return true;
 		},
 	);
 	await reading;
-	expect(await value('database_streams')).toBe(0);
+	expect(await value('database_cursors')).toBe(0);
 });
 
 test('a database that is away', async () => {

@@ -49,13 +49,13 @@ export function measureDatabase(database: Database, registry: Registry): void {
 	gauge('database_connections_in_use', 'Connections with a statement on them.', () => connections.inUse);
 	gauge('database_statements_waiting', 'Statements that wait for a connection.', () => connections.waiting);
 	gauge(
-		'database_streams',
+		'database_cursors',
 		'Long results that are read at this moment, on connections of their own.',
 		() => database.reading,
 	);
 	const isUp = () =>
 		database
-			.query((sql) => sql`select 1`)
+			.queryReserved((sql) => sql`select 1`)
 			.then(
 				() => 1,
 				() => 0,

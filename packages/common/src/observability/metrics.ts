@@ -60,11 +60,11 @@ export const metrics = fp<MetricsOptions>(async (server, { registry, database, k
 
 function measureKeyRing(keyRing: KeyRing, registry: Registry): void {
 	new Gauge({
-		name: 'key_ring_age_seconds',
-		help: 'Time since the keys in memory were last known to be current.',
+		name: 'key_ring_refreshed_timestamp_seconds',
+		help: 'When the keys in memory were last known to be current, as a Unix time; 0 before the first time.',
 		registers: [registry],
 		collect() {
-			this.set((keyRing.age() ?? Number.NaN) / 1000);
+			this.set((keyRing.refreshedAt ?? 0) / 1000);
 		},
 	});
 }

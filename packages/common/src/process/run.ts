@@ -59,11 +59,9 @@ async function start<Variables extends TObject>(
 		applicationName: service.name,
 		poolSize: config.DATABASE_POOL_SIZE,
 	});
-	// A connection of its own: a revoked key must be seen in time though requests hold all the others.
-	const keys = openDatabase({ url: config.DATABASE_URL, applicationName: service.name, poolSize: 1 });
 	const keyRing = await openKeyRing(
 		{
-			database: keys,
+			database,
 			service: service.name,
 			onStateChange: (error) =>
 				error === undefined
@@ -88,7 +86,7 @@ async function start<Variables extends TObject>(
 			else logger.info({ signal }, 'stopping');
 			await app.close();
 			await keyRing.stop();
-			await Promise.all([keys.close(), database.close(), tracing?.stop()]);
+			await Promise.all([database.close(), tracing?.stop()]);
 			logger.info('stopped');
 		},
 	);

@@ -1,9 +1,9 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { timedOut, withDeadline } from '../process/with-deadline.js';
+import type { Turn } from './admission.js';
 import type { PendingStatement, Sql } from './client.js';
 import { DeadlineError, judge } from './errors.js';
-import type { Lane, Lanes } from './lanes.js';
-import { type Turn, takeTurn } from './turn.js';
+import type { Connection, ConnectionPool } from './pool.js';
 
 /** What a statement that writes must carry, in milliseconds since the epoch by the database's clock. */
 export interface Expiry {
@@ -20,35 +20,29 @@ export type ClockedRows = readonly { clock: number }[];
 
 export type WriteStatement<Rows> = (sql: Sql, expiry: Expiry) => PendingStatement<Rows>;
 
-export interface WriteOptions {
-	/** When the caller needs an answer at the latest, in milliseconds of `performance.now()`; default: the database's deadline. */
-	until?: number;
-	/** Whether to send it again when the server refused it for a reason that may pass, such as a lock; default: true. */
-	retryRefused?: boolean;
-}
+/** A statement may write for so long: long for a commit, and short enough to be sent twice within the deadline of a caller. */
+const maxWriteWindowMs = 1500;
 
-/** Milliseconds for which a statement may write: long for a commit, and short enough to be sent twice within 4 seconds. */
-const writeWindow = 1500;
+/** For less time it is not sent: a response over a slow network takes as long. */
+const minWriteWindowMs = 200;
 
-/** Milliseconds: for less it is not sent. */
-const minWriteWindow = 200;
+/** By which the clocks of the servers of a cluster may differ, or the server's clock may be set back. */
+export const clockMarginMs = 250;
 
-/** Milliseconds by which the clocks of the servers of a cluster may differ, or the server's clock may be set back. */
-export const clockMargin = 250;
+/** For the response that tells the server's time, the making of the connection (2 seconds at most) included. */
+const clockTimeoutMs = 2250;
 
-/** Milliseconds for the response that tells the server's time, the making of the connection included. */
-const clockTimeout = 2250;
+/** Before a refused statement is sent again; each wait is twice as long as the one before, up to the second. */
+const minRetryMs = 20;
+const maxRetryMs = 250;
 
-/** Milliseconds before a refused statement is sent again: at first, and at the most. */
-const retryDelay = { first: 20, max: 250 };
-
-export type Write = <Rows extends ClockedRows>(
+export type SendWrite = <Rows extends ClockedRows>(
 	turn: Turn,
 	statement: WriteStatement<Rows>,
 	retryRefused: boolean,
 ) => Promise<Rows>;
 
-/** A failed one may still write until then, in milliseconds of `performance.now()`. */
+/** A failed attempt may still write until then, in milliseconds of `performance.now()`. */
 type Attempt<Rows> = { rows: Rows } | { error: unknown; openUntil: number };
 
 /**
@@ -59,33 +53,33 @@ type Attempt<Rows> = { rows: Rows } | { error: unknown; openUntil: number };
  * process was killed, may write a newer value before the expiry: the held-up statement finds a row that was written after it
  * was sent, and leaves it.
  *
- * It relies on the server's clock running on, and on it not being set back by more than `clockMargin`.
+ * It relies on the server's clock running on, and on it not being set back by more than `clockMarginMs`.
  */
-export function createWriter(lanes: Lanes): Write {
+export function createWriteSender(pool: ConnectionPool): SendWrite {
 	/** Without a recent sample, asks the server for its time; that makes the connection, too. */
-	async function readClock(lane: Lane, turn: Turn): Promise<void> {
-		const { sql, clock } = lane.client;
+	async function readClock(connection: Connection, turn: Turn): Promise<void> {
+		const { sql, clock } = connection.client;
 		if (clock.bounds(performance.now()) !== undefined) return;
-		const timeout = Math.min(clockTimeout, turn.until - performance.now());
+		const timeoutMs = Math.min(clockTimeoutMs, turn.until - performance.now());
 		await respond(
-			lane,
+			connection,
 			sql<{ clock: number }[]>`select (extract(epoch from clock_timestamp()) * 1000)::float8 as clock`,
-			timeout,
+			timeoutMs,
 		);
 	}
 
 	/** Ends a connection that does not respond in time. */
 	async function respond<Rows extends ClockedRows>(
-		lane: Lane,
+		connection: Connection,
 		response: Promise<Rows>,
-		timeout: number,
+		timeoutMs: number,
 	): Promise<Rows> {
-		const { clock } = lane.client;
+		const { clock } = connection.client;
 		const sentAt = performance.now();
-		const rows = await withDeadline(response, timeout);
+		const rows = await withDeadline(response, timeoutMs);
 		if (rows === timedOut) {
-			lane.replace();
-			throw new DeadlineError(timeout, true);
+			connection.replace();
+			throw new DeadlineError(timeoutMs, true);
 		}
 		const received = performance.now();
 		for (const row of rows) clock.addSample(row.clock, sentAt, received);
@@ -93,40 +87,40 @@ export function createWriter(lanes: Lanes): Write {
 	}
 
 	async function attempt<Rows extends ClockedRows>(
-		lane: Lane,
+		connection: Connection,
 		turn: Turn,
 		statement: WriteStatement<Rows>,
 	): Promise<Attempt<Rows>> {
 		let openUntil = Number.NEGATIVE_INFINITY;
 		try {
-			await readClock(lane, turn);
-			const { sql, clock } = lane.client;
+			await readClock(connection, turn);
+			const { sql, clock } = connection.client;
 			const now = performance.now();
-			const window = Math.min(writeWindow, turn.until - clockMargin - now);
+			const windowMs = Math.min(maxWriteWindowMs, turn.until - clockMarginMs - now);
 			const bounds = clock.bounds(now);
-			if (bounds === undefined || window < minWriteWindow) throw new DeadlineError(turn.until - turn.asked, true);
-			openUntil = now + window + clockMargin;
+			if (bounds === undefined || windowMs < minWriteWindowMs) throw new DeadlineError(turn.until - turn.askedAt, true);
+			openUntil = now + windowMs + clockMarginMs;
 			const { atLeast: sent, atMost: sentAtMost } = bounds;
-			const query = statement(sql, { sent, sentAtMost, expires: sent + window });
-			return { rows: await respond(lane, query, window + clockMargin) };
+			const query = statement(sql, { sent, sentAtMost, expires: sent + windowMs });
+			return { rows: await respond(connection, query, windowMs + clockMarginMs) };
 		} catch (error) {
 			const { readOnly, unwritten } = judge(error);
-			if (readOnly) lanes.replaceAll(lane);
+			if (readOnly) pool.replaceAll(connection);
 			return { error, openUntil: unwritten ? Number.NEGATIVE_INFINITY : openUntil };
 		}
 	}
 
 	return async (turn, statement, retryRefused) => {
-		for (let pause = retryDelay.first; ; pause = Math.min(retryDelay.max, pause * 2)) {
-			const lane = await takeTurn(lanes, turn, minWriteWindow + clockMargin);
-			const result = await attempt(lane, turn, statement).finally(() => lanes.release(lane));
+		for (let retryMs = minRetryMs; ; retryMs = Math.min(maxRetryMs, retryMs * 2)) {
+			const connection = await pool.acquire(turn, minWriteWindowMs + clockMarginMs);
+			const result = await attempt(connection, turn, statement).finally(() => pool.release(connection));
 			if ('rows' in result) return result.rows;
 			const { error, openUntil } = result;
 			const { lost, readOnly, temporary } = judge(error);
 			const again = lost || readOnly || error instanceof DeadlineError || (temporary && retryRefused);
-			const wait = Math.max(openUntil - performance.now(), again ? pause : 0);
-			if (wait > 0) await delay(Math.ceil(wait));
-			if (!again || turn.until - performance.now() < minWriteWindow + clockMargin) throw error;
+			const waitMs = Math.max(openUntil - performance.now(), again ? retryMs : 0);
+			if (waitMs > 0) await delay(Math.ceil(waitMs));
+			if (!again || turn.until - performance.now() < minWriteWindowMs + clockMarginMs) throw error;
 		}
 	};
 }

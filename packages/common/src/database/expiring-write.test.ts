@@ -4,7 +4,7 @@ import { database as db, test } from '@contacts/testing/test.js';
 import { describe, expect, onTestFinished, vi } from 'vitest';
 import { type Database, type DatabaseOptions, openDatabase } from './database.js';
 import { errorCode } from './errors.js';
-import type { Expiry, WriteOptions } from './writes.js';
+import type { Expiry } from './expiring-write.js';
 
 test.beforeAll(async () => {
 	await db.sql`create table documents (name text primary key, version int)`;
@@ -21,10 +21,16 @@ async function openDocument(name: string, options: Partial<DatabaseOptions> = {}
 	const expiries: Expiry[] = [];
 	await db.sql`insert into documents values (${name}, 0)`;
 	/** @returns whether it was written, or had expired */
-	async function save(version: number, writeOptions: WriteOptions = {}, check = 'true'): Promise<boolean> {
-		const rows = await database.write((sql, expiry) => {
-			expiries.push(expiry);
-			return sql<{ saved: boolean; clock: number }[]>`
+	async function save(
+		version: number,
+		{ until, retryRefused = true }: { until?: number; retryRefused?: boolean } = {},
+		check = 'true',
+	): Promise<boolean> {
+		const rows = await database.admit((turn) =>
+			database.write(
+				(sql, expiry) => {
+					expiries.push(expiry);
+					return sql<{ saved: boolean; clock: number }[]>`
 				with written as (
 					update documents set version = ${version}::int
 					where name = ${name} and clock_timestamp() < to_timestamp(${expiry.expires}::float8 / 1000)
@@ -32,7 +38,10 @@ async function openDocument(name: string, options: Partial<DatabaseOptions> = {}
 					returning 1
 				)
 				select exists (select from written) as saved, (extract(epoch from clock_timestamp()) * 1000)::float8 as clock`;
-		}, writeOptions);
+				},
+				{ turn: { ...turn, until: until ?? turn.until }, retryRefused },
+			),
+		);
 		return rows[0]?.saved ?? false;
 	}
 	/** So that the next time the statement is sent as a whole at once. */

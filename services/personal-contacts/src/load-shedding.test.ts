@@ -21,7 +21,7 @@ const upsert = (key = 'good-key') =>
 		body: JSON.stringify({ chat_id: chatId++ }),
 	});
 
-const waiting = async () => Number(/^contact_writes_waiting (\d+)$/m.exec(await app.registry.metrics())?.[1]);
+const waiting = async () => Number(/^upserts_waiting (\d+)$/m.exec(await app.registry.metrics())?.[1]);
 
 /** Requests that wait until they are let go. */
 async function hold(count: number): Promise<{ answers: Promise<Response>[]; letGo: () => Promise<void> }> {

@@ -7,8 +7,8 @@ import fc from 'fast-check';
 import { Registry } from 'prom-client';
 import { afterAll, describe, expect, onTestFinished } from 'vitest';
 import { service } from './app.js';
-import { type ContactWriter, createContactWriter } from './grouped-writes.js';
 import type { PersonalContact } from './personal-contacts.sql.js';
+import { createUpsertBatcher, type UpsertBatcher } from './upsert-batcher.js';
 
 let database: Database;
 let app: TestApp;
@@ -32,7 +32,7 @@ afterAll(async () => {
 	await database?.close();
 });
 
-const createWriter = (registry = new Registry()) => createContactWriter({ database, registry });
+const createWriter = (registry = new Registry()) => createUpsertBatcher({ database, registry });
 const post = (contact: PersonalContact) =>
 	app.fetch('/api/personal_contacts?project=first&api_key=first-key', {
 		method: 'POST',
@@ -47,7 +47,7 @@ const stored = (from: number, to: number) =>
 /** Statements so far, and the contacts that they wrote. */
 async function groups(registry: Registry): Promise<{ count: number; sum: number }> {
 	const text = await registry.metrics();
-	const value = (name: string) => Number(new RegExp(`^contact_group_size_${name} (\\d+)`, 'm').exec(text)?.[1]);
+	const value = (name: string) => Number(new RegExp(`^upsert_batch_size_${name} (\\d+)`, 'm').exec(text)?.[1]);
 	return { count: value('count'), sum: value('sum') };
 }
 
@@ -95,7 +95,7 @@ describe('groups', () => {
 			fc.asyncProperty(fc.array(step, { minLength: 1, maxLength: 30, size: 'max' }), async (steps) => {
 				const [together, oneByOne] = [base, base + 10];
 				base += 20;
-				const send = (to: ContactWriter, first: number, { fields, chat, project }: (typeof steps)[number]) =>
+				const send = (to: UpsertBatcher, first: number, { fields, chat, project }: (typeof steps)[number]) =>
 					to.save({ contact: { chat_id: first + chat, ...fields }, projectId: projects[project]?.id ?? 0 });
 
 				const answers: Promise<boolean>[] = [];
@@ -140,7 +140,7 @@ describe('groups', () => {
 		onTestFinished(() => Promise.all(databases.map((database) => database.close())).then(() => undefined));
 		const registries = databases.map(() => new Registry());
 		const writers = databases.map((database, n) =>
-			createContactWriter({ database, registry: registries[n] as Registry }),
+			createUpsertBatcher({ database, registry: registries[n] as Registry }),
 		);
 		const chats = Array.from({ length: 250 }, (_, n) => 5_000 + n);
 		for (let round = 0; round < 20; round++) {
@@ -153,7 +153,7 @@ describe('groups', () => {
 			);
 		}
 		// A statement that waits too long for a row is split, long before PostgreSQL would speak of a deadlock.
-		for (const registry of registries) expect(await registry.metrics()).toMatch(/^contact_groups_split_total 0$/m);
+		for (const registry of registries) expect(await registry.metrics()).toMatch(/^upsert_batches_split_total 0$/m);
 		expect(await stored(5_000, 5_250)).toHaveLength(250);
 	});
 });
@@ -207,7 +207,7 @@ describe('an answer', () => {
 		await expect.poll(waitingForLocks).toBeGreaterThan(0);
 		for (let chat_id = 8_502; chat_id < 8_505; chat_id++) await writer.save({ contact: { chat_id }, projectId: 1 });
 		// The group is still waiting for the row: half a second after its beginning it would be split.
-		expect(await registry.metrics()).toMatch(/^contact_groups_split_total 0$/m);
+		expect(await registry.metrics()).toMatch(/^upsert_batches_split_total 0$/m);
 		await release();
 		expect(await held).toEqual([true, true]);
 	});

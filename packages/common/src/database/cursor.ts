@@ -1,12 +1,12 @@
 import type postgres from 'postgres';
 import type { ClientOptions, Sql } from './client.js';
 import { DatabaseBusyError, DatabaseError, DeadlineError, isLostConnection } from './errors.js';
-import { type Lane, Lanes } from './lanes.js';
+import { type Connection, ConnectionPool } from './pool.js';
 
 /** A row as PostgreSQL sends it: the bytes of each column in its text form. */
 export type RawRow = Buffer[];
 
-export interface BatchReader {
+export interface CursorReader {
 	/**
 	 * See `Database.readInBatches`.
 	 *
@@ -19,31 +19,27 @@ export interface BatchReader {
 		onBatch: (rows: RawRow[]) => Promise<boolean>,
 		reader?: string,
 	): Promise<void>;
-	/** How many read at this moment. */
+	/** How many results are read at this moment. */
 	readonly reading: number;
 	/** Reads over new connections from now on; what is being read is read to its end. */
 	renew(): void;
 	close(): Promise<void>;
 }
 
-export interface BatchReaderOptions extends ClientOptions {
-	/** Milliseconds within which a batch must have come. */
-	deadline: number;
-}
-
-/** The part of all readings that one reader may have: of eight, two. So it takes four to leave nothing for a fifth. */
+/** The share of all cursors that one reader may have: of eight, two. So it takes four readers to leave nothing for a fifth. */
 const maxShare = 1 / 4;
 
 /**
  * Reads long results by a cursor. Its connections are apart from those of short statements, which must not wait for a
- * reader who takes his time; `poolSize` is how many may read at once.
+ * slow client; `poolSize` is how many results may be read at once.
+ *
+ * @param deadlineMs within which each batch must have come
  */
-export function createBatchReader(options: BatchReaderOptions): BatchReader {
-	// The server's time limit would count the reader's pauses too; the deadline of each batch takes its place.
-	const settings = { ...options, statementTimeout: 0 };
-	const lanes = new Lanes(settings);
+export function createCursorReader(options: ClientOptions, deadlineMs: number): CursorReader {
+	// The server's time limit would count the pauses of a slow client too; the deadline of each batch takes its place.
+	const pool = new ConnectionPool({ ...options, statementTimeout: 0 });
 	let reading = 0;
-	/** Readings under way, by reader. */
+	/** Results that are being read, by reader. */
 	const readingOf = new Map<string, number>();
 	const maxPerReader = Math.max(1, Math.floor(options.poolSize * maxShare));
 
@@ -68,10 +64,10 @@ export function createBatchReader(options: BatchReaderOptions): BatchReader {
 	}
 
 	async function attempt(
-		lane: Lane,
-		...[statement, rowsPerBatch, onBatch]: Parameters<BatchReader['read']>
+		connection: Connection,
+		...[statement, rowsPerBatch, onBatch]: Parameters<CursorReader['read']>
 	): Promise<void> {
-		const { sql } = lane.client;
+		const { sql } = connection.client;
 		const query = statement(sql);
 		let over = false;
 		let batch = Promise.resolve(true);
@@ -82,9 +78,9 @@ export function createBatchReader(options: BatchReaderOptions): BatchReader {
 		});
 		const awaitBatch = () => {
 			timer = setTimeout(() => {
-				expire(new DeadlineError(options.deadline, true));
-				lane.replace();
-			}, options.deadline);
+				expire(new DeadlineError(deadlineMs, true));
+				connection.replace();
+			}, deadlineMs);
 		};
 		awaitBatch();
 		try {
@@ -114,26 +110,24 @@ export function createBatchReader(options: BatchReaderOptions): BatchReader {
 				begun = true;
 				return onBatch(rows);
 			};
-			// As many lanes as may read: none waits.
-			const lane = (await lanes.acquire(Number.POSITIVE_INFINITY)) as Lane;
+			// As many connections as may read: none waits.
+			const connection = await pool.acquire({ askedAt: performance.now(), until: Number.POSITIVE_INFINITY });
 			try {
-				await attempt(lane, statement, rowsPerBatch, take).catch((error: unknown) => {
-					if (!begun && isLostConnection(error)) return attempt(lane, statement, rowsPerBatch, take);
+				await attempt(connection, statement, rowsPerBatch, take).catch((error: unknown) => {
+					if (!begun && isLostConnection(error)) return attempt(connection, statement, rowsPerBatch, take);
 					throw error;
 				});
 			} catch (error) {
 				throw new DatabaseError(error);
 			} finally {
-				lanes.release(lane);
+				pool.release(connection);
 				release(reader);
 			}
 		},
 		get reading() {
 			return reading;
 		},
-		renew: () => lanes.replaceAll(),
-		async close() {
-			await lanes.close();
-		},
+		renew: () => pool.replaceAll(),
+		close: () => pool.close(),
 	};
 }
