@@ -76,7 +76,7 @@ test('the pages are there', () => {
 		expect.arrayContaining([
 			...['README.md', 'CONTRIBUTING.md', 'SECURITY.md', 'CHANGELOG.md', 'packages/client/README.md'],
 			...['api', 'cli', 'configuration', 'mirror', 'operators', 'partners'].map((name) => `docs/${name}.md`),
-			...['developers', 'scale', 'who-may-what'].map((name) => `docs/${name}.md`),
+			...['data-protection', 'developers', 'scale', 'who-may-what'].map((name) => `docs/${name}.md`),
 		]),
 	);
 });

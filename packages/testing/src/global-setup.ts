@@ -47,6 +47,7 @@ export default async function setUp(project: TestProject): Promise<() => Promise
 		'company-contacts': password,
 		'company-contacts-sync': password,
 		operator: password,
+		privacy: password,
 	});
 
 	project.provide('databaseUrl', url);

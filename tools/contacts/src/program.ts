@@ -8,6 +8,7 @@ import { addDoctorCommand } from './commands/doctor.js';
 import { addImportCommand } from './commands/import.js';
 import { addKeyCommands } from './commands/key.js';
 import { addMigrateCommand } from './commands/migrate.js';
+import { addPersonCommands } from './commands/person.js';
 import { addProjectCommands } from './commands/project.js';
 import { addRestoreCommand } from './commands/restore.js';
 import { addSubscriptionCommands } from './commands/subscription.js';
@@ -31,6 +32,7 @@ export function createProgram(environment: NodeJS.ProcessEnv): Command {
 	addKeyCommands(program, environment);
 	addAuditCommand(program, environment);
 	addSubscriptionCommands(program, environment);
+	addPersonCommands(program, environment);
 	addSyncCommand(program, environment);
 	addContactCommands(program, environment);
 	addImportCommand(program, environment);

@@ -152,6 +152,7 @@ export type Operation =
 	| 'subscription started'
 	| 'subscription ended'
 	| 'subscriptions imported'
+	| 'person looked up'
 	| 'person exported'
 	| 'person erased'
 	| 'personal contacts pruned'

@@ -66,6 +66,15 @@ const rights: Record<RoleUser, Record<string, readonly string[]>> = {
 		audit_log: ['select'],
 		key_ring_version: ['select'],
 		schema_migrations: ['select'],
+		'function record_operation': ['execute'],
+	},
+	privacy: {
+		personal_contacts: ['select', 'delete'],
+		direct_subscriptions: ['select', 'delete'],
+		direct_subscription_reports: ['select', 'delete'],
+		company_contacts: ['select'],
+		projects: ['select (code)', 'select (id)'],
+		'function record_operation': ['execute'],
 	},
 };
 
@@ -113,6 +122,13 @@ describe('what each can’t do is refused by the server', () => {
 		],
 		['company-contacts-sync', 'truncate crm_sync_staging'],
 		['operator', 'select * from personal_contacts'],
+		['privacy', 'update personal_contacts set name = null'],
+		['privacy', 'insert into direct_subscriptions (chat_id) values (1)'],
+		['privacy', 'delete from company_contacts'],
+		['privacy', 'select * from api_keys'],
+		['privacy', 'select created_at from projects'],
+		['privacy', 'select * from audit_log'],
+		['company-contacts', "select record_operation('person erased', '{}')"],
 		['operator', "update projects set code = 'x', disabled_at = now()"],
 		['operator', "update api_keys set hash = sha256('x'), expires_at = now()"],
 		['operator', 'update api_keys set service = null'],
@@ -166,6 +182,10 @@ const writes: Record<RoleUser, string[]> = {
 		"update public.api_keys set revoked_at = now() where hash = sha256('attacked')",
 		"update public.projects set disabled_at = now() where code = 'attacked'",
 		'insert into public.company_contacts (bitrix_id) values (1)',
+	],
+	privacy: [
+		'delete from public.personal_contacts where chat_id = 2',
+		"select public.record_operation('person erased', '{}')",
 	],
 };
 

@@ -7,6 +7,7 @@ export const roles = {
 	'company-contacts': 'company_contacts_service',
 	'company-contacts-sync': 'company_contacts_sync',
 	operator: 'contacts_operator',
+	privacy: 'contacts_privacy',
 } as const;
 
 export type RoleUser = keyof typeof roles;

@@ -35,7 +35,12 @@ describe('all is well', () => {
 		url = await transferToOwner(server.url('postgres'), 'owner');
 		await migrate(url);
 		const password = rolePassword;
-		const passwords = { 'personal-contacts': password, 'company-contacts': password, operator: password };
+		const passwords = {
+			'personal-contacts': password,
+			'company-contacts': password,
+			operator: password,
+			privacy: password,
+		};
 		await setRolePasswords(url, { ...passwords, 'company-contacts-sync': password });
 	});
 	afterAll(async () => {

@@ -12,6 +12,7 @@ const passwordVariables: Record<RoleUser, string> = {
 	'company-contacts': 'COMPANY_CONTACTS_DATABASE_PASSWORD',
 	'company-contacts-sync': 'COMPANY_CONTACTS_SYNC_DATABASE_PASSWORD',
 	operator: 'OPERATOR_DATABASE_PASSWORD',
+	privacy: 'PRIVACY_DATABASE_PASSWORD',
 };
 
 export function addMigrateCommand(program: Command, environment: NodeJS.ProcessEnv): void {
@@ -22,7 +23,7 @@ export function addMigrateCommand(program: Command, environment: NodeJS.ProcessE
 		.option('--json', 'print the result as JSON')
 		.addHelpText(
 			'after',
-			`\nConnect as the owner of the database. It makes a role for each service and for the operator, which can log in once they\nhave a password: set ${Object.values(passwordVariables).join(', ')}.\n${examples('contacts migrate', 'OPERATOR_DATABASE_PASSWORD=… contacts migrate')}`,
+			`\nConnect as the owner of the database. It makes a role for each service, the operator and requests of persons, which can log in once they\nhave a password: set ${Object.values(passwordVariables).join(', ')}.\n${examples('contacts migrate', 'OPERATOR_DATABASE_PASSWORD=… contacts migrate')}`,
 		)
 		.action(async ({ to, ...options }: OutputOptions & { to?: string }) => {
 			const last = to === undefined ? undefined : await parseSchema(to);

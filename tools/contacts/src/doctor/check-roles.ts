@@ -47,6 +47,15 @@ const expected: Record<string, Rights> = {
 		audit_log: read,
 		key_ring_version: read,
 		schema_migrations: read,
+		'function record_operation': ['execute'],
+	},
+	[roles.privacy]: {
+		company_contacts: read,
+		direct_subscription_reports: ['delete', 'select'],
+		direct_subscriptions: ['delete', 'select'],
+		personal_contacts: ['delete', 'select'],
+		projects: ['select (id)', 'select (code)'],
+		'function record_operation': ['execute'],
 	},
 };
 

@@ -12,7 +12,7 @@ const operator = (of: TestDatabase = database) => urlAs(of.url, 'operator', role
 
 describe('roles', () => {
 	test('a freshly migrated database has exactly the rights that are expected', async () => {
-		expect(await look('roles', database.url)).toEqual([found('ok', /All 4 roles/)]);
+		expect(await look('roles', database.url)).toEqual([found('ok', /All 5 roles/)]);
 	});
 
 	test('a role that can’t log in is told, and one that is missing', async () => {
@@ -48,7 +48,7 @@ describe('roles', () => {
 		await mine.sql`revoke insert, delete on api_keys from public`;
 		const others = (await look('roles', operator(mine))).map(({ advice = '' }) => advice.replace('As the owner: ', ''));
 		for (const statement of others) await mine.sql.unsafe(statement);
-		expect(await look('roles', operator(mine))).toEqual([found('ok', /All 4 roles/)]);
+		expect(await look('roles', operator(mine))).toEqual([found('ok', /All 5 roles/)]);
 	});
 });
 

@@ -1,0 +1,227 @@
+import { urlAs } from '@contacts/common/database/roles.js';
+import { addProject } from '@contacts/testing/app.js';
+import { createTestDatabase, rolePassword } from '@contacts/testing/database.js';
+import { database, test } from '@contacts/testing/test.js';
+import { describe, expect, onTestFinished } from 'vitest';
+import { contacts, expectOneLine, expectWrongUsage } from '../testing/command.js';
+
+const run = (...args: string[]) =>
+	contacts(urlAs(database.url, 'privacy', rolePassword), ['person', ...args], {
+		environment: { CONTACTS_ACTOR: 'officer' },
+	});
+
+/** What personal contacts hold that must be in no audit row. */
+const canary = 'Canary Name';
+
+test.beforeAll(async () => {
+	await addProject(database.sql, 'bot', 'bot-key');
+});
+
+/** A chat with everything that can be stored about it. */
+async function addPerson(chatId: number): Promise<void> {
+	await database.sql`
+		insert into personal_contacts (chat_id, username, name, birth_date, project_id)
+		select ${chatId}::float8::bigint, 'canary', ${canary}, '1990-05-17', id from projects where code = 'bot'`;
+	await database.sql`
+		insert into direct_subscriptions (chat_id, started_at, ended_at) values
+			(${chatId}::float8::bigint, '2026-01-01', '2026-02-01'), (${chatId}::float8::bigint, '2026-03-01', null)`;
+	await database.sql`insert into direct_subscription_reports values (${chatId}::float8::bigint, now())`;
+}
+
+const addContact = (bitrixId: number, phone: string) => database.sql`
+	insert into company_contacts (bitrix_id, phone, company_ids, name) values (${bitrixId}, ${phone}, '{7,1}', 'Boris')`;
+
+const tables = ['personal_contacts', 'direct_subscriptions', 'direct_subscription_reports'];
+async function rowsOf(chatId: number): Promise<number[]> {
+	const counts = tables.map(
+		(table) =>
+			database.sql<{ count: number }[]>`select count(*)::int from ${database.sql(table)} where chat_id = ${chatId}`,
+	);
+	return (await Promise.all(counts)).map(([row]) => row?.count ?? -1);
+}
+
+/** The newest audit row. */
+async function lastAudit() {
+	const [row] = await database.sql`select action, actor, role, details from audit_log order by id desc limit 1`;
+	return row;
+}
+
+describe('person find', () => {
+	test('tells the tables of a chat and how many rows, and no data', async () => {
+		await addPerson(-100);
+		const outcome = await run('find', '--chat', '-100', '--json');
+		expect(JSON.parse(outcome.stdout)).toEqual([
+			{ table: 'personal_contacts', rows: 1 },
+			{ table: 'direct_subscriptions', rows: 2 },
+			{ table: 'direct_subscription_reports', rows: 1 },
+		]);
+		expect(await lastAudit()).toMatchObject({ action: 'person looked up', actor: 'officer', role: 'contacts_privacy' });
+	});
+
+	test('finds company contacts by phone, however it is written, and by the ID in the CRM', async () => {
+		await addContact(1, '+12025550101');
+		await addContact(2, '+12025550101');
+		const byPhone = await run('find', '--phone', '+1 (202) 555-0101', '--json');
+		expect(JSON.parse(byPhone.stdout)).toEqual([{ table: 'company_contacts', rows: 2 }]);
+		const byId = await run('find', '--bitrix', '2', '--json');
+		expect(JSON.parse(byId.stdout)).toEqual([{ table: 'company_contacts', rows: 1 }]);
+	});
+
+	test.each([
+		['--chat', '404'],
+		['--phone', '+12025550404'],
+		['--bitrix', '404'],
+	])('fails where nothing is stored: %s', async (option, value) => {
+		for (const word of ['find', 'export', 'erase'])
+			expectOneLine(await run(word, option, value), 1, 'Nothing is stored about this person');
+	});
+});
+
+describe('person export', () => {
+	test('prints every column of every row of a chat', async () => {
+		await addPerson(200);
+		const outcome = await run('export', '--chat', '200');
+		expect(outcome).toMatchObject({ code: 0, stderr: '' });
+		const person = JSON.parse(outcome.stdout) as Record<string, Record<string, unknown>[]>;
+		expect(person.personal_contacts).toMatchObject([
+			{ chat_id: 200, username: 'canary', name: canary, birth_date: '1990-05-17', project: 'bot' },
+		]);
+		expect(person.direct_subscriptions).toHaveLength(2);
+		expect(person.direct_subscription_reports).toHaveLength(1);
+		expect(person.company_contacts).toEqual([]);
+		for (const table of tables) {
+			const columns = await database.sql<{ name: string }[]>`
+				select column_name as name from information_schema.columns where table_name = ${table} and column_name <> 'project_id'`;
+			const names = Object.keys(person[table]?.[0] ?? {});
+			expect(names).toEqual(expect.arrayContaining(columns.map(({ name }) => name)));
+		}
+	});
+
+	test('prints a company contact, and records the export without the data', async () => {
+		await addContact(3, '+12025550103');
+		const outcome = await run('export', '--bitrix', '3');
+		expect(JSON.parse(outcome.stdout).company_contacts).toMatchObject([
+			{ bitrix_id: 3, phone: '+12025550103', name: 'Boris' },
+		]);
+		const audit = await lastAudit();
+		expect(audit).toMatchObject({ action: 'person exported', details: { by: 'bitrix', company_contacts: 1 } });
+		expect(JSON.stringify(audit)).not.toMatch(/2025550103|Boris/);
+	});
+
+	test('every table with a chat or a contact in it is looked at', async () => {
+		const columns = await database.sql<{ table: string }[]>`
+			select table_name as table from information_schema.columns
+			where table_schema = 'public' and column_name = 'chat_id' order by 1`;
+		expect(columns.map(({ table }) => table)).toEqual([...tables].sort());
+	});
+});
+
+describe('person erase', () => {
+	test('deletes everything of the chat and nothing of others, and records it without the data', async () => {
+		await addPerson(300);
+		await addPerson(301);
+		const outcome = await run('erase', '--chat', '300', '--yes');
+		expect(outcome).toMatchObject({ code: 0, stdout: 'Deleted: 1 personal contact, 2 subscriptions.\n' });
+		expect(outcome.stderr).toContain('Backups keep them');
+		expect(await rowsOf(300)).toEqual([0, 0, 0]);
+		expect(await rowsOf(301)).toEqual([1, 2, 1]);
+		const audit = await lastAudit();
+		expect(audit).toEqual({
+			action: 'person erased',
+			actor: 'officer',
+			role: 'contacts_privacy',
+			details: { personal_contacts: 1, direct_subscriptions: 2, direct_subscription_reports: 1 },
+		});
+		const log = await database.sql<
+			{ log: string }[]
+		>`select string_agg(a::text, ' ') as log from audit_log a where actor = 'officer'`;
+		expect(log[0]?.log).not.toMatch(/canary|Canary|1990-05-17|\b300\b/);
+	});
+
+	test('asks first: without a terminal it does nothing', async () => {
+		await addPerson(302);
+		expectOneLine(await run('erase', '--chat', '302'), 2, 'say --yes');
+		expect(await rowsOf(302)).toEqual([1, 2, 1]);
+	});
+
+	test('of a company contact it says that the CRM is where to erase, and deletes nothing', async () => {
+		await addContact(4, '+12025550104');
+		for (const query of [
+			['--phone', '+12025550104'],
+			['--bitrix', '4'],
+		])
+			expectOneLine(await run('erase', ...query, '--yes'), 1, /in the CRM: delete contact 4 in Bitrix24/);
+		const rows = await database.sql`select from company_contacts where bitrix_id = 4`;
+		expect(rows).toHaveLength(1);
+	});
+});
+
+describe('person prune', () => {
+	const own = async () => {
+		const other = await createTestDatabase();
+		onTestFinished(() => other.drop());
+		await addProject(other.sql, 'bot', 'bot-key');
+		await other.sql`
+			insert into personal_contacts (chat_id, project_id, updated_at)
+			select n, p.id, case when n <= 6000 then now() - interval '25 months' else now() - interval '23 months' end
+			from generate_series(1, 6100) n, projects p`;
+		// Chat 1 is subscribed, chat 2 no longer, chat 3 will be.
+		await other.sql`
+			insert into direct_subscriptions (chat_id, started_at, ended_at) values
+				(1, now() - interval '30 months', null),
+				(2, now() - interval '30 months', now() - interval '26 months'),
+				(2, now() - interval '25 months', now() - interval '1 month'),
+				(3, now() + interval '1 month', null)`;
+		await other.sql`
+			insert into direct_subscription_reports values (2, now() - interval '25 months'), (3, now() - interval '1 month')`;
+		const prune = (...args: string[]) =>
+			contacts(urlAs(other.url, 'privacy', rolePassword), ['person', 'prune', '--older-than', '24', ...args]);
+		return { other, prune };
+	};
+	const expected = { personal_contacts: 5999, direct_subscriptions: 1, direct_subscription_reports: 1 };
+
+	test('counts first, and deletes exactly that with --yes', async () => {
+		const { other, prune } = await own();
+		const dry = await prune();
+		expect(dry.stdout).toBe('To delete: 5999 personal contacts, 1 ended subscriptions. Say --yes to do it.\n');
+		expect(JSON.parse((await prune('--json')).stdout)).toEqual({ ...expected, deleted: false });
+		expect((await other.sql`select from personal_contacts`).length).toBe(6100);
+
+		expect(JSON.parse((await prune('--yes', '--json')).stdout)).toEqual({ ...expected, deleted: true });
+		const left = await other.sql<{ chat: number }[]>`select chat_id::int as chat from personal_contacts order by 1`;
+		expect(left.map(({ chat }) => chat)).toEqual([1, ...Array.from({ length: 100 }, (_, index) => 6001 + index)]);
+		expect((await other.sql`select from direct_subscriptions`).length).toBe(3);
+		const [audit] = await other.sql`select action, details from audit_log order by id desc limit 1`;
+		expect(audit).toEqual({ action: 'personal contacts pruned', details: { months: 24, ...expected } });
+		expect(JSON.parse((await prune('--json')).stdout)).toMatchObject({ personal_contacts: 0 });
+	});
+
+	test.each(['0', '-1', '1.5', 'year', ''])('--older-than %j is wrong usage', async (months) => {
+		await expectWrongUsage(database.url, ['person', 'prune', '--older-than', months], '--older-than takes');
+	});
+});
+
+describe('wrong usage', () => {
+	test.each([
+		[[], 'Say one of --chat, --phone and --bitrix'],
+		[['--chat', '1', '--bitrix', '2'], 'Say one of'],
+		[['--chat', '0'], '--chat takes an integer other than 0'],
+		[['--phone', '2025550101'], '--phone takes a valid number with a leading plus'],
+		[['--bitrix', '1e3'], '--bitrix takes the positive integer'],
+	])('%j', async (args, line) => {
+		for (const word of ['find', 'export', 'erase'])
+			await expectWrongUsage(database.url, ['person', word, ...args], line);
+	});
+
+	test('another role may do none of it, and is told which may', async () => {
+		const operator = urlAs(database.url, 'operator', rolePassword);
+		for (const args of [
+			['find', '--chat', '1'],
+			['export', '--bitrix', '1'],
+			['erase', '--chat', '1', '--yes'],
+			['prune', '--older-than', '1', '--yes'],
+		]) {
+			expectOneLine(await contacts(operator, ['person', ...args]), 1, 'This needs the role contacts_privacy');
+		}
+	});
+});

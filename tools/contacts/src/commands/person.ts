@@ -1,0 +1,154 @@
+import { type Operation, recordOperation } from '@contacts/common/auth/projects.sql.js';
+import type { Sql } from '@contacts/common/database/client.js';
+import { toE164 } from '@contacts/company-contacts/phone.js';
+import type { Command } from 'commander';
+import { type ConfirmOptions, confirm, yesOption } from '../confirm.js';
+import { withDatabase, withTransaction } from '../connection.js';
+import { CommandError, UsageError } from '../errors.js';
+import { examples } from '../examples.js';
+import { type OutputOptions, printNote, printRecords, printResult } from '../output.js';
+import {
+	countUnused,
+	erasePerson,
+	type PersonQuery,
+	prunePersons,
+	readPerson,
+	type StoredPerson,
+} from '../persons.sql.js';
+import { parseChatId } from '../subscriptions.sql.js';
+
+interface PersonOptions extends OutputOptions {
+	chat?: string;
+	phone?: string;
+	bitrix?: string;
+}
+
+export function addPersonCommands(program: Command, environment: NodeJS.ProcessEnv): void {
+	const person = program.command('person').description('what is stored about one person; connect as contacts_privacy');
+
+	const withQuery = (name: string, description: string, ...lines: string[]) =>
+		person
+			.command(name)
+			.description(description)
+			.option('--chat <id>', 'the user of this chat with the bot')
+			.option('--phone <number>', 'company contacts with this number, which begins with a plus')
+			.option('--bitrix <id>', 'the company contact with this ID in the CRM')
+			.addHelpText('after', examples(...lines));
+
+	withQuery('find', 'show in which tables a person is, without the data', 'contacts person find --chat 5550001')
+		.option('--json', 'print the records as JSON')
+		.action(async (options: PersonOptions) => {
+			const stored = await look(environment, 'person looked up', queryOf(options));
+			const records = Object.entries(stored).flatMap(([table, rows]) =>
+				rows.length === 0 ? [] : [{ table, rows: rows.length }],
+			);
+			printRecords(records, ['table', 'rows'], options);
+		});
+
+	withQuery(
+		'export',
+		'print everything that is stored about a person, as JSON',
+		'contacts person export --phone +12025550103 > person.json',
+	).action(async (options: PersonOptions) => {
+		printResult(await look(environment, 'person exported', queryOf(options)), '', { json: true });
+	});
+
+	withQuery(
+		'erase',
+		'delete the personal contact and the subscriptions of a chat',
+		'contacts person erase --chat 5550001',
+	)
+		.option(...yesOption)
+		.option('--json', 'print the result as JSON')
+		.action(async (options: PersonOptions & ConfirmOptions) => {
+			const query = queryOf(options);
+			const stored = await look(environment, 'person looked up', query);
+			if (query.by !== 'chat') {
+				throw new CommandError(
+					`Erase this person in the CRM: delete contact ${stored.company_contacts.map((row) => row.bitrix_id).join(', ')} in Bitrix24. ` +
+						'The next full pass deletes it here (contacts sync --once --full), and partners learn of it from the change feed.',
+				);
+			}
+			await confirm(`What is stored about chat ${query.chatId} will be deleted for good.`, options);
+			const deleted = await withTransaction(environment, async (sql) => {
+				const counts = await erasePerson(sql, query.chatId);
+				await recordOperation(sql, 'person erased', counts);
+				return counts;
+			});
+			printResult(
+				deleted,
+				`Deleted: ${deleted.personal_contacts} personal contact, ${deleted.direct_subscriptions} subscriptions.`,
+				options,
+			);
+			if (!options.json)
+				printNote(
+					'Backups keep them until they are deleted, and the bot backend may save the chat anew: docs/data-protection.md.',
+				);
+		});
+
+	person
+		.command('prune')
+		.description('delete personal contacts that nobody has written for a time, and subscriptions that ended before')
+		.requiredOption('--older-than <months>', 'for so many months; contacts of subscribed chats are kept')
+		.option('-y, --yes', 'do it: without it, only what would be deleted is counted')
+		.option('--json', 'print the result as JSON')
+		.addHelpText(
+			'after',
+			examples('contacts person prune --older-than 24', 'contacts person prune --older-than 24 --yes'),
+		)
+		.action(async ({ olderThan, yes = false, ...options }: OutputOptions & { olderThan: string; yes?: boolean }) => {
+			if (!/^[1-9][0-9]{0,3}$/.test(olderThan))
+				throw new UsageError('--older-than takes a number of months, from 1 to 9999.');
+			const months = Number(olderThan);
+			const counts = await withDatabase(environment, async (sql) => {
+				if (!yes) return countUnused(sql, months);
+				const deleted = await prunePersons(sql, months);
+				await recordOperation(sql, 'personal contacts pruned', { months, ...deleted });
+				return deleted;
+			}).catch(explain);
+			const verb = yes ? 'Deleted' : 'To delete';
+			printResult(
+				{ ...counts, deleted: yes },
+				`${verb}: ${counts.personal_contacts} personal contacts, ${counts.direct_subscriptions} ended subscriptions.${yes ? '' : ' Say --yes to do it.'}`,
+				options,
+			);
+		});
+}
+
+/** Reads what is stored, and records that somebody has. */
+async function look(environment: NodeJS.ProcessEnv, operation: Operation, query: PersonQuery): Promise<StoredPerson> {
+	const stored = await withDatabase(environment, async (sql: Sql) => {
+		const person = await readPerson(sql, query);
+		const rows = Object.fromEntries(Object.entries(person).map(([table, found]) => [table, found.length]));
+		await recordOperation(sql, operation, { by: query.by, ...rows });
+		return person;
+	}).catch(explain);
+	if (Object.values(stored).every((rows) => rows.length === 0))
+		throw new CommandError('Nothing is stored about this person.');
+	return stored;
+}
+
+/** Exactly one of the options. */
+function queryOf({ chat, phone, bitrix }: PersonOptions): PersonQuery {
+	if ([chat, phone, bitrix].filter((given) => given !== undefined).length !== 1)
+		throw new UsageError('Say one of --chat, --phone and --bitrix.');
+	if (chat !== undefined) {
+		const chatId = parseChatId(chat);
+		if (chatId === undefined) throw new UsageError('--chat takes an integer other than 0, within ±9007199254740991.');
+		return { by: 'chat', chatId };
+	}
+	if (phone !== undefined) {
+		const number = toE164(phone);
+		if (number === null) throw new UsageError('--phone takes a valid number with a leading plus.');
+		return { by: 'phone', phone: number };
+	}
+	if (bitrix === undefined || !/^[1-9][0-9]{0,15}$/.test(bitrix))
+		throw new UsageError('--bitrix takes the positive integer that is the ID of a contact.');
+	return { by: 'bitrix', id: bitrix };
+}
+
+function explain(error: unknown): never {
+	if ((error as { code?: string }).code === '42501')
+		throw new CommandError('This needs the role contacts_privacy, or the owner: DATABASE_URL names another user.');
+	throw error;
+}

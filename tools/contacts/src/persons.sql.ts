@@ -1,0 +1,114 @@
+import type { Sql } from '@contacts/common/database/client.js';
+
+/** By what a person is found: a chat with the bot, or a contact of the CRM. */
+export type PersonQuery =
+	| { by: 'chat'; chatId: number }
+	| { by: 'phone'; phone: string }
+	| { by: 'bitrix'; id: string };
+
+/** Everything that is stored about a person, by table: each row with all of its columns. */
+export interface StoredPerson {
+	personal_contacts: Record<string, unknown>[];
+	direct_subscriptions: Record<string, unknown>[];
+	direct_subscription_reports: Record<string, unknown>[];
+	company_contacts: Record<string, unknown>[];
+}
+
+/** One statement, so that all of it is of one moment. */
+export async function readPerson(sql: Sql, query: PersonQuery): Promise<StoredPerson> {
+	const chat = query.by === 'chat' ? sql`chat_id = ${query.chatId}::float8::bigint` : sql`false`;
+	const contact =
+		query.by === 'phone'
+			? sql`phone = ${query.phone}`
+			: query.by === 'bitrix'
+				? sql`bitrix_id = ${query.id}::text::bigint`
+				: sql`false`;
+	const [row] = await sql<[{ person: StoredPerson }]>`
+		select json_build_object(
+			'personal_contacts', (
+				select coalesce(json_agg(to_jsonb(c) - 'project_id' || jsonb_build_object('project', p.code)), '[]')
+				from personal_contacts c join projects p on p.id = c.project_id where ${chat}
+			),
+			'direct_subscriptions', (
+				select coalesce(json_agg(to_jsonb(s) order by s.started_at), '[]') from direct_subscriptions s where ${chat}
+			),
+			'direct_subscription_reports', (
+				select coalesce(json_agg(to_jsonb(r)), '[]') from direct_subscription_reports r where ${chat}
+			),
+			'company_contacts', (
+				select coalesce(json_agg(to_jsonb(c) order by c.id), '[]') from company_contacts c where ${contact}
+			)
+		) as person`;
+	return row.person;
+}
+
+/** How many rows of each table were deleted. */
+export interface Deleted {
+	personal_contacts: number;
+	direct_subscriptions: number;
+	direct_subscription_reports: number;
+}
+
+/** Deletes what is stored about a chat. */
+export async function erasePerson(sql: Sql, chatId: number): Promise<Deleted> {
+	const [row] = await sql<[Deleted]>`
+		with contacts as (delete from personal_contacts where chat_id = ${chatId}::float8::bigint returning 1),
+		     subscriptions as (delete from direct_subscriptions where chat_id = ${chatId}::float8::bigint returning 1),
+		     reports as (delete from direct_subscription_reports where chat_id = ${chatId}::float8::bigint returning 1)
+		select (select count(*) from contacts)::int as personal_contacts,
+		       (select count(*) from subscriptions)::int as direct_subscriptions,
+		       (select count(*) from reports)::int as direct_subscription_reports`;
+	return row;
+}
+
+/** Rows that are deleted at once: nobody waits for long for one of them. */
+const pruneBatch = 5000;
+
+const isOld = (sql: Sql, column: string, months: number) =>
+	sql`${sql(column)} < now() - make_interval(months => ${months}::int)`;
+
+/** Personal contacts that nobody has written for so long, but for those of chats that are subscribed: they are in use. */
+const unusedContacts = (sql: Sql, months: number) => sql`
+	select chat_id from personal_contacts c
+	where ${isOld(sql, 'updated_at', months)} and not exists (
+		select from direct_subscriptions s
+		where s.chat_id = c.chat_id and s.started_at <= now() and (s.ended_at is null or s.ended_at > now())
+	)`;
+
+/** What `prunePersons` would delete. */
+export async function countUnused(sql: Sql, months: number): Promise<Deleted> {
+	const [row] = await sql<[Deleted]>`
+		select (select count(*) from (${unusedContacts(sql, months)}) unused)::int as personal_contacts,
+		       (select count(*) from direct_subscriptions where ${isOld(sql, 'ended_at', months)})::int as direct_subscriptions,
+		       (select count(*) from direct_subscription_reports where ${isOld(sql, 'applied_at', months)})::int
+		         as direct_subscription_reports`;
+	return row;
+}
+
+/** Deletes personal contacts, ended subscriptions and reports that are older than so many months, in small steps. */
+export async function prunePersons(sql: Sql, months: number): Promise<Deleted> {
+	const repeat = async (step: () => PromiseLike<{ count: number }>) => {
+		let all = 0;
+		for (let count = pruneBatch; count === pruneBatch; all += count) count = (await step()).count;
+		return all;
+	};
+	return {
+		personal_contacts: await repeat(
+			() => sql`
+				delete from personal_contacts
+				where chat_id in (${unusedContacts(sql, months)} limit ${pruneBatch}) and ${isOld(sql, 'updated_at', months)}`,
+		),
+		direct_subscriptions: await repeat(
+			() => sql`
+				delete from direct_subscriptions
+				where id in (select id from direct_subscriptions where ${isOld(sql, 'ended_at', months)} limit ${pruneBatch})`,
+		),
+		direct_subscription_reports: await repeat(
+			() => sql`
+				delete from direct_subscription_reports
+				where chat_id in (
+					select chat_id from direct_subscription_reports where ${isOld(sql, 'applied_at', months)} limit ${pruneBatch}
+				) and ${isOld(sql, 'applied_at', months)}`,
+		),
+	};
+}
