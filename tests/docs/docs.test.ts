@@ -7,7 +7,7 @@ import { createProgram } from '@contacts/operator/program.js';
 import { describe, expect, test } from 'vitest';
 import { files, type Page, pageAt, pages, read } from './pages.js';
 
-const isSource = /\.(ts|mjs|js|sql|yml|template|yaml)$|^(Dockerfile|\.ci\/run|\.env\.example|package\.json)$/;
+const isSource = /\.(ts|mjs|js|sql|yml|template|yaml|sh)$|^(Dockerfile|\.ci\/run|\.env\.example|package\.json)$/;
 const isGenerated = /(^|\/)(dist|generated|coverage)\/|^pnpm-lock\.yaml$|^tests\/docs\/docs\.test\.ts$/;
 const sources = files.filter((path) => isSource.test(path) && !isGenerated.test(path)).map(read);
 /** Every name that is written anywhere in the code. */

@@ -5,6 +5,7 @@ import type { Command } from 'commander';
 import { type BackupKey, readBackupKey } from '../backup/backup-key.js';
 import type { Header } from '../backup/format.js';
 import { findTarget, writeFileWhole } from '../backup/output-file.js';
+import { openFile, readBackup, verifyBackup } from '../backup/read-backup.js';
 import { inTransaction, isDatabaseError } from '../backup/transaction.js';
 import { readHeader, snapshot, writeBackup } from '../backup/write-backup.js';
 import { type ConfirmOptions, confirm, yesOption } from '../confirm.js';
@@ -18,8 +19,9 @@ import { streams } from '../streams.js';
 export function addBackupCommand(program: Command, environment: NodeJS.ProcessEnv): void {
 	program
 		.command('backup')
-		.argument('<file>', 'where to write it; - for standard output')
+		.argument('<file>', 'where to write it; - for standard output (with --verify: for standard input)')
 		.description('write everything in the database into one file, as it is at this moment')
+		.option('--verify', 'read an existing backup instead, and say whether it is what was written; needs no database')
 		.option(...yesOption)
 		.option('--json', 'print the summary as JSON')
 		.addHelpText(
@@ -29,12 +31,17 @@ export function addBackupCommand(program: Command, environment: NodeJS.ProcessEn
 				'With BACKUP_KEY in the environment (32 characters or more) the file is keyed: a restore with the same key refuses\n' +
 				'what anybody without it has altered or written.\n' +
 				examples(
-					'contacts backup contacts.backup',
+					'contacts backup contacts.backup && contacts backup --verify contacts.backup',
 					'contacts backup - | gpg --encrypt --recipient ops@example.com > contacts.backup.gpg',
 				),
 		)
-		.action(async (path: string, options: OutputOptions & ConfirmOptions) => {
+		.action(async (path: string, options: OutputOptions & ConfirmOptions & { verify?: boolean }) => {
 			const key = readBackupKey(environment);
+			if (options.verify) {
+				const header = await readBackup(path === '-' ? streams().stdin : await openFile(path), key, verifyBackup);
+				printSummary(path, header, key, options);
+				return;
+			}
 			const url = await findDatabaseUrl(environment);
 			if (path === '-') {
 				const { stdout } = streams();
@@ -48,13 +55,17 @@ export function addBackupCommand(program: Command, environment: NodeJS.ProcessEn
 			await writeFileWhole(target.path, async (file) => {
 				header = await backUp(url, file, key);
 			});
-			const tables = header?.tables.map(({ name, rows }) => ({ name, rows })) ?? [];
-			const rows = tables.reduce((sum, table) => sum + table.rows, 0);
-			const { schema, created_at } = header ?? {};
-			const summary = { file: path, schema, created_at, keyed: key !== undefined, rows, tables };
-			const keyed = key === undefined ? '' : ', with a keyed hash';
-			printResult(summary, `${rows} rows of ${tables.length} tables are in ${path}${keyed}.`, options);
+			printSummary(path, header as Header, key, options);
 		});
+}
+
+function printSummary(file: string, header: Header, key: BackupKey | undefined, options: OutputOptions): void {
+	const { schema, created_at } = header;
+	const tables = header.tables.map(({ name, rows }) => ({ name, rows }));
+	const rows = tables.reduce((sum, table) => sum + table.rows, 0);
+	const keyed = key === undefined ? '' : ', with a keyed hash';
+	const text = `${rows} rows of ${tables.length} tables are in ${file}${keyed}.`;
+	printResult({ file, schema, created_at, keyed: key !== undefined, rows, tables }, text, options);
 }
 
 function backUp(url: string, destination: Writable, key: BackupKey | undefined): Promise<Header> {

@@ -62,6 +62,7 @@ describe('all is well', () => {
 				['ok', 'roles'],
 				['ok', 'owner'],
 				['ok', 'synchroniser'],
+				['ok', 'passwords'],
 				['skipped', 'redis'],
 				['ok', 'crm'],
 			]);
@@ -188,6 +189,19 @@ describe('crm', () => {
 			found('warning', /shows 3 contacts and 10 are stored/, /may still read all/),
 		]);
 	});
+});
+
+test('passwords that are defaults of the compose file are named, never shown', async () => {
+	const environment = {
+		OPERATOR_DATABASE_PASSWORD: 'local-only-operator',
+		REDIS_URL: 'redis://:local-only-redis@127.0.0.1:1',
+	};
+	const [finding, ...others] = await look('passwords', operator(), environment);
+	expect(others).toEqual([]);
+	expect(finding).toMatchObject({ state: 'warning', advice: expect.stringContaining('operations/new-env.sh') });
+	expect(finding?.message).toContain('OPERATOR_DATABASE_PASSWORD, REDIS_URL.');
+	expect(JSON.stringify(finding)).not.toContain('local-only-');
+	expect(await look('passwords', operator(), {})).toMatchObject([{ state: 'ok' }]);
 });
 
 describe('redis', () => {

@@ -1,21 +1,17 @@
-import { createReadStream } from 'node:fs';
-import { stat } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
-import { pipeline } from 'node:stream/promises';
-import { createGunzip } from 'node:zlib';
 import { readDatabaseUrl } from '@contacts/common/database/database-url.js';
 import { openSession } from '@contacts/company-contacts/sync/session.js';
 import type { Command } from 'commander';
 import { type BackupKey, readBackupKey } from '../backup/backup-key.js';
-import { DamagedBackupError, type Header } from '../backup/format.js';
-import { openBackup, restoreBackup } from '../backup/restore-backup.js';
+import type { Header } from '../backup/format.js';
+import { openFile, readBackup } from '../backup/read-backup.js';
+import { restoreBackup } from '../backup/restore-backup.js';
 import { inTransaction } from '../backup/transaction.js';
 import { type ConfirmOptions, confirm, yesOption } from '../confirm.js';
 import { findDatabaseUrl } from '../connection.js';
 import { CommandError, UsageError } from '../errors.js';
 import { examples } from '../examples.js';
 import { type OutputOptions, printResult } from '../output.js';
-import { createProgress } from '../progress.js';
 import { streams } from '../streams.js';
 
 interface Options extends OutputOptions, ConfirmOptions {
@@ -62,38 +58,14 @@ export function addRestoreCommand(program: Command, environment: NodeJS.ProcessE
 		});
 }
 
-async function openFile(path: string): Promise<Readable> {
-	const stats = await stat(path).catch((error: NodeJS.ErrnoException) => {
-		throw new CommandError(
-			error.code === 'ENOENT' ? `There is no file ${path}.` : `${path} can't be read (${error.code}).`,
-		);
-	});
-	if (stats.isDirectory()) throw new CommandError(`${path} is a folder.`);
-	return createReadStream(path);
-}
-
 async function restore(url: string, source: Readable, replace: boolean, key: BackupKey | undefined): Promise<Header> {
 	// Held until the end: a synchroniser would go on from where the other data stood.
 	const session = await openSession(url);
 	if (session === undefined) throw new CommandError('A synchroniser works on this database: stop it first.');
 	try {
-		return await pipeline(source, createGunzip(), async (chunks: AsyncIterable<Buffer>) => {
-			const backup = await openBackup(chunks, key);
-			const progress = createProgress(backup.header.tables.reduce((sum, { rows }) => sum + rows, 0));
-			try {
-				const onRows = (rows: number) => progress.update(rows, rows);
-				await inTransaction(url, 'begin', (sql) => restoreBackup(sql, backup, { replace, onRows }));
-			} finally {
-				progress.stop();
-			}
-			return backup.header;
-		});
-	} catch (error) {
-		const { code, syscall } = error as NodeJS.ErrnoException;
-		if (code === 'Z_BUF_ERROR') throw new DamagedBackupError('it ends too early');
-		if (code?.startsWith('Z_')) throw new DamagedBackupError('it can’t be unpacked');
-		if (syscall === 'read') throw new CommandError(`The backup can't be read (${code}); nothing was changed.`);
-		throw error;
+		return await readBackup(source, key, (backup, onRows) =>
+			inTransaction(url, 'begin', (sql) => restoreBackup(sql, backup, { replace, onRows })),
+		);
 	} finally {
 		await session.close();
 	}

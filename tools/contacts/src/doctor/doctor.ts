@@ -6,6 +6,7 @@ import type { Finding } from './check.js';
 import { checkCrm, checkSynchroniser } from './check-crm.js';
 import { checkClock, checkDatabase, checkMigrations } from './check-database.js';
 import { checkOwner } from './check-owner.js';
+import { checkPasswords } from './check-passwords.js';
 import { checkRedis } from './check-redis.js';
 import { checkRoles } from './check-roles.js';
 import { countContacts } from './doctor.sql.js';
@@ -20,6 +21,7 @@ export async function examine(
 	portalTimeoutMs?: number,
 ): Promise<Finding[]> {
 	const { findings, mirrored } = await examineDatabase(environment, now);
+	findings.push(...checkPasswords(environment));
 	findings.push(...(await checkRedis(environment.REDIS_URL)));
 	findings.push(...(await checkCrm(environment, mirrored, now, portalTimeoutMs)));
 	return findings;

@@ -1,0 +1,17 @@
+#!/bin/sh
+# The gateway's template, filled in with what is in the environment, as an nginx in the foreground that logs to the journal.
+# Arguments are nginx's: -t tries the configuration.
+set -eu
+cd "$(dirname "$0")/../.."
+config=$RUNTIME_DIRECTORY/nginx.conf
+{
+  echo 'daemon off; worker_processes auto; pid '"$RUNTIME_DIRECTORY"'/nginx.pid; error_log stderr alert;'
+  echo 'events { worker_connections 2048; } http {'
+  # Standard output is a socket under systemd, and nginx can't open a socket as a file.
+  envsubst '$GATEWAY_PORT $GATEWAY_RESOLVER $GATEWAY_CONNECTIONS_PER_CLIENT $COMPANY_CONTACTS_ADDRESS $BITRIX24_EVENTS_ADDRESS' \
+    <gateway/default.conf.template |
+    sed -e "s#/tmp/nginx-#$RUNTIME_DIRECTORY/#" -e 's#access_log /dev/stdout#access_log syslog:server=unix:/dev/log,nohostname,tag=gateway#' \
+      -e 's#error_log /dev/stderr#error_log stderr#'
+  echo '}'
+} >"$config"
+exec nginx -e stderr -p "$RUNTIME_DIRECTORY" -c "$config" "$@"

@@ -1,0 +1,90 @@
+import { execFileSync } from 'node:child_process';
+import { cpSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { createTestDatabase } from '@contacts/testing/database.js';
+import { environmentOf, startProcess } from '@contacts/testing/process.js';
+import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
+import { database, test } from '@contacts/testing/test.js';
+import { expect } from 'vitest';
+
+const root = fileURLToPath(new URL('../..', import.meta.url));
+const folder = join(root, 'operations/systemd');
+const units = readdirSync(folder).filter((name) => /\.(service|timer)$/.test(name));
+
+test('systemd-analyze verify finds nothing wrong with the units, and what starts with the machine says so', async () => {
+	const copies = await temporaryFolder();
+	cpSync(folder, copies, { recursive: true });
+	for (const unit of units) {
+		const text = readFileSync(join(folder, unit), 'utf8')
+			.replaceAll('/opt/contacts', root.replace(/\/$/, ''))
+			.replaceAll('/usr/bin/node', process.execPath);
+		writeFileSync(join(copies, unit), text);
+		expect(text.includes('[Install]'), unit).toBe(unit !== 'contacts-backup.service');
+	}
+	const verify = startProcess('systemd-analyze', ['verify', '--man=no', ...units.map((unit) => join(copies, unit))], {
+		env: environmentOf({ SYSTEMD_UNIT_PATH: `${copies}:` }),
+	});
+	const code = await verify.exit;
+	const about = verify
+		.output()
+		.split('\n')
+		.filter((line) => line.includes('contacts'));
+	expect([code, about]).toEqual([0, []]);
+});
+
+test('every program and file that a unit names is there', () => {
+	for (const unit of units.filter((name) => name.endsWith('.service'))) {
+		const text = readFileSync(join(folder, unit), 'utf8');
+		const [, directory = ''] = /^WorkingDirectory=\/opt\/contacts\/?(.*)$/m.exec(text) ?? [];
+		const [, file = ''] = /^ExecStart=\S+ (\S+)/m.exec(text) ?? [];
+		expect(() => readFileSync(join(root, directory, file)), `${unit}: ${file}`).not.toThrow();
+	}
+});
+
+test('the gateway’s unit makes a configuration that nginx accepts', async () => {
+	const gateway = startProcess('sh', [join(folder, 'gateway.sh'), '-t'], {
+		env: environmentOf({
+			RUNTIME_DIRECTORY: await temporaryFolder(),
+			GATEWAY_PORT: '8080',
+			GATEWAY_RESOLVER: '127.0.0.53',
+			GATEWAY_CONNECTIONS_PER_CLIENT: '100',
+			COMPANY_CONTACTS_ADDRESS: '127.0.0.1:3000',
+			BITRIX24_EVENTS_ADDRESS: '',
+		}),
+	});
+	expect(await gateway.exit, gateway.output()).toBe(0);
+});
+
+test('the nightly backup is verified before older ones are deleted, and says when it succeeded', async () => {
+	const [backups, metrics] = [await temporaryFolder(), await temporaryFolder()];
+	const run = async (url: string) => {
+		const script = startProcess('sh', [join(folder, 'backup.sh')], {
+			env: environmentOf({ DATABASE_URL: url, BACKUP_DIRECTORY: backups, BACKUP_METRICS_DIRECTORY: metrics }),
+		});
+		return { code: await script.exit, output: script.output() };
+	};
+	const [old, recent] = [join(backups, 'contacts-old.backup'), join(backups, 'contacts-recent.backup')];
+	for (const file of [old, recent]) writeFileSync(file, '');
+	execFileSync('touch', ['-d', '40 days ago', old]);
+
+	expect((await run('postgres://nobody@127.0.0.1:1/nothing')).code).toBe(1);
+	expect(readdirSync(backups).sort()).toEqual(['contacts-old.backup', 'contacts-recent.backup']);
+	expect(readdirSync(metrics)).toEqual([]);
+
+	const { code, output } = await run(database.url);
+	expect(code, output).toBe(0);
+	const [made, kept, ...others] = readdirSync(backups).sort();
+	expect([kept, ...others]).toEqual(['contacts-recent.backup']);
+	const said = readFileSync(join(metrics, 'contacts.prom'), 'utf8');
+	expect(said).toMatch(/^contacts_backup_last_success_timestamp_seconds \d{10}$/m);
+
+	const other = await createTestDatabase();
+	const restore = startProcess(
+		process.execPath,
+		[join(root, 'tools/contacts/dist/main.js'), 'restore', join(backups, String(made)), '--replace', '--yes'],
+		{ env: environmentOf({ DATABASE_URL: other.url }) },
+	);
+	expect(await restore.exit, restore.output()).toBe(0);
+	await other.drop();
+});
