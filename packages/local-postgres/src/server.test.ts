@@ -7,7 +7,7 @@ import { accepts } from '@contacts/testing/ports.js';
 import { isAlive, parentOf } from '@contacts/testing/proc.js';
 import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
-import { built, runProgram } from './testing/programs.js';
+import { built, type Program, runProgram } from './testing/programs.js';
 
 // Whole servers are started here, several in some tests.
 vi.setConfig({ testTimeout: 90_000, hookTimeout: 90_000 });
@@ -205,18 +205,35 @@ describe('after a SIGKILL', () => {
 		expect(await query(next, 'select value from kept')).toEqual([{ value: 'stored' }]);
 	});
 
-	test('of everything, a postmaster.pid that is left behind blocks nothing and harms no other process', async () => {
-		const dataDirectory = join(await temporaryFolder(), 'data');
+	/** Leaves a postmaster.pid with the ID of a living process of the server's user, and this port. */
+	async function leavePidFile(dataDirectory: string, port?: number): Promise<Program> {
 		const first = await start(dataDirectory);
 		const file = join(dataDirectory, 'postmaster.pid');
 		const left = readFileSync(file, 'utf8').split('\n');
 		await first.stop();
-		// The ID now belongs to another process of the server's user, and nothing answers on the port.
 		const { uid } = statSync(dataDirectory);
 		const other = await runProgram("console.log('here'); setInterval(() => undefined, 1000);", [], { uid, cwd: '/' });
-		writeFileSync(file, [String(other.pid), ...left.slice(1)].join('\n'));
+		left[0] = String(other.pid);
+		if (port !== undefined) left[3] = String(port);
+		writeFileSync(file, left.join('\n'));
+		return other;
+	}
+
+	test('of everything, a postmaster.pid that is left behind blocks nothing and harms no other process', async () => {
+		const dataDirectory = join(await temporaryFolder(), 'data');
+		const other = await leavePidFile(dataDirectory);
 		const next = await start(dataDirectory);
 		expect(await query(next, 'select 1 as one')).toEqual([{ one: 1 }]);
+		expect(isAlive(other.pid)).toBe(true);
+	});
+
+	test('of everything, neither the process nor the PostgreSQL server that the postmaster.pid names by now is harmed', async () => {
+		const elsewhere = await start(join(await temporaryFolder(), 'data'), { password: 'other' });
+		const dataDirectory = join(await temporaryFolder(), 'data');
+		const other = await leavePidFile(dataDirectory, elsewhere.port);
+		const next = await start(dataDirectory);
+		expect(await query(next, 'select 1 as one')).toEqual([{ one: 1 }]);
+		expect(await query(elsewhere, 'select 2 as two')).toEqual([{ two: 2 }]);
 		expect(isAlive(other.pid)).toBe(true);
 	});
 });

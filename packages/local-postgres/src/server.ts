@@ -1,8 +1,8 @@
-import { type ChildProcess, fork } from 'node:child_process';
+import { type ChildProcess, execFileSync, fork } from 'node:child_process';
 import { once } from 'node:events';
-import { rmSync } from 'node:fs';
+import { readlinkSync, realpathSync, rmSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
-import { connect, createServer } from 'node:net';
+import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
@@ -75,9 +75,8 @@ function running(supervisor: ChildProcess, port: number, password: string): Loca
 
 /**
  * Ends a server that was left running on this data directory, and waits for one that is ending: possible only when the
- * supervisor itself or its parent was killed. The process is known by its id in `postmaster.pid` and by answering on the
- * port that is written there. A living process that stays silent, of a server that was ready, has got the id of one that is
- * no more: PostgreSQL would take it for that server and refuse to start, so the file is removed.
+ * supervisor itself or its parent was killed. By now the ID in `postmaster.pid` may be that of any process, which must not
+ * be harmed; PostgreSQL would take it for the server that is no more and refuse to start, so the file is removed.
  */
 async function endLeftover(dataDirectory: string): Promise<void> {
 	const file = join(dataDirectory, 'postmaster.pid');
@@ -85,15 +84,11 @@ async function endLeftover(dataDirectory: string): Promise<void> {
 	for (let tries = 0; tries < 100; tries++) {
 		const content = await readFile(file, 'utf8').catch(() => undefined);
 		if (content === undefined) return;
-		const [pid = '', , , port = '', , , , status = ''] = content.split('\n');
-		if (/^[1-9][0-9]*$/.test(pid) && !signal(Number(pid), 0)) return;
-		if (/^[1-9][0-9]*$/.test(port) && (await speaksPostgres(Number(port)))) {
-			if (!asked) signal(Number(pid), 'SIGINT');
-			asked = true;
-		} else if (!asked && tries >= 20 && status.startsWith('ready')) {
-			rmSync(file, { force: true });
-			return;
-		}
+		const pid = Number(/^[1-9][0-9]*\n/.exec(content)?.[0]);
+		if (pid > 0 && !signal(pid, 0)) return;
+		const isServer = pid > 0 ? usesDirectory(pid, dataDirectory) : undefined;
+		if (isServer === false) return rmSync(file, { force: true });
+		if (isServer && !asked) asked = signal(pid, 'SIGINT');
 		await delay(100);
 	}
 }
@@ -107,20 +102,19 @@ function signal(pid: number, name: NodeJS.Signals | 0): boolean {
 	}
 }
 
-/** Whether a PostgreSQL server answers on this port of 127.0.0.1: it says S or N to a request for TLS. */
-function speaksPostgres(port: number): Promise<boolean> {
-	return new Promise((resolve) => {
-		const socket = connect({ port, host: '127.0.0.1', timeout: 1000 });
-		const answer = (yes: boolean) => {
-			socket.destroy();
-			resolve(yes);
-		};
-		socket.on('connect', () => socket.write(Buffer.from([0, 0, 0, 8, 4, 210, 22, 47])));
-		socket.on('data', (data) => answer(data[0] === 0x53 || data[0] === 0x4e));
-		socket.on('error', () => answer(false));
-		socket.on('timeout', () => answer(false));
-		socket.on('close', () => answer(false));
-	});
+/**
+ * Whether a process is the PostgreSQL server of this data directory, which is its working directory; undefined if the system
+ * does not tell, of a process that is ending for instance. The port would tell nothing: it may be another server's by now.
+ */
+function usesDirectory(pid: number, dataDirectory: string): boolean | undefined {
+	try {
+		if (process.platform === 'linux') return readlinkSync(`/proc/${pid}/cwd`) === realpathSync(dataDirectory);
+		return execFileSync('ps', ['-o', 'command=', '-p', String(pid)], { encoding: 'utf8' }).includes(
+			`-D ${dataDirectory} `,
+		);
+	} catch {
+		return undefined;
+	}
 }
 
 /** A TCP port of 127.0.0.1 that nothing listens on at the moment. */
