@@ -93,7 +93,8 @@ export function startProcess(
 		},
 		kill: (signal) => void child.kill(signal),
 		async stop(signal = 'SIGTERM') {
-			if (!exited) child.kill(signal);
+			// Of a process that is gone, it does nothing: whether it is gone is not decided by what was read of it.
+			child.kill(signal);
 			await exit;
 		},
 		disconnect: () => child.disconnect?.(),

@@ -63,11 +63,12 @@ export async function startTcpProxy(target: string): Promise<TcpProxy> {
 				setTimeout(() => delayed.shift()?.(), due - now);
 			};
 			from.on('data', (data) => later(() => void to.write(data)));
-			from.on('error', () => undefined);
-			from.on('close', () => {
+			const end = () => {
 				pairs.delete(pair);
 				later(() => void to.destroy());
-			});
+			};
+			// A reset fails if the other end has gone in the same moment, and the socket then closes without a word.
+			from.on('error', end).on('close', end);
 			if (state === 'open') from.resume();
 			else from.pause();
 		};
