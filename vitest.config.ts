@@ -16,6 +16,8 @@ const maxWorkers = Math.min(availableParallelism(), 8);
 
 export default defineConfig({
 	test: {
+		// A condition is waited for, on a busy machine too: the default is a second.
+		expect: { poll: { timeout: 20_000 } },
 		globalSetup: 'packages/testing/src/global-setup.ts',
 		reporters: ['default', './packages/testing/src/closing-line.ts'],
 		projects: [

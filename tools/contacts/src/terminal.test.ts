@@ -1,7 +1,7 @@
 import { addProject } from '@contacts/testing/app.js';
 import { database, test } from '@contacts/testing/test.js';
 import stringWidth from 'string-width';
-import { afterAll, describe, expect, type TestContext, vi } from 'vitest';
+import { describe, expect, type TestContext, vi } from 'vitest';
 import { fitWidths } from './output.js';
 import { contacts, spawnContacts } from './testing/command.js';
 import { startOnTerminal } from './testing/terminal.js';
@@ -15,7 +15,6 @@ test.beforeAll(async () => {
 	for (const code of ['alpha', 'beta', 'gamma']) await addProject(database.sql, code, `${code}-key`);
 	await database.sql`update audit_log set actor = ${actor}, details = '{"note": "an escape \\u001b[31m sequence"}' where id > 1`;
 });
-afterAll(async () => database?.drop());
 
 describe('a table', () => {
 	test('on a terminal fits its width, with an ellipsis where something was cut off', async (context) => {
