@@ -48,7 +48,12 @@ async function raw(text: string): Promise<string> {
 const ask = (target: string, method = 'GET') =>
 	raw(`${method} ${target} HTTP/1.1\r\nHost: gateway\r\nConnection: close\r\n\r\n`);
 
-test('the list is passed as it is, with its headers', async () => {
+const paths: [string, string][] = [
+	[path, query],
+	['/api/company_contacts.changes', query.replace('company_id', 'limit')],
+];
+
+test.each(paths)('%s is passed as it is, with its headers', async (path, query) => {
 	const [direct, passed] = [await fetch(`${service.url}${path}${query}`), await get(path + query)];
 	expect(passed.status).toBe(200);
 	expect(await passed.text()).toBe(await direct.text());

@@ -5,4 +5,6 @@ export interface Endpoint {
 	body?: string;
 	/** Names of its query parameters beside the credentials. */
 	parameters?: string[];
+	/** Another query, with a response that is made of the table and not of what is in memory. */
+	fromTable?: string;
 }

@@ -15,8 +15,8 @@ export interface ReferenceCase {
 	name: string;
 	status: number;
 	code?: string;
-	/** Added to the valid credentials. */
-	query?: string;
+	/** Added to the valid credentials; where it is made of a response, of one before `arrange`. */
+	query?: string | ((app: TestApp) => Promise<string>);
 	init?: RequestInit;
 	/** Sent to a service with these options, in place of the common one. */
 	app?: TestAppOptions;
@@ -126,8 +126,9 @@ export function describeReference<V extends TObject>(service: Service<V>, option
 			'%i %s: %s',
 			async (status, code, _, each) => {
 				const used = each.app === undefined ? app : await startTestApp(service, database.url, each.app);
+				const query = typeof each.query === 'function' ? await each.query(used) : (each.query ?? '');
 				await each.arrange?.(database, used);
-				const answer = await used.fetch(`${path}?${credentials}${each.query ?? ''}`, { ...usual, ...each.init });
+				const answer = await used.fetch(`${path}?${credentials}${query}`, { ...usual, ...each.init });
 				expect(answer.status).toBe(status);
 				if (code !== undefined) expect(await answer.clone().json()).toMatchObject({ code });
 				await reference.expect(answer);

@@ -1,4 +1,9 @@
 import { describeSharedContract } from '@contacts/testing/shared-contract.js';
 import { service } from './app.js';
 
-describeSharedContract(service, { method: 'GET', path: '/api/company_contacts.list', parameters: ['company_id'] });
+describeSharedContract(service, {
+	method: 'GET',
+	path: '/api/company_contacts.list',
+	parameters: ['company_id'],
+	fromTable: '&company_id=4711',
+});

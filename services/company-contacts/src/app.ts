@@ -5,6 +5,8 @@ import { loadShedding } from '@contacts/common/http/load-shedding.js';
 import { createServer, type Server } from '@contacts/common/http/server.js';
 import { metrics } from '@contacts/common/observability/metrics.js';
 import type { Service, ServiceParts } from '@contacts/common/process/run.js';
+import { createChangeFeed } from './changes/change-feed.js';
+import { listChanges } from './changes/list-changes.js';
 import { type Config, variables } from './config.js';
 import { measureCrm } from './crm-age.js';
 import { listCompanyContacts } from './list-company-contacts.js';
@@ -18,11 +20,15 @@ export async function buildApp(parts: ServiceParts, config: Config): Promise<Ser
 	const { database, keyRing, registry, clock = () => performance.now() } = parts;
 	const policy = { perSecond: config.RATE_LIMIT_PER_SECOND, burst: config.RATE_LIMIT_BURST };
 
-	const changes = database.listenForChanges('company_contacts_changed', () => answers.forget());
+	const changes = database.listenForChanges('company_contacts_changed', () => {
+		answers.forget();
+		feed.invalidate();
+	});
 	const [maxBytes, maxListBytes] = [config.LIST_MEMORY_MEGABYTES, config.LIST_STREAM_MEGABYTES].map(
 		(megabytes) => megabytes * 1_048_576,
 	) as [number, number];
 	const answers = keepPreparedAnswers({ database, changes, registry, maxBytes, maxListBytes, clock });
+	const feed = createChangeFeed({ database, subscription: changes, registry, clock });
 
 	const server = await createServer(parts.server);
 	server.addHook('onClose', async () => {
@@ -41,6 +47,7 @@ export async function buildApp(parts: ServiceParts, config: Config): Promise<Ser
 		await api.register(authenticate, { keyRing, onFailure: limitFailures(policy, registry, clock) });
 		await api.register(limitProjects, { policy, redisUrl: config.REDIS_URL, registry, clock });
 		await api.register(listCompanyContacts, { answers, database, clock });
+		await api.register(listChanges, { feed });
 	});
 	return server;
 }

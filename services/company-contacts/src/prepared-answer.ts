@@ -1,5 +1,4 @@
 import { createHash } from 'node:crypto';
-import type { ListedContacts } from './company-contacts.sql.js';
 import { compress, type Encoding, entityTagOf } from './encodings.js';
 
 /** Bytes as they are sent. */
@@ -23,8 +22,7 @@ export interface PreparedAnswer {
 const smallest = 1200;
 
 /** @param onGrow called when another encoding was made */
-export function prepareAnswer({ count, elements }: ListedContacts, onGrow: () => void): PreparedAnswer {
-	const body = Buffer.concat([Buffer.from(`{"count":${count},"data":[`), elements, Buffer.from(']}')]);
+export function prepareAnswer(body: Buffer, onGrow: () => void): PreparedAnswer {
 	const digest = createHash('sha256').update(body).digest('base64url').slice(0, 27);
 	const identity: Variant = { encoding: 'identity', body, entityTag: entityTagOf(digest, 'identity') };
 	const variants = new Map<Encoding, Promise<Variant>>([['identity', Promise.resolve(identity)]]);

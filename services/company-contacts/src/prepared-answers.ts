@@ -3,7 +3,7 @@ import type { Database } from '@contacts/common/database/database.js';
 import { DatabaseBusyError } from '@contacts/common/database/errors.js';
 import { LRUCache } from 'lru-cache';
 import { Counter, Gauge, type Registry } from 'prom-client';
-import { readCompanyContacts } from './company-contacts.sql.js';
+import { type ListedContacts, readCompanyContacts } from './company-contacts.sql.js';
 import { type PreparedAnswer, prepareAnswer } from './prepared-answer.js';
 
 export interface PreparedAnswers {
@@ -82,7 +82,7 @@ export function keepPreparedAnswers({
 			const contacts = await readCompanyContacts(database, companyId, Math.min(maxListBytes, maxBytes));
 			const made =
 				contacts &&
-				prepareAnswer(contacts, () => {
+				prepareAnswer(bodyOf(contacts), () => {
 					// An encoding more is more bytes: the entry is weighed again.
 					if (kept.peek(key)?.answer === made) kept.set(key, { answer: made, asked });
 				});
@@ -118,4 +118,8 @@ export function keepPreparedAnswers({
 			asking = new Map();
 		},
 	};
+}
+
+function bodyOf({ count, elements }: ListedContacts): Buffer {
+	return Buffer.concat([Buffer.from(`{"count":${count},"data":[`), elements, Buffer.from(']}')]);
 }

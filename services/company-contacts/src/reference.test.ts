@@ -1,61 +1,126 @@
-import { startTestApp } from '@contacts/testing/app.js';
+import { startTestApp, type TestApp } from '@contacts/testing/app.js';
 import { createTestDatabase } from '@contacts/testing/database.js';
 import { describeReference } from '@contacts/testing/shared-reference.js';
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { service } from './app.js';
 
-describeReference(service, {
-	method: 'GET',
-	path: '/api/company_contacts.list',
+/** The cursor behind all changes of now. */
+async function lastCursor(app: TestApp): Promise<string> {
+	const response = await app.fetch('/api/company_contacts.changes?project=partner&api_key=partner-key');
+	const { cursor, has_more } = (await response.json()) as { cursor: string; has_more: boolean };
+	expect(has_more).toBe(false);
+	return `&cursor=${cursor}`;
+}
+
+const common = {
+	method: 'GET' as const,
 	file: new URL('../../../docs/openapi/company-contacts.json', import.meta.url),
 	// A body is not read by a GET; the gateway refuses a large one.
 	ofGateway: [413],
-	cases: [
-		{
-			name: 'contacts with all fields, and with none',
-			status: 200,
-			async arrange({ sql }) {
-				await sql`
+};
+
+describe('company_contacts.list', () => {
+	describeReference(service, {
+		...common,
+		path: '/api/company_contacts.list',
+		others: { '/api/company_contacts.changes': 'get' },
+		cases: [
+			{
+				name: 'contacts with all fields, and with none',
+				status: 200,
+				async arrange({ sql }) {
+					await sql`
 					insert into company_contacts
 						(bitrix_id, phone, company_ids, name, assigned_by_id, trouble_contact, perplexity_reason)
 					values
 						(50, '+79001234567', '{7,1}', 'Somebody', 5, true, 'somehow'),
 						(9007199254740991, null, null, null, null, false, null)`;
+				},
 			},
-		},
-		{
-			name: 'a compressed list with the time of the last synchronisation',
-			status: 200,
-			init: { headers: { 'accept-encoding': 'br' } },
-			app: {},
-			async arrange({ sql }) {
-				await sql`insert into company_contacts (bitrix_id, name) select n, repeat('x', 100) from generate_series(100, 200) n`;
-				await sql`update crm_sync_state set last_success_at = now()`;
+			{
+				name: 'a compressed list with the time of the last synchronisation',
+				status: 200,
+				init: { headers: { 'accept-encoding': 'br' } },
+				app: {},
+				async arrange({ sql }) {
+					await sql`insert into company_contacts (bitrix_id, name) select n, repeat('x', 100) from generate_series(100, 200) n`;
+					await sql`update crm_sync_state set last_success_at = now()`;
+				},
 			},
-		},
-		{ name: 'no contacts', status: 200, query: '&company_id=4711' },
-		{ name: 'the list that is known', status: 304, init: { headers: { 'if-none-match': '*' } } },
-		{ name: 'a wrong company_id', status: 400, code: 'invalid_query', query: '&company_id=0' },
-		{
-			name: 'an empty bucket',
-			status: 429,
-			code: 'rate_limited',
-			app: { environment: { RATE_LIMIT_BURST: '1', RATE_LIMIT_PER_SECOND: '1' }, clock: () => 0 },
-			async arrange(_, app) {
-				await app.fetch('/api/company_contacts.list?project=partner&api_key=partner-key');
+			{ name: 'no contacts', status: 200, query: '&company_id=4711' },
+			{ name: 'the list that is known', status: 304, init: { headers: { 'if-none-match': '*' } } },
+			{ name: 'a wrong company_id', status: 400, code: 'invalid_query', query: '&company_id=0' },
+			{
+				name: 'an empty bucket',
+				status: 429,
+				code: 'rate_limited',
+				app: { environment: { RATE_LIMIT_BURST: '1', RATE_LIMIT_PER_SECOND: '1' }, clock: () => 0 },
+				async arrange(_, app) {
+					await app.fetch('/api/company_contacts.list?project=partner&api_key=partner-key');
+				},
 			},
-		},
-		{
-			name: 'too many wrong keys',
-			status: 429,
-			code: 'rate_limited',
-			query: '&api_key=twice',
-			app: { environment: { RATE_LIMIT_BURST: '1', RATE_LIMIT_PER_SECOND: '1' }, clock: () => 0 },
-			async arrange(_, app) {
-				await app.fetch('/api/company_contacts.list?project=partner&api_key=wrong');
+			{
+				name: 'too many wrong keys',
+				status: 429,
+				code: 'rate_limited',
+				query: '&api_key=twice',
+				app: { environment: { RATE_LIMIT_BURST: '1', RATE_LIMIT_PER_SECOND: '1' }, clock: () => 0 },
+				async arrange(_, app) {
+					await app.fetch('/api/company_contacts.list?project=partner&api_key=wrong');
+				},
 			},
-		},
-	],
+		],
+	});
+});
+
+describe('company_contacts.changes', () => {
+	describeReference(service, {
+		...common,
+		path: '/api/company_contacts.changes',
+		others: { '/api/company_contacts.list': 'get' },
+		cases: [
+			{
+				name: 'changes and deletions',
+				status: 200,
+				init: { headers: { 'accept-encoding': 'br' } },
+				app: {},
+				async arrange({ sql }) {
+					await sql`insert into company_contacts (bitrix_id, name) select n, repeat('x', 100) from generate_series(300, 400) n`;
+				},
+			},
+			{ name: 'a part of them', status: 200, query: '&limit=1' },
+			{ name: 'nothing new', status: 200, query: lastCursor },
+			{
+				name: 'deletions',
+				status: 200,
+				query: lastCursor,
+				async arrange({ sql }) {
+					await sql`delete from company_contacts where bitrix_id > 300`;
+				},
+			},
+			{ name: 'the response that is known', status: 304, init: { headers: { 'if-none-match': '*' } } },
+			{ name: 'a wrong cursor', status: 400, code: 'invalid_query', query: '&cursor=wrong' },
+			{ name: 'a wrong limit', status: 400, code: 'invalid_query', query: '&limit=0' },
+			{
+				name: 'a cursor from before a restore',
+				status: 410,
+				code: 'cursor_expired',
+				query: lastCursor,
+				async arrange({ sql }) {
+					await sql`select begin_company_contacts_epoch()`;
+				},
+			},
+			{
+				name: 'an empty bucket',
+				status: 429,
+				code: 'rate_limited',
+				app: { environment: { RATE_LIMIT_BURST: '1', RATE_LIMIT_PER_SECOND: '1' }, clock: () => 0 },
+				async arrange(_, app) {
+					await app.fetch('/api/company_contacts.list?project=partner&api_key=partner-key');
+				},
+			},
+		],
+	});
 });
 
 test('the document tells the limit that the service runs with', async () => {

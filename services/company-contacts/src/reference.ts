@@ -1,5 +1,7 @@
 import { plain, type ReferenceInfo } from '@contacts/common/api-reference/document.js';
-import { CompanyContactListSchema, CompanyContactSchema, limitHeaders } from './list-company-contacts.reference.js';
+import { CompanyContactChangesSchema } from './changes/list-changes.reference.js';
+import { CompanyContactListSchema, CompanyContactSchema } from './list-company-contacts.reference.js';
+import { limitHeaders } from './public-endpoint.reference.js';
 import type { BucketPolicy } from './rate-limit/token-bucket.js';
 
 const contact = plain(CompanyContactSchema);
@@ -48,6 +50,14 @@ ${perSecond} every second. Beyond that the response is **429** with \`Retry-Afte
 token. \`RateLimit-Remaining\` says what is left. Failed authentications are limited at the same rate for each client address; they
 never cost a token of a project.
 
+### A copy of all contacts
+
+To keep a copy, ask \`company_contacts.changes\` for what has changed. Without a cursor it gives every contact, page by page. Ask
+again with the \`cursor\` of each response until \`has_more\` is false, and store the last cursor with your copy. From then on a
+response has what has changed since its cursor, deletions too. Apply it in order: put a contact into your copy by its \`id\`, or
+remove it where \`deleted\` is true. Your copy is then what the list is. A cursor works for at least 30 days. After a **410** begin
+again without one.
+
 ### Errors
 
 Every error is an \`application/problem+json\` ([RFC 9457](https://www.rfc-editor.org/rfc/rfc9457)). Decide on its \`code\`, and quote
@@ -58,13 +68,14 @@ its \`request_id\` when you ask for help. Repeating a request is always safe.
 | 400 | \`invalid_query\` | correct the parameter that \`errors\` names, or the URL |
 | 401 | \`unauthorized\` | check project and key |
 | 404, 405 | \`not_found\`, \`method_not_allowed\` | check path and method |
+| 410 | \`cursor_expired\` | begin again without a cursor |
 | 408, 413, 431 | \`invalid_query\`, \`payload_too_large\` | send a smaller request, or send it faster |
 | 429 | \`rate_limited\` | wait for \`Retry-After\` |
 | 500 | \`database_error\` | wait for \`Retry-After\`, repeat |
 | 500 | \`internal_error\` | repeat later; tell the operator if it stays |
 | 503 | \`overloaded\` | wait for \`Retry-After\`, repeat |
 
-They are decided in this order: 405, 401, 429, 400, then the response or 500.
+They are decided in this order: 405, 401, 429, 400, then the response, 410 or 500.
 
 ### What your program must tolerate
 
@@ -80,6 +91,10 @@ export const reference = (policy: BucketPolicy): ReferenceInfo => ({
 	title: 'Company contacts',
 	summary: 'The contacts of companies, mirrored from the CRM',
 	description: description(policy).trim(),
-	schemas: { CompanyContact: contact, CompanyContactList: plain(CompanyContactListSchema) },
+	schemas: {
+		CompanyContact: contact,
+		CompanyContactList: plain(CompanyContactListSchema),
+		CompanyContactChanges: plain(CompanyContactChangesSchema),
+	},
 	headers: limitHeaders,
 });

@@ -91,7 +91,7 @@ export interface components {
              * @example unauthorized
              * @enum {string}
              */
-            code: "invalid_json" | "invalid_body" | "invalid_query" | "unauthorized" | "not_found" | "method_not_allowed" | "payload_too_large" | "unsupported_media_type" | "rate_limited" | "overloaded" | "database_error" | "internal_error";
+            code: "invalid_json" | "invalid_body" | "invalid_query" | "unauthorized" | "not_found" | "method_not_allowed" | "cursor_expired" | "payload_too_large" | "unsupported_media_type" | "rate_limited" | "overloaded" | "database_error" | "internal_error";
             /**
              * @description The same as in the header `x-request-id`. Quote it when you ask for help. An answer of the gateway itself has no hyphens in it.
              * @example 0b5c8f0e-6c3e-4f0a-9a52-6d0c3c1f7b11

@@ -93,6 +93,7 @@ const standardFormats: Record<string, Record<string, unknown>> = {
 		pattern: '^[1-9][0-9]{0,18}$',
 		'x-allowed': 'A positive integer in decimal digits, at most 9223372036854775807.',
 	},
+	'page-limit': { pattern: '^([1-9][0-9]{0,2}|1000)$', 'x-allowed': 'An integer from 1 to 1000 in decimal digits.' },
 };
 
 /** A copy of a schema in which these formats stand in the words of the standard. */

@@ -35,6 +35,10 @@ export const catalogue = {
 		status: 405,
 		detail: 'This path does not take this method; "Allow" names those that it takes.',
 	},
+	cursor_expired: {
+		status: 410,
+		detail: 'The cursor is too old, or from before the data was restored. Begin again without a cursor.',
+	},
 	payload_too_large: { status: 413, detail: 'The request is larger than this service takes.' },
 	unsupported_media_type: {
 		status: 415,
@@ -63,6 +67,7 @@ const titles: Record<number, string> = {
 	404: 'Not Found',
 	405: 'Method Not Allowed',
 	408: 'Request Timeout',
+	410: 'Gone',
 	413: 'Content Too Large',
 	415: 'Unsupported Media Type',
 	429: 'Too Many Requests',

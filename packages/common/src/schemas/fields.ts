@@ -13,6 +13,7 @@ const maxBigint = 2n ** 63n - 1n;
  * - `calendar-date`: a day of the Gregorian calendar, RFC 3339 full-date, from 0001-01-01 on: PostgreSQL knows no year 0.
  * - `timestamp`: a moment, RFC 3339 date-time, of a real calendar date; what it is in milliseconds says `readTimestamp`.
  * - `decimal-id`: a positive integer up to 2^63 − 1 (PostgreSQL's bigint) in decimal digits without a leading zero.
+ * - `page-limit`: how many elements a response may have, 1 to 1000.
  */
 export const formats = {
 	'stored-text': {
@@ -30,6 +31,10 @@ export const formats = {
 	'decimal-id': {
 		validate: (text: string) => /^[1-9][0-9]{0,18}$/.test(text) && BigInt(text) <= maxBigint,
 		message: 'must be a positive integer in decimal digits, at most 9223372036854775807',
+	},
+	'page-limit': {
+		validate: (text: string) => /^([1-9][0-9]{0,2}|1000)$/.test(text),
+		message: 'must be an integer from 1 to 1000 in decimal digits',
 	},
 } as const;
 

@@ -1,0 +1,195 @@
+import { type Database, openDatabase } from '@contacts/common/database/database.js';
+import { DatabaseError } from '@contacts/common/database/errors.js';
+import { database, test } from '@contacts/testing/test.js';
+import { Registry } from 'prom-client';
+import { describe, expect, onTestFinished } from 'vitest';
+import { createChangeFeed } from './change-feed.js';
+import { decodeCursor } from './cursor.js';
+import type { ChangesBody } from './testing/copy.js';
+
+test.beforeAll(async () => {
+	await database.sql`insert into company_contacts (bitrix_id, name) select n, 'Contact ' || n from generate_series(1, 5000) n`;
+});
+
+/** A process's feed of the real table, with every query counted; `before` runs before each returns, and sees its rows. */
+async function openFeed(before: (rows: unknown) => Promise<void> | void = () => undefined) {
+	const opened = openDatabase({ url: database.url, applicationName: 'test feed', poolSize: 4, maxWaiting: 2000 });
+	onTestFinished(() => opened.close());
+	const state = { queries: 0, current: true, now: 0 };
+	const counting: Database = {
+		...opened,
+		waiting: 0,
+		async query(statement) {
+			state.queries++;
+			const rows = await opened.query(statement);
+			await before(rows);
+			return rows;
+		},
+	};
+	const feed = createChangeFeed({
+		database: counting,
+		subscription: state,
+		registry: new Registry(),
+		clock: () => state.now,
+	});
+	const read = async (cursor?: string, limit = 1000) => {
+		const response = await feed.read(cursor === undefined ? undefined : decodeCursor(cursor), limit);
+		return JSON.parse(String((await response.variant('identity')).body)) as ChangesBody;
+	};
+	/** The cursor behind everything. */
+	const follow = async () => {
+		let body = await read();
+		while (body.has_more) body = await read(body.cursor);
+		return body.cursor;
+	};
+	const cursor = await follow();
+	state.queries = 0;
+	return { feed, state, read, follow, cursor };
+}
+
+const change = (where: string) =>
+	database.sql.unsafe(`update company_contacts set name = coalesce(name, '') || '!' where ${where}`);
+
+test('nothing new costs no query', async () => {
+	const { state, read, cursor } = await openFeed();
+	for (let n = 0; n < 100; n++) expect(await read(cursor)).toEqual({ changes: [], cursor, has_more: false });
+	expect(state.queries).toBe(0);
+});
+
+test('a change costs one query, however many poll at once', async () => {
+	const { feed, state, read, cursor } = await openFeed();
+	await change('bitrix_id = 7');
+	feed.invalidate();
+	const bodies = await Promise.all(Array.from({ length: 1000 }, () => read(cursor)));
+	expect(new Set(bodies.map((body) => JSON.stringify(body))).size).toBe(1);
+	expect(bodies[0]?.changes.map(({ contact }) => contact.bitrix_id)).toEqual([7]);
+	expect(state.queries).toBe(1);
+});
+
+test('a change costs one query, wherever those who poll were', async () => {
+	const { feed, state, read, cursor } = await openFeed();
+	const cursors = [cursor];
+	for (let n = 1; n <= 20; n++) {
+		await change(`bitrix_id = ${n}`);
+		feed.invalidate();
+		const bodies = await Promise.all(cursors.map((each) => read(each)));
+		expect(bodies.map(({ changes }) => changes.length)).toEqual(cursors.map((_, index) => n - index));
+		cursors.push(String(bodies[0]?.cursor));
+	}
+	expect(state.queries).toBe(20);
+});
+
+test('what was read before a change is not given to who asks after it', async () => {
+	let release: () => void = () => undefined;
+	let held: Promise<void> | undefined;
+	const { feed, state, read, cursor } = await openFeed(() => held);
+	held = new Promise((resolve) => {
+		release = resolve;
+	});
+	feed.invalidate();
+	const early = read(cursor);
+	await expect.poll(() => state.queries).toBe(1);
+	await change('bitrix_id = 7');
+	feed.invalidate();
+	const late = read(cursor);
+	await expect.poll(() => state.queries).toBe(2);
+	release();
+	await early;
+	expect((await late).changes.length).toBe(1);
+	expect((await read(cursor)).changes.length).toBe(1);
+	expect(state.queries).toBe(2);
+});
+
+describe('nothing old counts as new', () => {
+	test('while the listener is disconnected: every request asks', async () => {
+		const { state, read, cursor } = await openFeed();
+		state.current = false;
+		await change('bitrix_id = 7');
+		expect((await read(cursor)).changes.length).toBe(1);
+		await change('bitrix_id = 8');
+		expect((await read(cursor)).changes.length).toBe(2);
+		expect(state.queries).toBe(2);
+	});
+
+	test('two seconds after a notification was lost', async () => {
+		const { state, read, cursor } = await openFeed();
+		await change('bitrix_id = 7');
+		state.now = 1999;
+		expect((await read(cursor)).changes.length).toBe(0);
+		state.now = 2000;
+		expect((await read(cursor)).changes.length).toBe(1);
+	});
+
+	test('for who has heard more from another process', async () => {
+		const [one, other] = [await openFeed(), await openFeed()];
+		await change('bitrix_id = 7');
+		one.feed.invalidate();
+		const { cursor } = await one.read(one.cursor);
+		await change('bitrix_id = 8');
+		expect((await other.read(cursor)).changes.length).toBe(1);
+	});
+});
+
+test('a standby that is behind has nothing new for who knows more, and has everybody else wait', async () => {
+	const primary = await openFeed();
+	let missing = 0;
+	const standby = await openFeed((rows) => {
+		for (const row of rows as { standby: boolean; version: number }[]) {
+			row.standby = true;
+			row.version -= missing;
+		}
+	});
+	await change('bitrix_id <= 3');
+	primary.feed.invalidate();
+	const ahead = await primary.read(primary.cursor);
+	const between = await primary.read(primary.cursor, 2);
+	missing = 1;
+	expect(await standby.read(ahead.cursor)).toEqual({ changes: [], cursor: ahead.cursor, has_more: false });
+	await expect(standby.read(between.cursor)).rejects.toMatchObject({ code: 'overloaded' });
+	missing = 0;
+	expect((await standby.read(between.cursor)).changes.length).toBe(1);
+});
+
+test('a failure is for those who asked: the next one asks again', async () => {
+	let fails = false;
+	const { feed, read, cursor } = await openFeed(async () => {
+		if (fails) throw new DatabaseError(undefined);
+	});
+	fails = true;
+	feed.invalidate();
+	await expect(read(cursor)).rejects.toBeInstanceOf(DatabaseError);
+	await expect(read()).rejects.toBeInstanceOf(DatabaseError);
+	fails = false;
+	expect((await read(cursor)).changes).toEqual([]);
+	expect((await read()).changes.length).toBe(1000);
+});
+
+test('more than a page of changes comes from the table, page by page, each read once', async () => {
+	const { feed, state, read, cursor } = await openFeed();
+	await change('bitrix_id <= 2500');
+	feed.invalidate();
+	const follow = async () => {
+		let body = await read(cursor);
+		let count = body.changes.length;
+		for (; body.has_more; count += body.changes.length) body = await read(body.cursor);
+		return count;
+	};
+	expect(await follow()).toBe(2500);
+	const { queries } = state;
+	expect(await follow()).toBe(2500);
+	expect(state.queries).toBe(queries);
+});
+
+test('memory is bounded: who is behind what is kept is answered from the table', async () => {
+	const { feed, state, read, cursor } = await openFeed();
+	for (let page = 0; page < 11; page++) {
+		await database.sql`
+			insert into company_contacts (bitrix_id) select 1000000 + n from generate_series(${page}::int * 1000 + 1, ${page}::int * 1000 + 1000) n`;
+		feed.invalidate();
+		await read(cursor, 1);
+	}
+	const { queries } = state;
+	const { changes, has_more } = await read(cursor, 10);
+	expect([changes.length, has_more, state.queries]).toEqual([10, true, queries + 1]);
+	await database.sql`delete from company_contacts where bitrix_id > 1000000`;
+});

@@ -1,0 +1,76 @@
+import type { Database } from '@contacts/common/database/database.js';
+import { contactJson } from '../company-contact-columns.js';
+import type { Position } from './cursor.js';
+
+/** The most changes that a response has. */
+export const maxChanges = 1000;
+
+/** A contact's last change, with its ID. */
+export interface Change extends Position {
+	/** An element of the response, as JSON. */
+	json: string;
+}
+
+/** Changes, and where the table stands; all of one moment. */
+export interface ChangesPage {
+	epoch: string;
+	/** The last version that was taken. */
+	version: number;
+	/** Tombstones up to this version may be gone. */
+	pruned: number;
+	/** It may be behind other servers. */
+	standby: boolean;
+	/** In the order of the changes; one more than `maxChanges` where there are so many. */
+	changes: Change[];
+}
+
+interface Row extends Pick<Change, 'json'> {
+	epoch: string;
+	version: number;
+	pruned: number;
+	standby: boolean;
+	change_version: number | null;
+	change_id: number;
+}
+
+/**
+ * What has changed behind a position, each contact once, as it is now.
+ *
+ * @param began see `Cursor`; null: now
+ * @throws DatabaseError, DatabaseBusyError
+ */
+export async function readChanges(
+	database: Database,
+	{ version, id, began }: Position & { began: number | null },
+): Promise<ChangesPage> {
+	const rows = await database.query(
+		(sql) => sql<Row[]>`
+			with page as materialized (
+				select version, id as contact_id, bitrix_id as deleted_bitrix_id
+				from company_contacts_changes
+				where (version, id) > (${version}::bigint, ${id}::bigint)
+				  and (bitrix_id is null
+				    or version > coalesce(${began}::bigint, (select version from company_contacts_version)))
+				order by version, id
+				-- No parameter: the planner has to know how few they are.
+				limit ${sql.unsafe(String(maxChanges + 1))}
+			)
+			select head.epoch, head.version::float8 as version, head.pruned_version::float8 as pruned,
+			       pg_is_in_recovery() as standby,
+			       page.version::float8 as change_version, contact_id::float8 as change_id,
+			       case when deleted_bitrix_id is null
+			         then format('{"deleted":false,"contact":%s}', ${sql.unsafe(contactJson)})
+			         else format('{"deleted":true,"contact":{"id":%s,"bitrix_id":%s}}', contact_id, deleted_bitrix_id)
+			       end as json
+			from company_contacts_version head
+			left join (page left join company_contacts on id = contact_id) on true
+			order by page.version, contact_id`,
+	);
+	const [head] = rows;
+	if (head === undefined) throw new Error('company_contacts_version has no row');
+	const changes = rows.flatMap(({ change_version, change_id, json }) =>
+		change_version === null ? [] : [{ version: change_version, id: change_id, json }],
+	);
+	const { epoch, pruned, standby } = head;
+	return { epoch, version: head.version, pruned, standby, changes };
+}

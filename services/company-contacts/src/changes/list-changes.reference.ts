@@ -1,0 +1,107 @@
+import type { OperationReference } from '@contacts/common/api-reference/operation.js';
+import { problemResponse } from '@contacts/common/api-reference/problem-responses.js';
+import { maxSafeInteger } from '@contacts/common/schemas/fields.js';
+import { Type } from '@sinclair/typebox';
+import { example } from '../list-company-contacts.reference.js';
+import {
+	contentEncoding,
+	ifNoneMatch,
+	invalidQuery,
+	publicProblems,
+	representationHeaders,
+	withLimits,
+} from '../public-endpoint.reference.js';
+import { maxChanges } from './changes.sql.js';
+
+const id = { minimum: 1, maximum: maxSafeInteger };
+
+export const CompanyContactChangesSchema = Type.Object(
+	{
+		changes: Type.Array(
+			Type.Union([
+				Type.Object(
+					{
+						deleted: Type.Literal(false),
+						contact: Type.Unsafe<unknown>({ $ref: '#/components/schemas/CompanyContact' }),
+					},
+					{ additionalProperties: false, description: 'A contact that is new or has changed, as it is now.' },
+				),
+				Type.Object(
+					{
+						deleted: Type.Literal(true),
+						contact: Type.Object(
+							{ id: Type.Integer(id), bitrix_id: Type.Integer(id) },
+							{ additionalProperties: false, description: 'Its record ID and its ID in the CRM, as they were.' },
+						),
+					},
+					{ additionalProperties: false, description: 'A contact that was deleted. You may never have seen it.' },
+				),
+			]),
+			{ maxItems: maxChanges, description: 'In the order of the changes, each contact at most once.' },
+		),
+		cursor: Type.String({
+			description: 'For the next request. Store it with your copy; it is one opaque string.',
+			pattern: '^[A-Za-z0-9_-]+$',
+		}),
+		has_more: Type.Boolean({ description: 'Whether there are more changes already: ask again at once.' }),
+	},
+	{ additionalProperties: false },
+);
+
+const cursor = 'BpVTltoRSvyvZdR_e2WKswAAAAAAAAAqAB____________8AAAAAAAAAAAAAAAAAAAAqdTp3rSA';
+
+/** `GET /api/company_contacts.changes` in the API reference. */
+export const changesReference: OperationReference = {
+	summary: 'List changes of company contacts',
+	description: [
+		'What has changed since a cursor, deletions too, for clients that keep a copy of all contacts.',
+		'Without `cursor` it begins with nothing: following it until `has_more` is false gives every contact once, in pages.',
+		'Applied in their order to a map by `id`, the changes make exactly what `company_contacts.list` gives: none is ever left out.',
+		'A cursor works for at least 30 days. It takes from the same bucket as the list.',
+	].join('\n'),
+	parameters: [ifNoneMatch('response')],
+	responses: {
+		200: {
+			description: 'Changes, or none. The body is compressed (Brotli or gzip) for a client that takes it.',
+			headers: { ...representationHeaders, 'Content-Encoding': contentEncoding },
+			content: {
+				'application/json': {
+					schema: { $ref: '#/components/schemas/CompanyContactChanges' },
+					examples: {
+						some: {
+							summary: 'A contact that has changed, and one that was deleted',
+							value: {
+								changes: [
+									{ deleted: false, contact: example({}) },
+									{ deleted: true, contact: { id: 4, bitrix_id: 1008 } },
+								],
+								cursor,
+								has_more: false,
+							},
+						},
+						none: { summary: 'Nothing new', value: { changes: [], cursor, has_more: false } },
+					},
+				},
+			},
+		},
+		304: {
+			description: 'The response would be the one whose `ETag` was sent as `If-None-Match`. There is no body.',
+			headers: representationHeaders,
+		},
+		...publicProblems,
+		400: invalidQuery(
+			'`cursor` was never given out, or `limit` is no integer from 1 to 1000, or one of them is given twice',
+			{
+				cursor: 'must be the cursor of an earlier response',
+				limit: 'must be an integer from 1 to 1000 in decimal digits',
+			},
+		),
+		410: withLimits(
+			problemResponse(
+				'`cursor_expired`: the cursor is older than 30 days, or from before the data was restored or moved. Begin again without a ' +
+					'cursor: what you have of before may be too much.',
+				{ cursor_expired: { code: 'cursor_expired', summary: 'A cursor that is too old' } },
+			),
+		),
+	},
+};

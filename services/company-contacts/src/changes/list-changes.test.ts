@@ -1,0 +1,198 @@
+import { addProject, startTestApp, type TestApp } from '@contacts/testing/app.js';
+import { expectProblem } from '@contacts/testing/expect-problem.js';
+import { database, test } from '@contacts/testing/test.js';
+import { afterAll, describe, expect } from 'vitest';
+import { service } from '../app.js';
+import { encodeCursor, lastId } from './cursor.js';
+import { type ChangesBody, Copy } from './testing/copy.js';
+
+let apps: TestApp[];
+
+test.beforeAll(async () => {
+	await addProject(database.sql, 'partner', 'partner-key');
+	const environment = { RATE_LIMIT_PER_SECOND: '100000', RATE_LIMIT_BURST: '100000' };
+	apps = await Promise.all([1, 2].map(() => startTestApp(service, database.url, { environment })));
+});
+afterAll(() => Promise.all((apps ?? []).map((app) => app.close())));
+test.beforeEach(async () => {
+	await write('delete from company_contacts');
+	await write(
+		"insert into company_contacts (bitrix_id, name) values (50, 'Иван 🙂'), (40, null), (30, 'x'), (20, 'y')",
+	);
+});
+
+const app = () => apps[0] as TestApp;
+const query = 'project=partner&api_key=partner-key';
+const get = (rest = '', headers: Record<string, string> = {}, on = app()) =>
+	on.fetch(`/api/company_contacts.changes?${query}${rest}`, { headers });
+async function read(rest = '', on = app()): Promise<ChangesBody> {
+	const response = await get(rest, {}, on);
+	expect(response.status).toBe(200);
+	return (await response.json()) as ChangesBody;
+}
+const list = async () => (await app().fetch(`/api/company_contacts.list?${query}`)).text();
+/** The cursor behind all that is committed. */
+async function lastCursor() {
+	const [row] = await database.sql<[{ epoch: string; version: number }]>`
+		select epoch, version::float8 as version from company_contacts_version`;
+	return { ...row, id: lastId, began: 0, head: row.version };
+}
+/** Writes, and has every process know of it: who shows a process a cursor of later than it knows, is not told of before. */
+async function write(statement: string): Promise<void> {
+	await database.sql.unsafe(statement);
+	const cursor = encodeCursor(await lastCursor());
+	for (const each of apps) expect((await get(`&cursor=${cursor}`, {}, each)).status).toBe(200);
+}
+const namesOf = ({ changes }: ChangesBody) =>
+	changes.map(({ deleted, contact }) => (deleted ? -1 : 1) * contact.bitrix_id);
+const since = async () => `&cursor=${encodeCursor(await lastCursor())}`;
+
+describe('200', () => {
+	test('without a cursor the whole list follows, page by page', async () => {
+		const copy = new Copy();
+		expect(await copy.poll(app(), 3)).toBe(true);
+		expect(copy.contacts.size).toBe(3);
+		expect(await copy.poll(app(), 3)).toBe(false);
+		await expect.poll(list).toBe(copy.list);
+	});
+
+	test('no tombstone is sent to who began after it', async () => {
+		await write('delete from company_contacts where bitrix_id = 40');
+		expect(namesOf(await read())).toEqual([50, 30, 20]);
+	});
+
+	test('with a cursor exactly what has changed since, each contact once, in the order of the changes', async () => {
+		const cursor = await since();
+		await write("update company_contacts set name = 'first' where bitrix_id = 20");
+		await write('delete from company_contacts where bitrix_id = 30');
+		await write('insert into company_contacts (bitrix_id) values (10)');
+		await write("update company_contacts set name = 'last' where bitrix_id = 20");
+		const body = await read(cursor);
+		expect(namesOf(body)).toEqual([-30, 10, 20]);
+		expect(body.changes[0]?.contact).toEqual({ id: expect.any(Number), bitrix_id: 30 });
+		expect(body.has_more).toBe(false);
+		const { data } = JSON.parse(await list()) as { data: { bitrix_id: number }[] };
+		expect(body.changes[2]?.contact).toEqual(data.find((contact) => contact.bitrix_id === 20));
+	});
+
+	test('what changes while somebody follows the pages comes on a later one', async () => {
+		const copy = new Copy();
+		await copy.poll(app(), 1);
+		await write("update company_contacts set name = 'seen before' where bitrix_id = 50");
+		await write('delete from company_contacts where bitrix_id = 20');
+		await copy.poll(app(), 2);
+		await write('delete from company_contacts where bitrix_id = 40');
+		await copy.follow(app(), 1);
+		await expect.poll(list).toBe(copy.list);
+	});
+
+	test('pages end on a contact of a statement that changed many', async () => {
+		const cursor = await since();
+		await write('insert into company_contacts (bitrix_id) select n from generate_series(1001, 1010) n');
+		const first = await read(`${cursor}&limit=4`);
+		const second = await read(`&cursor=${first.cursor}&limit=6`);
+		expect([...namesOf(first), ...namesOf(second)]).toEqual(Array.from({ length: 10 }, (_, n) => n + 1001));
+		expect([first.has_more, second.has_more]).toEqual([true, false]);
+	});
+
+	test('a replica continues what another has begun', async () => {
+		const first = await read('&limit=1', apps[0]);
+		const second = await read(`&cursor=${first.cursor}&limit=1`, apps[1]);
+		expect([...namesOf(first), ...namesOf(second)]).toEqual([50, 40]);
+	});
+
+	test('as it is compressed it is the same', async () => {
+		await write(
+			"insert into company_contacts (bitrix_id, name) select n, 'Somebody' from generate_series(1001, 1100) n",
+		);
+		const compressed = await get('', { 'accept-encoding': 'br' });
+		const plain = await get();
+		expect(compressed.headers.get('content-encoding')).toBe('br');
+		expect(compressed.headers.get('etag')).not.toBe(plain.headers.get('etag'));
+		expect(await compressed.text()).toBe(await plain.text());
+	});
+});
+
+describe('304', () => {
+	test('while nothing has changed, and no longer', async () => {
+		const cursor = await since();
+		const etag = String((await get(cursor)).headers.get('etag'));
+		const again = await get(cursor, { 'if-none-match': etag });
+		expect([again.status, await again.text(), again.headers.get('etag')]).toEqual([304, '', etag]);
+		await write('delete from company_contacts where bitrix_id = 20');
+		await expect
+			.poll(async () => (await get(cursor, { 'if-none-match': etag })).status, { interval: 5, timeout: 500 })
+			.toBe(200);
+	});
+});
+
+describe('400', () => {
+	test.each(['', 'x', '0', 'null', 'A'.repeat(71), '%00', 'é'])('cursor=%s', async (cursor) => {
+		const problem = await expectProblem(await get(`&cursor=${cursor}`), 400, 'invalid_query');
+		expect(problem.errors).toMatchObject([{ field: 'cursor' }]);
+	});
+
+	test('any other character in a cursor, a shorter and a longer one', async () => {
+		const { cursor } = await read();
+		const wrong = [...cursor].map(
+			(character, n) => cursor.slice(0, n) + (character === 'A' ? 'B' : 'A') + cursor.slice(n + 1),
+		);
+		for (const each of [...wrong, cursor.slice(1), cursor.slice(0, -1), `${cursor}A`, `${cursor}=`, ` ${cursor}`])
+			await expectProblem(await get(`&cursor=${each}`), 400, 'invalid_query');
+		await expectProblem(await get(`&cursor=${cursor}&cursor=${cursor}`), 400, 'invalid_query');
+	});
+
+	test.each(['', '0', '-1', '1001', '1e2', '1.0', '01', '%2B1', ' 1', 'x', '1&limit=1'])('limit=%s', async (limit) => {
+		const problem = await expectProblem(await get(`&limit=${limit}`), 400, 'invalid_query');
+		expect(problem.errors?.map(({ field }) => field)).toEqual(['limit']);
+	});
+});
+
+describe('410', () => {
+	test('after a new epoch has begun, until one begins again', async () => {
+		const copy = new Copy();
+		await copy.follow(app());
+		await database.sql`select begin_company_contacts_epoch()`;
+		await expectProblem(await get(`&cursor=${copy.cursor}`, {}, apps[1]), 410, 'cursor_expired');
+		await copy.follow(app());
+		await expect.poll(list).toBe(copy.list);
+	});
+
+	test('a cursor whose deletions are no longer known', async () => {
+		const before = await since();
+		await write('delete from company_contacts where bitrix_id = 20');
+		const after = await since();
+		const firstPage = await read('&limit=1');
+		await database.sql`update company_contacts_changes set deleted_at = now() - interval '32 days' where deleted_at is not null`;
+		await database.sql`select prune_company_contacts_tombstones()`;
+		// Nothing has changed for clients, and so nobody was told.
+		for (const each of apps)
+			await expect.poll(async () => (await get(before, {}, each)).status, { timeout: 5000 }).toBe(410);
+		expect(namesOf(await read(after))).toEqual([]);
+		// Who began after the deletion needs none of those tombstones, however low the first contacts are.
+		expect(namesOf(await read(`&cursor=${firstPage.cursor}`))).toEqual([40, 30]);
+	});
+
+	test('a cursor of changes that a server has lost', async () => {
+		const now = await lastCursor();
+		expect((await get(`&cursor=${encodeCursor(now)}`)).status).toBe(200);
+		for (const lost of [{ version: now.version + 1 }, { head: now.version + 1 }, { began: now.version + 1 }])
+			await expectProblem(await get(`&cursor=${encodeCursor({ ...now, ...lost })}`), 410, 'cursor_expired');
+	});
+});
+
+test('it takes from the bucket of the list', async () => {
+	const limits = { RATE_LIMIT_PER_SECOND: '1', RATE_LIMIT_BURST: '3' };
+	const limited = await startTestApp(service, database.url, { environment: limits, clock: () => 0 });
+	const left = async (path: string) => {
+		const response = await limited.fetch(`/api/company_contacts.${path}?${query}`);
+		return [response.status, response.headers.get('ratelimit-remaining')];
+	};
+	expect([await left('changes'), await left('list'), await left('changes'), await left('list')]).toEqual([
+		[200, '2'],
+		[200, '1'],
+		[200, '0'],
+		[429, '0'],
+	]);
+	await limited.close();
+});

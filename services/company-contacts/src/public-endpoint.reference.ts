@@ -1,0 +1,109 @@
+import { commonHeaders, type Headers, header, shared } from '@contacts/common/api-reference/headers.js';
+import { commonProblems, problemResponse } from '@contacts/common/api-reference/problem-responses.js';
+import type { OpenAPIV3_1 } from 'openapi-types';
+
+const limitNumber = { type: 'integer', minimum: 0 } as const;
+
+/** The headers of the limit, described once: components of the document. */
+export const limitHeaders = {
+	'RateLimit-Limit': header('The size of the bucket.', 250, limitNumber),
+	'RateLimit-Remaining': header('Tokens left.', 249, limitNumber),
+	'RateLimit-Reset': header('Seconds until the bucket is full, or on a 429 until the next token.', 1, limitNumber),
+};
+
+/** References to them, for an answer that always carries them or only where it came after the limit. */
+function limits(always: boolean): Headers {
+	return Object.fromEntries(
+		Object.entries(limitHeaders).map(([name, described]) => [
+			name,
+			always ? { $ref: `#/components/headers/${name}` } : { ...described, required: false },
+		]),
+	);
+}
+
+/** Of a successful response, and of a 304. */
+export const representationHeaders: Headers = {
+	...commonHeaders,
+	'Cache-Control': header(
+		'Keep it for yourself alone, and ask with `If-None-Match` before you use it.',
+		'private, no-cache',
+		{
+			type: 'string',
+			enum: ['private, no-cache'],
+		},
+	),
+	ETag: header('Names this body in this encoding. Send it back as `If-None-Match`.', '"4rE2kJ0bqv9nW1mXy7cTzL3hSdA"', {
+		type: 'string',
+		pattern: '^"[^"]+"$',
+	}),
+	Vary: header('The body is compressed for a client that takes it.', 'Accept-Encoding', {
+		type: 'string',
+		enum: ['Accept-Encoding'],
+	}),
+	...limits(true),
+};
+
+export const contentEncoding = header(
+	'Where the body is compressed.',
+	'br',
+	{ type: 'string', enum: ['br', 'gzip'] },
+	false,
+);
+
+const problems = commonProblems('GET');
+
+/** With the headers of the limit, where the response came after it. */
+export function withLimits(response: OpenAPIV3_1.ResponseObject): OpenAPIV3_1.ResponseObject {
+	return { ...response, headers: { ...response.headers, ...limits(false) } };
+}
+
+/** The errors that both public endpoints have alike. */
+export const publicProblems = {
+	...problems,
+	413: problemResponse('`payload_too_large`: the request has a body that is larger than 1 KiB, told by the gateway.', {
+		payload_too_large: { code: 'payload_too_large', summary: 'A body that is too large' },
+	}),
+	429: problemResponse(
+		"`rate_limited`: the project's bucket is empty. Wait for `Retry-After`; the refused request took no token. The same, without " +
+			'the headers of the limit, is answered to an address with too many failed authentications or too many open connections.',
+		{ rate_limited: { code: 'rate_limited', summary: 'The bucket is empty' } },
+		{ 'Retry-After': shared('Retry-After'), ...limits(false) },
+	),
+	500: withLimits(problems[500]),
+	503: withLimits(problems[503]),
+} satisfies Record<number, OpenAPIV3_1.ResponseObject>;
+
+/**
+ * @param wrong when a parameter of this endpoint is wrong
+ * @param messages what is said then, by parameter
+ */
+export function invalidQuery(wrong: string, messages: Record<string, string>): OpenAPIV3_1.ResponseObject {
+	const allowed = ['project', 'api_key', ...Object.keys(messages)].join(', ');
+	return problemResponse(
+		`\`invalid_query\`: ${wrong}; or a parameter is unknown; or the URL or the request itself is malformed, which may be told ` +
+			'before the limit and then without its headers.',
+		{
+			...Object.fromEntries(
+				Object.entries(messages).map(([field, message]) => [
+					field,
+					{ code: 'invalid_query' as const, summary: `A wrong ${field}`, errors: [{ field, message }] },
+				]),
+			),
+			unknown_parameter: {
+				code: 'invalid_query',
+				summary: 'An unknown parameter',
+				errors: [{ field: '', message: `must hold no parameters but ${allowed}` }],
+			},
+			malformed: { code: 'invalid_query', summary: 'A malformed URL or request' },
+		},
+		limits(false),
+	);
+}
+
+export const ifNoneMatch = (what: string): OpenAPIV3_1.ParameterObject => ({
+	in: 'header',
+	name: 'If-None-Match',
+	required: false,
+	description: `The \`ETag\` of the ${what} that you have: while it is unchanged, the response is an empty 304.`,
+	schema: { type: 'string' },
+});
