@@ -12,10 +12,8 @@ import fastify, {
 import type { Tracing } from '../observability/tracing.js';
 import { emptyQuery } from '../schemas/credentials.js';
 import { formats } from '../schemas/fields.js';
-import { createClientErrorHandler } from './client-errors.js';
-import { drainConnections } from './drain-connections.js';
+import { createConnections } from './connections.js';
 import { readJson } from './json-body.js';
-import { limitPipelining } from './limit-pipelining.js';
 import { methodNotAllowed } from './method-not-allowed.js';
 import { answerProblem, commonHeaders, Problem } from './problems.js';
 import { malformedParameters } from './query-encoding.js';
@@ -80,7 +78,7 @@ export const strictValidation = {
  */
 export async function createServer(options: ServerOptions): Promise<Server> {
 	const limits = { ...usualLimits, ...options.limits };
-	const clientErrors = createClientErrorHandler();
+	const connections = createConnections();
 	const server = fastify({
 		loggerInstance: options.logger,
 		// The usual request log holds the URL, and with it the key; one line without it is written below.
@@ -103,14 +101,13 @@ export async function createServer(options: ServerOptions): Promise<Server> {
 			// Node would answer a missing Host header by itself, with an empty body; it is refused below.
 			requireHostHeader: false,
 		},
-		clientErrorHandler: clientErrors.answer,
+		clientErrorHandler: connections.onClientError,
 		frameworkErrors: answerProblem,
 		ajv: strictValidation,
 	}).withTypeProvider<TypeBoxTypeProvider>();
 
 	server.server.maxConnections = limits.connections;
-	limitPipelining(server.server);
-	clientErrors.watch(server.server);
+	connections.watch(server);
 	// Any Expect but 100-continue would get an empty 417 from Node; RFC 9110 allows to pass over it.
 	server.server.on('checkExpectation', (request, response) => server.server.emit('request', request, response));
 
@@ -133,7 +130,6 @@ export async function createServer(options: ServerOptions): Promise<Server> {
 		if (hosts > 1 || (hosts === 0 && request.raw.httpVersion === '1.1')) throw new Problem('invalid_query');
 		done();
 	});
-	await server.register(drainConnections);
 	await server.register(methodNotAllowed);
 	server.addHook('onRoute', (route) => {
 		route.schema = { querystring: emptyQuery, ...route.schema };

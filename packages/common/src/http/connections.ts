@@ -1,0 +1,181 @@
+import { randomUUID } from 'node:crypto';
+import type { RequestListener, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+import type { FastifyInstance } from 'fastify';
+import { commonHeaders, Problem } from './problems.js';
+
+/** The most requests of one connection that are accepted at once. Clients that pipeline at all send about ten. */
+const maxPipelined = 100;
+
+/** What Node's HTTP parser calls the ways in which a request fails before it is one. */
+const statuses: Record<string, number> = {
+	HPE_HEADER_OVERFLOW: 431,
+	HPE_CHUNK_EXTENSIONS_OVERFLOW: 413,
+	ERR_HTTP_REQUEST_TIMEOUT: 408,
+};
+
+interface Connection {
+	/** Responses that are not written to their end. */
+	readonly open: Set<ServerResponse>;
+	/** The response to the request that was read last, or is being read. */
+	last: ServerResponse | undefined;
+	/** Bytes that had been received when the last response ended: what is beyond them is a request, or the beginning of one. */
+	answeredBytes: number;
+	/** Responses that ended in this turn of the event loop. */
+	endedInTurn: number;
+	turn: number;
+	/** Nothing more is accepted from it. */
+	full: boolean;
+	/** Nothing more is read of it: what comes after a broken request can't be told apart from it. */
+	ending: boolean;
+}
+
+export interface Connections {
+	/** Fastify's `clientErrorHandler`. */
+	onClientError(error: Error & { code?: string }, socket: Socket): void;
+	/** Call it before any route is registered. */
+	watch(server: FastifyInstance): void;
+}
+
+/**
+ * What is decided by connection, not by request:
+ *
+ * - **Client errors.** A request that never reaches a route (bad request line, oversized headers, too slow) gets a response in
+ *   the shape of every other error, after the responses to the requests before it, and the connection is closed.
+ * - **Pipelining.** So many requests of one connection are accepted at once and no more: the connection is closed after their
+ *   responses, and the client sends the others again on another (RFC 9112, section 9.3.2). Thousands of small requests fit
+ *   into what is read of a socket at once; all of them would be processed before anybody else's turn.
+ * - **Draining.** When the server stops, it ends the idle connections at once and each other one after its response. Node
+ *   itself takes a connection for idle as soon as its response was handed over, and would cut off what a slow client has not
+ *   read yet; and it would wait for a connection that becomes idle during the stop, for `keepAliveTimeout`.
+ */
+export function createConnections(): Connections {
+	const connections = new Map<Socket, Connection>();
+	let stopping = false;
+	/** Counts the turns of the event loop in which a response ended; one look at the next turn serves all connections. */
+	let turn = 0;
+	let turnEnds = false;
+
+	function connectionOf(socket: Socket): Connection {
+		let connection = connections.get(socket);
+		if (connection === undefined) {
+			connection = {
+				open: new Set(),
+				last: undefined,
+				answeredBytes: 0,
+				endedInTurn: 0,
+				turn,
+				full: false,
+				ending: false,
+			};
+			connections.set(socket, connection);
+			socket.once('close', () => connections.delete(socket));
+		}
+		return connection;
+	}
+
+	function endInTurn(connection: Connection): void {
+		if (!turnEnds) {
+			setImmediate(() => {
+				turn++;
+				turnEnds = false;
+			});
+		}
+		turnEnds = true;
+		if (connection.turn !== turn) connection.endedInTurn = 0;
+		connection.turn = turn;
+		connection.endedInTurn++;
+	}
+
+	function accept(socket: Socket, response: ServerResponse): boolean {
+		const connection = connectionOf(socket);
+		if (connection.full) return false;
+		const { open } = connection;
+		connection.last = response;
+		open.add(response);
+		response.once('close', () => {
+			open.delete(response);
+			endInTurn(connection);
+			if (stopping) socket.destroy();
+			else connection.answeredBytes = socket.bytesRead;
+		});
+		if (open.size + (connection.turn === turn ? connection.endedInTurn : 0) === maxPipelined) {
+			connection.full = true;
+			response.setHeader('connection', 'close');
+			// Node's own parser, where it can be told: what it has read already is not even looked at then.
+			(socket as Socket & { parser?: { pause?(): void } }).parser?.pause?.();
+			socket.pause();
+		}
+		return true;
+	}
+
+	function onClientError(error: Error & { code?: string }, socket: Socket): void {
+		const connection = connectionOf(socket);
+		if (error.code === 'ECONNRESET' || socket.destroyed || !socket.writable) socket.destroy();
+		if (connection.ending || socket.destroyed) return;
+		connection.ending = true;
+		const { open, last } = connection;
+		const inBody = last?.req.complete === false;
+		const answered = inBody && last.headersSent;
+		const earlier = [...open].filter((response) => response !== last || !inBody || answered);
+		let left = earlier.length;
+		const finish = () => (answered ? socket.destroySoon() : writeProblem(error.code, socket));
+		if (left === 0) finish();
+		for (const response of earlier) {
+			response.once('close', () => {
+				left--;
+				if (left === 0) finish();
+			});
+		}
+	}
+
+	return {
+		onClientError,
+		watch(fastify) {
+			const { server } = fastify;
+			server.on('connection', connectionOf);
+			const [handle] = server.listeners('request') as RequestListener[];
+			if (handle === undefined) throw new Error('the server has nothing that handles requests yet');
+			server.removeListener('request', handle);
+			server.on('request', (request, response) => {
+				if (accept(request.socket, response)) handle(request, response);
+			});
+			// Asks for a tunnel, which Node would refuse without a response.
+			server.on('connect', (_request, socket) => {
+				socket.on('error', () => undefined);
+				onClientError(new Error('no tunnel'), socket as Socket);
+			});
+			server.closeIdleConnections = () => {
+				for (const [socket, { answeredBytes }] of connections) if (socket.bytesRead === answeredBytes) socket.destroy();
+			};
+			fastify.addHook('preClose', async () => {
+				stopping = true;
+			});
+			fastify.addHook('onSend', (_request, reply, _payload, done) => {
+				if (stopping) reply.header('connection', 'close');
+				done();
+			});
+		},
+	};
+}
+
+function writeProblem(reason: string | undefined, socket: Socket): void {
+	if (socket.destroyed || !socket.writable) {
+		socket.destroy();
+		return;
+	}
+	const id = randomUUID();
+	const status = statuses[reason ?? ''] ?? 400;
+	const problem = new Problem(status === 431 || status === 413 ? 'payload_too_large' : 'invalid_query', { status });
+	const body = problem.body(id);
+	const headers = {
+		...commonHeaders,
+		'content-type': 'application/problem+json',
+		'content-length': String(Buffer.byteLength(body)),
+		'x-request-id': id,
+		date: new Date().toUTCString(),
+		connection: 'close',
+	};
+	const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}`);
+	socket.end([`HTTP/1.1 ${status} ${problem.title}`, ...lines, '', body].join('\r\n'), () => socket.destroy());
+}

@@ -1,0 +1,45 @@
+import { createRequire } from 'node:module';
+import { urlAs } from '@contacts/common/database/roles.js';
+import { addProject } from '@contacts/testing/app.js';
+import { rolePassword } from '@contacts/testing/database.js';
+import { startProcess } from '@contacts/testing/process.js';
+import { startServiceProcess } from '@contacts/testing/service-process.js';
+import { database, test } from '@contacts/testing/test.js';
+import { expect } from 'vitest';
+
+const logger = createRequire(import.meta.url).resolve('@contacts/common/observability/logger.js');
+const total = 1000;
+
+test('SIGTERM loses no line: every request that was answered before it has one, and the last line is "stopped"', async () => {
+	await addProject(database.sql, 'good', 'good-key');
+	const service = startServiceProcess('personal-contacts', {
+		DATABASE_URL: urlAs(database.url, 'personal-contacts', rolePassword),
+	});
+	const url = `${await service.listening()}/unknown`;
+	await Promise.all(Array.from({ length: 100 }, () => fetch(url)));
+	service.kill('SIGTERM');
+	expect(await service.exit).toBe(0);
+	const messages = service.log().map(({ msg }) => msg);
+	expect(messages.filter((message) => message === 'request')).toHaveLength(100);
+	expect(messages.at(-1)).toBe('stopped');
+});
+
+test.each([
+	['an uncaught exception', 'throw new Error("uncaught");', 1],
+	['an unhandled rejection', 'await Promise.reject(new Error("unhandled"));', 1],
+	['process.exit', 'process.exit(3);', 3],
+])('%s loses no line that was logged in the same turn', async (_, end, code) => {
+	const script = `
+		import { createLogger } from '${new URL(`file://${logger}`)}';
+		const logger = createLogger({ name: 'test', level: 'info' });
+		for (let n = 1; n <= ${total}; n++) logger.info({ n }, 'line');
+		${end}`;
+	const child = startProcess(process.execPath, ['--input-type=module', '--eval', script]);
+	expect(await child.exit).toBe(code);
+	const numbers = child
+		.stdout()
+		.trimEnd()
+		.split('\n')
+		.map((line) => (JSON.parse(line) as { n: number }).n);
+	expect(numbers).toEqual(Array.from({ length: total }, (_, index) => index + 1));
+});
