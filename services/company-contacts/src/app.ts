@@ -8,12 +8,12 @@ import type { Service, ServiceParts } from '@contacts/common/process/run.js';
 import { createChangeFeed } from './changes/change-feed.js';
 import { listChanges } from './changes/list-changes.js';
 import { type Config, variables } from './config.js';
-import { measureCrm } from './crm-age.js';
 import { listCompanyContacts } from './list-company-contacts.js';
 import { keepPreparedAnswers } from './prepared-answers.js';
 import { limitFailures } from './rate-limit/limit-failures.js';
 import { limitProjects } from './rate-limit/limit-projects.js';
 import { reference } from './reference.js';
+import { measureSyncFreshness } from './sync-freshness.js';
 
 /** The whole service, in the order in which a request walks through it. */
 export async function buildApp(parts: ServiceParts, config: Config): Promise<Server> {
@@ -40,7 +40,7 @@ export async function buildApp(parts: ServiceParts, config: Config): Promise<Ser
 		reference: reference(policy),
 		guide: new URL('../../../docs/partners.md', import.meta.url),
 	});
-	measureCrm(registry, database);
+	measureSyncFreshness(registry, database);
 
 	await server.register(async function publicApi(api) {
 		await api.register(loadShedding, { clock });

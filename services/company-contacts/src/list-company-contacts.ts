@@ -5,11 +5,11 @@ import type { Server } from '@contacts/common/http/server.js';
 import { endpointQuery } from '@contacts/common/schemas/credentials.js';
 import { decimalId } from '@contacts/common/schemas/fields.js';
 import { Type } from '@sinclair/typebox';
-import { createLastSync } from './crm-age.js';
 import { chooseEncoding } from './encodings.js';
 import { listReference } from './list-company-contacts.reference.js';
 import type { PreparedAnswers } from './prepared-answers.js';
 import { streamAnswer } from './streamed-answer.js';
+import { createLastSync } from './sync-freshness.js';
 
 const querystring = endpointQuery({
 	company_id: Type.Optional(

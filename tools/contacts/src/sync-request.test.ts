@@ -1,8 +1,8 @@
+import type { Clock } from '@contacts/bitrix24/clock.js';
 import { type StandIn, startStandIn } from '@contacts/bitrix24-stand-in';
 import { urlAs } from '@contacts/common/database/roles.js';
 import { createLogger } from '@contacts/common/observability/logger.js';
 import { readVariables } from '@contacts/common/process/config.js';
-import type { Clock } from '@contacts/company-contacts/sync/clock.js';
 import { type CrmConfig, crmVariables, toCrmConfig } from '@contacts/company-contacts/sync/config.js';
 import { type LoopOptions, synchroniseForEver } from '@contacts/company-contacts/sync/loop.js';
 import { mirrorConfiguration } from '@contacts/company-contacts/sync/mirror-configuration.js';
@@ -81,13 +81,13 @@ function startLoop(more: Partial<LoopOptions> = {}): { stop(): Promise<void> } {
 	const loop = synchroniseForEver({
 		databaseUrl: urlAs(database.url, 'company-contacts-sync', rolePassword),
 		config: config(),
-		interval: 86_400_000_000,
+		intervalMs: 86_400_000_000,
 		clock: createClock(),
 		logger: createLogger({ name: 'sync', level: 'silent' }),
 		signal: stop.signal,
 		onWaiting: () => undefined,
 		onWorking: () => undefined,
-		onRefused: () => undefined,
+		onConfigurationDiffers: () => undefined,
 		...more,
 	});
 	const end = async () => {
@@ -182,7 +182,7 @@ test('a synchroniser with another configuration than the mirror’s changes noth
 	const russian = config({ BITRIX24_DEFAULT_COUNTRY: 'RU' });
 	const second = startLoop({
 		config: russian,
-		onRefused: ({ differences }) => refused.push(differences),
+		onConfigurationDiffers: ({ differences }) => refused.push(differences),
 		onWorking: () => working++,
 	});
 	const state = async () => (await database.sql`select blocked_by, configuration from crm_sync_state`)[0];

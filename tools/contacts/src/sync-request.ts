@@ -1,5 +1,5 @@
+import type { Clock } from '@contacts/bitrix24/clock.js';
 import type { Sql } from '@contacts/common/database/client.js';
-import type { Clock } from '@contacts/company-contacts/sync/clock.js';
 import type { MirrorConfiguration } from '@contacts/company-contacts/sync/mirror-configuration.js';
 import type { RequestResult } from '@contacts/company-contacts/sync/requests.js';
 import {
@@ -9,7 +9,8 @@ import {
 	type SyncRequest,
 	withdrawRequest,
 } from '@contacts/company-contacts/sync/requests.sql.js';
-import { isLocked, openSession, type Session } from '@contacts/company-contacts/sync/session.js';
+import { openSession, type Session } from '@contacts/company-contacts/sync/session.js';
+import { isLocked } from '@contacts/company-contacts/sync/session.sql.js';
 import { CommandError } from './errors.js';
 
 export interface AskOptions {

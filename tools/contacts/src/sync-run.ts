@@ -1,7 +1,7 @@
+import { systemClock } from '@contacts/bitrix24/clock.js';
 import { recordOperation } from '@contacts/common/auth/projects.sql.js';
 import { createLogger } from '@contacts/common/observability/logger.js';
 import { ConfigError, readVariables } from '@contacts/common/process/config.js';
-import { systemClock } from '@contacts/company-contacts/sync/clock.js';
 import { type CrmConfig, crmVariables, toCrmConfig } from '@contacts/company-contacts/sync/config.js';
 import { synchroniseForEver } from '@contacts/company-contacts/sync/loop.js';
 import { mirrorConfiguration } from '@contacts/company-contacts/sync/mirror-configuration.js';
@@ -159,14 +159,14 @@ async function runForEver(url: string, config: CrmConfig): Promise<void> {
 	await synchroniseForEver({
 		databaseUrl: url,
 		config,
-		interval: interval * 1000,
+		intervalMs: interval * 1000,
 		clock: systemClock,
 		logger: createLogger({ name: 'contacts sync', level: 'info' }),
 		signal: stop.signal,
 		onWorking: () => undefined,
 		onWaiting: () =>
 			fail('A synchroniser works on this database already. "contacts sync --once" has it make a pass at once.'),
-		onRefused: ({ differences }) => fail(explainRequestError({ reason: 'configuration', differences })),
+		onConfigurationDiffers: ({ differences }) => fail(explainRequestError({ reason: 'configuration', differences })),
 	});
 	if (failure !== undefined) throw failure;
 }

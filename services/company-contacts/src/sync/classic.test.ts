@@ -76,7 +76,7 @@ describe.each([true, false])('companies that are read one by one (full pass: %s)
 			sync.clock.advance(hour);
 			const { watermark, last_success_at: success } = await state();
 			sync.standIn.faults.always(error(code), { method: links, when: ({ params }) => Number(params.id) === first });
-			await expect(sync.synchroniser.pass({ full })).rejects.toMatchObject({ name: 'IncompletePass' });
+			await expect(sync.synchroniser.pass({ full })).rejects.toMatchObject({ name: 'IncompletePassError' });
 
 			expect(await rowOf(first)).toMatchObject({
 				name: expect.stringMatching(/New$/),
@@ -97,7 +97,7 @@ describe.each([true, false])('companies that are read one by one (full pass: %s)
 
 test('refused companies of every contact leave all companies as they are', async () => {
 	sync.standIn.faults.always(error('SOMETHING_NEW'), { method: links, inBatch: true });
-	await expect(sync.synchroniser.pass({ full: true })).rejects.toMatchObject({ name: 'IncompletePass' });
+	await expect(sync.synchroniser.pass({ full: true })).rejects.toMatchObject({ name: 'IncompletePassError' });
 	expect(await readMirror()).toEqual(before);
 });
 

@@ -1,9 +1,8 @@
+import type { FieldCodes } from '@contacts/bitrix24/portal.js';
+import { policies, type RequestPolicy } from '@contacts/bitrix24/rest-client.js';
 import { integerVariable, serviceVariables, urlVariable } from '@contacts/common/process/config.js';
 import { type Static, Type } from '@sinclair/typebox';
 import { isCountry } from '../phone.js';
-import type { BucketPolicy } from '../rate-limit/token-bucket.js';
-import type { FieldCodes } from './bitrix24/portal.js';
-import { policies } from './bitrix24/rest-client.js';
 import type { MappingOptions } from './mapping.js';
 
 const fieldCode = (meaning: string) =>
@@ -57,7 +56,7 @@ export const variables = Type.Composite([
 
 export interface CrmConfig {
 	webhookUrl: string;
-	policy: BucketPolicy;
+	policy: RequestPolicy;
 	codes: FieldCodes;
 	mapping: MappingOptions;
 }

@@ -15,7 +15,7 @@ let sync: SyncHarness;
 let before: ExpectedRow[];
 
 beforeEach(async () => {
-	sync = await startSync({}, { timeout: 300 });
+	sync = await startSync({}, { responseTimeoutMs: 300 });
 	for (let n = 1; n <= 130; n++) sync.standIn.add(makeContact(n));
 	await sync.synchroniser.pass();
 	before = await readMirror();
@@ -82,7 +82,7 @@ describe('what goes on is given up, and nothing is changed', () => {
 
 		sync.standIn.faults.clear();
 		sync.standIn.faults.next({ kind: 'empty-list' }, { when: ({ params }) => params.filter?.['>id'] > 60 });
-		await expect(sync.synchroniser.pass({ full: true })).rejects.toMatchObject({ name: 'IncompletePass' });
+		await expect(sync.synchroniser.pass({ full: true })).rejects.toMatchObject({ name: 'IncompletePassError' });
 		expect(await readMirror()).toEqual(before);
 	});
 });

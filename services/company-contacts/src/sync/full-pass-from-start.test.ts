@@ -1,7 +1,8 @@
+import { policies } from '@contacts/bitrix24/rest-client.js';
 import { database, test } from '@contacts/testing/test.js';
 import postgres from 'postgres';
 import { afterEach, beforeEach, describe, expect } from 'vitest';
-import { readState } from './sync.sql.js';
+import { readState, saveBucket } from './sync.sql.js';
 import { emptyMirror, makeContact, readMirror, type SyncHarness, startSync } from './testing/portal.js';
 
 let sync: SyncHarness;
@@ -37,7 +38,7 @@ function loseRightsInMidPass(): void {
 describe('a full pass that brought too little', () => {
 	test.each([true, false])('is forgotten: the next one begins at the first contact (asked for: %s)', async (full) => {
 		loseRightsInMidPass();
-		await expect(sync.synchroniser.pass()).rejects.toMatchObject({ name: 'IncompletePass' });
+		await expect(sync.synchroniser.pass()).rejects.toMatchObject({ name: 'IncompletePassError' });
 		expect(await staged()).toBe(0);
 		expect(await sync.session.run(readState)).toMatchObject({ full_begun_at: null, full_cursor: null });
 
@@ -52,7 +53,7 @@ describe('a full pass that brought too little', () => {
 		await sync.synchroniser.pass();
 		sync.clock.advance(25 * 3_600_000);
 		loseRightsInMidPass();
-		await expect(sync.synchroniser.pass()).rejects.toMatchObject({ name: 'IncompletePass' });
+		await expect(sync.synchroniser.pass()).rejects.toMatchObject({ name: 'IncompletePassError' });
 		expect(await sync.synchroniser.fullIsDue()).toBe(true);
 	});
 });
@@ -109,4 +110,15 @@ test('a transaction that reads the staging table, as a dump does, holds up no fu
 	} finally {
 		await reader.end({ timeout: 0 });
 	}
+});
+
+test('a synchroniser that starts with a saved arrival far ahead of its clock begins at once', async () => {
+	await sync.session.run((sql) => saveBucket(sql, sync.clock.now() + 6 * 3_600_000));
+	await sync.restart();
+	const begun = sync.clock.now();
+	const { requests } = await sync.synchroniser.pass();
+	const { perSecond, burst } = policies.standard;
+	expect(sync.clock.now() - begun).toBeLessThanOrEqual(requests * Math.ceil(1000 / perSecond));
+	const { bucket_arrival: arrival } = await sync.session.run(readState);
+	expect(arrival).toBeLessThanOrEqual(sync.clock.now() + (burst * 1000) / perSecond);
 });

@@ -1,53 +1,48 @@
-import { handleEvents } from './other-passes.js';
-import {
-	createMapper,
-	describeUntold,
-	IncompletePass,
-	noCounts,
-	type PassContext,
-	type PassCounts,
-	sortLookups,
-} from './pass.js';
+import { saveCompanyContacts } from '../save-company-contacts.sql.js';
+import { eventsPass } from './events-pass.js';
+import { createMapper } from './mapping.js';
+import { IncompletePassError, type PassContext, type PassCounts } from './pass.js';
 import {
 	countLookedUp,
 	countStaging,
 	finishFull,
+	readMirroredIds,
 	readMissing,
 	readUntold,
 	stageMissing,
 	stagePage,
 } from './staging.sql.js';
-import { beginFull, confirmFull, discardFull, readState, saveAlarm, saveBucket } from './sync.sql.js';
+import { beginFull, confirmFull, discardFull, readState, saveAlarm } from './sync.sql.js';
 
-/** An unfinished pass that is older is begun from the start, in milliseconds. */
-const oldestUnfinished = 24 * 3_600_000;
+/** An unfinished pass that is older begins again from the start. */
+const maxUnfinishedAgeMs = 24 * 3_600_000;
 
-/** A pass that brings less of what the portal counts is not believed. */
-const smallestShare = 0.98;
+/** A pass that lists a smaller share of the contacts that the portal counts is incomplete. */
+const minListedShare = 0.98;
 
-/** So many contacts may be missing without somebody having a look; of a large mirror, this share. */
-const fewMissing = 20;
-const shareMissing = 0.02;
+/** Without a confirmation at most so many contacts are deleted; of a large mirror, at most this share. */
+const maxMissing = 20;
+const maxMissingShare = 0.02;
 
 /**
- * Reads every contact of the portal into a staging table and then makes all of it visible in one transaction: readers never
- * see half of a pass, and a crash leaves the mirror as it was. The cursor is saved with each page; the next pass goes on
+ * Reads every contact of the portal into a staging table and then makes all of them visible in one transaction: readers never
+ * see half of a pass, and a crash leaves the mirror as it was. The cursor is saved with each page, and the next pass continues
  * from there.
  *
- * What is in the mirror and was not among the contacts is asked for one by one, and deleted only where the portal says that
- * it is gone. What it says is staged as well: a hold or a restart in between costs no look-up twice, and readers see the
- * deletions together with everything else. A contact that is restored after its look-up comes back by its event, or by the
- * next full pass. When much is missing, as when the webhook's user has lost its rights, nothing is
- * deleted and an alarm is raised until somebody confirms.
+ * A contact of the mirror that was not listed is looked up, and deleted only where the portal says that it does not exist. The
+ * results are staged as well: after a rate-limit pause or a restart nothing is looked up twice, and readers see the deletions
+ * together with everything else. A contact that is restored after its look-up comes back by its event, or by the next full
+ * pass. When many contacts are missing, for instance because the webhook's user has lost its rights, nothing is deleted, and an
+ * alarm is raised until somebody confirms.
  *
- * Where the portal did not tell contacts wholly, what it told is made visible, nothing is deleted, and the pass has failed.
+ * Where the portal returns incomplete contacts, the rest of them becomes visible, nothing is deleted, and the pass has failed.
  *
- * @throws Bitrix24Error, SessionLost, IncompletePass
+ * @throws Bitrix24Error, SessionLostError, IncompletePassError
  */
 export async function fullPass(context: PassContext, confirmMassDelete: boolean): Promise<PassCounts> {
-	const { portal, client, session, clock, logger, onProgress } = context;
+	const { portal, session, clock, logger, onProgress } = context;
 	const map = createMapper(context);
-	const counts = noCounts();
+	const counts: PassCounts = { seen: 0, created: 0, changed: 0, deleted: 0 };
 
 	const { total, at } = await portal.count();
 	const state = await session.run(readState);
@@ -56,12 +51,12 @@ export async function fullPass(context: PassContext, confirmMassDelete: boolean)
 	counts.seen = (await session.run(countStaging)).staged;
 	// A restored backup has the cursor, but not what was staged up to it.
 	const isEmptied = cursor > 0 && counts.seen === 0;
-	if (begun === null || clock.now() - begun > oldestUnfinished || isEmptied) {
+	if (begun === null || clock.now() - begun > maxUnfinishedAgeMs || isEmptied) {
 		await session.run((sql) => beginFull(sql, at));
 		cursor = 0;
 		counts.seen = 0;
 	} else {
-		logger.info({ cursor }, 'going on with the full pass that was interrupted');
+		logger.info({ cursor }, 'continuing the full pass that was interrupted');
 	}
 	if (confirmMassDelete) await session.run(confirmFull);
 	const { full_confirmed: confirmed } = await session.run(readState);
@@ -72,22 +67,23 @@ export async function fullPass(context: PassContext, confirmMassDelete: boolean)
 		if (last === undefined) break;
 		const staged = await map(contacts);
 		cursor = last;
-		await session.run((sql) => stagePage(sql, staged, cursor, client.arrival));
+		const stagedPage = { contacts: staged, cursor, now: clock.now() };
+		const { eventsDue } = await session.run((sql) => stagePage(sql, stagedPage));
 		counts.seen += staged.length;
 		onProgress(counts.seen, total);
-		// A long pass keeps nobody waiting who was told of a change.
-		await handleEvents(context);
+		// Events don't wait for the end of a long pass.
+		if (eventsDue) await eventsPass(context);
 	}
 
 	const { staged, live, missing } = await session.run(countStaging);
-	if (total !== undefined && staged < total * smallestShare) {
-		// Its cursor is at the end: going on from there would find the same for ever.
+	if (total !== undefined && staged < total * minListedShare) {
+		// Its cursor is at the end: continuing from there would find the same for ever.
 		await session.run(discardFull);
-		throw new IncompletePass(`the portal counts ${total} contacts and has listed ${staged}`);
+		throw new IncompletePassError(`the portal counts ${total} contacts and has listed ${staged}`);
 	}
-	const suspicious = (staged === 0 && live > 0) || missing > Math.max(fewMissing, live * shareMissing);
-	const withheld = suspicious && !confirmed;
-	if (withheld) {
+	const isMassDelete = (staged === 0 && live > 0) || missing > Math.max(maxMissing, live * maxMissingShare);
+	const deletions = !isMassDelete || confirmed;
+	if (!deletions) {
 		const alarm = `mass_delete: ${missing} of ${live} contacts are missing in the CRM; nothing was deleted. If that is right, run "contacts sync --once --full --confirm-mass-delete".`;
 		logger.error(
 			{ missing, live },
@@ -99,39 +95,61 @@ export async function fullPass(context: PassContext, confirmMassDelete: boolean)
 	}
 	const untold = await session.run(readUntold);
 	const complete = untold.contacts === 0;
-	const result = await session.run((sql) => finishFull(sql, { complete, deletions: !withheld }));
-	await session.run((sql) => saveBucket(sql, client.arrival));
+	const result = await session.run((sql) => finishFull(sql, { complete, deletions }));
 	if (!complete) {
 		context.onUnread('full', untold.contacts);
-		throw new IncompletePass(describeUntold(untold.contacts, untold.columns));
+		throw IncompletePassError.ofContacts(untold.contacts, untold.columns);
 	}
 	return { ...counts, ...result };
 }
 
-/** Asks the portal for each contact that is missing, and stages what it says. One that is unclear stays, with an alarm. */
+/** Looks up each missing contact and stages the result. One that can't be read stays, with an alarm. */
 async function lookUpMissing(context: PassContext, map: ReturnType<typeof createMapper>): Promise<void> {
-	const { portal, client, session, logger, onUnread } = context;
-	for await (const lookups of portal.lookUp(await session.run(readMissing))) {
-		const { found, deleted, denied, unknown } = sortLookups(lookups);
-		const staged = await map(found);
-		await session.run((sql) => stagePage(sql, staged, 0, client.arrival));
+	const { portal, session, clock, logger, onUnread } = context;
+	for await (const { found, deleted, denied, unclear } of portal.lookUp(await session.run(readMissing))) {
+		const page = { contacts: await map(found), cursor: 0, now: clock.now() };
+		const { eventsDue } = await session.run((sql) => stagePage(sql, page));
 		const missing = new Map([
-			...unknown,
+			...unclear,
 			...denied.map((id) => [id, 'ACCESS_DENIED'] as const),
 			...deleted.map((id) => [id, 'deleted'] as const),
 		]);
 		await session.run((sql) => stageMissing(sql, missing));
-		await handleEvents(context);
+		if (eventsDue) await eventsPass(context);
 	}
 	const kept = await session.run(countLookedUp);
 	kept.delete('deleted');
-	const hidden = kept.get('ACCESS_DENIED') ?? 0;
-	const unread = [...kept.values()].reduce((sum, count) => sum + count, 0) - hidden;
+	const denied = kept.get('ACCESS_DENIED') ?? 0;
+	const unread = [...kept.values()].reduce((sum, count) => sum + count, 0) - denied;
 	if (kept.size > 0) logger.warn({ kept: Object.fromEntries(kept) }, 'contacts that can not be read are kept');
 	onUnread('full', unread);
 	const alarms = [
-		...(hidden > 0 ? [`access_denied: ${hidden} contacts can't be read any more; they are kept as they were.`] : []),
+		...(denied > 0 ? [`access_denied: ${denied} contacts can't be read any more; they are kept as they were.`] : []),
 		...(unread > 0 ? [`unread: ${unread} contacts could not be looked up; they are kept as they were.`] : []),
 	];
 	await session.run((sql) => saveAlarm(sql, alarms.join(' ') || null));
+}
+
+/** Counts what a full pass would change, and writes nothing. */
+export async function dryRun(context: PassContext): Promise<PassCounts> {
+	const { portal, session, onProgress } = context;
+	const map = createMapper(context);
+	const counts: PassCounts = { seen: 0, created: 0, changed: 0, deleted: 0 };
+	const { total } = await portal.count();
+	const seen = new Set<number>();
+	for (let cursor = 0; ; ) {
+		const { contacts, last } = await portal.page({ after: cursor });
+		if (last === undefined) break;
+		const mapped = await map(contacts);
+		cursor = last;
+		for (const { id } of contacts) seen.add(id);
+		const saving = { onlyWhole: true, dryRun: true };
+		const { created, changed } = await session.run((sql) => saveCompanyContacts(sql, mapped, saving));
+		counts.created += created;
+		counts.changed += changed;
+		counts.seen = seen.size;
+		onProgress(counts.seen, total);
+	}
+	counts.deleted = (await session.run(readMirroredIds)).filter((id) => !seen.has(id)).length;
+	return counts;
 }

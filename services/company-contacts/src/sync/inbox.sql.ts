@@ -4,20 +4,24 @@ export interface InboxRow {
 	bitrix_id: number;
 	/** As the database writes it: to the microsecond. */
 	received_at: string;
-	/** How often the contact was asked for in vain. */
+	/** How often the contact could not be read. */
 	attempts: number;
 }
+
+/** @param now milliseconds since the epoch */
+export const isDue = (sql: Sql, now: number) =>
+	sql`(retry_at is null or retry_at <= ${new Date(now).toISOString()}::text::timestamptz)`;
 
 /** Events that are due, the oldest first. */
 export function readInbox(sql: Sql, limit: number, now: number): Promise<readonly InboxRow[]> {
 	return sql<InboxRow[]>`
 		select bitrix_id::float8 as bitrix_id, received_at::text as received_at, attempts
 		from crm_event_inbox
-		where retry_at is null or retry_at <= ${new Date(now).toISOString()}::text::timestamptz
+		where ${isDue(sql, now)}
 		order by received_at limit ${limit}`;
 }
 
-/** Forgets events that were dealt with, but not one that has come again meanwhile. */
+/** Deletes events that were handled, but not one that has come again meanwhile. */
 export async function clearInbox(sql: Sql, rows: readonly InboxRow[]): Promise<void> {
 	await sql`
 		delete from crm_event_inbox i
@@ -25,10 +29,40 @@ export async function clearInbox(sql: Sql, rows: readonly InboxRow[]): Promise<v
 		where i.bitrix_id = done.bitrix_id and i.received_at <= done.received_at`;
 }
 
-/** Has an event wait after an attempt in vain; one that has come again meanwhile is due as it is. */
+/** Postpones an event whose contact could not be read; one that has come again meanwhile stays due. */
 export async function postponeEvent(sql: Sql, { bitrix_id, received_at }: InboxRow, until: number): Promise<void> {
 	await sql`
 		update crm_event_inbox
 		set attempts = attempts + 1, retry_at = ${new Date(until).toISOString()}::text::timestamptz
 		where bitrix_id = ${bitrix_id} and received_at <= ${received_at}::text::timestamptz`;
+}
+
+/**
+ * The inbox has at most about so many contacts. To read them again, one request for 50, takes a quarter of an hour at 2
+ * requests a second: a full pass is quicker. The limit also keeps the inbox of a stopped synchroniser from growing for ever.
+ */
+const maxInboxContacts = 100_000;
+
+/**
+ * Stores the event of a contact, in place of one that waits already.
+ *
+ * @returns `stored: false` when the inbox is full: then a full pass is due, which finds the change
+ */
+export function storeEvent(sql: Sql, contactId: number, event: string) {
+	return sql<[{ stored: boolean }]>`
+		with inbox as materialized (
+			select count(*) >= ${maxInboxContacts}::int as is_full
+			from (select from crm_event_inbox limit ${maxInboxContacts}::int) counted
+		), stored as (
+			insert into crm_event_inbox (bitrix_id, event)
+			select ${contactId}::bigint, ${event} from inbox
+			where not is_full or exists (select from crm_event_inbox where bitrix_id = ${contactId}::bigint)
+			on conflict (bitrix_id) do update set
+				event = excluded.event, received_at = clock_timestamp(), attempts = 0, retry_at = null
+			returning 1
+		), due as (
+			update crm_sync_state set last_full_at = null
+			where last_full_at is not null and not exists (select from stored)
+		)
+		select exists (select from stored) as stored`;
 }

@@ -1,3 +1,4 @@
+import { systemClock } from '@contacts/bitrix24/clock.js';
 import { openDatabase } from '@contacts/common/database/database.js';
 import { health } from '@contacts/common/http/health.js';
 import { createServer } from '@contacts/common/http/server.js';
@@ -6,12 +7,11 @@ import { createRegistry, metrics } from '@contacts/common/observability/metrics.
 import { startTracing } from '@contacts/common/observability/tracing.js';
 import { ConfigError, readVariables } from '@contacts/common/process/config.js';
 import closeWithGrace from 'close-with-grace';
-import { measureCrm } from '../crm-age.js';
-import { systemClock } from './clock.js';
+import { measureSyncFreshness } from '../sync-freshness.js';
 import { toCrmConfig, variables } from './config.js';
 import { synchroniseForEver } from './loop.js';
 import { createSyncMetrics } from './metrics.js';
-import { receiveEvents } from './receiver.js';
+import { webhook } from './webhook.js';
 
 /** The synchroniser as a process of its own: the passes, the receiver of events where it is switched on, health and metrics. */
 try {
@@ -42,10 +42,10 @@ async function start(): Promise<void> {
 	const server = await createServer({ logger, tracing, trustProxy: values.TRUST_PROXY });
 	await server.register(metrics, { registry, database });
 	await server.register(health, { database, writes: true });
-	measureCrm(registry, database);
+	measureSyncFreshness(registry, database);
 	const token = values.BITRIX24_APPLICATION_TOKEN;
 	if (token !== undefined)
-		await server.register(receiveEvents, { database, token, registry, clock: () => performance.now() });
+		await server.register(webhook, { database, token, registry, clock: () => performance.now() });
 
 	const stop = new AbortController();
 	const counted = createSyncMetrics(registry);
@@ -53,7 +53,7 @@ async function start(): Promise<void> {
 		...counted,
 		databaseUrl: values.DATABASE_URL,
 		config,
-		interval: values.BITRIX24_INTERVAL_SECONDS * 1000,
+		intervalMs: values.BITRIX24_INTERVAL_SECONDS * 1000,
 		clock: systemClock,
 		logger,
 		signal: stop.signal,
@@ -61,7 +61,7 @@ async function start(): Promise<void> {
 			counted.onWaiting();
 			logger.warn('another synchroniser works on this database: waiting until it ends');
 		},
-		onRefused({ differences }) {
+		onConfigurationDiffers({ differences }) {
 			counted.onWaiting();
 			logger.error(
 				{ differences },

@@ -1,5 +1,5 @@
+import { type CrmContact, type CustomField, fromClassic, fromItem, linksOf } from '@contacts/bitrix24/contact.js';
 import { describe, expect, test } from 'vitest';
-import { type CrmContact, type CustomField, fromClassic, fromItem, linksOf } from './bitrix24/contact.js';
 import { type MappingOptions, mapContact } from './mapping.js';
 
 const list = (code: string, options: Record<string, string>): CustomField => ({

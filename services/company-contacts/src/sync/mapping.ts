@@ -1,31 +1,54 @@
-import type { CountryCode } from 'libphonenumber-js/min';
-import { type CompanyContact, type ContactColumn, contactColumnNames } from '../company-contact-columns.js';
-import { toE164 } from '../phone.js';
 import {
 	type CrmContact,
 	type CrmPhone,
 	type CustomField,
 	type CustomFields,
 	positiveInteger,
-} from './bitrix24/contact.js';
+} from '@contacts/bitrix24/contact.js';
+import type { CountryCode } from 'libphonenumber-js/min';
+import { type CompanyContact, type ContactColumn, contactColumnNames } from '../company-contact-columns.js';
+import { toE164 } from '../phone.js';
+import type { PassContext } from './pass.js';
 
-/** A contact that was read. Columns that the CRM did not tell keep what is stored. */
+/** A contact that was read. The CRM has not returned its columns `untold`: they keep what is stored. */
 export type StagedContact = CompanyContact & { untold: ContactColumn[] };
 
 export interface MappingOptions {
 	country: CountryCode | undefined;
-	/** Options (IDs or labels) of a list that mean trouble. */
+	/** Options of a list, by ID or label, that mean trouble. */
 	troubleOptions: ReadonlySet<string>;
 }
 
-/** What could not be mapped, and was left null: counted, for somebody to look at. */
+/** The columns whose values can be impossible to map: they are null then, and counted. */
 export type Unmapped = 'phone' | 'trouble_contact' | 'perplexity_reason' | 'assigned_by_id' | 'company_ids';
 
-export interface Mapped {
+interface Mapped {
 	contact: StagedContact;
 	unmapped: Unmapped[];
-	/** A value is an option that was not known when the fields were read: reading them again may help. */
+	/** A value is an option that is newer than the list of options. */
 	unknownOption: boolean;
+}
+
+/**
+ * Maps contacts. When one has an unknown option of a list, the options are read again, at most once a pass: after that the
+ * column stays null and is counted.
+ */
+export function createMapper({
+	portal,
+	mapping,
+	onUnmapped,
+}: Pick<PassContext, 'portal' | 'mapping' | 'onUnmapped'>): (contacts: CrmContact[]) => Promise<StagedContact[]> {
+	let refreshed = false;
+	return async (contacts) => {
+		let mapped = contacts.map((contact) => mapContact(contact, portal.fields(), mapping));
+		if (!refreshed && mapped.some(({ unknownOption }) => unknownOption)) {
+			refreshed = true;
+			await portal.refreshFields();
+			mapped = contacts.map((contact) => mapContact(contact, portal.fields(), mapping));
+		}
+		for (const { unmapped } of mapped) unmapped.forEach(onUnmapped);
+		return mapped.map(({ contact }) => contact);
+	};
 }
 
 /** A contact of the CRM as a row of the mirror. */
@@ -97,7 +120,7 @@ function readNumber(raw: string, country: CountryCode | undefined): string | nul
 	return bare.length >= 11 ? toE164(`+${bare}`) : null;
 }
 
-/** @returns undefined where nobody can tell what the value means */
+/** @returns undefined where the meaning of the value is unknown */
 function mapTrouble(
 	value: unknown,
 	field: CustomField | undefined,
@@ -125,11 +148,11 @@ function mapReason(value: unknown, field: CustomField | undefined): { text: stri
 	const texts = values.flatMap((one) =>
 		isList || storable(one) ? [isList ? storable(field?.options?.get(String(one))) : storable(one)] : [],
 	);
-	const told = texts.filter((text) => text !== undefined);
-	return { text: told.join('; ') || null, unknownOption: isList && told.length < texts.length };
+	const known = texts.filter((text) => text !== undefined);
+	return { text: known.join('; ') || null, unknownOption: isList && known.length < texts.length };
 }
 
-/** How the CRM writes that there is nothing. */
+/** The ways in which the CRM writes no value. */
 function isNothing(value: unknown): boolean {
 	return (
 		value === null ||

@@ -1,33 +1,33 @@
+import type { Bitrix24Error } from '@contacts/bitrix24/errors.js';
 import { Counter, Gauge, type Registry } from 'prom-client';
-import type { Bitrix24Error } from './bitrix24/errors.js';
 import type { Unmapped } from './mapping.js';
 import { type UnreadBy, unreadBy } from './pass.js';
 
-/** What the synchroniser counts of itself; how old the mirror is tells `crm-age.ts`. */
+/** The synchroniser's own metrics; those of the mirror are in `sync-freshness.ts`. */
 export function createSyncMetrics(registry: Registry) {
 	const registers = [registry];
 	const errors = new Counter({
 		name: 'crm_errors_total',
-		help: 'Answers of the portal that were errors, and requests without an answer.',
+		help: 'Error responses of the portal, and requests without a response.',
 		labelNames: ['kind'],
 		registers,
 	});
 	const unmapped = new Counter({
 		name: 'crm_unmapped_values_total',
-		help: 'Values of the portal that could not be understood and were left out.',
+		help: 'Values of the portal that could not be mapped and were left out.',
 		labelNames: ['field'],
 		registers,
 	});
 	const unread = new Counter({
 		name: 'crm_unread_contacts_total',
-		help: 'Contacts that the portal did not tell, or not wholly, by the pass: what is stored of them stayed.',
+		help: 'Contacts that the portal did not return, or not completely, by the pass: what is stored of them stayed.',
 		labelNames: ['pass'],
 		registers,
 	});
 	for (const pass of unreadBy) unread.inc({ pass }, 0);
 	const passes = new Counter({
 		name: 'crm_passes_total',
-		help: 'Passes over the CRM, by whether they came to their end.',
+		help: 'Passes over the CRM, by outcome.',
 		labelNames: ['outcome'],
 		registers,
 	});

@@ -1,13 +1,13 @@
 import { type CrmConfig, isLoopback } from './config.js';
 
-/** Raise it when `mapping.ts` makes another row of the same contact: every contact is read again then. */
+/** Raise it when `mapping.ts` maps the same contact to another row: every contact is read again then. */
 const mappingVersion = 1;
 
-/** What decides how a contact of the CRM becomes a row of the mirror. It is stored with the mirror and shown: no secrets. */
+/** Everything that decides how a contact of the CRM becomes a row of the mirror. It is stored and shown: no secrets. */
 export interface MirrorConfiguration {
 	/** The portal's host; without the port on a loopback host, where a stand-in or a tunnel has another at every start. */
 	portal: string;
-	/** The user whom the webhook belongs to: what it may read depends on it. */
+	/** The webhook's user, whose rights decide what can be read. */
 	webhook_user: number;
 	trouble_field: string | null;
 	reason_field: string | null;
@@ -25,10 +25,10 @@ const variables = {
 	default_country: 'BITRIX24_DEFAULT_COUNTRY',
 } as const;
 
-/** What blocks a synchroniser that would have to write with another configuration. */
+/** The block of a synchroniser whose configuration is not the mirror's. */
 export const configurationDiffers = 'configuration_differs';
 
-/** The mirror was made with another configuration than this one: whatever is written now would be mixed, or emptied. */
+/** The mirror was made with another configuration: a pass with this one would mix its rows, or empty them. */
 export class ConfigurationDiffersError extends Error {
 	override name = 'ConfigurationDiffersError';
 	constructor(readonly differences: string[]) {
@@ -49,13 +49,13 @@ export function mirrorConfiguration({ webhookUrl, codes, mapping }: CrmConfig): 
 	};
 }
 
-/** What somebody has to agree to before `own` replaces `stored`, each as a sentence's part; empty: nothing. */
+/** The differences that somebody has to confirm before `own` replaces `stored`, each as a part of a sentence. */
 export function differencesOf(stored: MirrorConfiguration, own: MirrorConfiguration): string[] {
 	const differences = (Object.keys(variables) as (keyof typeof variables)[]).flatMap((name) => {
 		const [there, here] = [shown(stored[name]), shown(own[name])];
 		return there === here ? [] : [`${variables[name]} is ${there} there and ${here} here`];
 	});
-	// Of two releases that take turns, the older one would undo what the newer one writes.
+	// If two releases take turns, the older one would undo what the newer one writes.
 	if (stored.mapping_version > own.mapping_version)
 		differences.push(`a later release made it (mapping ${stored.mapping_version}, here ${own.mapping_version})`);
 	return differences;

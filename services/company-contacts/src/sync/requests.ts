@@ -1,28 +1,28 @@
+import type { Clock } from '@contacts/bitrix24/clock.js';
+import { Bitrix24Error } from '@contacts/bitrix24/errors.js';
 import type { FastifyBaseLogger } from 'fastify';
-import { Bitrix24Error } from './bitrix24/errors.js';
-import type { Clock } from './clock.js';
 import type { CrmConfig } from './config.js';
 import { ConfigurationDiffersError, differencesOf, mirrorConfiguration } from './mirror-configuration.js';
-import { IncompletePass } from './pass.js';
+import { IncompletePassError } from './pass.js';
 import { endRequest, type SyncRequest, saveRequestProgress, takeRequest } from './requests.sql.js';
-import { type Session, SessionLost } from './session.js';
+import { type Session, SessionLostError } from './session.js';
 import { readState } from './sync.sql.js';
 import type { Outcome, Synchroniser } from './synchroniser.js';
 
-/** Why a request was not done, in a form that the database keeps. It holds neither a secret nor anything of a contact. */
+/** Why a request failed, as it is stored. It contains no secret and nothing of a contact. */
 export type RequestError =
 	| { reason: 'portal'; code: string; method: string; until: number | null }
-	/** The mirror was made with another configuration than that of whoever did the work. */
+	/** The mirror was made with another configuration. */
 	| { reason: 'configuration'; differences: string[] }
-	/** The synchroniser that runs has another configuration than the command. */
+	/** The running synchroniser has another configuration than the command. */
 	| { reason: 'other-synchroniser'; differences: string[] }
 	| { reason: 'incomplete'; detail: string }
 	| { reason: 'unexpected'; name: string };
 
-/** `heldBack`: what the pass did not do, because somebody has to confirm it. */
+/** `heldBack`: the deletions that somebody has to confirm. */
 export type RequestResult = { outcome: Outcome; heldBack: string | null } | { error: RequestError };
 
-/** Does what was asked for, in the process of the command or in that of the synchroniser. */
+/** Performs a request, in the process of the command or of the synchroniser. */
 export async function perform(
 	synchroniser: Synchroniser,
 	session: Session,
@@ -35,50 +35,49 @@ export async function perform(
 	return { outcome, heldBack: alarm?.startsWith('mass_delete: ') ? alarm.slice('mass_delete: '.length) : null };
 }
 
-/** @returns undefined for an error that says nothing of the request, such as a lost connection */
+/** @returns undefined for an error that is not about the request, such as a lost connection */
 export function toRequestError(error: unknown): RequestError | undefined {
 	if (error instanceof Bitrix24Error) {
 		const { code, method, until = null } = error;
 		return { reason: 'portal', code, method, until };
 	}
 	if (error instanceof ConfigurationDiffersError) return { reason: 'configuration', differences: error.differences };
-	if (error instanceof IncompletePass) return { reason: 'incomplete', detail: error.message };
+	if (error instanceof IncompletePassError) return { reason: 'incomplete', detail: error.message };
 	return undefined;
 }
 
-export interface RequestDesk {
-	/** Saves how far a request is, for the command that waits. */
+export interface RequestQueue {
+	/** Saves the progress of a request, for the command that waits. */
 	onProgress(seen: number, total: number | undefined): void;
 	/**
-	 * Does the oldest request that waits.
+	 * Performs the oldest request that waits.
 	 *
 	 * @returns undefined where there is none
-	 * @throws SessionLost, or what it was aborted with: the request stays, for the next synchroniser or for the command itself
+	 * @throws SessionLostError, or the reason of an abort: the request stays, for the next synchroniser or the command itself
 	 */
 	serveNext(synchroniser: Synchroniser): Promise<{ kind: SyncRequest['kind']; isDone: boolean } | undefined>;
 }
 
-/** Milliseconds between two notes of how far a request is. */
-const progressEvery = 1000;
+const progressIntervalMs = 1000;
 
-/** Where the synchroniser that runs finds what commands have asked for. */
-export function createRequestDesk(options: {
+/** The requests of commands, for the running synchroniser. */
+export function createRequestQueue(options: {
 	config: CrmConfig;
 	session: Session;
 	clock: Clock;
 	logger: FastifyBaseLogger;
 	signal: AbortSignal;
-}): RequestDesk {
+}): RequestQueue {
 	const { session, clock, logger, signal } = options;
 	const own = mirrorConfiguration(options.config);
-	let current: { id: string; notedAt: number } | undefined;
+	let current: { id: string; savedAt: number } | undefined;
 
 	return {
 		onProgress(seen, total) {
-			if (current === undefined || clock.now() - current.notedAt < progressEvery) return;
-			current.notedAt = clock.now();
+			if (current === undefined || clock.now() - current.savedAt < progressIntervalMs) return;
+			current.savedAt = clock.now();
 			const { id } = current;
-			// Nothing depends on it; a lost connection is found by the pass itself.
+			// Nothing depends on it; the pass itself notices a lost connection.
 			session.run((sql) => saveRequestProgress(sql, id, seen, total ?? null)).catch(() => undefined);
 		},
 		async serveNext(synchroniser) {
@@ -91,14 +90,14 @@ export function createRequestDesk(options: {
 				await end({ error: { reason: 'other-synchroniser', differences } });
 				return { kind, isDone: false };
 			}
-			current = { id, notedAt: Number.NEGATIVE_INFINITY };
+			current = { id, savedAt: Number.NEGATIVE_INFINITY };
 			try {
 				const result = await perform(synchroniser, session, request);
 				logger.info({ request: kind, ...result }, 'request done');
 				await end(result);
 				return { kind, isDone: true };
 			} catch (error) {
-				if (error instanceof SessionLost || signal.aborted) throw error;
+				if (error instanceof SessionLostError || signal.aborted) throw error;
 				logger.error({ err: error, request: kind }, 'request failed');
 				const name = error instanceof Error ? error.name : 'unknown';
 				await end({ error: toRequestError(error) ?? { reason: 'unexpected', name } });

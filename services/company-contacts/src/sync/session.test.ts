@@ -2,7 +2,7 @@ import { roles, urlAs } from '@contacts/common/database/roles.js';
 import { createTestDatabase, rolePassword, type TestDatabase } from '@contacts/testing/database.js';
 import { startTcpProxy } from '@contacts/testing/tcp-proxy.js';
 import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
-import { openSession, type Session, SessionLost } from './session.js';
+import { openSession, type Session, SessionLostError } from './session.js';
 import { readState, saveBucket } from './sync.sql.js';
 
 let db: TestDatabase;
@@ -30,7 +30,7 @@ describe('a server that can’t be written', () => {
 	test('is none to work on: its lock keeps nobody from writing elsewhere', async () => {
 		const name = new URL(db.url).pathname.slice(1);
 		await db.sql.unsafe(`alter database ${name} set default_transaction_read_only = on`);
-		await expect(openSession(url)).rejects.toThrow(new SessionLost('the database is read-only'));
+		await expect(openSession(url)).rejects.toThrow(new SessionLostError('the database is read-only'));
 		await db.sql.unsafe(`alter database ${name} reset default_transaction_read_only`);
 		const session = await open();
 		expect((await session.run(readState)).watermark).toBeNull();
@@ -39,8 +39,8 @@ describe('a server that can’t be written', () => {
 	test('ends a session with the first write that it refuses, and for good', async () => {
 		const session = await open();
 		await session.run((sql) => sql`set session characteristics as transaction read only`);
-		await expect(session.run((sql) => saveBucket(sql, 1))).rejects.toThrow(SessionLost);
-		await expect(session.run(readState)).rejects.toThrow(SessionLost);
+		await expect(session.run((sql) => saveBucket(sql, 1))).rejects.toThrow(SessionLostError);
+		await expect(session.run(readState)).rejects.toThrow(SessionLostError);
 	});
 });
 
@@ -51,9 +51,9 @@ describe('a connection that does not respond', () => {
 		const session = await open(proxy.through(url));
 		proxy.holdBack();
 		await expect(session.run(readState)).rejects.toThrow(
-			new SessionLost('the connection to the database does not respond'),
+			new SessionLostError('the connection to the database does not respond'),
 		);
-		await expect(session.run(readState)).rejects.toThrow(SessionLost);
+		await expect(session.run(readState)).rejects.toThrow(SessionLostError);
 		const next = await open(proxy.through(url));
 		expect((await next.run(readState)).watermark).toBeNull();
 		// What was held back is not executed.

@@ -2,20 +2,18 @@ import type { Sql } from '@contacts/common/database/client.js';
 import { connect } from '@contacts/common/database/connect.js';
 import { judge } from '@contacts/common/database/errors.js';
 import { timedOut, withDeadline } from '@contacts/common/process/with-deadline.js';
+import { type Backend, endIdleBackend, takeLock } from './session.sql.js';
 
-/** Any number will do, as long as nothing else in the same database takes it. */
-const synchroniserLock = 7_140_233_981;
-
-/** Milliseconds after which it is asked whether a statement is still executed, and again between two questions. */
+/** How often the server is asked whether it still executes a statement. */
 const watchIntervalMs = 1000;
 
-/** Milliseconds within which the lock must be there, and within which each of these questions must be answered. */
+/** For the lock, and for each of these checks. */
 const responseTimeoutMs = 5000;
 
 /** The one connection of the synchroniser that works. It holds the lock, so whatever it writes, nobody else writes. */
 export interface Session {
 	/**
-	 * @throws SessionLost once the connection is gone, and with it the lock; also when the server can't be written (any more),
+	 * @throws SessionLostError once the connection is gone, and with it the lock; also when the server can't be written (any more),
 	 *   or does not execute what it was sent
 	 */
 	run<T>(work: (sql: Sql) => Promise<T>): Promise<T>;
@@ -23,24 +21,19 @@ export interface Session {
 }
 
 /** The connection was lost, and perhaps another synchroniser works now: open another session. */
-export class SessionLost extends Error {
-	override name = 'SessionLost';
-}
-
-interface Backend {
-	pid: number;
-	started: string;
+export class SessionLostError extends Error {
+	override name = 'SessionLostError';
 }
 
 /**
  * @returns undefined where another synchroniser works on this database
- * @throws SessionLost where the server can't be written: its lock keeps nobody from writing elsewhere
+ * @throws SessionLostError where the server can't be written: its lock keeps nobody from writing elsewhere
  */
 export async function openSession(url: string): Promise<Session | undefined> {
 	let open = false;
-	let lost: SessionLost | undefined;
+	let lost: SessionLostError | undefined;
 	const lose = (reason: string, cause?: unknown) => {
-		lost ??= new SessionLost(reason, { cause });
+		lost ??= new SessionLostError(reason, { cause });
 		return lost;
 	};
 	const sql = connect(url, {
@@ -58,7 +51,7 @@ export async function openSession(url: string): Promise<Session | undefined> {
 		connection: { application_name: 'company-contacts-sync', statement_timeout: 300_000 },
 	});
 	try {
-		const row = await withDeadline(lockAndDescribe(sql), responseTimeoutMs);
+		const row = await withDeadline(takeLock(sql), responseTimeoutMs);
 		if (row === timedOut) throw lose('the database does not respond');
 		if (row.read_only) throw lose('the database is read-only');
 		open = true;
@@ -92,13 +85,13 @@ export async function openSession(url: string): Promise<Session | undefined> {
 		let stopped = false;
 		let timer: NodeJS.Timeout | undefined;
 		const unresponsive = new Promise<never>((_, reject) => {
-			const look = async () => {
-				const idle = await isIdle(url, backend);
+			const check = async () => {
+				const gone = await endIfIdle(url, backend);
 				if (stopped) return;
-				if (idle) return reject(lose('the connection to the database does not respond'));
-				timer = setTimeout(look, watchIntervalMs);
+				if (gone) return reject(lose('the connection to the database does not respond'));
+				timer = setTimeout(check, watchIntervalMs);
 			};
-			timer = setTimeout(look, watchIntervalMs);
+			timer = setTimeout(check, watchIntervalMs);
 		});
 		return {
 			lost: unresponsive,
@@ -114,23 +107,14 @@ export async function openSession(url: string): Promise<Session | undefined> {
 	}
 }
 
-async function lockAndDescribe(sql: Sql): Promise<Backend & { locked: boolean; read_only: boolean }> {
-	const [row] = await sql<[Backend & { locked: boolean; read_only: boolean }]>`
-		select pg_try_advisory_lock(${synchroniserLock}::bigint) as locked,
-		       current_setting('transaction_read_only')::boolean as read_only,
-		       pid, extract(epoch from backend_start)::text as started
-		from pg_stat_activity where pid = pg_backend_pid()`;
-	return row;
-}
-
 /**
- * Whether the backend of a session that awaits a response executes nothing, or is gone: asked over a connection of its own,
- * which may lead to another server by now. An idle backend is ended, so that the lock is free, and what it was sent and has
- * not received is never executed.
+ * Checks over another connection, which may lead to another server by now, whether the backend of a session that awaits a
+ * response executes something. An idle backend is ended, so that the lock is free, and a statement that it has not received is
+ * never executed.
  *
- * @returns false also when nobody responds in time
+ * @returns whether the backend is gone; false also when nobody responds in time
  */
-async function isIdle(url: string, { pid, started }: Backend): Promise<boolean> {
+async function endIfIdle(url: string, backend: Backend): Promise<boolean> {
 	const sql = connect(url, {
 		max: 1,
 		fetch_types: false,
@@ -139,34 +123,10 @@ async function isIdle(url: string, { pid, started }: Backend): Promise<boolean> 
 		connection: { application_name: 'company-contacts-sync' },
 	});
 	try {
-		const rows = await withDeadline(
-			sql<[{ busy: boolean }]>`
-				with session as (
-					select pid, state = 'idle' and state_change < clock_timestamp() - interval '2 seconds' as idle
-					from pg_stat_activity
-					where pid = ${pid}::int and extract(epoch from backend_start)::text = ${started}::text
-				)
-				select coalesce((
-					select case when idle then pg_terminate_backend(pid) is null else true end from session
-				), false) as busy`,
-			responseTimeoutMs,
-		);
-		return rows !== timedOut && !rows[0].busy;
+		return (await withDeadline(endIdleBackend(sql, backend), responseTimeoutMs)) === false;
 	} catch {
 		return false;
 	} finally {
 		void sql.end({ timeout: 0 }).catch(() => undefined);
 	}
-}
-
-/** Whether somebody holds the lock: a synchroniser, or a command that must not have one beside it. */
-export async function isLocked(sql: Sql): Promise<boolean> {
-	// A lock by one bigint is listed as its two halves.
-	const [row] = await sql<[{ held: boolean }]>`
-		select exists (
-			select from pg_locks
-			where locktype = 'advisory' and database = (select oid from pg_database where datname = current_database())
-			  and (classid::bigint << 32 | objid::bigint) = ${synchroniserLock}::bigint and objsubid = 1
-		) as held`;
-	return row.held;
 }

@@ -1,9 +1,10 @@
 import type { Sql } from '@contacts/common/database/client.js';
 import { type ContactColumn, contactColumnNames } from '../company-contact-columns.js';
 import { type SaveResult, saveCompanyContacts, savedCounts, savingQueries } from '../save-company-contacts.sql.js';
+import { isDue } from './inbox.sql.js';
 import type { StagedContact } from './mapping.js';
 
-/** What was staged of a contact, with what is told now: a column that is not told now stays as it was told before. */
+/** Updates a staged contact: a column that the CRM has not returned this time keeps its staged value. */
 function restage(sql: Sql, told: 'excluded' | 'g') {
 	const columns = contactColumnNames.map(
 		(column) => `${column} = case when '${column}' = any (${told}.untold) then s.${column} else ${told}.${column} end`,
@@ -12,20 +13,28 @@ function restage(sql: Sql, told: 'excluded' | 'g') {
 	return sql.unsafe([...columns, untold].join(', '));
 }
 
-/** Stages a page and moves the cursor behind it, in one statement: a crash loses both or neither. */
-export async function stagePage(
-	sql: Sql,
-	contacts: StagedContact[],
-	cursor: number,
-	bucketArrival: number,
-): Promise<void> {
-	await sql`
+export interface StagedPage {
+	contacts: StagedContact[];
+	cursor: number;
+	/** Milliseconds since the epoch. */
+	now: number;
+}
+
+/**
+ * Stages contacts and moves the cursor behind them, in one statement: a crash loses both or neither.
+ *
+ * @returns whether events wait in the inbox
+ */
+export async function stagePage(sql: Sql, { contacts, cursor, now }: StagedPage): Promise<{ eventsDue: boolean }> {
+	const [row] = await sql<[{ eventsDue: boolean }]>`
 		with staged as (
 			insert into crm_sync_staging as s
 			select * from json_populate_recordset(null::crm_sync_staging, ${JSON.stringify(contacts)}::text::json)
 			on conflict (bitrix_id) do update set ${restage(sql, 'excluded')}
 		)
-		update crm_sync_state set full_cursor = greatest(full_cursor, ${cursor}::bigint), bucket_arrival = ${bucketArrival}`;
+		update crm_sync_state set full_cursor = greatest(full_cursor, ${cursor}::bigint)
+		returning exists (select from crm_event_inbox where ${isDue(sql, now)}) as "eventsDue"`;
+	return row;
 }
 
 export interface StagingCounts {
@@ -46,12 +55,18 @@ export async function countStaging(sql: Sql): Promise<StagingCounts> {
 	return counts;
 }
 
-/** Staged contacts that the CRM has not told wholly, and what it has not told. */
+/** Staged contacts that the CRM has returned incompletely, and the missing columns. */
 export async function readUntold(sql: Sql): Promise<{ contacts: number; columns: string[] }> {
 	const [untold] = await sql<[{ contacts: number; columns: string[] }]>`
 		select count(distinct bitrix_id)::int as contacts, coalesce(json_agg(distinct untold_column), '[]') as columns
 		from crm_sync_staging cross join unnest(untold) untold_column where missing is null`;
 	return untold;
+}
+
+export async function readMirroredIds(sql: Sql): Promise<number[]> {
+	const rows = await sql<{ bitrix_id: number }[]>`
+		select bitrix_id::float8 as bitrix_id from company_contacts`;
+	return rows.map((row) => row.bitrix_id);
 }
 
 /** Contacts of the mirror that the full pass has neither listed nor looked up. */
@@ -63,7 +78,7 @@ export async function readMissing(sql: Sql): Promise<number[]> {
 	return rows.map((row) => row.bitrix_id);
 }
 
-/** Notes what became of contacts that were not listed: `deleted`, or a code. A contact that was staged meanwhile stays. */
+/** Stages the results for contacts that were not listed: `deleted`, or a code. A contact that was staged meanwhile stays. */
 export async function stageMissing(sql: Sql, missing: Map<number, string>): Promise<void> {
 	const rows = [...missing].map(([bitrix_id, code]) => ({ bitrix_id, code }));
 	await sql`
@@ -73,14 +88,14 @@ export async function stageMissing(sql: Sql, missing: Map<number, string>): Prom
 		on conflict do nothing`;
 }
 
-/** How many contacts were looked up and are not there, by what became of them. */
+/** How many contacts were looked up and not found, by result. */
 export async function countLookedUp(sql: Sql): Promise<Map<string, number>> {
 	const rows = await sql<{ missing: string; count: number }[]>`
 		select missing, count(*)::int as count from crm_sync_staging where missing is not null group by missing`;
 	return new Map(rows.map(({ missing, count }) => [missing, count]));
 }
 
-/** Makes everything that was staged, and the deletions that were confirmed, visible at once. The pass is over then. */
+/** Makes everything that was staged, and the deletions, visible at once. It ends the pass. */
 export async function finishFull(
 	sql: Sql,
 	{ complete, deletions }: { complete: boolean; deletions: boolean },
@@ -113,7 +128,7 @@ export async function finishFull(
 	return changes;
 }
 
-/** Saves contacts that were read singly or by their time of change; a full pass under way hears of them first. */
+/** Saves contacts outside of a full pass; what a full pass in progress has staged of them is updated first. */
 export async function saveContacts(sql: Sql, contacts: StagedContact[]): Promise<SaveResult> {
 	await sql`
 		update crm_sync_staging s set ${restage(sql, 'g')}
@@ -122,7 +137,7 @@ export async function saveContacts(sql: Sql, contacts: StagedContact[]): Promise
 	return saveCompanyContacts(sql, contacts, { onlyWhole: true });
 }
 
-/** Deletes contacts that the CRM has confirmed as deleted; a full pass under way hears of it too. */
+/** Deletes contacts that the CRM has confirmed as deleted, also from what a full pass in progress has staged. */
 export async function deleteContacts(sql: Sql, ids: number[]): Promise<number> {
 	const [row] = await sql<[{ deleted: number }]>`
 		with gone as (

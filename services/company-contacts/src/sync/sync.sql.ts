@@ -10,14 +10,14 @@ export interface SyncState {
 	full_watermark: number | null;
 	full_begun_at: number | null;
 	full_cursor: number | null;
-	/** Somebody has confirmed the deletions of the full pass under way. */
+	/** Somebody has confirmed the deletions of the full pass in progress. */
 	full_confirmed: boolean;
 	bucket_arrival: number;
 	blocked_by: string | null;
 	blocked_until: number | null;
 	alarm: string | null;
 	alarm_at: number | null;
-	/** What the mirror is made with; null: not known yet. */
+	/** The mirror was made with it; null: not known yet. */
 	configuration: MirrorConfiguration | null;
 }
 
@@ -43,7 +43,7 @@ export async function beginFull(sql: Sql, watermark: number): Promise<void> {
 		    full_confirmed = false`;
 }
 
-/** Lets the full pass under way delete what is gone, however much it is: after a hold and a restart too. */
+/** Allows the full pass in progress any number of deletions: after a pause and a restart too. */
 export async function confirmFull(sql: Sql): Promise<void> {
 	await sql`update crm_sync_state set full_confirmed = true`;
 }
@@ -67,16 +67,40 @@ export async function saveBucket(sql: Sql, arrival: number): Promise<void> {
 	await sql`update crm_sync_state set bucket_arrival = ${arrival}`;
 }
 
-/** What keeps the synchroniser from working; null when nothing does. */
+/** The reason why the synchroniser does not work; null: none. */
 export async function saveBlock(sql: Sql, code: string | null, until: number | null): Promise<void> {
 	await sql`
 		update crm_sync_state
 		set blocked_by = ${code}, blocked_until = ${until === null ? null : time(until)}::text::timestamptz`;
 }
 
-/** What somebody has to look at; null when it is settled. */
+/** A problem that somebody has to look at; null: none. */
 export async function saveAlarm(sql: Sql, alarm: string | null): Promise<void> {
 	await sql`update crm_sync_state set alarm = ${alarm}, alarm_at = case when ${alarm}::text is null then null else now() end`;
+}
+
+/** Stores the configuration that the mirror is made with from now on. Everything is read again with it, in full. */
+export async function saveConfiguration(sql: Sql, configuration: MirrorConfiguration): Promise<void> {
+	await sql`
+		with discarded as (delete from crm_sync_staging)
+		update crm_sync_state
+		set configuration = ${JSON.stringify(configuration)}::text::jsonb, watermark = null,
+		    full_watermark = null, full_begun_at = null, full_cursor = null`;
+}
+
+export interface SyncFreshness {
+	/** When the mirror was last found equal to the CRM, in milliseconds since the epoch; null: never. */
+	synced_at: number | null;
+	blocked: boolean;
+	alarm: boolean;
+}
+
+/** How the mirror stands. The list's role may read it too. */
+export function readFreshness(sql: Sql) {
+	return sql<[SyncFreshness]>`
+		select (extract(epoch from last_success_at) * 1000)::float8 as synced_at,
+		       blocked_by is not null as blocked, alarm is not null as alarm
+		from crm_sync_state`;
 }
 
 export type RunKind = 'full' | 'incremental' | 'events' | 'contact';
@@ -116,4 +140,24 @@ export function readRuns(sql: Sql, limit: number): Promise<readonly RunRow[]> {
 		select kind, ${iso('begun_at')}, ${iso('ended_at')}, outcome, seen::float8 as seen, created::float8 as created,
 		       changed::float8 as changed, deleted::float8 as deleted, requests::float8 as requests
 		from crm_sync_runs order by id desc limit ${limit}`;
+}
+
+/** A status shows the newest few runs, and an investigation looks back some days. */
+const keptRuns = { days: 30, max: 10_000 };
+
+/** Deletes old runs, requests that nobody waits for any more, and expired tombstones. Cheap enough for each pass. */
+export async function prune(sql: Sql): Promise<void> {
+	await sql`select prune_company_contacts_tombstones()`;
+	await sql`
+		with old_requests as (
+			delete from crm_sync_requests where wanted_until < clock_timestamp() - interval '1 day'
+		)
+		delete from crm_sync_runs
+		where id <= (select id from crm_sync_runs order by id desc offset ${keptRuns.max} limit 1)
+		   or begun_at < clock_timestamp() - make_interval(days => ${keptRuns.days})`;
+}
+
+/** Closes the runs of a synchroniser that crashed: whoever holds the lock knows that no other run is in progress. */
+export async function closeInterruptedRuns(sql: Sql): Promise<void> {
+	await sql`update crm_sync_runs set ended_at = clock_timestamp(), outcome = 'interrupted' where ended_at is null`;
 }

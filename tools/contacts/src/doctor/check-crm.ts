@@ -1,9 +1,9 @@
+import { systemClock } from '@contacts/bitrix24/clock.js';
+import { Bitrix24Error } from '@contacts/bitrix24/errors.js';
+import { openPortal } from '@contacts/bitrix24/portal.js';
+import { createRestClient } from '@contacts/bitrix24/rest-client.js';
 import type { Sql } from '@contacts/common/database/client.js';
 import { ConfigError, readVariables } from '@contacts/common/process/config.js';
-import { Bitrix24Error } from '@contacts/company-contacts/sync/bitrix24/errors.js';
-import { openPortal } from '@contacts/company-contacts/sync/bitrix24/portal.js';
-import { createRestClient } from '@contacts/company-contacts/sync/bitrix24/rest-client.js';
-import { systemClock } from '@contacts/company-contacts/sync/clock.js';
 import { type CrmConfig, crmVariables, toCrmConfig } from '@contacts/company-contacts/sync/config.js';
 import { readState } from '@contacts/company-contacts/sync/sync.sql.js';
 import { adviceFor } from '../crm-advice.js';

@@ -1,9 +1,9 @@
+import type { Clock } from '@contacts/bitrix24/clock.js';
 import { type StandIn, type StandInContact, type StandInOptions, startStandIn } from '@contacts/bitrix24-stand-in';
 import { urlAs } from '@contacts/common/database/roles.js';
 import { createLogger } from '@contacts/common/observability/logger.js';
 import { rolePassword } from '@contacts/testing/database.js';
 import { database } from '@contacts/testing/test.js';
-import type { Clock } from '../clock.js';
 import { toCrmConfig } from '../config.js';
 import type { Unmapped } from '../mapping.js';
 import type { UnreadBy } from '../pass.js';
@@ -84,7 +84,7 @@ export async function startSync(
 		const onUnread = (pass: UnreadBy, contacts: number) => {
 			for (let n = 0; n < contacts; n++) unread.push(pass);
 		};
-		const seams = { session, clock, logger, onUnmapped, onUnread, timeout: 2000 };
+		const seams = { session, clock, logger, onUnmapped, onUnread, responseTimeoutMs: 2000 };
 		return { session, synchroniser: await createSynchroniser({ config, ...seams, ...more, ...changed }) };
 	};
 	let running = await start();

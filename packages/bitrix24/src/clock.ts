@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 
-/** Time for the synchroniser, so that tests need not wait. */
+/** A clock that tests replace, so that they need not wait. */
 export interface Clock {
 	/** Milliseconds since the epoch. */
 	now(): number;

@@ -1,27 +1,27 @@
 /**
  * What an error means for the caller:
- * - `retry`: it may pass by itself (network, 5xx, HTML in place of JSON); the same call is sent again
+ * - `retry`: a temporary error (network, 5xx, HTML in place of JSON); the same call is sent again
  * - `slow_down`: too many requests; the same call is sent again, later
- * - `hold`: this method has used up its time on the portal; other methods work
+ * - `pause`: this method has used up its operating time on the portal; other methods work
  * - `stop`: somebody has to change something (credentials, rights, subscription, configuration)
  * - `not_found`, `access_denied`: about the one record that was asked for
  * - `unclear`: about the one record that was asked for, with a code that is not known
  */
-export type ErrorKind = 'retry' | 'slow_down' | 'hold' | 'stop' | 'not_found' | 'access_denied' | 'unclear';
+export type ErrorKind = 'retry' | 'slow_down' | 'pause' | 'stop' | 'not_found' | 'access_denied' | 'unclear';
 
-/** Codes are stored, logged and printed: a portal can't put a text of its own there. The database has the same rule. */
+/** Codes are stored, logged and printed, so a portal must not be able to put any text there. The database has the same rule. */
 const codePattern = /^[A-Za-z0-9_.-]{1,64}$/;
 
 /** An error of the portal or on the way to it. Its message holds neither the webhook's address nor anything of a contact. */
 export class Bitrix24Error extends Error {
 	override name = 'Bitrix24Error';
-	/** The portal's code, or one of ours in lower case. */
+	/** The portal's code, or one of this client's, in lower case. */
 	readonly code: string;
 	constructor(
 		readonly kind: ErrorKind,
 		code: string,
 		readonly method: string,
-		/** For `hold`: when the method may be tried again, in milliseconds since the epoch. */
+		/** For `pause`: when the method may be tried again, in milliseconds since the epoch. */
 		readonly until?: number,
 	) {
 		const checked = isCode(code) ? code : 'unknown_code';
@@ -37,10 +37,10 @@ export function isCode(text: string): boolean {
 /** Codes that mean the same wherever they come: in place of a response, or for one command of a batch. */
 const kinds: Record<string, ErrorKind> = {
 	QUERY_LIMIT_EXCEEDED: 'slow_down',
-	OPERATION_TIME_LIMIT: 'hold',
+	OPERATION_TIME_LIMIT: 'pause',
 	INTERNAL_SERVER_ERROR: 'retry',
 	ERROR_UNEXPECTED_ANSWER: 'retry',
-	// These concern the whole portal. They come with a 5xx on some portals too, and do not pass by themselves.
+	// These concern the whole portal. Some portals send them with a 5xx too, but they are not temporary.
 	OVERLOAD_LIMIT: 'stop',
 	PORTAL_DELETED: 'stop',
 	INVALID_CREDENTIALS: 'stop',
@@ -59,14 +59,14 @@ const kinds: Record<string, ErrorKind> = {
 
 /**
  * What an error body says. The code decides, never the HTTP status alone and never the description: statuses have changed
- * between versions of the portal, and descriptions are in the portal's language. A code that nobody knows is not retried
- * for ever: 5xx may pass, the rest will not.
+ * between versions of the portal, and descriptions are in the portal's language. An unknown code is retried only
+ * with a 5xx.
  */
 export function kindOf(code: string, status: number): ErrorKind {
 	return kinds[code] ?? (status >= 500 ? 'retry' : 'stop');
 }
 
-/** What the error of one command of a batch says. A code that nobody knows is about its record: it must not stop the others. */
+/** What the error of one command of a batch says. An unknown code is about its record: it must not stop the others. */
 export function kindOfCommand(code: string): ErrorKind {
 	return kinds[code] ?? 'unclear';
 }

@@ -179,7 +179,7 @@ test('only one synchroniser works at a time', async () => {
 test('a connection that is cut ends the work: with it went the lock', async () => {
 	await database.sql`select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'company-contacts-sync' and datname = current_database()`;
 	const look = () => sync.session.run(readState).catch((error: Error) => error.name);
-	await expect.poll(look, { timeout: 30_000 }).toBe('SessionLost');
+	await expect.poll(look, { timeout: 30_000 }).toBe('SessionLostError');
 	await sync.restart();
 });
 

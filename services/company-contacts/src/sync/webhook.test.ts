@@ -10,7 +10,7 @@ import { database, test } from '@contacts/testing/test.js';
 import { Registry } from 'prom-client';
 import { afterAll, beforeEach, describe, expect } from 'vitest';
 import { variables } from './config.js';
-import { receiveEvents } from './receiver.js';
+import { webhook } from './webhook.js';
 
 const token = 'application-token-0123456789abcdef';
 let server: Server;
@@ -34,7 +34,7 @@ test.beforeAll(async () => {
 	});
 	server = await createServer({ logger, trustProxy: ['127.0.0.1'] });
 	server.addHook('onClose', () => own.close());
-	await server.register(receiveEvents, { database: own, token, registry, clock: () => now });
+	await server.register(webhook, { database: own, token, registry, clock: () => now });
 	url = `${await server.listen({ host: '127.0.0.1', port: 0 })}/bitrix24/events`;
 });
 afterAll(() => server?.close());

@@ -1,8 +1,5 @@
 import { type StandIn, startStandIn } from '@contacts/bitrix24-stand-in';
-import { test } from '@contacts/testing/test.js';
-import { afterAll, beforeAll, describe, expect } from 'vitest';
-import { readState, saveBucket } from '../sync.sql.js';
-import { makeContact, startSync } from '../testing/portal.js';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createRestClient, policies } from './rest-client.js';
 
 const { standard, enterprise } = policies;
@@ -62,21 +59,4 @@ describe('no request waits for longer than the next token of an empty bucket', (
 		expect(waits).toHaveLength(2);
 		expect(Math.max(...waits)).toBe(nextToken);
 	});
-});
-
-test('a synchroniser that starts with a saved arrival far ahead of its clock begins at once', async () => {
-	const sync = await startSync();
-	try {
-		sync.standIn.add(makeContact(1));
-		await sync.session.run((sql) => saveBucket(sql, sync.clock.now() + 6 * 3_600_000));
-		await sync.restart();
-		const begun = sync.clock.now();
-		const { created, requests } = await sync.synchroniser.pass();
-		expect(created).toBe(1);
-		expect(sync.clock.now() - begun).toBeLessThanOrEqual(requests * nextToken);
-		const { bucket_arrival: arrival } = await sync.session.run(readState);
-		expect(arrival).toBeLessThanOrEqual(sync.clock.now() + untilFull);
-	} finally {
-		await sync.close();
-	}
 });

@@ -1,6 +1,6 @@
 import { Bitrix24Error, isCode } from './errors.js';
 
-export interface RawAnswer {
+export interface RawResponse {
 	status: number;
 	/** The portal's error code, perhaps empty; undefined for a success. */
 	error: string | undefined;
@@ -8,30 +8,30 @@ export interface RawAnswer {
 	total: number | undefined;
 	/** Milliseconds since the epoch, by the portal's clock. */
 	at: number | undefined;
-	/** When the method's oldest minute of work is forgotten; milliseconds since the epoch. */
+	/** When the portal stops counting the method's oldest operating time; milliseconds since the epoch. */
 	resetAt: number | undefined;
 }
 
-/** The largest answer that is read, in bytes: 50 contacts with all their fields are far below it. */
-const largestAnswer = 32 * 1024 * 1024;
+/** 50 contacts with all their fields are far smaller. */
+const maxResponseBytes = 32 * 1024 * 1024;
 
 /**
- * Sends one request and reads its answer strictly: anything but a JSON object with a result or an error code is a failure,
+ * Sends one request and reads its response strictly: anything but a JSON object with a result or an error code is an error,
  * never an empty result.
  *
- * @throws Bitrix24Error `retry` for what may pass, `stop` for a portal that has moved
+ * @throws Bitrix24Error `retry` for a temporary error, `stop` for a portal that has moved
  */
 export async function post(
 	webhookUrl: string,
 	method: string,
 	params: Record<string, unknown>,
-	timeout: number,
+	timeoutMs: number,
 	signal?: AbortSignal,
-): Promise<RawAnswer> {
+): Promise<RawResponse> {
 	// AbortSignal.any() would leave an entry in the long-lived signal for each request.
 	const request = new AbortController();
 	const stop = () => request.abort(signal?.reason);
-	const timer = setTimeout(() => request.abort(new DOMException('timeout', 'TimeoutError')), timeout);
+	const timer = setTimeout(() => request.abort(new DOMException('timeout', 'TimeoutError')), timeoutMs);
 	signal?.addEventListener('abort', stop);
 	try {
 		signal?.throwIfAborted();
@@ -39,7 +39,7 @@ export async function post(
 			method: 'POST',
 			headers: { 'content-type': 'application/json', accept: 'application/json' },
 			body: JSON.stringify(params),
-			// Following would turn the POST into a GET without its body, and the answer would be taken for another.
+			// Following would turn the POST into a GET without its body, and its response would be believed.
 			redirect: 'manual',
 			signal: request.signal,
 		});
@@ -64,13 +64,13 @@ async function textOf(response: Response, method: string): Promise<string> {
 	let size = 0;
 	for await (const chunk of response.body ?? []) {
 		size += chunk.length;
-		if (size > largestAnswer) throw new Bitrix24Error('retry', 'answer_too_large', method);
+		if (size > maxResponseBytes) throw new Bitrix24Error('retry', 'response_too_large', method);
 		chunks.push(chunk);
 	}
 	return Buffer.concat(chunks).toString('utf8');
 }
 
-function read(text: string, status: number, method: string): RawAnswer {
+function read(text: string, status: number, method: string): RawResponse {
 	let body: Record<string, unknown>;
 	try {
 		body = JSON.parse(text);
@@ -81,7 +81,7 @@ function read(text: string, status: number, method: string): RawAnswer {
 		throw new Bitrix24Error('retry', 'no_result', method);
 	const time = (body.time ?? {}) as Record<string, unknown>;
 	const at = typeof time.date_start === 'string' ? Date.parse(time.date_start) : Number.NaN;
-	const answer: RawAnswer = {
+	const response: RawResponse = {
 		status,
 		error: undefined,
 		result: body.result,
@@ -89,17 +89,17 @@ function read(text: string, status: number, method: string): RawAnswer {
 		at: Number.isNaN(at) ? undefined : at,
 		resetAt: typeof time.operating_reset_at === 'number' ? time.operating_reset_at * 1000 : undefined,
 	};
-	if ('error' in body) return { ...answer, error: codeOf(body.error) };
+	if ('error' in body) return { ...response, error: codeOf(body.error) };
 	if (body.result === undefined || body.result === null) throw new Bitrix24Error('retry', 'no_result', method);
-	return answer;
+	return response;
 }
 
-/** [] and {} are no codes, and turning them into text may take for ever. */
+/** [] and {} are not codes, and converting them to text may never end. */
 export function codeOf(error: unknown): string {
 	return typeof error === 'string' || typeof error === 'number' ? String(error) : 'unknown_code';
 }
 
-/** Only the host: the address holds the secret. One that can't be part of a code is not named. */
+/** Only the host: the address holds the secret. A host that can't be part of a code is left out. */
 function hostOf(location: string | null): string {
 	const host = location !== null && URL.canParse(location) ? new URL(location).hostname : '';
 	return isCode(`portal_moved_to_${host}`) && host !== '' ? host : 'an_unknown_host';

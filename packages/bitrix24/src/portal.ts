@@ -1,12 +1,25 @@
-import { type CrmContact, type CustomFields, fromClassic, fromItem, isRow, isWhole } from './contact.js';
+import {
+	type CrmContact,
+	type CustomField,
+	type CustomFields,
+	fromClassic,
+	fromItem,
+	isComplete,
+	isRow,
+} from './contact.js';
 import { Bitrix24Error } from './errors.js';
-import { type FieldCodes, readFields } from './fields.js';
+import { createLookUps, entityTypeId, type LookUps } from './look-ups.js';
 import type { RestClient } from './rest-client.js';
-import { createSingles, entityTypeId, type Lookup } from './singles.js';
 
-export type { FieldCodes } from './fields.js';
+/** The codes of the custom fields, `UF_CRM_…`; undefined: none is configured. */
+export interface FieldCodes {
+	trouble: string | undefined;
+	reason: string | undefined;
+}
 
-/** What a page of contacts is asked for: those with a higher ID, changed at or after a time, ordinary ones only. */
+export type { LookUps } from './look-ups.js';
+
+/** A page of ordinary contacts: those with a higher ID, changed at or after a time. */
 export interface PageQuery {
 	after: number;
 	/** Milliseconds since the epoch. */
@@ -15,42 +28,42 @@ export interface PageQuery {
 
 export interface Page {
 	contacts: CrmContact[];
-	/** The ID of the last contact that was listed; undefined: there are no more. Not all that are listed are contacts of ours. */
+	/** The ID of the last contact that was listed; undefined: there are no more. `contacts` may lack some that were listed. */
 	last: number | undefined;
-	/** The portal's clock when it answered; milliseconds since the epoch. */
+	/** The portal's clock; milliseconds since the epoch. */
 	at: number | undefined;
 }
 
-/** What the synchroniser asks of the portal. Everything throws Bitrix24Error. */
+/** The contacts of a portal. Every method throws Bitrix24Error. */
 export interface Portal {
 	/** How many ordinary contacts there are, and the portal's clock. */
 	count(): Promise<{ total: number | undefined; at: number }>;
 	/** Up to 50 contacts in the order of their IDs; only a page without a last one is the end. */
 	page(query: PageQuery): Promise<Page>;
 	/**
-	 * Asks for single contacts, 50 a request, and yields what is known after each request: what came beside an error that ends
-	 * the work is yielded before it is thrown.
+	 * Reads contacts by their IDs, 50 a request, and yields the result of each request: what was returned beside an error of the
+	 * portal is yielded before the error is thrown.
 	 */
-	lookUp(ids: number[]): AsyncGenerator<Map<number, Lookup>>;
+	lookUp(ids: number[]): AsyncGenerator<LookUps>;
 	/** Reads the custom fields' options again. */
 	refreshFields(): Promise<void>;
 	fields(): CustomFields;
 }
 
-/** So many pages are compared at most until a list has proven itself: a portal may have no contact with two companies. */
-const mostComparisons = 20;
+/** A portal may have no contact with two companies, so a list can't always be proven complete. */
+const maxComparisons = 20;
 
-/** So often a page is read before its list counts as cut. */
-const mostReadings = 3;
+/** How often a page is read before its list counts as incomplete. */
+const maxReads = 3;
 
-/** @param codes which custom fields hold what; one that the portal does not have stops everything: nothing is overwritten with nulls */
+/** @param codes which custom fields hold what; one that the portal lacks is an error, so that nothing is overwritten with nulls */
 export async function openPortal(client: RestClient, codes: FieldCodes): Promise<Portal> {
 	let fields = await readFields(client, codes);
-	const singles = createSingles(client, () => fields);
-	// crm.item.list tells phones and links on some portals and not on others; with the deprecated crm.contact.list they are
-	// asked for apart. The first pages show which it is.
+	const lookUps = createLookUps(client, () => fields);
+	// crm.item.list returns phones and links on some portals and not on others; the deprecated crm.contact.list needs other calls
+	// for them. The first pages show which of the two this portal needs.
 	let classic = false;
-	let comparisons = mostComparisons;
+	let comparisons = maxComparisons;
 	const proven = { companies: false, phones: false };
 
 	async function itemPage(query: PageQuery): Promise<Page> {
@@ -74,14 +87,14 @@ export async function openPortal(client: RestClient, codes: FieldCodes): Promise
 	}
 
 	/**
-	 * Lists in a row may be cut without a sign of it. Until a list has shown a contact with two companies and one with a phone,
-	 * its pages are compared with what crm.item.get tells of the same contacts: what is listed is believed only where that
+	 * The lists in a row may be incomplete without a sign of it. Until a list has shown a contact with two companies and one with
+	 * a phone, its pages are compared with what crm.item.get returns of the same contacts: a list is believed only where that
 	 * has nothing more.
 	 */
 	async function agreesWithItems(listed: CrmContact[]): Promise<boolean> {
 		if (comparisons === 0 || listed.length === 0) return true;
 		comparisons--;
-		const items = await singles.items(listed.map(({ id }) => id));
+		const items = await lookUps.items(listed.map(({ id }) => id));
 		for (const contact of listed) {
 			const { companyIds: companies = [], phones = [] } = contact;
 			const item = items.get(contact.id);
@@ -121,7 +134,7 @@ export async function openPortal(client: RestClient, codes: FieldCodes): Promise
 			...toPage('crm.contact.list', result, (row) => fromClassic(row, fields), query.after),
 			at,
 		}));
-		return { ...page, contacts: await singles.complete(page.contacts) };
+		return { ...page, contacts: await lookUps.complete(page.contacts) };
 	}
 
 	return {
@@ -131,26 +144,26 @@ export async function openPortal(client: RestClient, codes: FieldCodes): Promise
 		},
 		async count() {
 			const params = { entityTypeId, select: ['id'], filter: { categoryId: 0 }, order: { id: 'ASC' }, start: 0 };
-			const { total, at } = await client.call('crm.item.list', params, (answer) => answer);
+			const { total, at } = await client.call('crm.item.list', params, (response) => response);
 			if (at === undefined) throw new Bitrix24Error('stop', 'no_portal_clock', 'crm.item.list');
 			return { total, at };
 		},
 		async page(query) {
 			if (classic) return classicPage(query);
-			// A contact that is changed between the list and its item differs too: then a page that is read again agrees.
-			for (let tries = 0; tries < mostReadings; tries++) {
+			// A contact that is changed between the two calls differs as well: then the page agrees when it is read again.
+			for (let tries = 0; tries < maxReads; tries++) {
 				const page = await itemPage(query);
-				if (!page.contacts.every(isWhole)) break;
+				if (!page.contacts.every(isComplete)) break;
 				if (await agreesWithItems(page.contacts)) return page;
 			}
 			classic = true;
 			return classicPage(query);
 		},
-		lookUp: singles.lookUp,
+		lookUp: lookUps.lookUp,
 	};
 }
 
-/** Rows in strictly rising order behind the one that was last seen, each a contact: anything else is no page of contacts. */
+/** Contacts in strictly ascending order, behind the one that was last seen: anything else is no page. */
 function toPage(
 	method: string,
 	rows: unknown,
@@ -168,7 +181,25 @@ function toPage(
 	return { contacts, last: contacts.at(-1)?.id };
 }
 
-/** With its offset: without one the portal takes it for its own local time. */
+/** With an offset: without one the portal reads it as its own local time. */
 function isoTime(milliseconds: number): string {
 	return `${new Date(milliseconds).toISOString().slice(0, 19)}+00:00`;
+}
+
+/** @throws Bitrix24Error `stop` where the portal lacks a field that is configured */
+async function readFields(client: RestClient, codes: FieldCodes): Promise<CustomFields> {
+	if (codes.trouble === undefined && codes.reason === undefined) return { trouble: undefined, reason: undefined };
+	const all = await client.call('crm.item.fields', { entityTypeId }, ({ result }) => {
+		if (!isRow(result) || !isRow(result.fields)) throw new Bitrix24Error('retry', 'no_fields', 'crm.item.fields');
+		return result.fields;
+	});
+	const find = (code: string | undefined): CustomField | undefined => {
+		if (code === undefined) return undefined;
+		const entry = Object.entries(all).find(([, field]) => isRow(field) && field.upperName === code);
+		if (entry === undefined) throw new Bitrix24Error('stop', `no_field_${code}`.slice(0, 64), 'crm.item.fields');
+		const [itemName, field] = entry as [string, Record<string, unknown>];
+		const items = field.type === 'enumeration' && Array.isArray(field.items) ? field.items.filter(isRow) : undefined;
+		return { itemName, code, options: items && new Map(items.map((item) => [String(item.ID), String(item.VALUE)])) };
+	};
+	return { trouble: find(codes.trouble), reason: find(codes.reason) };
 }

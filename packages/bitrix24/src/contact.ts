@@ -1,13 +1,13 @@
 /**
- * A contact as the portal tells it, in one form whichever method it came by. What is undefined was not told, which is not the
- * same as empty. Values of custom fields are as they came, and null where none is configured.
+ * A contact as the portal describes it, in one form whichever method returned it. What is undefined was not returned, which is
+ * not the same as empty. Custom fields have their raw values, and are null where none is configured.
  */
 export interface CrmContact {
 	id: number;
 	names: unknown[] | undefined;
 	phones: CrmPhone[] | undefined;
 	companyIds: unknown[] | undefined;
-	/** What the portal says beside the list: there is a primary company. */
+	/** The contact has a primary company, whatever its list of companies says. */
 	hasCompany: boolean;
 	assignedById: unknown;
 	/** Of catalogue vendors it is not 0. */
@@ -41,7 +41,7 @@ export interface CustomFields {
 
 type Row = Record<string, unknown>;
 
-/** @returns undefined where this is no contact: then the whole answer is not to be believed */
+/** @returns undefined where this is no contact: then the whole response is wrong */
 export function fromItem(row: unknown, fields: CustomFields): CrmContact | undefined {
 	if (!isRow(row)) return undefined;
 	const id = positiveInteger(row.id);
@@ -59,7 +59,7 @@ export function fromItem(row: unknown, fields: CustomFields): CrmContact | undef
 	};
 }
 
-/** A row of crm.contact.list or crm.contact.get, which tell only the primary company: the links are asked for apart. */
+/** A row of crm.contact.list or crm.contact.get, which return only the primary company: the others need another call. */
 export function fromClassic(row: unknown, fields: CustomFields): CrmContact | undefined {
 	if (!isRow(row)) return undefined;
 	const id = positiveInteger(row.ID);
@@ -77,11 +77,11 @@ export function fromClassic(row: unknown, fields: CustomFields): CrmContact | un
 	};
 }
 
-/** What a row may leave out. */
+/** What a row may lack. */
 const parts = ['names', 'phones', 'companyIds', 'assignedById', 'trouble', 'reason'] as const;
 
-/** Whether everything that the mirror stores was told. */
-export function isWhole(contact: CrmContact): boolean {
+/** Whether the portal has returned everything that the mirror stores. */
+export function isComplete(contact: CrmContact): boolean {
 	return parts.every((part) => contact[part] !== undefined);
 }
 
@@ -113,7 +113,7 @@ function namesOf(names: unknown[]): unknown[] | undefined {
 	return names.every((name) => name === undefined) ? undefined : names;
 }
 
-/** @param hasPhone what the portal says beside the list: a list that is absent or empty is believed only where it agrees */
+/** @param hasPhone the portal's own flag: a list that is absent or empty is believed only where the flag agrees */
 function phonesOf(values: unknown, hasPhone: unknown): CrmPhone[] | undefined {
 	if (!Array.isArray(values)) return hasPhone === 'N' ? [] : undefined;
 	const phones = listOf(values).flatMap(({ typeId, id, valueType, value }) =>
@@ -133,12 +133,12 @@ export function classicPhones({ PHONE }: Row, hasPhone?: unknown): CrmPhone[] | 
 	return phonesOf(phones, hasPhone);
 }
 
-/** Linked companies as a row lists them. A contact with companies has a primary one: an empty list beside it was left out. */
+/** Linked companies as a row lists them. A contact with companies has a primary one: an empty list beside it is incomplete. */
 export function believed(companyIds: unknown, hasCompany: boolean): unknown[] | undefined {
 	return Array.isArray(companyIds) && (companyIds.length > 0 || !hasCompany) ? companyIds : undefined;
 }
 
-/** The general category is 0, and null or absent on some portals; undefined where nobody can tell what it is. */
+/** The general category is 0, and null or absent on some portals; undefined where the value is unknown. */
 function categoryOf(value: unknown): number | undefined {
 	return value === undefined || value === null || value === 0 || value === '0' || value === ''
 		? 0

@@ -1,0 +1,56 @@
+import type { Database } from '@contacts/common/database/database.js';
+import { lastKnown } from '@contacts/common/observability/last-known.js';
+import { Gauge, type Registry } from 'prom-client';
+import { readFreshness, type SyncFreshness } from './sync/sync.sql.js';
+
+/**
+ * When the mirror was last found equal to the CRM, in milliseconds since the epoch; null: never. Read at most once a second,
+ * however many callers there are.
+ */
+export function createLastSync(database: Database, clock: () => number): () => Promise<number | null> {
+	let readAt = Number.NEGATIVE_INFINITY;
+	let reading: Promise<number | null> | undefined;
+	return () => {
+		if (reading === undefined || clock() - readAt > 1000) {
+			readAt = clock();
+			reading = database.query(readFreshness).then(([{ synced_at }]) => synced_at);
+			// An error is for those who waited; the next caller reads again.
+			reading.catch(() => {
+				reading = undefined;
+			});
+		}
+		return reading;
+	};
+}
+
+/** The state of the mirror as metrics: an empty or an old list looks like any other. */
+export function measureSyncFreshness(registry: Registry, database: Database): void {
+	/** Undefined while the database does not respond. One query for all of them. */
+	const freshness = lastKnown<SyncFreshness | undefined>(
+		() =>
+			database.query(readFreshness).then(
+				([row]) => row,
+				() => undefined,
+			),
+		undefined,
+	);
+	const gauge = (name: string, help: string, read: (state: SyncFreshness) => number) =>
+		new Gauge({
+			name,
+			help,
+			registers: [registry],
+			async collect() {
+				const current = await freshness();
+				this.set(current === undefined ? Number.NaN : read(current));
+			},
+		});
+	gauge(
+		'crm_last_success_timestamp_seconds',
+		'When the last successful pass of the synchroniser ended, as a Unix time; NaN when there was none.',
+		({ synced_at }) => (synced_at === null ? Number.NaN : synced_at / 1000),
+	);
+	gauge('crm_blocked', '1 while something keeps the synchroniser from working, else 0.', ({ blocked }) =>
+		Number(blocked),
+	);
+	gauge('crm_alarm', '1 while somebody has to look at a problem of the mirror, else 0.', ({ alarm }) => Number(alarm));
+}

@@ -1,0 +1,48 @@
+import { Bitrix24Error } from '@contacts/bitrix24/errors.js';
+import { createMapper } from './mapping.js';
+import { IncompletePassError, type PassContext, type PassCounts } from './pass.js';
+import { saveContacts } from './staging.sql.js';
+import { finishIncremental } from './sync.sql.js';
+
+/** How far a pass looks back beyond the last one: clocks differ, and contacts were saved while it ran. */
+const overlapMs = 600_000;
+
+/**
+ * Reads the contacts that were changed since the last pass, by the portal's clock. It does not find deletions, or changes of
+ * nothing but links: the full pass does. Where the portal returns incomplete contacts, the watermark stays, and the next pass
+ * reads them again.
+ *
+ * @param watermark milliseconds since the epoch
+ * @throws Bitrix24Error, SessionLostError, IncompletePassError
+ */
+export async function incrementalPass(context: PassContext, watermark: number): Promise<PassCounts> {
+	const { portal, session, onProgress, onUnread } = context;
+	const map = createMapper(context);
+	const counts: PassCounts = { seen: 0, created: 0, changed: 0, deleted: 0 };
+	const incomplete = { contacts: 0, columns: new Set<string>() };
+	let begun: number | undefined;
+	for (let cursor = 0; ; ) {
+		const { contacts, last, at } = await portal.page({ after: cursor, changedSince: watermark - overlapMs });
+		begun ??= at;
+		if (last === undefined) break;
+		const mapped = await map(contacts);
+		for (const { untold: columns } of mapped) {
+			if (columns.length > 0) incomplete.contacts++;
+			for (const column of columns) incomplete.columns.add(column);
+		}
+		const { created, changed } = await session.run((sql) => saveContacts(sql, mapped));
+		cursor = last;
+		counts.seen += contacts.length;
+		counts.created += created;
+		counts.changed += changed;
+		onProgress(counts.seen, undefined);
+	}
+	if (begun === undefined) throw new Bitrix24Error('stop', 'no_portal_clock', 'crm.item.list');
+	if (incomplete.contacts > 0) {
+		onUnread('incremental', incomplete.contacts);
+		throw IncompletePassError.ofContacts(incomplete.contacts, incomplete.columns);
+	}
+	const until = begun;
+	await session.run((sql) => finishIncremental(sql, until));
+	return counts;
+}

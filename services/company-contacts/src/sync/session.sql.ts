@@ -1,0 +1,45 @@
+import type { Sql } from '@contacts/common/database/client.js';
+
+/** Any number that nothing else in the same database uses for an advisory lock. */
+const synchroniserLock = 7_140_233_981;
+
+/** The server's process behind a connection. Process IDs come again, so it is known by its start too. */
+export interface Backend {
+	pid: number;
+	started: string;
+}
+
+export async function takeLock(sql: Sql): Promise<Backend & { locked: boolean; read_only: boolean }> {
+	const [row] = await sql<[Backend & { locked: boolean; read_only: boolean }]>`
+		select pg_try_advisory_lock(${synchroniserLock}::bigint) as locked,
+		       current_setting('transaction_read_only')::boolean as read_only,
+		       pid, extract(epoch from backend_start)::text as started
+		from pg_stat_activity where pid = pg_backend_pid()`;
+	return row;
+}
+
+/** Ends a backend that executes nothing. @returns whether it executes something, and was left alone */
+export async function endIdleBackend(sql: Sql, { pid, started }: Backend): Promise<boolean> {
+	const [row] = await sql<[{ busy: boolean }]>`
+		with session as (
+			select pid, state = 'idle' and state_change < clock_timestamp() - interval '2 seconds' as idle
+			from pg_stat_activity
+			where pid = ${pid}::int and extract(epoch from backend_start)::text = ${started}::text
+		)
+		select coalesce((
+			select case when idle then pg_terminate_backend(pid) is null else true end from session
+		), false) as busy`;
+	return row.busy;
+}
+
+/** Whether somebody holds the lock: a synchroniser, or a command that must not run beside one. */
+export async function isLocked(sql: Sql): Promise<boolean> {
+	// A lock by one bigint is listed as its two halves.
+	const [row] = await sql<[{ held: boolean }]>`
+		select exists (
+			select from pg_locks
+			where locktype = 'advisory' and database = (select oid from pg_database where datname = current_database())
+			  and (classid::bigint << 32 | objid::bigint) = ${synchroniserLock}::bigint and objsubid = 1
+		) as held`;
+	return row.held;
+}

@@ -1,0 +1,63 @@
+import { createHash, timingSafeEqual } from 'node:crypto';
+import { positiveInteger } from '@contacts/bitrix24/contact.js';
+import type { Database } from '@contacts/common/database/database.js';
+import { Problem } from '@contacts/common/http/problems.js';
+import type { Server } from '@contacts/common/http/server.js';
+import { Counter, type Registry } from 'prom-client';
+import { limitFailures } from '../rate-limit/limit-failures.js';
+import type { BucketPolicy } from '../rate-limit/token-bucket.js';
+import { storeEvent } from './inbox.sql.js';
+
+const events = new Set(['ONCRMCONTACTADD', 'ONCRMCONTACTUPDATE', 'ONCRMCONTACTDELETE']);
+
+/** Wrong tokens of one client address: as many as the list allows by default. */
+const failurePolicy: BucketPolicy = { perSecond: 5, burst: 250 };
+
+export interface WebhookOptions {
+	database: Database;
+	/** The application token of the portal's outgoing webhook. */
+	token: string;
+	registry: Registry;
+	/** Milliseconds that never go back. */
+	clock: () => number;
+}
+
+/**
+ * `POST /bitrix24/events`: the receiving end of the portal's outgoing webhook. It stores which contact was changed and responds;
+ * the synchroniser reads the contact again. The portal sends each event once and in no certain order, so its content is only a
+ * hint.
+ */
+export async function webhook(api: Server, { database, token, registry, clock }: WebhookOptions): Promise<void> {
+	const onFailure = limitFailures(failurePolicy, registry, clock);
+	const received = new Counter({
+		name: 'crm_events_total',
+		help: 'Events of the CRM, by whether they were stored, or dropped because the inbox was full: then a full pass is due.',
+		labelNames: ['outcome'],
+		registers: [registry],
+	});
+	for (const outcome of ['stored', 'dropped']) received.inc({ outcome }, 0);
+
+	api.addContentTypeParser('application/x-www-form-urlencoded', { parseAs: 'string' }, (_request, body, done) => {
+		done(null, new URLSearchParams(String(body)));
+	});
+	api.post('/bitrix24/events', async (request) => {
+		const body = request.body;
+		if (!(body instanceof URLSearchParams)) throw new Problem('unsupported_media_type');
+		if (!sameText(body.get('auth[application_token]') ?? '', token)) {
+			onFailure(request);
+			throw new Problem('unauthorized');
+		}
+		const event = (body.get('event') ?? '').toUpperCase();
+		const id = positiveInteger(body.get('data[FIELDS][ID]'));
+		if (!events.has(event) || id === undefined) throw new Problem('invalid_body');
+		const [{ stored }] = await database.query((sql) => storeEvent(sql, id, event));
+		received.inc({ outcome: stored ? 'stored' : 'dropped' });
+		return { ok: true };
+	});
+}
+
+/** Compares in constant time. */
+function sameText(a: string, b: string): boolean {
+	const digest = (text: string) => createHash('sha256').update(text).digest();
+	return timingSafeEqual(digest(a), digest(b));
+}
