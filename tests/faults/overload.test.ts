@@ -135,7 +135,7 @@ describe('ten times of what can be served', () => {
 		const service = await start('company-contacts', {
 			RATE_LIMIT_PER_SECOND: '1000000',
 			RATE_LIMIT_BURST: '1000000',
-			LIST_MEMORY_MEGABYTES: '1',
+			LIST_CACHE_MEGABYTES: '1',
 		});
 		const { served } = await overload(
 			service,

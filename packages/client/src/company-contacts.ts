@@ -23,6 +23,8 @@ export interface CompanyContactList {
 	contacts: readonly CompanyContact[];
 	/** False when the service said that the list is still the one that this client got before. */
 	changed: boolean;
+	/** When the list last changed; undefined while it has always been empty. */
+	modifiedAt: Date | undefined;
 	/** When the list was last found equal to the CRM; undefined before the first synchronisation. */
 	syncedAt: Date | undefined;
 }
@@ -56,14 +58,17 @@ export function createCompanyContactsClient(options: CompanyContactsOptions): Co
 					...(signal === undefined ? {} : { signal }),
 				})
 				.catch(notJson);
-			const lastModified = response.headers.get('last-modified');
-			const syncedAt = lastModified === null ? undefined : new Date(lastModified);
-			if (response.status === 304 && known !== undefined) return { contacts: known.value, changed: false, syncedAt };
+			const [modifiedAt, syncedAt] = ['last-modified', 'contacts-synced-at'].map((header) => {
+				const time = response.headers.get(header);
+				return time === null ? undefined : new Date(time);
+			});
+			const times = { modifiedAt, syncedAt };
+			if (response.status === 304 && known !== undefined) return { contacts: known.value, changed: false, ...times };
 			if (data === undefined) throw new ContactsError(response, error);
 			const entityTag = response.headers.get('etag');
 			const bytes = Number(response.headers.get('content-length'));
 			if (entityTag !== null) lists.set(name, { entityTag, value: data.data, bytes });
-			return { contacts: data.data, changed: true, syncedAt };
+			return { contacts: data.data, changed: true, ...times };
 		},
 	};
 }

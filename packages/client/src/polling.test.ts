@@ -3,10 +3,10 @@ import { createCompanyContactsClient } from './index.js';
 import { list, startServer } from './testing/scripted-server.js';
 
 test('an unchanged list is not sent again: the remembered one is given, and said to be unchanged', async () => {
-	const synced = { 'last-modified': 'Tue, 04 Nov 2025 09:30:00 GMT' };
+	const times = { 'last-modified': 'Tue, 04 Nov 2025 09:12:31 GMT', 'contacts-synced-at': '2025-11-04T09:30:00.000Z' };
 	const { asked, company } = await startServer(
 		list(['Alice'], { etag: '"1"' }),
-		{ status: 304, headers: { etag: '"1"', ...synced } },
+		{ status: 304, headers: { etag: '"1"', ...times } },
 		list(['Bob'], { etag: '"2"' }),
 	);
 	const first = await company.list();
@@ -14,6 +14,7 @@ test('an unchanged list is not sent again: the remembered one is given, and said
 	const third = await company.list();
 	expect(second.contacts).toBe(first.contacts);
 	expect([first, second, third].map(({ changed }) => changed)).toEqual([true, false, true]);
+	expect(second.modifiedAt).toEqual(new Date('2025-11-04T09:12:31Z'));
 	expect(second.syncedAt).toEqual(new Date('2025-11-04T09:30:00Z'));
 	expect(third.contacts).toMatchObject([{ name: 'Bob' }]);
 	expect(asked.map(({ ifNoneMatch }) => ifNoneMatch)).toEqual([undefined, '"1"', '"1"']);

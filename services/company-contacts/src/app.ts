@@ -8,31 +8,37 @@ import type { Service, ServiceParts } from '@contacts/common/process/run.js';
 import { createChangeFeed } from './changes/change-feed.js';
 import { listChanges } from './changes/list-changes.js';
 import { type Config, variables } from './config.js';
+import { createListCache } from './list-cache.js';
 import { listCompanyContacts } from './list-company-contacts.js';
-import { keepPreparedAnswers } from './prepared-answers.js';
 import { limitFailures } from './rate-limit/limit-failures.js';
 import { limitProjects } from './rate-limit/limit-projects.js';
 import { reference } from './reference.js';
 import { measureSyncFreshness } from './sync-freshness.js';
+
+const bytesPerMegabyte = 1_048_576;
 
 /** The whole service, in the order in which a request walks through it. */
 export async function buildApp(parts: ServiceParts, config: Config): Promise<Server> {
 	const { database, keyRing, registry, clock = () => performance.now() } = parts;
 	const policy = { perSecond: config.RATE_LIMIT_PER_SECOND, burst: config.RATE_LIMIT_BURST };
 
-	const changes = database.listenForChanges('company_contacts_changed', () => {
-		answers.forget();
+	const listener = database.listenForChanges('company_contacts_changed', () => {
+		cache.invalidate();
 		feed.invalidate();
 	});
-	const [maxBytes, maxListBytes] = [config.LIST_MEMORY_MEGABYTES, config.LIST_STREAM_MEGABYTES].map(
-		(megabytes) => megabytes * 1_048_576,
-	) as [number, number];
-	const answers = keepPreparedAnswers({ database, changes, registry, maxBytes, maxListBytes, clock });
-	const feed = createChangeFeed({ database, subscription: changes, registry, clock });
+	const cache = createListCache({
+		database,
+		listener,
+		registry,
+		maxBytes: config.LIST_CACHE_MEGABYTES * bytesPerMegabyte,
+		maxListBytes: config.LIST_STREAM_MEGABYTES * bytesPerMegabyte,
+		clock,
+	});
+	const feed = createChangeFeed({ database, subscription: listener, registry, clock });
 
 	const server = await createServer(parts.server);
 	server.addHook('onClose', async () => {
-		changes.stop();
+		listener.stop();
 	});
 	await server.register(metrics, { registry, database, keyRing });
 	await server.register(health, { database });
@@ -46,7 +52,7 @@ export async function buildApp(parts: ServiceParts, config: Config): Promise<Ser
 		await api.register(loadShedding, { clock });
 		await api.register(authenticate, { keyRing, onFailure: limitFailures(policy, registry, clock) });
 		await api.register(limitProjects, { policy, redisUrl: config.REDIS_URL, registry, clock });
-		await api.register(listCompanyContacts, { answers, database, clock });
+		await api.register(listCompanyContacts, { cache, database, clock });
 		await api.register(listChanges, { feed });
 	});
 	return server;

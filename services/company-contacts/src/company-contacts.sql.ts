@@ -2,23 +2,28 @@ import type { Sql } from '@contacts/common/database/client.js';
 import type { Database } from '@contacts/common/database/database.js';
 import { contactBytes, contactJson } from './company-contact-columns.js';
 
-/** A list that fits, as the JSON of its elements, separated by commas. */
-export interface ListedContacts {
-	count: number;
-	elements: Buffer;
-}
-
-/** What a list that is read in batches begins with. */
+/** What is true of a list at the moment at which it is read. Times are in milliseconds since the epoch. */
 export interface ListHead {
-	count: number;
-	/** Another one whenever the list is another one. */
+	/** Another one after each change of any contact. */
 	version: string;
+	/** Another one after each change of this list. */
+	listVersion: string;
+	/** When this list last changed; null: it has always been empty. */
+	changedAt: number | null;
+	/** When the mirror was last found equal to the CRM; null: never. */
+	syncedAt: number | null;
 }
 
-/** Bytes that an element of the list takes beside its texts and the IDs of its companies, at the most. */
-const elementBytes = 250;
-/** Contacts in a batch: some 180 KB. */
-const batchSize = 1000;
+/** What a list that is read in batches begins with; one without contacts has no head. */
+export interface StreamHead {
+	count: number;
+	head: ListHead | undefined;
+}
+
+/** An element without its unlimited columns takes at most this. */
+const maxElementBytes = 250;
+/** Some 180 KB. */
+const contactsPerBatch = 1000;
 
 /** A decimal ID, or nothing for all. */
 const linkedTo = (sql: Sql, companyId?: string) =>
@@ -26,78 +31,84 @@ const linkedTo = (sql: Sql, companyId?: string) =>
 
 const element = (sql: Sql) => sql.unsafe(contactJson);
 
+const head = (sql: Sql, companyId: string | undefined) => sql`(
+	select json_build_object(
+		'version', epoch || ' ' || version,
+		'listVersion', epoch || '-' || extract(epoch from lists.changed_at),
+		'changedAt', extract(epoch from lists.changed_at) * 1000,
+		'syncedAt', (select extract(epoch from last_success_at) * 1000 from crm_sync_state)
+	)
+	from company_contacts_version left join company_contacts_lists lists on company_id = ${companyId ?? 0}::bigint)`;
+
+/** @throws DatabaseError, DatabaseBusyError */
+export async function readListHead(database: Database): Promise<ListHead> {
+	const rows = await database.query((sql) => sql<{ head: ListHead }[]>`select ${head(sql, undefined)} as head`);
+	return (rows[0] as { head: ListHead }).head;
+}
+
 /**
- * All contacts, or those of one company, ordered by id, as JSON.
+ * All contacts, or those of one company, ordered by id.
  *
  * @param companyId decimal digits, at most 2^63 − 1
- * @param maxBytes how large the list may be
- * @returns undefined when it may be larger
+ * @returns with the body as it is sent; undefined when it may be larger than `maxBytes`
  * @throws DatabaseError, DatabaseBusyError
  */
 export async function readCompanyContacts(
 	database: Database,
 	companyId: string | undefined,
 	maxBytes: number,
-): Promise<ListedContacts | undefined> {
+): Promise<ListHead & { body: Buffer | undefined }> {
 	const rows = await database.query((sql) =>
 		sql`
 			with listed as materialized (
 				select * from company_contacts
 				${linkedTo(sql, companyId)}
 				-- More than fit need not be looked at.
-				limit ${Math.floor(maxBytes / elementBytes) + 1}::bigint
+				limit ${Math.floor(maxBytes / maxElementBytes) + 1}::bigint
 			), size as (
-				select count(*)::int as count, coalesce(sum(${elementBytes}::float8 + ${sql.unsafe(contactBytes)}), 0) <= ${maxBytes}::float8 as fits
+				select count(*)::int as count, coalesce(sum(${maxElementBytes}::float8 + ${sql.unsafe(contactBytes)}), 0) <= ${maxBytes}::float8 as fits
 				from listed
 			)
-			select size.count, size.fits, coalesce((
-				select string_agg(${element(sql)}, ',' order by id) from listed where size.fits
-			), '') as elements
+			select ${head(sql, companyId)} as head, case when fits then format('{"count":%s,"data":[%s]}', count, (
+				select string_agg(${element(sql)}, ',' order by id) from listed
+			)) end as body
 			from size`.raw(),
 	);
-	const [count, fits, elements] = rows[0] as [Buffer, Buffer, Buffer];
-	return String(fits) === 't' ? { count: Number(count), elements } : undefined;
+	const [read, body] = rows[0] as [Buffer, Buffer | null];
+	return { ...(JSON.parse(String(read)) as ListHead), body: body ?? undefined };
 }
 
 /**
  * The same list in batches, all of it of one moment.
  *
- * The version is made of the IDs of the rows, of the transactions that wrote them and of the time at which they did: rows
- * that were restored into another database may have got the IDs of the same transactions there.
- *
  * @param reader for whom: each has a share of the lists that are read at once
- * @param onBatch gets the JSON of some elements, separated by commas, and resolves whether to go on; it must not reject.
- * Without contacts it is called once, with nothing.
+ * @param onBatch receives the JSON of some elements, separated by commas, and resolves whether to continue; it must not
+ * reject. Without contacts it is called once, with nothing.
  * @throws DatabaseError, DatabaseBusyError
  */
 export async function readCompanyContactsInBatches(
 	database: Database,
 	companyId: string | undefined,
 	reader: string,
-	onBatch: (elements: Buffer[], head: ListHead) => Promise<boolean>,
+	onBatch: (elements: Buffer[], head: StreamHead) => Promise<boolean>,
 ): Promise<void> {
-	let head: ListHead | undefined;
+	let streamHead: StreamHead | undefined;
 	await database.readInBatches(
 		(sql) => sql`
-			select ${element(sql)} as element, (
-				select count(*) || ' ' || to_hex(coalesce(bit_xor(
-					hashtextextended(xmin::text, hashfloat8extended(date_part('epoch', updated_at), id))), 0))
-				from company_contacts ${linkedTo(sql, companyId)}
+			select ${element(sql)} as element, json_build_object(
+				'count', (select count(*) from company_contacts ${linkedTo(sql, companyId)}), 'head', ${head(sql, companyId)}
 			) as head
 			from company_contacts ${linkedTo(sql, companyId)}
 			order by id`,
-		batchSize,
+		contactsPerBatch,
 		async (rows) => {
-			if (head === undefined) {
-				const [count, version = ''] = String(rows[0]?.[1]).split(' ');
-				head = { count: Number(count), version };
-			}
+			streamHead ??= JSON.parse(String(rows[0]?.[1])) as StreamHead;
 			return onBatch(
 				rows.map(([element]) => element as Buffer),
-				head,
+				streamHead,
 			);
 		},
 		reader,
 	);
-	if (head === undefined) await onBatch([], { count: 0, version: '0' });
+	if (streamHead === undefined) await onBatch([], { count: 0, head: undefined });
 }

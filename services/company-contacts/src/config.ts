@@ -7,7 +7,7 @@ export const variables = Type.Composite([
 	Type.Object({
 		REDIS_URL: Type.Optional(urlVariable(['redis:', 'rediss:'], 'a URL like redis://user:password@host:6379/0')),
 		RATE_LIMIT_PER_SECOND: integerVariable(1, 1_000_000, 5, 'tokens that a project gets back every second'),
-		LIST_MEMORY_MEGABYTES: integerVariable(1, 16_384, 64, 'memory for lists that were asked for lately'),
+		LIST_CACHE_MEGABYTES: integerVariable(1, 16_384, 64, 'memory for lists that were asked for lately'),
 		LIST_STREAM_MEGABYTES: integerVariable(
 			0,
 			16_384,

@@ -72,10 +72,15 @@ export const CompanyContactListSchema = Type.Object(
 const listHeaders: Headers = {
 	...representationHeaders,
 	'Last-Modified': header(
-		'When the list was last found equal to the CRM: by it a stale list can be told from one that is empty or unchanged. ' +
-			'Absent before the first synchronisation.',
-		'Tue, 04 Nov 2025 09:30:00 GMT',
+		'When this list last changed, rounded up to a second. Absent while it has always been empty.',
+		'Tue, 04 Nov 2025 09:12:31 GMT',
 		{ type: 'string' },
+		false,
+	),
+	'Contacts-Synced-At': header(
+		'When the contacts were last found equal to the CRM (RFC 3339): it tells an old list from one that is unchanged. Absent before the first synchronisation.',
+		'2025-11-04T09:30:00.000Z',
+		{ type: 'string', format: 'date-time' },
 		false,
 	),
 };
@@ -112,7 +117,17 @@ export const listReference: OperationReference = {
 		'A company that has no contacts or does not exist gives an empty list, however large its number. There are no pages: an answer is the whole list.',
 		'An unknown parameter is a 400: a misspelt `company_id` must not list everybody.',
 	].join('\n'),
-	parameters: [ifNoneMatch('list')],
+	parameters: [
+		ifNoneMatch('list'),
+		{
+			in: 'header',
+			name: 'If-Modified-Since',
+			required: false,
+			description:
+				'The `Last-Modified` of the list that you have, for a client that keeps no `ETag`. `If-None-Match` takes precedence.',
+			schema: { type: 'string' },
+		},
+	],
 	responses: {
 		200: {
 			description: 'The list. It is compressed (Brotli or gzip) for a client that takes it.',
@@ -132,7 +147,7 @@ export const listReference: OperationReference = {
 		},
 		304: {
 			description:
-				'The list has not changed since the answer whose `ETag` was sent as `If-None-Match`. There is no body.',
+				'The list has not changed since the response whose `ETag` was sent as `If-None-Match`, or whose `Last-Modified` as `If-Modified-Since`. There is no body.',
 			headers: listHeaders,
 		},
 		...publicProblems,

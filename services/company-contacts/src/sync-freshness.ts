@@ -3,26 +3,6 @@ import { lastKnown } from '@contacts/common/observability/last-known.js';
 import { Gauge, type Registry } from 'prom-client';
 import { readFreshness, type SyncFreshness } from './sync/sync.sql.js';
 
-/**
- * When the mirror was last found equal to the CRM, in milliseconds since the epoch; null: never. Read at most once a second,
- * however many callers there are.
- */
-export function createLastSync(database: Database, clock: () => number): () => Promise<number | null> {
-	let readAt = Number.NEGATIVE_INFINITY;
-	let reading: Promise<number | null> | undefined;
-	return () => {
-		if (reading === undefined || clock() - readAt > 1000) {
-			readAt = clock();
-			reading = database.query(readFreshness).then(([{ synced_at }]) => synced_at);
-			// An error is for those who waited; the next caller reads again.
-			reading.catch(() => {
-				reading = undefined;
-			});
-		}
-		return reading;
-	};
-}
-
 /** The state of the mirror as metrics: an empty or an old list looks like any other. */
 export function measureSyncFreshness(registry: Registry, database: Database): void {
 	/** Undefined while the database does not respond. One query for all of them. */

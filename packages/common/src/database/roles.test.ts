@@ -39,6 +39,7 @@ const rights: Record<RoleUser, Record<string, readonly string[]>> = {
 		api_key_uses: ['select', 'insert', 'update'],
 		company_contacts: ['select'],
 		company_contacts_changes: ['select'],
+		company_contacts_lists: ['select'],
 		company_contacts_version: ['select'],
 		crm_sync_state: ['select'],
 	},

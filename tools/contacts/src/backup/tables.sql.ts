@@ -20,7 +20,7 @@ const tables = [
 const transientTables = ['crm_sync_staging', 'crm_sync_requests', 'direct_subscription_reports'];
 
 /** Made by triggers as contacts change. */
-const changeTables = ['company_contacts_version', 'company_contacts_changes'];
+const changeTables = ['company_contacts_version', 'company_contacts_changes', 'company_contacts_lists'];
 
 /**
  * What it does not hold: `schema_migrations` says what the database is, not what is in it, versions must never go back, or a

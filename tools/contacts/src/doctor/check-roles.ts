@@ -33,6 +33,7 @@ const expected: Record<string, Rights> = {
 		...authentication,
 		company_contacts: read,
 		company_contacts_changes: read,
+		company_contacts_lists: read,
 		company_contacts_version: read,
 		crm_sync_state: read,
 	},

@@ -6,7 +6,7 @@ import { expectProblem } from '@contacts/testing/expect-problem.js';
 import { test, database as test_ } from '@contacts/testing/test.js';
 import { afterAll, expect, onTestFinished } from 'vitest';
 import { service } from './app.js';
-import { streamAnswer } from './streamed-answer.js';
+import { streamList } from './list-stream.js';
 
 /** Streams every list. */
 let app: TestApp;
@@ -53,7 +53,7 @@ test.each([
 	const database = openDatabase({ url: test_.url, applicationName: 'pace', poolSize: 1 });
 	onTestFinished(() => database.close());
 	let now = 0;
-	const { body } = await streamAnswer(
+	const { body } = await streamList(
 		database,
 		{ companyId: undefined, encoding: 'identity', projectId: 1, clock: () => now },
 		{ stallTimeoutMs: 60_000, totalTimeoutMs: 60_000, minBytesPerSecond: 100_000, paceWindowMs: 30_000 },

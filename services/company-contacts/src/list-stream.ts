@@ -1,14 +1,14 @@
 import { pipeline, Readable } from 'node:stream';
 import type { Database } from '@contacts/common/database/database.js';
-import { type ListHead, readCompanyContactsInBatches } from './company-contacts.sql.js';
-import { createCompressor, type Encoding, entityTagOf } from './encodings.js';
+import { readCompanyContactsInBatches, type StreamHead } from './company-contacts.sql.js';
+import { createCompressor, type Encoding, entityTagOf, type Representation } from './representations.js';
 
 /** A list that is read from the database while it is sent. */
-export interface StreamedAnswer {
-	encoding: Encoding;
-	entityTag: string;
+export interface ListStream extends Representation<Readable> {
 	/** To be sent or destroyed: until then it keeps a connection. It fails when not all of the list could be read. */
 	body: Readable;
+	/** When the list last changed, in milliseconds since the epoch; null: it has always been empty. */
+	changedAt: number | null;
 }
 
 export interface StreamRequest {
@@ -52,11 +52,11 @@ const defaultLimits: StreamLimits = {
  *
  * @throws DatabaseError, DatabaseBusyError
  */
-export async function streamAnswer(
+export async function streamList(
 	database: Database,
 	{ companyId, encoding, projectId, clock }: StreamRequest,
 	{ stallTimeoutMs, totalTimeoutMs, ...pace }: StreamLimits = defaultLimits,
-): Promise<StreamedAnswer> {
+): Promise<ListStream> {
 	let goOn: () => void = () => undefined;
 	const elements = new Readable({
 		highWaterMark: 256 * 1024,
@@ -86,7 +86,7 @@ export async function streamAnswer(
 		}
 	}
 
-	const head = await new Promise<ListHead>((begin, fail) => {
+	const { head } = await new Promise<StreamHead>((begin, fail) => {
 		let sent = 0;
 		let expected = 0;
 		const reading = readCompanyContactsInBatches(database, companyId, String(projectId), async (batch, head) => {
@@ -116,9 +116,9 @@ export async function streamAnswer(
 		);
 	});
 
-	const digest = `${head.count}-${head.version}`;
 	const body = encoding === 'identity' ? elements : pipeline(elements, createCompressor[encoding](), () => undefined);
-	return { encoding, entityTag: entityTagOf(digest, encoding), body };
+	const entityTag = entityTagOf(head?.listVersion ?? 'empty', encoding);
+	return { encoding, entityTag, body, changedAt: head?.changedAt ?? null };
 }
 
 /** @returns what to call after each wait for the client: whether it has read too little in the window that ends with it */

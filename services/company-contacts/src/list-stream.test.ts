@@ -9,19 +9,19 @@ import { expectProblem } from '@contacts/testing/expect-problem.js';
 import { test, database as test_ } from '@contacts/testing/test.js';
 import { afterAll, beforeEach, describe, expect, onTestFinished } from 'vitest';
 import { service } from './app.js';
-import { type StreamLimits, type StreamRequest, streamAnswer } from './streamed-answer.js';
+import { type StreamLimits, type StreamRequest, streamList } from './list-stream.js';
 
 const contacts = 20_000;
 /** Streams every list. */
 let streaming: TestApp;
-/** Streams none of these. */
-let preparing: TestApp;
+/** Has them all in memory. */
+let fromMemory: TestApp;
 
 test.beforeAll(async () => {
 	for (const project of ['first', 'second', 'third', 'fourth', 'fifth'])
 		await addProject(test_.sql, project, `${project}-key`);
 	const environment = { RATE_LIMIT_PER_SECOND: '100000', RATE_LIMIT_BURST: '100000' };
-	preparing = await startTestApp(service, test_.url, { environment });
+	fromMemory = await startTestApp(service, test_.url, { environment });
 	streaming = await startTestApp(service, test_.url, { environment: { ...environment, LIST_STREAM_MEGABYTES: '0' } });
 });
 beforeEach(async () => {
@@ -34,7 +34,7 @@ beforeEach(async () => {
 });
 afterAll(async () => {
 	await streaming?.close();
-	await preparing?.close();
+	await fromMemory?.close();
 });
 
 const path = '/api/company_contacts.list?project=first&api_key=first-key';
@@ -72,10 +72,10 @@ const generous: StreamLimits = {
 };
 
 describe('a streamed list', () => {
-	test.each(['', '&company_id=7', '&company_id=999999'])('has the bytes of the prepared one: %s', async (rest) => {
-		const [prepared, streamed] = await Promise.all([list(preparing, rest), list(streaming, rest)]);
+	test.each(['', '&company_id=7', '&company_id=999999'])('has the bytes of the one in memory: %s', async (rest) => {
+		const [expected, streamed] = await Promise.all([list(fromMemory, rest), list(streaming, rest)]);
 		const body = await streamed.text();
-		expect(body === (await prepared.text())).toBe(true);
+		expect(body === (await expected.text())).toBe(true);
 		const { count, data } = JSON.parse(body);
 		expect(data).toHaveLength(count);
 		expect([streamed.status, streamed.headers.get('content-type')]).toEqual([200, 'application/json; charset=utf-8']);
@@ -94,11 +94,11 @@ describe('a streamed list', () => {
 		expect(answer.slice(0, at)).toMatch(new RegExp(`\r\netag: "[^"]+-${encoding}"\r\n`));
 		expect(answer.length).toBeLessThan(1_000_000);
 		const decoded = decode(Buffer.from(answer.slice(at + 4), 'latin1'));
-		expect(String(decoded) === (await (await list(preparing)).text())).toBe(true);
+		expect(String(decoded) === (await (await list(fromMemory)).text())).toBe(true);
 	});
 
 	test('is of one moment, whatever is changed while it is read', async () => {
-		const before = await (await list(preparing)).text();
+		const before = await (await list(fromMemory)).text();
 		const response = await open();
 		await test_.sql`delete from company_contacts where bitrix_id % 2 = 0`;
 		await test_.sql`update company_contacts set name = 'changed'`;
@@ -159,7 +159,7 @@ describe('a client', () => {
 	test('that reads slowly makes the service read slowly, and does not keep a connection for ever', async () => {
 		const database = openDatabase({ url: test_.url, applicationName: 'slow', poolSize: 1 });
 		onTestFinished(() => database.close());
-		const silent = await streamAnswer(database, request(), { ...generous, stallTimeoutMs: 300 });
+		const silent = await streamList(database, request(), { ...generous, stallTimeoutMs: 300 });
 		await expect.poll(() => silent.body.readableLength).toBeGreaterThan(256 * 1024);
 		expect(await active('slow')).toBe(1);
 		// Of more than 4 MB.
@@ -168,7 +168,7 @@ describe('a client', () => {
 		await expect.poll(() => active('slow')).toBe(0);
 
 		// A little again and again, each time within the first limit.
-		const dripping = await streamAnswer(database, request(), { ...generous, totalTimeoutMs: 300 });
+		const dripping = await streamList(database, request(), { ...generous, totalTimeoutMs: 300 });
 		const drip = setInterval(() => dripping.body.read(1), 10);
 		onTestFinished(() => clearInterval(drip));
 		await expect.poll(() => String(dripping.body.errored)).toMatch('did not take the list in 300 ms');
@@ -202,11 +202,11 @@ test('a database that does not answer before the list has begun is a 500', async
 test('more readers than may read at once are refused, not queued', async () => {
 	const database = openDatabase({ url: test_.url, applicationName: 'few', poolSize: 1, maxReaders: 1 });
 	onTestFinished(() => database.close());
-	const { body } = await streamAnswer(database, request());
-	await expect(streamAnswer(database, request())).rejects.toThrow(DatabaseBusyError);
+	const { body } = await streamList(database, request());
+	await expect(streamList(database, request())).rejects.toThrow(DatabaseBusyError);
 	body.destroy();
 	await expect.poll(() => active('few')).toBe(0);
 	expect(
-		JSON.parse(await text((await streamAnswer(database, { ...request(), companyId: '7' })).body)).count,
+		JSON.parse(await text((await streamList(database, { ...request(), companyId: '7' })).body)).count,
 	).toBeGreaterThan(0);
 });

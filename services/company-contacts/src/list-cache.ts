@@ -1,0 +1,178 @@
+import type { ChangeSubscription } from '@contacts/common/database/change-listener.js';
+import type { Database } from '@contacts/common/database/database.js';
+import { DatabaseBusyError } from '@contacts/common/database/errors.js';
+import { LRUCache } from 'lru-cache';
+import { Counter, Gauge, type Registry } from 'prom-client';
+import { type ListHead, readCompanyContacts, readListHead } from './company-contacts.sql.js';
+import { createRepresentations, type Representations } from './representations.js';
+
+/** A list as it was when its query began, or later. */
+export interface CachedList extends Pick<ListHead, 'changedAt'> {
+	/** Undefined: too large for memory. */
+	representations: Representations | undefined;
+}
+
+export interface ListCache {
+	/** A list that is in memory and current, without waiting. */
+	find(companyId: string | undefined): CachedList | undefined;
+	/**
+	 * Such a list, or the one in the table.
+	 *
+	 * @throws DatabaseError, DatabaseBusyError: never an old list as if it were current
+	 */
+	read(companyId: string | undefined): Promise<CachedList>;
+	/** When the mirror was last found equal to the CRM, as of the last list; null: never. */
+	readonly syncedAt: number | null;
+	/** A contact has changed, or may have. */
+	invalidate(): void;
+}
+
+export interface ListCacheOptions {
+	database: Database;
+	/** While it is not current, nothing is served from memory. */
+	listener: Pick<ChangeSubscription, 'current'>;
+	registry: Registry;
+	/** Bytes of all lists together. */
+	maxBytes: number;
+	/** Bytes of the largest of them. */
+	maxListBytes: number;
+	/** Monotonic milliseconds. */
+	clock: () => number;
+}
+
+/** A list is served for this long after the version was last read: the bound when a notification is lost. */
+const maxAgeMs = 2000;
+
+/** While lists are requested the version is read this often, so that none of them has to wait for it. */
+const checkIntervalMs = 500;
+
+/** What an entry costs beside its bytes: a company without contacts must not be free. */
+const entryBytes = 500;
+
+interface Entry extends CachedList {
+	/** The version of the table that it was read from. */
+	version: string;
+}
+
+/**
+ * Keeps lists as bytes. One version of the table, read once for all of them, says whether they are current: only a list that
+ * is new or may have changed is read. However many requests wait for a list, there is one query. See
+ * docs/decisions/list-cache.md.
+ */
+export function createListCache(options: ListCacheOptions): ListCache {
+	const { database, listener, registry, maxBytes, maxListBytes, clock } = options;
+	const lists = new LRUCache<string, Entry>({
+		maxSize: maxBytes,
+		sizeCalculation: ({ representations }) => (representations?.size ?? 0) + entryBytes,
+	});
+	/** The table as it was at `checkedAt`, or later. */
+	let head: Pick<ListHead, 'version' | 'syncedAt'> = { version: '', syncedAt: null };
+	let checkedAt = Number.NEGATIVE_INFINITY;
+	/** Queries under way; others after each invalidation. */
+	let underWay: { check?: Promise<void>; lists: Map<string, Promise<Entry>> } = { lists: new Map() };
+	const registers = [registry];
+	const responses = new Counter({
+		name: 'list_responses_total',
+		help: 'Lists, by their source: memory, the database, or a stream because they were too large.',
+		labelNames: ['source'],
+		registers,
+	});
+	for (const source of ['memory', 'database', 'stream']) responses.inc({ source }, 0);
+	new Gauge({
+		name: 'list_cache_bytes',
+		help: 'Bytes of the lists in memory.',
+		registers,
+		collect() {
+			this.set(lists.calculatedSize);
+		},
+	});
+	const keyOf = (companyId: string | undefined) => companyId ?? 'all';
+
+	/** @param mine what was under way when the query began: what was read before an invalidation proves nothing */
+	function learn(read: ListHead, began: number, mine: typeof underWay): void {
+		if (mine !== underWay || began < checkedAt) return;
+		head = read;
+		checkedAt = began;
+	}
+
+	function check(): Promise<void> {
+		const [mine, began] = [underWay, clock()];
+		mine.check ??= readListHead(database)
+			.then((read) => learn(read, began, mine))
+			.finally(() => {
+				delete mine.check;
+			});
+		return mine.check;
+	}
+
+	async function query(key: string, companyId: string | undefined): Promise<Entry> {
+		const [mine, began] = [underWay, clock()];
+		try {
+			const { body, ...read } = await readCompanyContacts(database, companyId, Math.min(maxListBytes, maxBytes));
+			learn(read, began, mine);
+			const made =
+				body &&
+				createRepresentations(body, () => {
+					// Another representation is more bytes: the entry is weighed again.
+					const entry = lists.peek(key);
+					if (entry !== undefined && entry.representations === made) lists.set(key, { ...entry });
+				});
+			// The same list again: slow clients hold the bytes that they are sent, and must not hold many copies.
+			const known = lists.peek(key)?.representations;
+			const representations = made !== undefined && known?.digest === made.digest ? known : made;
+			const entry = { representations, version: read.version, changedAt: read.changedAt };
+			if (mine === underWay && listener.current) lists.set(key, entry);
+			return entry;
+		} finally {
+			mine.lists.delete(key);
+		}
+	}
+
+	function queryOnce(key: string, companyId: string | undefined): Promise<Entry> {
+		const known = underWay.lists.get(key);
+		if (known !== undefined) return known;
+		const list = query(key, companyId);
+		underWay.lists.set(key, list);
+		return list;
+	}
+
+	function findCurrent(key: string): Entry | undefined {
+		if (!listener.current || clock() - checkedAt >= maxAgeMs) return undefined;
+		const entry = lists.get(key);
+		return entry?.version === head.version ? entry : undefined;
+	}
+
+	function count<List extends CachedList>(list: List, source: 'memory' | 'database'): List {
+		responses.inc({ source: list.representations === undefined ? 'stream' : source });
+		return list;
+	}
+
+	return {
+		find(companyId) {
+			const entry = findCurrent(keyOf(companyId));
+			if (entry === undefined) return undefined;
+			// In the background; where it fails, the requests after `maxAgeMs` tell.
+			if (clock() - checkedAt >= checkIntervalMs) check().catch(() => undefined);
+			return count(entry, 'memory');
+		},
+		async read(companyId) {
+			const key = keyOf(companyId);
+			if (database.isFull) throw new DatabaseBusyError();
+			return database.admit(async () => {
+				// Where nobody has told of a change, it is likely that there was none.
+				const isAged = listener.current && clock() - checkedAt >= maxAgeMs;
+				if (isAged && lists.peek(key)?.version === head.version) await check();
+				const entry = findCurrent(key);
+				return entry ? count(entry, 'memory') : count(await queryOnce(key, companyId), 'database');
+			});
+		},
+		get syncedAt() {
+			return head.syncedAt;
+		},
+		invalidate() {
+			head = { ...head, version: '' };
+			checkedAt = Number.NEGATIVE_INFINITY;
+			underWay = { lists: new Map() };
+		},
+	};
+}

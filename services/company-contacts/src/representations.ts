@@ -1,0 +1,130 @@
+import { createHash } from 'node:crypto';
+import type { Readable } from 'node:stream';
+import { promisify } from 'node:util';
+import {
+	type BrotliOptions,
+	brotliCompress,
+	constants,
+	createBrotliCompress,
+	createGzip,
+	gzip,
+	type ZlibOptions,
+} from 'node:zlib';
+import { matchesEntityTag } from '@contacts/common/http/entity-tag.js';
+import { Negotiator } from '@fastify/accept-negotiator';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+
+export type Encoding = 'identity' | 'gzip' | 'br';
+
+/** A response body in one encoding. */
+export interface Representation<Body = Buffer> {
+	encoding: Encoding;
+	body: Body;
+	/** Strong (RFC 9110, section 8.8.3): each encoding has its own. */
+	entityTag: string;
+}
+
+/** A response body, made once for however many requests, in each encoding that was requested. */
+export interface Representations {
+	/** At once when it exists; otherwise it is compressed first. */
+	get(encoding: Encoding): Representation | Promise<Representation>;
+	/** The same for the same bytes. */
+	readonly digest: string;
+	/** Bytes of all representations made so far. */
+	readonly size: number;
+}
+
+const gzipOptions: ZlibOptions = { level: 6 };
+/** The default quality, 11, takes seconds for a megabyte and gains little. */
+const brotliOptions: BrotliOptions = { params: { [constants.BROTLI_PARAM_QUALITY]: 4 } };
+
+const compress = {
+	gzip: (bytes: Buffer) => promisify(gzip)(bytes, gzipOptions),
+	br: (bytes: Buffer) => promisify(brotliCompress)(bytes, brotliOptions),
+};
+
+export const createCompressor = {
+	gzip: () => createGzip(gzipOptions),
+	br: () => createBrotliCompress(brotliOptions),
+};
+
+/** A smaller body is one packet anyway: compression gains nothing. */
+const minCompressedBytes = 1200;
+
+/** Brotli first: it makes half of what gzip makes of the same text. */
+const negotiator = new Negotiator({ supportedValues: ['br', 'gzip', 'identity'] });
+
+/** The encoding that a client prefers, by its Accept-Encoding header (RFC 9110, section 12.5.3). */
+export function negotiateEncoding({ headers }: FastifyRequest): Encoding {
+	return (negotiator.negotiate(headers['accept-encoding'] ?? 'identity') as Encoding | null) ?? 'identity';
+}
+
+export function entityTagOf(digest: string, encoding: Encoding): string {
+	return encoding === 'identity' ? `"${digest}"` : `"${digest}-${encoding}"`;
+}
+
+/** @param onGrow called when another representation was made */
+export function createRepresentations(body: Buffer, onGrow: () => void = () => undefined): Representations {
+	const digest = createHash('sha256').update(body).digest('base64url').slice(0, 27);
+	const identity: Representation = { encoding: 'identity', body, entityTag: entityTagOf(digest, 'identity') };
+	const made = new Map<Encoding, Representation | Promise<Representation>>([['identity', identity]]);
+	let size = body.length;
+
+	async function make(encoding: Exclude<Encoding, 'identity'>): Promise<Representation> {
+		const compressed = await compress[encoding](body);
+		const representation = { encoding, body: compressed, entityTag: entityTagOf(digest, encoding) };
+		made.set(encoding, representation);
+		size += compressed.length;
+		onGrow();
+		return representation;
+	}
+
+	return {
+		digest,
+		get(encoding) {
+			if (encoding === 'identity' || body.length < minCompressedBytes) return identity;
+			const representation = made.get(encoding) ?? make(encoding);
+			made.set(encoding, representation);
+			return representation;
+		},
+		get size() {
+			return size;
+		},
+	};
+}
+
+/**
+ * Sends a representation, or 304 to a client that has it (RFC 9110, section 13.2.2).
+ *
+ * @param modifiedAt when what it represents last changed, in milliseconds since the epoch
+ */
+export function sendRepresentation(
+	{ headers }: FastifyRequest,
+	reply: FastifyReply,
+	{ encoding, entityTag, body }: Representation<Buffer | Readable>,
+	modifiedAt?: number,
+): void {
+	reply.headers({ 'cache-control': 'private, no-cache', vary: 'Accept-Encoding', etag: entityTag });
+	let isUnmodified = false;
+	if (modifiedAt !== undefined) {
+		// In whole seconds, so rounded up: of two changes in one second, a client may have seen the first alone. While that
+		// second lasts, the header must not lie in the future, and the list may change again: then it is sent.
+		const second = Math.ceil(modifiedAt / 1000) * 1000;
+		reply.header('last-modified', new Date(Math.min(second, Date.now())).toUTCString());
+		isUnmodified = parseHttpDate(headers['if-modified-since']) >= second;
+	}
+	const ifNoneMatch = headers['if-none-match'];
+	if (ifNoneMatch === undefined ? isUnmodified : matchesEntityTag(ifNoneMatch, entityTag)) {
+		if (!Buffer.isBuffer(body)) body.destroy();
+		reply.code(304).send();
+		return;
+	}
+	if (encoding !== 'identity') reply.header('content-encoding', encoding);
+	reply.type('application/json; charset=utf-8').send(body);
+}
+
+/** @returns NaN for what is no date of RFC 9110, section 5.6.7, in any of its three forms: such a header counts as absent */
+function parseHttpDate(date = ''): number {
+	if (!/^[A-Z][a-z]{2,8},? .*\d\d:\d\d:\d\d( GMT| \d{4})$/.test(date)) return Number.NaN;
+	return Date.parse(date.endsWith('GMT') ? date : `${date} GMT`);
+}
