@@ -27,7 +27,7 @@ const app = () => apps[0] as TestApp;
 
 /** Lists of the real database, with every query counted; `before` runs before each result. */
 function counted(options: { maxBytes?: number; before?: () => Promise<void> } = {}) {
-	const database = openDatabase({ url: test_.url, applicationName: 'counted', poolSize: 4 });
+	const database = openDatabase({ url: test_.url, applicationName: 'counted', poolSize: 4, maxWaiting: 2000 });
 	onTestFinished(() => database.close());
 	const state = { queries: 0, finished: 0, current: true, now: 0 };
 	const counting: Database = {
