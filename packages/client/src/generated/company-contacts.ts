@@ -24,6 +24,29 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/company_contacts.changes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List changes of company contacts
+         * @description What has changed since a cursor, deletions too, for clients that keep a copy of all contacts.
+         *     Without `cursor` it begins with nothing: following it until `has_more` is false gives every contact once, in pages.
+         *     Applied in their order to a map by `id`, the changes make exactly what `company_contacts.list` gives: none is ever left out.
+         *     A cursor works for at least 30 days. It takes from the same bucket as the list.
+         */
+        get: operations["company_contacts.changes"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
@@ -52,7 +75,7 @@ export interface components {
              * @example unauthorized
              * @enum {string}
              */
-            code: "invalid_json" | "invalid_body" | "invalid_query" | "unauthorized" | "not_found" | "method_not_allowed" | "payload_too_large" | "unsupported_media_type" | "rate_limited" | "overloaded" | "database_error" | "internal_error";
+            code: "invalid_json" | "invalid_body" | "invalid_query" | "unauthorized" | "not_found" | "method_not_allowed" | "cursor_expired" | "payload_too_large" | "unsupported_media_type" | "rate_limited" | "overloaded" | "database_error" | "internal_error";
             /**
              * @description The same as in the header `x-request-id`. Quote it when you ask for help. An answer of the gateway itself has no hyphens in it.
              * @example 0b5c8f0e-6c3e-4f0a-9a52-6d0c3c1f7b11
@@ -118,6 +141,26 @@ export interface components {
             count: number;
             /** @description Ordered by `id`, ascending. */
             data: components["schemas"]["CompanyContact"][];
+        };
+        CompanyContactChanges: {
+            /** @description In the order of the changes, each contact at most once. */
+            changes: ({
+                /** @enum {boolean} */
+                deleted: false;
+                contact: components["schemas"]["CompanyContact"];
+            } | {
+                /** @enum {boolean} */
+                deleted: true;
+                /** @description Its record ID and its ID in the CRM, as they were. */
+                contact: {
+                    id: number;
+                    bitrix_id: number;
+                };
+            })[];
+            /** @description For the next request. Store it with your copy; it is one opaque string. */
+            cursor: string;
+            /** @description Whether there are more changes already: ask again at once. */
+            has_more: boolean;
         };
     };
     responses: never;
@@ -186,7 +229,7 @@ export interface operations {
                 company_id?: string;
             };
             header?: {
-                /** @description The `ETag` of the list that you have: while it is unchanged, the answer is an empty 304. */
+                /** @description The `ETag` of the list that you have: while it is unchanged, the response is an empty 304. */
                 "If-None-Match"?: string;
                 /** @description The `Last-Modified` of the list that you have, for a client that keeps no `ETag`. `If-None-Match` takes precedence. */
                 "If-Modified-Since"?: string;
@@ -208,7 +251,7 @@ export interface operations {
                     "Referrer-Policy": components["headers"]["Referrer-Policy"];
                     "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
                     /**
-                     * @description Names this list in this encoding. Send it back as `If-None-Match`.
+                     * @description Names this body in this encoding. Send it back as `If-None-Match`.
                      * @example "4rE2kJ0bqv9nW1mXy7cTzL3hSdA"
                      */
                     ETag: string;
@@ -217,6 +260,9 @@ export interface operations {
                      * @example Accept-Encoding
                      */
                     Vary: "Accept-Encoding";
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
                     /**
                      * @description When this list last changed, rounded up to a second. Absent while it has always been empty.
                      * @example Tue, 04 Nov 2025 09:12:31 GMT
@@ -227,9 +273,6 @@ export interface operations {
                      * @example 2025-11-04T09:30:00.000Z
                      */
                     "Contacts-Synced-At"?: string;
-                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
-                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
-                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
                     /**
                      * @description Where the body is compressed.
                      * @example br
@@ -253,7 +296,7 @@ export interface operations {
                     "Referrer-Policy": components["headers"]["Referrer-Policy"];
                     "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
                     /**
-                     * @description Names this list in this encoding. Send it back as `If-None-Match`.
+                     * @description Names this body in this encoding. Send it back as `If-None-Match`.
                      * @example "4rE2kJ0bqv9nW1mXy7cTzL3hSdA"
                      */
                     ETag: string;
@@ -262,6 +305,9 @@ export interface operations {
                      * @example Accept-Encoding
                      */
                     Vary: "Accept-Encoding";
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
                     /**
                      * @description When this list last changed, rounded up to a second. Absent while it has always been empty.
                      * @example Tue, 04 Nov 2025 09:12:31 GMT
@@ -272,9 +318,6 @@ export interface operations {
                      * @example 2025-11-04T09:30:00.000Z
                      */
                     "Contacts-Synced-At"?: string;
-                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
-                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
-                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
                     [name: string]: unknown;
                 };
                 content?: never;
@@ -359,6 +402,315 @@ export interface operations {
                     "Cache-Control": components["headers"]["No-Store"];
                     "Referrer-Policy": components["headers"]["Referrer-Policy"];
                     "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `payload_too_large`: the request has a body that is larger than 1 KiB, told by the gateway. */
+            413: {
+                headers: {
+                    "x-request-id": components["headers"]["x-request-id"];
+                    "Cache-Control": components["headers"]["No-Store"];
+                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
+                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: the project's bucket is empty. Wait for `Retry-After`; the refused request took no token. The same, without the headers of the limit, is answered to an address with too many failed authentications or too many open connections. */
+            429: {
+                headers: {
+                    "x-request-id": components["headers"]["x-request-id"];
+                    "Cache-Control": components["headers"]["No-Store"];
+                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
+                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+                    "Retry-After": components["headers"]["Retry-After"];
+                    /**
+                     * @description The size of the bucket.
+                     * @example 250
+                     */
+                    "RateLimit-Limit"?: number;
+                    /**
+                     * @description Tokens left.
+                     * @example 249
+                     */
+                    "RateLimit-Remaining"?: number;
+                    /**
+                     * @description Seconds until the bucket is full, or on a 429 until the next token.
+                     * @example 1
+                     */
+                    "RateLimit-Reset"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `payload_too_large`: URL and headers are larger than 16 KiB. */
+            431: {
+                headers: {
+                    "x-request-id": components["headers"]["x-request-id"];
+                    "Cache-Control": components["headers"]["No-Store"];
+                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
+                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `database_error`: the database failed, or could not be reached within 4 seconds; try again after `Retry-After`. `internal_error`: a fault of the service. Neither tells anything of what is within. */
+            500: {
+                headers: {
+                    "x-request-id": components["headers"]["x-request-id"];
+                    "Cache-Control": components["headers"]["No-Store"];
+                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
+                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+                    "Retry-After": components["headers"]["Retry-After-Database"];
+                    /**
+                     * @description The size of the bucket.
+                     * @example 250
+                     */
+                    "RateLimit-Limit"?: number;
+                    /**
+                     * @description Tokens left.
+                     * @example 249
+                     */
+                    "RateLimit-Remaining"?: number;
+                    /**
+                     * @description Seconds until the bucket is full, or on a 429 until the next token.
+                     * @example 1
+                     */
+                    "RateLimit-Reset"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `overloaded`: too many requests wait, or the service is shutting down; try again after `Retry-After`. */
+            503: {
+                headers: {
+                    "x-request-id": components["headers"]["x-request-id"];
+                    "Cache-Control": components["headers"]["No-Store"];
+                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
+                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+                    "Retry-After": components["headers"]["Retry-After"];
+                    /**
+                     * @description The size of the bucket.
+                     * @example 250
+                     */
+                    "RateLimit-Limit"?: number;
+                    /**
+                     * @description Tokens left.
+                     * @example 249
+                     */
+                    "RateLimit-Remaining"?: number;
+                    /**
+                     * @description Seconds until the bucket is full, or on a 429 until the next token.
+                     * @example 1
+                     */
+                    "RateLimit-Reset"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "company_contacts.changes": {
+        parameters: {
+            query?: {
+                /** @description The `cursor` of the response before this one. Without it, all contacts follow from the first one on. */
+                cursor?: string;
+                /** @description How many changes a response may have, 1 to 1000. Without it, 1000. */
+                limit?: string;
+            };
+            header?: {
+                /** @description The `ETag` of the response that you have: while it is unchanged, the response is an empty 304. */
+                "If-None-Match"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Changes, or none. The body is compressed (Brotli or gzip) for a client that takes it. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["x-request-id"];
+                    /**
+                     * @description Keep it for yourself alone, and ask with `If-None-Match` before you use it.
+                     * @example private, no-cache
+                     */
+                    "Cache-Control": "private, no-cache";
+                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
+                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+                    /**
+                     * @description Names this body in this encoding. Send it back as `If-None-Match`.
+                     * @example "4rE2kJ0bqv9nW1mXy7cTzL3hSdA"
+                     */
+                    ETag: string;
+                    /**
+                     * @description The body is compressed for a client that takes it.
+                     * @example Accept-Encoding
+                     */
+                    Vary: "Accept-Encoding";
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    /**
+                     * @description Where the body is compressed.
+                     * @example br
+                     */
+                    "Content-Encoding"?: "br" | "gzip";
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CompanyContactChanges"];
+                };
+            };
+            /** @description The response would be the one whose `ETag` was sent as `If-None-Match`. There is no body. */
+            304: {
+                headers: {
+                    "x-request-id": components["headers"]["x-request-id"];
+                    /**
+                     * @description Keep it for yourself alone, and ask with `If-None-Match` before you use it.
+                     * @example private, no-cache
+                     */
+                    "Cache-Control": "private, no-cache";
+                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
+                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+                    /**
+                     * @description Names this body in this encoding. Send it back as `If-None-Match`.
+                     * @example "4rE2kJ0bqv9nW1mXy7cTzL3hSdA"
+                     */
+                    ETag: string;
+                    /**
+                     * @description The body is compressed for a client that takes it.
+                     * @example Accept-Encoding
+                     */
+                    Vary: "Accept-Encoding";
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description `invalid_query`: `cursor` was never given out, or `limit` is no integer from 1 to 1000, or one of them is given twice; or a parameter is unknown; or the URL or the request itself is malformed, which may be told before the limit and then without its headers. */
+            400: {
+                headers: {
+                    "x-request-id": components["headers"]["x-request-id"];
+                    "Cache-Control": components["headers"]["No-Store"];
+                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
+                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+                    /**
+                     * @description The size of the bucket.
+                     * @example 250
+                     */
+                    "RateLimit-Limit"?: number;
+                    /**
+                     * @description Tokens left.
+                     * @example 249
+                     */
+                    "RateLimit-Remaining"?: number;
+                    /**
+                     * @description Seconds until the bucket is full, or on a 429 until the next token.
+                     * @example 1
+                     */
+                    "RateLimit-Reset"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unauthorized`: project or key are missing, given twice, wrong, disabled, revoked, expired, or not for this service. It is always the same answer, so that nothing can be learned from it, and it comes before any other parameter or the body is looked at. */
+            401: {
+                headers: {
+                    "x-request-id": components["headers"]["x-request-id"];
+                    "Cache-Control": components["headers"]["No-Store"];
+                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
+                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+                    "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `not_found`: there is nothing at this path. A slash at the end makes another path. */
+            404: {
+                headers: {
+                    "x-request-id": components["headers"]["x-request-id"];
+                    "Cache-Control": components["headers"]["No-Store"];
+                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
+                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `method_not_allowed`: any method but GET on this path, HEAD and OPTIONS too, with credentials or without. */
+            405: {
+                headers: {
+                    "x-request-id": components["headers"]["x-request-id"];
+                    "Cache-Control": components["headers"]["No-Store"];
+                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
+                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+                    /**
+                     * @description The methods that this path takes.
+                     * @example GET
+                     */
+                    Allow: "GET";
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `invalid_query`: the headers did not come within 10 seconds, or the request within 15. */
+            408: {
+                headers: {
+                    "x-request-id": components["headers"]["x-request-id"];
+                    "Cache-Control": components["headers"]["No-Store"];
+                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
+                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `cursor_expired`: the cursor is older than 30 days, or from before the data was restored or moved. Begin again without a cursor: what you have of before may be too much. */
+            410: {
+                headers: {
+                    "x-request-id": components["headers"]["x-request-id"];
+                    "Cache-Control": components["headers"]["No-Store"];
+                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
+                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+                    /**
+                     * @description The size of the bucket.
+                     * @example 250
+                     */
+                    "RateLimit-Limit"?: number;
+                    /**
+                     * @description Tokens left.
+                     * @example 249
+                     */
+                    "RateLimit-Remaining"?: number;
+                    /**
+                     * @description Seconds until the bucket is full, or on a 429 until the next token.
+                     * @example 1
+                     */
+                    "RateLimit-Reset"?: number;
                     [name: string]: unknown;
                 };
                 content: {

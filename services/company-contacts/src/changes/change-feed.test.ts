@@ -34,7 +34,7 @@ async function openFeed(before: (rows: unknown) => Promise<void> | void = () => 
 	});
 	const read = async (cursor?: string, limit = 1000) => {
 		const response = await feed.read(cursor === undefined ? undefined : decodeCursor(cursor), limit);
-		return JSON.parse(String((await response.variant('identity')).body)) as ChangesBody;
+		return JSON.parse(String((await response.get('identity')).body)) as ChangesBody;
 	};
 	/** The cursor behind everything. */
 	const follow = async () => {

@@ -3,7 +3,7 @@ import type { Database } from '@contacts/common/database/database.js';
 import { Problem } from '@contacts/common/http/problems.js';
 import { LRUCache } from 'lru-cache';
 import { Counter, type Registry } from 'prom-client';
-import { type PreparedAnswer, prepareAnswer } from '../prepared-answer.js';
+import { createRepresentations, type Representations } from '../representations.js';
 import { type ChangesPage, readChanges } from './changes.sql.js';
 import { type Cursor, encodeCursor, lastId } from './cursor.js';
 import { changesBehind, includes, merge, type RecentChanges } from './recent-changes.js';
@@ -14,7 +14,7 @@ export interface ChangeFeed {
 	 *
 	 * @throws Problem `cursor_expired`; DatabaseError, DatabaseBusyError: never some changes as if they were all
 	 */
-	read(cursor: Cursor | undefined, limit: number): Promise<PreparedAnswer>;
+	read(cursor: Cursor | undefined, limit: number): Promise<Representations>;
 	/** A contact has changed, or may have. */
 	invalidate(): void;
 }
@@ -90,7 +90,7 @@ export function createChangeFeed({ database, subscription, registry, clock }: Ch
 		return current;
 	}
 
-	async function respond(cursor: Cursor | undefined, limit: number, current: RecentChanges): Promise<PreparedAnswer> {
+	async function respond(cursor: Cursor | undefined, limit: number, current: RecentChanges): Promise<Representations> {
 		if (cursor !== undefined && includes(current, cursor)) {
 			made.inc({ from: 'memory' });
 			return prepare({ ...current, changes: changesBehind(current, cursor) }, limit, cursor);
@@ -126,7 +126,7 @@ export function createChangeFeed({ database, subscription, registry, clock }: Ch
 	};
 }
 
-const noResponses = () => new LRUCache<string, Promise<PreparedAnswer>>({ maxSize: maxResponseBytes });
+const noResponses = () => new LRUCache<string, Promise<Representations>>({ maxSize: maxResponseBytes });
 
 /** Whether a cursor tells of versions that this table does not have. */
 function isAhead({ version, began, head }: Cursor, page: Pick<ChangesPage, 'version'>): boolean {
@@ -144,7 +144,7 @@ function check(cursor: Cursor, page: Omit<ChangesPage, 'changes'>): void {
 	} else if (Math.max(cursor.version, cursor.began) < page.pruned) throw new Problem('cursor_expired');
 }
 
-function prepare({ epoch, version, changes }: ChangesPage, limit: number, cursor: Cursor | undefined): PreparedAnswer {
+function prepare({ epoch, version, changes }: ChangesPage, limit: number, cursor: Cursor | undefined): Representations {
 	const sent = changes.slice(0, limit);
 	const last = sent.at(-1);
 	const hasMore = last !== undefined && changes.length > limit;
@@ -153,8 +153,7 @@ function prepare({ epoch, version, changes }: ChangesPage, limit: number, cursor
 		? { epoch, version: last.version, id: last.id, began: cursor?.began ?? version, head }
 		: { epoch, version: head, id: lastId, began: 0, head };
 	const elements = sent.map(({ json }) => json).join(',');
-	return prepareAnswer(
+	return createRepresentations(
 		Buffer.from(`{"changes":[${elements}],"cursor":"${encodeCursor(next)}","has_more":${hasMore}}`),
-		() => undefined,
 	);
 }

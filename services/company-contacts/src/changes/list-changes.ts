@@ -1,9 +1,8 @@
-import { matchesEntityTag } from '@contacts/common/http/entity-tag.js';
 import { Problem } from '@contacts/common/http/problems.js';
 import type { Server } from '@contacts/common/http/server.js';
 import { endpointQuery } from '@contacts/common/schemas/credentials.js';
 import { Type } from '@sinclair/typebox';
-import { chooseEncoding } from '../encodings.js';
+import { negotiateEncoding, sendRepresentation } from '../representations.js';
 import type { ChangeFeed } from './change-feed.js';
 import { maxChanges } from './changes.sql.js';
 import { decodeCursor } from './cursor.js';
@@ -40,11 +39,8 @@ export async function listChanges(api: Server, { feed }: { feed: ChangeFeed }): 
 				throw new Problem('invalid_query', { errors });
 			}
 			const response = await feed.read(position, Number(limit));
-			const { body, encoding, entityTag } = await response.variant(chooseEncoding(request.headers['accept-encoding']));
-			reply.headers({ 'cache-control': 'private, no-cache', vary: 'Accept-Encoding', etag: entityTag });
-			if (matchesEntityTag(request.headers['if-none-match'], entityTag)) return reply.code(304).send();
-			if (encoding !== 'identity') reply.header('content-encoding', encoding);
-			return reply.type('application/json; charset=utf-8').send(body);
+			sendRepresentation(request, reply, await response.get(negotiateEncoding(request)));
+			return reply;
 		},
 	});
 }
