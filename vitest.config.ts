@@ -46,27 +46,39 @@ export default defineConfig({
 				},
 			},
 			{
-				// What needs programs beside Node.js (redis-server, nginx), and measures: one file at a time.
+				// What needs programs beside Node.js: redis-server, nginx, a browser.
 				extends: true,
 				test: {
 					name: 'system',
 					include: ['tests/system/**/*.test.ts'],
-					fileParallelism: false,
+					maxWorkers,
 					testTimeout: 120_000,
 					hookTimeout: 60_000,
 					sequence: { groupOrder: 2 },
 				},
 			},
 			{
-				// What breaks things on purpose and compares what was promised with what is there: one file at a time.
+				// What breaks things on purpose and compares what was promised with what is there: most of it waits.
 				extends: true,
 				test: {
 					name: 'faults',
 					include: ['tests/faults/**/*.test.ts'],
-					fileParallelism: false,
+					maxWorkers: 2,
 					testTimeout: 300_000,
 					hookTimeout: 60_000,
 					sequence: { groupOrder: 3 },
+				},
+			},
+			{
+				// What loads a service as far as it can be, or measures it: one file at a time, with the machine for itself.
+				extends: true,
+				test: {
+					name: 'load',
+					include: ['tests/load/**/*.test.ts'],
+					fileParallelism: false,
+					testTimeout: 120_000,
+					hookTimeout: 60_000,
+					sequence: { groupOrder: 4 },
 				},
 			},
 		],
