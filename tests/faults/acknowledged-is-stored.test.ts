@@ -158,7 +158,7 @@ test(`of ${wanted} acknowledged upserts none is lost, whatever breaks beneath th
 	expect([...clients.outcomes.keys()].filter((outcome) => !allowed.includes(outcome))).toEqual([]);
 	// Each process ended only by a signal of this test, the last one in order, and none has met an unexpected error.
 	expect(await service.exit).toBe(0);
-	expect(written).not.toMatch(/"level":60|unexpected error/);
+	expect(written).not.toMatch(/"level":"fatal"|unexpected error/);
 });
 
 /** Milliseconds until a request is served, of those that are sent from now on. */

@@ -56,7 +56,7 @@ test('elsewhere it is JSON, whatever the colours are forced to', async () => {
 			error === null ? resolve(stdout) : reject(error),
 		);
 	});
-	expect(JSON.parse(output)).toMatchObject({ level: 30, route: '/somewhere', msg: 'request' });
+	expect(JSON.parse(output)).toMatchObject({ level: 'info', route: '/somewhere', msg: 'request' });
 });
 
 test('on a terminal control characters from outside are shown, never obeyed', async () => {

@@ -60,7 +60,9 @@ export function describeAnyInput<V extends TObject>(
 
 	afterEach(async () => {
 		expect((await send(whole(good))).map(({ status }) => status)).toEqual([200]);
-		const errors = input.app.log.filter((line) => (JSON.parse(line) as { level: number }).level >= 50);
+		const errors = input.app.log.filter((line) =>
+			['error', 'fatal'].includes((JSON.parse(line) as { level: string }).level),
+		);
 		expect(errors).toEqual([]);
 	});
 

@@ -7,6 +7,8 @@ import { type LiveKeyRow, readKeyRingVersion, readLiveKeys, type ServiceName, sa
 export interface Project {
 	id: number;
 	code: string;
+	/** The key that it has used. */
+	keyId: number;
 }
 
 export interface KeyRing {
@@ -41,7 +43,6 @@ export interface KeyRingOptions {
 const flushIntervalMs = 30_000;
 
 interface LiveKey {
-	id: number;
 	project: Project;
 	/** Milliseconds since the epoch. */
 	expiresAt: number;
@@ -139,7 +140,7 @@ export async function openKeyRing(options: KeyRingOptions, tolerant: (error: unk
 			// One that has expired stays: the clock may be set back.
 			const at = now();
 			if (found === undefined || found.expiresAt <= at) return undefined;
-			uses.set(found.id, at);
+			uses.set(found.project.keyId, at);
 			return found.project;
 		},
 		refresh,
@@ -163,8 +164,7 @@ function indexOf(projectCode: string, hash: string): string {
 
 function entry(row: LiveKeyRow): LiveKey {
 	return {
-		id: row.key_id,
-		project: { id: row.project_id, code: row.project_code },
+		project: { id: row.project_id, code: row.project_code, keyId: row.key_id },
 		expiresAt: row.expires_at ?? Number.POSITIVE_INFINITY,
 	};
 }

@@ -147,6 +147,9 @@ export async function createServer(options: ServerOptions): Promise<Server> {
 		request.log[levelOf(request, reply)](
 			{
 				project: request.project?.code,
+				key_id: request.project?.keyId,
+				// As the proxies that are trusted tell it.
+				client: request.ip,
 				method: request.method,
 				route: request.routeOptions.url,
 				status: reply.statusCode,

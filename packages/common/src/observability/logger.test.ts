@@ -126,5 +126,5 @@ test('requests and answers are never logged by themselves: they hold the URL, an
 	const logger = createLogger({ name: 'test', level: 'info', destination: { write: (line) => void lines.push(line) } });
 	logger.info({ req: { url: '/?api_key=canary' }, res: { headers: ['canary'] } }, 'text');
 	expect(lines.join('')).not.toContain('canary');
-	expect(JSON.parse(lines.join(''))).toMatchObject({ name: 'test', level: 30, msg: 'text' });
+	expect(JSON.parse(lines.join(''))).toMatchObject({ name: 'test', level: 'info', msg: 'text' });
 });

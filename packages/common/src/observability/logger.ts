@@ -29,6 +29,9 @@ export function createLogger(options: {
 		{
 			name: options.name,
 			level: options.level,
+			timestamp: pino.stdTimeFunctions.isoTime,
+			// Words, as whoever collects logs expects them.
+			formatters: { level: (level) => ({ level }) },
 			serializers: { err: serialiseError, req: () => undefined, res: () => undefined },
 		},
 		options.destination ?? openTerminal() ?? openStandardOutput(),

@@ -1,6 +1,7 @@
+import type { FastifyInstance } from 'fastify';
 import fp from 'fastify-plugin';
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
-import type { KeyRing } from '../auth/key-ring.js';
+import type { KeyRing, Project } from '../auth/key-ring.js';
 import type { Database } from '../database/database.js';
 import { measureDatabase } from '../database/metrics.js';
 import { probeRoute } from '../http/health.js';
@@ -53,6 +54,7 @@ export const metrics = fp<MetricsOptions>(async (server, { registry, database, k
 		durations.observe({ method, route }, reply.elapsedTime / 1000);
 		done();
 	});
+	if (keyRing !== undefined) measureProjects(server, registry);
 	server.get('/metrics', probeRoute, async (_request, reply) =>
 		reply.type(registry.contentType).send(await registry.metrics()),
 	);
@@ -66,5 +68,40 @@ function measureKeyRing(keyRing: KeyRing, registry: Registry): void {
 		collect() {
 			this.set((keyRing.refreshedAt ?? 0) / 1000);
 		},
+	});
+}
+
+/** Projects that have series of their own; each has a few. All others count as one. */
+const maxProjects = 200;
+
+/** What stands for all others; no project can have it for its code. */
+const otherProjects = '(other)';
+
+/** Counts the requests of each project, and says when each was here last. */
+function measureProjects(server: FastifyInstance, registry: Registry): void {
+	const registers = [registry];
+	const requests = new Counter({
+		name: 'project_requests_total',
+		help: 'Requests with valid credentials that were answered, by project: those with the status 429 were over its limit.',
+		labelNames: ['project', 'status'],
+		registers,
+	});
+	const last = new Gauge({
+		name: 'project_last_request_timestamp_seconds',
+		help: 'When a project last sent a request to this process, as a Unix time.',
+		labelNames: ['project'],
+		registers,
+	});
+	const known = new Set<string>();
+	server.addHook('onResponse', (request, reply, done) => {
+		// Its type says that it is always there, but that is so behind the authentication alone.
+		const { code } = (request.project as Project | undefined) ?? {};
+		if (code !== undefined) {
+			if (known.size < maxProjects) known.add(code);
+			const project = known.has(code) ? code : otherProjects;
+			requests.inc({ project, status: reply.statusCode });
+			last.set({ project }, Date.now() / 1000);
+		}
+		done();
 	});
 }
