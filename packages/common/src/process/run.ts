@@ -11,6 +11,12 @@ import { createRegistry } from '../observability/metrics.js';
 import { type Callers, startTracing } from '../observability/tracing.js';
 import { ConfigError, readVariables, type ServiceVariables } from './config.js';
 
+/** Connections of a program whose requests need few. */
+const backgroundPoolSize = 3;
+
+/** Every program has these variables. */
+type ProgramVariables = Omit<ServiceVariables, 'DATABASE_POOL_SIZE'> & { DATABASE_POOL_SIZE?: number };
+
 /** What a service is built from: everything that it shares with the outside, so that tests build it in the same way. */
 export interface ServiceParts {
 	server: ServerOptions;
@@ -21,26 +27,64 @@ export interface ServiceParts {
 	clock?: () => number;
 }
 
-export interface Service<Variables extends TObject> {
-	name: ServiceName;
+/** A process that listens: a service, or the synchroniser. */
+interface Program<Parts, Name extends string, Variables extends TObject> {
+	name: Name;
 	callers: Callers;
 	variables: Variables;
-	buildApp(parts: ServiceParts, config: Static<Variables>): Promise<Server>;
+	buildApp(parts: Parts, config: Static<Variables>): Promise<Server>;
+}
+
+export type Service<Variables extends TObject> = Program<ServiceParts, ServiceName, Variables>;
+
+/** Runs a service as this process, with the keys of its callers. */
+export function runService<Variables extends TObject>(
+	service: Service<Variables>,
+	environment: NodeJS.ProcessEnv,
+): Promise<void> {
+	return runProgram(
+		{
+			...service,
+			async buildApp(parts, config) {
+				const { logger } = parts.server;
+				const keyRing = await openKeyRing(
+					{
+						database: parts.database,
+						service: service.name,
+						onStateChange: (error) =>
+							error === undefined
+								? logger.info('keys are current again')
+								: logger.error({ err: error }, 'keys could not be read'),
+					},
+					mayPass,
+				);
+				const app = await service.buildApp({ ...parts, keyRing }, config);
+				app.addHook('onClose', () => keyRing.stop());
+				return app;
+			},
+		},
+		environment,
+	);
+}
+
+/** A database that can't be reached may come back; one that refuses this configuration will refuse it again. */
+export function mayPass(error: unknown): boolean {
+	return error instanceof DatabaseError && !isRefusal(error.cause);
 }
 
 /**
- * Runs a service as this process: configuration, database, keys, then listening, until a signal comes.
+ * Runs a program as this process: configuration, database, then listening, until a signal comes.
  *
  * A signal (or the end of the process that started this one with an IPC channel) stops it in order: no new connections, the
  * requests under way are answered, the database is closed, exit 0. A second signal, or the time limit, ends it at once with
  * exit 1. Whatever keeps it from starting is said in a line each on standard error, exit 1.
  */
-export async function runService<Variables extends TObject>(
-	service: Service<Variables>,
+export async function runProgram<Variables extends TObject>(
+	program: Program<Omit<ServiceParts, 'keyRing'>, string, Variables>,
 	environment: NodeJS.ProcessEnv,
 ): Promise<void> {
 	try {
-		await start(service, environment);
+		await start(program, environment);
 	} catch (error) {
 		process.stderr.write(`${startFailure(error)}\n`);
 		process.exit(1);
@@ -48,31 +92,20 @@ export async function runService<Variables extends TObject>(
 }
 
 async function start<Variables extends TObject>(
-	service: Service<Variables>,
+	program: Program<Omit<ServiceParts, 'keyRing'>, string, Variables>,
 	environment: NodeJS.ProcessEnv,
 ): Promise<void> {
-	const config = readVariables(service.variables, environment) as Static<Variables> & ServiceVariables;
-	const logger = createLogger({ name: service.name, level: config.LOG_LEVEL });
-	const tracing = await startTracing({ name: service.name, environment, callers: service.callers, logger });
+	const { name, callers } = program;
+	const config = readVariables(program.variables, environment) as Static<Variables> & ProgramVariables;
+	const logger = createLogger({ name, level: config.LOG_LEVEL });
+	const tracing = await startTracing({ name, environment, callers, logger });
 	const database = openDatabase({
 		url: config.DATABASE_URL,
-		applicationName: service.name,
-		poolSize: config.DATABASE_POOL_SIZE,
+		applicationName: name,
+		poolSize: config.DATABASE_POOL_SIZE ?? backgroundPoolSize,
 	});
-	const keyRing = await openKeyRing(
-		{
-			database,
-			service: service.name,
-			onStateChange: (error) =>
-				error === undefined
-					? logger.info('keys are current again')
-					: logger.error({ err: error }, 'keys could not be read'),
-		},
-		// A database that is away may come back; one that refuses this configuration will go on refusing it.
-		(error) => error instanceof DatabaseError && !isRefusal(error.cause),
-	);
 	const server: ServerOptions = { logger, tracing, trustProxy: config.TRUST_PROXY };
-	const app = await service.buildApp({ server, database, keyRing, registry: createRegistry() }, config);
+	const app = await program.buildApp({ server, database, registry: createRegistry() }, config);
 
 	const { close } = closeWithGrace(
 		{
@@ -85,7 +118,6 @@ async function start<Variables extends TObject>(
 			if (err) logger.fatal({ err }, 'unexpected error: stopping');
 			else logger.info({ signal }, 'stopping');
 			await app.close();
-			await keyRing.stop();
 			await Promise.all([database.close(), tracing?.stop()]);
 			logger.info('stopped');
 		},
@@ -96,7 +128,7 @@ async function start<Variables extends TObject>(
 	await app.listen({ host: config.HOST, port: config.PORT, backlog: 4096 });
 }
 
-/** Why the service did not start, for the person who started it. */
+/** Why the program did not start, for the person who started it. */
 function startFailure(error: unknown): string {
 	if (error instanceof ConfigError) return error.lines.join('\n');
 	const cause = error instanceof DatabaseError ? error.cause : error;

@@ -1,0 +1,70 @@
+import { once } from 'node:events';
+import { createServer } from 'node:net';
+import { urlAs } from '@contacts/common/database/roles.js';
+import { createTestDatabase, rolePassword } from '@contacts/testing/database.js';
+import { spawnService } from '@contacts/testing/services.js';
+import { startTcpProxy } from '@contacts/testing/tcp-proxy.js';
+import { database, test } from '@contacts/testing/test.js';
+import { describe, expect, onTestFinished } from 'vitest';
+
+const start = (env: Record<string, string>) => {
+	const program = spawnService('company-contacts-sync', {
+		DATABASE_URL: urlAs(database.url, 'company-contacts-sync', rolePassword),
+		// Nobody listens there: the portal is not needed to start.
+		BITRIX24_WEBHOOK_URL: 'http://127.0.0.1:9/rest/1/secret/',
+		...env,
+	});
+	onTestFinished(() => program.kill('SIGKILL'));
+	return program;
+};
+
+describe('the synchroniser does not start, and says why in one line', () => {
+	async function errorOf(env: Record<string, string>): Promise<string[]> {
+		const program = start(env);
+		expect(await program.exit).toBe(1);
+		return program.stderr().trimEnd().split('\n');
+	}
+
+	test('with a wrong password', async () => {
+		const url = urlAs(database.url, 'company-contacts-sync', 'wrong');
+		expect(await errorOf({ DATABASE_URL: url })).toEqual([expect.stringMatching(/refuses the user or the password/)]);
+	});
+
+	test('with a database without tables', async () => {
+		const empty = await createTestDatabase('template0');
+		onTestFinished(() => empty.drop());
+		expect(await errorOf({ DATABASE_URL: empty.url })).toEqual([expect.stringMatching(/no tables yet: run/)]);
+	});
+
+	test('on a port that is in use', async () => {
+		const other = createServer().listen(0, '127.0.0.1');
+		onTestFinished(() => void other.close());
+		await once(other, 'listening');
+		const { port } = other.address() as { port: number };
+		expect(await errorOf({ PORT: String(port) })).toEqual([expect.stringMatching(/port is in use .* set PORT/)]);
+	});
+
+	test('with a webhook that is no webhook', async () => {
+		expect(await errorOf({ BITRIX24_WEBHOOK_URL: 'https://portal.example/' })).toEqual([
+			expect.stringMatching(/^BITRIX24_WEBHOOK_URL is wrong: /),
+		]);
+	});
+});
+
+test('the synchroniser starts without its database, takes over when it is there, and SIGTERM stops it with exit 0', async () => {
+	const url = urlAs(database.url, 'company-contacts-sync', rolePassword);
+	const proxy = await startTcpProxy(url);
+	onTestFinished(() => proxy.close());
+	proxy.cut();
+	const program = start({ DATABASE_URL: proxy.through(url) });
+	const address = await program.listening();
+	const metric = async () =>
+		/^crm_synchroniser_working (\d)$/m.exec(await (await fetch(`${address}/metrics`)).text())?.[1];
+	expect(await metric()).toBe('0');
+	await proxy.restore();
+	await expect.poll(metric, { timeout: 30_000 }).toBe('1');
+	program.kill('SIGTERM');
+	expect(await program.exit).toBe(0);
+	expect(program.stderr()).toBe('');
+	expect(program.log().at(-1)?.msg).toBe('stopped');
+});
