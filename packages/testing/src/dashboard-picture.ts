@@ -30,7 +30,7 @@ svg { font: 11px system-ui, sans-serif; fill: #1d2b33; background: #f3f7f9; }
 export function drawDashboard(panels: readonly DrawnPanel[]): string {
 	const [wide, high] = [columns * (width + margin), Math.ceil(panels.length / columns) * (height + margin)];
 	return [
-		`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${wide + margin} ${high + margin}"><style>${style}</style>`,
+		`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${wide + margin} ${high + margin}"><title>The dashboard under load</title><style>${style}</style>`,
 		...panels.map(drawPanel),
 		'</svg>\n',
 	].join('\n');
