@@ -1,6 +1,6 @@
 import { plain, type ReferenceInfo } from '@contacts/common/api-reference/document.js';
 import { response } from './set-direct-subscription.js';
-import { answer } from './upsert-personal-contact.js';
+import { response as upsertResponse } from './upsert-personal-contact.js';
 
 const description = `
 Saves the users of the bot's personal chats, and who of them has a direct subscription, for the bot's backend. It is internal: the public gateway never reaches it. You need two
@@ -46,5 +46,5 @@ export const reference: ReferenceInfo = {
 	title: 'Personal contacts',
 	summary: "The users of the bot's personal chats",
 	description,
-	schemas: { Outcome: plain(answer), Saved: plain(response) },
+	schemas: { Outcome: plain(upsertResponse), Saved: plain(response) },
 };

@@ -26,7 +26,7 @@ export const body = Type.Object(
 	{ additionalProperties: false },
 );
 
-export const answer = Type.Object({ ok: Type.Union([Type.Literal('saved'), Type.Literal('skipped')]) });
+export const response = Type.Object({ ok: Type.Union([Type.Literal('saved'), Type.Literal('skipped')]) });
 
 /** `POST /api/personal_contacts`: saves the user of a personal chat, unless the chat has an active direct subscription. */
 export async function upsertPersonalContact(api: Server, { batcher }: { batcher: UpsertBatcher }): Promise<void> {
@@ -37,7 +37,7 @@ export async function upsertPersonalContact(api: Server, { batcher }: { batcher:
 			operationId: 'personal_contacts.upsert',
 			querystring: endpointQuery({}),
 			body,
-			response: { 200: answer },
+			response: { 200: response },
 		},
 		config: { reference: upsertReference },
 		async handler(request) {

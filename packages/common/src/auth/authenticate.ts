@@ -14,13 +14,13 @@ declare module 'fastify' {
 
 export interface AuthenticateOptions {
 	keyRing: KeyRing;
-	/** Called before a request is refused; what it throws is answered in place of the 401. */
+	/** Called before a request is refused; what it throws replaces the 401. */
 	onFailure?: (request: FastifyRequest) => void;
 }
 
 /**
  * Lets only requests with valid credentials in the query string pass, in the scope that registers it: before the body is
- * read or any other parameter is looked at. Whatever is wrong with the credentials, the answer is the same.
+ * read or any other parameter is looked at. Whatever is wrong with the credentials, the response is the same.
  */
 export const authenticate = fp<AuthenticateOptions>(async (scope, { keyRing, onFailure = () => undefined }) => {
 	if (!scope.hasRequestDecorator('project')) scope.decorateRequest('project');

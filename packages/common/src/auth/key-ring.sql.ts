@@ -39,7 +39,7 @@ export async function saveKeyUses(database: Database, uses: ReadonlyMap<number, 
 	);
 }
 
-/** The keys that a service takes: neither revoked nor expired, and of enabled projects. */
+/** The keys that a service accepts: neither revoked nor expired, and of enabled projects. */
 export function readLiveKeys(database: Database, service: ServiceName): Promise<readonly LiveKeyRow[]> {
 	return database.queryReserved(
 		(sql) => sql<LiveKeyRow[]>`

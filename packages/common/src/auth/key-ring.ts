@@ -15,7 +15,7 @@ export interface KeyRing {
 	/**
 	 * The project that this key opens, or undefined: no query, and the same work for every kind of wrong credentials.
 	 *
-	 * @throws DatabaseError when no snapshot could be loaded yet: then nobody can be told right from wrong.
+	 * @throws DatabaseError when no snapshot could be loaded yet: then no key can be checked.
 	 */
 	find(projectCode: string, key: string): Project | undefined;
 	/** Asks for the version and loads the keys again when it has changed. */

@@ -4,7 +4,7 @@ import { connect } from './connect.js';
 /** A postgres.js client. */
 export type Sql = postgres.Sql;
 
-/** A statement that postgres.js has been given, and the rows that it will answer. */
+/** A statement that was passed to postgres.js, and the rows that it will return. */
 export type PendingStatement<Rows> = Promise<Rows>;
 
 export interface ClientOptions {
@@ -28,7 +28,7 @@ export interface ClientOptions {
  *   does its work in one statement.
  * - `fetch_types: false`: no catalogue query on every new connection.
  * - `backoff`, `connect_timeout` (seconds): a database that returns is used again within a quarter of a second, and one that
- *   does not answer fails a request in time.
+ *   does not respond fails a request in time.
  */
 export function createClient(options: ClientOptions): Sql {
 	return connect(options.url, {

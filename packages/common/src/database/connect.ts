@@ -15,7 +15,7 @@ const reachTimeoutMs = 5000;
  *
  * With several hosts, or with `target_session_attrs`, each connection is made to a server that was asked just before and is
  * of the kind that the URL asks for. The client's own search is not used: it takes a standby for writable, waits for hosts
- * that stay silent, and never reports that no host will do.
+ * that don't respond, and never reports that no host will do.
  *
  * @throws TypeError with the code ERR_INVALID_URL
  */

@@ -36,7 +36,7 @@ const maxShare = 1 / 4;
  * @param deadlineMs within which each batch must have come
  */
 export function createCursorReader(options: ClientOptions, deadlineMs: number): CursorReader {
-	// The server's time limit would count the pauses of a slow client too; the deadline of each batch takes its place.
+	// The server's time limit would count the pauses of a slow client too; the deadline of each batch replaces it.
 	const pool = new ConnectionPool({ ...options, statementTimeout: 0 });
 	let reading = 0;
 	/** Results that are being read, by reader. */
@@ -105,16 +105,16 @@ export function createCursorReader(options: ClientOptions, deadlineMs: number): 
 	return {
 		async read(statement, rowsPerBatch, onBatch, reader) {
 			if (!admit(reader)) throw new DatabaseBusyError();
-			let begun = false;
+			let started = false;
 			const take = (rows: RawRow[]) => {
-				begun = true;
+				started = true;
 				return onBatch(rows);
 			};
 			// As many connections as may read: none waits.
 			const connection = await pool.acquire({ askedAt: performance.now(), until: Number.POSITIVE_INFINITY });
 			try {
 				await attempt(connection, statement, rowsPerBatch, take).catch((error: unknown) => {
-					if (!begun && isLostConnection(error)) return attempt(connection, statement, rowsPerBatch, take);
+					if (!started && isLostConnection(error)) return attempt(connection, statement, rowsPerBatch, take);
 					throw error;
 				});
 			} catch (error) {

@@ -36,7 +36,7 @@ export interface Database {
 	 * @throws DatabaseError, DatabaseBusyError: see `Admission`
 	 */
 	query<Rows>(statement: (sql: Sql) => PendingStatement<Rows>): Promise<Rows>;
-	/** The same on a connection of its own, so that it waits for no request: for what every request depends on. */
+	/** The same on a reserved connection, where it waits for no request: for what every request depends on. */
 	queryReserved<Rows>(statement: (sql: Sql) => PendingStatement<Rows>): Promise<Rows>;
 	/**
 	 * Runs one idempotent statement that must not be executed after a newer one: it carries an expiry, and is sent again

@@ -1,4 +1,4 @@
-/** The database failed, could not be reached or did not answer in time. The cause is for the log, never for the caller. */
+/** The database failed, could not be reached or did not respond in time. The cause is for the log, never for the caller. */
 export class DatabaseError extends Error {
 	override name = 'DatabaseError';
 	constructor(cause: unknown) {
@@ -14,20 +14,19 @@ export class DatabaseBusyError extends Error {
 	}
 }
 
-/** A statement was not answered in time. */
+/** A statement had no response in time. */
 export class DeadlineError extends Error {
 	override name = 'DeadlineError';
 	readonly code = 'QUERY_DEADLINE';
 
 	/**
-	 * @param deadline milliseconds
 	 * @param hadTurn whether it was sent to the server, or had waited for a connection until then
 	 */
 	constructor(
-		deadline: number,
+		deadlineMs: number,
 		readonly hadTurn: boolean,
 	) {
-		super(`no answer within ${deadline} ms`);
+		super(`no response within ${deadlineMs} ms`);
 	}
 }
 
@@ -93,14 +92,14 @@ export function isLostConnection(error: unknown): boolean {
 	return judge(error).lost;
 }
 
-/** What kept the database from answering, in the words of the metrics. */
+/** Why the database failed a request, in the words of the metrics. */
 export const failureReasons = ['busy', 'deadline', 'connection', 'statement'] as const;
 
 export type FailureReason = (typeof failureReasons)[number];
 
 /**
  * - `busy`: too many waited already
- * - `deadline`: no answer in time, by our clock or by the server's
+ * - `deadline`: no response in time, by our clock or by the server's
  * - `connection`: there was none, or it was lost
  * - `statement`: the server said no to this statement
  */
@@ -110,8 +109,8 @@ export function failureReason(error: unknown): FailureReason {
 	const code = errorCode(cause) ?? '';
 	if (code === 'QUERY_DEADLINE' || code === '57014') return 'deadline';
 	// SQLSTATE: 08 connection exception, 25006 read-only server, 28 invalid authorization, 53300 too many connections, 57P operator intervention.
-	const answered = /^[0-9A-Z]{5}$/.test(code) && code !== 'EPIPE' && !/^(08|25006|28|53300|57P)/.test(code);
-	return answered ? 'statement' : 'connection';
+	const isFromServer = /^[0-9A-Z]{5}$/.test(code) && code !== 'EPIPE' && !/^(08|25006|28|53300|57P)/.test(code);
+	return isFromServer ? 'statement' : 'connection';
 }
 
 /**

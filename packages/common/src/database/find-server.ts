@@ -3,10 +3,10 @@ import { timedOut, withDeadline } from '../process/with-deadline.js';
 import type { DatabaseUrl, Host, Target } from './database-url.js';
 import { isRefusal } from './errors.js';
 
-/** What the client can be told. */
+/** The client's options. */
 export type ConnectionOptions = postgres.Options<Record<string, postgres.PostgresType>>;
 
-/** Within which a server must have answered. */
+/** Within which a server must have responded. */
 const probeTimeoutMs = 2000;
 
 interface ServerState {
@@ -38,7 +38,7 @@ export class NoServerError extends Error {
 const searches = new Map<string, Promise<Host>>();
 
 /**
- * Asks all hosts of a URL at once what they are, so that a silent one holds up nobody.
+ * Asks all hosts of a URL at once what they are, so that an unresponsive one holds up nobody.
  *
  * @returns the first that says it is of the kind; for `any`, and for `prefer-standby` when there is no standby, the first in the
  *   URL's order that responds
@@ -97,9 +97,9 @@ async function ask({ host, port }: Host, url: string, options: ConnectionOptions
 	try {
 		const rows = sql<[ServerState]>`
 			select pg_is_in_recovery() as standby, current_setting('transaction_read_only')::boolean as "readOnly"`;
-		const answer = await withDeadline(rows, probeTimeoutMs);
-		if (answer === timedOut) throw new Error('does not respond');
-		return answer[0];
+		const response = await withDeadline(rows, probeTimeoutMs);
+		if (response === timedOut) throw new Error('does not respond');
+		return response[0];
 	} finally {
 		void sql.end({ timeout: 0 }).catch(() => undefined);
 	}

@@ -5,12 +5,12 @@ import { failureReasons } from './errors.js';
 
 const buckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5];
 
-/** What statements take, how the connections are used, and whether the database answers when the metrics are asked for. */
+/** What statements take, how the connections are used, and whether the database responds when the metrics are collected. */
 export function measureDatabase(database: Database, registry: Registry): void {
 	const registers = [registry];
 	const durations = new Histogram({
 		name: 'database_statement_duration_seconds',
-		help: 'Time from asking for a statement to its answer, the waiting for a connection included.',
+		help: 'Time from asking for a statement to its response, including the wait for a connection.',
 		buckets,
 		registers,
 	});
@@ -22,7 +22,7 @@ export function measureDatabase(database: Database, registry: Registry): void {
 	});
 	const errors = new Counter({
 		name: 'database_errors_total',
-		help: 'Statements that failed: busy (too many waited), deadline, connection, or statement (the server refused it).',
+		help: 'Requests for the database that failed: busy (too many waited), deadline, connection, or statement (the server refused it).',
 		labelNames: ['reason'],
 		registers,
 	});
@@ -45,14 +45,10 @@ export function measureDatabase(database: Database, registry: Registry): void {
 			},
 		});
 	const { connections } = database;
-	gauge('database_connections_limit', 'The most connections for statements.', () => connections.limit);
+	gauge('database_connections_limit', 'Maximum number of connections for statements.', () => connections.limit);
 	gauge('database_connections_in_use', 'Connections with a statement on them.', () => connections.inUse);
 	gauge('database_statements_waiting', 'Statements that wait for a connection.', () => connections.waiting);
-	gauge(
-		'database_cursors',
-		'Long results that are read at this moment, on connections of their own.',
-		() => database.reading,
-	);
+	gauge('database_cursors', 'Open cursors for long results, on separate connections.', () => database.reading);
 	const isUp = () =>
 		database
 			.queryReserved((sql) => sql`select 1`)
@@ -60,5 +56,5 @@ export function measureDatabase(database: Database, registry: Registry): void {
 				() => 1,
 				() => 0,
 			);
-	gauge('database_up', '1 when the database answered the last time that it was asked, else 0.', lastKnown(isUp, 1));
+	gauge('database_up', '1 when the database responded to the last check, else 0.', lastKnown(isUp, 1));
 }

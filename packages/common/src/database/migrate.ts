@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import Postgrator from 'postgrator';
 import { connect, reach } from './connect.js';
 
-/** Any number will do, as long as nothing else in the same database takes it. */
+/** Any number that nothing else in the same database uses. */
 const migrationLock = 4_021_967_233;
 
 const folder = fileURLToPath(new URL('../../migrations', import.meta.url));
@@ -41,7 +41,7 @@ export async function migrate(url: string, to?: number): Promise<string[]> {
 		await reach(sql);
 		await run('begin');
 		await run(`select pg_advisory_xact_lock(${migrationLock})`);
-		// Whoever wants the same table waits behind a migration that waits: longer than this, requests would fail.
+		// Whoever needs the same table waits behind a migration that waits: longer than this, requests would fail.
 		await run(`set local lock_timeout = '2s'`);
 		const postgrator = new Postgrator({
 			driver: 'pg',

@@ -31,8 +31,8 @@ const failIfReadOnly = `
 	end $$`;
 
 /**
- * `GET /health/live` tells that the process answers and never touches the database: restarting the service repairs no database.
- * `GET /health/ready` is 503 until the database answers, of a process that writes while the database can't be written, and
+ * `GET /health/live` says that the process responds, and never touches the database: restarting the service repairs no database.
+ * `GET /health/ready` is 503 until the database responds, of a process that writes while the database can't be written, and
  * while shutting down: send no requests here. It stays ready while requests are shed.
  */
 export const health = fp<HealthOptions>(async (server, { database, writes = false }) => {

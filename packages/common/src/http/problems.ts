@@ -15,7 +15,7 @@ interface CatalogueEntry {
 }
 
 /**
- * Every error that the services answer with, by the stable machine word that clients decide on. The texts are fixed: nothing
+ * Every error response of the services, by the stable machine word that clients decide on. The texts are fixed: nothing
  * of a request, and nothing of what failed within, is ever put into them.
  */
 export const catalogue = {
@@ -77,7 +77,7 @@ const titles: Record<number, string> = {
 };
 
 export interface ProblemDetails {
-	/** Where it differs from the code's usual one. */
+	/** Where it differs from the code's default. */
 	status?: number;
 	errors?: FieldError[];
 	headers?: Record<string, string>;
@@ -85,7 +85,7 @@ export interface ProblemDetails {
 	cause?: unknown;
 }
 
-/** Thrown anywhere in the walk of a request to answer with an entry of the catalogue. */
+/** Thrown anywhere while a request is handled, to respond with an entry of the catalogue. */
 export class Problem extends Error {
 	override name = 'Problem';
 	readonly status: number;
@@ -107,7 +107,7 @@ export class Problem extends Error {
 		return titles[this.status] ?? 'Error';
 	}
 
-	/** The body of the answer, RFC 9457. */
+	/** The body of the response, RFC 9457. */
 	body(requestId: string): string {
 		return JSON.stringify({
 			type: 'about:blank',
@@ -121,15 +121,15 @@ export class Problem extends Error {
 	}
 }
 
-/** Headers that every answer carries. `no-store` gives way where a route allows more. */
+/** Headers of every response. `no-store` gives way where a route allows more. */
 export const commonHeaders = {
 	'cache-control': 'no-store',
 	'referrer-policy': 'no-referrer',
 	'x-content-type-options': 'nosniff',
 } as const;
 
-/** The one error handler: whatever was thrown becomes a problem of the catalogue, and what is ours to mend goes to the log. */
-export function answerProblem(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
+/** The one error handler: whatever was thrown becomes a problem of the catalogue, and what is ours to fix goes to the log. */
+export function sendProblem(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
 	const problem = toProblem(error);
 	if (problem.code === 'internal_error' || problem.code === 'database_error') {
 		request.log.error({ err: problem.cause ?? error }, problem.code);
@@ -151,7 +151,7 @@ const frameworkCodes: Record<string, ProblemCode> = {
 	FST_ERR_CTP_EMPTY_JSON_BODY: 'invalid_json',
 	FST_ERR_CTP_INVALID_JSON_BODY: 'invalid_json',
 	FST_ERR_MAX_PARAM_LENGTH: 'not_found',
-	// The client went away while it was sending: nobody reads the answer, but the log must not blame the service.
+	// The client went away while it was sending: nobody reads the response, but the log must not blame the service.
 	ECONNRESET: 'invalid_body',
 };
 
@@ -180,7 +180,7 @@ function fieldErrors(failures: FastifySchemaValidationError[], names: 'fields' |
 	return errors;
 }
 
-/** @param failure with the schema that failed, as the validation of the server is told to have it */
+/** @param failure with the schema that failed, which the validation of the server is configured to include */
 function noOthers(failure: FastifySchemaValidationError & { parentSchema?: object }, names: string): string {
 	const { properties = {} } = (failure.parentSchema ?? {}) as { properties?: object };
 	const allowed = Object.keys(properties);

@@ -15,7 +15,7 @@ import { formats } from '../schemas/fields.js';
 import { createConnections } from './connections.js';
 import { readJson } from './json-body.js';
 import { methodNotAllowed } from './method-not-allowed.js';
-import { answerProblem, commonHeaders, Problem } from './problems.js';
+import { commonHeaders, Problem, sendProblem } from './problems.js';
 import { malformedParameters } from './query-encoding.js';
 
 export type Server = FastifyInstance<
@@ -41,15 +41,15 @@ export interface ServerLimits {
 	headersTimeout: number;
 	/** Milliseconds within which the whole request must have come. */
 	requestTimeout: number;
-	/** Milliseconds without any progress after which a connection is closed: of a client that does not read its answer. */
+	/** Milliseconds without any progress after which a connection is closed: of a client that does not read its response. */
 	stallTimeout: number;
-	/** The most connections at once; more are closed as soon as they are made. */
+	/** Maximum number of connections; more are closed as soon as they are made. */
 	connections: number;
 	/** Milliseconds between two looks for connections that are beyond those times. */
 	checkInterval: number;
 }
 
-const usualLimits: ServerLimits = {
+const defaultLimits: ServerLimits = {
 	bodyBytes: 16_384,
 	headersTimeout: 10_000,
 	requestTimeout: 15_000,
@@ -66,29 +66,29 @@ export const strictValidation = {
 		useDefaults: false,
 		allErrors: true,
 		allowUnionTypes: true,
-		// The error for an unknown name tells the known ones, which are in the schema.
+		// The error for an unknown name lists the known ones, which are in the schema.
 		verbose: true,
 		formats: Object.fromEntries(Object.entries(formats).map(([name, { validate }]) => [name, validate])),
 	},
 } as const;
 
 /**
- * A Fastify server with everything that both services answer alike: strict parsing, the error shape, 404 and 405, the
- * headers that every answer carries, one log line a request, and the limits against slow and oversized requests.
+ * A Fastify server with everything that both services have in common: strict parsing, the error shape, 404 and 405, the
+ * headers of every response, one log line a request, and the limits against slow and oversized requests.
  */
 export async function createServer(options: ServerOptions): Promise<Server> {
-	const limits = { ...usualLimits, ...options.limits };
+	const limits = { ...defaultLimits, ...options.limits };
 	const connections = createConnections();
 	const server = fastify({
 		loggerInstance: options.logger,
-		// The usual request log holds the URL, and with it the key; one line without it is written below.
+		// Fastify's own request log holds the URL, and with it the key; one line without it is written below.
 		logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: 'request_id' }),
 		genReqId: () => randomUUID(),
 		trustProxy: options.trustProxy ?? false,
 		bodyLimit: limits.bodyBytes,
-		// A HEAD would be answered by the GET route; it is another method, and refused like one.
+		// The GET route would respond to a HEAD; it is another method, and refused like one.
 		exposeHeadRoutes: false,
-		// Requests that arrive on open connections during the stop are still answered, each connection's last.
+		// Requests that arrive on open connections during the stop still get a response, each connection's last.
 		return503OnClosing: false,
 		// Behind a proxy the proxy's idle connections must end first: nginx keeps them for 60 seconds.
 		keepAliveTimeout: 72_000,
@@ -98,11 +98,11 @@ export async function createServer(options: ServerOptions): Promise<Server> {
 			headersTimeout: limits.headersTimeout,
 			requestTimeout: limits.requestTimeout,
 			connectionsCheckingInterval: limits.checkInterval,
-			// Node would answer a missing Host header by itself, with an empty body; it is refused below.
+			// Node would respond to a missing Host header by itself, with an empty body; it is refused below.
 			requireHostHeader: false,
 		},
 		clientErrorHandler: connections.onClientError,
-		frameworkErrors: answerProblem,
+		frameworkErrors: sendProblem,
 		ajv: strictValidation,
 	}).withTypeProvider<TypeBoxTypeProvider>();
 
@@ -121,7 +121,7 @@ export async function createServer(options: ServerOptions): Promise<Server> {
 	});
 
 	if (options.tracing) await server.register(options.tracing.plugin);
-	server.setErrorHandler(answerProblem);
+	server.setErrorHandler(sendProblem);
 	// Hooks call back instead of returning promises where they wait for nothing: each promise costs every request.
 	server.addHook('onRequest', (request, reply, done) => {
 		reply.headers({ ...commonHeaders, 'x-request-id': request.id });

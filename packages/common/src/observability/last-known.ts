@@ -1,26 +1,22 @@
-/** Milliseconds that somebody who looks is kept waiting. */
-const patience = 250;
+import { withDeadline } from '../process/with-deadline.js';
+
+/** A collection of metrics waits no longer for one of them: it must be done within seconds. */
+const maxWaitMs = 250;
 
 /**
- * Asks each time, and gives the answer; where that takes longer than a moment, what was last known. Whoever looks at many
- * figures is not kept waiting by one of them.
+ * Reads a value each time that it is asked for; where that takes too long, returns the one that was read last.
  *
- * @param ask must not reject; it is not called again while it asks
+ * @param read must not reject; it is not called again while it is under way
  */
-export function lastKnown<Answer>(ask: () => Promise<Answer>, first: Answer): () => Promise<Answer> {
-	let known = first;
-	let asking: Promise<void> | undefined;
+export function lastKnown<Value>(read: () => Promise<Value>, initial: Value): () => Promise<Value> {
+	let known = initial;
+	let reading: Promise<void> | undefined;
 	return async () => {
-		asking ??= ask().then((answer) => {
-			known = answer;
-			asking = undefined;
+		reading ??= read().then((value) => {
+			known = value;
+			reading = undefined;
 		});
-		let timer: NodeJS.Timeout | undefined;
-		const enough = new Promise<void>((resolve) => {
-			timer = setTimeout(resolve, patience);
-		});
-		await Promise.race([asking, enough]);
-		clearTimeout(timer);
+		await withDeadline(reading, maxWaitMs);
 		return known;
 	};
 }

@@ -40,7 +40,7 @@ export function createLogger(options: {
 
 /**
  * A terminal, in colour where it has any (Node goes by NO_COLOR, FORCE_COLOR and TERM). The images are made without the
- * optional library that this takes: a terminal gets JSON from them.
+ * optional library that this needs: a terminal gets JSON from them.
  */
 function openTerminal(): DestinationStream | undefined {
 	if (!process.stdout.isTTY) return undefined;

@@ -14,7 +14,7 @@ export interface MetricsOptions {
 	keyRing?: KeyRing;
 }
 
-/** Gauges of the library under names of counters, against Prometheus's rules; `nodejs_active_resources` tells the same. */
+/** Gauges of the library under names of counters, against Prometheus's rules; `nodejs_active_resources` has the same. */
 const misnamed = ['nodejs_active_handles_total', 'nodejs_active_requests_total', 'nodejs_active_resources_total'];
 
 /** A registry with the measures of the process itself. */
@@ -31,14 +31,19 @@ export function createRegistry(): Registry {
 	return registry;
 }
 
-/** Counts and times every request, and answers `GET /metrics` in the Prometheus text format. Register it on the root. */
+/** Counts and times every request, and serves `GET /metrics` in the Prometheus text format. Register it on the root. */
 export const metrics = fp<MetricsOptions>(async (server, { registry, database, keyRing }) => {
 	const registers = [registry];
 	const labelNames = ['method', 'route', 'status'] as const;
-	const requests = new Counter({ name: 'http_requests_total', help: 'Requests answered.', labelNames, registers });
+	const requests = new Counter({
+		name: 'http_requests_total',
+		help: 'Requests with a response.',
+		labelNames,
+		registers,
+	});
 	const durations = new Histogram({
 		name: 'http_request_duration_seconds',
-		help: 'Time from the arrival of a request to the end of its answer.',
+		help: 'Time from the arrival of a request to the end of its response.',
 		labelNames: ['method', 'route'],
 		buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5],
 		registers,

@@ -3,12 +3,13 @@ import type { SpanContext } from '@opentelemetry/api';
 import type { ReadableSpan, SpanExporter } from '@opentelemetry/sdk-trace-base';
 import type { FastifyBaseLogger, FastifyPluginCallback } from 'fastify';
 import { ConfigError } from '../process/config.js';
+import { withDeadline } from '../process/with-deadline.js';
 
 /** Traces of requests, exported by OTLP. */
 export interface Tracing {
 	/** Register it before anything else. */
 	plugin: FastifyPluginCallback;
-	/** Exports what is left, for 2 seconds at the most. */
+	/** Exports what is left, for at most 2 seconds. */
 	stop(): Promise<void>;
 }
 
@@ -26,8 +27,8 @@ export interface TracingOptions {
 	logger: FastifyBaseLogger;
 }
 
-/** Milliseconds for which a stop waits for the last spans. */
-const stopLimit = 2000;
+/** A stop waits no longer for the last spans: it has SHUTDOWN_TIMEOUT_SECONDS for everything. */
+const maxStopMs = 2000;
 
 /** What a span may say. Everything else is dropped, the library's `url.path` first of all: it holds the query, and so the key. */
 const allowedAttributes = new Set([
@@ -95,12 +96,10 @@ export async function startTracing({
 	return {
 		plugin: instrumentation.plugin(),
 		async stop() {
-			let timer: NodeJS.Timeout | undefined;
-			const limit = new Promise<void>((resolve) => {
-				timer = setTimeout(resolve, stopLimit);
-			});
-			await Promise.race([provider.shutdown().catch(() => undefined), limit]);
-			clearTimeout(timer);
+			await withDeadline(
+				provider.shutdown().catch(() => undefined),
+				maxStopMs,
+			);
 		},
 	};
 }

@@ -59,7 +59,7 @@ export function serviceVariables(port: number) {
 	return Type.Object({
 		DATABASE_URL: databaseUrlVariable(),
 		HOST: Type.String({ default: '127.0.0.1', allowed: 'an address or a host name to listen on' }),
-		PORT: integerVariable(0, 65_535, port, 'TCP port to listen on; 0 takes any that is free'),
+		PORT: integerVariable(0, 65_535, port, 'TCP port to listen on; 0 picks a free one'),
 		LOG_LEVEL: Type.String({ enum: logLevels, default: 'info', allowed: `one of ${logLevels.join(', ')}` }),
 		TRUST_PROXY: Type.Optional(
 			Type.Unsafe<string[]>({
@@ -68,7 +68,7 @@ export function serviceVariables(port: number) {
 				allowed: 'addresses or CIDR ranges of the proxies in front, separated by commas',
 			}),
 		),
-		DATABASE_POOL_SIZE: integerVariable(1, 500, 10, 'the most database connections for requests'),
+		DATABASE_POOL_SIZE: integerVariable(1, 500, 10, 'maximum number of database connections for requests'),
 		SHUTDOWN_TIMEOUT_SECONDS: integerVariable(1, 3600, 10, 'how long a stop waits for the requests under way'),
 	});
 }

@@ -76,7 +76,7 @@ export function mayPass(error: unknown): boolean {
  * Runs a program as this process: configuration, database, then listening, until a signal comes.
  *
  * A signal (or the end of the process that started this one with an IPC channel) stops it in order: no new connections, the
- * requests under way are answered, the database is closed, exit 0. A second signal, or the time limit, ends it at once with
+ * requests under way get their responses, the database is closed, exit 0. A second signal, or the time limit, ends it at once with
  * exit 1. Whatever keeps it from starting is said in a line each on standard error, exit 1.
  */
 export async function runProgram<Variables extends TObject>(
@@ -124,7 +124,7 @@ async function start<Variables extends TObject>(
 	);
 	process.once('disconnect', close);
 
-	// Connections that wait to be taken: of more, the kernel tells nobody, and their clients try again after seconds.
+	// Connections that wait to be accepted: of more, the kernel drops the request, and their clients try again after seconds.
 	await app.listen({ host: config.HOST, port: config.PORT, backlog: 4096 });
 }
 
