@@ -1,4 +1,6 @@
 import { execFile } from 'node:child_process';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { ContactsError, createCompanyContactsClient, createPersonalContactsClient } from '@contacts/client';
@@ -6,6 +8,7 @@ import { urlAs } from '@contacts/common/database/roles.js';
 import { addProject } from '@contacts/testing/app.js';
 import { rolePassword } from '@contacts/testing/database.js';
 import { type RunningService, startService } from '@contacts/testing/services.js';
+import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import { database, test } from '@contacts/testing/test.js';
 import { afterAll, expect } from 'vitest';
 
@@ -26,10 +29,10 @@ test.beforeAll(async () => {
 afterAll(() => Promise.all([company?.stop(), personal?.stop()]));
 
 /** Runs an example of the client as its readers would, and gives what it prints. */
-async function example(name: string, url: string, apiKey = credentials.apiKey) {
+async function example(name: string, url: string, { apiKey = credentials.apiKey, cwd = process.cwd() } = {}) {
 	const program = fileURLToPath(new URL(`../../packages/client/dist/examples/${name}.js`, import.meta.url));
 	const env = { CONTACTS_URL: url, CONTACTS_PROJECT: credentials.project, CONTACTS_KEY: apiKey };
-	const { stdout, stderr, code } = await promisify(execFile)(process.execPath, [program], { env }).then(
+	const { stdout, stderr, code } = await promisify(execFile)(process.execPath, [program], { env, cwd }).then(
 		(printed) => ({ ...printed, code: 0 }),
 		(error: { stdout: string; stderr: string; code: number }) => error,
 	);
@@ -41,7 +44,7 @@ test("the partner's example lists the contacts of a company", async () => {
 		code: 0,
 		lines: ['Chen Wei: +12025550103', 'The list has not changed.'],
 	});
-	expect(await example('partner', company.url, 'wrong')).toEqual({
+	expect(await example('partner', company.url, { apiKey: 'wrong' })).toEqual({
 		code: 1,
 		lines: ['Check the project and the key.'],
 	});
@@ -67,6 +70,30 @@ test('a list is not sent again until it has changed', async () => {
 	await expect
 		.poll(() => client.list({ companyId: 1 }), { timeout: 5000 })
 		.toMatchObject({ changed: true, contacts: [{ name: 'Alice Baker' }] });
+});
+
+test("the copy's example keeps a copy in a file, through changes, deletions, a restart and a restore", async () => {
+	const cwd = await temporaryFolder();
+	const { sql } = database;
+	const copied = async () => {
+		const { lines } = await example('copy', company.url, { cwd });
+		const { contacts } = JSON.parse(await readFile(join(cwd, 'contacts.json'), 'utf8')) as {
+			contacts: { id: number }[];
+		};
+		const listed = await createCompanyContactsClient({ baseUrl: company.url, ...credentials }).list();
+		expect(contacts.sort((one, other) => one.id - other.id)).toEqual(listed.contacts);
+		return lines;
+	};
+	/** The service knows of what was written a moment ago. */
+	const heard = (lines: string[]) => expect.poll(copied, { timeout: 5000 }).toEqual(lines);
+	expect(await copied()).toEqual(['2 changes, 2 contacts']);
+	expect(await copied()).toEqual(['0 changes, 2 contacts']);
+	await sql`insert into company_contacts (bitrix_id, name) select n, 'many' from generate_series(2001, 3500) n`;
+	await heard(['1500 changes, 1502 contacts']);
+	await sql`delete from company_contacts where bitrix_id > 2000`;
+	await heard(['1500 changes, 2 contacts']);
+	await sql`select begin_company_contacts_epoch()`;
+	await heard(['2 changes, 2 contacts']);
 });
 
 test('an empty bucket is waited for', async () => {

@@ -1,3 +1,4 @@
+import { readFile } from 'node:fs/promises';
 import { inspect } from 'node:util';
 import { expect, test } from 'vitest';
 import {
@@ -20,6 +21,14 @@ test('the credentials are sent as the interface wants them, and are in nothing t
 	await createCompanyContactsClient({ ...options, baseUrl: `${options.baseUrl}/under/` }).list();
 	expect(asked[1]?.url.pathname).toBe('/under/api/company_contacts.list');
 	expect(inspect(company, { depth: 20, showHidden: true })).not.toContain('canary');
+});
+
+test('it names itself, its version and that of Node.js', async () => {
+	const { asked, company } = await startServer(list([]));
+	await company.list();
+	const manifest = await readFile(new URL('../package.json', import.meta.url), 'utf8');
+	const { version } = JSON.parse(manifest) as { version: string };
+	expect(asked[0]?.userAgent).toBe(`contacts-client/${version} node/${process.versions.node}`);
 });
 
 test.each([

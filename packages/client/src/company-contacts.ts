@@ -1,4 +1,5 @@
 import createClient from 'openapi-fetch';
+import { type ChangesOptions, type ChangesPage, type CopyStore, followChanges, keepCopy } from './changes.js';
 import { ContactsError, notJson } from './errors.js';
 import type { components, paths } from './generated/company-contacts.js';
 import { RememberedLists } from './remembered-lists.js';
@@ -37,6 +38,20 @@ export interface CompanyContactsClient {
 	 * @throws ContactsError, ContactsConnectionError
 	 */
 	list(options?: ListOptions): Promise<CompanyContactList>;
+	/**
+	 * `company_contacts.changes`: what has changed since a cursor, page by page until there is no more.
+	 *
+	 * @throws ContactsError with the code `cursor_expired`: begin again without a cursor; ContactsConnectionError
+	 */
+	changes(options?: ChangesOptions): AsyncIterableIterator<ChangesPage>;
+	/**
+	 * Brings a copy of all contacts up to date, and begins it anew where its cursor has expired. Call it as often as the copy is
+	 * to be fresh, and again after an error or a restart: it goes on from what the store has.
+	 *
+	 * @returns how many changes were applied
+	 * @throws ContactsError, ContactsConnectionError, and what the store throws
+	 */
+	keepCopy(store: CopyStore, options?: { signal?: AbortSignal }): Promise<number>;
 }
 
 /** A client of company-contacts, for partners' integrations. */
@@ -45,7 +60,23 @@ export function createCompanyContactsClient(options: CompanyContactsOptions): Co
 	const client = createClient<paths>({ baseUrl: options.baseUrl, fetch: transport });
 	const lists = new RememberedLists<readonly CompanyContact[]>(options.memoryBytes ?? 33_554_432);
 
+	function changes({ cursor: from, limit, signal }: ChangesOptions = {}) {
+		return followChanges(async (cursor) => {
+			const query = {
+				...(cursor === undefined ? {} : { cursor }),
+				...(limit === undefined ? {} : { limit: String(limit) }),
+			};
+			const { data, error, response } = await client
+				.GET('/api/company_contacts.changes', { params: { query }, ...(signal === undefined ? {} : { signal }) })
+				.catch(notJson);
+			if (data === undefined) throw new ContactsError(response, error);
+			return data;
+		}, from);
+	}
+
 	return {
+		changes,
+		keepCopy: (store, options) => keepCopy(store, (cursor) => changes({ ...options, cursor })),
 		async list({ companyId, signal } = {}) {
 			const name = companyId === undefined ? 'all' : String(companyId);
 			const known = lists.get(name);

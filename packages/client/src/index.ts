@@ -1,3 +1,4 @@
+export type { ChangesOptions, ChangesPage, ContactChange, CopyStore } from './changes.js';
 export {
 	type CompanyContact,
 	type CompanyContactList,

@@ -1,4 +1,9 @@
+import { readFileSync } from 'node:fs';
 import { ContactsConnectionError, retryAfterOf } from './errors.js';
+
+const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as {
+	version: string;
+};
 
 export interface ClientOptions {
 	/** Address of the service, or of the gateway in front of it: `https://contacts.example.com`. */
@@ -54,6 +59,7 @@ export function createTransport(options: ClientOptions): (request: Request) => P
 		const url = new URL(request.url);
 		url.searchParams.set('project', project);
 		url.searchParams.set('api_key', apiKey);
+		request.headers.set('user-agent', `contacts-client/${version} node/${process.versions.node}`);
 		const timeUp = AbortSignal.timeout(timeout);
 		const end = performance.now() + timeout;
 		const init: RequestInit = {

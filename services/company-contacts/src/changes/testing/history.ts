@@ -67,7 +67,7 @@ export const histories = fc.array(
 );
 type Step = typeof histories extends fc.Arbitrary<(infer Each)[]> ? Each : never;
 
-/** unique_violation, in_failed_sql_transaction, invalid_savepoint_specification */
+// unique_violation, in_failed_sql_transaction, invalid_savepoint_specification
 const expectedCodes = new Set(['23505', '25P02', '3B001']);
 
 /** A session of somebody with a shell: its statements follow each other, and nobody else waits for them. */
@@ -76,7 +76,6 @@ class Session {
 	#last: Promise<unknown> = Promise.resolve();
 	inTransaction = false;
 	savepoints = 0;
-
 	constructor(url: string) {
 		this.#sql = postgres(url, { max: 1, fetch_types: false, onnotice: () => undefined });
 	}
@@ -101,7 +100,7 @@ class Session {
 	}
 
 	idle = () => this.#last;
-	close = () => this.#sql.end({ timeout: 5 });
+	close = () => this.#sql.end();
 }
 
 /** Runs histories over one database, with two replicas of the service. */
@@ -111,7 +110,6 @@ export class HistoryRunner {
 	/** Lives through all histories. */
 	readonly #oldest = new Copy();
 	#saves: Promise<unknown>[] = [];
-
 	constructor(
 		readonly sql: Sql,
 		url: string,
