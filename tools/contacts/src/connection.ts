@@ -29,7 +29,7 @@ export async function withDatabase<T>(environment: NodeJS.ProcessEnv, work: (sql
 		connect_timeout: 5,
 		onnotice: () => undefined,
 		// Who, for the audit log.
-		connection: { application_name: 'contacts', 'contacts.actor': actor(environment) },
+		connection: { application_name: 'contacts', 'contacts.actor': actorOf(environment) },
 	});
 	try {
 		await reach(sql);
@@ -42,13 +42,13 @@ export async function withDatabase<T>(environment: NodeJS.ProcessEnv, work: (sql
 /** Runs some work in one transaction: all of it is done and recorded, or nothing. */
 export async function withTransaction<T>(environment: NodeJS.ProcessEnv, work: (sql: Sql) => Promise<T>): Promise<T> {
 	return inTransaction(await findDatabaseUrl(environment), 'begin', async (sql) => {
-		await sql`select set_config('contacts.actor', ${actor(environment)}, true)`;
+		await sql`select set_config('contacts.actor', ${actorOf(environment)}, true)`;
 		return work(sql);
 	});
 }
 
 /** Who runs the command: `CONTACTS_ACTOR`, or the user of this machine. */
-function actor(environment: NodeJS.ProcessEnv): string {
+export function actorOf(environment: NodeJS.ProcessEnv): string {
 	return environment.CONTACTS_ACTOR || `${userName()}@${hostname()}`;
 }
 

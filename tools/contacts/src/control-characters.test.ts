@@ -81,7 +81,9 @@ describe('a control character is shown as an escape, never obeyed:', () => {
 		expectShown(await contacts(database.url, ['audit']), 'stdout');
 		const json = await contacts(database.url, ['audit', '--json']);
 		expect(json.stdout).not.toMatch(unsafe);
-		expect(JSON.parse(json.stdout)[0]).toMatchObject({ actor: hostile, details: { note: hostile } });
+		expect(JSON.parse(json.stdout)).toContainEqual(
+			expect.objectContaining({ actor: hostile, details: { note: hostile } }),
+		);
 	});
 
 	test('of what the synchroniser has stored of the portal, as text and as JSON', async () => {
@@ -104,9 +106,9 @@ describe('a control character is shown as an escape, never obeyed:', () => {
 		}
 	});
 
-	test('of a question', async (context) => {
+	test('of a question', async ({ skip }) => {
 		const path = await file(`old\u009b31m\u202e`, '');
-		const terminal = startOnTerminal(context, database.url, ['backup', path]);
+		const terminal = startOnTerminal(skip, database.url, ['backup', path]);
 		await vi.waitUntil(() => /Go on\?/.test(terminal.output()), { timeout: 10_000 });
 		terminal.type('\r');
 		expect(await terminal.ended).toBe(1);

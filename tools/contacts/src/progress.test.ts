@@ -17,8 +17,8 @@ const generated = async (broken = '') => {
 };
 
 describe('on a terminal', () => {
-	test('a bar moves to its end, the cursor comes back, and the summary stands below', async (context) => {
-		const terminal = startOnTerminal(context, undefined, ['import', await generated(), '--dry-run']);
+	test('a bar moves to its end, the cursor comes back, and the summary stands below', async ({ skip }) => {
+		const terminal = startOnTerminal(skip, undefined, ['import', await generated(), '--dry-run']);
 		expect(await terminal.ended).toBe(0);
 		const output = terminal.output();
 		expect(output).toMatch(/░+ 0% \| 0 records \| 0 a second \|/);
@@ -27,10 +27,10 @@ describe('on a terminal', () => {
 		expect(output).toMatch(/\n5000 records: 5000 good, 0 refused; nothing was written\.\r?\n$/);
 	});
 
-	test('Ctrl-C ends the work, not only the bar, and the cursor comes back', async (context) => {
+	test('Ctrl-C ends the work, not only the bar, and the cursor comes back', async ({ skip }) => {
 		const path = join(await temporaryFolder(), 'endless.csv');
 		execFileSync('mkfifo', [path]);
-		const terminal = startOnTerminal(context, undefined, ['import', path, '--dry-run']);
+		const terminal = startOnTerminal(skip, undefined, ['import', path, '--dry-run']);
 		const writer = await open(path, 'w');
 		try {
 			await writer.write('bitrix_id,name\n1,one\n2,two\n');

@@ -17,9 +17,9 @@ test.beforeAll(async () => {
 });
 
 describe('a table', () => {
-	test('on a terminal fits its width, with an ellipsis where something was cut off', async (context) => {
+	test('on a terminal fits its width, with an ellipsis where something was cut off', async ({ skip }) => {
 		for (const columns of [80, 120]) {
-			const terminal = startOnTerminal(context, database.url, ['audit'], { columns });
+			const terminal = startOnTerminal(skip, database.url, ['audit'], { columns });
 			expect(await terminal.ended).toBe(0);
 			const lines = plain(terminal.output()).trimEnd().split('\n');
 			expect(lines).toHaveLength(7);
@@ -49,12 +49,12 @@ describe('a table', () => {
 describe('colour', () => {
 	const list = ['project', 'list'];
 
-	test('is shown on a terminal, and by FORCE_COLOR; not elsewhere, nor with NO_COLOR', async (context) => {
+	test('is shown on a terminal, and by FORCE_COLOR; not elsewhere, nor with NO_COLOR', async ({ skip }) => {
 		const green = `${esc}[32menabled`;
-		const terminal = startOnTerminal(context, database.url, list);
+		const terminal = startOnTerminal(skip, database.url, list);
 		expect(await terminal.ended).toBe(0);
 		expect(terminal.output()).toContain(green);
-		const without = startOnTerminal(context, database.url, list, { environment: { NO_COLOR: '1' } });
+		const without = startOnTerminal(skip, database.url, list, { environment: { NO_COLOR: '1' } });
 		expect(await without.ended).toBe(0);
 		expect(without.output()).not.toContain(esc);
 		expect((await spawnContacts(database.url, list)).stdout).not.toContain(esc);
@@ -77,8 +77,8 @@ describe('before anything is destroyed, the person at the terminal is asked', ()
 		return row;
 	};
 
-	async function ask(context: TestContext, command: string, question: RegExp, answer: string) {
-		const terminal = startOnTerminal(context, database.url, command.split(' '));
+	async function ask(skip: TestContext['skip'], command: string, question: RegExp, answer: string) {
+		const terminal = startOnTerminal(skip, database.url, command.split(' '));
 		await vi.waitUntil(() => question.test(terminal.output()), { timeout: 10_000 });
 		terminal.type(answer);
 		return { code: await terminal.ended, output: plain(terminal.output()) };
@@ -88,21 +88,21 @@ describe('before anything is destroyed, the person at the terminal is asked', ()
 		['key revoke 1', /Key 1 will be refused for good\. Go on\? \[y\/N\]/, 'Key 1 is revoked.'],
 		['project disable alpha', /Every key of alpha will be refused .+ Go on\?/, 'Project alpha is disabled.'],
 	];
-	test.for(cases)('%s', async ([command, question, done], context) => {
+	test.for(cases)('%s', async ([command, question, done], { skip }) => {
 		for (const answer of ['\r', 'yeah\r']) {
-			const refused = await ask(context, command, question, answer);
+			const refused = await ask(skip, command, question, answer);
 			expect(refused).toMatchObject({ code: 1, output: expect.stringContaining('error: Nothing was done.') });
 		}
 		expect(await states()).toEqual({ revoked: 0, disabled: 0 });
-		const agreed = await ask(context, command, question, 'y\r');
+		const agreed = await ask(skip, command, question, 'y\r');
 		expect(agreed).toMatchObject({ code: 0, output: expect.stringContaining(done) });
 		expect(await states()).not.toEqual({ revoked: 0, disabled: 0 });
 		await database.sql`update api_keys set revoked_at = null`;
 		await database.sql`update projects set disabled_at = null`;
 	});
 
-	test('with --yes nobody is asked, and a script goes on as it always did', async (context) => {
-		const terminal = startOnTerminal(context, database.url, ['key', 'revoke', '2', '--yes']);
+	test('with --yes nobody is asked, and a script goes on as it always did', async ({ skip }) => {
+		const terminal = startOnTerminal(skip, database.url, ['key', 'revoke', '2', '--yes']);
 		expect(await terminal.ended).toBe(0);
 		expect(terminal.output()).not.toContain('Go on?');
 		expect(await contacts(database.url, ['key', 'revoke', '3'])).toMatchObject({ code: 0, stderr: '' });

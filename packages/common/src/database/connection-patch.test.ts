@@ -1,5 +1,7 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { database as db, test } from '@contacts/testing/test.js';
 import postgres from 'postgres';
@@ -88,4 +90,26 @@ test('a statement that is handed to a connection between its error and its end f
 	socket?.destroy();
 	expect(await lost).toBe('CONNECTION_CLOSED');
 	expect(await sql`select 3 as three`).toEqual([{ three: 3 }]);
+});
+
+test('a COPY whose last rows are refused ends, with the error', async () => {
+	const { sql } = await openOne();
+	await sql`create temporary table refused (value int check (value < 5))`;
+	const rows = await sql`copy refused from stdin`.writable();
+	await expect(pipeline(Readable.from([Buffer.from('1\n9\n')]), rows)).rejects.toMatchObject({ code: '23514' });
+	expect(await sql`select 3 as three`).toEqual([{ three: 3 }]);
+});
+
+test('after a COPY that was read slowly the next statement is answered', async () => {
+	const { sql } = await openOne();
+	for (let round = 0; round < 20; round++) {
+		const rows = await sql`copy (select repeat('x', 1000) from generate_series(1, 500)) to stdout`.readable();
+		let bytes = 0;
+		for await (const piece of rows) {
+			bytes += piece.length;
+			await nextTurn();
+		}
+		expect(bytes).toBe(500_500);
+		expect(await sql`select 3 as three`).toEqual([{ three: 3 }]);
+	}
 });

@@ -1,18 +1,16 @@
-import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
-import { CommandError } from '../errors.js';
-import type { BackupKey } from './backup-key.js';
+import { createHash, createHmac, type Hash, type Hmac, timingSafeEqual } from 'node:crypto';
+import { CommandError, UsageError } from '../errors.js';
 
 /**
- * A backup is NDJSON, compressed by gzip: the header, then of each table its rows (as many as the header says) and a closing
- * line, and at the end a line with the hash of all lines before it: SHA-256, which finds damage, or with a key HMAC-SHA-256,
- * which finds forgery too.
+ * A backup is text, compressed by gzip: the header in a line of JSON, of each table its rows as COPY writes them and a line
+ * `\.`, and at the end a line of JSON with the hash of everything before it. The hash is SHA-256, which finds damage, or with
+ * a key HMAC-SHA-256, which finds forgery too.
  */
 export interface Header {
 	format: typeof formatName;
-	/** 2 with a key: releases that know nothing of keys refuse it. */
-	version: 1 | 2;
-	/** Of the key that the last line was made with; absent in version 1. */
-	key_id?: string;
+	version: typeof version;
+	/** Of the key that the hash is made with; null without one. */
+	key_id: string | null;
 	/** The last migration of the database. */
 	schema: number;
 	/** ISO 8601, UTC */
@@ -28,14 +26,11 @@ export interface TableHeader {
 	next_id: number | null;
 }
 
-export interface TableEnd {
-	table: string;
-	rows: number;
-	/** SHA-256 of the rows' lines with their line breaks, hexadecimal. */
-	sha256: string;
-}
-
 export const formatName = 'contacts-backup';
+export const version = 3;
+
+/** The line behind the rows of a table. */
+export const endOfRows = '\\.';
 
 /**
  * The longest row, in bytes, when it is written and when it is read. What the services and the CRM store is far shorter, and
@@ -43,8 +38,8 @@ export const formatName = 'contacts-backup';
  */
 export const maxRowBytes = 16 * 1024 * 1024;
 
-/** The longest header, and line behind a table, in bytes: they are some kilobytes. */
-const maxStructureBytes = 65_536;
+/** The longest header, in bytes: it takes some kilobytes. */
+const maxHeaderBytes = 65_536;
 
 /** Something is wrong with the file, so nothing of it is taken. */
 export class DamagedBackupError extends CommandError {
@@ -53,18 +48,35 @@ export class DamagedBackupError extends CommandError {
 	}
 }
 
-/** SHA-256 of lines, or HMAC-SHA-256 with a key. */
-export function hashLines(key?: BackupKey): { add(line: string | Buffer): void; digest(): string } {
-	const hash = key === undefined ? createHash('sha256') : createHmac('sha256', key.secret);
-	return {
-		add: (line) => void hash.update(line).update('\n'),
-		digest: () => hash.digest('hex'),
-	};
+/** A secret that makes the hash of a backup one that nobody else can compute. */
+export interface BackupKey {
+	secret: string;
+	/** Names the key in a header, so that another one is refused before anything is read. It tells nothing of the secret. */
+	id: string;
 }
 
-/** The last line of a backup, of the hash of all lines before it, hexadecimal. */
-export function endLine(digest: string, key: BackupKey | undefined): string {
-	return JSON.stringify({ end: true, [key === undefined ? 'sha256' : 'hmac_sha256']: digest });
+/**
+ * The key in `BACKUP_KEY`; undefined where that is not set.
+ *
+ * @throws UsageError when it is no key
+ */
+export function readBackupKey({ BACKUP_KEY: secret }: NodeJS.ProcessEnv): BackupKey | undefined {
+	if (!secret) return undefined;
+	if (!/^[\x21-\x7e]{32,512}$/.test(secret)) {
+		throw new UsageError(
+			'BACKUP_KEY must be 32 to 512 printable ASCII characters without spaces: "openssl rand -hex 32" makes one.',
+		);
+	}
+	return { secret, id: createHmac('sha256', secret).update('contacts-backup key').digest('hex').slice(0, 16) };
+}
+
+export function createSeal(key: BackupKey | undefined): Hash | Hmac {
+	return key === undefined ? createHash('sha256') : createHmac('sha256', key.secret);
+}
+
+/** The last line of a backup. */
+export function endLine(seal: Hash | Hmac, key: BackupKey | undefined): string {
+	return JSON.stringify({ end: true, [key === undefined ? 'sha256' : 'hmac_sha256']: seal.digest('hex') });
 }
 
 /** Compares in constant time, so that the right hash can't be guessed byte by byte. */
@@ -74,15 +86,19 @@ export function isSame(one: Buffer, other: string): boolean {
 }
 
 /** @throws CommandError when this is no backup that this release reads */
-export function parseHeader(line: Buffer | undefined): Header {
-	const header = parseLine(line) as Partial<Header> | undefined;
-	if (header?.format !== formatName) throw new CommandError('This is no file that "contacts backup" has written.');
-	if (header.version !== 1 && header.version !== 2) {
-		throw new CommandError(`This backup has format ${header.version}: take the release that wrote it, or a later one.`);
+export function parseHeader(line: Buffer): Header {
+	let header: Partial<Header> | null = null;
+	try {
+		if (line.length <= maxHeaderBytes) header = JSON.parse(line.toString('utf8'));
+	} catch {
+		// No JSON: no header.
 	}
+	if (header?.format !== formatName) throw new CommandError('This is no file that "contacts backup" has written.');
+	if (header.version !== version)
+		throw new CommandError(`This backup has format ${header.version}: use the release that wrote it.`);
 	const { tables } = header;
 	const valid =
-		(header.version === 1 ? header.key_id === undefined : typeof header.key_id === 'string') &&
+		(header.key_id === null || typeof header.key_id === 'string') &&
 		Number.isSafeInteger(header.schema) &&
 		typeof header.created_at === 'string' &&
 		Array.isArray(tables) &&
@@ -100,12 +116,12 @@ export function parseHeader(line: Buffer | undefined): Header {
 /** @throws CommandError when a backup has no keyed hash and a key is given, or the other way round, or another key was used */
 export function checkKey({ key_id }: Header, key: BackupKey | undefined): void {
 	if (key === undefined) {
-		if (key_id === undefined) return;
+		if (key_id === null) return;
 		throw new CommandError(
 			'This backup is keyed: set BACKUP_KEY to the key that it was written with. Nothing was changed.',
 		);
 	}
-	if (key_id === undefined) {
+	if (key_id === null) {
 		throw new CommandError(
 			'This backup has no keyed hash, so anybody could have written it: unset BACKUP_KEY if it is to be restored. Nothing was changed.',
 		);
@@ -115,14 +131,3 @@ export function checkKey({ key_id }: Header, key: BackupKey | undefined): void {
 }
 
 const isCount = (value: unknown) => Number.isSafeInteger(value) && (value as number) >= 0;
-
-/** @returns undefined where it is no JSON object of moderate length */
-export function parseLine(line: Buffer | undefined): object | undefined {
-	if (line === undefined || line.length > maxStructureBytes) return undefined;
-	try {
-		const value: unknown = JSON.parse(line.toString('utf8'));
-		return typeof value === 'object' && value !== null ? value : undefined;
-	} catch {
-		return undefined;
-	}
-}

@@ -1,20 +1,22 @@
+import { pipeline } from 'node:stream/promises';
+import { type Operation, recordOperation } from '@contacts/common/auth/projects.sql.js';
 import type { Sql } from '@contacts/common/database/client.js';
+import { CommandError } from '../errors.js';
 
-/** What a backup holds, each table after those that it refers to. The rows are read in the order of the key. */
+/** What a backup holds, each table after those that it refers to. */
 const tables = [
-	{ name: 'projects', key: 'id', type: 'bigint' },
-	{ name: 'api_keys', key: 'id', type: 'bigint' },
-	{ name: 'api_key_uses', key: 'key_id', type: 'bigint' },
-	{ name: 'audit_log', key: 'id', type: 'bigint' },
-	{ name: 'personal_contacts', key: 'chat_id', type: 'bigint' },
-	{ name: 'direct_subscriptions', key: 'id', type: 'bigint' },
-	{ name: 'company_contacts', key: 'id', type: 'bigint' },
-	{ name: 'crm_sync_state', key: 'only_row', type: 'boolean' },
-	// A full pass that is under way, which the next one reads again: backups of earlier schemas have it.
-	{ name: 'crm_sync_staging', key: 'bitrix_id', type: 'bigint', beforeSchema: 9 },
-	{ name: 'crm_sync_runs', key: 'id', type: 'bigint' },
-	{ name: 'crm_event_inbox', key: 'bitrix_id', type: 'bigint' },
-] as const;
+	'projects',
+	'api_keys',
+	'api_key_uses',
+	// Behind those whose changes are recorded in it.
+	'audit_log',
+	'personal_contacts',
+	'direct_subscriptions',
+	'company_contacts',
+	'crm_sync_state',
+	'crm_sync_runs',
+	'crm_event_inbox',
+];
 
 /** What is true of the moment only. A restore empties them. */
 const transientTables = ['crm_sync_staging', 'crm_sync_requests', 'direct_subscription_reports'];
@@ -33,8 +35,6 @@ export const stateTable = 'crm_sync_state';
 
 export interface Table {
 	name: string;
-	key: string;
-	type: string;
 	columns: string[];
 	/** Of the identity column, where there is one. */
 	sequence: string | null;
@@ -53,9 +53,7 @@ export async function readSchemaVersion(sql: Sql): Promise<number | undefined> {
 /** The tables as they are here: a schema of an earlier release has fewer. */
 export async function readTables(sql: Sql): Promise<Table[]> {
 	const found: Table[] = [];
-	const schema = await readSchemaVersion(sql);
-	for (const { name, key, type, ...limits } of tables) {
-		if ('beforeSchema' in limits && schema !== undefined && schema >= limits.beforeSchema) continue;
+	for (const name of tables) {
 		const [row] = await sql<[{ columns: string[] | null; sequence: string | null }]>`
 			select json_agg(attname order by attnum) as columns,
 			       max(pg_get_serial_sequence('public.' || ${name}::text, attname)) filter (where attidentity <> '') as sequence
@@ -63,7 +61,7 @@ export async function readTables(sql: Sql): Promise<Table[]> {
 			where attrelid = to_regclass('public.' || ${name}::text) and attnum > 0 and not attisdropped`;
 		if (row.columns === null) continue;
 		const nextId = row.sequence === null ? null : await readNextId(sql, row.sequence);
-		found.push({ name, key, type, columns: row.columns, sequence: row.sequence, nextId });
+		found.push({ name, columns: row.columns, sequence: row.sequence, nextId });
 	}
 	return found;
 }
@@ -80,28 +78,30 @@ export async function countRows(sql: Sql, table: string): Promise<number> {
 	return row.count;
 }
 
-export interface Page {
-	/** Each row as a JSON object, one a line. */
-	lines: string[];
-	/** Where the next page goes on. */
-	last: string;
+/** The rows of a table as text, each in a line of its own. */
+export async function* readRows(sql: Sql, { name, columns }: Pick<Table, 'name' | 'columns'>): AsyncGenerator<Buffer> {
+	const rows = await sql`copy ${sql(name)} (${sql(columns)}) to stdout`.readable();
+	try {
+		yield* rows;
+	} catch (error) {
+		throw ofDatabase(error);
+	}
 }
 
-/** The rows behind a key, in its order; undefined when there are no more. */
-export async function readPage(
-	sql: Sql,
-	table: Table,
-	after: string | undefined,
-	limit: number,
-): Promise<Page | undefined> {
-	const beyond =
-		after === undefined ? sql`` : sql`where t.${sql(table.key)} > ${after}::text::${sql.unsafe(table.type)}`;
-	const rows = await sql<{ line: string; key: string }[]>`
-		select row_to_json(t)::text as line, t.${sql(table.key)}::text as key
-		from ${sql(table.name)} t ${beyond} order by t.${sql(table.key)} limit ${limit}`;
-	const last = rows.at(-1);
-	return last === undefined ? undefined : { lines: rows.map((row) => row.line), last: last.key };
+/** Stores such rows, their IDs too. */
+export async function insertRows(sql: Sql, { name, columns }: Table, rows: AsyncIterable<Buffer>): Promise<void> {
+	const destination = await sql`copy ${sql(name)} (${sql(columns)}) from stdin`.writable();
+	try {
+		await pipeline(rows, destination);
+	} catch (error) {
+		// What is wrong with the rows themselves is no error of the database.
+		throw error === destination.errored && !(error instanceof CommandError) ? ofDatabase(error) : error;
+	}
 }
+
+/** Marked as every error of a statement is: the client marks those of a stream at times. */
+const ofDatabase = (error: unknown) =>
+	'query' in (error as Error) ? error : Object.assign(error as Error, { query: 'copy' });
 
 /** Keeps everybody else from writing until the end of the transaction. Reading goes on, of what was there before. */
 export async function lockTables(sql: Sql, all: readonly Table[]): Promise<void> {
@@ -117,25 +117,25 @@ export async function deleteTransientRows(sql: Sql): Promise<void> {
 	for (const name of transientTables) if (await exists(sql, name)) await deleteRows(sql, name);
 }
 
-/** What was given out of the contacts of before can't be continued. */
-export async function beginContactsEpoch(sql: Sql): Promise<void> {
+/** Gives the next row this ID. Undone with the transaction. */
+export async function restartSequence(sql: Sql, sequence: string, next: number): Promise<void> {
+	await sql.unsafe(`alter sequence ${sequence} restart with ${BigInt(next)}`);
+}
+
+/** Copies that partners keep, and lists that processes keep, are of other data: they begin again. */
+export async function beginEpoch(sql: Sql): Promise<void> {
 	if (await exists(sql, 'company_contacts_version')) await sql`select begin_company_contacts_epoch()`;
+}
+
+/** Records what was done in the audit log; not in a schema of before there were such records, nor where nothing can be written. */
+export async function record(sql: Sql, operation: Operation, details: object): Promise<void> {
+	const [row] = await sql<[{ possible: boolean }]>`
+		select to_regprocedure('public.record_operation(text, jsonb)') is not null and not pg_is_in_recovery() as possible`;
+	if (row.possible) await recordOperation(sql, operation, details);
 }
 
 async function exists(sql: Sql, table: string): Promise<boolean> {
 	const [row] = await sql<[{ exists: boolean }]>`
 		select to_regclass('public.' || ${table}::text) is not null as exists`;
 	return row.exists;
-}
-
-/** Stores rows exactly as they were read, their IDs too. */
-export async function insertRows(sql: Sql, { name, columns }: Table, lines: readonly string[]): Promise<void> {
-	await sql`
-		insert into ${sql(name)} (${sql(columns)}) overriding system value
-		select ${sql(columns)} from json_populate_recordset(null::${sql(name)}, ${`[${lines.join(',')}]`}::text::json)`;
-}
-
-/** Gives the next row this ID. Undone with the transaction. */
-export async function restartSequence(sql: Sql, sequence: string, next: number): Promise<void> {
-	await sql.unsafe(`alter sequence ${sequence} restart with ${BigInt(next)}`);
 }

@@ -7,11 +7,18 @@ import { CommandError } from '../errors.js';
  * Does some work in one transaction, on a connection of its own without time limits for its statements.
  *
  * @param begin how the transaction begins
+ * @param actor who does it, for the audit log
  * @throws CommandError when the connection is lost: nothing was changed then
  */
-export async function inTransaction<T>(url: string, begin: string, work: (sql: Sql) => Promise<T>): Promise<T> {
+export async function inTransaction<T>(
+	url: string,
+	begin: string,
+	work: (sql: Sql) => Promise<T>,
+	actor = '',
+): Promise<T> {
 	let state: 'connecting' | 'open' | 'committing' | 'over' = 'connecting';
 	let lost = false;
+	let isDone = false;
 	const sql: Sql = connect(url, {
 		max: 1,
 		fetch_types: false,
@@ -28,6 +35,7 @@ export async function inTransaction<T>(url: string, begin: string, work: (sql: S
 		},
 		connection: {
 			application_name: 'contacts',
+			'contacts.actor': actor,
 			statement_timeout: 0,
 			idle_in_transaction_session_timeout: 0,
 			// Milliseconds.
@@ -48,6 +56,7 @@ export async function inTransaction<T>(url: string, begin: string, work: (sql: S
 		const result = await work(sql);
 		state = 'committing';
 		await sql.unsafe('commit');
+		isDone = true;
 		return result;
 	} catch (error) {
 		// The error may come before the connection is told to be closed.
@@ -59,7 +68,7 @@ export async function inTransaction<T>(url: string, begin: string, work: (sql: S
 	} finally {
 		state = 'over';
 		// What was not committed is rolled back by the server.
-		await sql.end({ timeout: lost ? 0 : 5 });
+		await sql.end({ timeout: isDone ? 5 : 0 });
 	}
 }
 

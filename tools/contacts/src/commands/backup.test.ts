@@ -13,10 +13,8 @@ import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import { database as source, test } from '@contacts/testing/test.js';
 import { afterAll, describe, expect, onTestFinished, vi } from 'vitest';
 import { excludedTables } from '../backup/tables.sql.js';
-import { inTransaction } from '../backup/transaction.js';
-import { readHeader, snapshot, writeBackup } from '../backup/write-backup.js';
 import { fillDatabase, readEverything } from '../testing/backup.js';
-import { contacts, expectOneLine, main } from '../testing/command.js';
+import { contacts, expectOneLine, main, type Outcome } from '../testing/command.js';
 
 let folder: string;
 let file: string;
@@ -158,20 +156,53 @@ test('a full pass under way is not in it, and none is left where it is restored'
 test('what others write while it is made is not in it', async () => {
 	const database = await newDatabase();
 	await fillDatabase(database.sql, 10);
-	let before = 0;
-	const text = await inTransaction(database.url, snapshot, async (sql) => {
-		const { header, tables } = await readHeader(sql, new Date());
-		let all = '';
-		for await (const piece of writeBackup(sql, header, tables, () => undefined)) {
-			await database.sql`insert into company_contacts (bitrix_id, name) values (${1000 + before++}, 'later')`;
-			all += piece;
-		}
-		return all;
+	const path = join(await temporaryFolder(), 'b');
+	let running: Promise<Outcome> | undefined;
+	await database.sql.begin(async (other) => {
+		// It waits here with its snapshot, before it has come to the contacts.
+		await other`lock table audit_log in access exclusive mode`;
+		running = contacts(database.url, ['backup', path]);
+		await vi.waitUntil(
+			async () => (await database.sql`select from pg_locks where database is not null and not granted`).length > 0,
+			{ timeout: 20_000 },
+		);
+		await database.sql`insert into company_contacts (bitrix_id, name) values (4711, 'later')`;
 	});
-	expect(before).toBeGreaterThan(11);
-	expect(text).toContain('"bitrix_id":1000006');
+	expect(await running).toMatchObject({ code: 0, stderr: '' });
+	const text = gunzipSync(await readFile(path)).toString();
+	expect(text).toContain('\t1000006\t');
 	expect(text).not.toContain('later');
-	expect(text).toContain('{"table":"company_contacts","rows":12,');
+	expect(JSON.parse(text.split('\n', 1)[0] ?? '').tables).toContainEqual(
+		expect.objectContaining({ name: 'company_contacts', rows: 12 }),
+	);
+});
+
+test('the audit log tells who made a backup and who restored it', async () => {
+	const [database, copy] = [await newDatabase(), await newDatabase()];
+	const path = join(await temporaryFolder(), 'b');
+	const environment = { CONTACTS_ACTOR: 'alice' };
+	expect((await contacts(database.url, ['backup', path], { environment })).code).toBe(0);
+	await contacts(copy.url, ['project', 'create', 'replaced']);
+	expect((await contacts(copy.url, ['restore', path, '--replace', '--yes'], { environment })).code).toBe(0);
+	const [header] = gunzipSync(await readFile(path))
+		.toString()
+		.split('\n', 1);
+	const { schema, created_at } = JSON.parse(header ?? '');
+	const details = { schema, created_at, keyed: false, rows: 1 };
+	const logOf = (of: TestDatabase) => of.sql`select actor, action, project, details from audit_log order by id`;
+	const row = { actor: 'alice', project: null };
+	expect([...(await logOf(database))]).toEqual([{ ...row, action: 'backup written', details }]);
+	expect([...(await logOf(copy))]).toEqual([
+		{ ...row, action: 'database restored', details: { ...details, replaced: true } },
+	]);
+});
+
+test('whoever keeps a copy of the contacts begins again after a restore', async () => {
+	const copy = await newDatabase();
+	const epochOf = async () => (await copy.sql`select epoch from company_contacts_version`)[0]?.epoch;
+	const before = await epochOf();
+	expect((await contacts(copy.url, ['restore', file])).code).toBe(0);
+	expect(await epochOf()).not.toBe(before);
 });
 
 test('many rows take no more memory than few', async () => {

@@ -56,11 +56,16 @@ describe('a file that is not as it was written is refused, and nothing is change
 	});
 
 	const change: [string, (lines: string[]) => string[], string][] = [
-		['a name', (lines) => lines.map((line) => line.replace('"name":"王小明 ', '"name":"Mallory ')), 'are not those'],
-		['a row left out', (lines) => lines.filter((line) => !line.includes('"bitrix_id":1000300,')), 'is wrong'],
-		['two rows in the other order', (lines) => swap(lines, 30), 'are not those'],
-		['what no row may be', (lines) => lines.map((line) => line.replace('"phone":"+7', '"phone":"7')), 'is wrong'],
-		['a row that is no JSON', (lines) => lines.map((line) => line.replace('{"id":5,"bitrix_id"', '{')), 'is wrong'],
+		['a name', (lines) => lines.map((line) => line.replace('\t王小明 ', '\tMallory ')), 'its content'],
+		['a row left out', (lines) => lines.filter((line) => !line.includes('\t1000300\t')), 'has not as many rows'],
+		['two rows in the other order', (lines) => swap(lines, 60), 'its content'],
+		['what no row may be', (lines) => lines.map((line) => line.replace('\t+7', '\t7')), 'its content'],
+		['a row that lacks a column', (lines) => lines.map((line) => line.replace('\t1000300\t', '\t')), 'its content'],
+		[
+			'what no row may be, in the last of many',
+			(lines) => lines.map((line) => line.replace('\t1005997\t', '\t0\t')),
+			'its content',
+		],
 		[
 			'the time in the header',
 			([header = '', ...lines]) => [header.replace('_at":"20', '_at":"19'), ...lines],
@@ -93,17 +98,13 @@ describe('a file that is not as it was written is refused, and nothing is change
 function emptyHeader(tables: string): string {
 	const migrations = readdirSync(new URL('../../../../packages/common/migrations', import.meta.url));
 	const schema = Math.max(...migrations.map((name) => Number.parseInt(name, 10)));
-	return `{"format":"contacts-backup","version":1,"schema":${schema},"created_at":"","tables":${tables}}\n`;
+	return `{"format":"contacts-backup","version":3,"key_id":null,"schema":${schema},"created_at":"","tables":${tables}}\n`;
 }
 
 test.each([
 	['no gzip', 'bitrix_id,name\n1,x\n', 'The backup is damaged: it can’t be unpacked'],
 	['something else in gzip', gzipSync('bitrix_id,name\n'), 'no file that "contacts backup" has written'],
-	[
-		'a later format',
-		gzipSync('{"format":"contacts-backup","version":3}\n'),
-		'format 3: take the release that wrote it',
-	],
+	['a later format', gzipSync('{"format":"contacts-backup","version":4}\n'), 'format 4: use the release that wrote it'],
 	['half a header', gzipSync(emptyHeader('[{}]')), 'its first line'],
 	['other columns', gzipSync(emptyHeader('[]')), 'other columns'],
 ])('%s is refused', async (_, content, reason) => {

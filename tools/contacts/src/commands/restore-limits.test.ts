@@ -1,22 +1,28 @@
-import { readdir, writeFile } from 'node:fs/promises';
+import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { gzipSync } from 'node:zlib';
+import { gunzipSync, gzipSync } from 'node:zlib';
 import { createTestDatabase } from '@contacts/testing/database.js';
 import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import { database, test } from '@contacts/testing/test.js';
 import { expect, onTestFinished } from 'vitest';
-import { inTransaction } from '../backup/transaction.js';
-import { readHeader, snapshot } from '../backup/write-backup.js';
 import { readEverything } from '../testing/backup.js';
 import { contacts, expectOneLine } from '../testing/command.js';
 
-/** The header of a backup of one project. */
-let header: { tables: { name: string; rows: number }[] };
-
-test.beforeAll(async () => {
-	({ header } = await inTransaction(database.url, snapshot, (sql) => readHeader(sql, new Date())));
-	for (const table of header.tables) table.rows = table.name === 'projects' ? 1 : 0;
-});
+/** A backup of one row of the audit log, up to that row. */
+async function startOfBackup(): Promise<string> {
+	const empty = await createTestDatabase();
+	onTestFinished(() => empty.drop());
+	const file = join(await temporaryFolder(), 'empty.backup');
+	expect(await contacts(empty.url, ['backup', file])).toMatchObject({ code: 0 });
+	const header = JSON.parse(
+		gunzipSync(await readFile(file))
+			.toString()
+			.split('\n', 1)[0] ?? '',
+	);
+	for (const table of header.tables) table.rows = table.name === 'audit_log' ? 1 : 0;
+	const before = header.tables.findIndex(({ name }: { name: string }) => name === 'audit_log');
+	return `${JSON.stringify(header)}\n${'\\.\n'.repeat(before)}`;
+}
 
 const mebibyte = 1_048_576;
 const nested = (levels: number) => '['.repeat(levels) + ']'.repeat(levels);
@@ -30,24 +36,24 @@ test.each([
 	['its first line of many levels', () => nested(10 * mebibyte), /This is no file that "contacts backup" has written/],
 	[
 		'a row',
-		() => `${JSON.stringify(header)}\n{"id":1,"code":"${'x'.repeat(200 * mebibyte)}"}\n`,
-		/damaged: a row of projects is longer than 16 MiB/,
+		(start: string) => `${start}1\t2026-01-01\t${'x'.repeat(200 * mebibyte)}\n`,
+		/damaged: a row is longer than 16 MiB/,
 	],
 	[
 		'a row of many levels',
-		() => `${JSON.stringify(header)}\n{"id":${nested(7 * mebibyte)}}\n`,
-		/damaged: a row of projects is wrong/,
+		(start: string) =>
+			`${start}1\t2026-01-01\ta\tr\tx\t\\N\t\\N\t${nested(7 * mebibyte)}\n\\.\n${'\\.\n'.repeat(6)}{}\n`,
+		/damaged: its content is not what was written/,
 	],
 	[
-		'the line behind a table',
-		() =>
-			`${JSON.stringify({ ...header, tables: header.tables.map((table) => ({ ...table, rows: 0 })) })}\n${nested(7 * mebibyte)}\n`,
-		/damaged: the rows of projects are not those that were written/,
+		'the last line of many levels',
+		(start: string) => `${start.replace('"rows":1', '"rows":0')}${'\\.\n'.repeat(7)}${nested(7 * mebibyte)}\n`,
+		/damaged: /,
 	],
 ])('a small archive that unpacks to a long line is refused in little memory: %s', async (_, content, reason) => {
 	const before = await readEverything(database.sql);
 	const file = join(await temporaryFolder(), 'bomb.backup');
-	await writeFile(file, gzipSync(content()));
+	await writeFile(file, gzipSync(content(await startOfBackup())));
 	const environment = { NODE_OPTIONS: '--max-old-space-size=128' };
 	expectOneLine(await contacts(database.url, ['restore', file], { environment }), 1, reason);
 	expect(await readEverything(database.sql)).toEqual(before);

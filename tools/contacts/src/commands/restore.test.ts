@@ -129,7 +129,7 @@ describe('ended in the middle', () => {
 				select exists (
 					select from pg_locks join pg_stat_activity using (pid)
 					where relation = 'company_contacts_bitrix_id_key'::regclass and mode = 'RowExclusiveLock'
-					  and state = 'idle in transaction' and clock_timestamp() - state_change > interval '0.3 s'
+					  and state = 'active' and wait_event = 'ClientRead'
 				) as busy`;
 			return row.busy;
 		}, patient);

@@ -62,18 +62,22 @@ export async function fillDatabase(sql: Sql, companyContacts: number): Promise<v
 	await sql`insert into crm_event_inbox (bitrix_id, event) values (77, 'ONCRMCONTACTADD')`;
 }
 
-/** Everything that is stored, but for what belongs to the database itself: each table's rows, and the next IDs. */
+/**
+ * Everything that is stored, but for what belongs to the database itself: each table's rows, and the next IDs. What the audit
+ * log has of backups and restores is no part of it.
+ */
 export async function readEverything(sql: Sql): Promise<Record<string, string[]>> {
 	const tables = await sql<{ name: string }[]>`
 		select table_name as name from information_schema.tables
 		where table_schema = 'public' and table_name not in ${sql(excludedTables)} order by table_name`;
 	const found: Record<string, string[]> = {};
 	for (const { name } of tables) {
-		const rows = await sql<{ row: string }[]>`select t::text as row from ${sql(name)} t order by t::text collate "C"`;
+		const rows = await sql<{ row: string }[]>`select t::text as row from ${sql(name)} t
+			where ${name !== 'audit_log'} or to_jsonb(t) ->> 'project' is not null order by t::text collate "C"`;
 		found[name] = rows.map(({ row }) => row);
 	}
 	const sequences = await sql<{ name: string }[]>`
-		select relname as name from pg_class where relkind = 'S' and relnamespace = 'public'::regnamespace order by relname`;
+		select relname as name from pg_class where relkind = 'S' and relnamespace = 'public'::regnamespace and relname <> 'audit_log_id_seq' order by relname`;
 	found.sequences = [];
 	for (const { name } of sequences) {
 		const [row] = await sql<[{ next: string }]>`select last_value + is_called::int as next from ${sql(name)}`;

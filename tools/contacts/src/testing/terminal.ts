@@ -33,7 +33,7 @@ export interface Terminal {
  * @param columns the width of the terminal
  */
 export function startOnTerminal(
-	context: TestContext,
+	skip: TestContext['skip'],
 	databaseUrl: string | undefined,
 	args: string[],
 	{ columns = 100, environment = {} }: { columns?: number; environment?: Record<string, string> } = {},
@@ -44,7 +44,7 @@ export function startOnTerminal(
 		const note =
 			'There is neither script (util-linux) nor python3 here to make a terminal: what one shows is not tested.';
 		console.warn(note);
-		return context.skip(note);
+		return skip(note);
 	}
 	const child: ChildProcess = spawn(program, rest, {
 		env: { SHELL: '/bin/sh', ...environmentOf(databaseUrl, { TERM: 'xterm', ...environment }) },

@@ -1,0 +1,143 @@
+import { createReadStream } from 'node:fs';
+import { stat } from 'node:fs/promises';
+import type { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { createGunzip } from 'node:zlib';
+import { CommandError } from '../errors.js';
+import { type Line, readLines } from '../import/lines.js';
+import { createProgress } from '../progress.js';
+import {
+	type BackupKey,
+	checkKey,
+	createSeal,
+	DamagedBackupError,
+	endLine,
+	endOfRows,
+	type Header,
+	isSame,
+	maxRowBytes,
+	parseHeader,
+} from './format.js';
+
+/** Rows are given in pieces of some so many bytes. */
+const pieceBytes = 65_536;
+
+/** A backup, read from its beginning to its end. */
+export interface BackupReader {
+	header: Header;
+	/**
+	 * The rows of the next table.
+	 *
+	 * @throws DamagedBackupError when they are not as many as were written, or one is too long
+	 */
+	rows(): AsyncGenerator<Buffer>;
+	/** @throws DamagedBackupError when what was not read yet is damaged, or the hash of everything is another */
+	verifyRest(): Promise<void>;
+}
+
+/** @throws CommandError when this is no file */
+export async function openFile(path: string): Promise<Readable> {
+	const stats = await stat(path).catch((error: NodeJS.ErrnoException) => {
+		throw new CommandError(
+			error.code === 'ENOENT' ? `There is no file ${path}.` : `${path} can't be read (${error.code}).`,
+		);
+	});
+	if (stats.isDirectory()) throw new CommandError(`${path} is a folder.`);
+	return createReadStream(path);
+}
+
+/**
+ * Unpacks a backup and has `work` read it, with progress.
+ *
+ * @throws DamagedBackupError, CommandError when it is not what was written
+ */
+export async function readBackup(
+	source: Readable,
+	key: BackupKey | undefined,
+	work: (backup: BackupReader) => Promise<void>,
+): Promise<Header> {
+	try {
+		return await pipeline(source, createGunzip(), async (chunks: AsyncIterable<Buffer>) => {
+			const lines = readLines(chunks, maxRowBytes);
+			const first: Buffer = (await lines.next()).value?.bytes ?? Buffer.of();
+			const header = parseHeader(first);
+			checkKey(header, key);
+			const progress = createProgress(header.tables.reduce((sum, { rows }) => sum + rows, 0));
+			try {
+				await work(createReader(header, first, lines, key, (rows) => progress.update(rows, rows)));
+			} finally {
+				progress.stop();
+			}
+			return header;
+		});
+	} catch (error) {
+		const { code, syscall } = error as NodeJS.ErrnoException;
+		if (code === 'Z_BUF_ERROR') throw new DamagedBackupError('it ends too early');
+		if (code?.startsWith('Z_')) throw new DamagedBackupError('it can’t be unpacked');
+		if (syscall === 'read') throw new CommandError(`The backup can't be read (${code}); nothing was changed.`);
+		throw error;
+	}
+}
+
+function createReader(
+	header: Header,
+	first: Buffer,
+	lines: AsyncGenerator<Line>,
+	key: BackupKey | undefined,
+	onRows: (rows: number) => void,
+): BackupReader {
+	const seal = createSeal(key).update(first).update('\n');
+	let read = 0;
+	let table = 0;
+	let rowsOfTable = 0;
+
+	/** @returns undefined at the end of the file */
+	async function next(): Promise<Buffer | undefined> {
+		const { value, done } = await lines.next();
+		if (done) return undefined;
+		if (value.bytes === undefined) throw new DamagedBackupError(`a row is longer than ${maxRowBytes / 1024 ** 2} MiB`);
+		return value.bytes;
+	}
+
+	/** Goes on where it was left. */
+	async function* rows(): AsyncGenerator<Buffer> {
+		const { name = '', rows: expected = 0 } = header.tables[table] ?? {};
+		for (let isEnd = false; !isEnd; ) {
+			const piece: Buffer[] = [];
+			for (let bytes = 0; bytes < pieceBytes && !isEnd; ) {
+				const line = await next();
+				if (line === undefined) throw new DamagedBackupError('it ends too early');
+				isEnd = line.length === endOfRows.length && line.toString() === endOfRows;
+				if (isEnd) break;
+				piece.push(line, newline);
+				bytes += line.length + 1;
+				rowsOfTable++;
+			}
+			const whole = Buffer.concat(piece);
+			seal.update(whole);
+			onRows(read + rowsOfTable);
+			if (isEnd) {
+				seal.update(`${endOfRows}\n`);
+				if (rowsOfTable !== expected) throw new DamagedBackupError(`${name} has not as many rows as were written`);
+				table++;
+				read += rowsOfTable;
+				rowsOfTable = 0;
+			}
+			if (whole.length > 0) yield whole;
+		}
+	}
+
+	return {
+		header,
+		rows,
+		async verifyRest() {
+			while (table < header.tables.length) for await (const piece of rows()) void piece;
+			const last = await next();
+			if (last === undefined) throw new DamagedBackupError('it ends too early');
+			if (!isSame(last, endLine(seal, key))) throw new DamagedBackupError('its content is not what was written');
+			if ((await next()) !== undefined) throw new DamagedBackupError('something stands behind its end');
+		},
+	};
+}
+
+const newline = Buffer.from('\n');

@@ -1,0 +1,149 @@
+import type { Readable } from 'node:stream';
+import { isDeepStrictEqual } from 'node:util';
+import type { Sql } from '@contacts/common/database/client.js';
+import { readDatabaseUrl } from '@contacts/common/database/database-url.js';
+import { openSession } from '@contacts/company-contacts/sync/session.js';
+import { type ConfirmOptions, confirm } from '../confirm.js';
+import { actorOf, findDatabaseUrl } from '../connection.js';
+import { CommandError, UsageError } from '../errors.js';
+import { type OutputOptions, printResult } from '../output.js';
+import { streams } from '../streams.js';
+import { type BackupReader, openFile, readBackup } from './backup-reader.js';
+import { type BackupKey, type Header, readBackupKey } from './format.js';
+import * as database from './tables.sql.js';
+import { inTransaction } from './transaction.js';
+
+export interface RestoreOptions extends OutputOptions, ConfirmOptions {
+	replace?: boolean;
+}
+
+/** `contacts restore` */
+export async function restore(environment: NodeJS.ProcessEnv, path: string, options: RestoreOptions): Promise<void> {
+	const key = readBackupKey(environment);
+	const url = await findDatabaseUrl(environment);
+	if (path === '-' && streams().stdin.isTTY) throw new UsageError('Name a file, or pipe a backup into this command.');
+	const source = path === '-' ? streams().stdin : await openFile(path);
+	const replace = options.replace ?? false;
+	if (replace) {
+		const { database: name, hostList } = readDatabaseUrl(url);
+		await confirm(`Everything in the database ${name} on ${hostList} will be deleted.`, options);
+	}
+	const { schema, created_at, tables } = await readInto(url, actorOf(environment), source, replace, key);
+	const rows = tables.reduce((sum, table) => sum + table.rows, 0);
+	const rowsOf = tables.map((table) => ({ name: table.name, rows: table.rows }));
+	const summary = { schema, created_at, keyed: key !== undefined, rows, tables: rowsOf };
+	const what = `Restored ${rows} rows of ${tables.length} tables, as they were at ${created_at}.`;
+	printResult(summary, key === undefined ? what : `${what} Its keyed hash is right.`, options);
+}
+
+async function readInto(
+	url: string,
+	actor: string,
+	source: Readable,
+	replace: boolean,
+	key: BackupKey | undefined,
+): Promise<Header> {
+	// Held until the end: a synchroniser would go on from where the other data stood.
+	const session = await openSession(url);
+	if (session === undefined) throw new CommandError('A synchroniser works on this database: stop it first.');
+	try {
+		return await readBackup(source, key, (backup) =>
+			inTransaction(url, 'begin', (sql) => restoreAll(sql, backup, replace), actor),
+		);
+	} finally {
+		await session.close();
+	}
+}
+
+/**
+ * Puts a backup into the database, within the transaction of its caller. What the services read stays as it was until the
+ * commit, and nobody else can write. Identity sequences never go back.
+ *
+ * @param replace delete what is there, instead of refusing
+ * @throws DamagedBackupError, CommandError: the transaction must not be committed
+ */
+async function restoreAll(sql: Sql, backup: BackupReader, replace: boolean): Promise<void> {
+	const { header } = backup;
+	checkSchema(header, await database.readSchemaVersion(sql));
+	const tables = await database.readTables(sql);
+	await database.lockTables(sql, tables);
+	const shape = (table: { name: string; columns: string[] }) => ({ name: table.name, columns: table.columns });
+	if (!isDeepStrictEqual(header.tables.map(shape), tables.map(shape)))
+		throw new CommandError(
+			'The tables here have other columns than those of the backup, though the schema is the same.',
+		);
+	// What is taken from a sequence is taken for good, unless the sequence was restarted in the same transaction.
+	for (const { sequence, nextId } of tables) {
+		if (sequence !== null) await database.restartSequence(sql, sequence, nextId ?? 1);
+	}
+	await makeEmpty(sql, tables, replace);
+
+	for (const [index, table] of tables.entries()) {
+		const { rows = 0, next_id = null } = header.tables[index] ?? {};
+		// Projects and keys were recorded as made anew.
+		if (table.name === 'audit_log') await database.deleteRows(sql, table.name);
+		try {
+			await database.insertRows(sql, table, backup.rows());
+		} catch (error) {
+			throw await explain(error, backup, table.name);
+		}
+		if ((await database.countRows(sql, table.name)) !== rows)
+			throw new CommandError(`Not every row of ${table.name} was stored.`);
+		if (table.sequence !== null)
+			await database.restartSequence(sql, table.sequence, Math.max(next_id ?? 1, table.nextId ?? 1));
+	}
+	await backup.verifyRest();
+	await database.beginEpoch(sql);
+	const { schema, created_at, key_id } = header;
+	await database.record(sql, 'database restored', {
+		schema,
+		created_at,
+		keyed: key_id !== null,
+		rows: header.tables.reduce((sum, { rows }) => sum + rows, 0),
+		replaced: replace,
+	});
+}
+
+/**
+ * What it means that rows were refused: in a file that is as it was written they are right, and the server's log tells what it
+ * has against them. Its message may quote a person's data.
+ */
+async function explain(error: unknown, backup: BackupReader, table: string): Promise<unknown> {
+	if (!/^(22|23|54)/.test((error as { code?: string }).code ?? '')) return error;
+	await backup.verifyRest();
+	return new CommandError(
+		`The database does not take the rows of ${table}, though they are those that were written: see its log. Nothing was changed.`,
+	);
+}
+
+function checkSchema({ schema }: Header, here: number | undefined): void {
+	if (here === undefined)
+		throw new CommandError(`The database has no tables yet: run "contacts migrate --to ${schema}" first.`);
+	if (here < schema) {
+		throw new CommandError(
+			`The backup has schema ${schema} and the database ${here}: run "contacts migrate" first, of the release that wrote it or a later one.`,
+		);
+	}
+	if (here > schema) {
+		throw new CommandError(
+			`The backup has schema ${schema} and the database ${here}: take a new database, run "contacts migrate --to ${schema}", restore, then "contacts migrate".`,
+		);
+	}
+}
+
+async function makeEmpty(sql: Sql, tables: readonly database.Table[], replace: boolean): Promise<void> {
+	const found: string[] = [];
+	for (const { name } of replace ? [] : tables) {
+		const rows = name === database.stateTable ? 0 : await database.countRows(sql, name);
+		if (rows > 0) found.push(`${name} (${rows})`);
+	}
+	if (found.length > 0) {
+		throw new CommandError(
+			`The database is not empty: ${found.join(', ')}. Restore into a new one, or say --replace to delete what is there.`,
+		);
+	}
+	for (const { name } of tables.toReversed()) {
+		if (replace || name === database.stateTable) await database.deleteRows(sql, name);
+	}
+	await database.deleteTransientRows(sql);
+}
