@@ -74,7 +74,7 @@ test.each(paths)('%s is passed as it is, with its headers', async (path, query) 
 	expect((await get(path, { method: 'POST' })).status).toBe(405);
 });
 
-test.each([`${path}${query}&canary=1`, '/openapi.json?canary=1', '/docs?canary=1', '/docs/page.js?canary'])(
+test.each([`${path}${query}&canary=1`, '/?canary=1', '/openapi.json?canary=1', '/docs?canary=1', '/docs/page.js?canary'])(
 	'%s has an unknown parameter, as it has without the gateway',
 	async (target) => {
 		for (const answer of [await fetch(service.url + target), await get(target)]) {
@@ -100,9 +100,15 @@ test.each(['/openapi.json', '/docs', '/docs/', '/docs/page.js', '/docs/swagger-u
 	},
 );
 
+test('/ leads to the API reference', async () => {
+	const passed = await get('/', { redirect: 'manual' });
+	expect([passed.status, passed.headers.get('location')]).toEqual([302, '/docs']);
+	expect((await get('/')).url).toBe(`${gateway.url}/docs`);
+	expect((await get('/', { method: 'POST' })).headers.get('allow')).toBe('GET');
+});
+
 describe('only the public paths answer', () => {
 	test.each([
-		'/',
 		'/health/live',
 		'/health/ready',
 		'/metrics',

@@ -46,6 +46,7 @@ export async function buildApp(parts: ServiceParts, config: Config): Promise<Ser
 		reference: reference(policy),
 		guide: new URL('../../../docs/partners.md', import.meta.url),
 	});
+	server.get('/', (_request, reply) => reply.redirect('/docs'));
 	measureSyncFreshness(registry, database);
 
 	await server.register(async function publicApi(api) {

@@ -1,5 +1,6 @@
 import { startTestApp, type TestApp } from '@contacts/testing/app.js';
 import { createTestDatabase } from '@contacts/testing/database.js';
+import { expectCommonHeaders } from '@contacts/testing/expect-problem.js';
 import { describeReference } from '@contacts/testing/shared-reference.js';
 import { describe, expect, test } from 'vitest';
 import { service } from './app.js';
@@ -123,12 +124,15 @@ describe('company_contacts.changes', () => {
 	});
 });
 
-test('the document tells the limit that the service runs with', async () => {
+test('the document tells the limit that the service runs with, and / leads to it', async () => {
 	const database = await createTestDatabase();
 	const environment = { RATE_LIMIT_BURST: '17', RATE_LIMIT_PER_SECOND: '3' };
 	const app = await startTestApp(service, database.url, { environment });
 	const { info } = (await (await app.fetch('/openapi.json')).json()) as { info: { description: string } };
 	expect(info.description).toContain('17 tokens, refilled at 3 a second');
+	const root = await app.fetch('/', { redirect: 'manual' });
+	expect([root.status, root.headers.get('location')]).toEqual([302, '/docs']);
+	expectCommonHeaders(root);
 	await app.close();
 	await database.drop();
 });
