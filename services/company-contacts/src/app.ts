@@ -13,6 +13,7 @@ import { listCompanyContacts } from './list-company-contacts.js';
 import { limitFailures } from './rate-limit/limit-failures.js';
 import { limitProjects } from './rate-limit/limit-projects.js';
 import { reference } from './reference.js';
+import { sandbox } from './sandbox/sandbox.js';
 import { measureSyncFreshness } from './sync-freshness.js';
 
 const bytesPerMegabyte = 1_048_576;
@@ -53,6 +54,7 @@ export async function buildApp(parts: ServiceParts, config: Config): Promise<Ser
 		await api.register(loadShedding, { clock });
 		await api.register(authenticate, { keyRing, onFailure: limitFailures(policy, registry, clock) });
 		await api.register(limitProjects, { policy, redisUrl: config.REDIS_URL, registry, clock });
+		await api.register(sandbox);
 		await api.register(listCompanyContacts, { cache, database, clock });
 		await api.register(listChanges, { feed });
 	});

@@ -6,6 +6,7 @@ export interface LiveKeyRow {
 	key_id: number;
 	project_id: number;
 	project_code: string;
+	sandbox: boolean;
 	/** SHA-256 of the key, base64. */
 	hash: string;
 	/** Milliseconds since the epoch; null: never. */
@@ -39,13 +40,17 @@ export async function saveKeyUses(database: Database, uses: ReadonlyMap<number, 
 	);
 }
 
-/** The keys that a service accepts: neither revoked nor expired, and of enabled projects. */
+/**
+ * The keys that a service accepts: neither revoked nor expired, and of enabled projects. What a sandbox project sends would be
+ * stored with what is real, so the service that stores accepts none of its keys.
+ */
 export function readLiveKeys(database: Database, service: ServiceName): Promise<readonly LiveKeyRow[]> {
 	return database.queryReserved(
 		(sql) => sql<LiveKeyRow[]>`
 			select k.id::float8 as key_id,
 			       p.id::float8 as project_id,
 			       p.code as project_code,
+			       p.sandbox,
 			       encode(k.hash, 'base64') as hash,
 			       (extract(epoch from k.expires_at) * 1000)::float8 as expires_at
 			from api_keys k
@@ -53,6 +58,7 @@ export function readLiveKeys(database: Database, service: ServiceName): Promise<
 			where p.disabled_at is null
 			  and k.revoked_at is null
 			  and (k.expires_at is null or k.expires_at > now())
-			  and (k.service is null or k.service = ${service})`,
+			  and (k.service is null or k.service = ${service})
+			  and (not p.sandbox or ${service} = 'company-contacts')`,
 	);
 }

@@ -7,6 +7,8 @@ import { type LiveKeyRow, readKeyRingVersion, readLiveKeys, type ServiceName, sa
 export interface Project {
 	id: number;
 	code: string;
+	/** It sees invented contacts alone. */
+	isSandbox: boolean;
 	/** The key that it has used. */
 	keyId: number;
 }
@@ -164,7 +166,7 @@ function indexOf(projectCode: string, hash: string): string {
 
 function entry(row: LiveKeyRow): LiveKey {
 	return {
-		project: { id: row.project_id, code: row.project_code, keyId: row.key_id },
+		project: { id: row.project_id, code: row.project_code, isSandbox: row.sandbox, keyId: row.key_id },
 		expiresAt: row.expires_at ?? Number.POSITIVE_INFINITY,
 	};
 }

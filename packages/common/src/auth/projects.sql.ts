@@ -7,6 +7,8 @@ export const projectCode = /^[a-z0-9][a-z0-9_-]{0,62}$/;
 export interface ProjectRow {
 	code: string;
 	state: 'enabled' | 'disabled';
+	/** It sees invented contacts alone. */
+	sandbox: boolean;
 	live_keys: number;
 	created_at: string;
 }
@@ -28,8 +30,9 @@ const isoUtc = (sql: Sql, column: string) =>
 	sql.unsafe(`to_char(${column} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')`);
 
 /** @returns whether the project was made; false: the code is taken */
-export async function insertProject(sql: Sql, code: string): Promise<boolean> {
-	const rows = await sql`insert into projects (code) values (${code}) on conflict (code) do nothing returning id`;
+export async function insertProject(sql: Sql, code: string, sandbox = false): Promise<boolean> {
+	const rows = await sql`
+		insert into projects (code, sandbox) values (${code}, ${sandbox}) on conflict (code) do nothing returning id`;
 	return rows.length > 0;
 }
 
@@ -37,6 +40,7 @@ export function readProjects(sql: Sql): Promise<readonly ProjectRow[]> {
 	return sql<ProjectRow[]>`
 		select p.code,
 		       case when p.disabled_at is null then 'enabled' else 'disabled' end as state,
+		       p.sandbox,
 		       count(k.id) filter (where k.revoked_at is null and (k.expires_at is null or k.expires_at > now()))::int as live_keys,
 		       ${isoUtc(sql, 'p.created_at')} as created_at
 		from projects p left join api_keys k on k.project_id = p.id

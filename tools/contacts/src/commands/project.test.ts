@@ -73,6 +73,21 @@ describe('project disable and enable', () => {
 	});
 });
 
+test('create --sandbox makes a project that says so, for good', async () => {
+	expect(await run('create', 'to-try', '--sandbox')).toEqual({
+		code: 0,
+		stdout: 'Created sandbox project to-try. Give it a key: contacts key create to-try\n',
+		stderr: '',
+	});
+	const json = await run('create', 'to-try-2', '--sandbox', '--json');
+	expect(JSON.parse(json.stdout)).toEqual({ code: 'to-try-2', sandbox: true });
+	const rows = await database.sql`select code, sandbox from projects where code like 'to-try%' order by code`;
+	expect([...rows]).toEqual([
+		{ code: 'to-try', sandbox: true },
+		{ code: 'to-try-2', sandbox: true },
+	]);
+});
+
 describe('project list', () => {
 	test('shows each project with its state and the number of its live keys, in the order of codes', async () => {
 		const own = await createTestDatabase();
@@ -85,8 +100,8 @@ describe('project list', () => {
 			const records = JSON.parse((await contacts(own.url, ['project', 'list', '--json'])).stdout);
 			const created_at = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/);
 			expect(records).toEqual([
-				{ code: 'first', state: 'disabled', live_keys: 1, created_at },
-				{ code: 'second', state: 'enabled', live_keys: 1, created_at },
+				{ code: 'first', state: 'disabled', sandbox: false, live_keys: 1, created_at },
+				{ code: 'second', state: 'enabled', sandbox: false, live_keys: 1, created_at },
 			]);
 
 			const table = await contacts(own.url, ['project', 'list']);

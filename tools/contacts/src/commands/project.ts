@@ -13,17 +13,22 @@ export function addProjectCommands(program: Command, environment: NodeJS.Process
 		.command('create')
 		.argument('<code>', 'lower-case letters, digits, "-" and "_", at most 63')
 		.description('create a project')
+		.option('--sandbox', 'a project to try with: it sees invented contacts, and never a real one')
 		.option('--json', 'print the result as JSON')
-		.addHelpText('after', examples('contacts project create acme'))
-		.action(async (code: string, options: OutputOptions) => {
+		.addHelpText('after', examples('contacts project create acme', 'contacts project create acme-test --sandbox'))
+		.action(async (code: string, { sandbox = false, ...options }: OutputOptions & { sandbox?: boolean }) => {
 			if (!projectCode.test(code)) {
 				throw new UsageError(
 					'A project code begins with a-z or 0-9 and holds a-z, 0-9, "-" and "_", at most 63 of them.',
 				);
 			}
-			const created = await withDatabase(environment, (sql) => insertProject(sql, code));
+			const created = await withDatabase(environment, (sql) => insertProject(sql, code, sandbox));
 			if (!created) throw new CommandError(`There is a project "${code}" already.`);
-			printResult({ code }, `Created project ${code}. Give it a key: contacts key create ${code}`, options);
+			printResult(
+				{ code, ...(sandbox ? { sandbox } : {}) },
+				`Created ${sandbox ? 'sandbox ' : ''}project ${code}. Give it a key: contacts key create ${code}`,
+				options,
+			);
 		});
 
 	project
@@ -33,7 +38,7 @@ export function addProjectCommands(program: Command, environment: NodeJS.Process
 		.addHelpText('after', examples('contacts project list'))
 		.action(async (options: OutputOptions) => {
 			const records = await withDatabase(environment, readProjects);
-			printRecords(records, ['code', 'state', 'live_keys', 'created_at'], options);
+			printRecords(records, ['code', 'state', 'live_keys', 'sandbox', 'created_at'], options);
 		});
 
 	project

@@ -1,0 +1,67 @@
+/** A contact as it stands in a response. */
+export interface SandboxContact {
+	id: number;
+	bitrix_id: number;
+	phone: string | null;
+	company_ids: string | null;
+	name: string | null;
+	assigned_by_id: number | null;
+	trouble_contact: 'true' | null;
+	perplexity_reason: string | null;
+}
+
+export type SandboxChange =
+	| { deleted: false; contact: SandboxContact }
+	| { deleted: true; contact: Pick<SandboxContact, 'id' | 'bitrix_id'> };
+
+type Rest = Partial<Omit<SandboxContact, 'id' | 'bitrix_id'>>;
+
+/** The fields in the order of a response. Numbers and names are invented; the phones are reserved for fiction. */
+function contact(id: number, rest: Rest = {}): SandboxContact {
+	return {
+		id,
+		bitrix_id: 900_000 + id,
+		phone: rest.phone ?? null,
+		company_ids: rest.company_ids ?? null,
+		name: rest.name ?? null,
+		assigned_by_id: rest.assigned_by_id ?? null,
+		trouble_contact: rest.trouble_contact ?? null,
+		perplexity_reason: rest.perplexity_reason ?? null,
+	};
+}
+
+const saved = (id: number, rest: Rest = {}): SandboxChange => ({ deleted: false, contact: contact(id, rest) });
+const deleted = (id: number): SandboxChange => ({ deleted: true, contact: { id, bitrix_id: 900_000 + id } });
+
+/** What a copy that begins with nothing gets first: every kind of contact that a client must bear. */
+export const firstContacts: readonly SandboxChange[] = [
+	saved(1, { phone: '+12025550101', company_ids: '1', name: 'Sandbox Alice', assigned_by_id: 5 }),
+	saved(2, { phone: '+12025550102', company_ids: '7,1', name: 'Sandbox Boris', assigned_by_id: 5 }),
+	saved(3, { phone: '+12025550103', company_ids: '11', name: 'Sandbox Chen', assigned_by_id: 6 }),
+	// Nothing but its IDs.
+	saved(4),
+	saved(5, {
+		phone: '+12025550105',
+		company_ids: '1,11,21',
+		name: 'Sandbox "Em" O’Neill, Jr.',
+		assigned_by_id: 7,
+		trouble_contact: 'true',
+		perplexity_reason: 'Asks for a call back,\nnever answers',
+	}),
+	// A reason without trouble, and no company.
+	saved(6, { phone: '+12025550106', name: 'Песочница Фёдор', perplexity_reason: 'Speaks Russian alone' }),
+	saved(7, { company_ids: '21', name: 'サンドボックス 🙂', assigned_by_id: 8 }),
+	saved(8, { phone: '+12025550108', company_ids: '7', trouble_contact: 'true' }),
+];
+
+/** What has happened since: a copy gets it as changes. */
+export const laterChanges: readonly SandboxChange[] = [
+	saved(2, { phone: '+12025550122', company_ids: '7,1', name: 'Sandbox Boris', assigned_by_id: 5 }),
+	saved(9, { phone: '+12025550109', company_ids: '7', name: 'Sandbox Greta', assigned_by_id: 6 }),
+	deleted(3),
+	saved(8, { phone: '+12025550108', company_ids: '7' }),
+	// Added and gone: a copy that has never had it is told too.
+	saved(10, { company_ids: '1', name: 'Sandbox Hugo' }),
+	deleted(10),
+	saved(9, { phone: '+12025550109', company_ids: '7,11', name: 'Sandbox Greta', assigned_by_id: 6 }),
+];

@@ -1,0 +1,213 @@
+import { hashKey } from '@contacts/common/auth/api-key.js';
+import { insertKey, insertProject } from '@contacts/common/auth/projects.sql.js';
+import { addProject, startTestApp, type TestApp } from '@contacts/testing/app.js';
+import { expectProblem } from '@contacts/testing/expect-problem.js';
+import { database, test } from '@contacts/testing/test.js';
+import { afterAll, describe, expect } from 'vitest';
+import { service } from '../app.js';
+import { firstContacts, laterChanges, type SandboxChange, type SandboxContact } from './contacts.js';
+
+let app: TestApp;
+let others: TestApp;
+
+test.beforeAll(async () => {
+	await addProject(database.sql, 'partner', 'partner-key');
+	await insertProject(database.sql, 'try', true);
+	await insertKey(database.sql, { project: 'try', hash: hashKey('try-key'), service: null, expiresAt: null });
+	// With the IDs, the companies and the phones of those that are invented.
+	await database.sql`
+		insert into company_contacts (bitrix_id, phone, company_ids, name)
+		select 900000 + n, '+12025550101', array[1, 7, 11, 21], 'Real ' || n from generate_series(1, 200) n`;
+	await database.sql`delete from company_contacts where id = 3`;
+	app = await startTestApp(service, database.url, { environment: { RATE_LIMIT_BURST: '100000' } });
+	// Its lists are too large for memory.
+	others = await startTestApp(service, database.url, {
+		environment: { RATE_LIMIT_BURST: '100000', LIST_STREAM_MEGABYTES: '0' },
+	});
+});
+afterAll(() => Promise.all([app?.close(), others?.close()]));
+
+type Who = 'try' | 'partner';
+const paths = [
+	...['', '&company_id=1', '&company_id=7', '&company_id=11', '&company_id=999'].map((query) => `list?${query}`),
+	...['', '&limit=1', '&limit=3'].map((query) => `changes?${query}`),
+];
+
+const get = (who: Who, path: string, headers: Record<string, string> = {}, on = app) =>
+	on.fetch(`/api/company_contacts.${path}&project=${who}&api_key=${who}-key`, { headers });
+
+interface Changes {
+	changes: SandboxChange[];
+	cursor: string;
+	has_more: boolean;
+}
+
+/** Every page of the changes, from nothing. */
+async function follow(who: Who, limit?: number): Promise<Changes[]> {
+	const pages: Changes[] = [];
+	let cursor = '';
+	do {
+		const response = await get(who, `changes?${cursor}${limit === undefined ? '' : `&limit=${limit}`}`);
+		expect(response.status).toBe(200);
+		const page = (await response.json()) as Changes;
+		pages.push(page);
+		cursor = `&cursor=${page.cursor}`;
+	} while (pages.at(-1)?.has_more);
+	return pages;
+}
+
+describe('no project sees a contact of the other kind', () => {
+	const isOf: Record<Who, RegExp> = { try: /Sandbox|Песочница|サンド/, partner: /Real/ };
+
+	test('by list and changes, in every encoding, however the requests mix', async () => {
+		const requests = Array.from({ length: 600 }, (_, index) => {
+			const who: Who = index % 2 === 0 ? 'try' : 'partner';
+			const encoding = ['identity', 'gzip', 'br'][index % 3] ?? '';
+			const path = paths[Math.floor(index / 6) % paths.length] ?? '';
+			return { who, path, encoding };
+		});
+		const texts: Record<Who, string> = { try: '', partner: '' };
+		async function read({ who, path, encoding }: (typeof requests)[number], on: TestApp): Promise<void> {
+			const response = await get(who, path, { 'accept-encoding': encoding }, on);
+			expect([who, path, response.status]).toEqual([who, path, 200]);
+			texts[who] += await response.text();
+		}
+		for (const request of requests.slice(0, 96)) await read(request, others);
+		for (let from = 0; from < requests.length; from += 50) {
+			await Promise.all(requests.slice(from, from + 50).map((request) => read(request, app)));
+			// What is kept is read again.
+			await database.sql`update company_contacts set updated_at = now() where id = 1`;
+		}
+		expect(texts.try).toMatch(isOf.try);
+		expect(texts.try).not.toMatch(isOf.partner);
+		expect(texts.partner).toMatch(isOf.partner);
+		expect(texts.partner).not.toMatch(isOf.try);
+	});
+
+	test('the entity tag of one is not current for the other', async () => {
+		for (const path of paths) {
+			const [mine, theirs] = await Promise.all([get('try', path), get('partner', path)]);
+			const tags = [mine, theirs].map((response) => String(response.headers.get('etag')));
+			if (path.includes('999')) continue;
+			expect(new Set(tags).size, path).toBe(2);
+			expect((await get('try', path, { 'if-none-match': tags[1] ?? '' })).status).toBe(200);
+			expect((await get('partner', path, { 'if-none-match': tags[0] ?? '' })).status).toBe(200);
+			expect((await get('try', path, { 'if-none-match': tags[0] ?? '' })).status).toBe(304);
+		}
+	});
+
+	test('a cursor of one is none for the other', async () => {
+		const [mine, theirs] = await Promise.all([follow('try'), follow('partner')]);
+		for (const [who, pages] of [
+			['try', theirs],
+			['partner', mine],
+		] as const) {
+			for (const { cursor } of pages)
+				await expectProblem(await get(who, `changes?&cursor=${cursor}`), 400, 'invalid_query');
+		}
+	});
+
+	test('the table is never read for a sandbox project', async () => {
+		await database.sql`alter table company_contacts rename to hidden`;
+		try {
+			for (const path of paths) expect((await get('try', path)).status).toBe(200);
+			await expectProblem(await get('partner', 'list?&company_id=12'), 500, 'database_error');
+		} finally {
+			await database.sql`alter table hidden rename to company_contacts`;
+		}
+	});
+});
+
+describe('the invented contacts', () => {
+	const list = async (query = '') =>
+		(await (await get('try', `list?${query}`)).json()) as { count: number; data: SandboxContact[] };
+
+	test('have every kind of field, and the eight names in their order', async () => {
+		const { count, data } = await list();
+		expect(count).toBe(data.length);
+		expect(data.map(({ id }) => id)).toEqual([1, 2, 4, 5, 6, 7, 8, 9]);
+		const names = [
+			'id',
+			'bitrix_id',
+			'phone',
+			'company_ids',
+			'name',
+			'assigned_by_id',
+			'trouble_contact',
+			'perplexity_reason',
+		];
+		for (const contact of data) expect(Object.keys(contact)).toEqual(names);
+		for (const name of names.slice(2)) {
+			expect(
+				data.some((contact) => contact[name as 'phone'] === null),
+				name,
+			).toBe(true);
+			expect(
+				data.some((contact) => contact[name as 'phone'] !== null),
+				name,
+			).toBe(true);
+		}
+	});
+
+	test('are filtered by company as the real ones', async () => {
+		const ids = async (company: string) => (await list(`&company_id=${company}`)).data.map(({ id }) => id);
+		expect(await ids('1')).toEqual([1, 2, 5]);
+		expect(await ids('11')).toEqual([5, 9]);
+		expect(await ids('2')).toEqual([]);
+	});
+
+	test('with any limit the changes come to the list, have deletions, and no contact twice in a response', async () => {
+		const { data } = await list();
+		for (const limit of [undefined, 1, 2, 5, 1000]) {
+			const pages = await follow('try', limit);
+			const copy = new Map<number, SandboxContact>();
+			for (const { changes } of pages) {
+				expect(changes.length).toBeLessThanOrEqual(limit ?? 1000);
+				expect(new Set(changes.map(({ contact }) => contact.id)).size).toBe(changes.length);
+				for (const change of changes) {
+					if (change.deleted) copy.delete(change.contact.id);
+					else copy.set(change.contact.id, change.contact);
+				}
+			}
+			expect([...copy.values()].sort((one, other) => one.id - other.id)).toEqual(data);
+			const all = pages.flatMap(({ changes }) => changes);
+			expect(all).toEqual([...firstContacts, ...laterChanges]);
+			const last = String(pages.at(-1)?.cursor);
+			const after = await (await get('try', `changes?&cursor=${last}`)).json();
+			expect(after).toEqual({ changes: [], cursor: last, has_more: false });
+		}
+	});
+});
+
+describe('everything else is as real', () => {
+	test('errors', async () => {
+		for (const path of [
+			'list?&company_id=0',
+			'list?&x=1',
+			'changes?&limit=0',
+			'changes?&cursor=x',
+			'changes?&cursor=c2FuZGJveCA5OTk',
+		])
+			await expectProblem(await get('try', path), 400, 'invalid_query');
+		await expectProblem(
+			await app.fetch('/api/company_contacts.list?project=try&api_key=partner-key'),
+			401,
+			'unauthorized',
+		);
+	});
+
+	test('its own limit, and when the list last changed', async () => {
+		const limited = await startTestApp(service, database.url, {
+			environment: { RATE_LIMIT_BURST: '2', RATE_LIMIT_PER_SECOND: '1' },
+			clock: () => 0,
+		});
+		const first = await get('try', 'list?', {}, limited);
+		expect(first.headers.get('ratelimit-limit')).toBe('2');
+		expect(first.headers.get('last-modified')).toBe('Thu, 01 Jan 2026 00:00:00 GMT');
+		expect(first.headers.get('contacts-synced-at')).toBe(null);
+		expect((await get('try', 'changes?', {}, limited)).status).toBe(200);
+		await expectProblem(await get('try', 'list?', {}, limited), 429, 'rate_limited');
+		expect((await get('partner', 'list?', {}, limited)).status).toBe(200);
+		await limited.close();
+	});
+});
