@@ -118,7 +118,8 @@ test('the synchroniser is killed ten times and the database crashes while contac
 		const before = standIn.requests.length;
 		const child = start();
 		const exited = once(child, 'exit');
-		await vi.waitUntil(() => standIn.requests.length > before, { timeout: 20_000 });
+		await vi.waitUntil(() => standIn.requests.length > before || child.exitCode !== null, { timeout: 60_000 });
+		expect(child.exitCode).toBe(null);
 		await new Promise((resolve) => setTimeout(resolve, random(900)));
 		if (round === 5) {
 			// A backend that dies makes PostgreSQL end all sessions and recover from its log, as after a crash.
@@ -161,4 +162,4 @@ test('the synchroniser is killed ten times and the database crashes while contac
 	expect([...sizes].filter((size) => size > 0 && size < 1900)).toEqual([]);
 	expect(standIn.blockedRequests).toBe(0);
 	console.log(`${changes} changes, ${reads} reads, ${standIn.requests.length} requests, ${sizes.size} sizes seen`);
-}, 240_000);
+}, 600_000);

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import type { StandIn } from './stand-in.js';
-import { addMany, call, portal, reply, upTo } from './testing/client.js';
+import { addMany, type BatchResult, call, portal, type Row, reply, upTo } from './testing/client.js';
 
 async function batch(standIn: StandIn, cmd: unknown, more: object = {}) {
-	const { status, body } = await call(standIn, 'batch', { cmd, ...more });
+	const { status, body } = await call<BatchResult>(standIn, 'batch', { cmd, ...more });
 	expect(status).toBe(200);
 	return body.result;
 }
@@ -19,8 +19,8 @@ describe('batch', () => {
 			c1: 'crm.item.list?entityTypeId=3&select[]=id&filter[%3E%3Did]=4&order[id]=ASC',
 			c2: 'crm.contact.company.items.get?id=1',
 		});
-		expect(result.result.c0.item).toMatchObject({ id: 2 });
-		expect(result.result.c1.items[0]).toEqual({ id: 4 });
+		expect(result.result.c0).toMatchObject({ item: { id: 2 } });
+		expect((result.result.c1 as { items: Row[] }).items[0]).toEqual({ id: 4 });
 		expect(result.result.c2).toEqual([]);
 		expect(result.result_error).toEqual([]);
 		expect(result.result_total).toEqual({ c1: 57 });
@@ -83,13 +83,13 @@ describe('batch', () => {
 		const result = await batch(standIn, Object.fromEntries(upTo(52).map((index) => [`c${index}`, get(1)])));
 		expect(Object.keys(result.result)).toHaveLength(50);
 		expect(Object.keys(result.result_error)).toEqual(['c51', 'c52']);
-		expect(result.result_error.c51.error).toBe('ERROR_BATCH_LENGTH_EXCEEDED');
+		expect(result.result_error.c51?.error).toBe('ERROR_BATCH_LENGTH_EXCEEDED');
 	});
 
 	it('is not allowed inside itself [DOC]', async () => {
 		const standIn = await portal();
 		const result = await batch(standIn, { c0: 'batch?cmd[a]=profile' });
-		expect(result.result_error.c0.error).toBe('ERROR_BATCH_METHOD_NOT_ALLOWED');
+		expect(result.result_error.c0?.error).toBe('ERROR_BATCH_METHOD_NOT_ALLOWED');
 	});
 
 	it('uses results of earlier commands; what is missing is empty [DOC] [FIELD]', async () => {
@@ -103,7 +103,7 @@ describe('batch', () => {
 			c2: list('$result[c1][items][49][id]'),
 			dry: list('$result[c2][items][49][id]'),
 		});
-		const firstIds = Object.values(result.result).map((page) => (page as { items: { id: number }[] }).items[0]?.id);
+		const firstIds = Object.values(result.result).map((page) => (page as { items: Row[] }).items[0]?.id);
 		expect(firstIds).toEqual([1, 51, 101, 1]);
 	});
 

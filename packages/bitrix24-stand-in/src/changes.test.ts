@@ -28,7 +28,7 @@ describe('changes during a walk', () => {
 		stop();
 		expect(pages).toEqual([[1, 'crm.item.list', 50]]);
 		expect(body.result.items).toHaveLength(49);
-		expect(body.result.items.find((row: { id: number }) => row.id === 30).name).toBe('changed');
+		expect(body.result.items.find((row) => row.id === 30)?.name).toBe('changed');
 		expect(body).toMatchObject({ total: 120, next: 50 });
 	});
 

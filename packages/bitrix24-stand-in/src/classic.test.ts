@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { UserField } from './stand-in.js';
-import { addMany, call, ids, noon, portal, upTo } from './testing/client.js';
+import { addMany, call, ids, noon, portal, type Row, upTo } from './testing/client.js';
 
 const fields: UserField[] = [
 	{ name: 'UF_CRM_1700000000001', type: 'boolean' },
@@ -22,7 +22,7 @@ describe('crm.contact.list', () => {
 	it('gives text, no multifields unless named, never COMPANY_IDS [DOC] [REC]', async () => {
 		const standIn = await portal({ fields });
 		standIn.add(full);
-		const { body } = await call(standIn, 'crm.contact.list');
+		const { body } = await call<Row[]>(standIn, 'crm.contact.list');
 		const [row] = body.result;
 		expect(row).toMatchObject({
 			ID: '75',
@@ -45,7 +45,8 @@ describe('crm.contact.list', () => {
 		const standIn = await portal({ fields });
 		standIn.add(full);
 		standIn.add({ id: 76 });
-		const list = async (select: string[]) => (await call(standIn, 'crm.contact.list', { SELECT: select })).body.result;
+		const list = async (select: string[]) =>
+			(await call<Row[]>(standIn, 'crm.contact.list', { SELECT: select })).body.result;
 		expect(await list(['NAME', 'PHONE', 'COMPANY_IDS', 'NOTHING'])).toEqual([
 			{
 				ID: '75',
@@ -58,14 +59,14 @@ describe('crm.contact.list', () => {
 		expect(star).toHaveProperty('NAME');
 		expect(star).not.toHaveProperty('UF_CRM_1700000000001');
 		const [custom] = await list(['ID', 'UF_*']);
-		expect(Object.keys(custom)).toEqual(['ID', ...fields.map((field) => field.name)]);
+		expect(Object.keys(custom ?? {})).toEqual(['ID', ...fields.map((field) => field.name)]);
 	});
 
 	it('filters and orders by its own names, in either case of its parameters [DOC]', async () => {
 		const standIn = await portal();
 		addMany(standIn, 4);
 		standIn.update(2, { updatedTime: new Date(noon + 1000), phones: full.phones });
-		const list = async (params: object) => ids(await call(standIn, 'crm.contact.list', params));
+		const list = async (params: object) => ids(await call<Row[]>(standIn, 'crm.contact.list', params));
 		expect(await list({ FILTER: { '>ID': 2 } })).toEqual(['3', '4']);
 		expect(await list({ filter: { '>=DATE_MODIFY': '2026-08-20T09:10:30+03:00' } })).toEqual(['2']);
 		expect(await list({ filter: { '@ID': ['1', '4'] }, ORDER: { ID: 'DESC' } })).toEqual(['4', '1']);
@@ -76,7 +77,7 @@ describe('crm.contact.list', () => {
 	it.each(['ignored', 'refused'] as const)('has an unknown field in a filter %s [??]', async (classicUnknownFilter) => {
 		const standIn = await portal({ switches: { classicUnknownFilter } });
 		addMany(standIn, 2);
-		const answer = await call(standIn, 'crm.contact.list', { filter: { '>id': 1 } });
+		const answer = await call<Row[]>(standIn, 'crm.contact.list', { filter: { '>id': 1 } });
 		if (classicUnknownFilter === 'ignored') expect(ids(answer)).toEqual(['1', '2']);
 		else expect(answer.status).toBe(400);
 	});
@@ -87,7 +88,7 @@ describe('crm.contact.list', () => {
 	] as const)('beyond the end gives: %s [FIELD]', async (classicPastEnd, expected) => {
 		const standIn = await portal({ switches: { classicPastEnd } });
 		addMany(standIn, 60);
-		const answer = await call(standIn, 'crm.contact.list', { start: 100 });
+		const answer = await call<Row[]>(standIn, 'crm.contact.list', { start: 100 });
 		expect(ids(answer)).toEqual(expected);
 		expect(answer.body.total).toBe(60);
 	});
@@ -99,8 +100,8 @@ describe('crm.contact.list', () => {
 		const standIn = await portal({ switches: { classicCategories } });
 		standIn.add({ id: 1 });
 		standIn.add({ id: 2, categoryId: 15 });
-		expect(ids(await call(standIn, 'crm.contact.list'))).toEqual(expected);
-		expect(ids(await call(standIn, 'crm.contact.list', { filter: { CATEGORY_ID: 15 } }))).toEqual(['2']);
+		expect(ids(await call<Row[]>(standIn, 'crm.contact.list'))).toEqual(expected);
+		expect(ids(await call<Row[]>(standIn, 'crm.contact.list', { filter: { CATEGORY_ID: 15 } }))).toEqual(['2']);
 	});
 
 	it.each([
@@ -114,14 +115,14 @@ describe('crm.contact.list', () => {
 			const standIn = await portal({ fields, switches });
 			standIn.add({ id: 1 });
 			standIn.add({ ...full, id: 2 });
-			const [unset, set] = (await call(standIn, 'crm.contact.list')).body.result;
+			const [unset, set] = (await call<Row[]>(standIn, 'crm.contact.list')).body.result;
 			expect(unset).toMatchObject({
 				COMPANY_ID: expected.company,
 				UF_CRM_1700000000001: expected.b,
 				UF_CRM_1700000000002: expected.s,
 				UF_CRM_1700000000005: expected.many,
 			});
-			expect(set.UF_CRM_1700000000001).toBe(classicBooleanUf === 'json' ? true : '1');
+			expect(set?.UF_CRM_1700000000001).toBe(classicBooleanUf === 'json' ? true : '1');
 		},
 	);
 });
@@ -161,8 +162,8 @@ describe('crm.contact.company.items.get', () => {
 	it('may have more than one primary company [REC]', async () => {
 		const standIn = await portal({ switches: { twoPrimaryCompanies: true } });
 		standIn.add({ id: 1, companyIds: [31, 7] });
-		const { body } = await call(standIn, 'crm.contact.company.items.get', { id: 1 });
-		expect(body.result.map((link: { IS_PRIMARY: string }) => link.IS_PRIMARY)).toEqual(['Y', 'Y']);
+		const { body } = await call<Row[]>(standIn, 'crm.contact.company.items.get', { id: 1 });
+		expect(body.result.map((link) => link.IS_PRIMARY)).toEqual(['Y', 'Y']);
 	});
 
 	it.each(['empty', 'access-denied'] as const)('of a contact that is gone is %s [??]', async (companiesOfMissing) => {

@@ -71,10 +71,12 @@ it('an event can be wrong in any way', async () => {
 	expect(raw).toEqual({ type: 'application/json', body: '{}' });
 });
 
-it('a burst of a thousand events arrives', async () => {
+it('a thousand events arrive, a hundred at the same time', async () => {
 	const standIn = await portal();
 	const { received, url } = await receiver();
-	const sent = Array.from({ length: 1000 }, (_, id) => standIn.sendEvent(url, 'ONCRMCONTACTUPDATE', id + 1));
-	expect(new Set((await Promise.all(sent)).map(({ status }) => status))).toEqual(new Set([200]));
+	for (let first = 1; first <= 1000; first += 100) {
+		const sent = Array.from({ length: 100 }, (_, n) => standIn.sendEvent(url, 'ONCRMCONTACTUPDATE', first + n));
+		expect(new Set((await Promise.all(sent)).map(({ status }) => status))).toEqual(new Set([200]));
+	}
 	expect(received).toHaveLength(1000);
 });

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { Fault } from './stand-in.js';
-import { addMany, call, ids, itemList, portal, upTo } from './testing/client.js';
+import { addMany, type BatchResult, call, ids, itemList, portal, upTo } from './testing/client.js';
 
 const get = (id: number) => `crm.item.get?entityTypeId=3&id=${id}`;
 
@@ -116,8 +116,8 @@ describe('a scripted fault', () => {
 		expect(row).not.toHaveProperty('companyIds');
 		expect(row).not.toHaveProperty('fm');
 		expect(row).toHaveProperty('id');
-		const { body } = await call(standIn, 'batch', { cmd: { a: get(1) } });
-		expect(body.result.result.a.item).not.toHaveProperty('companyIds');
+		const { body } = await call<BatchResult>(standIn, 'batch', { cmd: { a: get(1) } });
+		expect(body.result.result.a?.item).not.toHaveProperty('companyIds');
 		standIn.faults.clear();
 		expect((await itemList(standIn)).body.result.items[0]).toHaveProperty('fm');
 		standIn.faults.next({ kind: 'with-fields', values: { categoryId: 'general' } });
@@ -171,7 +171,7 @@ describe('the script of faults', () => {
 		addMany(standIn, 3);
 		standIn.faults.next({ kind: 'error', code: 'OPERATION_TIME_LIMIT' }, { method: 'crm.item.get', inBatch: true });
 		expect((await call(standIn, 'crm.item.get', { entityTypeId: 3, id: 1 })).status).toBe(200);
-		const { status, body } = await call(standIn, 'batch', { cmd: { a: get(1), b: get(2) } });
+		const { status, body } = await call<BatchResult>(standIn, 'batch', { cmd: { a: get(1), b: get(2) } });
 		expect(status).toBe(200);
 		expect(body.result.result_error).toEqual({
 			a: {
@@ -189,7 +189,7 @@ describe('the script of faults', () => {
 			{ kind: 'error', code: 'ACCESS_DENIED', status: 400 },
 			{ method: 'crm.item.get', when: ({ params }) => Number(params.id) === 2 },
 		);
-		const { body } = await call(standIn, 'batch', {
+		const { body } = await call<BatchResult>(standIn, 'batch', {
 			cmd: Object.fromEntries(upTo(3).map((id) => [`c${id}`, get(id)])),
 		});
 		expect(Object.keys(body.result.result_error)).toEqual(['c2']);

@@ -5,8 +5,7 @@ export interface RequestInfo {
 	/** Its place among all requests to this stand-in, from 1; those that the rate limit refused count too. */
 	number: number;
 	method: string;
-	// biome-ignore lint/suspicious/noExplicitAny: tests read what they themselves have sent
-	params: any;
+	params: Params & { filter?: Params };
 }
 
 /** A page of a list, after its ids are chosen and before its rows are read. */

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { StandIn } from './stand-in.js';
-import { Clock, call, itemList, portal, upTo } from './testing/client.js';
+import { type BatchResult, Clock, call, itemList, portal, upTo } from './testing/client.js';
 
 async function statuses(standIn: StandIn, count: number): Promise<number[]> {
 	const all: number[] = [];
@@ -58,8 +58,9 @@ describe('the rate limit', () => {
 	it('counts a batch once, whatever is in it [DOC]', async () => {
 		const standIn = await portal({ plan: 'standard' });
 		const cmd = Object.fromEntries(upTo(50).map((index) => [`c${index}`, 'profile']));
-		for (let index = 0; index < 50; index++) expect((await call(standIn, 'batch', { cmd })).status).toBe(200);
-		expect((await call(standIn, 'batch', { cmd })).status).toBe(503);
+		for (let index = 0; index < 50; index++)
+			expect((await call<BatchResult>(standIn, 'batch', { cmd })).status).toBe(200);
+		expect((await call<BatchResult>(standIn, 'batch', { cmd })).status).toBe(503);
 	});
 
 	it.each([null, 3])('gives the header Retry-After: %s [??]', async (retryAfter) => {
@@ -116,10 +117,12 @@ describe('the limit of operating time', () => {
 		const standIn = await portal({ ...options, operatingSecondsPerCall: { 'crm.item.get': 300 } });
 		standIn.add({ id: 1 });
 		const get = 'crm.item.get?entityTypeId=3&id=1';
-		const { status, body } = await call(standIn, 'batch', { cmd: { a: get, b: get, c: get, d: 'profile' } });
+		const { status, body } = await call<BatchResult>(standIn, 'batch', {
+			cmd: { a: get, b: get, c: get, d: 'profile' },
+		});
 		expect(status).toBe(200);
 		expect(Object.keys(body.result.result)).toEqual(['a', 'b', 'd']);
-		expect(body.result.result_error.c.error).toBe('OPERATION_TIME_LIMIT');
-		expect(body.result.result_time.b.operating).toBe(600);
+		expect(body.result.result_error.c?.error).toBe('OPERATION_TIME_LIMIT');
+		expect(body.result.result_time.b?.operating).toBe(600);
 	});
 });

@@ -2,14 +2,14 @@ import { request as httpRequest } from 'node:http';
 import { describe, expect, it } from 'vitest';
 import { parseQuery } from './php-values.js';
 import type { StandIn } from './stand-in.js';
-import { addMany, call, ids, itemList, noon, portal, reply } from './testing/client.js';
+import { addMany, call, ids, itemList, noon, portal, type Row, reply } from './testing/client.js';
 
 const form = (standIn: StandIn, method: string, body: string) =>
 	fetch(standIn.webhookUrl + method, {
 		method: 'POST',
 		headers: { 'content-type': 'application/x-www-form-urlencoded' },
 		body,
-	}).then(reply);
+	}).then(reply<{ items: Row[] }>);
 
 describe('a request', () => {
 	it('is JSON, a form or a query string, with or without .json [DOC]', async () => {

@@ -26,15 +26,47 @@ export async function portal(options: StandInOptions = {}): Promise<StandIn> {
 	return standIn;
 }
 
-export interface Reply {
+export type Row = Record<string, unknown>;
+
+/** What `batch` responds, by the names of the commands. PHP writes an empty map as []. */
+export interface BatchResult {
+	result: Record<string, Row>;
+	result_error: Record<string, { error: string; error_description: string }>;
+	result_total: Record<string, number>;
+	result_next: Record<string, number>;
+	result_time: Record<string, ResponseTime>;
+}
+
+interface ResponseTime {
+	start: number;
+	finish: number;
+	processing: number;
+	operating: number;
+	operating_reset_at?: number | null;
+}
+
+/** What a method responds; a failed call has an error in place of the result. */
+export interface Body<Result> {
+	result: Result;
+	total?: number;
+	next?: number;
+	time: ResponseTime;
+	error?: string;
+	error_description?: string;
+}
+
+export interface Reply<Result> {
 	status: number;
-	// biome-ignore lint/suspicious/noExplicitAny: a test reads what it expects
-	body: any;
+	body: Body<Result>;
 	headers: Headers;
 }
 
 /** Calls a method with JSON. */
-export async function call(standIn: StandIn, method: string, params: unknown = {}): Promise<Reply> {
+export async function call<Result = Row>(
+	standIn: StandIn,
+	method: string,
+	params: unknown = {},
+): Promise<Reply<Result>> {
 	return reply(
 		await fetch(standIn.webhookUrl + method, {
 			method: 'POST',
@@ -45,20 +77,19 @@ export async function call(standIn: StandIn, method: string, params: unknown = {
 	);
 }
 
-/** Reads an answer that is JSON. */
-export async function reply(response: Response): Promise<Reply> {
-	return { status: response.status, body: await response.json(), headers: response.headers };
+/** Reads a response that is JSON. */
+export async function reply<Result = Row>(response: Response): Promise<Reply<Result>> {
+	return { status: response.status, body: (await response.json()) as Body<Result>, headers: response.headers };
 }
 
 /** crm.item.list of contacts. */
-export function itemList(standIn: StandIn, params: object = {}): Promise<Reply> {
+export function itemList(standIn: StandIn, params: object = {}): Promise<Reply<{ items: Row[] }>> {
 	return call(standIn, 'crm.item.list', { entityTypeId: 3, ...params });
 }
 
 /** The ids of a list's rows. */
-export function ids({ body }: Reply): unknown[] {
-	const rows = body.result.items ?? body.result;
-	return rows.map((row: { id?: number; ID?: string }) => row.id ?? row.ID);
+export function ids({ body: { result } }: Reply<Row[] | { items: Row[] }>): unknown[] {
+	return ('items' in result ? result.items : result).map((row) => row.id ?? row.ID);
 }
 
 /** Contacts 1 to this number. */

@@ -81,7 +81,7 @@ describe('what goes on is given up, and nothing is changed', () => {
 		expect((await state()).alarm).toMatch(/^mass_delete/);
 
 		sync.standIn.faults.clear();
-		sync.standIn.faults.next({ kind: 'empty-list' }, { when: ({ params }) => params.filter?.['>id'] > 60 });
+		sync.standIn.faults.next({ kind: 'empty-list' }, { when: ({ params }) => Number(params.filter?.['>id']) > 60 });
 		await expect(sync.synchroniser.pass({ full: true })).rejects.toMatchObject({ name: 'IncompletePassError' });
 		expect(await readMirror()).toEqual(before);
 	});
@@ -138,7 +138,9 @@ describe('what somebody has to settle stops everything after one request', () =>
 
 describe('a method that has used up its time', () => {
 	test('is left alone until the portal lets it be called again; the pass goes on from its cursor', async () => {
-		sync.standIn.faults.next(error('OPERATION_TIME_LIMIT', 429), { when: ({ params }) => params.filter?.['>id'] > 50 });
+		sync.standIn.faults.next(error('OPERATION_TIME_LIMIT', 429), {
+			when: ({ params }) => Number(params.filter?.['>id']) > 50,
+		});
 		const begun = sync.clock.now();
 		expect(await sync.synchroniser.pass({ full: true })).toMatchObject({ deleted: 0 });
 		expect(sync.clock.now() - begun).toBeGreaterThanOrEqual(30_000);
@@ -150,7 +152,7 @@ describe('a method that has used up its time', () => {
 
 	test('is given up after eleven minutes, with the cursor saved', async () => {
 		sync.standIn.faults.always(error('OPERATION_TIME_LIMIT', 429), {
-			when: ({ params }) => params.filter?.['>id'] > 50,
+			when: ({ params }) => Number(params.filter?.['>id']) > 50,
 		});
 		await expect(sync.synchroniser.pass({ full: true })).rejects.toMatchObject({ code: 'OPERATION_TIME_LIMIT' });
 		const { full_cursor: cursor, blocked_by: blocked, blocked_until: until } = await state();
@@ -181,7 +183,9 @@ test.each([error('INTERNAL_SERVER_ERROR'), error('ACCESS_DENIED'), error('')])(
 
 test('the real rate limit is never reached, a restart at every page included', async () => {
 	for (let round = 0; round < 12; round++) {
-		sync.standIn.faults.next(error('INVALID_CREDENTIALS'), { when: ({ params }) => params.filter?.['>id'] > 100 });
+		sync.standIn.faults.next(error('INVALID_CREDENTIALS'), {
+			when: ({ params }) => Number(params.filter?.['>id']) > 100,
+		});
 		await sync.synchroniser.pass({ full: true }).catch(() => undefined);
 		await sync.restart();
 	}

@@ -81,7 +81,7 @@ describe('a full pass that is asked for', () => {
 		const before = sync.standIn.requests.length;
 		sync.standIn.faults.next(
 			{ kind: 'error', code: 'OPERATION_TIME_LIMIT', status: 429 },
-			{ when: ({ params }) => params.filter?.['>id'] > 50 },
+			{ when: ({ params }) => Number(params.filter?.['>id']) > 50 },
 		);
 		await sync.synchroniser.pass({ full: true });
 		expect(pagesSince(before).filter((after) => after === 0)).toHaveLength(1);

@@ -1,4 +1,5 @@
 import type { Sql } from '@contacts/common/database/client.js';
+import { isDue } from './sync.sql.js';
 
 export interface InboxRow {
 	bitrix_id: number;
@@ -7,10 +8,6 @@ export interface InboxRow {
 	/** How often the contact could not be read. */
 	attempts: number;
 }
-
-/** @param now milliseconds since the epoch */
-export const isDue = (sql: Sql, now: number) =>
-	sql`(retry_at is null or retry_at <= ${new Date(now).toISOString()}::text::timestamptz)`;
 
 /** Events that are due, the oldest first. */
 export function readInbox(sql: Sql, limit: number, now: number): Promise<readonly InboxRow[]> {

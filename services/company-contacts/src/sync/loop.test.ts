@@ -21,7 +21,7 @@ test('a full pass that brings too little is made every ten minutes, not without 
 	};
 	const standIn = await startStandIn({ plan: 'enterprise', clock: clock.now });
 	for (let n = 1; n <= 120; n++) standIn.add(makeContact(n));
-	standIn.faults.always({ kind: 'empty-list' }, { when: ({ params }) => params.filter?.['>id'] > 40 });
+	standIn.faults.always({ kind: 'empty-list' }, { when: ({ params }) => Number(params.filter?.['>id']) > 40 });
 	const begun: number[] = [];
 	standIn.onRequest(({ params }) => {
 		if (params.filter?.['>id'] === 0) begun.push(time);

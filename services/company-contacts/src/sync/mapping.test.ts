@@ -1,35 +1,7 @@
-import { type CrmContact, type CustomField, fromClassic, fromItem, linksOf } from '@contacts/bitrix24/contact.js';
+import { fromClassic, fromItem } from '@contacts/bitrix24/contact.js';
 import { describe, expect, test } from 'vitest';
-import { type MappingOptions, mapContact } from './mapping.js';
-
-const list = (code: string, options: Record<string, string>): CustomField => ({
-	itemName: code.toLowerCase(),
-	code,
-	options: new Map(Object.entries(options)),
-});
-const plain: CustomField = { itemName: 'ufCrm_1', code: 'UF_CRM_1', options: undefined };
-const contact = (changes: Partial<CrmContact>): CrmContact => ({
-	id: 1,
-	names: [],
-	phones: [],
-	companyIds: [],
-	hasCompany: false,
-	assignedById: null,
-	categoryId: 0,
-	trouble: null,
-	reason: null,
-	...changes,
-});
-const map = (
-	changes: Partial<CrmContact>,
-	options: Partial<MappingOptions> = {},
-	fields: { trouble?: CustomField; reason?: CustomField } = {},
-) =>
-	mapContact(
-		contact(changes),
-		{ trouble: plain, reason: plain, ...fields },
-		{ country: undefined, troubleOptions: new Set(), ...options },
-	);
+import { mapContact } from './mapping.js';
+import { map, plain } from './testing/mapping.js';
 
 describe('name', () => {
 	test.each([
@@ -151,14 +123,6 @@ describe('company_ids', () => {
 	test('what was not told is not the same as none', () => {
 		expect(map({ companyIds: undefined }).contact).toMatchObject({ company_ids: null, untold: ['company_ids'] });
 	});
-
-	test('of the classic method: primary first, then by their sort, whoever claims to be primary', () => {
-		const link = (COMPANY_ID: number, SORT: number, IS_PRIMARY: string) => ({ COMPANY_ID, SORT, IS_PRIMARY });
-		expect(linksOf([link(7, 20, 'N'), link(8, 10, 'N'), link(9, 30, 'Y')])).toEqual([9, 8, 7]);
-		expect(linksOf([link(7, 20, 'Y'), link(8, 10, 'Y')])).toEqual([8, 7]);
-		expect(linksOf([])).toEqual([]);
-		expect(linksOf({ error: 'x' })).toBe(undefined);
-	});
 });
 
 test.each([
@@ -171,82 +135,6 @@ test.each([
 	['x', null],
 ])('assigned_by_id: %j is %j', (assignedById, expected) => {
 	expect(map({ assignedById }).contact.assigned_by_id).toBe(expected);
-});
-
-describe('trouble_contact', () => {
-	test.each<[unknown, boolean]>([
-		...['Y', 'y', '1', 1, true, 'true', ['N', 'Y']].map((value): [unknown, boolean] => [value, true]),
-		...['N', '0', 0, false, 'false', '', null, undefined, []].map((value): [unknown, boolean] => [value, false]),
-	])('%j is %j', (trouble, expected) => {
-		const { contact: row, unmapped } = map({ trouble });
-		expect([row.trouble_contact, unmapped]).toEqual([expected, []]);
-	});
-
-	test('a word that nobody knows is no trouble, and is counted', () => {
-		const { contact: row, unmapped } = map({ trouble: 'maybe' });
-		expect([row.trouble_contact, unmapped]).toEqual([false, ['trouble_contact']]);
-	});
-
-	test.each([
-		[79, true],
-		['80', true],
-		['81', false],
-		[['81', '79'], true],
-		['', false],
-		[0, false],
-	])('of a list: %j is %j', (trouble, expected) => {
-		const options = { troubleOptions: new Set(['79', 'Refuses to pay']) };
-		const fields = { trouble: list('UF_CRM_2', { 79: 'Late', 80: 'Refuses to pay', 81: 'Fine' }) };
-		expect(map({ trouble }, options, fields).contact.trouble_contact).toBe(expected);
-	});
-
-	test('an option that is not known asks for the fields to be read again', () => {
-		expect(map({ trouble: '99' }, {}, { trouble: list('UF_CRM_2', { 79: 'Late' }) })).toMatchObject({
-			unknownOption: true,
-			unmapped: ['trouble_contact'],
-		});
-	});
-});
-
-describe('perplexity_reason', () => {
-	test.each([
-		[' two  words\n', 'two  words'],
-		['0', '0'],
-		[5, '5'],
-		['', null],
-		[' ', null],
-		[null, null],
-		[false, null],
-		[[], null],
-		[['a', '', ' b '], 'a; b'],
-	])('%j is %j', (reason, expected) => {
-		const { contact: row, unmapped } = map({ reason });
-		expect([row.perplexity_reason, unmapped]).toEqual([expected, []]);
-	});
-
-	test.each([
-		['79', 'Late'],
-		[79, 'Late'],
-		[['80', '79'], 'Fine; Late'],
-		['', null],
-		['0', null],
-		[null, null],
-	])('of a list: %j is %j', (reason, expected) => {
-		const fields = { reason: list('UF_CRM_3', { 79: ' Late ', 80: 'Fine' }) };
-		expect(map({ reason }, {}, fields)).toMatchObject({
-			contact: { perplexity_reason: expected },
-			unknownOption: false,
-		});
-	});
-
-	test('an option that is not known leaves what is known, and asks for the fields to be read again', () => {
-		const mapped = map({ reason: ['79', '99'] }, {}, { reason: list('UF_CRM_3', { 79: 'Late' }) });
-		expect(mapped).toMatchObject({
-			contact: { perplexity_reason: 'Late' },
-			unknownOption: true,
-			unmapped: ['perplexity_reason'],
-		});
-	});
 });
 
 describe('rows of the portal', () => {
@@ -298,11 +186,4 @@ describe('rows of the portal', () => {
 			untold: [],
 		});
 	});
-
-	test.each([[[]], [null], ['x'], [{}], [{ id: 0 }], [{ id: -5 }], [{ id: 1.5 }], [{ id: 'abc' }], [{ id: 2 ** 53 }]])(
-		'%j is no contact',
-		(row) => {
-			expect(fromItem(row, fields)).toBe(undefined);
-		},
-	);
 });

@@ -22,7 +22,7 @@ export interface MappingOptions {
 /** The columns whose values can be impossible to map: they are null then, and counted. */
 export type Unmapped = 'phone' | 'trouble_contact' | 'perplexity_reason' | 'assigned_by_id' | 'company_ids';
 
-interface Mapped {
+export interface Mapped {
 	contact: StagedContact;
 	unmapped: Unmapped[];
 	/** A value is an option that is newer than the list of options. */

@@ -1,8 +1,8 @@
 import type { Sql } from '@contacts/common/database/client.js';
 import { type ContactColumn, contactColumnNames } from '../company-contact-columns.js';
 import { type SaveResult, saveCompanyContacts, savedCounts, savingQueries } from '../save-company-contacts.sql.js';
-import { isDue } from './inbox.sql.js';
 import type { StagedContact } from './mapping.js';
+import { isDue } from './sync.sql.js';
 
 /** Updates a staged contact: a column that the CRM has not returned this time keeps its staged value. */
 function restage(sql: Sql, told: 'excluded' | 'g') {

@@ -24,6 +24,13 @@ export interface SyncState {
 const epoch = (sql: Sql, column: string) => sql.unsafe(`(extract(epoch from ${column}) * 1000)::float8 as ${column}`);
 const time = (milliseconds: number) => new Date(milliseconds).toISOString();
 
+/**
+ * Whether an event of the inbox is to be handled.
+ *
+ * @param now milliseconds since the epoch
+ */
+export const isDue = (sql: Sql, now: number) => sql`(retry_at is null or retry_at <= ${time(now)}::text::timestamptz)`;
+
 export async function readState(sql: Sql): Promise<SyncState> {
 	const [state] = await sql<[SyncState]>`
 		select ${epoch(sql, 'watermark')}, ${epoch(sql, 'last_success_at')}, ${epoch(sql, 'last_full_at')},
