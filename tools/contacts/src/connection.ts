@@ -2,9 +2,7 @@ import { hostname, userInfo } from 'node:os';
 import { resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Sql } from '@contacts/common/database/client.js';
-import { connect, reach } from '@contacts/common/database/connect.js';
 import { readHolder } from '@contacts/local-postgres/data-folder.js';
-import { inTransaction } from './backup/transaction.js';
 import { CommandError } from './errors.js';
 
 const root = fileURLToPath(new URL('../../..', import.meta.url));
@@ -23,6 +21,8 @@ export async function findDatabaseUrl(environment: NodeJS.ProcessEnv): Promise<s
 
 /** Runs some work on the operator's connection. */
 export async function withDatabase<T>(environment: NodeJS.ProcessEnv, work: (sql: Sql) => Promise<T>): Promise<T> {
+	// Loaded only where it is used: every command would wait for the client, its help too.
+	const { connect, reach } = await import('@contacts/common/database/connect.js');
 	const sql = connect(await findDatabaseUrl(environment), {
 		max: 1,
 		fetch_types: false,
@@ -41,10 +41,8 @@ export async function withDatabase<T>(environment: NodeJS.ProcessEnv, work: (sql
 
 /** Runs some work in one transaction: all of it is done and recorded, or nothing. */
 export async function withTransaction<T>(environment: NodeJS.ProcessEnv, work: (sql: Sql) => Promise<T>): Promise<T> {
-	return inTransaction(await findDatabaseUrl(environment), 'begin', async (sql) => {
-		await sql`select set_config('contacts.actor', ${actorOf(environment)}, true)`;
-		return work(sql);
-	});
+	const { inTransaction } = await import('./backup/transaction.js');
+	return inTransaction(await findDatabaseUrl(environment), 'begin', work, actorOf(environment));
 }
 
 /** Who runs the command: `CONTACTS_ACTOR`, or the user of this machine. */

@@ -1,5 +1,7 @@
 import { once } from 'node:events';
+import { readdir, readFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
+import { join } from 'node:path';
 import { freePort } from '@contacts/local-postgres/server.js';
 import { createTestDatabase, serverUrl, type TestDatabase } from '@contacts/testing/database.js';
 import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
@@ -49,6 +51,15 @@ describe('--help', () => {
 			]),
 		);
 	});
+});
+
+test('--help loads nothing that only the work of a command needs', async () => {
+	const folder = await temporaryFolder();
+	await spawnContacts(undefined, ['--help'], { environment: { NODE_V8_COVERAGE: folder } });
+	const [report = ''] = await readdir(folder);
+	const { result } = JSON.parse(await readFile(join(folder, report), 'utf8')) as { result: { url: string }[] };
+	const packages = result.flatMap(({ url }) => /.*\/node_modules\/((@[^/]+\/)?[^/]+)/.exec(url)?.[1] ?? []);
+	expect(new Set(packages)).toEqual(new Set(['commander']));
 });
 
 describe('wrong usage, exit 2', () => {

@@ -1,8 +1,6 @@
 import type { Writable } from 'node:stream';
 import { styleText } from 'node:util';
 import { escapeControls, escapeJsonLines } from '@contacts/common/observability/escape-controls.js';
-import cliTruncate from 'cli-truncate';
-import stringWidth from 'string-width';
 import { streams } from './streams.js';
 import { type Style, styleOfState } from './style.js';
 
@@ -65,11 +63,24 @@ const narrowest = 5;
  * Prints records: as a JSON array, or as a table with the fields' names as its head. On a terminal the table fits its width:
  * what is too long ends in an ellipsis. Elsewhere nothing is cut off.
  */
-export function printRecords(records: readonly object[], columns: string[], { json = false }: OutputOptions): void {
+export async function printRecords(
+	records: readonly object[],
+	columns: string[],
+	{ json = false }: OutputOptions,
+): Promise<void> {
 	if (json) {
 		printJson(JSON.stringify(records, null, 2));
 		return;
 	}
+	// Loaded only where they are used: every command would wait for them, its help too.
+	const [{ default: stringWidth }, { default: truncate }] = await Promise.all([
+		import('string-width'),
+		import('cli-truncate'),
+	]);
+	const place = (text: string, width: number) => {
+		const short = truncate(text, width);
+		return short + ' '.repeat(Math.max(0, width - stringWidth(short)));
+	};
 	const rows = [
 		columns,
 		...records.map((record) => columns.map((column) => cell((record as Record<string, unknown>)[column]))),
@@ -96,11 +107,6 @@ export function fitWidths(natural: readonly number[], line: number): number[] {
 		widths[widest] = (widths[widest] as number) - 1;
 	}
 	return widths;
-}
-
-function place(text: string, width: number): string {
-	const short = cliTruncate(text, width);
-	return short + ' '.repeat(Math.max(0, width - stringWidth(short)));
 }
 
 /** Escaped before it is measured: an escape is wider than its character. */

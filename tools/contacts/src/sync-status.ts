@@ -13,7 +13,7 @@ export async function printSyncStatus(environment: NodeJS.ProcessEnv, options: O
 	}));
 	if (options.json) return printResult({ state, requests, runs }, '', options);
 	print(...describeState(state, requests, Date.now()), '');
-	printRecords(
+	await printRecords(
 		runs,
 		['kind', 'begun_at', 'ended_at', 'outcome', 'seen', 'created', 'changed', 'deleted', 'requests'],
 		options,

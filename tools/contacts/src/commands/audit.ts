@@ -19,7 +19,7 @@ export function addAuditCommand(program: Command, environment: NodeJS.ProcessEnv
 			const shown = options.json
 				? records
 				: records.map((record) => ({ ...record, details: describeDetails(record.details) }));
-			printRecords(shown, ['at', 'actor', 'role', 'action', 'project', 'key_id', 'details'], options);
+			await printRecords(shown, ['at', 'actor', 'role', 'action', 'project', 'key_id', 'details'], options);
 		});
 }
 

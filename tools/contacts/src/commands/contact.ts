@@ -1,6 +1,5 @@
 import type { Sql } from '@contacts/common/database/client.js';
 import { contactColumnNames, contactJson } from '@contacts/company-contacts/company-contact-columns.js';
-import { toE164 } from '@contacts/company-contacts/phone.js';
 import type { Command } from 'commander';
 import { withDatabase } from '../connection.js';
 import { CommandError, UsageError } from '../errors.js';
@@ -32,6 +31,7 @@ export function addContactCommands(program: Command, environment: NodeJS.Process
 		.action(async ({ company, phone, limit, ...options }: ListOptions) => {
 			if (!/^[1-9][0-9]{0,6}$/.test(limit)) throw new UsageError('--limit takes a positive integer up to 9999999.');
 			if (company !== undefined) checkId('--company', company);
+			const { toE164 } = await import('@contacts/company-contacts/phone.js');
 			const number = phone === undefined ? undefined : toE164(phone);
 			if (number === null) throw new UsageError('--phone takes a valid number with a leading plus.');
 			const records = await withDatabase(environment, (sql) =>
@@ -42,7 +42,7 @@ export function addContactCommands(program: Command, environment: NodeJS.Process
 					Number(limit) + 1,
 				),
 			);
-			printRecords(records.slice(0, Number(limit)), columns, options);
+			await printRecords(records.slice(0, Number(limit)), columns, options);
 			if (records.length > Number(limit)) printNote(`There are more than ${limit}: see --limit.`);
 		});
 
@@ -59,7 +59,7 @@ export function addContactCommands(program: Command, environment: NodeJS.Process
 			);
 			if (record === undefined) throw new CommandError(`There is no contact with the bitrix_id ${bitrixId}.`);
 			if (options.json) printResult(record, '', options);
-			else printRecords([record], columns, options);
+			else await printRecords([record], columns, options);
 		});
 }
 

@@ -70,7 +70,7 @@ export function addKeyCommands(program: Command, environment: NodeJS.ProcessEnv)
 		.action(async (code: string | undefined, options: OutputOptions) => {
 			const records = await withDatabase(environment, (sql) => readKeys(sql, code));
 			const columns = ['id', 'project', 'name', 'service', 'state', 'created_at', 'expires_at', 'last_used_at'];
-			printRecords(records, columns, options);
+			await printRecords(records, columns, options);
 		});
 
 	key

@@ -1,5 +1,4 @@
-import { migrate, newestSchema } from '@contacts/common/database/migrate.js';
-import { type RoleUser, roles, setRolePasswords } from '@contacts/common/database/roles.js';
+import type { RoleUser } from '@contacts/common/database/roles.js';
 import type { Command } from 'commander';
 import { findDatabaseUrl } from '../connection.js';
 import { UsageError } from '../errors.js';
@@ -26,6 +25,8 @@ export function addMigrateCommand(program: Command, environment: NodeJS.ProcessE
 			`\nConnect as the owner of the database. It makes a role for each service, the operator and requests of persons, which can log in once they\nhave a password: set ${Object.values(passwordVariables).join(', ')}.\n${examples('contacts migrate', 'OPERATOR_DATABASE_PASSWORD=… contacts migrate')}`,
 		)
 		.action(async ({ to, ...options }: OutputOptions & { to?: string }) => {
+			const { migrate } = await import('@contacts/common/database/migrate.js');
+			const { roles, setRolePasswords } = await import('@contacts/common/database/roles.js');
 			const last = to === undefined ? undefined : await parseSchema(to);
 			const url = await findDatabaseUrl(environment);
 			const applied = await migrate(url, last);
@@ -42,6 +43,7 @@ export function addMigrateCommand(program: Command, environment: NodeJS.ProcessE
 }
 
 async function parseSchema(given: string): Promise<number> {
+	const { newestSchema } = await import('@contacts/common/database/migrate.js');
 	const newest = await newestSchema();
 	if (!/^[1-9][0-9]{0,5}$/.test(given) || Number(given) > newest)
 		throw new UsageError(`--to takes the number of a migration, from 1 to ${newest}.`);

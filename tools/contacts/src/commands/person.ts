@@ -1,6 +1,5 @@
 import { type Operation, recordOperation } from '@contacts/common/auth/projects.sql.js';
 import type { Sql } from '@contacts/common/database/client.js';
-import { toE164 } from '@contacts/company-contacts/phone.js';
 import type { Command } from 'commander';
 import { type ConfirmOptions, confirm, yesOption } from '../confirm.js';
 import { withDatabase, withTransaction } from '../connection.js';
@@ -38,11 +37,11 @@ export function addPersonCommands(program: Command, environment: NodeJS.ProcessE
 	withQuery('find', 'show in which tables a person is, without the data', 'contacts person find --chat 5550001')
 		.option('--json', 'print the records as JSON')
 		.action(async (options: PersonOptions) => {
-			const stored = await look(environment, 'person looked up', queryOf(options));
+			const stored = await look(environment, 'person looked up', await queryOf(options));
 			const records = Object.entries(stored).flatMap(([table, rows]) =>
 				rows.length === 0 ? [] : [{ table, rows: rows.length }],
 			);
-			printRecords(records, ['table', 'rows'], options);
+			await printRecords(records, ['table', 'rows'], options);
 		});
 
 	withQuery(
@@ -50,7 +49,7 @@ export function addPersonCommands(program: Command, environment: NodeJS.ProcessE
 		'print everything that is stored about a person, as JSON',
 		'contacts person export --phone +12025550103 > person.json',
 	).action(async (options: PersonOptions) => {
-		printResult(await look(environment, 'person exported', queryOf(options)), '', { json: true });
+		printResult(await look(environment, 'person exported', await queryOf(options)), '', { json: true });
 	});
 
 	withQuery(
@@ -61,7 +60,7 @@ export function addPersonCommands(program: Command, environment: NodeJS.ProcessE
 		.option(...yesOption)
 		.option('--json', 'print the result as JSON')
 		.action(async (options: PersonOptions & ConfirmOptions) => {
-			const query = queryOf(options);
+			const query = await queryOf(options);
 			const stored = await look(environment, 'person looked up', query);
 			if (query.by !== 'chat') {
 				throw new CommandError(
@@ -129,7 +128,7 @@ async function look(environment: NodeJS.ProcessEnv, operation: Operation, query:
 }
 
 /** Exactly one of the options. */
-function queryOf({ chat, phone, bitrix }: PersonOptions): PersonQuery {
+async function queryOf({ chat, phone, bitrix }: PersonOptions): Promise<PersonQuery> {
 	if ([chat, phone, bitrix].filter((given) => given !== undefined).length !== 1)
 		throw new UsageError('Say one of --chat, --phone and --bitrix.');
 	if (chat !== undefined) {
@@ -138,6 +137,7 @@ function queryOf({ chat, phone, bitrix }: PersonOptions): PersonQuery {
 		return { by: 'chat', chatId };
 	}
 	if (phone !== undefined) {
+		const { toE164 } = await import('@contacts/company-contacts/phone.js');
 		const number = toE164(phone);
 		if (number === null) throw new UsageError('--phone takes a valid number with a leading plus.');
 		return { by: 'phone', phone: number };

@@ -38,7 +38,7 @@ export function addProjectCommands(program: Command, environment: NodeJS.Process
 		.addHelpText('after', examples('contacts project list'))
 		.action(async (options: OutputOptions) => {
 			const records = await withDatabase(environment, readProjects);
-			printRecords(records, ['code', 'state', 'live_keys', 'sandbox', 'created_at'], options);
+			await printRecords(records, ['code', 'state', 'live_keys', 'sandbox', 'created_at'], options);
 		});
 
 	project

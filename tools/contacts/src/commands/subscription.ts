@@ -4,10 +4,6 @@ import { type Command, Option } from 'commander';
 import { withDatabase, withTransaction } from '../connection.js';
 import { CommandError, UsageError } from '../errors.js';
 import { examples } from '../examples.js';
-import { importSubscriptions, parseTime, subscriptionColumns } from '../import/import-subscriptions.js';
-import { readCsv } from '../import/read-csv.js';
-import { readNdjson } from '../import/read-json.js';
-import { withSourceFile } from '../import/source-file.js';
 import { type OutputOptions, printNote, printRecords, printResult } from '../output.js';
 import { endSubscription, parseChatId, readSubscriptions, startSubscription } from '../subscriptions.sql.js';
 
@@ -44,7 +40,7 @@ export function addSubscriptionCommands(program: Command, environment: NodeJS.Pr
 		)
 		.action(async (given: string, options: OutputOptions & Times) => {
 			const chatId = chatIdOf(given);
-			const [from, until] = [timeOf('--from', options.from), timeOf('--until', options.until)];
+			const [from, until] = [await timeOf('--from', options.from), await timeOf('--until', options.until)];
 			const begins = from ?? new Date().toISOString();
 			if (until !== null && until <= begins) throw new UsageError('--until must be after the start.');
 			const isPlanned = from !== null && from > new Date().toISOString();
@@ -72,7 +68,7 @@ export function addSubscriptionCommands(program: Command, environment: NodeJS.Pr
 		)
 		.action(async (given: string, options: OutputOptions & Times) => {
 			const chatId = chatIdOf(given);
-			const at = timeOf('--at', options.at);
+			const at = await timeOf('--at', options.at);
 			await withTransaction(environment, async (sql) => {
 				if (!(await endSubscription(sql, chatId, at)))
 					throw new CommandError(`Chat ${chatId} has no active subscription.`);
@@ -103,7 +99,7 @@ export function addSubscriptionCommands(program: Command, environment: NodeJS.Pr
 			const records = await withDatabase(environment, (sql) =>
 				readSubscriptions(sql, chatId, limit === undefined ? Number.MAX_SAFE_INTEGER : Number(limit)),
 			);
-			printRecords(records, ['chat_id', 'state', 'started_at', 'ended_at'], options);
+			await printRecords(records, ['chat_id', 'state', 'started_at', 'ended_at'], options);
 		});
 
 	subscription
@@ -124,6 +120,10 @@ export function addSubscriptionCommands(program: Command, environment: NodeJS.Pr
 				),
 		)
 		.action(async (path: string, options: ImportOptions) => {
+			const { importSubscriptions, subscriptionColumns } = await import('../import/import-subscriptions.js');
+			const { readCsv } = await import('../import/read-csv.js');
+			const { readNdjson } = await import('../import/read-json.js');
+			const { withSourceFile } = await import('../import/source-file.js');
 			const summary = await withSourceFile(path, formats, options.format, ({ format, chunks, onRecord }) => {
 				const records = format === 'csv' ? readCsv(chunks, subscriptionColumns) : readNdjson(chunks);
 				const onError = (line: number, reason: string) => printNote(`line ${line}: ${reason}`);
@@ -145,7 +145,8 @@ function chatIdOf(given: string): number {
 }
 
 /** @returns null where none is given */
-function timeOf(option: string, given: string | undefined): string | null {
+async function timeOf(option: string, given: string | undefined): Promise<string | null> {
+	const { parseTime } = await import('../import/import-subscriptions.js');
 	const time = parseTime(given);
 	if (time === undefined || given === '')
 		throw new UsageError(`${option} takes a date like 2027-01-31 or a time like 2027-01-31T12:00:00Z.`);
