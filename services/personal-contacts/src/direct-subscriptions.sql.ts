@@ -2,7 +2,7 @@ import type { Turn } from '@contacts/common/database/admission.js';
 import type { Database } from '@contacts/common/database/database.js';
 
 /** What is reported of a chat: whether it has a direct subscription to the bot. */
-export interface SubscriptionReport {
+interface SubscriptionReport {
 	chatId: number;
 	isActive: boolean;
 	/** Since when, in milliseconds since the epoch; default: now, by the database's clock. */

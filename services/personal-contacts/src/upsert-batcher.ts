@@ -15,7 +15,7 @@ export interface UpsertBatcher {
 	save(sent: SentContact): Promise<boolean>;
 }
 
-export interface UpsertBatcherOptions {
+interface UpsertBatcherOptions {
 	database: Database;
 	registry: Registry;
 }

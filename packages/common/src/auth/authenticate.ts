@@ -12,7 +12,7 @@ declare module 'fastify' {
 	}
 }
 
-export interface AuthenticateOptions {
+interface AuthenticateOptions {
 	keyRing: KeyRing;
 	/** Called before a request is refused; what it throws replaces the 401. */
 	onFailure?: (request: FastifyRequest) => void;

@@ -4,7 +4,7 @@ import type { ServiceName } from './key-ring.sql.js';
 /** What a project code looks like. */
 export const projectCode = /^[a-z0-9][a-z0-9_-]{0,62}$/;
 
-export interface ProjectRow {
+interface ProjectRow {
 	code: string;
 	state: 'enabled' | 'disabled';
 	/** It sees invented contacts alone. */
@@ -13,7 +13,7 @@ export interface ProjectRow {
 	created_at: string;
 }
 
-export interface KeyRow {
+interface KeyRow {
 	id: number;
 	project: string;
 	name: string | null;
@@ -101,7 +101,7 @@ export async function revokeKey(sql: Sql, id: number): Promise<boolean> {
 	return rows.length > 0;
 }
 
-export interface RotatedKey {
+interface RotatedKey {
 	id: number;
 	project: string;
 	name: string | null;

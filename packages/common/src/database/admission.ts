@@ -10,7 +10,7 @@ export interface Turn {
 	startedAt?: number;
 }
 
-export interface AdmissionOptions {
+interface AdmissionOptions {
 	/** Milliseconds after which a caller gets a response. */
 	deadlineMs: number;
 	/** No more callers wait at once: each holds memory. */

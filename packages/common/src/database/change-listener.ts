@@ -3,7 +3,7 @@ import { timedOut, withDeadline } from '../process/with-deadline.js';
 import { connect } from './connect.js';
 import type { ConnectionOptions } from './find-server.js';
 
-export interface ChangeListenerOptions {
+interface ChangeListenerOptions {
 	url: string;
 	applicationName: string;
 	/**
@@ -20,7 +20,7 @@ export interface ChangeSubscription {
 	stop(): void;
 }
 
-export interface ChangeListener {
+interface ChangeListener {
 	/** @param onChange called for each notification, and whenever one may have been missed */
 	subscribe(channel: string, onChange: () => void): ChangeSubscription;
 	close(): Promise<void>;

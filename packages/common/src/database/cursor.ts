@@ -4,7 +4,7 @@ import { DatabaseBusyError, DatabaseError, DeadlineError, isLostConnection } fro
 import { type Connection, ConnectionPool } from './pool.js';
 
 /** A row as PostgreSQL sends it: the bytes of each column in its text form. */
-export type RawRow = Buffer[];
+type RawRow = Buffer[];
 
 export interface CursorReader {
 	/**

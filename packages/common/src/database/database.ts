@@ -8,7 +8,7 @@ import { createQuerySender } from './hedged-query.js';
 import { ConnectionPool } from './pool.js';
 
 /** Receives every statement. It must be quick and not throw. */
-export interface DatabaseObserver {
+interface DatabaseObserver {
 	/**
 	 * A statement is over, successful or not.
 	 *
@@ -20,7 +20,7 @@ export interface DatabaseObserver {
 	onFailure(reason: FailureReason): void;
 }
 
-export interface WriteOptions {
+interface WriteOptions {
 	/** The turn of a caller that was admitted before; without it, this call is admitted as a caller. */
 	turn?: Turn;
 	/** Whether to send it again when the server refused it for a reason that may pass, such as a lock; default: true. */

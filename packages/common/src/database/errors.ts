@@ -55,7 +55,7 @@ const lostConnection = new Set([
 const neverConnected = new Set(['CONNECT_TIMEOUT', 'EAI_AGAIN', 'ECONNREFUSED', 'ENOTFOUND', 'NO_SUITABLE_SERVER']);
 
 /** What an error says of the statement that failed with it. */
-export interface Verdict {
+interface Verdict {
 	/** The connection went away beneath it, so that another connection may well succeed. */
 	lost: boolean;
 	/** The server can't be written: it is a standby, or a primary that no longer is one. */

@@ -36,7 +36,7 @@ const clockTimeoutMs = 2250;
 const minRetryMs = 20;
 const maxRetryMs = 250;
 
-export type SendWrite = <Rows extends ClockedRows>(
+type SendWrite = <Rows extends ClockedRows>(
 	turn: Turn,
 	statement: WriteStatement<Rows>,
 	retryRefused: boolean,

@@ -26,7 +26,7 @@ const suits: Record<Target, (server: ServerState) => boolean> = {
 };
 
 /** None of the servers that the URL names is of the kind that it asks for. */
-export class NoServerError extends Error {
+class NoServerError extends Error {
 	override name = 'NoServerError';
 	readonly code = 'NO_SUITABLE_SERVER';
 	constructor(target: Target, states: string[]) {

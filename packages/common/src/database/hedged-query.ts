@@ -10,7 +10,7 @@ const hedgeAfterMs = 1000;
 /** Between two looks whether a statement may be tried so by now. */
 const hedgeRetryMs = 100;
 
-export type SendQuery = <Rows>(turn: Turn, statement: (sql: Sql) => PendingStatement<Rows>) => Promise<Rows>;
+type SendQuery = <Rows>(turn: Turn, statement: (sql: Sql) => PendingStatement<Rows>) => Promise<Rows>;
 
 /**
  * Sends statements that may be executed twice. One whose connection was lost is sent once more. One that has no response after

@@ -1,6 +1,6 @@
 import type { Sql } from './client.js';
 
-export interface RightsRow {
+interface RightsRow {
 	role: string;
 	/** Its name; of a function that runs with its owner's rights `function` and its name. */
 	table: string;

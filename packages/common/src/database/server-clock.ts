@@ -11,7 +11,7 @@ interface Sample {
 }
 
 /** Bounds of the server's clock, in milliseconds since the epoch. */
-export interface ClockBounds {
+interface ClockBounds {
 	atLeast: number;
 	atMost: number;
 }

@@ -13,7 +13,7 @@ declare module 'fastify' {
 /** Options of a route that machines request every few seconds. */
 export const probeRoute = { config: { probe: true, otel: false } } as const;
 
-export interface HealthOptions {
+interface HealthOptions {
 	database: Database;
 	/** Whether the process writes, so that it is ready only while the database can be written. */
 	writes?: boolean;

@@ -5,7 +5,7 @@ import type { Database } from '../database/database.js';
 import { RecentCount } from '../process/recent-count.js';
 import { Problem } from './problems.js';
 
-export interface LoadSheddingOptions {
+interface LoadSheddingOptions {
 	/** Milliseconds that never go back. */
 	clock: () => number;
 	/** Of a scope in which every request needs the database. */

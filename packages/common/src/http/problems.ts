@@ -76,7 +76,7 @@ const titles: Record<number, string> = {
 	503: 'Service Unavailable',
 };
 
-export interface ProblemDetails {
+interface ProblemDetails {
 	/** Where it differs from the code's default. */
 	status?: number;
 	errors?: FieldError[];

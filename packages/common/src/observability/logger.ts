@@ -95,7 +95,7 @@ function openStandardOutput(): DestinationStream {
 }
 
 /** An error for the log: what failed and where in the code, without values that came from a request or a row. */
-export function serialiseError(error: unknown): Record<string, unknown> {
+function serialiseError(error: unknown): Record<string, unknown> {
 	if (!(error instanceof Error)) return { type: typeof error };
 	const fields = error as unknown as Record<string, unknown>;
 	const serialised: Record<string, unknown> = { type: error.name };

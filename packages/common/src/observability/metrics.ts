@@ -7,7 +7,7 @@ import { measureDatabase } from '../database/metrics.js';
 import { probeRoute } from '../http/health.js';
 import { version } from '../process/version.js';
 
-export interface MetricsOptions {
+interface MetricsOptions {
 	registry: Registry;
 	database: Database;
 	/** Of a service that authenticates. */

@@ -15,7 +15,7 @@ export interface Tracing {
 
 export type Callers = 'internal' | 'public';
 
-export interface TracingOptions {
+interface TracingOptions {
 	/** Of the service, where OTEL_SERVICE_NAME has none. */
 	name: string;
 	environment: NodeJS.ProcessEnv;

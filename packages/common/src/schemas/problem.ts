@@ -1,4 +1,4 @@
-import { type Static, Type } from '@sinclair/typebox';
+import { Type } from '@sinclair/typebox';
 import { catalogue, type ProblemCode } from '../http/problems.js';
 
 export const problemCodes = Object.keys(catalogue) as ProblemCode[];
@@ -42,5 +42,3 @@ export const ProblemSchema = Type.Object(
 		description: 'An error (RFC 9457). It never echoes the URL or a value that was sent.',
 	},
 );
-
-export type ProblemDocument = Static<typeof ProblemSchema>;
