@@ -1,0 +1,73 @@
+import { execFile } from 'node:child_process';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { promisify } from 'node:util';
+import { service } from '@contacts/company-contacts/app.js';
+import { addProject, startTestApp, type TestApp } from '@contacts/testing/app.js';
+import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
+import { database, test } from '@contacts/testing/test.js';
+import { afterAll, describe, expect, onTestFinished } from 'vitest';
+import { pageAt, root } from '../docs/pages.js';
+
+const key = 'a key +/ü&';
+let app: TestApp;
+/** What Go has compiled of its own library, for all tests of this file. */
+let cache: string;
+
+test.beforeAll(async () => {
+	cache = await mkdtemp(join(tmpdir(), 'contacts-samples-'));
+	await addProject(database.sql, 'partner', key);
+	await database.sql`insert into company_contacts (bitrix_id, name) select n, 'Ann' from generate_series(1, 2345) n`;
+	app = await startTestApp(service, database.url);
+});
+afterAll(async () => {
+	await app?.close();
+	if (cache) await rm(cache, { recursive: true, force: true });
+});
+
+/** By the language of the guide's block, how a shell runs the program in the file `sample`. */
+const languages: Record<string, string> = {
+	python: 'python3 sample',
+	php: 'php sample',
+	go: 'mv sample sample.go && go run sample.go',
+	ts: `mv sample sample.mts && '${join(root, 'node_modules/.bin/tsc')}' --strict --target es2023 --module nodenext --lib es2023,dom --types '' sample.mts && node sample.mjs`,
+};
+
+/** Runs the sample of a language as it stands in the guide, but for the address, the project and the key. */
+async function run(language: string, url: string, apiKey = key) {
+	const sample = pageAt('docs/partners.md').blocks.find((block) => block.language === language);
+	const text = String(sample?.text)
+		.replace('http://127.0.0.1:3000', url)
+		.replace(/(["'])demo\1/, '$1partner$1')
+		.replace(/(["'])demo-key\1/, `$1${apiKey}$1`);
+	const folder = await temporaryFolder();
+	await writeFile(join(folder, 'sample'), text);
+	const node = dirname(process.execPath);
+	const env = { PATH: `${node}:${process.env.PATH}`, HOME: folder, GOCACHE: join(cache, 'go'), GOTOOLCHAIN: 'local' };
+	return promisify(execFile)('bash', ['-c', languages[language] ?? ''], { cwd: folder, env }).then(
+		({ stdout, stderr }) => ({ code: 0, stdout, stderr }),
+		(error: { code: number; stdout: string; stderr: string }) => error,
+	);
+}
+
+describe.each(Object.keys(languages))('the sample in %s', (language) => {
+	test('copies all contacts, page by page', async () => {
+		expect(await run(language, app.url)).toEqual({ code: 0, stdout: '2345 contacts\n', stderr: '' });
+	});
+
+	test('waits where the service asks for it', async () => {
+		const environment = { RATE_LIMIT_BURST: '1', RATE_LIMIT_PER_SECOND: '1' };
+		const limited = await startTestApp(service, database.url, { environment });
+		onTestFinished(() => limited.close());
+		expect(await run(language, limited.url)).toEqual({ code: 0, stdout: '2345 contacts\n', stderr: '' });
+		expect(limited.log.join('')).toContain('"status":429');
+	});
+
+	test('fails with the code of the error, and without the key', async () => {
+		const { code, stdout, stderr } = await run(language, app.url, 'wrong-canary');
+		expect(code).not.toBe(0);
+		expect(stdout + stderr).toMatch(/unauthorized\W+[0-9a-f-]{36}/);
+		expect(stdout + stderr).not.toContain('canary');
+	});
+});
