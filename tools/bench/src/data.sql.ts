@@ -1,6 +1,6 @@
 import type { Sql } from '@contacts/common/database/client.js';
 import { contactJson } from '@contacts/company-contacts/company-contact-columns.js';
-import { chats, contact } from './load/upserts.js';
+import { type Chats, contact } from './load/upserts.js';
 
 /** Settings on which the cost of a durable commit depends. */
 export const durability = ['fsync', 'synchronous_commit', 'full_page_writes'] as const;
@@ -43,14 +43,17 @@ export async function fillCompanyContacts(sql: Sql, contacts: number): Promise<v
  * The same state before every measurement that writes: a row for every other chat, nothing dirty in memory. The last
  * requests of the measurement before may still be written meanwhile.
  */
-export async function resetPersonalContacts(sql: Sql): Promise<void> {
-	await sql`truncate personal_contacts`;
+export async function resetPersonalContacts(sql: Sql, { count, subscriptions }: Chats): Promise<void> {
+	await sql`truncate personal_contacts, direct_subscriptions`;
+	await sql`
+		insert into direct_subscriptions (chat_id, started_at)
+		select n * ${count / Math.max(1, subscriptions)}::int, now() - interval '1 day' from generate_series(1, ${subscriptions}::int) n`;
 	await sql`
 		insert into personal_contacts (chat_id, username, name, birth_date, project_id)
 		select n, ${contact.username}, ${contact.name}, ${contact.birth_date}::text::date, (select min(id) from projects)
-		from generate_series(2, ${chats}::int, 2) n
+		from generate_series(2, ${count}::int, 2) n
 		on conflict do nothing`;
-	await sql`vacuum (analyze) personal_contacts`;
+	await sql`vacuum (analyze) personal_contacts, direct_subscriptions`;
 	await sql`checkpoint`;
 }
 

@@ -9,6 +9,7 @@ import { startLocalPostgres } from '@contacts/local-postgres/server.js';
 import postgres from 'postgres';
 import { durability, fillCompanyContacts, readSettings, readVersion, resetPersonalContacts } from './data.sql.js';
 import type { Lifetime } from './lifetime.js';
+import type { Chats } from './load/upserts.js';
 
 /** The project that every request comes from. */
 export const credentials = 'project=bench&api_key=bench-key';
@@ -26,7 +27,7 @@ export interface BenchDatabase {
 	/** Sees to it that there are exactly so many company contacts. */
 	haveCompanyContacts(count: number): Promise<void>;
 	/** Brings the personal contacts into the state that every measurement begins with. */
-	resetPersonalContacts(): Promise<void>;
+	resetPersonalContacts(chats: Chats): Promise<void>;
 }
 
 /** @throws Error when a commit would not be durable: then nothing that is measured would hold */
@@ -62,7 +63,7 @@ export async function startDatabase(lifetime: Lifetime): Promise<BenchDatabase> 
 			await fillCompanyContacts(sql, count);
 			contacts = count;
 		},
-		resetPersonalContacts: () => resetPersonalContacts(sql),
+		resetPersonalContacts: (chats) => resetPersonalContacts(sql, chats),
 	};
 }
 

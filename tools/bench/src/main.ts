@@ -3,7 +3,6 @@ import { dirname } from 'node:path';
 import { CommanderError } from 'commander';
 import type { Settings } from './bench.js';
 import { createLifetime } from './lifetime.js';
-import { summariesOf } from './profile-summary.js';
 import { createProgram } from './program.js';
 import { runBench } from './run-bench.js';
 import { tableOf } from './table.js';
@@ -34,7 +33,6 @@ async function endEverything(): Promise<void> {
 }
 
 async function run(settings: Settings): Promise<void> {
-	const begunAt = Date.now();
 	const begun = performance.now();
 	const progress = (text: string) => {
 		const seconds = Math.round((performance.now() - begun) / 1000);
@@ -45,7 +43,7 @@ async function run(settings: Settings): Promise<void> {
 	mkdirSync(dirname(settings.json), { recursive: true });
 	writeFileSync(settings.json, `${JSON.stringify(report, null, '\t')}\n`);
 	process.stdout.write(`${tableOf(report)}Written for programs: ${settings.json}\n`);
-	if (settings.profiles !== undefined) process.stdout.write(`\n${summariesOf(settings.profiles, begunAt)}`);
+	if (settings.profiles !== undefined) process.stdout.write(`Profiles of our services: ${settings.profiles}\n`);
 	process.exitCode = report.failures.length > 0 ? 1 : 0;
 }
 

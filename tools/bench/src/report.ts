@@ -1,11 +1,11 @@
-import { type Figures, figuresOf, median, ratiosOf } from './statistics.js';
+import { type Figures, figuresOf, ratiosOf } from './statistics.js';
 
 export type Figure = 'throughput' | 'latency' | 'time' | 'first byte' | 'peak memory' | 'memory at rest';
 export type Unit = '/s' | 'ms' | 'MiB';
 
-/** What must hold of the ratio, or of our own figure. */
+/** What must hold of the ratio, of the ratio of costs, or of our own figure. */
 export interface Target {
-	of: 'ratio' | 'ours';
+	of: 'ratio' | 'cost' | 'ours';
 	atLeast?: number;
 	atMost?: number;
 }
@@ -29,8 +29,8 @@ export interface Comparison {
 	target: Target | null;
 	met: boolean | null;
 	cpu: Cpu | null;
-	/** Ours by the reference's time of the server's CPU for a request. Other programs on the machine disturb it least. */
-	cost_ratio: number | null;
+	/** Microseconds of a core that the server uses for a request; `ratio` is ours by the reference's. */
+	cost: { ours: number; reference: number; ratio: number } | null;
 	/** What a reader should know of this very measurement. */
 	notes: string[];
 }
@@ -57,7 +57,14 @@ export interface Report {
 		/** Whether the database's folder is in memory, where fsync costs nothing. */
 		data_in_memory: boolean;
 	};
-	settings: { rounds: number; seconds: number; warm_up_seconds: number; profiled: boolean };
+	settings: {
+		rounds: number;
+		seconds: number;
+		warm_up_seconds: number;
+		profiled: boolean;
+		/** What sends requests with small answers. */
+		generator: 'wrk' | 'autocannon';
+	};
 	comparisons: Comparison[];
 	failures: Failure[];
 	seconds: number;
@@ -68,9 +75,10 @@ export interface ComparisonInput {
 	figure: Figure;
 	unit: Unit;
 	ours: readonly number[];
-	reference?: { name: string; values: readonly number[]; cpu?: Cpu | null };
+	reference?: { name: string; values: readonly number[]; cpu?: Cpu | null; cost?: number | null };
 	target?: Target;
 	cpu?: Cpu | null;
+	cost?: number | null;
 	notes?: string[];
 }
 
@@ -78,6 +86,7 @@ export function compare(input: ComparisonInput): Comparison {
 	const { scenario, figure, unit, reference, target = null, cpu = null, notes = [] } = input;
 	const ours = figuresOf(input.ours);
 	const ratio = reference ? ratiosOf(input.ours, reference.values) : null;
+	const cost = costsOf(input);
 	return {
 		scenario,
 		figure,
@@ -88,21 +97,20 @@ export function compare(input: ComparisonInput): Comparison {
 			: null,
 		ratio,
 		target,
-		met: target && isMet(target, target.of === 'ratio' ? ratio : ours),
+		met: target && isMet(target, { ratio: ratio?.median, cost: cost?.ratio, ours: ours.median }[target.of]),
 		cpu,
-		cost_ratio: figure === 'throughput' ? costRatio(input) : null,
+		cost,
 		notes,
 	};
 }
 
-function costRatio({ ours, cpu, reference }: ComparisonInput): number | null {
-	const mine = cpu?.server ?? null;
-	const other = reference?.cpu?.server ?? null;
-	if (mine === null || other === null || other === 0 || reference === undefined) return null;
-	return mine / median(ours) / (other / median(reference.values));
+function costsOf({ cost, reference }: ComparisonInput): Comparison['cost'] {
+	if (cost == null || reference?.cost == null) return null;
+	return { ours: cost, reference: reference.cost, ratio: cost / reference.cost };
 }
 
-function isMet({ atLeast, atMost }: Target, figures: Figures | null): boolean {
-	if (figures === null) return false;
-	return figures.median >= (atLeast ?? -Infinity) && figures.median <= (atMost ?? Infinity);
+/** Null where the system does not tell the cost. */
+function isMet({ of, atLeast, atMost }: Target, value: number | undefined): boolean | null {
+	if (value === undefined) return of === 'cost' ? null : false;
+	return value >= (atLeast ?? -Infinity) && value <= (atMost ?? Infinity);
 }

@@ -1,5 +1,6 @@
+import type { CpuWindow } from './load/order.js';
 import type { Cpu } from './report.js';
-import { median } from './statistics.js';
+import { cheapestQuarter, median } from './statistics.js';
 
 /** One measurement of one server. */
 export interface Measurement {
@@ -7,6 +8,8 @@ export interface Measurement {
 	/** In milliseconds. */
 	latency: { p50: number; p99: number };
 	cpu: Cpu | null;
+	/** Short parts of it, of which each tells the cost of a request. */
+	windows: CpuWindow[];
 }
 
 export interface Subject<T> {
@@ -45,4 +48,13 @@ export function cpuOf(measurements: readonly Measurement[]): Cpu | null {
 		server: servers.length === 0 ? null : median(servers),
 		generator: median(cpus.map(({ generator }) => generator)),
 	};
+}
+
+/**
+ * Microseconds of a core that the server uses for a request; null where the system does not tell. It is that of the cheapest
+ * quarter of all windows: whatever else runs on the machine makes a request dearer, and never cheaper.
+ */
+export function costOf(measurements: readonly Measurement[]): number | null {
+	const costs = measurements.flatMap(({ windows }) => windows.map(({ cpuSeconds, answers }) => cpuSeconds / answers));
+	return costs.length === 0 ? null : cheapestQuarter(costs) * 1e6;
 }

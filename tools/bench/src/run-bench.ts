@@ -2,6 +2,7 @@ import { cpus, loadavg, totalmem } from 'node:os';
 import type { Settings } from './bench.js';
 import { startDatabase } from './database.js';
 import { createLifetime, type Lifetime } from './lifetime.js';
+import { findWrk } from './load/wrk.js';
 import type { Report } from './report.js';
 import { scenarios } from './scenarios/all.js';
 
@@ -39,6 +40,7 @@ export async function runBench(
 			seconds: settings.seconds,
 			warm_up_seconds: settings.warmUpSeconds,
 			profiled: settings.profiles !== undefined,
+			generator: findWrk() === undefined ? 'autocannon' : 'wrk',
 		},
 		comparisons: [],
 		failures: [],

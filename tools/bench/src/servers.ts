@@ -23,7 +23,7 @@ export interface ServerCommand {
 	env: Record<string, string>;
 }
 
-const readyWithin = 20_000;
+const readyWithin = 60_000;
 
 /**
  * Starts a server with nothing of this process's own environment. It logs to /dev/null: what a log collector costs is not

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { compare } from './report.js';
-import { figuresOf, median, quantile, ratiosOf } from './statistics.js';
+import { costOf, type Measurement } from './rounds.js';
+import { cheapestQuarter, figuresOf, median, quantile, ratiosOf } from './statistics.js';
 
 describe('median', () => {
 	test('is the middle value, or the mean of the two in the middle, and leaves its input alone', () => {
@@ -38,6 +39,22 @@ test('a quantile is one of the values, by the nearest rank', () => {
 	expect(() => quantile([], 0.5)).toThrow(RangeError);
 });
 
+test('the cheapest quarter is the mean of the least values, of one at least', () => {
+	expect(cheapestQuarter([9, 1, 8, 3, 7, 6, 5, 4])).toBe(2);
+	expect(cheapestQuarter([5, 4])).toBe(4);
+	expect(() => cheapestQuarter([])).toThrow(RangeError);
+});
+
+test('the cost of a request is that of the cheapest windows of all rounds, in microseconds', () => {
+	const measurement = (...costs: number[]): Measurement => ({
+		...{ perSecond: 1, latency: { p50: 1, p99: 1 }, cpu: null },
+		windows: costs.map((cost) => ({ answers: 1000, cpuSeconds: cost / 1000 })),
+	});
+	// While something else ran on the machine, a request cost twice as much.
+	expect(costOf([measurement(40, 81, 80, 80), measurement(42, 90, 85, 88)])).toBeCloseTo(41);
+	expect(costOf([measurement()])).toBeNull();
+});
+
 describe('a comparison', () => {
 	const input = { scenario: 's', figure: 'throughput', unit: '/s' } as const;
 	const reference = { name: 'r', values: [100, 100, 100] };
@@ -61,14 +78,15 @@ describe('a comparison', () => {
 		});
 	});
 
-	test('tells the CPU time of a request as a ratio, where the system tells that of both servers', () => {
-		const cpu = (server: number | null) => ({ server, generator: 1 });
+	test('of costs is judged where the system tells the cost of both servers', () => {
 		const costs = (mine: number | null, other: number | null) =>
-			compare({ ...input, ours: [50], cpu: cpu(mine), reference: { name: 'r', values: [100], cpu: cpu(other) } });
-		// Half of the requests for the same time of the CPU.
-		expect(costs(0.9, 0.9).cost_ratio).toBe(2);
-		expect(costs(0.5, 1).cost_ratio).toBe(1);
-		expect(costs(null, 1).cost_ratio).toBeNull();
-		expect(costs(1, null).cost_ratio).toBeNull();
+			compare({
+				...{ ...input, ours: [50], cost: mine, target: { of: 'cost', atMost: 2 } },
+				reference: { name: 'r', values: [100], cost: other },
+			});
+		expect(costs(40, 20)).toMatchObject({ cost: { ours: 40, reference: 20, ratio: 2 }, met: true });
+		expect(costs(41, 20)).toMatchObject({ met: false });
+		expect(costs(null, 20)).toMatchObject({ cost: null, met: null });
+		expect(costs(40, null)).toMatchObject({ cost: null, met: null });
 	});
 });

@@ -30,6 +30,13 @@ export function ratiosOf(ours: readonly number[], reference: readonly number[]):
 	return figuresOf(ours.map((value, round) => value / (reference[round] as number)));
 }
 
+/** The mean of the least quarter of the values, at least of one. */
+export function cheapestQuarter(values: readonly number[]): number {
+	if (values.length === 0) throw new RangeError('there is no quarter of no values');
+	const least = [...values].sort((a, b) => a - b).slice(0, Math.ceil(values.length / 4));
+	return least.reduce((sum, value) => sum + value, 0) / least.length;
+}
+
 /** The value below which this part (0 to 1) of the sorted values lies, by the nearest rank. */
 export function quantile(sorted: ArrayLike<number>, part: number): number {
 	if (sorted.length === 0) throw new RangeError('there is no quantile of no values');

@@ -23,22 +23,12 @@ export function tableOf({ machine, settings, comparisons, failures, seconds }: R
 		'',
 		...failures.map(({ scenario, message }) => `FAILED  ${scenario}: ${message}`),
 		...notes,
-		`${settings.rounds} rounds of ${settings.seconds} s; ${machine.cores} × ${machine.cpu}, Node.js ${machine.node}, PostgreSQL ${machine.postgresql}, ${seconds} s in all`,
+		`${settings.rounds} rounds of ${settings.seconds} s, small answers asked for by ${settings.generator}; ${machine.cores} × ${machine.cpu}, Node.js ${machine.node}, PostgreSQL ${machine.postgresql}, ${seconds} s in all`,
 		'',
 	].join('\n');
 }
 
-function rowOf({
-	scenario,
-	figure,
-	unit,
-	ours,
-	reference,
-	ratio,
-	target,
-	met,
-	cost_ratio: cost,
-}: Comparison): string[] {
+function rowOf({ scenario, figure, unit, ours, reference, ratio, target, met, cost }: Comparison): string[] {
 	return [
 		scenario,
 		figure,
@@ -48,7 +38,7 @@ function rowOf({
 		ratio === null ? '–' : spread(ratio),
 		target === null ? '–' : targetText(target, unit),
 		met === null ? '–' : met ? 'yes' : 'NO',
-		cost === null ? '–' : `× ${cost.toFixed(2)}`,
+		cost === null ? '–' : `${cost.ours.toFixed(1)} µs, × ${cost.ratio.toFixed(2)}`,
 	];
 }
 
@@ -64,7 +54,7 @@ function amount(value: number, unit: Unit): string {
 
 function targetText({ of, atLeast, atMost }: Target, unit: Unit): string {
 	const limit = atLeast === undefined ? `≤ ${atMost}` : `≥ ${atLeast}`;
-	return of === 'ratio' ? limit : `${limit} ${unit}`;
+	return of === 'ours' ? `${limit} ${unit}` : of === 'cost' ? `CPU ${limit}` : limit;
 }
 
 /** Says where the generator and not a server set the pace: there both look more alike than they are. */

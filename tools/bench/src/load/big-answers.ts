@@ -5,15 +5,17 @@
  */
 import { Agent, get } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { LoadOrder, RawResult } from './order.js';
+import type { LoadOrder, LoadResult } from './order.js';
+import { latencyOf, watchCosts } from './windows.js';
 
-export async function loadBigAnswers(order: LoadOrder, seconds: number): Promise<RawResult> {
+export async function loadBigAnswers(order: LoadOrder, seconds: number): Promise<LoadResult> {
 	const { connections } = order;
 	const agent = new Agent({ keepAlive: true, maxSockets: connections });
 	const cpu = process.cpuUsage();
 	const begun = performance.now();
 	const latencies: number[] = [];
 	let bytes = 0;
+	const costs = watchCosts(order.pid, () => bytes / order.bytes);
 	let stopped = false;
 	const loop = async () => {
 		while (!stopped) {
@@ -28,16 +30,24 @@ export async function loadBigAnswers(order: LoadOrder, seconds: number): Promise
 	await Promise.race([delay(seconds * 1000), loops]);
 	const elapsed = (performance.now() - begun) / 1000;
 	const { user, system } = process.cpuUsage(cpu);
+	const windows = costs();
 	// What is under way is broken off: its part is counted by the bytes that have come.
 	stopped = true;
 	loops.catch(() => undefined);
 	agent.destroy();
-	return { answers: bytes / order.bytes, latencies, seconds: elapsed, cpuSeconds: (user + system) / 1e6 };
+	return {
+		answers: bytes / order.bytes,
+		latency: latencyOf(latencies),
+		seconds: elapsed,
+		cpuSeconds: (user + system) / 1e6,
+		windows,
+	};
 }
 
 /** @throws Error when it isn't the whole answer that was expected */
 function readAnswer(order: LoadOrder, agent: Agent, count: (bytes: number) => void): Promise<void> {
-	const { url, headers, status, bytes } = order;
+	const { headers, requests, status, bytes } = order;
+	const url = order.url + requests[0]?.path;
 	return new Promise((resolve, reject) => {
 		const request = get(url, { headers, agent, timeout: 60_000 }, (response) => {
 			let read = 0;

@@ -1,10 +1,13 @@
 /** What the load process is told to do. */
 export interface LoadOrder {
+	/** The server's process, whose use of the CPU is measured beside. */
+	pid: number;
+	/** Of the server, without a path. */
 	url: string;
 	method: 'GET' | 'POST';
 	headers: Record<string, string>;
-	/** Sends upserts of random chats in place of requests without a body. */
-	upserts: boolean;
+	/** What is sent, again and again in turn. */
+	requests: { path: string; body?: string }[];
 	connections: number;
 	warmUpSeconds: number;
 	seconds: number;
@@ -14,21 +17,24 @@ export interface LoadOrder {
 	bytes: number;
 }
 
-/** One run. */
-export interface RawResult {
-	/** How many came; of a big one that came in part, that part. */
+/** A short part of a run. */
+export interface CpuWindow {
 	answers: number;
-	/** Of each that came whole, in milliseconds. */
-	latencies: number[];
-	seconds: number;
-	/** Seconds of a core that the load process itself used. */
+	/** Seconds of a core that the server has used. */
 	cpuSeconds: number;
 }
 
-/** What it answers: that the warm-up is over, then the result. */
-export type LoadMessage = { measuring: true } | { result: LoadResult } | { failure: string };
-
-export interface LoadResult extends Omit<RawResult, 'latencies'> {
+/** One run. */
+export interface LoadResult {
+	/** How many came; of a big one that came in part, that part. */
+	answers: number;
 	/** Of a single request, in milliseconds. */
 	latency: { p50: number; p99: number };
+	seconds: number;
+	/** Seconds of a core that the generator itself used. */
+	cpuSeconds: number;
+	/** None where the system does not tell the use of the CPU. */
+	windows: CpuWindow[];
 }
+
+export type LoadMessage = { result: LoadResult } | { failure: string };

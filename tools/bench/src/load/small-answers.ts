@@ -1,18 +1,17 @@
 /** Load for answers of a few kilobytes at most, by autocannon. */
 import autocannon from 'autocannon';
-import type { LoadOrder, RawResult } from './order.js';
-import { upsertBodies } from './upserts.js';
-
-/** Distinct upserts in a run, over all connections; each connection begins again with its own when they are used up. */
-const distinctUpserts = 20_000;
+import type { LoadOrder, LoadResult } from './order.js';
+import { latencyOf, watchCosts } from './windows.js';
 
 /** @throws Error when an answer had another status, or a request failed */
-export async function loadSmallAnswers(order: LoadOrder, seconds: number): Promise<RawResult> {
-	const { url, method, headers, connections, status } = order;
-	const each = Math.ceil(distinctUpserts / connections);
+export async function loadSmallAnswers(order: LoadOrder, seconds: number): Promise<LoadResult> {
+	const { pid, url, method, headers, requests, connections, status } = order;
+	const each = Math.ceil(requests.length / connections);
+	let connection = 0;
 	const latencies: number[] = [];
 	let begun = 0;
 	let cpu = process.cpuUsage();
+	const costs = watchCosts(pid, () => latencies.length);
 	const result = await new Promise<autocannon.Result>((resolve, reject) => {
 		const instance = autocannon(
 			{
@@ -24,7 +23,10 @@ export async function loadSmallAnswers(order: LoadOrder, seconds: number): Promi
 				sampleInt: 50,
 				timeout: 60,
 				setupClient(client) {
-					if (order.upserts) client.setRequests(upsertBodies(each).map((body) => ({ method, headers, body })));
+					// Each connection begins at another place of the same list.
+					const from = each * connection++;
+					const own = [...requests.slice(from), ...requests.slice(0, from)];
+					client.setRequests(own.map((request) => ({ method, headers, ...request })));
 				},
 			},
 			(error, finished) => (error ? reject(error) : resolve(finished)),
@@ -39,6 +41,7 @@ export async function loadSmallAnswers(order: LoadOrder, seconds: number): Promi
 		});
 	});
 	const { user, system } = process.cpuUsage(cpu);
+	const windows = costs();
 	const wrong = Object.entries(result.statusCodeStats ?? {}).filter(([code]) => Number(code) !== status);
 	if (wrong.length > 0) {
 		const codes = wrong.map(([code, { count }]) => `${count} of status ${code}`);
@@ -47,8 +50,9 @@ export async function loadSmallAnswers(order: LoadOrder, seconds: number): Promi
 	if (result.errors > 0) throw new Error(`${result.errors} requests failed, ${result.timeouts} of them by a timeout`);
 	return {
 		answers: latencies.length,
-		latencies,
+		latency: latencyOf(latencies),
 		seconds: (result.finish.getTime() - begun) / 1000,
 		cpuSeconds: (user + system) / 1e6,
+		windows,
 	};
 }

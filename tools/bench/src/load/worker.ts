@@ -1,8 +1,8 @@
 /** The load process: carries out one order, after a warm-up, and reports the result. */
-import { quantile } from '../statistics.js';
 import { loadBigAnswers } from './big-answers.js';
-import type { LoadMessage, LoadOrder } from './order.js';
+import type { LoadMessage, LoadOrder, LoadResult } from './order.js';
 import { loadSmallAnswers } from './small-answers.js';
+import { findWrk, loadByWrk } from './wrk.js';
 
 /** From so many bytes on, an answer is big. */
 const big = 65_536;
@@ -15,13 +15,13 @@ process.once('message', (order: LoadOrder) => {
 process.once('disconnect', () => process.exit(0));
 
 async function work(order: LoadOrder): Promise<void> {
-	const run = order.bytes < big ? loadSmallAnswers : loadBigAnswers;
-	await run(order, order.warmUpSeconds);
-	tell({ measuring: true });
-	const { latencies, ...result } = await run(order, order.seconds);
-	if (latencies.length === 0) throw new Error(`nothing was answered whole within ${order.seconds} s`);
-	const sorted = Float64Array.from(latencies).sort();
-	tell({ result: { ...result, latency: { p50: quantile(sorted, 0.5), p99: quantile(sorted, 0.99) } } });
+	const wrk = findWrk();
+	const run = (seconds: number): Promise<LoadResult> => {
+		if (order.bytes >= big) return loadBigAnswers(order, seconds);
+		return wrk === undefined ? loadSmallAnswers(order, seconds) : loadByWrk(wrk, order, seconds);
+	};
+	await run(order.warmUpSeconds);
+	tell({ result: await run(order.seconds) });
 }
 
 function tell(message: LoadMessage): void {

@@ -1,11 +1,12 @@
 /** The driver alone: as many loops as there are connections, each with one statement after the other. */
 import { createClient } from '@contacts/common/database/client.js';
-import { chats } from '../load/upserts.js';
 import { runSingleStatement, singleStatementValues } from './single-statement.sql.js';
 
 export interface DriverOrder {
 	databaseUrl: string;
 	clients: number;
+	/** Upserts are of chats up to this one. */
+	chats: number;
 	warmUpSeconds: number;
 	seconds: number;
 }
@@ -17,7 +18,7 @@ process.once('message', (order: DriverOrder) => {
 });
 process.once('disconnect', () => process.exit(0));
 
-async function work({ databaseUrl, clients, warmUpSeconds, seconds }: DriverOrder): Promise<DriverMessage> {
+async function work({ databaseUrl, clients, chats, warmUpSeconds, seconds }: DriverOrder): Promise<DriverMessage> {
 	const sql = createClient({ url: databaseUrl, applicationName: 'bench', poolSize: clients });
 	async function run(milliseconds: number): Promise<number> {
 		const until = performance.now() + milliseconds;

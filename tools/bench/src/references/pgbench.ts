@@ -1,21 +1,20 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { accessSync, constants, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { delimiter, join } from 'node:path';
+import { join } from 'node:path';
 import type { Lifetime } from '../lifetime.js';
-import { chats } from '../load/upserts.js';
+import { findProgram } from '../programs.js';
 import { singleStatement, singleStatementValues } from './single-statement.sql.js';
 
 /** The path of pgbench: on the PATH, or where Debian puts it; undefined: there is none. */
 export function findPgbench(): string | undefined {
 	const debian = '/usr/lib/postgresql';
 	const versions = entriesOf(debian).sort((a, b) => Number(b) - Number(a));
-	const folders = [
-		...(process.env.PATH ?? '').split(delimiter),
-		...versions.map((version) => join(debian, version, 'bin')),
-	];
-	return folders.map((folder) => join(folder, 'pgbench')).find(isProgram);
+	return findProgram(
+		'pgbench',
+		versions.map((version) => join(debian, version, 'bin')),
+	);
 }
 
 /**
@@ -29,6 +28,7 @@ export async function runPgbench(
 	pgbench: string,
 	databaseUrl: string,
 	clients: number,
+	chats: number,
 	seconds: number,
 ): Promise<number> {
 	const folder = mkdtempSync(join(tmpdir(), 'contacts-pgbench-'));
@@ -83,14 +83,5 @@ function entriesOf(folder: string): string[] {
 		return readdirSync(folder);
 	} catch {
 		return [];
-	}
-}
-
-function isProgram(file: string): boolean {
-	try {
-		accessSync(file, constants.X_OK);
-		return true;
-	} catch {
-		return false;
 	}
 }

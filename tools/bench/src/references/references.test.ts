@@ -69,7 +69,7 @@ test('the driver loop runs the statement on all its connections for as long as i
 	await addProject(sql, 'bench', 'key');
 	const lifetime = createLifetime();
 	onTestFinished(lifetime.end);
-	const order: DriverOrder = { databaseUrl: url, clients: 3, warmUpSeconds: 0, seconds: 0.2 };
+	const order: DriverOrder = { databaseUrl: url, clients: 3, chats: 100_000, warmUpSeconds: 0, seconds: 0.2 };
 	const run = (more: object) =>
 		runChild(lifetime, 'references/direct-driver', { ...order, ...more }, (message: DriverMessage) => message);
 	const done = await run({});

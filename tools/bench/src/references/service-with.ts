@@ -1,6 +1,7 @@
 import { authenticate } from '@contacts/common/auth/authenticate.js';
 import type { Database } from '@contacts/common/database/database.js';
 import { health } from '@contacts/common/http/health.js';
+import { loadShedding } from '@contacts/common/http/load-shedding.js';
 import { createServer, type Server } from '@contacts/common/http/server.js';
 import { metrics } from '@contacts/common/observability/metrics.js';
 import { serviceVariables } from '@contacts/common/process/config.js';
@@ -38,6 +39,7 @@ export async function runServiceWith(
 				await server.register(metrics, { registry, database, keyRing });
 				await server.register(health, { database });
 				await server.register(async (api) => {
+					await api.register(loadShedding, { clock: () => performance.now(), database });
 					await api.register(authenticate, { keyRing });
 					await api.register(upsert, { database });
 				});

@@ -1,8 +1,15 @@
 import type { Scenario } from '../bench.js';
-import { listScenarios } from './lists.js';
+import { companiesInTurn, listScenarios } from './lists.js';
 import { million } from './million.js';
 import { memoryAtRest, startUp } from './start-up.js';
 import { upsertScenarios } from './upserts.js';
 
 /** In the order in which they run: those with the same data stand together. */
-export const scenarios: Scenario[] = [startUp, memoryAtRest, ...listScenarios, ...upsertScenarios, million];
+export const scenarios: Scenario[] = [
+	startUp,
+	memoryAtRest,
+	...listScenarios,
+	companiesInTurn,
+	...upsertScenarios,
+	million,
+];

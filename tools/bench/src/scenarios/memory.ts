@@ -1,4 +1,4 @@
-import { memoryOf } from '../process-facts.js';
+import { memoryOf } from '@contacts/testing/proc.js';
 import { type Comparison, compare, type Target } from '../report.js';
 import type { RunningServer } from '../servers.js';
 
@@ -11,7 +11,7 @@ export function comparePeaks(
 ): Comparison[] {
 	const mine = memoryOf(ours.pid);
 	const other = reference && memoryOf(reference.server.pid);
-	if (mine === null || other === null) return [];
+	if (mine === undefined || (reference && other === undefined)) return [];
 	return [
 		compare({
 			scenario,

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { memoryOf } from '@contacts/testing/proc.js';
 import { type Bench, type Scenario, type ServiceName, startReference, startService } from '../bench.js';
-import { memoryOf } from '../process-facts.js';
 import { type Comparison, compare } from '../report.js';
 import { interleave, type Subject } from '../rounds.js';
 import { startServer } from '../servers.js';
@@ -45,7 +45,7 @@ export const memoryAtRest: Scenario = {
 				await delay(rest * 1000);
 				const memory = memoryOf(server.pid);
 				await server.stop();
-				if (memory === null) throw new Error('this system does not tell the memory of a process in /proc');
+				if (memory === undefined) throw new Error('this system does not tell the memory of a process in /proc');
 				return memory.resident;
 			},
 		});

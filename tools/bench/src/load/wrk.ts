@@ -1,0 +1,103 @@
+/** Load for answers of a few kilobytes at most, by wrk: it takes a tenth of the processor that a generator in JavaScript does. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { cpuSecondsOf } from '@contacts/testing/proc.js';
+import { findProgram } from '../programs.js';
+import type { CpuWindow, LoadOrder, LoadResult } from './order.js';
+
+export const findWrk = () => findProgram('wrk');
+
+/** One run of it, which is one window: it counts whole seconds. */
+interface Run extends CpuWindow {
+	seconds: number;
+	latency: LoadResult['latency'];
+	generatorSeconds: number;
+}
+
+/** @throws Error when an answer had a status from 400 on, or a request failed */
+export async function loadByWrk(wrk: string, order: LoadOrder, seconds: number): Promise<LoadResult> {
+	const folder = mkdtempSync(join(tmpdir(), 'contacts-wrk-'));
+	try {
+		const script = join(folder, 'script.lua');
+		const list = join(folder, 'requests');
+		writeFileSync(list, order.requests.map(({ path, body = '' }) => `${path} ${body}\n`).join(''));
+		writeFileSync(script, scriptOf(order, list));
+		const runs: Run[] = [];
+		for (let second = 0; second < Math.max(1, Math.round(seconds)); second++) {
+			runs.push(await run(wrk, order, script));
+		}
+		const sum = (of: (one: Run) => number) => runs.reduce((total, one) => total + of(one), 0);
+		return {
+			answers: sum((one) => one.answers),
+			latency: {
+				p50: sum((one) => one.latency.p50) / runs.length,
+				p99: sum((one) => one.latency.p99) / runs.length,
+			},
+			seconds: sum((one) => one.seconds),
+			cpuSeconds: sum((one) => one.generatorSeconds),
+			windows: runs.filter(({ cpuSeconds }) => !Number.isNaN(cpuSeconds)),
+		};
+	} finally {
+		rmSync(folder, { recursive: true });
+	}
+}
+
+async function run(wrk: string, { url, connections, pid }: LoadOrder, script: string): Promise<Run> {
+	const before = cpuSecondsOf(pid) ?? Number.NaN;
+	const child = spawn(wrk, ['-t1', `-c${connections}`, '-d1s', '-s', script, url], {
+		stdio: ['ignore', 'pipe', 'inherit'],
+	});
+	let generatorSeconds = 0;
+	const looking = setInterval(() => {
+		generatorSeconds = cpuSecondsOf(child.pid ?? 0) ?? generatorSeconds;
+	}, 100);
+	const killed = () => void child.kill('SIGKILL');
+	process.once('exit', killed);
+	const [output] = await Promise.all([text(child.stdout), once(child, 'close')]);
+	process.off('exit', killed);
+	clearInterval(looking);
+	const cpuSeconds = (cpuSecondsOf(pid) ?? Number.NaN) - before;
+	const line = /^RESULT (.*)$/m.exec(output)?.[1];
+	if (line === undefined) throw new Error(`wrk failed: ${output.trim().slice(-500)}`);
+	const [answers = 0, duration = 0, failed = 0, wrong = 0, p50 = 0, p99 = 0] = line.split(' ').map(Number);
+	if (wrong > 0) throw new Error(`${wrong} answers have a status of 400 or more`);
+	if (failed > 0) throw new Error(`${failed} requests failed`);
+	if (answers === 0) throw new Error('nothing was answered');
+	const latency = { p50: p50 / 1000, p99: p99 / 1000 };
+	return { answers, cpuSeconds, seconds: duration / 1e6, latency, generatorSeconds };
+}
+
+/** Each request is made as text once. A single one is kept by wrk itself, which then asks no script. */
+function scriptOf({ method, headers, requests }: LoadOrder, list: string): string {
+	const fields = Object.entries(headers).map(([name, value]) => `wrk.headers[ [==[${name}]==] ] = [==[${value}]==]`);
+	const turn = `
+		local at = 0
+		function request()
+			at = at % #list + 1
+			return list[at]
+		end`;
+	return `
+		wrk.method = '${method}'
+		${fields.join('\n')}
+		list = {}
+		for line in io.lines([==[${list}]==]) do
+			local path, body = line:match('^(%S+) (.*)$')
+			if body == '' then body = nil end
+			wrk.path, wrk.body = path, body
+			list[#list + 1] = { path, body }
+		end
+		function init(args)
+			for index, one in ipairs(list) do list[index] = wrk.format(nil, one[1], nil, one[2]) end
+		end
+		${requests.length > 1 ? turn : ''}
+		function done(summary, latency)
+			local errors = summary.errors
+			io.write(string.format('RESULT %d %d %d %d %d %d\\n', summary.requests, summary.duration,
+				errors.connect + errors.read + errors.write + errors.timeout, errors.status,
+				latency:percentile(50), latency:percentile(99)))
+		end`;
+}
