@@ -47,7 +47,8 @@ const kill = async (applicationName: string) => {
 describe('the deadline', () => {
 	test('ends a statement in time, and the server ends it by its own limit', async () => {
 		const database = open('deadline', { deadline: 300, statementTimeout: 600 });
-		await answers(database);
+		// On a busy machine the connection alone may take longer.
+		await expect.poll(() => answers(database).catch(() => undefined), { timeout: 5000 }).toBeTypeOf('number');
 		const begun = performance.now();
 		expect(await causeOf(sleep(database))).toBe('QUERY_DEADLINE');
 		expect(performance.now() - begun).toBeLessThan(1000);
@@ -83,9 +84,9 @@ describe('the deadline', () => {
 	});
 
 	test('finds a database that answers others busy, not broken', async () => {
-		const database = open('busy', { deadline: 500 });
+		const database = open('busy', { deadline: 2000 });
 		const first = Array.from({ length: 4 }, () => sleep(database, 0.1));
-		const last = Array.from({ length: 20 }, () => sleep(database, 0.1));
+		const last = Array.from({ length: 30 }, () => sleep(database, 0.1));
 		await Promise.all(first);
 		expect(await Promise.allSettled(last)).toContainEqual({
 			status: 'rejected',
