@@ -1,0 +1,143 @@
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { connect as connectTo, createServer } from 'node:net';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { type StandIn, startStandIn } from '@contacts/bitrix24-stand-in';
+import { type RoleUser, urlAs } from '@contacts/common/database/roles.js';
+import { rolePassword } from '@contacts/testing/database.js';
+import { gatewayConfig } from '@contacts/testing/gateway.js';
+import { waitUntil } from '@contacts/testing/wait-until.js';
+import type { DatabaseCluster } from './database-cluster.js';
+import { fillIn, type Machine, type Network } from './network.js';
+import { type Supervised, supervise } from './supervisor.js';
+
+export interface Applications {
+	/** The two with services, and the one with Redis. */
+	machines: readonly Machine[];
+	processes: readonly Supervised[];
+	portal: StandIn;
+	/** Of personal-contacts, and of the gateways. */
+	personal: readonly string[];
+	gateways: readonly string[];
+	/** Whether both of each are ready. */
+	areReady(): Promise<boolean>;
+	close(): Promise<void>;
+}
+
+/** The token bucket of each project. */
+export const limit = { perSecond: 5, burst: 50 };
+
+const root = fileURLToPath(new URL('../..', import.meta.url));
+
+/** Two machines with one of each service, synchroniser and gateway, and a machine with Redis; the portal is here. */
+export async function startApplications(
+	network: Network,
+	folder: string,
+	database: DatabaseCluster,
+): Promise<Applications> {
+	const portal = await startStandIn({ plan: 'enterprise' });
+	for (let n = 0; n < 100; n++) portal.add({ lastName: `Contact ${n}` });
+	const portalPort = Number(new URL(portal.webhookUrl).port);
+	// A portal without TLS must be on a loopback address: each machine has a way from its own to this process.
+	const here = createServer((socket) => {
+		const onward = connectTo(portalPort, '127.0.0.1');
+		for (const end of [socket, onward]) end.on('error', () => socket.destroy() && onward.destroy());
+		socket.pipe(onward).pipe(socket);
+	});
+	await new Promise<void>((resolve) => here.listen(portalPort, network.address, resolve));
+	const wayToPortal = `
+		const { connect, createServer } = require('node:net');
+		createServer((socket) => {
+			const onward = connect(${portalPort}, '${network.address}');
+			for (const end of [socket, onward]) end.on('error', () => { socket.destroy(); onward.destroy(); });
+			socket.pipe(onward).pipe(socket);
+		}).listen(${portalPort}, '127.0.0.1');`;
+
+	const cache = network.machine('redis', 31);
+	const redis = supervise(cache, {
+		name: 'redis',
+		log: join(folder, 'redis.log'),
+		command: ['redis-server', '--bind', cache.address, '--protected-mode', 'no', '--save', ''],
+	});
+	const machines = [network.machine('app1', 11), network.machine('app2', 12)];
+	const [first, second] = machines as [Machine, Machine];
+	const upstream = fillIn('upstream.conf', {
+		COMPANY_CONTACTS_1: `${first.address}:3000`,
+		COMPANY_CONTACTS_2: `${second.address}:3000`,
+	});
+	const url = (role: RoleUser) =>
+		`${urlAs(`postgres://user@${first.address}/contacts`, role, rolePassword).replace(first.address, database.hosts)}?target_session_attrs=read-write`;
+	const service = (machine: Machine, name: RoleUser, program: string, port: number, env: Record<string, string> = {}) =>
+		supervise(machine, {
+			name: `${name} on ${machine.name}`,
+			log: join(folder, `${machine.name}-${name}.log`),
+			command: [process.execPath, join(root, program)],
+			env: { DATABASE_URL: url(name), HOST: '0.0.0.0', PORT: String(port), LOG_LEVEL: 'warn', ...env },
+		});
+	const processes = machines.flatMap((machine) => [
+		service(machine, 'personal-contacts', 'services/personal-contacts/dist/main.js', 3001),
+		service(machine, 'company-contacts', 'services/company-contacts/dist/main.js', 3000, {
+			REDIS_URL: `redis://${cache.address}:6379`,
+			TRUST_PROXY: network.addresses,
+			RATE_LIMIT_PER_SECOND: String(limit.perSecond),
+			RATE_LIMIT_BURST: String(limit.burst),
+		}),
+		supervise(machine, {
+			name: `way to the portal of ${machine.name}`,
+			log: join(folder, `${machine.name}-way.log`),
+			command: [process.execPath, '-e', wayToPortal],
+		}),
+		service(machine, 'company-contacts-sync', 'services/company-contacts/dist/sync/main.js', 3002, {
+			BITRIX24_WEBHOOK_URL: portal.webhookUrl,
+			BITRIX24_PLAN: 'enterprise',
+			BITRIX24_INTERVAL_SECONDS: '5',
+		}),
+		gateway(machine, join(folder, `gateway-${machine.name}`), upstream),
+	]);
+
+	const isReady = async (address: string) => {
+		const response = await fetch(address, { signal: AbortSignal.timeout(2000) }).catch(() => undefined);
+		return response?.ok === true;
+	};
+	const areReady = async () => {
+		const addresses = machines.flatMap(({ address }) => [
+			...[3000, 3001, 3002].map((port) => `http://${address}:${port}/health/ready`),
+			`http://${address}:8080/openapi.json`,
+		]);
+		return (await Promise.all(addresses.map(isReady))).every(Boolean);
+	};
+	const outputs = () => processes.map(({ output }) => output()).join('\n');
+	await waitUntil(areReady, { timeoutMs: 60_000, intervalMs: 300, message: outputs });
+	return {
+		machines: [...machines, cache],
+		processes: [...processes, redis],
+		portal,
+		personal: machines.map(({ address }) => `http://${address}:3001`),
+		gateways: machines.map(({ address }) => `http://${address}:8080`),
+		areReady,
+		async close() {
+			here.close();
+			await portal.close();
+		},
+	};
+}
+
+function gateway(machine: Machine, folder: string, upstream: string): Supervised {
+	mkdirSync(folder);
+	const server = gatewayConfig('company_contacts', { connectionsPerClient: 100 })
+		.replaceAll('127.0.0.1:PORT', `${machine.address}:8080`)
+		.replaceAll('FOLDER', folder)
+		.replaceAll('ACCESS_LOG', join(folder, 'access.log'))
+		.replaceAll('ERROR_LOG', join(folder, 'error.log'));
+	const config = join(folder, 'nginx.conf');
+	writeFileSync(
+		config,
+		`user root; daemon off; worker_processes 1; pid ${folder}/nginx.pid; error_log ${folder}/error.log notice;
+		events { worker_connections 512; } http { ${upstream} ${server} }`,
+	);
+	return supervise(machine, {
+		name: `gateway on ${machine.name}`,
+		log: `${folder}/output.log`,
+		command: ['nginx', '-p', folder, '-c', config, '-e', `${folder}/error.log`],
+	});
+}

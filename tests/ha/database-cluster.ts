@@ -1,0 +1,131 @@
+import { execFileSync } from 'node:child_process';
+import { chownSync, mkdirSync, readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { migrate } from '@contacts/common/database/migrate.js';
+import { transferToOwner } from '@contacts/common/database/owner.js';
+import { setRolePasswords } from '@contacts/common/database/roles.js';
+import { addProject } from '@contacts/testing/app.js';
+import { rolePassword } from '@contacts/testing/database.js';
+import { waitUntil } from '@contacts/testing/wait-until.js';
+import postgres from 'postgres';
+import { fillIn, type Machine, type Network } from './network.js';
+import { type Supervised, supervise } from './supervisor.js';
+
+export interface DatabaseCluster {
+	machines: readonly Machine[];
+	/** etcd and Patroni of each machine. */
+	processes: readonly Supervised[];
+	/** `host:port,host:port,…` */
+	hosts: string;
+	/** The name of the machine whose PostgreSQL is the primary, as its Patroni says. */
+	primary(): Promise<string | undefined>;
+	/** Whether there is a primary, and every other machine follows it. */
+	isWhole(): Promise<boolean>;
+	superuserUrl(): Promise<string>;
+}
+
+/** As Patroni describes it. */
+interface Member {
+	role: string;
+	state: string;
+	timeline?: number;
+	lag?: number;
+}
+
+const password = 'superuser';
+/** Of the newest PostgreSQL from Debian that is here. */
+const programs = () => `/usr/lib/postgresql/${Math.max(...readdirSync('/usr/lib/postgresql').map(Number))}/bin`;
+
+/** Three machines with etcd, Patroni and PostgreSQL as operations/ha says, and the migrated database `contacts`. */
+export async function startDatabaseCluster(network: Network, folder: string): Promise<DatabaseCluster> {
+	const machines = [1, 2, 3].map((n) => network.machine(`db${n}`, 20 + n));
+	const [uid, gid] = ['-u', '-g'].map((flag) => Number(execFileSync('id', [flag, 'postgres'], { encoding: 'utf8' })));
+	const list = (each: (machine: Machine) => string) => machines.map(each).join();
+	const processes = machines.flatMap((machine) => {
+		const data = join(folder, machine.name);
+		mkdirSync(data, { mode: 0o700 });
+		chownSync(data, uid as number, gid as number);
+		const values = {
+			NODE: machine.name,
+			ADDRESS: machine.address,
+			ETCD_HOSTS: list(({ address }) => `${address}:2379`),
+			ETCD_CLUSTER: list(({ name, address }) => `${name}=http://${address}:2380`),
+			NETWORK: network.addresses,
+			DATA: data,
+			POSTGRES_PROGRAMS: programs(),
+			POSTGRES_PASSWORD: password,
+			REPLICATION_PASSWORD: 'replication',
+		};
+		const config = join(folder, `${machine.name}.yml`);
+		fillIn('patroni.yml', values, config);
+		const etcd = Object.fromEntries(
+			fillIn('etcd.env', values)
+				.trim()
+				.split('\n')
+				.map((line) => [line.slice(0, line.indexOf('=')), line.slice(line.indexOf('=') + 1)]),
+		);
+		return [
+			supervise(machine, {
+				name: `etcd on ${machine.name}`,
+				command: ['etcd'],
+				env: etcd,
+				user: 'postgres',
+				log: join(folder, `${machine.name}-etcd.log`),
+			}),
+			supervise(machine, {
+				name: `patroni on ${machine.name}`,
+				command: ['patroni', config],
+				user: 'postgres',
+				log: join(folder, `${machine.name}-patroni.log`),
+			}),
+		];
+	});
+
+	const ask = async (machine: Machine, path: string) =>
+		fetch(`http://${machine.address}:8008${path}`, { signal: AbortSignal.timeout(1000) }).catch(() => undefined);
+	const primary = async () => {
+		const answers = await Promise.all(machines.map((machine) => ask(machine, '/primary')));
+		return machines[answers.findIndex((answer) => answer?.status === 200)]?.name;
+	};
+	const isWhole = async () => {
+		const name = await primary();
+		const machine = machines.find((each) => each.name === name);
+		if (machine === undefined) return false;
+		const answer = await ask(machine, '/cluster');
+		const { members } = ((await answer?.json()) ?? { members: [] }) as { members: Member[] };
+		const [leader] = members.filter(({ role }) => role === 'leader');
+		const follows = ({ role, state, lag, timeline }: Member) =>
+			role !== 'leader' && /^(running|streaming)$/.test(state) && lag === 0 && timeline === leader?.timeline;
+		return members.filter(follows).length === 2 && members.some(({ role }) => role === 'sync_standby');
+	};
+	const superuserUrl = async () => {
+		const name = await waitUntil(primary, { timeoutMs: 60_000, intervalMs: 200 });
+		const { address } = machines.find((each) => each.name === name) as Machine;
+		return `postgres://postgres:${password}@${address}:5432/contacts`;
+	};
+	const outputs = () => processes.map(({ output }) => output()).join('\n');
+	await waitUntil(isWhole, { timeoutMs: 90_000, intervalMs: 300, message: outputs });
+
+	const superuser = await superuserUrl();
+	const maintenance = postgres(superuser.replace('/contacts', '/postgres'), { max: 1 });
+	await maintenance`create database contacts`;
+	await maintenance.end();
+	const owner = await transferToOwner(superuser, 'owner');
+	await migrate(owner);
+	const roles = ['personal-contacts', 'company-contacts', 'company-contacts-sync'] as const;
+	await setRolePasswords(owner, Object.fromEntries(roles.map((role) => [role, rolePassword])));
+	const sql = postgres(superuser, { max: 1, fetch_types: false });
+	for (const project of ['bot', 'partner', 'greedy']) await addProject(sql, project, `${project}-key`);
+	await sql.end();
+	return { machines, processes, hosts: list(({ address }) => `${address}:5432`), primary, isWhole, superuserUrl };
+}
+
+/** The postmaster of a machine and all its children: whatever runs the program `postgres` there. */
+export const postgresOf = (machine: Machine) =>
+	machine.pids().filter((pid) => {
+		try {
+			return /^postgres/.test(readFileSync(`/proc/${pid}/comm`, 'utf8'));
+		} catch {
+			return false;
+		}
+	});

@@ -1,0 +1,100 @@
+import { chmodSync, cpSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { isAlive } from '@contacts/testing/proc.js';
+import { seededRandom } from '@contacts/testing/random.js';
+import postgres from 'postgres';
+import { expect, test } from 'vitest';
+import { startApplications } from './applications.js';
+import { startDatabaseCluster } from './database-cluster.js';
+import { breakThings, type Fault } from './faults.js';
+import { startLoad } from './load.js';
+import { createNetwork } from './network.js';
+import { evaluate, type Reign, type Run, table } from './report.js';
+import { drawTimeline } from './timeline.js';
+
+const minutes = Number(process.env.HA_MINUTES || 10);
+const output = process.env.HA_OUTPUT || fileURLToPath(new URL('../../.local/ha', import.meta.url));
+
+test(`any process or machine may die: nothing acknowledged is lost in ${minutes} minutes of faults`, async () => {
+	const random = seededRandom();
+	console.info(`FAULTS_SEED=${random.seed} HA_MINUTES=${minutes}`);
+	const folder = mkdtempSync(join(tmpdir(), 'contacts-ha-'));
+	chmodSync(folder, 0o755);
+	const network = createNetwork();
+	const removeAll = () => network.remove();
+	process.once('exit', removeAll);
+	const pids: number[] = [];
+	try {
+		const database = await startDatabaseCluster(network, folder);
+		const applications = await startApplications(network, folder, database);
+		const machines = [...database.machines, ...applications.machines];
+		const processes = [...database.processes, ...applications.processes];
+
+		const begun = performance.now();
+		const reigns: Reign[] = [];
+		const faults: Fault[] = [];
+		let stopped = false;
+		const watch = async () => {
+			for (; !stopped; await delay(200)) {
+				const primary = await database.primary();
+				if (reigns.at(-1)?.primary !== primary || reigns.length === 0) reigns.push({ at: performance.now(), primary });
+			}
+		};
+		const changeCrm = async () => {
+			for (let n = 0; !stopped; n++, await delay(2000)) applications.portal.add({ lastName: `Added ${n}` });
+		};
+		const watching = Promise.all([watch(), changeCrm()]);
+		const load = startLoad(applications.personal, applications.gateways, random);
+		let broken: unknown;
+		await breakThings(begun + minutes * 60_000, database, applications, random, faults).catch((error: unknown) => {
+			broken = error;
+		});
+		await load.stop();
+		stopped = true;
+		await watching;
+
+		const sql = postgres(await database.superuserUrl(), { max: 1, fetch_types: false });
+		const rows = await sql<
+			{ chat: number; name: string }[]
+		>`select chat_id::float8 as chat, name from personal_contacts`;
+		const mirrored = async () => {
+			const ids = await sql<{ id: number }[]>`select bitrix_id::float8 as id from company_contacts order by 1`;
+			return ids.map(({ id }) => id);
+		};
+		const found = new Map(rows.map(({ chat, name }) => [chat, Number(name.slice(1))]));
+		const run: Run = { begun, ended: performance.now(), load, faults, reigns, found };
+		const result = evaluate(run);
+		const text = table(random.seed, run, result);
+		mkdirSync(output, { recursive: true });
+		for (const name of readdirSync(folder)) if (name.endsWith('.log')) cpSync(join(folder, name), join(output, name));
+		writeFileSync(join(output, 'timeline.svg'), drawTimeline(`${minutes} minutes, seed ${random.seed}`, run));
+		writeFileSync(
+			join(output, 'result.md'),
+			`${text}\n\n${faults.map(({ what, begun: at, whole }) => `- ${Math.round((at - begun) / 1000)} s: ${what}; whole again after ${Math.round((whole - at) / 1000)} s`).join('\n')}\n`,
+		);
+		console.info(text);
+		expect(broken).toBe(undefined);
+		expect(result.lost).toEqual([]);
+		expect([...found].filter(([chat, version]) => version > (load.sent.get(chat) ?? 0))).toEqual([]);
+		expect(result.acknowledged).toBeGreaterThan(minutes * 60);
+		expect(result.longestAfterPromotion).toBeLessThan(5000);
+		expect(result.listsFailedWithoutFault).toBe(0);
+		expect(result.admitted).toBeLessThanOrEqual(result.admittedLimit);
+		await expect
+			.poll(mirrored, { timeout: 30_000, interval: 500 })
+			.toEqual([...applications.portal.contacts.keys()].sort((a, b) => a - b));
+		await sql.end();
+
+		pids.push(...machines.flatMap((machine) => machine.pids()));
+		await Promise.all(processes.map((each) => each.stop()));
+		await applications.close();
+	} finally {
+		network.remove();
+		process.off('exit', removeAll);
+		rmSync(folder, { recursive: true, force: true });
+	}
+	await expect.poll(() => pids.filter(isAlive), { timeout: 10_000 }).toEqual([]);
+});

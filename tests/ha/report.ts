@@ -1,0 +1,96 @@
+import { limit } from './applications.js';
+import type { Fault } from './faults.js';
+import type { Load, Seen } from './load.js';
+
+/** Who was the primary from when on; undefined: nobody. */
+export interface Reign {
+	at: number;
+	primary: string | undefined;
+}
+
+export interface Run {
+	begun: number;
+	ended: number;
+	load: Load;
+	faults: readonly Fault[];
+	reigns: readonly Reign[];
+	/** By chat, what is stored at the end. */
+	found: ReadonlyMap<number, number>;
+}
+
+export interface Result {
+	acknowledged: number;
+	/** Chats whose last acknowledged version is not there, or older ones stand in its place. */
+	lost: number[];
+	lists: number;
+	/** Lists that failed while nothing was broken. */
+	listsFailedWithoutFault: number;
+	listsFailed: number;
+	promotions: number;
+	/** The longest time without a write after a promotion, and in all, in milliseconds. */
+	longestAfterPromotion: number;
+	longestWithoutWrites: number;
+	admitted: number;
+	/** What the limit lets through: burst and rate, and again for each process and for a Redis that begins anew where it was away. */
+	admittedLimit: number;
+}
+
+const isOk = ({ outcome }: Seen) => outcome === 200;
+
+export function evaluate({ begun, ended, load, faults, reigns, found }: Run): Result {
+	const saved = load.upserts.filter(isOk).map(({ at }) => at);
+	const moments = [begun, ...saved, ended];
+	const promotions = reigns.filter(({ primary }, index) => {
+		const before = reigns.slice(0, index).findLast((each) => each.primary !== undefined);
+		return primary !== undefined && before !== undefined && before.primary !== primary;
+	});
+	const failed = load.lists.filter((each) => !isOk(each));
+	const isDuring = (at: number) => faults.some((fault) => at >= fault.begun && at <= (fault.whole || ended) + 1000);
+	const seconds = (ended - begun) / 1000;
+	const away = faults.filter(({ ofRedis }) => ofRedis).map((fault) => (fault.whole - fault.begun) / 1000);
+	const processes = 2;
+	return {
+		acknowledged: saved.length,
+		lost: [...load.stored].filter(([chat, version]) => (found.get(chat) ?? 0) < version).map(([chat]) => chat),
+		lists: load.lists.length,
+		listsFailed: failed.length,
+		listsFailedWithoutFault: failed.filter(({ at }) => !isDuring(at)).length,
+		promotions: promotions.length,
+		longestAfterPromotion: Math.max(
+			0,
+			...promotions.map(({ at }) => (saved.find((moment) => moment >= at) ?? ended) - at),
+		),
+		longestWithoutWrites: Math.max(...moments.slice(1).map((moment, index) => moment - (moments[index] as number))),
+		admitted: load.admitted.length,
+		admittedLimit: Math.floor(
+			limit.burst +
+				limit.perSecond * seconds +
+				away.reduce((sum, time) => sum + (processes + 1) * limit.burst + processes * limit.perSecond * time, 0),
+		),
+	};
+}
+
+function outcomes(seen: readonly Seen[]): string {
+	const counts = new Map<Seen['outcome'], number>();
+	for (const { outcome } of seen) counts.set(outcome, (counts.get(outcome) ?? 0) + 1);
+	return [...counts].map(([outcome, count]) => `${outcome}: ${count}`).join(', ');
+}
+
+export function table(seed: number, run: Run, result: Result): string {
+	const rows: [string, string | number][] = [
+		['seed', seed],
+		['seconds', Math.round((run.ended - run.begun) / 1000)],
+		['faults', run.faults.length],
+		['promotions', result.promotions],
+		['writes acknowledged', result.acknowledged],
+		['writes lost or overtaken', result.lost.length],
+		['responses to upserts', outcomes(run.load.upserts)],
+		['lists', result.lists],
+		['responses to lists', outcomes(run.load.lists)],
+		['lists failed, of these without a fault', `${result.listsFailed}, ${result.listsFailedWithoutFault}`],
+		['longest without writes after a promotion', `${Math.round(result.longestAfterPromotion)} ms`],
+		['longest without writes', `${Math.round(result.longestWithoutWrites)} ms`],
+		['let through of a project above its limit, at most', `${result.admitted}, ${result.admittedLimit}`],
+	];
+	return ['| what | how much |', '|---|---|', ...rows.map(([what, value]) => `| ${what} | ${value} |`)].join('\n');
+}
