@@ -28,7 +28,7 @@ describe('batch', () => {
 		expect(Object.keys(result.result_time)).toEqual(['c0', 'c1', 'c2']);
 	});
 
-	it('answers nothing at all with lists [REC]', async () => {
+	it('returns nothing at all with lists [REC]', async () => {
 		const standIn = await portal();
 		const lists = { result: [], result_error: [], result_total: [], result_next: [], result_time: [] };
 		expect(await batch(standIn, {})).toEqual(lists);

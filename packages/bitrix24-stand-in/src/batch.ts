@@ -36,11 +36,11 @@ export async function runBatch(portal: Portal, request: RequestInfo, calls: Batc
 		calls.push(call);
 		try {
 			if (index >= mostCommands) throw new RestError('ERROR_BATCH_LENGTH_EXCEEDED', 'Max batch length exceeded');
-			const answer = await runCommand(portal, request.number, call);
-			result.push([key, answer.result]);
-			if (answer.total !== undefined) totals.push([key, answer.total]);
-			if (answer.next !== undefined) nexts.push([key, answer.next]);
-			times.push([key, answer.time]);
+			const response = await runCommand(portal, request.number, call);
+			result.push([key, response.result]);
+			if (response.total !== undefined) totals.push([key, response.total]);
+			if (response.next !== undefined) nexts.push([key, response.next]);
+			times.push([key, response.time]);
 		} catch (error) {
 			if (!(error instanceof RestError)) throw error;
 			call.error = error.code;

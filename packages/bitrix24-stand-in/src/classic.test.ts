@@ -77,9 +77,9 @@ describe('crm.contact.list', () => {
 	it.each(['ignored', 'refused'] as const)('has an unknown field in a filter %s [??]', async (classicUnknownFilter) => {
 		const standIn = await portal({ switches: { classicUnknownFilter } });
 		addMany(standIn, 2);
-		const answer = await call<Row[]>(standIn, 'crm.contact.list', { filter: { '>id': 1 } });
-		if (classicUnknownFilter === 'ignored') expect(ids(answer)).toEqual(['1', '2']);
-		else expect(answer.status).toBe(400);
+		const response = await call<Row[]>(standIn, 'crm.contact.list', { filter: { '>id': 1 } });
+		if (classicUnknownFilter === 'ignored') expect(ids(response)).toEqual(['1', '2']);
+		else expect(response.status).toBe(400);
 	});
 
 	it.each([
@@ -88,9 +88,9 @@ describe('crm.contact.list', () => {
 	] as const)('beyond the end gives: %s [FIELD]', async (classicPastEnd, expected) => {
 		const standIn = await portal({ switches: { classicPastEnd } });
 		addMany(standIn, 60);
-		const answer = await call<Row[]>(standIn, 'crm.contact.list', { start: 100 });
-		expect(ids(answer)).toEqual(expected);
-		expect(answer.body.total).toBe(60);
+		const response = await call<Row[]>(standIn, 'crm.contact.list', { start: 100 });
+		expect(ids(response)).toEqual(expected);
+		expect(response.body.total).toBe(60);
 	});
 
 	it.each([
@@ -137,9 +137,9 @@ it('crm.contact.get gives multifields; its errors have no code [DOC]', async () 
 	expect(body.result).not.toHaveProperty('EMAIL');
 	expect(body.result).not.toHaveProperty('COMPANY_IDS');
 	const refusal = async (params: object) => {
-		const answer = await get(params);
-		expect(answer).toMatchObject({ status: 400, body: { error: '' } });
-		return answer.body.error_description;
+		const response = await get(params);
+		expect(response).toMatchObject({ status: 400, body: { error: '' } });
+		return response.body.error_description;
 	};
 	expect(await refusal({ id: 99 })).toBe('Not found');
 	expect(await refusal({ id: 76 })).toBe('Access denied.');
@@ -168,9 +168,9 @@ describe('crm.contact.company.items.get', () => {
 
 	it.each(['empty', 'access-denied'] as const)('of a contact that is gone is %s [??]', async (companiesOfMissing) => {
 		const standIn = await portal({ switches: { companiesOfMissing } });
-		const answer = await call(standIn, 'crm.contact.company.items.get', { id: 5 });
-		if (companiesOfMissing === 'empty') expect(answer.body.result).toEqual([]);
-		else expect(answer).toMatchObject({ status: 400, body: { error: 'ACCESS_DENIED' } });
+		const response = await call(standIn, 'crm.contact.company.items.get', { id: 5 });
+		if (companiesOfMissing === 'empty') expect(response.body.result).toEqual([]);
+		else expect(response).toMatchObject({ status: 400, body: { error: 'ACCESS_DENIED' } });
 	});
 
 	it('refuses no id with status 200, and what may not be read [DOC]', async () => {

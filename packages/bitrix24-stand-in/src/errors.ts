@@ -1,6 +1,6 @@
 import type { Switches } from './switches.js';
 
-/** An error that a method answers: `{"error": code, "error_description": description}`. */
+/** An error that a method returns: `{"error": code, "error_description": description}`. */
 export class RestError extends Error {
 	readonly code: string;
 	readonly description: string;
@@ -21,7 +21,7 @@ interface SystemError {
 	statuses: [number, number, number];
 }
 
-/** [DOC] What the REST API itself answers, to any method. Where a version is silent, as in the next one. */
+/** [DOC] What the REST API itself returns, to any method. Where a version is silent, as in the next one. */
 const systemErrors: Record<string, SystemError> = {
 	QUERY_LIMIT_EXCEEDED: { description: 'Too many requests', statuses: [503, 503, 503] },
 	OPERATION_TIME_LIMIT: { description: 'Method is blocked due to operation time limit.', statuses: [429, 429, 429] },

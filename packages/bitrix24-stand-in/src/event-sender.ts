@@ -16,7 +16,7 @@ export interface EventOverrides {
 	/** This body and nothing else. */
 	body?: string;
 	contentType?: string;
-	/** How long the portal waits for an answer, 30,000 milliseconds by default. [INF] */
+	/** How long the portal waits for a response, 30,000 milliseconds by default. [INF] */
 	timeout?: number;
 }
 
@@ -26,13 +26,13 @@ export interface SentEvent {
 	url: string;
 	event: EventName;
 	id: number;
-	/** 0: there was no answer. */
+	/** 0: there was no response. */
 	status: number;
 }
 
 /**
  * Sends an event as an outgoing webhook does: a form with the contact's id and no data of it. [DOC] One attempt, whatever the
- * answer is: events are never sent again.
+ * response is: events are never sent again.
  *
  * @param token the outgoing webhook's application token
  */
@@ -47,15 +47,15 @@ export async function sendEvent(
 	const at = portal.clock();
 	const sent: SentEvent = { at, url, event, id, status: 0 };
 	try {
-		const answer = await fetch(url, {
+		const response = await fetch(url, {
 			method: 'POST',
 			headers: { 'content-type': overrides.contentType ?? 'application/x-www-form-urlencoded' },
 			body: overrides.body ?? formOf(event, id, token, at, overrides),
 			redirect: 'manual',
 			signal: AbortSignal.timeout(overrides.timeout ?? 30_000),
 		});
-		sent.status = answer.status;
-		await answer.arrayBuffer();
+		sent.status = response.status;
+		await response.arrayBuffer();
 	} catch {
 		// [DOC] The portal writes it down somewhere, and that is all.
 	}

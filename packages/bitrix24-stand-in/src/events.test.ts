@@ -5,7 +5,7 @@ import { text } from 'node:stream/consumers';
 import { expect, it, onTestFinished } from 'vitest';
 import { noon, portal } from './testing/client.js';
 
-/** A receiver of events that answers with these statuses, one after the other, then 200. */
+/** A receiver of events that responds with these statuses, one after the other, then 200. */
 async function receiver(...statuses: number[]) {
 	const received: { type: string | undefined; body: string }[] = [];
 	const server = createServer(async (request, response) => {
@@ -41,7 +41,7 @@ it('an event is a form with the id and no data [DOC]', async () => {
 	expect(standIn.applicationToken).toBe('abc');
 });
 
-it('an event is sent once, whatever the answer is [DOC]', async () => {
+it('an event is sent once, whatever the response is [DOC]', async () => {
 	const standIn = await portal();
 	const { received, url } = await receiver(500);
 	expect(await standIn.sendEvent(url, 'ONCRMCONTACTADD', 1)).toEqual({ status: 500 });

@@ -1,7 +1,7 @@
 import type { StandInContact } from './contact.js';
 import { RestError } from './errors.js';
 import type { Fault } from './faults.js';
-import type { MethodAnswer } from './methods.js';
+import type { MethodResult } from './methods.js';
 import { isMap, type Params } from './php-values.js';
 import type { Portal } from './portal.js';
 
@@ -29,14 +29,14 @@ export class ActiveFaults {
 		}
 	}
 
-	/** @throws RestError in place of the method's answer */
+	/** @throws RestError in place of the method's response */
 	throwError(): void {
 		const fault = this.find('error');
 		if (fault !== undefined) throw new RestError(fault.code, fault.description, fault.status);
 	}
 
-	/** The method's answer, changed. */
-	mangle(answer: MethodAnswer): MethodAnswer {
+	/** The method's response, changed. */
+	mangle(response: MethodResult): MethodResult {
 		return this.#faults.reduce((changed, fault) => {
 			if (fault.kind === 'empty-list') return withoutRows(changed);
 			if (fault.kind === 'array-items') {
@@ -44,7 +44,7 @@ export class ActiveFaults {
 			}
 			if (fault.kind === 'without-fields') return changeFields(changed, ([name]) => !fault.fields.includes(name));
 			return fault.kind === 'with-fields' ? changeFields(changed, () => true, fault.values) : changed;
-		}, answer);
+		}, response);
 	}
 }
 
@@ -59,32 +59,32 @@ export function removeField(portal: Portal, name: string): void {
 	if (index >= 0) portal.fields.splice(index, 1);
 }
 
-function withoutRows(answer: MethodAnswer): MethodAnswer {
-	const result = rowsOf(answer) === undefined ? answer.result : replaceRows(answer.result, []);
-	return answer.total === undefined ? { result } : { result, total: 0 };
+function withoutRows(response: MethodResult): MethodResult {
+	const result = rowsOf(response) === undefined ? response.result : replaceRows(response.result, []);
+	return response.total === undefined ? { result } : { result, total: 0 };
 }
 
 /** Rows, or the one item, with the entries that are kept and with these values. */
 function changeFields(
-	answer: MethodAnswer,
+	response: MethodResult,
 	keep: (entry: [name: string, value: unknown]) => boolean,
 	values: Params = {},
-): MethodAnswer {
+): MethodResult {
 	const change = (row: unknown) =>
 		isMap(row) ? { ...Object.fromEntries(Object.entries(row).filter(keep)), ...values } : row;
-	if (rowsOf(answer) !== undefined) return mapRows(answer, change);
-	const { result } = answer;
-	if (isMap(result) && isMap(result.item)) return { ...answer, result: { ...result, item: change(result.item) } };
-	return { ...answer, result: change(result) };
+	if (rowsOf(response) !== undefined) return mapRows(response, change);
+	const { result } = response;
+	if (isMap(result) && isMap(result.item)) return { ...response, result: { ...result, item: change(result.item) } };
+	return { ...response, result: change(result) };
 }
 
-function mapRows(answer: MethodAnswer, change: (row: unknown, index: number) => unknown): MethodAnswer {
-	const rows = rowsOf(answer);
-	return rows === undefined ? answer : { ...answer, result: replaceRows(answer.result, rows.map(change)) };
+function mapRows(response: MethodResult, change: (row: unknown, index: number) => unknown): MethodResult {
+	const rows = rowsOf(response);
+	return rows === undefined ? response : { ...response, result: replaceRows(response.result, rows.map(change)) };
 }
 
 /** The rows of a list, in `result` or in `result.items`. */
-function rowsOf({ result }: MethodAnswer): unknown[] | undefined {
+function rowsOf({ result }: MethodResult): unknown[] | undefined {
 	if (Array.isArray(result)) return result;
 	return isMap(result) && Array.isArray(result.items) ? result.items : undefined;
 }

@@ -22,7 +22,7 @@ describe('a scripted fault', () => {
 			400,
 			{ error_description: 'Элемент не найден' },
 		],
-	])('answers %j', async (fault, status, more) => {
+	])('responds %j', async (fault, status, more) => {
 		const standIn = await portal();
 		standIn.faults.next(fault);
 		const { code } = fault as { code: string };
@@ -30,26 +30,26 @@ describe('a scripted fault', () => {
 		expect((await itemList(standIn)).status).toBe(200);
 	});
 
-	it('answers a page instead of JSON, with any status', async () => {
+	it('returns a page instead of JSON, with any status', async () => {
 		const standIn = await portal();
 		for (const status of [502, 200]) {
 			standIn.faults.next({ kind: 'html', status });
-			const answer = await fetch(`${standIn.webhookUrl}profile`);
-			expect(answer.status).toBe(status);
-			expect(answer.headers.get('content-type')).toBe('text/html; charset=utf-8');
-			expect(await answer.text()).toContain('<html>');
+			const response = await fetch(`${standIn.webhookUrl}profile`);
+			expect(response.status).toBe(status);
+			expect(response.headers.get('content-type')).toBe('text/html; charset=utf-8');
+			expect(await response.text()).toContain('<html>');
 		}
 	});
 
-	it('answers JSON that ends in the middle', async () => {
+	it('returns JSON that ends in the middle', async () => {
 		const standIn = await portal();
 		standIn.faults.next({ kind: 'truncated-json' });
-		const answer = await fetch(`${standIn.webhookUrl}profile`);
-		expect(answer.status).toBe(200);
-		await expect(answer.json()).rejects.toThrow(SyntaxError);
+		const response = await fetch(`${standIn.webhookUrl}profile`);
+		expect(response.status).toBe(200);
+		await expect(response.json()).rejects.toThrow(SyntaxError);
 	});
 
-	it('answers without a result', async () => {
+	it('returns without a result', async () => {
 		const standIn = await portal();
 		standIn.faults.next({ kind: 'no-result' });
 		expect(await call(standIn, 'profile')).toMatchObject({ status: 200, body: { time: {} } });
@@ -63,7 +63,7 @@ describe('a scripted fault', () => {
 		expect((await call(standIn, 'profile')).status).toBe(200);
 	});
 
-	it('never answers, until the stand-in is closed', async () => {
+	it('never responds, until the stand-in is closed', async () => {
 		const standIn = await portal();
 		standIn.faults.next({ kind: 'hang' });
 		const hanging = call(standIn, 'profile');
@@ -73,7 +73,7 @@ describe('a scripted fault', () => {
 		await expect(hanging).rejects.toThrow();
 	});
 
-	it('answers late', async () => {
+	it('responds late', async () => {
 		const standIn = await portal();
 		const order: string[] = [];
 		let release = () => {};
@@ -94,10 +94,10 @@ describe('a scripted fault', () => {
 	it('sends to another host [DOC]', async () => {
 		const standIn = await portal();
 		standIn.faults.next({ kind: 'redirect', to: 'https://new-name.bitrix24.example' });
-		const answer = await fetch(`${standIn.webhookUrl}profile`, { method: 'POST', redirect: 'manual' });
-		expect(answer.status).toBe(302);
+		const response = await fetch(`${standIn.webhookUrl}profile`, { method: 'POST', redirect: 'manual' });
+		expect(response.status).toBe(302);
 		const { pathname } = new URL(standIn.webhookUrl);
-		expect(answer.headers.get('location')).toBe(`https://new-name.bitrix24.example${pathname}profile`);
+		expect(response.headers.get('location')).toBe(`https://new-name.bitrix24.example${pathname}profile`);
 	});
 
 	it('spoils rows of lists, of both families, and inside a batch', async () => {

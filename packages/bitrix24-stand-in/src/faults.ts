@@ -7,21 +7,21 @@ export type Fault =
 	| { kind: 'none' }
 	/** An error body. The status is that of the switches' table unless it is given: 200 is possible. */
 	| { kind: 'error'; code: string; status?: number; description?: string }
-	/** A page for people, as a gateway or a portal under maintenance answers. */
+	/** A page for people, as a gateway or a portal under maintenance sends it. */
 	| { kind: 'html'; status: number }
 	/** Another address, at which the request would have to be repeated. */
 	| { kind: 'redirect'; status?: number; to?: string }
 	/** Status 200 and a body without `result`. */
 	| { kind: 'no-result' }
-	/** The answer's JSON ends in the middle; as HTTP it is complete. */
+	/** The response's JSON ends in the middle; as HTTP it is complete. */
 	| { kind: 'truncated-json' }
-	/** The connection breaks in the middle of the answer. */
+	/** The connection breaks in the middle of the response. */
 	| { kind: 'cut-off' }
-	/** The connection is reset without an answer. */
+	/** The connection is reset without a response. */
 	| { kind: 'reset' }
-	/** No answer, ever; the request was handled. */
+	/** No response at all; the request was handled. */
 	| { kind: 'hang' }
-	/** The answer comes late: after a time of the real clock, or when a test says so. */
+	/** The response comes late: after a time of the real clock, or when a test says so. */
 	| { kind: 'slow'; milliseconds?: number; until?: Promise<unknown> }
 	/** Rows of a list are `[]`: all, or those at these places. */
 	| { kind: 'array-items'; at?: number[] }
@@ -55,7 +55,7 @@ interface Entry {
 	left: number;
 }
 
-/** Rows of answers that are changed, not replaced: these reach into batches even without a method. */
+/** Rows of responses that are changed, not replaced: these reach into batches even without a method. */
 const mangling = new Set<Fault['kind']>(['array-items', 'empty-list', 'without-fields', 'with-fields']);
 
 /** What goes wrong, and when. Requests that the rate limit refuses are not in it. */

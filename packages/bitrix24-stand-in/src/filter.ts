@@ -69,7 +69,7 @@ function single(key: string, wanted: unknown, rules: FilterRules, portal: Portal
 	const operand = isCategory && wanted === null ? 0 : wanted;
 	const test = makeTest(operator, operand, field.kind, portal.utcOffset);
 	if (test === undefined) {
-		// [FIELD] Either it is refused, or the answer begins at the start of the table.
+		// [FIELD] Either it is refused, or the response begins at the start of the table.
 		if (portal.switches.emptyFilterValue === 'ignored') return undefined;
 		throw invalid(`filter: field '${name}' has invalid value`);
 	}

@@ -13,16 +13,16 @@ export interface RecordedRequest {
 	at: number;
 	method: string;
 	params: unknown;
-	/** 0 as long as there is no answer, and for ever where the connection was broken or left hanging. */
+	/** 0 as long as there is no response, and for ever where the connection was broken or left hanging. */
 	status: number;
-	/** The error's code, or the kind of the fault that broke the answer. */
+	/** The error's code, or the kind of the fault that broke the response. */
 	error?: string;
 	/** The commands of a batch that were run. */
 	calls?: BatchCall[];
 }
 
-/** An answer, before it is sent. */
-export interface Answer {
+/** A response, before it is sent. */
+export interface RestResponse {
 	status: number;
 	contentType: string;
 	body: string;
@@ -31,22 +31,22 @@ export interface Answer {
 	error?: string;
 }
 
-/** Answers a call: the rate limit first [INF], then the hooks and the faults of the test, the webhook, the method. */
-export async function answerCall(
+/** Responds to a call: the rate limit first [INF], then the hooks and the faults of the test, the webhook, the method. */
+export async function respond(
 	portal: Portal,
 	call: IncomingCall,
 	source: string,
 	number: number,
 	record: RecordedRequest,
-): Promise<{ answer: Answer; faults: ActiveFaults }> {
+): Promise<{ response: RestResponse; faults: ActiveFaults }> {
 	if (!portal.counter.admit(source)) {
-		return { answer: errorAnswer(new RestError('QUERY_LIMIT_EXCEEDED'), portal), faults: new ActiveFaults([]) };
+		return { response: errorResponse(new RestError('QUERY_LIMIT_EXCEEDED'), portal), faults: new ActiveFaults([]) };
 	}
 	const request: RequestInfo = { number, method: call.method, params: call.params };
 	await portal.requestHooks.run(request);
 	const faults = new ActiveFaults(portal.faults.take(request, false));
 	faults.changePortal(portal);
-	return { answer: replacement(faults, call) ?? (await run(portal, call, request, faults, record)), faults };
+	return { response: replacement(faults, call) ?? (await run(portal, call, request, faults, record)), faults };
 }
 
 async function run(
@@ -55,7 +55,7 @@ async function run(
 	request: RequestInfo,
 	faults: ActiveFaults,
 	record: RecordedRequest,
-): Promise<Answer> {
+): Promise<RestResponse> {
 	try {
 		// A scripted error needs no valid call: many of them are about just that.
 		faults.throwError();
@@ -65,24 +65,24 @@ async function run(
 			throw new RestError('INVALID_CREDENTIALS');
 		}
 		if (call.method.toLowerCase() !== 'batch') {
-			return jsonAnswer(await callMethod(portal, call.method, call.params, faults));
+			return jsonResponse(await callMethod(portal, call.method, call.params, faults));
 		}
 		record.calls = [];
 		const result = await runBatch(portal, request, record.calls);
-		return jsonAnswer({ result, time: timeOf(portal, 'batch', 0) });
+		return jsonResponse({ result, time: timeOf(portal, 'batch', 0) });
 	} catch (error) {
-		if (error instanceof RestError) return errorAnswer(error, portal);
+		if (error instanceof RestError) return errorResponse(error, portal);
 		throw error;
 	}
 }
 
-/** What comes in place of any answer of the REST API. */
-function replacement(faults: ActiveFaults, call: IncomingCall): Answer | undefined {
+/** What replaces any response of the REST API. */
+function replacement(faults: ActiveFaults, call: IncomingCall): RestResponse | undefined {
 	const fault = faults.find('html', 'redirect', 'no-result');
 	if (fault === undefined) return undefined;
 	if (fault.kind === 'html') return { status: fault.status, contentType: 'text/html; charset=utf-8', body: page };
-	if (fault.kind === 'no-result') return jsonAnswer({ time: {} });
-	// [DOC] A portal that was given another address answers so.
+	if (fault.kind === 'no-result') return jsonResponse({ time: {} });
+	// [DOC] A renamed portal responds so.
 	const to = fault.to ?? 'https://renamed-portal.example';
 	return {
 		status: fault.status ?? 302,
@@ -94,16 +94,16 @@ function replacement(faults: ActiveFaults, call: IncomingCall): Answer | undefin
 
 const page = '<!DOCTYPE html><html><head><title>Bad Gateway</title></head><body><h1>Try again later</h1></body></html>';
 
-function jsonAnswer(value: unknown): Answer {
+function jsonResponse(value: unknown): RestResponse {
 	return { status: 200, contentType: 'application/json; charset=utf-8', body: JSON.stringify(value) };
 }
 
 /** [DOC] `error` is a code, or empty; nothing else can be relied on. */
-function errorAnswer(error: RestError, portal: Portal): Answer {
+function errorResponse(error: RestError, portal: Portal): RestResponse {
 	const status = statusOf(error, portal.switches);
 	const { retryAfter } = portal.switches;
 	return {
-		...jsonAnswer({ error: error.code, error_description: error.description }),
+		...jsonResponse({ error: error.code, error_description: error.description }),
 		status,
 		error: error.code,
 		...(retryAfter !== null && (status === 503 || status === 429)

@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ActiveFaults } from './fault-effects.js';
-import { type Answer, answerCall, type RecordedRequest } from './handle-call.js';
+import { type RecordedRequest, type RestResponse, respond } from './handle-call.js';
 import type { Portal } from './portal.js';
 import { readRequest } from './read-request.js';
 
@@ -35,51 +35,51 @@ async function handle(
 	const record: RecordedRequest = { at: portal.clock(), method: call.method, params: call.params, status: 0 };
 	const number = requests.push(record);
 	const source = request.socket.remoteAddress ?? '';
-	const { answer, faults } = await answerCall(portal, call, source, number, record);
-	if (answer.error !== undefined) record.error = answer.error;
-	await deliver(response, answer, faults, record);
+	const { response: reply, faults } = await respond(portal, call, source, number, record);
+	if (reply.error !== undefined) record.error = reply.error;
+	await deliver(response, reply, faults, record);
 }
 
-/** Sends the answer, in the way that a fault wants it. */
+/** Sends the reply, in the way that a fault wants it. */
 async function deliver(
 	response: ServerResponse,
-	answer: Answer,
+	reply: RestResponse,
 	faults: ActiveFaults,
 	record: RecordedRequest,
 ): Promise<void> {
 	const slow = faults.find('slow');
 	if (slow !== undefined) {
-		// Without a reference: a late answer keeps no process alive.
+		// Without a reference: a late reply keeps no process alive.
 		if (slow.milliseconds !== undefined) await delay(slow.milliseconds, undefined, { ref: false });
 		await slow.until;
 	}
 	const fault = faults.find('hang', 'reset', 'cut-off', 'truncated-json');
 	if (fault === undefined) {
-		record.status = answer.status;
-		send(response, answer);
+		record.status = reply.status;
+		send(response, reply);
 		return;
 	}
 	record.error = fault.kind;
 	if (fault.kind === 'reset') response.socket?.resetAndDestroy();
-	const half = answer.body.slice(0, Math.ceil(answer.body.length / 2));
+	const half = reply.body.slice(0, Math.ceil(reply.body.length / 2));
 	if (fault.kind === 'truncated-json') {
-		record.status = answer.status;
-		send(response, { ...answer, body: half });
+		record.status = reply.status;
+		send(response, { ...reply, body: half });
 	}
 	if (fault.kind === 'cut-off') {
-		response.writeHead(answer.status, {
-			'content-type': answer.contentType,
-			'content-length': Buffer.byteLength(answer.body),
+		response.writeHead(reply.status, {
+			'content-type': reply.contentType,
+			'content-length': Buffer.byteLength(reply.body),
 		});
 		response.write(half, () => response.socket?.destroy());
 	}
 }
 
-function send(response: ServerResponse, answer: Answer): void {
-	response.writeHead(answer.status, {
-		'content-type': answer.contentType,
-		'content-length': Buffer.byteLength(answer.body),
-		...answer.headers,
+function send(response: ServerResponse, reply: RestResponse): void {
+	response.writeHead(reply.status, {
+		'content-type': reply.contentType,
+		'content-length': Buffer.byteLength(reply.body),
+		...reply.headers,
 	});
-	response.end(answer.body);
+	response.end(reply.body);
 }

@@ -109,18 +109,18 @@ describe('the filter of crm.item.list', () => {
 	it.each(['refused', 'accepted'] as const)('has upper-case names %s [??]', async (itemUpperCaseNames) => {
 		const standIn = await portal({ switches: { itemUpperCaseNames } });
 		addMany(standIn, 2);
-		const answer = await itemList(standIn, { filter: { '>ID': 1 } });
-		if (itemUpperCaseNames === 'refused') expect(answer.body.error).toBe('INVALID_ARG_VALUE');
-		else expect(ids(answer)).toEqual([2]);
+		const response = await itemList(standIn, { filter: { '>ID': 1 } });
+		if (itemUpperCaseNames === 'refused') expect(response.body.error).toBe('INVALID_ARG_VALUE');
+		else expect(ids(response)).toEqual([2]);
 	});
 
 	it.each(['ignored', 'refused'] as const)('has an empty number or date %s [FIELD]', async (emptyFilterValue) => {
 		const standIn = await portal({ switches: { emptyFilterValue } });
 		addMany(standIn, 2);
 		for (const filter of [{ '>id': '' }, { '>=updatedTime': '2026-08-20T09:10:29 03:00' }]) {
-			const answer = await itemList(standIn, { filter });
-			if (emptyFilterValue === 'ignored') expect(ids(answer)).toEqual([1, 2]);
-			else expect(answer).toMatchObject({ status: 400, body: { error: 'INVALID_ARG_VALUE' } });
+			const response = await itemList(standIn, { filter });
+			if (emptyFilterValue === 'ignored') expect(ids(response)).toEqual([1, 2]);
+			else expect(response).toMatchObject({ status: 400, body: { error: 'INVALID_ARG_VALUE' } });
 		}
 	});
 });
@@ -155,8 +155,8 @@ describe('crm.item.list', () => {
 		const standIn = await portal();
 		expect(await call(standIn, 'crm.item.list')).toMatchObject({ status: 400, body: { error: '100' } });
 		for (const entityTypeId of [0, 999]) {
-			const answer = await call(standIn, 'crm.item.list', { entityTypeId });
-			expect(answer).toMatchObject({ status: 400, body: { error: 'NOT_FOUND' } });
+			const response = await call(standIn, 'crm.item.list', { entityTypeId });
+			expect(response).toMatchObject({ status: 400, body: { error: 'NOT_FOUND' } });
 		}
 	});
 

@@ -154,8 +154,8 @@ describe('custom fields of an item', () => {
 		expect(await row(standIn)).not.toHaveProperty('ufCrm_1700000000001');
 		const { body } = await call(standIn, 'crm.item.fields', { entityTypeId: 3 });
 		expect(body.result.fields).not.toHaveProperty('ufCrm_1700000000001');
-		const answer = await itemList(standIn, { filter: { ufCrm_1700000000001: 1 } });
-		expect(answer.body.error).toBe('INVALID_ARG_VALUE');
+		const response = await itemList(standIn, { filter: { ufCrm_1700000000001: 1 } });
+		expect(response.body.error).toBe('INVALID_ARG_VALUE');
 	});
 
 	it.each([

@@ -30,8 +30,8 @@ it.each(['SIGTERM', 'disconnect'] as const)('the program serves made-up contacts
 	const child = start({ STAND_IN_CONTACTS: '70' });
 	const { webhookUrl, fields } = JSON.parse(await firstLine(child));
 	expect(fields).toEqual(sampleFieldNames);
-	const answer = await fetch(`${webhookUrl}crm.item.list?entityTypeId=3`);
-	expect(await answer.json()).toMatchObject({ total: 70, next: 50 });
+	const response = await fetch(`${webhookUrl}crm.item.list?entityTypeId=3`);
+	expect(await response.json()).toMatchObject({ total: 70, next: 50 });
 	const exit = once(child, 'exit');
 	if (end === 'SIGTERM') child.kill('SIGTERM');
 	else child.disconnect();

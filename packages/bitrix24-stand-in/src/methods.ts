@@ -6,14 +6,14 @@ import type { Params } from './php-values.js';
 import type { Portal } from './portal.js';
 import { timeOf } from './time-object.js';
 
-/** What a method answers, without `time`. */
-export interface MethodAnswer {
+/** What a method returns, without `time`. */
+export interface MethodResult {
 	result: unknown;
 	total?: number;
 	next?: number;
 }
 
-export type Method = (params: Params, portal: Portal) => MethodAnswer | Promise<MethodAnswer>;
+export type Method = (params: Params, portal: Portal) => MethodResult | Promise<MethodResult>;
 
 /** profile: who the webhook acts as. [DOC] It needs no scope. */
 const profile: Method = (_params, portal) => ({
@@ -58,7 +58,7 @@ export async function callMethod(
 	name: string,
 	params: Params,
 	faults: ActiveFaults,
-): Promise<MethodAnswer & { time: Record<string, unknown> }> {
+): Promise<MethodResult & { time: Record<string, unknown> }> {
 	// [INF] Method names are not case-sensitive.
 	const key = name.toLowerCase();
 	const method = Object.hasOwn(methods, key) ? methods[key] : undefined;
@@ -72,9 +72,9 @@ export async function callMethod(
 	faults.throwError();
 	const seconds = portal.secondsOf(key);
 	try {
-		const answer = faults.mangle(await method.run(params, portal));
+		const response = faults.mangle(await method.run(params, portal));
 		portal.operating.add(key, seconds);
-		return { ...answer, time: timeOf(portal, key, seconds) };
+		return { ...response, time: timeOf(portal, key, seconds) };
 	} catch (error) {
 		// [INF] A refused call costs time as well.
 		portal.operating.add(key, seconds);

@@ -61,7 +61,7 @@ export function createPortal(options: PortalOptions): Portal {
 	const switches: Switches = { ...defaultSwitches, ...options.switches };
 	const seconds = options.operatingSecondsPerCall ?? {};
 	const utcOffset = options.utcOffset ?? '+03:00';
-	// Throws here what would otherwise fail in every answer.
+	// Throws here what would otherwise fail in every response.
 	offsetMinutes(utcOffset);
 	return {
 		secret: options.secret ?? 'k3v9s7q1x5w8',

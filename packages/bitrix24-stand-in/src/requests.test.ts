@@ -72,20 +72,20 @@ describe('a request', () => {
 
 	it('to another address gets a page', async () => {
 		const standIn = await portal();
-		const answer = await fetch(new URL('/', standIn.webhookUrl));
-		expect(answer.status).toBe(404);
-		expect(answer.headers.get('content-type')).toContain('text/html');
+		const response = await fetch(new URL('/', standIn.webhookUrl));
+		expect(response.status).toBe(404);
+		expect(response.headers.get('content-type')).toContain('text/html');
 	});
 
 	it('with broken JSON has no parameters [INF]', async () => {
 		const standIn = await portal();
 		const headers = { 'content-type': 'application/json' };
-		const answer = await fetch(`${standIn.webhookUrl}profile`, { method: 'POST', headers, body: '{"a":' });
-		expect(answer.status).toBe(200);
+		const response = await fetch(`${standIn.webhookUrl}profile`, { method: 'POST', headers, body: '{"a":' });
+		expect(response.status).toBe(200);
 		expect(standIn.requests[0]).toMatchObject({ params: {} });
 	});
 
-	it('is remembered with its answer', async () => {
+	it('is remembered with its response', async () => {
 		const standIn = await portal();
 		await itemList(standIn, { start: -1 });
 		await call(standIn, 'crm.item.get', { entityTypeId: 3, id: 5 });
@@ -111,9 +111,9 @@ describe('a request', () => {
 	it('fails visibly when a hook of the test fails', async () => {
 		const standIn = await portal();
 		standIn.onRequest(() => Promise.reject(new Error('the test is wrong')));
-		const answer = await itemList(standIn);
-		expect(answer).toMatchObject({ status: 500, body: { error: 'STAND_IN_FAILED' } });
-		expect(answer.body.error_description).toContain('the test is wrong');
+		const response = await itemList(standIn);
+		expect(response).toMatchObject({ status: 500, body: { error: 'STAND_IN_FAILED' } });
+		expect(response.body.error_description).toContain('the test is wrong');
 	});
 
 	it('whose client goes away in the middle harms nobody', async () => {

@@ -77,7 +77,7 @@ export interface StandIn {
 	/** Called between the id query and the row query of a list. Returns its own undoing. */
 	onPage(hook: Hook<PageInfo>): () => void;
 
-	/** One attempt, never repeated. Status 0 where there was no answer. */
+	/** One attempt, never repeated. Status 0 where there was no response. */
 	sendEvent(url: string, event: EventName, id: number, overrides?: EventOverrides): Promise<{ status: number }>;
 	readonly sentEvents: SentEvent[];
 

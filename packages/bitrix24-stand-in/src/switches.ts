@@ -27,7 +27,7 @@ export const switchPositions = {
 
 	/** `total` of a list with start=-1. [DOC] [SRC] contradict each other. */
 	totalWithoutCount: positions<'absent' | 'zero'>('absent', 'zero'),
-	/** What crm.contact.list answers when `start` is beyond the end. [FIELD] for the first page, [??] how general it is. */
+	/** What crm.contact.list returns when `start` is beyond the end. [FIELD] for the first page, [??] how general it is. */
 	classicPastEnd: positions<'first-page' | 'empty'>('first-page', 'empty'),
 	/** The order of a list that asks for none. [??] */
 	defaultOrder: positions<'ascending' | 'descending'>('ascending', 'descending'),

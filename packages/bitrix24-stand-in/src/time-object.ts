@@ -1,7 +1,7 @@
 import type { Portal } from './portal.js';
 import { formatDate } from './portal-dates.js';
 
-/** The `time` of an answer, by the portal's clock and in its zone. [DOC] [REC] */
+/** The `time` of a response, by the portal's clock and in its zone. [DOC] [REC] */
 export function timeOf(portal: Portal, method: string, seconds: number): Record<string, unknown> {
 	const { switches, utcOffset } = portal;
 	const start = portal.clock() / 1000;

@@ -35,7 +35,7 @@ const rowOf = async (id: number) => (await readMirror()).find((row) => row.bitri
 const state = () => sync.session.run(readState);
 
 describe.each([true, false])('companies that are read one by one (full pass: %s)', (full) => {
-	test('arrive after a hold of their method', async () => {
+	test('arrive after a rate-limit pause of their method', async () => {
 		const [first = 0] = ids();
 		sync.standIn.update(first, { companyIds: [4711, 4712] }, { touch: true });
 		sync.standIn.faults.next(error('OPERATION_TIME_LIMIT'), { method: links, inBatch: true });
@@ -57,7 +57,7 @@ describe.each([true, false])('companies that are read one by one (full pass: %s)
 		},
 	);
 
-	test('arrive where the portal fails for a moment, or has too many requests', async () => {
+	test('arrive after temporary errors and rate limits of the portal', async () => {
 		const [first = 0] = ids();
 		sync.standIn.update(first, { companyIds: [4711, 4712] }, { touch: true });
 		sync.standIn.faults.next(error('INTERNAL_SERVER_ERROR'), { method: links, inBatch: true, times: 2 });
@@ -95,13 +95,13 @@ describe.each([true, false])('companies that are read one by one (full pass: %s)
 	);
 });
 
-test('refused companies of every contact leave all companies as they are', async () => {
+test('companies that can’t be read of any contact stay as they are', async () => {
 	sync.standIn.faults.always(error('SOMETHING_NEW'), { method: links, inBatch: true });
 	await expect(sync.synchroniser.pass({ full: true })).rejects.toMatchObject({ name: 'IncompletePassError' });
 	expect(await readMirror()).toEqual(before);
 });
 
-test('companies of a contact that is deleted while they are read hold nothing up', async () => {
+test('a contact that is deleted while its companies are read does not stop the pass', async () => {
 	sync.standIn.switches.companiesOfMissing = 'access-denied';
 	const [first = 0] = ids();
 	let gone = false;

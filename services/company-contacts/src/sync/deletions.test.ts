@@ -55,7 +55,7 @@ async function passUntilDone(restart: boolean): Promise<{ passes: number; sizes:
 }
 
 describe.each([false, true])('many deletions that the portal confirms slowly (restarts between: %s)', (restart) => {
-	test('come to their end, each asked for once, and are seen all at once', async () => {
+	test('are completed, each looked up once, and visible all at once', async () => {
 		sync.standIn.update(ids()[0] ?? 0, { lastName: 'Changed' });
 		const { sizes } = await passUntilDone(restart);
 		expect(await mirrored()).toEqual(ids());
@@ -84,7 +84,7 @@ test('a contact that is restored after its look-up, with an event, is not delete
 	expect(await mirrored()).toEqual(ids().sort((a, b) => a - b));
 });
 
-test('a confirmation counts for the pass that it was given to, and for no later one', async () => {
+test('a confirmation is valid for its own pass, and not for a later one', async () => {
 	await passUntilDone(false);
 	for (const id of ids().slice(0, 40)) sync.standIn.remove(id);
 	sync.clock.advance(600_000);

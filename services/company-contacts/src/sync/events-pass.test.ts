@@ -114,7 +114,7 @@ describe('an event', () => {
 		expect(await waiting()).toEqual([]);
 	});
 
-	test('of a record that may not be read is done with: asking again would tell nothing', async () => {
+	test('of a record that may not be read is deleted from the inbox', async () => {
 		const [first = 0] = ids();
 		sync.standIn.hide(({ id }) => id === first);
 		await note(first, 'ONCRMCONTACTDELETE');
@@ -123,7 +123,7 @@ describe('an event', () => {
 		expect(await waiting()).toEqual([]);
 	});
 
-	test('is answered within the same pass where the portal fails for a moment', async () => {
+	test('is handled in the same pass after a temporary error of the portal', async () => {
 		const [first = 0] = ids();
 		sync.standIn.remove(first);
 		sync.standIn.faults.next(error('INTERNAL_SERVER_ERROR'), { method: 'crm.item.get', inBatch: true, times: 2 });
@@ -142,7 +142,7 @@ test.each([
 	'user_access_error',
 	'ERROR_METHOD_NOT_FOUND',
 	'PORTAL_DELETED',
-])('%s concerns the portal, of one record too: it stops the work and nothing is forgotten', async (code) => {
+])('%s is an error of the portal, for one record too: it stops the pass, and no event is lost', async (code) => {
 	const [first = 0, second = 0] = ids();
 	failFor(second, error(code));
 	sync.standIn.update(first, { lastName: 'Read' });
@@ -155,7 +155,7 @@ test.each([
 	expect(await waiting()).toEqual([{ id: second }]);
 });
 
-test('a hold that was waited out blocks nothing any more', async () => {
+test('a rate-limit pause that is over blocks nothing', async () => {
 	const [first = 0] = ids();
 	await note(first);
 	sync.standIn.faults.next(error('OPERATION_TIME_LIMIT'), { method: 'crm.item.get', inBatch: true });
@@ -167,7 +167,7 @@ test('a hold that was waited out blocks nothing any more', async () => {
 describe('codes', () => {
 	const text = `\u001b[31m${'x'.repeat(1_000_000)}`;
 
-	test('a code that is a text is neither stored nor logged', async () => {
+	test('a code that is a long text is neither stored nor logged', async () => {
 		sync.standIn.faults.always({ kind: 'error', code: text, status: 400 });
 		await expect(sync.synchroniser.pass({ full: true })).rejects.toMatchObject({ code: 'unknown_code' });
 		expect((await state()).blocked_by).toBe('unknown_code');
@@ -179,7 +179,7 @@ describe('codes', () => {
 	test.each([
 		['crm_sync_runs', 'outcome'],
 		['crm_sync_state', 'blocked_by'],
-	])('the table %s takes no text for a code', async (table, column) => {
+	])('the table %s accepts no text as a code', async (table, column) => {
 		for (const code of [text, '', 'two words', 'x'.repeat(65), 'line\n']) {
 			const statement = database.sql`update ${database.sql(table)} set ${database.sql({ [column]: code }, column)}`;
 			await expect(statement).rejects.toMatchObject({ code: '23514' });

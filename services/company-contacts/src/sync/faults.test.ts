@@ -33,7 +33,7 @@ const error = (code: string, status?: number): Fault => ({
 	...(status === undefined ? {} : { status }),
 });
 
-describe('what passes by itself is tried again, and the pass is complete', () => {
+describe('a temporary error is retried, and the pass is complete', () => {
 	test.each<[string, Fault]>([
 		['500 with INTERNAL_SERVER_ERROR', error('INTERNAL_SERVER_ERROR', 500)],
 		['ERROR_UNEXPECTED_ANSWER', error('ERROR_UNEXPECTED_ANSWER', 500)],
@@ -58,7 +58,7 @@ describe('what passes by itself is tried again, and the pass is complete', () =>
 	});
 });
 
-describe('what goes on is given up, and nothing is changed', () => {
+describe('a lasting error ends the pass, and nothing is changed', () => {
 	test.each<[string, Fault, string]>([
 		['HTML', { kind: 'html', status: 200 }, 'not_json'],
 		['truncated JSON', { kind: 'truncated-json' }, 'not_json'],
@@ -87,7 +87,7 @@ describe('what goes on is given up, and nothing is changed', () => {
 	});
 });
 
-describe('what somebody has to settle stops everything after one request', () => {
+describe('an error that somebody has to fix stops the pass after one request', () => {
 	test.each([
 		['OVERLOAD_LIMIT', 401],
 		['OVERLOAD_LIMIT', 503],
@@ -128,7 +128,7 @@ describe('what somebody has to settle stops everything after one request', () =>
 		expect(await readMirror()).toEqual(before);
 	});
 
-	test('what blocked it is forgotten once a pass succeeds', async () => {
+	test('a successful pass clears the block', async () => {
 		sync.standIn.faults.next(error('OVERLOAD_LIMIT'));
 		await expect(sync.synchroniser.pass({ full: true })).rejects.toThrow();
 		await sync.synchroniser.pass({ full: true });
@@ -136,8 +136,8 @@ describe('what somebody has to settle stops everything after one request', () =>
 	});
 });
 
-describe('a method that has used up its time', () => {
-	test('is left alone until the portal lets it be called again; the pass goes on from its cursor', async () => {
+describe('a method that has used up its operating time', () => {
+	test('is not called until the pause is over; then the pass continues from its cursor', async () => {
 		sync.standIn.faults.next(error('OPERATION_TIME_LIMIT', 429), {
 			when: ({ params }) => Number(params.filter?.['>id']) > 50,
 		});
@@ -161,7 +161,7 @@ describe('a method that has used up its time', () => {
 		expect(await readMirror()).toEqual(before);
 	});
 
-	test('inside of a batch too: nothing is deleted on that answer', async () => {
+	test('inside a batch too: nothing is deleted because of it', async () => {
 		const [first = 0] = sync.standIn.contacts.keys();
 		sync.standIn.remove(first);
 		sync.standIn.faults.next(error('OPERATION_TIME_LIMIT'), { method: 'crm.item.get', inBatch: true });
@@ -181,7 +181,7 @@ test.each([error('INTERNAL_SERVER_ERROR'), error('ACCESS_DENIED'), error('')])(
 	},
 );
 
-test('the real rate limit is never reached, a restart at every page included', async () => {
+test('the portal’s rate limit is never reached, even with a restart at every page', async () => {
 	for (let round = 0; round < 12; round++) {
 		sync.standIn.faults.next(error('INVALID_CREDENTIALS'), {
 			when: ({ params }) => Number(params.filter?.['>id']) > 100,

@@ -35,8 +35,8 @@ function loseRightsInMidPass(): void {
 	});
 }
 
-describe('a full pass that brought too little', () => {
-	test.each([true, false])('is forgotten: the next one begins at the first contact (asked for: %s)', async (full) => {
+describe('an incomplete full pass', () => {
+	test.each([true, false])('is discarded: the next one begins at the first contact (requested: %s)', async (full) => {
 		loseRightsInMidPass();
 		await expect(sync.synchroniser.pass()).rejects.toMatchObject({ name: 'IncompletePassError' });
 		expect(await staged()).toBe(0);
@@ -58,7 +58,7 @@ describe('a full pass that brought too little', () => {
 	});
 });
 
-describe('a full pass that is asked for', () => {
+describe('a requested full pass', () => {
 	/** Ends in the middle of a full pass, as a process that is stopped. */
 	async function interrupt(): Promise<void> {
 		sync.standIn.faults.next({ kind: 'error', code: 'INVALID_CREDENTIALS' }, { when: ({ number }) => number === 5 });
@@ -76,7 +76,7 @@ describe('a full pass that is asked for', () => {
 		expect((await readMirror())[0]?.name).toMatch(/Changed since$/);
 	});
 
-	test('is read once, though a method has to be waited for in its middle', async () => {
+	test('is read once, though there is a rate-limit pause in its middle', async () => {
 		await interrupt();
 		const before = sync.standIn.requests.length;
 		sync.standIn.faults.next(
@@ -96,7 +96,7 @@ describe('a full pass that is asked for', () => {
 	});
 });
 
-test('a transaction that reads the staging table, as a dump does, holds up no full pass', async () => {
+test('a transaction that reads the staging table, as a dump does, does not block a full pass', async () => {
 	await sync.synchroniser.pass();
 	const reader = postgres(database.url, { max: 1 });
 	await reader`begin isolation level repeatable read read only`;

@@ -85,7 +85,7 @@ test('readers see nothing of a pass before it is done', async () => {
 	expect(await ids()).toHaveLength(200);
 });
 
-test('a pass that was interrupted goes on behind the last page that was saved', async () => {
+test('an interrupted pass continues behind the last page that was saved', async () => {
 	fill(170);
 	sync.standIn.faults.next({ kind: 'error', code: 'INVALID_CREDENTIALS' }, { when: ({ number }) => number === 7 });
 	await expect(sync.synchroniser.pass()).rejects.toMatchObject({ code: 'INVALID_CREDENTIALS' });
@@ -110,7 +110,7 @@ describe('deletions', () => {
 	});
 	const all = () => [...sync.standIn.contacts.keys()];
 
-	test('what was deleted or merged in the CRM disappears, and is asked for one by one before', async () => {
+	test('contacts that were deleted or merged in the CRM are looked up and then deleted', async () => {
 		const [first = 0, second = 0, third = 0] = all();
 		sync.standIn.remove(first);
 		sync.standIn.merge(second, third);
@@ -121,7 +121,7 @@ describe('deletions', () => {
 		expect(batch).toHaveLength(1);
 	});
 
-	test('what can merely not be read any more stays, with an alarm', async () => {
+	test('a contact that may not be read any more stays, with an alarm', async () => {
 		const before = await readMirror();
 		const hidden = new Set(all().slice(0, 3));
 		sync.standIn.hide(({ id }) => hidden.has(id));
@@ -145,7 +145,7 @@ describe('deletions', () => {
 		expect((await state()).alarm).toBe(null);
 	});
 
-	test('a contact that became a vendor of the catalogue disappears; one that was always one never comes', async () => {
+	test('a contact that became a vendor of the catalogue is deleted, and one that always was a vendor is never created', async () => {
 		const [first = 0] = all();
 		sync.standIn.update(first, { categoryId: 7 });
 		sync.standIn.add({ ...makeContact(1), categoryId: 7 });
@@ -153,7 +153,7 @@ describe('deletions', () => {
 		expect(await ids()).toHaveLength(59);
 	});
 
-	test('a contact that comes back keeps no old data and gets a place again', async () => {
+	test('a contact that is restored in the CRM is created again', async () => {
 		const [first = 0] = all();
 		sync.standIn.remove(first);
 		await sync.synchroniser.pass({ full: true });
@@ -163,7 +163,7 @@ describe('deletions', () => {
 	});
 });
 
-test('links that the portal did not tell stay as they are', async () => {
+test('links that the portal did not return stay as they are', async () => {
 	fill(60);
 	await sync.synchroniser.pass();
 	const before = await readMirror();
@@ -172,7 +172,7 @@ test('links that the portal did not tell stay as they are', async () => {
 	expect(await readMirror()).toEqual(before);
 });
 
-test('a custom field that is gone stops everything before anything is overwritten', async () => {
+test('a custom field that was deleted stops the pass before anything is overwritten', async () => {
 	fill(60);
 	await sync.synchroniser.pass();
 	const before = await readMirror();

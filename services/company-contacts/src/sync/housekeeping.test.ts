@@ -32,7 +32,7 @@ test('runs of more than 30 days ago are deleted, and of the others the newest te
 	expect(kept.at(-1)).toEqual({ kind: 'incremental', outcome: 'done' });
 });
 
-test('a run that a crash has ended is closed by the next synchroniser', async () => {
+test('the next synchroniser closes the run of one that crashed', async () => {
 	await database.sql`insert into crm_sync_runs (kind) values ('full')`;
 	await sync.restart();
 	expect((await runs()).at(-1)).toEqual({ kind: 'full', outcome: 'interrupted' });

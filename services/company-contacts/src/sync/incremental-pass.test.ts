@@ -24,7 +24,7 @@ const ids = () => [...sync.standIn.contacts.keys()];
 const rowOf = async (id: number) => (await readMirror()).find((row) => row.bitrix_id === id);
 
 describe('an incremental pass', () => {
-	test('without a change makes a handful of requests and writes no contact', async () => {
+	test('without a change makes at most three requests and writes no contact', async () => {
 		const before = [...(await database.sql`select bitrix_id, xmin::text from company_contacts order by id`)];
 		const outcome = await sync.synchroniser.pass();
 		expect(outcome).toMatchObject({ kind: 'incremental', created: 0, changed: 0, deleted: 0 });
@@ -32,7 +32,7 @@ describe('an incremental pass', () => {
 		expect([...(await database.sql`select bitrix_id, xmin::text from company_contacts order by id`)]).toEqual(before);
 	});
 
-	test('brings what is new and what was changed, and nothing else is read', async () => {
+	test('reads what is new and what was changed, and nothing else', async () => {
 		const [first = 0] = ids();
 		sync.standIn.update(first, { lastName: 'Changed' });
 		const added = sync.standIn.add(makeContact(500));
@@ -41,7 +41,7 @@ describe('an incremental pass', () => {
 		expect(await rowOf(added.id)).toEqual(expectedRow(added.id, 500));
 	});
 
-	test('is on the portal’s clock: a difference of a day between the clocks loses nothing', async () => {
+	test('uses the portal’s clock: with a difference of a day between the clocks no change is lost', async () => {
 		const skewed = await startSync({ clock: () => sync.clock.now() - 86_400_000 }).catch(() => undefined);
 		expect(skewed).toBe(undefined);
 		await sync.session.close();
@@ -58,7 +58,7 @@ describe('an incremental pass', () => {
 		await sync.restart();
 	});
 
-	test('that fails does not move the watermark: the next one brings it all', async () => {
+	test('that fails does not move the watermark: the next one reads everything since', async () => {
 		const { watermark } = await sync.session.run(readState);
 		const [first = 0] = ids();
 		sync.standIn.update(first, { lastName: 'Late' });
@@ -70,7 +70,7 @@ describe('an incremental pass', () => {
 		expect((await rowOf(first))?.name).toMatch(/Late$/);
 	});
 
-	test('gives way to a full one when the last is a day old: that one finds changed links', async () => {
+	test('is replaced by a full one when the last is a day old, which finds changed links', async () => {
 		const [first = 0] = ids();
 		sync.standIn.update(first, { companyIds: [4711] }, { touch: false });
 		await sync.synchroniser.pass();
@@ -87,7 +87,7 @@ describe('events', () => {
 		on conflict (bitrix_id) do update set event = excluded.event, received_at = clock_timestamp()`;
 	const waiting = async () => (await database.sql`select from crm_event_inbox`).length;
 
-	test('have the contacts read again, whatever they said, fifty a request', async () => {
+	test('have their contacts read again, whatever they say, fifty a request', async () => {
 		const [first = 0, second = 0, third = 0] = ids();
 		sync.standIn.update(first, { lastName: 'Event' });
 		sync.standIn.remove(second);
@@ -104,7 +104,7 @@ describe('events', () => {
 		expect(await waiting()).toBe(0);
 	});
 
-	test('of contacts that never were, and twice the same, do no harm', async () => {
+	test('of unknown contacts, and twice the same, change nothing', async () => {
 		await note(999_999);
 		await note(999_999);
 		expect(await sync.synchroniser.events()).toMatchObject({ seen: 1, created: 0, changed: 0, deleted: 0 });
@@ -124,7 +124,7 @@ describe('events', () => {
 		expect(await waiting()).toBe(0);
 	});
 
-	test('are kept when the portal does not answer', async () => {
+	test('are kept when the portal does not respond', async () => {
 		const [first = 0] = ids();
 		await note(first);
 		sync.standIn.faults.always({ kind: 'error', code: 'OVERLOAD_LIMIT' });
@@ -132,7 +132,7 @@ describe('events', () => {
 		expect(await waiting()).toBe(1);
 	});
 
-	test('during a full pass win over what it has staged before', async () => {
+	test('during a full pass replace what it has staged before', async () => {
 		const [first = 0, second = 0] = ids();
 		let pages = 0;
 		sync.standIn.onRequest(async ({ method }) => {
@@ -155,7 +155,7 @@ test('a single contact is read again on request', async () => {
 	expect((await rowOf(first))?.company_ids).toBe('8,9');
 });
 
-test('a dry run tells what a full pass would change, and writes nothing', async () => {
+test('a dry run counts what a full pass would change, and writes nothing', async () => {
 	const [first = 0, second = 0] = ids();
 	sync.standIn.update(first, { lastName: 'Dry' });
 	sync.standIn.remove(second);
@@ -176,7 +176,7 @@ test('only one synchroniser works at a time', async () => {
 	await sync.restart();
 });
 
-test('a connection that is cut ends the work: with it went the lock', async () => {
+test('a connection that is cut ends the session, as the lock is lost', async () => {
 	await database.sql`select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'company-contacts-sync' and datname = current_database()`;
 	const look = () => sync.session.run(readState).catch((error: Error) => error.name);
 	await expect.poll(look, { timeout: 30_000 }).toBe('SessionLostError');

@@ -9,7 +9,7 @@ import { crmVariables, toCrmConfig } from './config.js';
 import { synchroniseForEver } from './loop.js';
 import { makeContact } from './testing/portal.js';
 
-test('a full pass that brings too little is made every ten minutes, not without a pause', async () => {
+test('an incomplete full pass is repeated after ten minutes, not at once', async () => {
 	let time = Date.now();
 	const clock = {
 		now: () => time,

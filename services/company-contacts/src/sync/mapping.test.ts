@@ -97,7 +97,7 @@ describe('phone', () => {
 		expect(phone(values, country).contact.phone).toBe(expected);
 	});
 
-	test('one that nobody can read is counted; nothing to read is not', () => {
+	test('an invalid number is counted, and an empty one is not', () => {
 		expect(phone([['WORK', '12']]).unmapped).toEqual(['phone']);
 		expect(phone([['FAX', '12']]).unmapped).toEqual([]);
 		expect(phone([]).unmapped).toEqual([]);
@@ -120,7 +120,7 @@ describe('company_ids', () => {
 		expect(map({ companyIds }).contact).toMatchObject({ company_ids: expected, untold: [] });
 	});
 
-	test('what was not told is not the same as none', () => {
+	test('companies that were not returned are not the same as none', () => {
 		expect(map({ companyIds: undefined }).contact).toMatchObject({ company_ids: null, untold: ['company_ids'] });
 	});
 });
@@ -140,7 +140,7 @@ test.each([
 describe('rows of the portal', () => {
 	const fields = { trouble: plain, reason: undefined };
 
-	test('both methods give the same contact', () => {
+	test('both methods map to the same contact', () => {
 		const item = fromItem(
 			{
 				id: 75,

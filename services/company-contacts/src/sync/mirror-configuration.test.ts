@@ -81,7 +81,7 @@ describe.each<[string, () => Record<string, string | undefined>, RegExp]>([
 		/BITRIX24_WEBHOOK_URL is 127\.0\.0\.1 there and localhost here/,
 	],
 ])('a configuration %s', (_, changes, message) => {
-	test('is refused by every kind of work, and nothing is changed', async () => {
+	test('is refused by every kind of pass, and nothing is changed', async () => {
 		await sync.synchroniser.pass();
 		const [before, stateBefore, requests] = [await readMirror(), await state(), sync.standIn.requests.length];
 		await sync.restart({ config: configWith(changes()) });
@@ -97,7 +97,7 @@ describe.each<[string, () => Record<string, string | undefined>, RegExp]>([
 		expect(await sync.synchroniser.dryRun()).toMatchObject({ seen: 70 });
 	});
 
-	test('begins an interrupted pass from the start, once it is agreed to', async () => {
+	test('begins an interrupted pass from the start, once it is confirmed', async () => {
 		await interrupt();
 		await sync.restart({ config: configWith(changes()) });
 		await expect(sync.synchroniser.pass()).rejects.toThrow(message);
@@ -112,7 +112,7 @@ describe.each<[string, () => Record<string, string | undefined>, RegExp]>([
 	});
 });
 
-describe('a configuration that somebody has agreed to', () => {
+describe('a configuration that somebody has confirmed', () => {
 	test('makes a full pass due, though the last one was a moment ago', async () => {
 		await sync.synchroniser.pass();
 		await sync.restart({ config: configWith({ BITRIX24_UF_TROUBLE: undefined }), remap: true });
@@ -121,7 +121,7 @@ describe('a configuration that somebody has agreed to', () => {
 		expect(await sync.synchroniser.pass()).toMatchObject({ kind: 'incremental' });
 	});
 
-	test('is the only one that works from then on: two that differ do not take turns', async () => {
+	test('is the only one that works from then on: two configurations do not take turns', async () => {
 		await sync.synchroniser.pass();
 		const other = configWith({ BITRIX24_DEFAULT_COUNTRY: undefined });
 		await sync.restart({ config: other, remap: true });
@@ -137,7 +137,7 @@ describe('a configuration that somebody has agreed to', () => {
 	});
 });
 
-describe('without a question', () => {
+describe('without a confirmation', () => {
 	test('a webhook of another user is used, and every contact is read again from the first one on', async () => {
 		await interrupt();
 		const { full_cursor: cursor } = await state();
@@ -148,7 +148,7 @@ describe('without a question', () => {
 		expect(await staged()).toBe(0);
 	});
 
-	test('the same configuration goes on with an interrupted pass, with a new secret and on another port too', async () => {
+	test('the same configuration continues an interrupted pass, with a new secret and on another port too', async () => {
 		await interrupt();
 		const before = await state();
 		const url = new URL(sync.standIn.webhookUrl);
@@ -159,14 +159,14 @@ describe('without a question', () => {
 		expect(await state()).toMatchObject({ full_cursor: before.full_cursor, full_begun_at: before.full_begun_at });
 	});
 
-	test('a mirror of a release that did not note its configuration is read again in full', async () => {
+	test('a mirror without a stored configuration is read again in full', async () => {
 		await sync.synchroniser.pass();
 		await database.sql`update crm_sync_state set configuration = null`;
 		await sync.restart();
 		expect(await sync.synchroniser.pass()).toMatchObject({ kind: 'full', changed: 0 });
 	});
 
-	test('a later release reads everything again, and an earlier one then refuses', () => {
+	test('a later release reads everything again, and an earlier one then refuses to work', () => {
 		const own = mirrorConfiguration(configWith({}));
 		const later = { ...own, mapping_version: own.mapping_version + 1 };
 		expect(differencesOf(own, later)).toEqual([]);
@@ -174,7 +174,7 @@ describe('without a question', () => {
 	});
 });
 
-test('the stored configuration can be read by people and holds no secret', async () => {
+test('the stored configuration is readable and contains no secret', async () => {
 	await sync.synchroniser.pass();
 	const { configuration } = await state();
 	expect(configuration).toEqual({

@@ -26,8 +26,8 @@ async function open(through = url): Promise<Session> {
 	return session;
 }
 
-describe('a server that can’t be written', () => {
-	test('is none to work on: its lock keeps nobody from writing elsewhere', async () => {
+describe('a server that is read-only', () => {
+	test('is refused: its lock does not keep others from writing elsewhere', async () => {
 		const name = new URL(db.url).pathname.slice(1);
 		await db.sql.unsafe(`alter database ${name} set default_transaction_read_only = on`);
 		await expect(openSession(url)).rejects.toThrow(new SessionLostError('the database is read-only'));
@@ -36,7 +36,7 @@ describe('a server that can’t be written', () => {
 		expect((await session.run(readState)).watermark).toBeNull();
 	});
 
-	test('ends a session with the first write that it refuses, and for good', async () => {
+	test('ends a session with the first refused write, and for good', async () => {
 		const session = await open();
 		await session.run((sql) => sql`set session characteristics as transaction read only`);
 		await expect(session.run((sql) => saveBucket(sql, 1))).rejects.toThrow(SessionLostError);
@@ -62,13 +62,13 @@ describe('a connection that does not respond', () => {
 		).toHaveLength(1);
 	});
 
-	test('a statement that takes long is no such connection', async () => {
+	test('a statement that takes long does not count as one', async () => {
 		const session = await open();
 		expect(await session.run((sql) => sql`select pg_sleep(3.5) is not null as done`)).toEqual([{ done: true }]);
 	});
 });
 
-test('a second session is told that another one works, and works itself once that is over', async () => {
+test('a second session is refused while the first one works, and accepted afterwards', async () => {
 	const first = await open();
 	expect(await openSession(url)).toBeUndefined();
 	await first.close();

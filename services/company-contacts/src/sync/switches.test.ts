@@ -187,14 +187,17 @@ test('each switch has two positions at least', () => {
 
 for (const [index, [way, kind, switches]] of ways.entries()) {
 	describe(`by ${way}`, () => {
-		test.each(positionsOf(index))('passes and events end right with %s %s', async (_name, _position, one) => {
-			sync = await startSync({ fields: fieldKinds[kind]?.fields ?? [], switches: { ...switches, ...one } });
-			await walk({ truth: new Map(), kind });
-		});
+		test.each(positionsOf(index))(
+			'the mirror equals the portal after each pass with %s %s',
+			async (_name, _position, one) => {
+				sync = await startSync({ fields: fieldKinds[kind]?.fields ?? [], switches: { ...switches, ...one } });
+				await walk({ truth: new Map(), kind });
+			},
+		);
 	});
 }
 
-describe('lists that are cut without any sign of it are found out', () => {
+describe('lists that are cut off without a sign of it are detected', () => {
 	test.each([{ itemListCompanyIds: 'empty' }, { itemListCompanyIds: 'primary' }, { itemListFm: 'empty' }] as const)(
 		'%j',
 		async (cut) => {

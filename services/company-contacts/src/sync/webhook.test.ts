@@ -55,7 +55,7 @@ const form = (fields: Record<string, string>) =>
 		...fields,
 	}).toString();
 
-test('what the portal really sends is noted and answered', async () => {
+test('the portal’s events are stored and acknowledged', async () => {
 	const portal = await startStandIn({ applicationToken: token });
 	const contact = portal.add({ lastName: 'Petrov' });
 	for (const event of ['ONCRMCONTACTADD', 'ONCRMCONTACTUPDATE', 'ONCRMCONTACTDELETE'] as const) {
