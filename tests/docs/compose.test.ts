@@ -81,7 +81,9 @@ test('Prometheus reaches every process that has metrics', () => {
 });
 
 test('every action of CI is named by its commit', () => {
-	const uses = [...(read('.github/workflows/ci.yml') + read('.github/workflows/nightly.yml')).matchAll(/uses: (\S+)(.*)/g)];
+	const uses = [
+		...(read('.github/workflows/ci.yml') + read('.github/workflows/nightly.yml')).matchAll(/uses: (\S+)(.*)/g),
+	];
 	expect(uses.length).toBeGreaterThan(0);
 	for (const [, action, comment] of uses) {
 		expect(action).toMatch(/@[0-9a-f]{40}$/);
