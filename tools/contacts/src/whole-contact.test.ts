@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { startStandIn } from '@contacts/bitrix24-stand-in';
 import { service } from '@contacts/company-contacts/app.js';
 import { type ContactColumn, contactColumnNames } from '@contacts/company-contacts/company-contact-columns.js';
+import { firstContacts } from '@contacts/company-contacts/sandbox/contacts.js';
 import { addProject, startTestApp, type TestApp } from '@contacts/testing/app.js';
 import { createTestDatabase } from '@contacts/testing/database.js';
 import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
@@ -67,6 +68,23 @@ describe('the list of columns names those', () => {
 		};
 		const { properties } = components.schemas.CompanyContact;
 		expect(Object.keys(properties)).toEqual(['id', 'bitrix_id', ...contactColumnNames]);
+	});
+
+	test('of the invented contacts of a sandbox', () => {
+		for (const change of firstContacts) {
+			const fields = change.deleted ? [] : Object.keys(change.contact);
+			expect(fields).toEqual(['id', 'bitrix_id', ...contactColumnNames]);
+		}
+	});
+
+	test('whose changes partners get', async () => {
+		await importFile('contact.ndjson', `${JSON.stringify({ bitrix_id: 1, ...listed })}\n`);
+		const versionOf = async () => (await database.sql`select version::int from company_contacts_version`)[0]?.version;
+		for (const name of contactColumnNames) {
+			const before = await versionOf();
+			await database.sql`update company_contacts set ${database.sql(name)} = default`;
+			expect([name, await versionOf()]).toEqual([name, before + 1]);
+		}
 	});
 });
 
