@@ -1,6 +1,6 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { hashKey } from '@contacts/common/auth/api-key.js';
-import { revokeKey, setProjectEnabled } from '@contacts/common/auth/projects.sql.js';
+import { insertKey, insertProject, revokeKey, setProjectEnabled } from '@contacts/common/auth/projects.sql.js';
 import { readRights } from '@contacts/common/database/rights.sql.js';
 import { roles, urlAs } from '@contacts/common/database/roles.js';
 import { addProject } from '@contacts/testing/app.js';
@@ -23,6 +23,8 @@ test.beforeAll(async () => {
 	await addProject(sql, 'any', 'any-key');
 	await addProject(sql, 'other', 'other-key');
 	for (const service of services) await addProject(sql, `for-${service}`, `for-${service}-key`, { service });
+	await insertProject(sql, 'sandbox', true);
+	await insertKey(sql, { project: 'sandbox', hash: hashKey('sandbox-key'), service: null, expiresAt: null });
 	await addProject(sql, 'disabled', 'disabled-key');
 	await setProjectEnabled(sql, 'disabled', false);
 	await addProject(sql, 'expired', 'expired-key', { expiresAt: new Date(Date.now() - 1000) });
@@ -73,6 +75,7 @@ async function credentials(): Promise<string> {
 		['a project and its key', 'project=any&api_key=any-key'],
 		['a key for personal-contacts alone', 'project=for-personal-contacts&api_key=for-personal-contacts-key'],
 		['a key for company-contacts alone', 'project=for-company-contacts&api_key=for-company-contacts-key'],
+		['a sandbox project and its key', 'project=sandbox&api_key=sandbox-key'],
 		['nothing', ''],
 		['no key', 'project=any'],
 		['no project', 'api_key=any-key'],

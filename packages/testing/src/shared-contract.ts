@@ -232,7 +232,7 @@ export function describeSharedContract<V extends TObject>(service: Service<V>, e
 		});
 
 		test('tells nothing of the database: no SQL, no names, no stack, no host', async () => {
-			const table = service.name.replace('-', '_');
+			const table = endpoint.table ?? service.name.replace('-', '_');
 			await database.sql.unsafe(`alter table ${table} rename to hidden`);
 			try {
 				const answer = await request(good + (endpoint.fromTable ?? ''));
