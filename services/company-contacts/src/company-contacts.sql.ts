@@ -95,9 +95,14 @@ export async function readCompanyContactsInBatches(
 	let streamHead: StreamHead | undefined;
 	await database.readInBatches(
 		(sql) => sql`
-			select ${element(sql)} as element, json_build_object(
-				'count', (select count(*) from company_contacts ${linkedTo(sql, companyId)}), 'head', ${head(sql, companyId)}
-			) as head
+			select ${element(sql)} as element, case
+				-- With the first one alone: it is as long as a contact.
+				when id = (select min(id) from company_contacts ${linkedTo(sql, companyId)}) then (
+					select json_build_object(
+						'count', (select count(*) from company_contacts ${linkedTo(sql, companyId)}), 'head', ${head(sql, companyId)}
+					)
+				)
+			end as head
 			from company_contacts ${linkedTo(sql, companyId)}
 			order by id`,
 		contactsPerBatch,
