@@ -29,8 +29,11 @@ if (git('status', '--porcelain') !== '') fail('There are changes that are not co
 const changelog = readFileSync('CHANGELOG.md', 'utf8');
 const dated = `## [${version}] - ${new Date().toISOString().slice(0, 10)}`;
 const [, pending = ''] = /^## Unreleased\n([\s\S]*?)(?=^## |$(?![\s\S]))/m.exec(changelog) ?? [];
-if (pending.trim() === '') fail('CHANGELOG.md has nothing under "## Unreleased".');
-writeFileSync('CHANGELOG.md', changelog.replace('## Unreleased\n', `## Unreleased\n\n${dated}\n`));
+// A release may have been prepared, with its date.
+if (!changelog.includes(`## [${version}] - `)) {
+	if (pending.trim() === '') fail('CHANGELOG.md has nothing under "## Unreleased".');
+	writeFileSync('CHANGELOG.md', changelog.replace('## Unreleased\n', `## Unreleased\n\n${dated}\n`));
+}
 
 /** The first match in each of these files is its version. */
 const places = [
@@ -41,6 +44,6 @@ const places = [
 for (const { files, pattern } of places)
 	for (const file of files.split('\n')) writeFileSync(file, readFileSync(file, 'utf8').replace(pattern, version));
 
-git('commit', '--quiet', '--all', '--message', `Release ${version}`);
+if (git('status', '--porcelain') !== '') git('commit', '--quiet', '--all', '--message', `Release ${version}`);
 git('tag', '--annotate', `v${version}`, '--message', `contacts ${version}`);
 process.stdout.write(`Made v${version}. To publish it: git push --follow-tags\n`);

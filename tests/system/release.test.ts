@@ -54,6 +54,11 @@ test('npx pnpm release gives everything one version, dates the changelog, commit
 	expect(git('describe')).toBe('v99.2.0');
 	expect(git('status', '--porcelain')).toBe('');
 
+	git('tag', '--delete', 'v99.2.0');
+	const prepared = git('rev-parse', 'HEAD');
+	expect(release('99.2.0')).toMatchObject({ status: 0, stderr: '' });
+	expect([git('describe'), git('rev-parse', 'HEAD')]).toEqual(['v99.2.0', prepared]);
+
 	expect(release('99.2.0').stderr).toBe('There is a tag v99.2.0 already.\n');
 	expect(release('99.1.9').stderr).toBe('99.1.9 comes before 99.2.0.\n');
 	expect(release('99.10.0').stderr).toBe('CHANGELOG.md has nothing under "## Unreleased".\n');
