@@ -1,7 +1,7 @@
 import type { FastifyRequest } from 'fastify';
 import fp from 'fastify-plugin';
 import { Problem } from '../http/problems.js';
-import { malformedParameters } from '../http/query-encoding.js';
+import { malformedParameters } from '../http/strict-parsing.js';
 import { maxKeyLength } from './api-key.js';
 import type { KeyRing, Project } from './key-ring.js';
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { ServerClock } from './server-clock.js';
+import { ServerClock } from './pool.js';
 
 test('the bound is never beyond the server’s clock, and as late as the quickest response', () => {
 	const clock = new ServerClock();

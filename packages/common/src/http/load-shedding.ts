@@ -1,8 +1,8 @@
 import underPressure from '@fastify/under-pressure';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import fp from 'fastify-plugin';
+import { RecentCount } from '../database/admission.js';
 import type { Database } from '../database/database.js';
-import { RecentCount } from '../process/recent-count.js';
 import { Problem } from './problems.js';
 
 interface LoadSheddingOptions {

@@ -13,10 +13,9 @@ import type { Tracing } from '../observability/tracing.js';
 import { emptyQuery } from '../schemas/credentials.js';
 import { formats } from '../schemas/fields.js';
 import { createConnections } from './connections.js';
-import { readJson } from './json-body.js';
 import { methodNotAllowed } from './method-not-allowed.js';
 import { commonHeaders, Problem, sendProblem } from './problems.js';
-import { malformedParameters } from './query-encoding.js';
+import { malformedParameters, readJson } from './strict-parsing.js';
 
 export type Server = FastifyInstance<
 	RawServerDefault,
