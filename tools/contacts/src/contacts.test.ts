@@ -173,7 +173,8 @@ describe('no database, exit 1 with one line', () => {
 		);
 	});
 
-	test('something else listens there and hangs up', async () => {
+	// Both wait for as long as the command does.
+	test.concurrent('something else listens there and hangs up', async () => {
 		const server = createServer((socket) => socket.destroy()).listen(0, '127.0.0.1');
 		await once(server, 'listening');
 		const { port } = server.address() as { port: number };
@@ -187,7 +188,7 @@ describe('no database, exit 1 with one line', () => {
 		}
 	});
 
-	test('a load balancer without a server listens there: it accepts connections and closes them', async () => {
+	test.concurrent('a load balancer without a server listens there: it accepts connections and closes them', async () => {
 		const server = createServer((socket) => void socket.on('error', () => undefined).end()).listen(0, '127.0.0.1');
 		await once(server, 'listening');
 		const { port } = server.address() as { port: number };

@@ -22,7 +22,7 @@ export function createProgram(environment: NodeJS.ProcessEnv): Command {
 		.version(version, '--version', 'print the version of this release')
 		.exitOverride()
 		.configureOutput(commanderOutput)
-		.showHelpAfterError('(run with --help to see what it takes)')
+		.showHelpAfterError('(run with --help to see what it accepts)')
 		.addHelpText(
 			'after',
 			'\nIt works on the database in DATABASE_URL, or on the local one while "start" runs.\nExit codes: 0 success, 1 failure, 2 wrong usage.',

@@ -8,8 +8,8 @@ export interface Progress {
 	stop(): void;
 }
 
-/** Milliseconds between two lines where there is no terminal. */
-const pause = 10_000;
+/** Between two lines where there is no terminal. */
+const lineIntervalMs = 10_000;
 
 /**
  * A bar on standard error where that is a terminal, a plain line every 10 seconds elsewhere, with the rate and the remaining
@@ -52,12 +52,12 @@ function createBar(total: number, rate: (records: number) => number): Progress {
 const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
 function createLines(total: number, begun: number, rate: (records: number) => number): Progress {
-	let next = begun + pause;
+	let next = begun + lineIntervalMs;
 	return {
 		update(done, records) {
 			const now = performance.now();
 			if (now < next) return;
-			next = now + pause;
+			next = now + lineIntervalMs;
 			const share = done / Math.max(total, 1);
 			const left = share > 0 ? `, ${duration(((now - begun) / share) * (1 - share))} left` : '';
 			printNote(`${records} records, ${Math.floor(100 * share)} %, ${rate(records)} a second${left}`);

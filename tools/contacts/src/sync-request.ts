@@ -28,17 +28,17 @@ export interface AskOptions {
 	onBusy(what: string): void;
 }
 
-/** Milliseconds between two looks at the request. */
-const pollEvery = 500;
+/** Between two looks at the request. */
+const pollIntervalMs = 500;
 
-/** Milliseconds after which a synchroniser that does nothing else should have begun: it looks once a second. */
-const beginWithin = 60_000;
+/** Within which a synchroniser that does nothing else should have begun: it looks once a second. */
+const beginTimeoutMs = 60_000;
 
-/** Milliseconds without a request to the portal after which work under way is given up; the longest rate-limit pause is 11 minutes. */
-const stallsAfter = 900_000;
+/** Without a request to the portal for so long, work under way is given up: the longest rate-limit pause is 11 minutes. */
+const stallTimeoutMs = 900_000;
 
-/** Milliseconds after which the person is told what the synchroniser is busy with. */
-const tellAfter = 10_000;
+/** After which the command says what the synchroniser is busy with. */
+const busyNoteAfterMs = 10_000;
 
 /**
  * Has the synchroniser that holds the lock do something, and waits for it. It may end before it has done it: then the lock is
@@ -77,16 +77,16 @@ export async function askSynchroniser(options: AskOptions): Promise<RequestResul
 				continue;
 			}
 			if (state.is_taken && state.seen !== null) onProgress(state.seen, state.total ?? undefined);
-			if (!state.is_taken && state.running !== null && !isTold && clock.now() - begun > tellAfter) {
+			if (!state.is_taken && state.running !== null && !isTold && clock.now() - begun > busyNoteAfterMs) {
 				isTold = true;
 				onBusy(state.running);
 			}
 			const sign = JSON.stringify([state.is_taken, state.running, state.bucket_arrival]);
 			if (sign !== lastSign) [lastSign, lastSignAt] = [sign, clock.now()];
 			const isBusy = state.is_taken || state.running !== null;
-			if (clock.now() - lastSignAt > (isBusy ? stallsAfter : beginWithin))
-				throw new CommandError(explainSilence(isBusy));
-			await clock.sleep(pollEvery, signal);
+			if (clock.now() - lastSignAt > (isBusy ? stallTimeoutMs : beginTimeoutMs))
+				throw new CommandError(explainTimeout(isBusy));
+			await clock.sleep(pollIntervalMs, signal);
 		}
 	}
 
@@ -104,8 +104,8 @@ export async function askSynchroniser(options: AskOptions): Promise<RequestResul
 	}
 }
 
-function explainSilence(isBusy: boolean): string {
+function explainTimeout(isBusy: boolean): string {
 	return isBusy
-		? `The synchroniser that runs has done nothing for ${stallsAfter / 60_000} minutes: look at its log, or restart it.`
-		: `Nobody has begun with it within ${beginWithin / 1000} seconds, though a process holds the lock of the synchroniser: a restore, a synchroniser of an earlier release, or one that hangs. Nothing was done.`;
+		? `The synchroniser that runs has done nothing for ${stallTimeoutMs / 60_000} minutes: look at its log, or restart it.`
+		: `Nobody has begun with it within ${beginTimeoutMs / 1000} seconds, though a process holds the lock of the synchroniser: a restore, a synchroniser of an earlier release, or one that hangs. Nothing was done.`;
 }

@@ -25,8 +25,8 @@ export interface SyncOptions extends OutputOptions {
 	remap?: boolean;
 }
 
-/** Seconds between two passes of a command that goes on for ever. */
-const interval = 300;
+/** Between two passes of a command that goes on for ever. */
+const intervalSeconds = 300;
 
 /** `contacts sync`: once, or for ever. */
 export async function runSync(environment: NodeJS.ProcessEnv, options: SyncOptions): Promise<void> {
@@ -159,7 +159,7 @@ async function runForEver(url: string, config: CrmConfig): Promise<void> {
 	await synchroniseForEver({
 		databaseUrl: url,
 		config,
-		intervalMs: interval * 1000,
+		intervalMs: intervalSeconds * 1000,
 		clock: systemClock,
 		logger: createLogger({ name: 'contacts sync', level: 'info' }),
 		signal: stop.signal,

@@ -22,7 +22,7 @@ export interface TableHeader {
 	name: string;
 	columns: string[];
 	rows: number;
-	/** The ID that the next row would have got; null for a table without IDs of its own. */
+	/** The ID that the next row would have got; null for a table without an identity column. */
 	next_id: number | null;
 }
 

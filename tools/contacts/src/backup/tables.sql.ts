@@ -78,7 +78,7 @@ export async function countRows(sql: Sql, table: string): Promise<number> {
 	return row.count;
 }
 
-/** The rows of a table as text, each in a line of its own. */
+/** The rows of a table as text, one a line. */
 export async function* readRows(sql: Sql, { name, columns }: Pick<Table, 'name' | 'columns'>): AsyncGenerator<Buffer> {
 	const rows = await sql`copy ${sql(name)} (${sql(columns)}) to stdout`.readable();
 	try {

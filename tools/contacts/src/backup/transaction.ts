@@ -4,7 +4,7 @@ import { isLostConnection } from '@contacts/common/database/errors.js';
 import { CommandError } from '../errors.js';
 
 /**
- * Does some work in one transaction, on a connection of its own without time limits for its statements.
+ * Does some work in one transaction, on a separate connection without time limits for statements.
  *
  * @param begin how the transaction begins
  * @param actor who does it, for the audit log

@@ -12,8 +12,8 @@ import { type Finding, findingsOf, seconds } from './check.js';
 /** How long the portal is asked, with the retries. */
 const defaultTimeoutMs = 10_000;
 
-/** The largest difference between the portal's clock and this one that nobody has to look at, in milliseconds. */
-const clockTolerance = 30_000;
+/** The largest difference between the portal's clock and this one that nobody has to look at. */
+const clockToleranceMs = 30_000;
 
 /** The share of the mirrored contacts that the portal may lack before its user is thought to have lost rights. */
 const missingShare = 0.02;
@@ -50,7 +50,7 @@ export async function checkCrm(
 		const portal = await openPortal(client, config.codes);
 		const { total, at } = await portal.count();
 		const difference = at - now();
-		if (Math.abs(difference) > clockTolerance) {
+		if (Math.abs(difference) > clockToleranceMs) {
 			warning(
 				`The portal's clock and this one differ by ${seconds(difference)}.`,
 				'Set this machine by NTP (timedatectl set-ntp true).',

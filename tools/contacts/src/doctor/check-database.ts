@@ -7,8 +7,8 @@ import { readClock, readServer } from './doctor.sql.js';
 /** The oldest server that works, as `server_version_num` counts. */
 const oldestServer = 150_000;
 
-/** The largest difference between two clocks that nobody has to look at, in milliseconds. */
-const clockTolerance = 2000;
+/** The largest difference between two clocks that nobody has to look at. */
+const clockToleranceMs = 2000;
 
 /** @param place the database's address without the password */
 export async function checkDatabase(sql: Sql, place: string): Promise<Finding[]> {
@@ -57,11 +57,11 @@ export async function checkClock(sql: Sql, now: () => number): Promise<Finding[]
 	const there = await readClock(sql);
 	const after = now();
 	const difference = there < before ? there - before : Math.max(0, there - after);
-	if (Math.abs(difference) > clockTolerance) {
+	if (Math.abs(difference) > clockToleranceMs) {
 		problem(
 			`This machine's clock is ${seconds(difference)} ${difference < 0 ? 'ahead of' : 'behind'} the database's: keys end at another time than they should.`,
 			'Set both by NTP (timedatectl set-ntp true).',
 		);
-	} else ok(`This machine and the database agree on the time (within ${seconds(clockTolerance)}).`);
+	} else ok(`This machine and the database agree on the time (within ${seconds(clockToleranceMs)}).`);
 	return found;
 }

@@ -8,7 +8,7 @@ const oldestRedis = 5;
 export async function checkRedis(url: string | undefined): Promise<Finding[]> {
 	const { found, ok, problem, skipped, warning } = findingsOf('redis');
 	if (!url) {
-		skipped('REDIS_URL is not set: each process of company-contacts has a limit of its own.');
+		skipped('REDIS_URL is not set: each process of company-contacts has its own limit.');
 		return found;
 	}
 	if (!URL.canParse(url) || !/^rediss?:$/.test(new URL(url).protocol)) {
@@ -38,7 +38,7 @@ export async function checkRedis(url: string | undefined): Promise<Finding[]> {
 		if (limit > 0 && policy !== undefined && policy !== 'noeviction') {
 			warning(
 				`Redis evicts keys when its memory is full (maxmemory-policy ${policy}): a project whose bucket is evicted has all its tokens again.`,
-				'Set maxmemory-policy to noeviction, or use a Redis of its own.',
+				'Set maxmemory-policy to noeviction, or use a separate Redis.',
 			);
 		}
 		if (found.length === 0) ok(`Redis ${version} at ${host} answers.`);
@@ -48,7 +48,7 @@ export async function checkRedis(url: string | undefined): Promise<Finding[]> {
 			problem(`Redis at ${host} refuses the password.`, 'Correct REDIS_URL.');
 		else {
 			problem(
-				`Redis at ${host} does not answer (${/E[A-Z]{4,}/.exec(message)?.[0] ?? 'no reply in time'}): each process has a limit of its own meanwhile.`,
+				`Redis at ${host} does not answer (${/E[A-Z]{4,}/.exec(message)?.[0] ?? 'no reply in time'}): each process has its own limit meanwhile.`,
 				'Start it, or correct REDIS_URL.',
 			);
 		}

@@ -29,7 +29,7 @@ describe('roles', () => {
 		]);
 	});
 
-	test('too many rights and too few, each with the statement that mends it', async () => {
+	test('too many rights and too few, each with the statement that fixes it', async () => {
 		const mine = await createTestDatabase();
 		onTestFinished(() => mine.drop());
 		await mine.sql`grant select on company_contacts to personal_contacts_service`;

@@ -76,7 +76,7 @@ async function* readRecords(lines: AsyncIterable<Line>, delimiter: () => string)
 				const joined = held.flatMap((part, index) => (index === 0 ? [part.bytes] : [Buffer.from('\n'), part.bytes]));
 				const whole = { line: held[0]?.line ?? line, bytes: Buffer.concat(joined) };
 				if (parseRecord(whole, maxRecordBytes, delimiter()) === misplacedQuote) {
-					// This quote closes nothing: it opens a record of its own, after one that was never closed.
+					// This quote closes nothing: it opens the next record, after one that was never closed.
 					yield* giveUpFirst();
 				} else {
 					held = [];
