@@ -91,7 +91,7 @@ describe('subscription import', () => {
 		expect(JSON.parse(first.stdout)).toEqual({ records: 100_000, added: 100_000, changed: 0 });
 		const again = await importText(text, { url: own.url, args: ['--json'] });
 		expect(JSON.parse(again.stdout)).toEqual({ records: 100_000, added: 0, changed: 0 });
-	}, 60_000);
+	}, 180_000);
 
 	test('it is recorded with its numbers, and not when nothing was imported', async () => {
 		const own = await ownDatabase();
