@@ -1,21 +1,18 @@
 import { once } from 'node:events';
-import { METHODS } from 'node:http';
 import { createServer } from 'node:net';
 import { setProjectEnabled } from '@contacts/common/auth/projects.sql.js';
 import type { Service } from '@contacts/common/process/run.js';
 import type { TObject } from '@sinclair/typebox';
 import { afterAll, describe, expect } from 'vitest';
 import { addProject, type ProblemBody, startTestApp, type TestApp, type TestAppOptions } from './app.js';
-import type { Endpoint } from './endpoint.js';
-import { expectCommonHeaders, expectProblem, expectRawProblem } from './expect-problem.js';
+import type { Contract, Endpoint } from './endpoint.js';
+import { expectCommonHeaders, expectProblem } from './expect-problem.js';
+import { describeImproperRequests } from './shared-improper-requests.js';
+import { describeObservability } from './shared-observability.js';
 import { describeStrictQuery } from './strict-query.js';
 import { database, test } from './test.js';
 
 const canary = 'canary-key-5f0c_%/+é';
-const encodedCanary = encodeURIComponent(canary);
-
-/** Each octet escaped, as some clients do: the most that an encoding can hide it. */
-const hiddenCanary = [...Buffer.from(canary)].map((byte) => `%${byte.toString(16).padStart(2, '0')}`).join('');
 
 /** What both services promise alike, proved on each of them. */
 export function describeSharedContract<V extends TObject>(service: Service<V>, endpoint: Endpoint): void {
@@ -121,92 +118,9 @@ export function describeSharedContract<V extends TObject>(service: Service<V>, e
 		});
 	});
 
-	describe('404', () => {
-		test.each(['/api', '/api/unknown', `${endpoint.path}/`, `${endpoint.path}x`, endpoint.path.toUpperCase(), '//'])(
-			'%s',
-			async (path) => {
-				await expectProblem(await app.fetch(`${path}?${good}`), 404, 'not_found');
-			},
-		);
-
-		test('a body of any media type does not turn it into another answer', async () => {
-			const answer = await app.fetch('/unknown', {
-				method: 'POST',
-				body: 'x',
-				headers: { 'content-type': 'text/plain' },
-			});
-			await expectProblem(answer, 404, 'not_found');
-		});
-	});
-
-	describe('405', () => {
-		// CONNECT is no request to a path, but asks for a tunnel.
-		const others = METHODS.filter((method) => method !== endpoint.method && method !== 'CONNECT');
-
-		test.each(others)('%s, with credentials or without', async (method) => {
-			for (const query of ['', `?${good}`]) {
-				const answer = await app.raw(
-					`${method} ${endpoint.path}${query} HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Type: text/plain\r\nContent-Length: 1\r\n\r\nx`,
-				);
-				expect(answer).toMatch(/^HTTP\/1.1 405 Method Not Allowed\r\n/);
-				expect(answer).toMatch(new RegExp(`\r\nallow: ${endpoint.method}\r\n`, 'i'));
-				expect(answer).toMatch(/\r\ncontent-type: application\/problem\+json\r\n/i);
-				if (method !== 'HEAD') expect(answer).toContain('"code":"method_not_allowed"');
-			}
-		});
-
-		test('for a path that is written with escapes too', async () => {
-			const answer = await app.fetch(endpoint.path.replace('_', '%5F'), { method: 'DELETE' });
-			await expectProblem(answer, 405, 'method_not_allowed');
-		});
-	});
-
-	describe('400, 408, 413 and 431 for what is no proper request', () => {
-		const close = 'Connection: close\r\n\r\n';
-		test.each<[string, string, number, string]>([
-			['a bad request line', 'GARBAGE\r\n\r\n', 400, 'invalid_query'],
-			['an unknown method', `BREW / HTTP/1.1\r\nHost: a\r\n${close}`, 400, 'invalid_query'],
-			['no Host', `GET /health/live HTTP/1.1\r\n${close}`, 400, 'invalid_query'],
-			['malformed percent-encoding in the path', `GET /api/%zz HTTP/1.1\r\nHost: a\r\n${close}`, 400, 'invalid_query'],
-			[
-				'headers that are too large',
-				`GET / HTTP/1.1\r\nHost: a\r\nX: ${'x'.repeat(20_000)}\r\n${close}`,
-				431,
-				'payload_too_large',
-			],
-			[
-				'a URL that is too long',
-				`GET /?${'x'.repeat(20_000)} HTTP/1.1\r\nHost: a\r\n${close}`,
-				431,
-				'payload_too_large',
-			],
-			[
-				'two lengths of a body',
-				`POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n${close}`,
-				400,
-				'invalid_query',
-			],
-		])('%s', async (_, bytes, status, code) => {
-			expectRawProblem(await app.raw(bytes), status, code);
-		});
-
-		test('headers and bodies that come too slowly', async () => {
-			await withApp({ limits: { headersTimeout: 100, requestTimeout: 200, checkInterval: 25 } }, async (slow) => {
-				expectRawProblem(await slow.raw('GET / HTTP/1.1\r\nHost: a\r\n'), 408, 'invalid_query');
-				const body = await slow.raw(
-					`POST ${endpoint.path}?${good} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{`,
-				);
-				if (endpoint.method === 'POST') expectRawProblem(body, 408, 'invalid_query');
-			});
-		});
-
-		test('an Expect that nobody knows is passed over', async () => {
-			const answer = await app.raw(`GET /health/live HTTP/1.1\r\nHost: a\r\nExpect: wonders\r\n${close}`);
-			expect(answer).toMatch(/^HTTP\/1.1 200 /);
-		});
-	});
-
-	describeStrictQuery({ app: () => app, endpoint, request, good, percent: 'project=percent' });
+	const contract: Contract = { app: () => app, endpoint, request, withApp, good };
+	describeImproperRequests(contract);
+	describeStrictQuery({ ...contract, percent: 'project=percent' });
 
 	describe('500', () => {
 		test('at once when nothing listens where the database was', async () => {
@@ -264,122 +178,5 @@ export function describeSharedContract<V extends TObject>(service: Service<V>, e
 		});
 	});
 
-	test('a key appears in no answer, log line or metric, however it is encoded', async () => {
-		const answers: string[] = [];
-		await withApp({}, async (other) => {
-			const paths = [endpoint.path, '/unknown', '/api/%zz', '/health/live', '/%00'];
-			for (const key of [encodedCanary, hiddenCanary, `${encodedCanary}&api_key=${encodedCanary}`]) {
-				for (const name of ['api_key', 'api%5Fkey', 'API_KEY']) {
-					for (const method of ['GET', 'POST', 'DELETE']) {
-						for (const path of paths) {
-							const url = `${path}?project=canary&${name}=${key}`;
-							answers.push(
-								await other.raw(
-									`${method} ${url} HTTP/1.1\r\nHost: a\r\nReferer: http://a${url}\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{x`,
-								),
-							);
-						}
-					}
-				}
-				answers.push(await other.raw(`GET /?api_key=${key} HTTP/9.9\r\n\r\n`));
-				answers.push(await other.raw(`GET /?api_key=${key}${'x'.repeat(20_000)} HTTP/1.1\r\n\r\n`));
-			}
-			answers.push(await (await request(`project=canary&api_key=${encodedCanary}`, {}, other)).text());
-			answers.push(await (await other.fetch('/metrics')).text(), ...other.log);
-		});
-		expect(answers.length).toBeGreaterThan(100);
-		const heard = answers.join('\n').toLowerCase();
-		for (const form of [canary, encodedCanary, hiddenCanary, 'canary-key', '%63%61%6e'])
-			expect(heard).not.toContain(form.toLowerCase());
-	});
-
-	test('the log has one line a request: time, id, project, key, client, method, route, status, duration', async () => {
-		const answer = await request(good);
-		await answer.text();
-		const lines = () =>
-			app.log.map((line) => JSON.parse(line)).filter((line) => line.request_id === answer.headers.get('x-request-id'));
-		await expect.poll(lines).toHaveLength(1);
-		expect(lines()[0]).toMatchObject({
-			project: 'good',
-			client: '127.0.0.1',
-			method: endpoint.method,
-			route: endpoint.path,
-			status: 200,
-		});
-		expect(lines()[0].time).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
-		const keys = await database.sql`
-			select k.id::int as id from api_keys k join projects p on p.id = k.project_id where p.code = 'good'`;
-		expect(lines()[0].key_id).toBe(keys[0]?.id);
-		expect(lines()[0].duration_ms).toBeGreaterThan(0);
-	});
-
-	test('the log has the address that a trusted proxy tells, and of others that of the connection', async () => {
-		for (const [trustProxy, client] of [
-			[['127.0.0.1'], '203.0.113.7'],
-			[undefined, '127.0.0.1'],
-		] as const) {
-			await withApp(trustProxy === undefined ? {} : { trustProxy: [...trustProxy] }, async (other) => {
-				const response = await request(
-					good,
-					{ headers: { 'content-type': 'application/json', 'x-forwarded-for': '203.0.113.7' } },
-					other,
-				);
-				await response.text();
-				const lines = () => other.log.map((line) => JSON.parse(line)).filter(({ msg }) => msg === 'request');
-				await expect.poll(lines).toHaveLength(1);
-				expect(lines()[0].client).toBe(client);
-			});
-		}
-	});
-
-	test('requests are counted by project and status, with a time, and beyond 200 projects as one', async () => {
-		const codes = Array.from({ length: 201 }, (_, index) => `counted-${index}`);
-		for (const code of codes) await addProject(database.sql, code, 'key');
-		await withApp({}, async (other) => {
-			for (const code of codes) {
-				const response = await request(`project=${code}&api_key=key&unknown=1`, {}, other);
-				expect(response.status).toBe(400);
-				await response.text();
-			}
-			await (await request('project=counted-7&api_key=key', {}, other)).text();
-			await (await request('project=counted-8&api_key=wrong', {}, other)).text();
-			const text = () => other.registry.metrics();
-			await expect.poll(text).toMatch(/^project_requests_total\{project="counted-7",status="200"\} 1$/m);
-			expect(await text()).toMatch(/^project_requests_total\{project="counted-7",status="400"\} 1$/m);
-			expect(await text()).toMatch(/^project_requests_total\{project="\(other\)",status="400"\} 1$/m);
-			expect(await text()).not.toContain('status="401",project');
-			const times = [...(await text()).matchAll(/^project_last_request_timestamp_seconds\{.*\} ([\d.e+]+)$/gm)];
-			expect(times).toHaveLength(201);
-			for (const [, time] of times) expect(Math.abs(Number(time) - Date.now() / 1000)).toBeLessThan(3600);
-		});
-	});
-
-	test('the level of that line: error for a 5xx, debug for what machines ask, else info', async () => {
-		await withApp({ database: { url: 'postgres://a:b@127.0.0.1:1/none' } }, async (other) => {
-			const levelOf = async (answer: Response) => {
-				await answer.text();
-				const id = answer.headers.get('x-request-id');
-				const lines = () =>
-					other.log
-						.map((line) => JSON.parse(line))
-						.filter(({ msg, request_id }) => msg === 'request' && request_id === id);
-				await expect.poll(lines).toHaveLength(1);
-				return lines()[0].level;
-			};
-			const [debug, info, error] = ['debug', 'info', 'error'];
-			expect(await levelOf(await request(good, {}, other))).toBe(error);
-			expect(await levelOf(await request('project=good&api_key=wrong', {}, other))).toBe(info);
-			expect(await levelOf(await other.fetch('/unknown'))).toBe(info);
-			for (const path of ['/health/live', '/health/ready', '/metrics'])
-				expect(await levelOf(await other.fetch(path)), path).toBe(debug);
-		});
-	});
-
-	test('health and metrics', async () => {
-		expect(await (await app.fetch('/health/live')).json()).toEqual({ status: 'live' });
-		expect(await (await app.fetch('/health/ready')).json()).toEqual({ status: 'ready' });
-		const metrics = await (await app.fetch('/metrics')).text();
-		expect(metrics).toContain(`http_requests_total{method="${endpoint.method}",route="${endpoint.path}",status="200"}`);
-		expect(metrics).toMatch(/key_ring_refreshed_timestamp_seconds \d/);
-	});
+	describeObservability(contract, canary);
 }

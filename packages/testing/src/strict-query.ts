@@ -1,15 +1,8 @@
 import { describe, expect, test } from 'vitest';
-import type { TestApp } from './app.js';
-import type { Endpoint } from './endpoint.js';
+import type { Contract } from './endpoint.js';
 import { expectProblem } from './expect-problem.js';
 
-export interface StrictQueryOptions {
-	app(): TestApp;
-	endpoint: Endpoint;
-	/** Sends the endpoint's usual request with this query. */
-	request(query: string): Promise<Response>;
-	/** Credentials that are valid. */
-	good: string;
+export interface StrictQueryOptions extends Omit<Contract, 'withApp'> {
 	/** Credentials of a project whose key is `100%`, without the key. */
 	percent: string;
 }

@@ -1,0 +1,136 @@
+import { expect } from 'vitest';
+import { addProject } from './app.js';
+import type { Contract } from './endpoint.js';
+import { database, test } from './test.js';
+
+/**
+ * What both services promise of logs, metrics and health.
+ *
+ * @param canary the key of the project `canary`, which must be in none of them
+ */
+export function describeObservability({ app, endpoint, request, withApp, good }: Contract, canary: string): void {
+	const encodedCanary = encodeURIComponent(canary);
+	/** Each octet escaped, as some clients do: the most that an encoding can hide it. */
+	const hiddenCanary = [...Buffer.from(canary)].map((byte) => `%${byte.toString(16).padStart(2, '0')}`).join('');
+
+	test('a key appears in no answer, log line or metric, however it is encoded', async () => {
+		const answers: string[] = [];
+		await withApp({}, async (other) => {
+			const paths = [endpoint.path, '/unknown', '/api/%zz', '/health/live', '/%00'];
+			for (const key of [encodedCanary, hiddenCanary, `${encodedCanary}&api_key=${encodedCanary}`]) {
+				for (const name of ['api_key', 'api%5Fkey', 'API_KEY']) {
+					for (const method of ['GET', 'POST', 'DELETE']) {
+						for (const path of paths) {
+							const url = `${path}?project=canary&${name}=${key}`;
+							answers.push(
+								await other.raw(
+									`${method} ${url} HTTP/1.1\r\nHost: a\r\nReferer: http://a${url}\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{x`,
+								),
+							);
+						}
+					}
+				}
+				answers.push(await other.raw(`GET /?api_key=${key} HTTP/9.9\r\n\r\n`));
+				answers.push(await other.raw(`GET /?api_key=${key}${'x'.repeat(20_000)} HTTP/1.1\r\n\r\n`));
+			}
+			answers.push(await (await request(`project=canary&api_key=${encodedCanary}`, {}, other)).text());
+			answers.push(await (await other.fetch('/metrics')).text(), ...other.log);
+		});
+		expect(answers.length).toBeGreaterThan(100);
+		const heard = answers.join('\n').toLowerCase();
+		for (const form of [canary, encodedCanary, hiddenCanary, 'canary-key', '%63%61%6e'])
+			expect(heard).not.toContain(form.toLowerCase());
+	});
+
+	test('the log has one line a request: time, id, project, key, client, method, route, status, duration', async () => {
+		const answer = await request(good);
+		await answer.text();
+		const lines = () =>
+			app()
+				.log.map((line) => JSON.parse(line))
+				.filter((line) => line.request_id === answer.headers.get('x-request-id'));
+		await expect.poll(lines).toHaveLength(1);
+		expect(lines()[0]).toMatchObject({
+			project: 'good',
+			client: '127.0.0.1',
+			method: endpoint.method,
+			route: endpoint.path,
+			status: 200,
+		});
+		expect(lines()[0].time).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
+		const keys = await database.sql`
+			select k.id::int as id from api_keys k join projects p on p.id = k.project_id where p.code = 'good'`;
+		expect(lines()[0].key_id).toBe(keys[0]?.id);
+		expect(lines()[0].duration_ms).toBeGreaterThan(0);
+	});
+
+	test('the log has the address that a trusted proxy tells, and of others that of the connection', async () => {
+		for (const [trustProxy, client] of [
+			[['127.0.0.1'], '203.0.113.7'],
+			[undefined, '127.0.0.1'],
+		] as const) {
+			await withApp(trustProxy === undefined ? {} : { trustProxy: [...trustProxy] }, async (other) => {
+				const response = await request(
+					good,
+					{ headers: { 'content-type': 'application/json', 'x-forwarded-for': '203.0.113.7' } },
+					other,
+				);
+				await response.text();
+				const lines = () => other.log.map((line) => JSON.parse(line)).filter(({ msg }) => msg === 'request');
+				await expect.poll(lines).toHaveLength(1);
+				expect(lines()[0].client).toBe(client);
+			});
+		}
+	});
+
+	test('requests are counted by project and status, with a time, and beyond 200 projects as one', async () => {
+		const codes = Array.from({ length: 201 }, (_, index) => `counted-${index}`);
+		for (const code of codes) await addProject(database.sql, code, 'key');
+		await withApp({}, async (other) => {
+			for (const code of codes) {
+				const response = await request(`project=${code}&api_key=key&unknown=1`, {}, other);
+				expect(response.status).toBe(400);
+				await response.text();
+			}
+			await (await request('project=counted-7&api_key=key', {}, other)).text();
+			await (await request('project=counted-8&api_key=wrong', {}, other)).text();
+			const text = () => other.registry.metrics();
+			await expect.poll(text).toMatch(/^project_requests_total\{project="counted-7",status="200"\} 1$/m);
+			expect(await text()).toMatch(/^project_requests_total\{project="counted-7",status="400"\} 1$/m);
+			expect(await text()).toMatch(/^project_requests_total\{project="\(other\)",status="400"\} 1$/m);
+			expect(await text()).not.toContain('status="401",project');
+			const times = [...(await text()).matchAll(/^project_last_request_timestamp_seconds\{.*\} ([\d.e+]+)$/gm)];
+			expect(times).toHaveLength(201);
+			for (const [, time] of times) expect(Math.abs(Number(time) - Date.now() / 1000)).toBeLessThan(3600);
+		});
+	});
+
+	test('the level of that line: error for a 5xx, debug for what machines ask, else info', async () => {
+		await withApp({ database: { url: 'postgres://a:b@127.0.0.1:1/none' } }, async (other) => {
+			const levelOf = async (answer: Response) => {
+				await answer.text();
+				const id = answer.headers.get('x-request-id');
+				const lines = () =>
+					other.log
+						.map((line) => JSON.parse(line))
+						.filter(({ msg, request_id }) => msg === 'request' && request_id === id);
+				await expect.poll(lines).toHaveLength(1);
+				return lines()[0].level;
+			};
+			const [debug, info, error] = ['debug', 'info', 'error'];
+			expect(await levelOf(await request(good, {}, other))).toBe(error);
+			expect(await levelOf(await request('project=good&api_key=wrong', {}, other))).toBe(info);
+			expect(await levelOf(await other.fetch('/unknown'))).toBe(info);
+			for (const path of ['/health/live', '/health/ready', '/metrics'])
+				expect(await levelOf(await other.fetch(path)), path).toBe(debug);
+		});
+	});
+
+	test('health and metrics', async () => {
+		expect(await (await app().fetch('/health/live')).json()).toEqual({ status: 'live' });
+		expect(await (await app().fetch('/health/ready')).json()).toEqual({ status: 'ready' });
+		const metrics = await (await app().fetch('/metrics')).text();
+		expect(metrics).toContain(`http_requests_total{method="${endpoint.method}",route="${endpoint.path}",status="200"}`);
+		expect(metrics).toMatch(/key_ring_refreshed_timestamp_seconds \d/);
+	});
+}
