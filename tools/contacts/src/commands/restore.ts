@@ -14,8 +14,8 @@ export function addRestoreCommand(program: Command, environment: NodeJS.ProcessE
 		.addHelpText(
 			'after',
 			'\nConnect as the owner of the database, and stop the synchroniser. Services that run go on answering from what was there\n' +
-				'until everything is restored; meanwhile they can save nothing. A file that is damaged or cut off is refused. Its hashes\n' +
-				'find no forgery, unless it was written with BACKUP_KEY: set the same key here, and a file that was altered, or\n' +
+				'until everything is restored; meanwhile they can save nothing. A file that is damaged or cut off is refused. Its hash\n' +
+				'finds no forgery, unless it was written with BACKUP_KEY: set the same key here, and a file that was altered, or\n' +
 				'written without the key, is refused too.\n' +
 				examples(
 					'contacts migrate && contacts restore contacts.backup',
