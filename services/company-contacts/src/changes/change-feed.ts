@@ -5,16 +5,18 @@ import { LRUCache } from 'lru-cache';
 import { Counter, type Registry } from 'prom-client';
 import { createRepresentations, type Representations } from '../representations.js';
 import { type ChangesPage, readChanges } from './changes.sql.js';
-import { type Cursor, encodeCursor, lastId } from './cursor.js';
+import { type Cursor, decodeCursor, encodeCursor, lastId } from './cursor.js';
 import { changesBehind, includes, merge, type RecentChanges } from './recent-changes.js';
 
 export interface ChangeFeed {
+	/** What is in memory, where that is current: without a promise. */
+	find(cursor: string | undefined, limit: number): Representations | undefined;
 	/**
 	 * The changes behind a cursor, or without one all contacts from the first one on.
 	 *
-	 * @throws Problem `cursor_expired`; DatabaseError, DatabaseBusyError: never some changes as if they were all
+	 * @throws Problem `invalid_query`, `cursor_expired`; DatabaseError, DatabaseBusyError: never some changes as if they were all
 	 */
-	read(cursor: Cursor | undefined, limit: number): Promise<Representations>;
+	read(cursor: string | undefined, limit: number): Promise<Representations>;
 	/** A contact has changed, or may have. */
 	invalidate(): void;
 }
@@ -59,12 +61,15 @@ export function createChangeFeed({ database, subscription, registry, clock }: Ch
 	});
 	for (const from of ['memory', 'table']) made.inc({ from }, 0);
 
+	const isCurrent = () => subscription.current && clock() - askedAt < maxAgeMs;
+
 	async function ask(): Promise<RecentChanges> {
 		const [began, turn] = [clock(), ++lastAsked];
 		const page = await readChanges(database, { version: recent?.version ?? lastId, id: lastId, began: 0 });
 		if (recent !== undefined && turn < lastApplied) return recent;
 		lastApplied = turn;
-		if (page.epoch !== recent?.epoch || page.version !== recent.version) responses = noResponses();
+		if (page.epoch !== recent?.epoch || page.version !== recent.version || page.pruned !== recent.pruned)
+			responses = noResponses();
 		recent = merge(recent, page);
 		askedAt = began;
 		return recent;
@@ -80,8 +85,7 @@ export function createChangeFeed({ database, subscription, registry, clock }: Ch
 	}
 
 	async function currentFor(cursor: Cursor | undefined): Promise<RecentChanges> {
-		const isCurrent = subscription.current && clock() - askedAt < maxAgeMs;
-		let current = isCurrent && recent !== undefined ? recent : await database.admit(refresh);
+		let current = isCurrent() && recent !== undefined ? recent : await database.admit(refresh);
 		// Another process may know of a change before this one does. The first of these queries may have begun before that change.
 		for (let tries = 0; tries < 2 && cursor !== undefined; tries++) {
 			if (cursor.epoch === current.epoch && !isAhead(cursor, current)) break;
@@ -102,19 +106,18 @@ export function createChangeFeed({ database, subscription, registry, clock }: Ch
 	}
 
 	return {
-		async read(cursor, limit) {
+		find: (text, limit) => (isCurrent() ? responses.made.get(keyOf(text, limit)) : undefined),
+		async read(text, limit) {
+			const cursor = text === undefined ? undefined : readCursor(text);
 			const current = await currentFor(cursor);
 			if (cursor !== undefined) check(cursor, current);
-			const key = `${limit} ${cursor === undefined ? '' : encodeCursor(cursor)}`;
-			const mine = responses;
-			const known = mine.get(key);
+			const { made, pending } = responses;
+			const key = keyOf(text, limit);
+			const known = made.get(key) ?? pending.get(key);
 			if (known !== undefined) return known;
-			const response = respond(cursor, limit, current);
-			mine.set(key, response, { size: entryBytes });
-			response.then(
-				({ size }) => mine.set(key, response, { size: size + entryBytes }),
-				() => mine.delete(key),
-			);
+			const response = respond(cursor, limit, current).finally(() => pending.delete(key));
+			pending.set(key, response);
+			made.set(key, await response);
 			return response;
 		},
 		invalidate() {
@@ -126,7 +129,23 @@ export function createChangeFeed({ database, subscription, registry, clock }: Ch
 	};
 }
 
-const noResponses = () => new LRUCache<string, Promise<Representations>>({ maxSize: maxResponseBytes });
+const keyOf = (cursor: string | undefined, limit: number) => `${limit} ${cursor ?? ''}`;
+
+const noResponses = () => ({
+	made: new LRUCache<string, Representations>({
+		maxSize: maxResponseBytes,
+		sizeCalculation: ({ size }) => size + entryBytes,
+	}),
+	pending: new Map<string, Promise<Representations>>(),
+});
+
+/** @throws Problem for a text that is no cursor */
+function readCursor(text: string): Cursor {
+	const cursor = decodeCursor(text);
+	if (cursor !== undefined) return cursor;
+	const errors = [{ field: 'cursor', message: 'must be the cursor of an earlier response' }];
+	throw new Problem('invalid_query', { errors });
+}
 
 /** Whether a cursor tells of versions that this table does not have. */
 function isAhead({ version, began, head }: Cursor, page: Pick<ChangesPage, 'version'>): boolean {

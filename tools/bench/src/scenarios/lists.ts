@@ -19,6 +19,8 @@ interface ListScenario {
 	encoding?: 'gzip' | 'br';
 	/** Sends the entity tag of the list back. */
 	unchanged?: boolean;
+	/** Asks for the changes behind the last one, and not for the list. */
+	nothingNew?: boolean;
 	connections: number;
 	/** The highest cost that is good enough, as a multiple of the reference's. */
 	atMost?: number;
@@ -36,6 +38,7 @@ export const listScenarios: Scenario[] = [
 	{ name: 'list of 10,000, gzip', contacts: 10_000, encoding: 'gzip' as const, connections: 16, long: true },
 	{ name: 'list of 10,000, br', contacts: 10_000, encoding: 'br' as const, connections: 16, long: true },
 	{ name: '304', contacts: 10_000, unchanged: true, connections: 16, atMost: 2.3 },
+	{ name: 'changes, nothing new', contacts: 10_000, nothingNew: true, connections: 16, atLeast: 0.75 },
 	{ name: 'list of 100,000', contacts: 100_000, connections: 4 },
 ].map((scenario): Scenario => ({ ...scenario, run: (bench) => measureList(bench, scenario) }));
 
@@ -43,7 +46,9 @@ async function measureList(bench: Bench, scenario: ListScenario): Promise<Compar
 	const { name, contacts, filtered = false, encoding, unchanged = false, connections, atMost } = scenario;
 	await bench.database.haveCompanyContacts(contacts);
 	const ours = await startService(bench, 'company-contacts', name);
-	const path = `/api/company_contacts.list?${credentials}${filtered ? `&company_id=${companiesOf(contacts) / 2}` : ''}`;
+	const path = scenario.nothingNew
+		? await pathOfNothingNew(ours.url)
+		: `/api/company_contacts.list?${credentials}${filtered ? `&company_id=${companiesOf(contacts) / 2}` : ''}`;
 	const headers: Record<string, string> = encoding ? { 'accept-encoding': encoding } : {};
 	if (unchanged) {
 		const entityTag = headerOf(await takeSample({ url: ours.url + path, headers }), 'etag');
@@ -158,6 +163,17 @@ export const companiesInTurn: Scenario = {
 		];
 	},
 };
+
+/** Follows the changes to their end, and asks for what comes after it. */
+async function pathOfNothingNew(url: string): Promise<string> {
+	const path = `/api/company_contacts.changes?${credentials}`;
+	for (let cursor = ''; ; ) {
+		const { body } = await takeSample({ url: url + path + cursor, headers: {} });
+		const page = JSON.parse(body.toString()) as { cursor: string; has_more: boolean };
+		cursor = `&cursor=${page.cursor}`;
+		if (!page.has_more) return path + cursor;
+	}
+}
 
 /** A reference that answers with the bytes of this sample. */
 function startSameBytes(bench: Bench, { status, rawHeaders, body }: Sample): Promise<RunningServer> {
