@@ -10,9 +10,9 @@ let standIn: StandIn;
 let first: Record<string, string>;
 let other: Record<string, string>;
 const running: RunningService[] = [];
-const patient = { timeout: 20_000 };
+const patient = { timeout: 60_000 };
 // Several processes are started one after the other.
-vi.setConfig({ testTimeout: 60_000 });
+vi.setConfig({ testTimeout: 240_000 });
 
 beforeEach(async () => {
 	database = await createTestDatabase();

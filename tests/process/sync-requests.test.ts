@@ -8,9 +8,9 @@ import { afterAll, afterEach, beforeEach, describe, expect, vi } from 'vitest';
 let standIn: StandIn;
 let synchroniser: RunningService | undefined;
 let env: Record<string, string>;
-const patient = { timeout: 20_000 };
-// Several processes are started one after the other.
-vi.setConfig({ testTimeout: 60_000 });
+// Several processes are started one after the other, on a busy machine in seconds each.
+const patient = { timeout: 60_000 };
+vi.setConfig({ testTimeout: 240_000 });
 const undone: (() => void)[] = [];
 
 test.beforeAll(async () => {
@@ -26,9 +26,7 @@ beforeEach(async () => {
 	// Its first pass is its own.
 	await vi.waitUntil(async () => (await lastDone()) > before, patient);
 });
-afterEach(() => {
-	for (const undo of undone.splice(0)) undo();
-});
+afterEach(() => undone.splice(0).forEach((undo) => void undo()));
 afterAll(async () => {
 	await synchroniser?.stop('SIGKILL');
 	await standIn?.close();
@@ -58,9 +56,8 @@ function holdPage(): { isHeld: () => boolean; release: () => void } {
 		held = true;
 		await once(released, 'now');
 	});
-	const release = () => void released.emit('now');
-	undone.push(undo, release);
-	return { isHeld: () => held, release };
+	undone.push(undo, () => released.emit('now'));
+	return { isHeld: () => held, release: () => void released.emit('now') };
 }
 
 describe('the synchroniser that runs does what the command asks for', () => {

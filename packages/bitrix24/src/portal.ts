@@ -20,7 +20,7 @@ export interface FieldCodes {
 export type { LookUps } from './look-ups.js';
 
 /** A page of ordinary contacts: those with a higher ID, changed at or after a time. */
-export interface PageQuery {
+interface PageQuery {
 	after: number;
 	/** Milliseconds since the epoch. */
 	changedSince?: number;

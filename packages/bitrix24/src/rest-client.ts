@@ -42,7 +42,7 @@ export interface RestClient {
 	readonly requests: number;
 }
 
-export interface RestClientOptions {
+interface RestClientOptions {
 	/** `https://portal/rest/<user>/<secret>/`; it never appears in an error or a log. */
 	webhookUrl: string;
 	policy: RequestPolicy;

@@ -10,7 +10,7 @@ export interface SyncRequest {
 	confirm_mass_delete: boolean;
 }
 
-export interface TakenRequest extends SyncRequest {
+interface TakenRequest extends SyncRequest {
 	id: string;
 	/** With what the command was started. */
 	configuration: MirrorConfiguration;
@@ -33,7 +33,7 @@ export async function insertRequest(
 	return row.id;
 }
 
-export interface RequestState {
+interface RequestState {
 	is_taken: boolean;
 	seen: number | null;
 	total: number | null;

@@ -46,7 +46,7 @@ export function toRequestError(error: unknown): RequestError | undefined {
 	return undefined;
 }
 
-export interface RequestQueue {
+interface RequestQueue {
 	/** Saves the progress of a request, for the command that waits. */
 	onProgress(seen: number, total: number | undefined): void;
 	/**

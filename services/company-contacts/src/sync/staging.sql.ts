@@ -13,7 +13,7 @@ function restage(sql: Sql, told: 'excluded' | 'g') {
 	return sql.unsafe([...columns, untold].join(', '));
 }
 
-export interface StagedPage {
+interface StagedPage {
 	contacts: StagedContact[];
 	cursor: number;
 	/** Milliseconds since the epoch. */
@@ -37,7 +37,7 @@ export async function stagePage(sql: Sql, { contacts, cursor, now }: StagedPage)
 	return row;
 }
 
-export interface StagingCounts {
+interface StagingCounts {
 	staged: number;
 	/** Contacts of the mirror. */
 	live: number;

@@ -112,7 +112,7 @@ export function readFreshness(sql: Sql) {
 
 export type RunKind = 'full' | 'incremental' | 'events' | 'contact';
 
-export interface RunRow extends SaveResult {
+interface RunRow extends SaveResult {
 	kind: RunKind;
 	begun_at: string;
 	ended_at: string | null;

@@ -13,7 +13,7 @@ const events = new Set(['ONCRMCONTACTADD', 'ONCRMCONTACTUPDATE', 'ONCRMCONTACTDE
 /** Wrong tokens of one client address: as many as the list allows by default. */
 const failurePolicy: BucketPolicy = { perSecond: 5, burst: 250 };
 
-export interface WebhookOptions {
+interface WebhookOptions {
 	database: Database;
 	/** The application token of the portal's outgoing webhook. */
 	token: string;
