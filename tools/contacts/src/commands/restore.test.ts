@@ -75,6 +75,8 @@ describe('a database with something in it', () => {
 		await fillDatabase(full.sql, 50);
 		await full.sql`insert into crm_sync_runs (kind) select 'full' from generate_series(1, 40)`;
 		const before = await readEverything(full.sql);
+		const readEpoch = () => full.sql`select epoch from company_contacts_version`;
+		const [epoch] = await readEpoch();
 		const refused = await contacts(full.url, ['restore', file, '--replace']);
 		expectOneLine(refused, 2, /Everything in the database test_\w+ on [\w.:]+ will be deleted\..* say --yes/);
 		expect(await readEverything(full.sql)).toEqual(before);
@@ -83,6 +85,8 @@ describe('a database with something in it', () => {
 		const { sequences, ...rows } = await readEverything(full.sql);
 		const { sequences: expected, ...expectedRows } = await readEverything(source.sql);
 		expect(rows).toEqual(expectedRows);
+		// Cursors of before are refused: copies of these contacts begin again.
+		expect(await readEpoch()).not.toEqual([epoch]);
 		// An ID that was given out here is not given out again.
 		expect(sequences).toEqual(expected?.map((row) => row.replace('crm_sync_runs_id_seq 2', 'crm_sync_runs_id_seq 42')));
 	});
