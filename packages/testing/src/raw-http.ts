@@ -23,19 +23,24 @@ const codes: Record<number, readonly string[]> = {
 	431: ['payload_too_large'],
 };
 
+/** For which a server that has responded may keep the connection open before it is closed from here. */
+const maxSilenceMs = 400;
+
 /**
- * Sends bytes on a connection of their own, and gives the answers that came until the server closed it. When it stays open
- * although an answer came, or although nothing comes for longer than the server's own time limits, it is closed from here.
+ * Sends bytes on a connection of their own, and returns the responses that came until the server closed it, or has been silent
+ * after a response.
+ *
+ * @param firstByteTimeoutMs longer than the server's own time limits on a busy machine; after it there is no response
  */
-export async function exchange(url: string, bytes: Buffer, patience = 1000): Promise<RawAnswer[]> {
+export async function exchange(url: string, bytes: Buffer, firstByteTimeoutMs = 20_000): Promise<RawAnswer[]> {
 	const socket = connect({ port: Number(new URL(url).port), host: '127.0.0.1' });
 	const chunks: Buffer[] = [];
 	await new Promise<void>((resolve) => {
-		let timer = setTimeout(resolve, patience);
+		let timer = setTimeout(resolve, firstByteTimeoutMs);
 		socket.on('data', (chunk) => {
 			chunks.push(chunk);
 			clearTimeout(timer);
-			timer = setTimeout(resolve, 400);
+			timer = setTimeout(resolve, maxSilenceMs);
 		});
 		socket.on('error', () => undefined);
 		socket.on('close', () => {
