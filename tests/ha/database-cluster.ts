@@ -95,7 +95,10 @@ export async function startDatabaseCluster(network: Network, folder: string): Pr
 		const { members } = ((await answer?.json()) ?? { members: [] }) as { members: Member[] };
 		const [leader] = members.filter(({ role }) => role === 'leader');
 		const follows = ({ role, state, lag, timeline }: Member) =>
-			role !== 'leader' && /^(running|streaming)$/.test(state) && lag === 0 && timeline === leader?.timeline;
+			role !== 'leader' &&
+			/^(running|streaming)$/.test(state) &&
+			(lag ?? Number.NaN) < 1_000_000 &&
+			timeline === leader?.timeline;
 		return members.filter(follows).length === 2 && members.some(({ role }) => role === 'sync_standby');
 	};
 	const superuserUrl = async () => {
