@@ -18,9 +18,6 @@ const foreign = new Set([
 	...['CHAT_ID', 'contacts_restored'],
 	...['pg_dump', 'pg_restore', 'pg_total_relation_size', 'max_standby_streaming_delay', 'ignore_startup_parameters'],
 	...['set_real_ip_from', 'real_ip_header', 'channel_binding'],
-	// Former names, of which the changelog tells.
-	...['contact_group_size', 'contact_groups_split_total', 'contact_writes_waiting', 'database_streams'],
-	...['key_ring_age_seconds', 'rate_limit_shared', 'crm_last_success_age_seconds'],
 ]);
 
 const folders = new Set(

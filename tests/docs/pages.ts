@@ -37,7 +37,7 @@ export const files: readonly string[] = readdirSync(root, { withFileTypes: true 
 		.map((below) => join(below.parentPath, below.name).slice(root.length).split(sep).join('/'));
 });
 
-const isPage = /^([A-Z]+\.md|docs\/[^/]+\.md|(packages|tools|services)\/[^/]+\/README\.md)$/;
+const isPage = /^([A-Z]+\.md|docs\/(decisions\/)?[^/]+\.md|(packages|tools|services)\/[^/]+\/README\.md)$/;
 
 export const pages: readonly Page[] = files.filter((path) => isPage.test(path)).map(readPage);
 
