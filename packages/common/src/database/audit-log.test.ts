@@ -6,7 +6,7 @@ import { expect, onTestFinished } from 'vitest';
 import type { Sql } from './client.js';
 import { urlAs } from './roles.js';
 
-/** The operator's connection, of this actor. */
+/** The operator's connection for this actor. */
 function connect(settings: Record<string, string>): Sql {
 	const url = urlAs(database.url, 'operator', rolePassword);
 	const sql: Sql = postgres(url, { max: 1, connection: settings as never });
@@ -14,7 +14,7 @@ function connect(settings: Record<string, string>): Sql {
 	return sql;
 }
 
-/** The last rows of a project, without its creation and that of its keys. */
+/** The last rows of a project, except for the creation of the project and its keys. */
 async function changesOf(project: string) {
 	const rows = await database.sql<{ action: string; details: Record<string, unknown> }[]>`
 		select action, details from audit_log where project = ${project} and action not like '%created' order by id`;
@@ -49,13 +49,13 @@ test('every change of a project or a key leaves a row with who, what and when', 
 	]);
 });
 
-test('a change made by hand, without the command, names the database role', async () => {
+test('a change made by hand, without the command, records the database role', async () => {
 	await database.sql`insert into projects (code) values ('by-hand')`;
 	const [row] = await database.sql`select actor, role, action from audit_log where project = 'by-hand'`;
 	expect(row).toEqual({ actor: 'postgres', role: 'postgres', action: 'project created' });
 });
 
-test('a key that is revoked and used again shows both', async () => {
+test('revoking a key and enabling it again are both recorded', async () => {
 	await addProject(database.sql, 'unrevoked', 'unrevoked-key');
 	const ofProject = database.sql`project_id = (select id from projects where code = 'unrevoked')`;
 	await database.sql`update api_keys set revoked_at = now() where ${ofProject}`;
@@ -110,7 +110,7 @@ test('a key that is moved to another project has a row in both', async () => {
 	expect(await changesOf('taker')).toEqual([row]);
 });
 
-test('times are in UTC, whatever the session has set', async () => {
+test('times are in UTC, whatever time zone the session uses', async () => {
 	await addProject(database.sql, 'tokyo', 'tokyo-key');
 	const operator = connect({ TimeZone: 'Asia/Tokyo', DateStyle: 'SQL, DMY' });
 	await operator`
@@ -121,7 +121,7 @@ test('times are in UTC, whatever the session has set', async () => {
 	]);
 });
 
-test('nothing of a key but its id is in the log', async () => {
+test('the log contains only the ID of a key', async () => {
 	await addProject(database.sql, 'secret', 'secret-key');
 	await database.sql`update api_keys set hash = sha256('canary') where hash = sha256('secret-key')`;
 	expect(await changesOf('secret')).toEqual([{ action: 'key changed', details: { hash: 'changed' } }]);

@@ -7,15 +7,15 @@ interface ChangeListenerOptions {
 	url: string;
 	applicationName: string;
 	/**
-	 * Called when it listens again after it could not: what the name leads to may be another server now, and connections that
-	 * were made meanwhile may be to a standby, which closes none of them and knows of no change.
+	 * Called when it listens again after a disconnection. The host name may now lead to another server. Connections that
+	 * were opened meanwhile may lead to a standby, which never closes them and reports no changes.
 	 */
 	onReturn(): void;
 }
 
-/** Changes that PostgreSQL notifies of on one channel, at the commit of each. */
+/** The notifications of one channel. PostgreSQL sends each one at the commit of its change. */
 export interface ChangeSubscription {
-	/** Whether every change that was committed until now has been reported, or is on its way. */
+	/** Whether every change that was committed until now has been reported or is in transit. */
 	readonly current: boolean;
 	stop(): void;
 }
@@ -26,17 +26,17 @@ interface ChangeListener {
 	close(): Promise<void>;
 }
 
-/** Between two checks that the connection still responds, and within which it must. */
+/** The interval between two checks of the connection, and the timeout of each check. */
 const heartbeatMs = 1000;
 
-/** Before the first attempt to listen again; each one after it waits twice as long, up to the second. */
+/** The first and the longest wait before an attempt to listen again. Each wait is twice as long as the one before. */
 const minRetryMs = 50;
 const maxRetryMs = 1000;
 
 /**
- * Listens to all channels on one connection, and knows when it is disconnected: a connection that was closed is noticed at
- * once, one that does not respond within two seconds. Until it listens again, nothing that was read before may be taken for
- * current. It connects at the first subscription.
+ * Listens to all channels on one connection, and detects a disconnection. It notices a closed connection at once, and an
+ * unresponsive one within two seconds. Until it listens again, data that was read before may be stale. It connects at the
+ * first subscription.
  */
 export function createChangeListener({ url, applicationName, onReturn }: ChangeListenerOptions): ChangeListener {
 	const subscriptions = new Set<{ channel: string; onChange: () => void; current: boolean }>();
@@ -77,14 +77,15 @@ export function createChangeListener({ url, applicationName, onReturn }: ChangeL
 			if (mine !== client || closed) return;
 			if (failures > 0) onReturn();
 			failures = 0;
-			// Whatever was notified while nobody listened is lost.
+			// Notifications that were sent while nobody listened are lost.
 			for (const subscription of added) {
 				if (subscription.current) continue;
 				subscription.current = true;
 				subscription.onChange();
 			}
 		} catch {
-			// Of a standby too, which nobody can listen on: its name may soon lead to the primary, and another connection there.
+			// This also happens on a standby, where LISTEN fails. The host name may soon lead to the primary, so a new
+			// connection can succeed.
 			replace(mine);
 		}
 	}

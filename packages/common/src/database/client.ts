@@ -12,23 +12,23 @@ export interface ClientOptions {
 	url: string;
 	/** Shown in pg_stat_activity. */
 	applicationName: string;
-	/** The most connections that are open at once. */
+	/** Maximum number of open connections. */
 	poolSize: number;
-	/** The server ends a statement that takes longer, in milliseconds. */
+	/** The server's time limit for a statement, in milliseconds. */
 	statementTimeout?: number;
-	/** Called when a connection has been closed, by whomever. */
+	/** Called when either side has closed a connection. */
 	onClose?: () => void;
 }
 
 /**
- * A client with the settings that requests need; nothing is connected before the first query.
+ * A client with the settings that requests need. It connects at the first query.
  *
  * - `max_pipeline: 0`: one query at a time on a connection. With the default, callers waited for ever when backends were
- *   killed, and a slow query held up the quick ones behind it. It makes `sql.begin()` unusable on this client: a request
- *   does its work in one statement.
- * - `fetch_types: false`: no catalogue query on every new connection.
- * - `backoff`, `connect_timeout` (seconds): a database that returns is used again within a quarter of a second, and one that
- *   does not respond fails a request in time.
+ *   killed, and a slow query delayed the fast ones behind it. `sql.begin()` does not work on this client, so a request does
+ *   its work in one statement.
+ * - `fetch_types: false`: prevents a catalogue query on every new connection.
+ * - `backoff`, `connect_timeout` (seconds): a database that returns is used again within a quarter of a second, and one
+ *   that does not respond fails a request in time.
  */
 export function createClient(options: ClientOptions): Sql {
 	return connect(options.url, {

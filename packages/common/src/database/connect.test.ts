@@ -5,11 +5,10 @@ import { startTcpProxy, type TcpProxy } from '@contacts/testing/tcp-proxy.js';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { connect } from './connect.js';
 
-// With several hosts all of them lead to the same server here: which of two servers is the primary is for
-// tests/faults/failover.test.ts.
+// Several hosts all lead to the same server here. tests/faults/failover.test.ts finds the primary among two servers.
 
 let db: TestDatabase;
-/** A database of which nothing can be written, as on a standby. */
+/** A read-only database, as on a standby. */
 let readOnly: TestDatabase;
 let host: string;
 
@@ -25,11 +24,11 @@ afterAll(async () => {
 
 const nameOf = ({ url }: TestDatabase) => new URL(url).pathname.slice(1);
 
-/** The URL of a database, with these hosts and parameters in place of its own. */
+/** The URL of a database, with these hosts and parameters instead. */
 const urlOf = (hosts: string[], parameters = '', { url } = db) =>
 	url.replace(/@[^/]+/, `@${hosts.join()}`) + (parameters && `?${parameters}`);
 
-/** Connects and gives what a statement returns. */
+/** Connects and returns the result of one statement. */
 async function ask(url: string): Promise<unknown[]> {
 	const sql = connect(url, { max: 1, fetch_types: false, connect_timeout: 2, onnotice: () => undefined });
 	try {
@@ -57,7 +56,7 @@ async function closedPort(): Promise<number> {
 	return port;
 }
 
-test('user, password and database may have any characters, percent-encoded, with one host and with several', async () => {
+test('user, password and database may contain any percent-encoded characters, with one host or several', async () => {
 	const password = `@:/?#,%[] é'`;
 	const [role, database] = [`a@b,c ${Date.now()}`, `d/e,f ${Date.now()}`];
 	await db.sql`create role ${db.sql(role)} login password ${db.sql.unsafe(`'${password.replace("'", "''")}'`)}`;
@@ -73,7 +72,7 @@ test('user, password and database may have any characters, percent-encoded, with
 });
 
 describe('one host', () => {
-	test('by its IPv6 address', async () => {
+	test('can be an IPv6 address', async () => {
 		const server = createServer((client) => {
 			const [hostname, port] = host.split(':');
 			client.pipe(openSocket({ host: hostname, port: Number(port) })).pipe(client);
@@ -83,7 +82,7 @@ describe('one host', () => {
 		expect(await ask(urlOf([`[::1]:${(server.address() as AddressInfo).port}`]))).toEqual(works);
 	});
 
-	test('of which nothing can be written is refused with target_session_attrs=read-write, with its name', async () => {
+	test('that is read-only is rejected by name with target_session_attrs=read-write', async () => {
 		await expect(ask(urlOf([host], 'target_session_attrs=read-write', readOnly))).rejects.toMatchObject({
 			code: 'NO_SUITABLE_SERVER',
 			message: `no server for target_session_attrs=read-write: ${host} is read-only`,
@@ -97,7 +96,7 @@ describe('one host', () => {
 		},
 	);
 
-	test.each(['read-only', 'standby'])('that can be written is refused with target_session_attrs=%s', async (target) => {
+	test.each(['read-only', 'standby'])('that is writable is rejected with target_session_attrs=%s', async (target) => {
 		await expect(ask(urlOf([host], `target_session_attrs=${target}`))).rejects.toMatchObject({
 			code: 'NO_SUITABLE_SERVER',
 			message: `no server for target_session_attrs=${target}: ${host} is writable`,
@@ -106,7 +105,7 @@ describe('one host', () => {
 });
 
 describe('several hosts', () => {
-	test('a host that stays silent and one that refuses connections hold up nobody', async () => {
+	test('an unresponsive host and one that refuses connections delay nobody', async () => {
 		const [silent, working] = [await startProxy(), await startProxy()];
 		silent.proxy.blackhole();
 		await ask(urlOf([silent.at, `127.0.0.1:${await closedPort()}`, working.at]));

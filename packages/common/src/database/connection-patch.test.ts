@@ -7,10 +7,10 @@ import { database as db, test } from '@contacts/testing/test.js';
 import postgres from 'postgres';
 import { expect, onTestFinished } from 'vitest';
 
-// What patches/ repairs in the connections of postgres.js and a whole database does not show reliably, as it takes an event
-// at one certain moment. The rest of it is guarded by database.test.ts.
+// Guards the fixes of postgres.js in patches/ that a real database does not show reliably, because they need an event at an
+// exact moment. database.test.ts guards the other fixes.
 
-/** A client with one connection, and the sockets that it has had. */
+/** A client with one connection, and all sockets that it has opened. */
 async function openOne(): Promise<{ sql: postgres.Sql; sockets: Socket[] }> {
 	const sockets: Socket[] = [];
 	const sql = postgres(db.url, {
@@ -30,7 +30,7 @@ async function openOne(): Promise<{ sql: postgres.Sql; sockets: Socket[] }> {
 	return { sql, sockets };
 }
 
-test('a transaction that goes on after its connection was lost fails, and does not end the process', async () => {
+test('a transaction that continues after its connection was lost fails without ending the process', async () => {
 	const uncaught: unknown[] = [];
 	const note = (error: unknown) => void uncaught.push(error);
 	process.on('uncaughtException', note);
@@ -59,14 +59,14 @@ test('a transaction that goes on after its connection was lost fails, and does n
 	expect(uncaught).toEqual([]);
 });
 
-test('a statement that was not sent yet when its connection closed does not spoil the next connection', async () => {
+test('a statement that was not sent before its connection closed does not break the next connection', async () => {
 	const { sql, sockets } = await openOne();
 
 	const lost = sql`select 2`.then(
 		() => 'answered',
 		(error: { code: string }) => error.code,
 	);
-	// Now it has been handed to the connection, which would write it in the next turn of the event loop.
+	// The connection now holds the statement, and would write it in the next turn of the event loop.
 	await Promise.resolve();
 	sockets[0]?.emit('close', false);
 	sockets[0]?.destroy();
@@ -75,10 +75,10 @@ test('a statement that was not sent yet when its connection closed does not spoi
 	expect(sockets).toHaveLength(2);
 });
 
-test('a statement that is handed to a connection between its error and its end fails, and is not forgotten', async () => {
+test('a statement that reaches a connection between its error and its close fails and never hangs', async () => {
 	const { sql, sockets } = await openOne();
 
-	// Of several connections that are reset at once, the first one's error already makes callers ask again.
+	// When several connections are reset at once, the first error already makes callers retry.
 	const [socket] = sockets;
 	socket?.emit('error', Object.assign(new Error('reset'), { code: 'ECONNRESET' }));
 	const lost = sql`select 2`.then(
@@ -92,7 +92,7 @@ test('a statement that is handed to a connection between its error and its end f
 	expect(await sql`select 3 as three`).toEqual([{ three: 3 }]);
 });
 
-test('a COPY whose last rows are refused ends, with the error', async () => {
+test('a COPY whose last rows are rejected ends with the error', async () => {
 	const { sql } = await openOne();
 	await sql`create temporary table refused (value int check (value < 5))`;
 	const rows = await sql`copy refused from stdin`.writable();
@@ -100,7 +100,7 @@ test('a COPY whose last rows are refused ends, with the error', async () => {
 	expect(await sql`select 3 as three`).toEqual([{ three: 3 }]);
 });
 
-test('after a COPY that was read slowly the next statement is answered', async () => {
+test('the statement after a slowly read COPY gets its response', async () => {
 	const { sql } = await openOne();
 	for (let round = 0; round < 20; round++) {
 		const rows = await sql`copy (select repeat('x', 1000) from generate_series(1, 500)) to stdout`.readable();

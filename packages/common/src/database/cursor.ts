@@ -10,8 +10,8 @@ export interface CursorReader {
 	/**
 	 * See `Database.readInBatches`.
 	 *
-	 * @param reader for whom, such as a project: each has a share of the readings, so that one can't take all of them. Without
-	 *   a name, the limit of all readings alone counts.
+	 * @param reader who reads, such as a project. Each reader has a share of the cursors, so that no reader can take all of
+	 *   them. Without a name, only the limit of all cursors applies.
 	 */
 	read(
 		statement: (sql: Sql) => postgres.PendingQuery<postgres.Row[]>,
@@ -19,31 +19,31 @@ export interface CursorReader {
 		onBatch: (rows: RawRow[]) => Promise<boolean>,
 		reader?: string,
 	): Promise<void>;
-	/** How many results are read at this moment. */
+	/** The number of results that are being read. */
 	readonly reading: number;
-	/** Reads over new connections from now on; what is being read is read to its end. */
+	/** Uses new connections from now on. Open cursors are read to their end. */
 	renew(): void;
 	close(): Promise<void>;
 }
 
-/** The share of all cursors that one reader may have: of eight, two. So it takes four readers to leave nothing for a fifth. */
+/** The share of all cursors that one reader may have: two of eight. So only four readers together can use all of them. */
 const maxShare = 1 / 4;
 
 /**
- * Reads long results by a cursor. Its connections are apart from those of short statements, which must not wait for a
- * slow client; `poolSize` is how many results may be read at once.
+ * Reads long results with a cursor. It has a separate connection pool, because short statements must not wait for a slow
+ * client. `poolSize` is the maximum number of results that are read at once.
  *
- * @param deadlineMs within which each batch must have come
+ * @param deadlineMs the deadline of each batch
  */
 export function createCursorReader(options: ClientOptions, deadlineMs: number): CursorReader {
-	// The server's time limit would count the pauses of a slow client too; the deadline of each batch replaces it.
+	// The server's time limit would include the pauses of a slow client. The deadline of each batch replaces it.
 	const pool = new ConnectionPool({ ...options, statementTimeout: 0 });
 	let reading = 0;
 	/** Results that are being read, by reader. */
 	const readingOf = new Map<string, number>();
 	const maxPerReader = Math.max(1, Math.floor(options.poolSize * maxShare));
 
-	/** @returns false when as many read as may, of all or of this reader */
+	/** @returns false when the limit of all readers or of this reader is reached */
 	function admit(reader: string | undefined): boolean {
 		if (reading >= options.poolSize) return false;
 		if (reader !== undefined) {
@@ -88,7 +88,7 @@ export function createCursorReader(options: ClientOptions, deadlineMs: number): 
 				clearTimeout(timer);
 				batch = onBatch(rows);
 				const goOn = await batch;
-				// The connection is gone, and another statement may be on its successor: this one must say nothing there.
+				// The connection is closed, and its replacement may run another statement. Send nothing over it.
 				if (over) return new Promise<never>(() => undefined);
 				awaitBatch();
 				return goOn ? undefined : sql.CLOSE;
@@ -110,7 +110,7 @@ export function createCursorReader(options: ClientOptions, deadlineMs: number): 
 				started = true;
 				return onBatch(rows);
 			};
-			// As many connections as may read: none waits.
+			// There is one connection for each cursor, so none waits.
 			const connection = await pool.acquire({ askedAt: performance.now(), until: Number.POSITIVE_INFINITY });
 			try {
 				await attempt(connection, statement, rowsPerBatch, take).catch((error: unknown) => {

@@ -45,9 +45,9 @@ const kill = async (applicationName: string) => {
 };
 
 describe('the deadline', () => {
-	test('ends a statement in time, and the server ends it by its own limit', async () => {
+	test('fails a statement in time, and the server ends it by statement_timeout', async () => {
 		const database = open('deadline', { deadline: 300, statementTimeout: 600 });
-		// On a busy machine the connection alone may take longer.
+		// Opens the connection first, which may take longer on a busy machine.
 		await expect.poll(() => answers(database).catch(() => undefined), { timeout: 5000 }).toBeTypeOf('number');
 		const begun = performance.now();
 		expect(await causeOf(sleep(database))).toBe('QUERY_DEADLINE');
@@ -56,7 +56,7 @@ describe('the deadline', () => {
 		expect(await answers(database)).toBeTypeOf('number');
 	});
 
-	test('costs no other statement its response, however late the network delivers what was sent at that moment', async () => {
+	test('never fails another statement, however late the network delivers what was sent before', async () => {
 		const { proxy, database } = await openThroughProxy('late', { deadline: 1000 });
 		await answers(database);
 		const lock = await db.sql.reserve();
@@ -73,7 +73,7 @@ describe('the deadline', () => {
 		expect(await second).toEqual([{ two: 2 }]);
 	});
 
-	test('holds for those that wait for a connection too, and they are never sent', async () => {
+	test('applies to statements that wait for a connection, and they are never sent', async () => {
 		const database = open('queue', { deadline: 300, statementTimeout: 60_000 });
 		const first = causeOf(sleep(database));
 		const others = Array.from({ length: 20 }, () => causeOf(database.query((sql) => sql`select nextval('calls')`)));
@@ -83,7 +83,7 @@ describe('the deadline', () => {
 		expect(await db.sql`select is_called from calls`).toEqual([{ is_called: false }]);
 	});
 
-	test('finds a database that answers others busy, not broken', async () => {
+	test('reports a database that responds to others as busy, not as failed', async () => {
 		const database = open('busy', { deadline: 2000 });
 		const first = Array.from({ length: 4 }, () => sleep(database, 0.1));
 		const last = Array.from({ length: 30 }, () => sleep(database, 0.1));
@@ -95,11 +95,11 @@ describe('the deadline', () => {
 		expect(await answers(database)).toBeTypeOf('number');
 	});
 
-	test('is not the only one: the server ends a statement by itself', async () => {
+	test('is not the only limit: the server ends a long statement by itself', async () => {
 		expect(await causeOf(sleep(open('server', { statementTimeout: 100 })))).toBe('57014');
 	});
 
-	test('passing while the connection is being made does not cost the connection', async () => {
+	test('keeps a connection that is being opened when it passes', async () => {
 		const { proxy, database } = await openThroughProxy('slow', { deadline: 300 });
 		proxy.stall();
 		expect(await causeOf(answers(database))).toBe('QUERY_DEADLINE');
@@ -109,7 +109,7 @@ describe('the deadline', () => {
 });
 
 describe('too many callers', () => {
-	test('the one that is too many is told so at once, and there is room again afterwards', async () => {
+	test('a caller beyond the limit fails at once, and later callers are admitted again', async () => {
 		const database = open('busy', { maxWaiting: 2 });
 		const lock = await db.sql.reserve();
 		await lock`select pg_advisory_lock(1)`;
@@ -125,7 +125,7 @@ describe('too many callers', () => {
 });
 
 describe('killed backends', () => {
-	test('a statement whose backend was killed is sent again, and its caller sees nothing of it', async () => {
+	test('a statement whose backend was killed is sent again, and its caller sees no error', async () => {
 		const database = open('killed');
 		const answer = database.query((sql) => sql`select 1 as one from pg_sleep(0.3)`);
 		await expect.poll(() => active('killed'), { interval: 10 }).toBe(1);
@@ -133,7 +133,7 @@ describe('killed backends', () => {
 		expect(await answer).toEqual([{ one: 1 }]);
 	});
 
-	test('the rows that came before its backend was killed are not in the answer', async () => {
+	test('rows that arrived before the backend was killed are not in the result', async () => {
 		const database = open('half');
 		const answer = database.query(
 			(sql) => sql`
@@ -146,14 +146,14 @@ describe('killed backends', () => {
 		expect(rows.map(({ row }) => row)).toEqual(Array.from({ length: 100 }, (_, index) => index + 1));
 	});
 
-	test('a statement that failed by itself is not sent again', async () => {
+	test('a statement with an error of its own is not sent again', async () => {
 		const database = open('once');
 		expect(await causeOf(database.query((sql) => sql`select 1 / (nextval('calls') - 1)`))).toBe('22012');
 		expect(await db.sql`select last_value::int, is_called from calls`).toEqual([{ last_value: 1, is_called: true }]);
 	});
 
-	test('in the midst of 50 callers: none hangs, none gets the answer of another, all is well afterwards', async () => {
-		// A deadline that no statement reaches unless its answer never comes.
+	test('with 50 callers, none hangs or gets the result of another, and the database works afterwards', async () => {
+		// Only a statement that never gets a response reaches this deadline.
 		const database = open('storm', { poolSize: 5, deadline: 15_000 });
 		const causes = new Set<string | undefined>();
 		let storm = true;
@@ -184,7 +184,7 @@ describe('killed backends', () => {
 });
 
 describe('a network that fails', () => {
-	test('silent connections fail their callers in time, and are replaced', async () => {
+	test('unresponsive connections fail their callers in time and are replaced', async () => {
 		const { proxy, database } = await openThroughProxy('silent', { poolSize: 2, deadline: 500 });
 		await Promise.all([answers(database), answers(database)]);
 		proxy.blackhole();
@@ -199,7 +199,7 @@ describe('a network that fails', () => {
 			.toBeTypeOf('number');
 	});
 
-	test('a database that comes back is used again within a second, however long it was away', async () => {
+	test('a database that returns is used again within a second, however long it was away', async () => {
 		const { proxy, database } = await openThroughProxy('away');
 		await answers(database);
 		proxy.cut();
@@ -208,7 +208,7 @@ describe('a network that fails', () => {
 		await expect.poll(() => answers(database).catch(() => undefined), { interval: 10 }).toBeTypeOf('number');
 	});
 
-	test('a load balancer without a server behind it is not besieged, and costs no connection', async () => {
+	test('a load balancer without a server causes no reconnect storm and no leaked connection', async () => {
 		const { proxy, database } = await openThroughProxy('balancer', { poolSize: 2, deadline: 500 });
 		await answers(database);
 		proxy.hangUp();
@@ -221,7 +221,7 @@ describe('a network that fails', () => {
 			.toHaveLength(2);
 	});
 
-	test('a refusal after a lost connection is reported at once, as what it is', async () => {
+	test('an error of the server after a lost connection is reported at once and unchanged', async () => {
 		const role = new URL(db.url).pathname.slice(1);
 		await db.sql.unsafe(`create role ${role} login password 'refused'`);
 		onTestFinished(() => db.sql.unsafe(`drop role ${role}`).then(() => undefined));
@@ -237,7 +237,7 @@ describe('a network that fails', () => {
 	});
 });
 
-test('close waits for the statements under way', async () => {
+test('close waits for running statements', async () => {
 	const database = openDatabase({ url: db.url, applicationName: 'closing', poolSize: 1 });
 	const answer = database.query((sql) => sql`select 1 as one from pg_sleep(0.3)`);
 	await expect.poll(() => active('closing'), { interval: 10 }).toBe(1);
@@ -245,7 +245,7 @@ test('close waits for the statements under way', async () => {
 	expect(await answer).toEqual([{ one: 1 }]);
 });
 
-test('close does not wait for a connection that was lost', async () => {
+test('close does not wait for a lost connection', async () => {
 	const database = openDatabase({ url: db.url, applicationName: 'lost', poolSize: 2 });
 	const answer = database.query((sql) => sql`select 1 as one from pg_sleep(0.3)`);
 	await answers(database);

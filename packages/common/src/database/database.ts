@@ -10,41 +10,41 @@ import { ConnectionPool } from './pool.js';
 /** Receives every statement. It must be quick and not throw. */
 interface DatabaseObserver {
 	/**
-	 * A statement is over, successful or not.
+	 * A statement has ended, successfully or not.
 	 *
-	 * @param waitedMs until it got a connection
-	 * @param tookMs until its response, the wait included
+	 * @param waitedMs how long the statement waited for a connection
+	 * @param tookMs how long it took until the response, including that wait
 	 */
 	onStatement(waitedMs: number, tookMs: number): void;
-	/** A caller was refused, or what it asked for has failed. */
+	/** A caller was refused, or its statement has failed. */
 	onFailure(reason: FailureReason): void;
 }
 
 interface WriteOptions {
-	/** The turn of a caller that was admitted before; without it, this call is admitted as a caller. */
+	/** The turn of a caller that was already admitted. Without it, this call is admitted as a new caller. */
 	turn?: Turn;
-	/** Whether to send it again when the server refused it for a reason that may pass, such as a lock; default: true. */
+	/** Whether to send it again after a temporary refusal by the server, such as a lock. Default: true. */
 	retryRefused?: boolean;
 }
 
-/** What requests see of the database. */
+/** The interface of the database for requests. */
 export interface Database {
 	/**
-	 * Runs one idempotent statement that may be executed at any later time: it is sent a second time when its connection was
-	 * lost or does not respond, and its connection is ended when the deadline has passed.
+	 * Runs one idempotent statement that may be executed at any later time. It is sent a second time if its connection is
+	 * lost or does not respond. Its connection is closed when the deadline has passed.
 	 *
 	 * @throws DatabaseError, DatabaseBusyError: see `Admission`
 	 */
 	query<Rows>(statement: (sql: Sql) => PendingStatement<Rows>): Promise<Rows>;
-	/** The same on a reserved connection, where it waits for no request: for what every request depends on. */
+	/** The same on a reserved connection, which never waits for requests. Use it for statements that every request depends on. */
 	queryReserved<Rows>(statement: (sql: Sql) => PendingStatement<Rows>): Promise<Rows>;
 	/**
-	 * Runs one idempotent statement that must not be executed after a newer one: it carries an expiry, and is sent again
-	 * when it can't be executed any more and there is time.
+	 * Runs one idempotent statement that must not be executed after a newer one: it carries an expiry. It is sent again if
+	 * the first attempt can no longer be executed and there is time.
 	 *
-	 * @returns its rows, also those that say that it has expired
-	 * @throws DatabaseError, DatabaseBusyError: see `Admission`. With a turn: the error itself, for `admit` to judge. In both
-	 *   cases it has not been executed and never will be.
+	 * @returns its rows, including those that report that it has expired
+	 * @throws DatabaseError, DatabaseBusyError: see `Admission`. With a turn, it throws the original error, which `admit`
+	 *   converts. In both cases the statement was not executed and never will be.
 	 */
 	write<Rows extends ClockedRows>(statement: WriteStatement<Rows>, options?: WriteOptions): Promise<Rows>;
 	/** Admits a caller whose statements are shared with others, or refuses it. */
@@ -52,43 +52,46 @@ export interface Database {
 	/** Whether a new request would wait for too long. */
 	readonly isFull: boolean;
 	/**
-	 * Listens for changes that PostgreSQL notifies of, on one connection for all channels. When it listens again after it was
-	 * disconnected, statements and cursors go over new connections from then on.
+	 * Listens for PostgreSQL notifications, with one connection for all channels. When it listens again after a
+	 * disconnection, all statements and cursors use new connections.
 	 */
 	listenForChanges(channel: string, onChange: () => void): ChangeSubscription;
 	/**
-	 * Reads a long result in batches, by a cursor, so all of it is of the one moment at which the statement began. Each batch
-	 * is asked for when the one before has been processed.
+	 * Reads a long result in batches with a cursor. The whole result is a snapshot of the moment at which the statement
+	 * began. Each batch is requested after the one before was processed.
 	 *
-	 * @param onBatch resolves whether to go on, and must not reject; until it does, a connection is kept for this cursor
-	 * @throws DatabaseError when it fails or a batch does not come within the deadline; what came before is not all
-	 * @throws DatabaseBusyError at once, when as many as may read already
+	 * @param onBatch resolves to whether to continue, and must not reject. The cursor keeps its connection until then.
+	 * @throws DatabaseError when it fails or a batch exceeds the deadline; the batches so far are then incomplete
+	 * @throws DatabaseBusyError at once, when the maximum number of cursors is open
 	 */
 	readInBatches: CursorReader['read'];
 	/** Callers that wait for a response. */
 	readonly waiting: number;
-	/** Connections of statements; those of cursors and of listening are apart. */
+	/** Connections for statements. Cursors and the listener have separate connections. */
 	readonly connections: Pick<ConnectionPool, 'limit' | 'inUse' | 'waiting'>;
 	/** Open cursors. */
 	readonly reading: number;
-	/** Has everything reported to this observer from now on; there is one alone. */
+	/** Reports everything to this observer from now on. There is only one observer. */
 	observe(observer: DatabaseObserver): void;
-	/** Ends all connections after the statements under way, within 5 seconds. */
+	/** Closes all connections after their running statements, within 5 seconds. */
 	close(): Promise<void>;
 }
 
 export interface DatabaseOptions extends ClientOptions {
-	/** The longest that a caller waits for a response, in milliseconds. Callers of the services get one within 5 seconds. */
+	/**
+	 * The maximum time that a caller waits for a response, in milliseconds. The services respond to their callers within 5
+	 * seconds.
+	 */
 	deadline?: number;
-	/** The most callers that wait at once. */
+	/** Maximum number of callers that wait at once. */
 	maxWaiting?: number;
-	/** The most cursors that are open at once. */
+	/** Maximum number of cursors that are open at once. */
 	maxReaders?: number;
-	/** Milliseconds that never go back; default: the process's own. */
+	/** A monotonic clock in milliseconds. Default: that of the process. */
 	clock?: (() => number) | undefined;
 }
 
-/** Opens the database for a service; nothing is connected before the first statement. */
+/** Opens the database for a service. It connects at the first statement. */
 export function openDatabase(options: DatabaseOptions): Database {
 	const { deadline: deadlineMs = 4000, maxWaiting = 1000, maxReaders = 8, clock = () => performance.now() } = options;
 	let observer: DatabaseObserver | undefined;

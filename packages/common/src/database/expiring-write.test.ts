@@ -11,7 +11,7 @@ test.beforeAll(async () => {
 	await db.sql`create sequence failures`;
 });
 
-/** A document that is written through its own network. `expiries` are those of every sending, in their order. */
+/** A document that is written through a separate network. `expiries` has the expiry of every attempt, in order. */
 async function openDocument(name: string, options: Partial<DatabaseOptions> = {}) {
 	const proxy: TcpProxy = await startTcpProxy(db.url);
 	onTestFinished(() => proxy.close());
@@ -20,7 +20,7 @@ async function openDocument(name: string, options: Partial<DatabaseOptions> = {}
 	onTestFinished(() => database.close());
 	const expiries: Expiry[] = [];
 	await db.sql`insert into documents values (${name}, 0)`;
-	/** @returns whether it was written, or had expired */
+	/** @returns whether it was written (true) or had expired */
 	async function save(
 		version: number,
 		{ until, retryRefused = true }: { until?: number; retryRefused?: boolean } = {},
@@ -44,7 +44,7 @@ async function openDocument(name: string, options: Partial<DatabaseOptions> = {}
 		);
 		return rows[0]?.saved ?? false;
 	}
-	/** So that the next time the statement is sent as a whole at once. */
+	/** Prepares the statement, so that the next execution sends it in one packet. */
 	expect(await save(0)).toBe(true);
 	expiries.length = 0;
 	return { proxy, database, expiries, save };
@@ -59,19 +59,19 @@ const codeOf = (promise: Promise<unknown>) =>
 		(error: Error) => errorCode(error.cause),
 	);
 
-describe('a statement that was held up in the network', () => {
-	test('is not executed after a newer one, when its caller was told of a failure', async () => {
+describe('a write that the network delayed', () => {
+	test('is not executed after a newer write once its caller has seen a failure', async () => {
 		const { proxy, save } = await openDocument('given up', { deadline: 1000 });
 		proxy.holdBack();
 		expect(await codeOf(save(1))).toBe('QUERY_DEADLINE');
 		expect(await save(2)).toBe(true);
 		await proxy.restore();
-		// The old connection is gone from the server: whatever was sent over it has been executed.
+		// The old connection is gone from the server, so everything that was sent over it has been executed.
 		await expect.poll(() => backends('given up'), { timeout: 3000 }).toHaveLength(1);
 		expect(await stored('given up')).toBe(2);
 	});
 
-	test('is not executed after a newer one, when it was sent again', async () => {
+	test('is not executed after a newer write once it was sent again', async () => {
 		const { proxy, save, expiries } = await openDocument('sent again');
 		proxy.holdBack();
 		expect(await save(1)).toBe(true);
@@ -83,8 +83,8 @@ describe('a statement that was held up in the network', () => {
 	});
 });
 
-describe('a statement is sent again', () => {
-	test('only after its expiry when its connection was lost, as it may still be on its way', async () => {
+describe('a write is sent again', () => {
+	test('only after its expiry when its connection was lost, because it may still arrive', async () => {
 		const { proxy, save, expiries } = await openDocument('lost');
 		proxy.holdBack();
 		const saved = save(1);
@@ -96,7 +96,7 @@ describe('a statement is sent again', () => {
 		expect(expiries[1]?.sent).toBeGreaterThan(expiries[0]?.expires ?? Number.POSITIVE_INFINITY);
 	});
 
-	test('at once when the server has refused it for a reason that may pass', async () => {
+	test('at once when the server has refused it for a temporary reason', async () => {
 		const { save, expiries } = await openDocument('refused');
 		await db.sql.unsafe(`
 			create function fail_once() returns boolean language plpgsql as $$
@@ -111,16 +111,16 @@ describe('a statement is sent again', () => {
 		expect(await codeOf(save(2, { retryRefused: false }, 'fail_once()'))).toBe('40P01');
 	});
 
-	test('never when the server has refused it for good', async () => {
+	test('never when the server has refused it for a permanent reason', async () => {
 		const { save, expiries } = await openDocument('final');
 		expect(await codeOf(save(1, {}, '1 / (version - version) > 0'))).toBe('22012');
 		expect(expiries).toHaveLength(1);
 	});
 
-	test('when it finds the session ended for being idle (57P05)', async () => {
+	test('when the server has ended the session as idle (57P05)', async () => {
 		const url = `${db.url}?idle_session_timeout=300`;
 		const { proxy, save } = await openDocument('idle', { url });
-		// What the server says at the end of the session is held up, so the statement is sent into it.
+		// The network delays the server's last message, so the statement is sent into the ended session.
 		proxy.holdBack();
 		await expect.poll(() => backends('idle')).toHaveLength(0);
 		const saved = save(1);
@@ -129,7 +129,7 @@ describe('a statement is sent again', () => {
 		expect(await stored('idle')).toBe(1);
 	});
 
-	test('when the kernel gives its connection up (ETIMEDOUT), a query too', async () => {
+	test('when the kernel gives up its connection (ETIMEDOUT), and so is a query', async () => {
 		const { connect } = Socket.prototype;
 		const sockets: Socket[] = [];
 		const spy = vi.spyOn(Socket.prototype, 'connect').mockImplementation(function (this: Socket, ...target) {
@@ -140,7 +140,7 @@ describe('a statement is sent again', () => {
 		const { proxy, database, save, expiries } = await openDocument('timed out');
 		const port = Number(new URL(proxy.through(db.url)).port);
 		const timeOut = async () => {
-			// The proxy has sockets of its own in this process.
+			// The proxy also has sockets in this process.
 			const ended = sockets.findLast(({ remotePort }) => remotePort === port);
 			await proxy.restore();
 			ended?.destroy(Object.assign(new Error('read ETIMEDOUT'), { code: 'ETIMEDOUT' }));
@@ -167,7 +167,7 @@ describe('a statement is sent again', () => {
 	});
 });
 
-test('a statement that waits for a row until its expiry does nothing', async () => {
+test('a write that waits for a row lock until its expiry does nothing', async () => {
 	const { save, expiries } = await openDocument('locked');
 	const lock = await db.sql.reserve();
 	await lock`begin`;
@@ -183,7 +183,7 @@ test('a statement that waits for a row until its expiry does nothing', async () 
 	await expect.poll(over).toBe(true);
 	await lock`commit`;
 	lock.release();
-	// It says so, where its caller has not been told of a failure before.
+	// Its caller sees the expiry, unless an earlier failure was reported.
 	expect(await saved.catch(() => false)).toBe(false);
 	expect(await stored('locked')).toBe(5);
 });

@@ -5,34 +5,34 @@ import type { PendingStatement, Sql } from './client.js';
 import { DeadlineError, judge } from './errors.js';
 import type { Connection, ConnectionPool } from './pool.js';
 
-/** What a statement that writes must carry, in milliseconds since the epoch by the database's clock. */
+/** The times that every write must carry, in milliseconds since the epoch by the database's clock. */
 export interface Expiry {
-	/** A lower bound of the time at which it is sent. */
+	/** A lower bound of the time at which the statement is sent. */
 	sent: number;
-	/** An upper bound of that time: what was written later is newer, and must not be overwritten. */
+	/** An upper bound of that time: a row that was written later is newer, and must not be overwritten. */
 	sentAtMost: number;
-	/** From then on it must not write any more: it has to look at `clock_timestamp()` where it holds the lock of the row. */
+	/** The statement must not write after this time. It must check `clock_timestamp()` while it holds the row lock. */
 	expires: number;
 }
 
-/** Rows that say what the server's clock was while they were made, in milliseconds since the epoch. */
+/** Rows with the time of the server's clock while they were made, in milliseconds since the epoch. */
 export type ClockedRows = readonly { clock: number }[];
 
 export type WriteStatement<Rows> = (sql: Sql, expiry: Expiry) => PendingStatement<Rows>;
 
-/** A statement may write for so long: long for a commit, and short enough to be sent twice within the deadline of a caller. */
+/** How long a statement may write. This is long for a commit, and short enough to send it twice within a caller's deadline. */
 const maxWriteWindowMs = 1500;
 
-/** For less time it is not sent: a response over a slow network takes as long. */
+/** A statement with less time left is not sent: a response over a slow network takes as long. */
 const minWriteWindowMs = 200;
 
-/** By which the clocks of the servers of a cluster may differ, or the server's clock may be set back. */
+/** How far the clocks of a cluster's servers may differ, and how far the server's clock may be set back. */
 export const clockMarginMs = 250;
 
-/** For the response that tells the server's time, the making of the connection (2 seconds at most) included. */
+/** How long to wait for the server's time, including up to 2 seconds for the connection. */
 const clockTimeoutMs = 2250;
 
-/** Before a refused statement is sent again; each wait is twice as long as the one before, up to the second. */
+/** The first and the longest wait before a refused statement is sent again. Each wait is twice as long as the one before. */
 const minRetryMs = 20;
 const maxRetryMs = 250;
 
@@ -42,21 +42,21 @@ type SendWrite = <Rows extends ClockedRows>(
 	retryRefused: boolean,
 ) => Promise<Rows>;
 
-/** A failed attempt may still write until then, in milliseconds of `performance.now()`. */
+/** Until when a failed attempt may still write, in milliseconds of `performance.now()`. */
 type Attempt<Rows> = { rows: Rows } | { error: unknown; openUntil: number };
 
 /**
- * Sends statements that write, each with an expiry. The network may hold one up and deliver it later, even when its connection
- * was closed or this process is gone; the server then finds it expired. So it is sent again, and its failure is reported, only
- * when its expiry has passed by the server's clock, or when the server itself has refused it. Nobody can be told of a
- * failure, write a newer value through another process, and have it overwritten. A caller that is told nothing, because this
- * process was killed, may write a newer value before the expiry: the held-up statement finds a row that was written after it
- * was sent, and leaves it.
+ * Sends writes, each with an expiry. The network may delay a write and deliver it later, even after its connection was
+ * closed or this process has ended. The server then rejects it as expired. So a write is sent again, or reported as failed,
+ * only in two cases: its expiry has passed by the server's clock, or the server itself has refused it. A caller that sees a
+ * failure can therefore write a newer value through another process, and the old write never overwrites it. A caller that
+ * sees no response, because this process was killed, may write a newer value before the expiry. The delayed write then
+ * finds a row that was written after it was sent, and does nothing.
  *
- * It relies on the server's clock running on, and on it not being set back by more than `clockMarginMs`.
+ * The server's clock must keep running, and must not be set back by more than `clockMarginMs`.
  */
 export function createWriteSender(pool: ConnectionPool): SendWrite {
-	/** Without a recent sample, asks the server for its time; that makes the connection, too. */
+	/** Asks the server for its time if there is no recent sample. This also opens the connection. */
 	async function readClock(connection: Connection, turn: Turn): Promise<void> {
 		const { sql, clock } = connection.client;
 		if (clock.bounds(performance.now()) !== undefined) return;
@@ -68,7 +68,7 @@ export function createWriteSender(pool: ConnectionPool): SendWrite {
 		);
 	}
 
-	/** Ends a connection that does not respond in time. */
+	/** Closes a connection that does not respond in time. */
 	async function respond<Rows extends ClockedRows>(
 		connection: Connection,
 		response: Promise<Rows>,

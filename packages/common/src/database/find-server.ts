@@ -83,11 +83,11 @@ async function choose({ hosts, target, ofFirstHost }: DatabaseUrl, options: Conn
 	);
 }
 
-/** Connects to one host and asks what it is. */
+/** Connects to one host and asks for its state. */
 async function ask({ host, port }: Host, url: string, options: ConnectionOptions): Promise<ServerState> {
 	const sql = postgres(url, {
 		...options,
-		// As lists, which the published types don't know: in a text it would take an IPv6 address apart.
+		// Passes lists, which the published types lack. The client would split an IPv6 address in a string.
 		host: [host],
 		port: [port],
 		max: 1,

@@ -4,24 +4,24 @@ import type { PendingStatement, Sql } from './client.js';
 import { DeadlineError, judge } from './errors.js';
 import { type Connection, type ConnectionPool, endClient, openClient } from './pool.js';
 
-/** A statement without a response after this time is tried over another connection: few take so long. */
+/** A statement without a response after this time is also sent over another connection. Few statements take this long. */
 const hedgeAfterMs = 1000;
 
-/** Between two looks whether a statement may be tried so by now. */
+/** The interval between two checks whether a statement may be hedged. */
 const hedgeRetryMs = 100;
 
 type SendQuery = <Rows>(turn: Turn, statement: (sql: Sql) => PendingStatement<Rows>) => Promise<Rows>;
 
 /**
- * Sends statements that may be executed twice. One whose connection was lost is sent once more. One that has no response after
- * a second is tried over another connection as well: the first response counts. When that is the other one's, the connection
- * has become unresponsive and is ended. When not, the statement is merely slow. Only one statement at a time is tried
- * so, because a database that is slow must not get twice the work.
+ * Sends statements that may be executed twice. A statement whose connection was lost is sent once more. A statement without
+ * a response after a second is also sent over another connection, and the first response counts. If the second connection
+ * responds first, the first one is unresponsive and is closed. If not, the statement is just slow. Only one statement at a
+ * time is hedged, because a slow database must not get twice the work.
  */
 export function createQuerySender(pool: ConnectionPool): SendQuery {
 	let hedging = false;
 
-	/** @returns what comes first: the pending response, or that of another connection, which takes the place of the first then */
+	/** @returns the first response: the pending one, or that of another connection, which then replaces the first */
 	async function hedge<Rows>(
 		connection: Connection,
 		pending: Promise<Rows>,
@@ -36,13 +36,13 @@ export function createQuerySender(pool: ConnectionPool): SendQuery {
 				() => true,
 				() => true,
 			);
-			// A copy that fails says nothing.
+			// The failure of a copy is ignored.
 			const isSlow = await Promise.race([keptWaiting, copy.then(() => false).catch(() => keptWaiting)]);
 			if (isSlow) {
 				endClient(other);
 				return await pending;
 			}
-			// At the deadline the connection has been replaced already.
+			// At the deadline the connection was already replaced.
 			if (connection.client === suspected) connection.replace(other);
 			else endClient(other);
 			return await copy;

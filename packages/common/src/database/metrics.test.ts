@@ -10,7 +10,7 @@ test.beforeAll(async () => {
 	await db.sql`select 1`;
 });
 
-/** A database and a reader of its metrics: the value of the one sample that begins so. */
+/** A database and a reader of its metrics: it returns the value of the one sample that begins with this text. */
 function open(options: Partial<DatabaseOptions> = {}): { database: Database; value(sample: string): Promise<number> } {
 	const database = openDatabase({ url: db.url, applicationName: 'metrics', poolSize: 1, ...options });
 	onTestFinished(() => database.close());
@@ -28,11 +28,11 @@ function open(options: Partial<DatabaseOptions> = {}): { database: Database; val
 const sleep = (database: Database, seconds: number) => database.query((sql) => sql`select pg_sleep(${seconds})`);
 const failures = (reason: string) => `database_errors_total{reason="${reason}"}`;
 
-test('the time of a statement and what of it was waiting for a connection', async () => {
+test('the metrics have the duration of each statement and its wait for a connection', async () => {
 	const { database, value } = open();
 	await Promise.all([sleep(database, 0.2), sleep(database, 0.1), sleep(database, 0.1)]);
 	expect(await value('database_statement_duration_seconds_count')).toBe(3);
-	// 0.2, 0.2 + 0.1 and 0.3 + 0.1; of that 0, 0.2 and 0.3 were waiting.
+	// The statements took 0.2, 0.2 + 0.1 and 0.3 + 0.1 seconds, of which they waited 0, 0.2 and 0.3.
 	const [took, waited] = [
 		await value('database_statement_duration_seconds_sum'),
 		await value('database_connection_wait_seconds_sum'),
@@ -42,7 +42,7 @@ test('the time of a statement and what of it was waiting for a connection', asyn
 	expect(took - waited).toBeLessThan(waited + 0.3);
 });
 
-test('connections in use and statements that wait, back at nothing afterwards', async () => {
+test('the metrics have the used connections and the waiting statements, and return to 0', async () => {
 	const { database, value } = open({ poolSize: 2 });
 	const lock = await db.sql.reserve();
 	await lock`select pg_advisory_lock(7)`;
@@ -57,7 +57,7 @@ test('connections in use and statements that wait, back at nothing afterwards', 
 	expect(await value('database_up')).toBe(1);
 });
 
-test('failures by reason, none of them unseen', async () => {
+test('the metrics count every failure by its reason', async () => {
 	const { database, value } = open({ deadline: 300, maxWaiting: 2, statementTimeout: 60_000 });
 	for (const reason of ['busy', 'deadline', 'connection', 'statement']) expect(await value(failures(reason))).toBe(0);
 
@@ -79,7 +79,7 @@ test('failures by reason, none of them unseen', async () => {
 	expect(await value(failures('statement'))).toBe(2);
 });
 
-test('long readings under way', async () => {
+test('the metrics have the number of open cursors', async () => {
 	const { database, value } = open();
 	const reading = database.readInBatches(
 		(sql) => sql`select generate_series(1, 3)`,
@@ -93,7 +93,7 @@ test('long readings under way', async () => {
 	expect(await value('database_cursors')).toBe(0);
 });
 
-test('a database that is away', async () => {
+test('the metrics show an unreachable database', async () => {
 	const proxy = await startTcpProxy(db.url);
 	onTestFinished(() => proxy.close());
 	const { value } = open({ url: proxy.through(db.url), deadline: 300 });

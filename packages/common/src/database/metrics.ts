@@ -5,7 +5,7 @@ import { failureReasons } from './errors.js';
 
 const buckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5];
 
-/** What statements take, how the connections are used, and whether the database responds when the metrics are collected. */
+/** The duration of statements, the use of connections, and whether the database responds when the metrics are collected. */
 export function measureDatabase(database: Database, registry: Registry): void {
 	const registers = [registry];
 	const durations = new Histogram({

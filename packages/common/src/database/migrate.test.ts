@@ -6,7 +6,7 @@ import { createTestDatabase, type TestDatabase } from '@contacts/testing/databas
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { migrate } from './migrate.js';
 
-/** What `migrate` says of all files in the folder: `1.projects-and-api-keys` for `001.do.projects-and-api-keys.sql`. */
+/** What `migrate` returns for all files in the folder: `1.projects-and-api-keys` for `001.do.projects-and-api-keys.sql`. */
 const all = readdirSync(new URL('../../migrations', import.meta.url))
 	.sort()
 	.map((file) => file.replace(/^0*(\d+)\.do\.(.+)\.sql$/, '$1.$2'));
@@ -46,7 +46,7 @@ describe('on an empty database', () => {
 		expect(await objects(database)).toEqual(before);
 	});
 
-	test('four at once all succeed, and each migration is applied by one of them', async () => {
+	test('four concurrent runs succeed, and only one of them applies each migration', async () => {
 		const database = await emptyDatabase();
 		const applied = await Promise.all([1, 2, 3, 4].map(() => migrate(database.url)));
 		expect(applied.flat()).toEqual(all);
@@ -54,7 +54,7 @@ describe('on an empty database', () => {
 		expect(await recorded(database)).toEqual(all);
 	});
 
-	test('two processes at once both succeed, and one of them does the work', async () => {
+	test('two concurrent processes succeed, and one of them does the work', async () => {
 		const database = await emptyDatabase();
 		const module = new URL('../../dist/database/migrate.js', import.meta.url);
 		const script = `import { migrate } from ${JSON.stringify(module)}; console.log(JSON.stringify(await migrate(process.env.URL)));`;
@@ -71,7 +71,7 @@ describe('on an empty database', () => {
 	});
 });
 
-describe('a failure leaves the schema as it was, and a later run succeeds', () => {
+describe('a failure leaves the schema unchanged and a later run succeeds:', () => {
 	test('the connection is killed while it waits for another migration', async () => {
 		const database = await emptyDatabase();
 		expect(await objects(database)).toEqual([]);
@@ -88,9 +88,9 @@ describe('a failure leaves the schema as it was, and a later run succeeds', () =
 		expect(await migrate(database.url)).toEqual(all);
 	});
 
-	test('the connection is killed in the midst of the migrations', async () => {
+	test('the connection is killed between two migrations', async () => {
 		const database = await emptyDatabase();
-		// Several of them have been applied when this makes the next wait.
+		// This makes the next migration wait after several have been applied.
 		await database.sql.unsafe(`
 			create schema test;
 			create function test.wait() returns event_trigger language plpgsql as $$
@@ -135,7 +135,7 @@ describe('a failure leaves the schema as it was, and a later run succeeds', () =
 	});
 });
 
-test('a migration that was changed after it was applied is refused', async () => {
+test('a migration that was changed after it was applied is rejected', async () => {
 	const database = await emptyDatabase();
 	await migrate(database.url);
 	await database.sql`update schema_migrations set md5 = 'other' where version = 2`;

@@ -10,7 +10,7 @@ import { ownerRole, transferToOwner } from './owner.js';
 import { roles, setRolePasswords, urlAs } from './roles.js';
 
 let folder: string;
-/** A server of its own: roles belong to the whole server. */
+/** A separate server, because roles belong to the whole server. */
 let server: LocalPostgres;
 
 beforeAll(async () => {
@@ -54,7 +54,7 @@ async function openToAll(sql: Sql): Promise<string[]> {
 	return rows.map(({ what }) => what);
 }
 
-describe('the owner that is no superuser', () => {
+describe('the owner without superuser rights', () => {
 	test('migrates a new database, which belongs to it alone, and sets the passwords of the roles', async () => {
 		const { url, sql } = await createDatabase('fresh');
 		await sql`grant create on schema public to public`;
@@ -70,7 +70,7 @@ describe('the owner that is no superuser', () => {
 		expect([...(await asService`select code from projects`)]).toEqual([]);
 	});
 
-	test('gets a database that a superuser has made and used, with everything in it, and migrates it further', async () => {
+	test('takes over a database that a superuser has made and used, with all its objects, and migrates it', async () => {
 		const { url, sql } = await createDatabase('used');
 		// As pg_upgrade leaves it behind for databases from before PostgreSQL 15.
 		await sql`alter schema public owner to postgres`;
@@ -92,7 +92,7 @@ describe('the owner that is no superuser', () => {
 		]);
 	});
 
-	test('stays as it is when that is done again, but for the password', async () => {
+	test('keeps everything but the password when this is done again', async () => {
 		const { url, sql } = await createDatabase('again');
 		await migrate(await transferToOwner(url, 'first'));
 		const before =
@@ -106,7 +106,7 @@ describe('the owner that is no superuser', () => {
 	});
 });
 
-test('a role that may create tables, but owns neither database nor schema, migrates; what it can’t revoke stays', async () => {
+test('a role that may create tables, but owns neither database nor schema, migrates and keeps rights that it can’t revoke', async () => {
 	const { url, sql } = await createDatabase('borrowed');
 	// The roles of the services belong to the server: another database has them already.
 	await migrate((await createDatabase('first')).url);

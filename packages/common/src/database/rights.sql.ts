@@ -2,15 +2,15 @@ import type { Sql } from './client.js';
 
 interface RightsRow {
 	role: string;
-	/** Its name; of a function that runs with its owner's rights `function` and its name. */
+	/** Its name. For a function that runs with its owner's rights: `function` and its name. */
 	table: string;
-	/** Such as `select`, or `update (expires_at)` where the right is for that column alone. */
+	/** Such as `select`, or `update (expires_at)` where the right is limited to that column. */
 	rights: string[];
 }
 
 /**
- * What each role may do with each table of the schema, and which functions that run with their owner's rights it may call,
- * by its own rights and by inherited ones. Superusers are left out.
+ * What each role may do with each table of the schema, and which functions with their owner's rights it may call. Inherited
+ * rights are included, superusers are not.
  */
 export function readRights(sql: Sql, roleNames: readonly string[]): Promise<readonly RightsRow[]> {
 	return sql<RightsRow[]>`

@@ -11,7 +11,7 @@ import { type RoleUser, roles, urlAs } from './roles.js';
 
 const connections = new Map<RoleUser, Sql>();
 
-// Migrated here, and not a copy: the rights on a database itself are not copied with it.
+// Migrates a new database instead of copying the template, because a copy lacks the rights on the database itself.
 test.override('template', 'template0');
 test.beforeAll(async () => {
 	await migrate(database.url);
@@ -21,7 +21,7 @@ test.beforeAll(async () => {
 });
 afterAll(() => Promise.all([...connections.values()].map((sql) => sql.end())));
 
-/** Who may do what with which table, and nothing beside it. */
+/** The complete list of who may do what with which table. */
 const rights: Record<RoleUser, Record<string, readonly string[]>> = {
 	'personal-contacts': {
 		projects: ['select'],
@@ -149,7 +149,7 @@ describe('what each can’t do is refused by the server', () => {
 	});
 });
 
-test('no role but the owner has more than a login', async () => {
+test('every role except the owner has only a login', async () => {
 	const rows = await database.sql`
 		select rolname from pg_roles
 		where rolname in ${database.sql(Object.values(roles))}
@@ -157,7 +157,7 @@ test('no role but the owner has more than a login', async () => {
 	expect([...rows]).toEqual([]);
 });
 
-/** Writes that are allowed to each role, and that have functions of the schema run. */
+/** Writes that each role may do and that run functions of the schema. */
 const writes: Record<RoleUser, string[]> = {
 	'personal-contacts': [
 		'insert into public.api_key_uses (key_id, last_used_at) select id, now() from public.api_keys',

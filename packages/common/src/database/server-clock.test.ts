@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { ServerClock } from './pool.js';
 
-test('the bound is never beyond the server’s clock, and as late as the quickest response', () => {
+test('the lower bound never exceeds the server’s clock and uses the fastest response', () => {
 	const clock = new ServerClock();
 	expect(clock.bounds(1_000)).toBeUndefined();
 	// The server’s clock is 50,000 ahead; responses take 80, 20 and 300.
@@ -11,7 +11,7 @@ test('the bound is never beyond the server’s clock, and as late as the quickes
 	expect(clock.bounds(4_000)?.atLeast).toBe(53_980);
 });
 
-test('a clock that was set back is followed within seconds', () => {
+test('the bounds follow a clock that was set back within seconds', () => {
 	const clock = new ServerClock();
 	clock.addSample(50_000, 0, 0);
 	clock.addSample(41_000, 1_000, 1_000);
@@ -20,7 +20,7 @@ test('a clock that was set back is followed within seconds', () => {
 	expect(clock.bounds(6_000)?.atLeast).toBe(46_000);
 });
 
-test('an old sample and one of another connection count for nothing', () => {
+test('an old sample and one of another connection are ignored', () => {
 	const clock = new ServerClock();
 	clock.addSample(50_000, 0, 0);
 	expect(clock.bounds(60_000)?.atLeast).toBe(110_000);
@@ -30,7 +30,7 @@ test('an old sample and one of another connection count for nothing', () => {
 	expect(clock.bounds(60_002)).toBeUndefined();
 });
 
-test('an upper bound: the earliest that any of the last responses allows', () => {
+test('the upper bound is the earliest that any of the last responses allows', () => {
 	const clock = new ServerClock();
 	// Sent at 1,000 and on its way for an unknown part of 80 ms.
 	clock.addSample(51_000, 1_000, 1_080);
