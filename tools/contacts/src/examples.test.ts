@@ -39,7 +39,8 @@ describe.each(leaves(program))('the help of "%s"', (words, command) => {
 				done = true;
 			});
 		}
-		await parser.parseAsync(['node', 'contacts', ...call.replace(/\)$/, '').trim().split(/\s+/)]);
+		const words = [...call.replace(/\)$/, '').matchAll(/"([^"]*)"|(\S+)/g)].map(([, quoted, plain]) => quoted ?? plain);
+		await parser.parseAsync(['node', 'contacts', ...words.map(String)]);
 		expect(done).toBe(true);
 	});
 });

@@ -63,8 +63,8 @@ test.for([
 	['its parent has noticed', '"$0" -e "$1"; true'],
 	// The shell becomes another program, which knows nothing of its child and never asks how it has ended.
 	['nobody has asked how it ended', '"$0" -e "$1" & exec sleep 60 >&-'],
-])('when npx is killed the launcher stops everything in order: %s', async ([, shellCommand = ''], context) => {
-	if (process.platform !== 'linux') return context.skip('The programs above a process are known on Linux only.');
+])('when npx is killed the launcher stops everything in order: %s', async ([, shellCommand = ''], { skip }) => {
+	if (process.platform !== 'linux') return skip('The programs above a process are known on Linux only.');
 	const wrapped = await startWrapped(shellCommand);
 	process.kill(wrapped.npx, 'SIGKILL');
 	await wrapped.closed;
