@@ -1,8 +1,8 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { hashKey } from '@contacts/common/auth/api-key.js';
 import { migrate } from '@contacts/common/database/migrate.js';
 import { startLocalPostgres } from '@contacts/local-postgres/server.js';
-import { addProject } from '@contacts/testing/app.js';
 import { contacts, dispose, type Launcher, launch } from '@contacts/testing/launcher.js';
 import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import postgres from 'postgres';
@@ -50,7 +50,10 @@ test('one from when the superuser owned everything goes on working, with the sam
 	await superuser.end();
 	await migrate(server.url('contacts'), 7);
 	const sql = postgres(server.url('contacts'), { max: 1 });
-	await addProject(sql, 'kept', 'kept-key');
+	// As the release of that schema did: the code of today knows columns that are not there yet.
+	await sql`
+		with project as (insert into projects (code) values ('kept') returning id)
+		insert into api_keys (project_id, hash) select id, ${hashKey('kept-key')} from project`;
 	await sql.end();
 	await server.stop();
 
