@@ -26,7 +26,7 @@ function createStore(state: { cursor?: string; ids: number[] } = { ids: [] }) {
 }
 
 describe('changes()', () => {
-	test('gives page after page until there is no more', async () => {
+	test('yields one page after the other until no more changes exist', async () => {
 		const { asked, company } = await startServer(page([1, 2], 'a', true), page([-1], 'b'));
 		const pages: ChangesPage[] = [];
 		for await (const each of company.changes({ limit: 2 })) pages.push(each);
@@ -40,7 +40,7 @@ describe('changes()', () => {
 		]);
 	});
 
-	test('asks for no more than is taken', async () => {
+	test('requests a page only when the caller reads it', async () => {
 		const { asked, company } = await startServer(page([1], 'a', true));
 		for await (const { cursor } of company.changes({ cursor: 'z' })) {
 			expect(cursor).toBe('a');
@@ -49,7 +49,7 @@ describe('changes()', () => {
 		expect(asked.map(({ url }) => url.searchParams.get('cursor'))).toEqual(['z']);
 	});
 
-	test('can be given up, between two pages too', async () => {
+	test('an abort ends the iteration, also between two pages', async () => {
 		const { asked, company } = await startServer(page([1], 'a', true));
 		const giveUp = new AbortController();
 		const reason = new Error('no longer needed');
@@ -60,7 +60,7 @@ describe('changes()', () => {
 		expect(asked).toHaveLength(1);
 	});
 
-	test('an expired cursor is an error to decide on', async () => {
+	test('an expired cursor fails with the code cursor_expired', async () => {
 		const { company } = await startServer(problem(410, 'cursor_expired'));
 		const error = await failureOf(company.changes({ cursor: 'old' }).next());
 		expect([error.status, error.code]).toEqual([410, 'cursor_expired']);
@@ -68,7 +68,7 @@ describe('changes()', () => {
 });
 
 describe('keepCopy()', () => {
-	test('begins with everything, and goes on from what is stored', async () => {
+	test('starts with all contacts, then continues from the stored cursor', async () => {
 		const { asked, company } = await startServer(page([1, 2], 'a', true), page([3], 'b'), page([-2, 4], 'c'));
 		const { state, store } = createStore();
 		expect(await company.keepCopy(store)).toBe(3);
@@ -77,7 +77,7 @@ describe('keepCopy()', () => {
 		expect(asked.map(({ url }) => url.searchParams.get('cursor'))).toEqual([null, 'a', 'b']);
 	});
 
-	test('after a failure it goes on with the page that was not stored', async () => {
+	test('after a failure it continues with the first page that was not stored', async () => {
 		const refused = problem(401, 'unauthorized');
 		const { asked, company } = await startServer(page([1], 'a', true), refused, page([2], 'b'));
 		const { state, store } = createStore();
@@ -87,7 +87,7 @@ describe('keepCopy()', () => {
 		expect(asked.map(({ url }) => url.searchParams.get('cursor'))).toEqual([null, 'a', 'a']);
 	});
 
-	test('with an expired cursor, in the midst of the pages too, it begins again and keeps nothing of before', async () => {
+	test('an expired cursor, also between two pages, makes it start over with an empty copy', async () => {
 		const expired = problem(410, 'cursor_expired');
 		const { company } = await startServer(page([8], 'x', true), expired, page([1], 'a', true), page([2], 'b'));
 		const { state, store } = createStore({ cursor: 'old', ids: [7] });
@@ -95,7 +95,7 @@ describe('keepCopy()', () => {
 		expect(state).toEqual({ cursor: 'b', ids: [1, 2] });
 	});
 
-	test('what the store throws ends it', async () => {
+	test('an error of the store ends it and reaches the caller', async () => {
 		const { asked, company } = await startServer(page([1], 'a', true));
 		const full = new Error('disk full');
 		const store: CopyStore = { readCursor: () => undefined, apply: () => Promise.reject(full) };

@@ -3,38 +3,38 @@ import type { components } from './generated/company-contacts.js';
 
 type Body = components['schemas']['CompanyContactChanges'];
 
-/** A contact as it is now, or the IDs of one that was deleted. */
+/** The current state of a contact, or the IDs of a deleted one. */
 export type ContactChange = Readonly<Body['changes'][number]>;
 
 export interface ChangesPage {
-	/** In the order of the changes, each contact at most once. */
+	/** In the order of the changes. Each contact appears at most once. */
 	changes: readonly ContactChange[];
-	/** Where the next page goes on: store it together with the changes. */
+	/** The position after this page. Store it together with the changes. */
 	cursor: string;
 	hasMore: boolean;
 }
 
 export interface ChangesOptions {
-	/** Where to go on; without it the pages have every contact. */
+	/** The position to continue from. Without it, the pages contain every contact. */
 	cursor?: string | undefined;
-	/** How many changes a page has at most, 1 to 1000 (1000). */
+	/** Maximum number of changes in a page, 1 to 1000. Default: 1000. */
 	limit?: number;
 	signal?: AbortSignal;
 }
 
-/** Where a copy is kept: a table, a file, a map. */
+/** The place where a copy is stored: a table, a file, a map. */
 export interface CopyStore {
-	/** The cursor that was stored with the last page; undefined where there is no copy yet. */
+	/** Returns the cursor stored with the last page, or undefined while there is no copy. */
 	readCursor(): Promise<string | undefined> | string | undefined;
 	/**
-	 * Applies the changes in their order, by `contact.id`, and stores the cursor: both or nothing, as in one transaction.
+	 * Applies the changes in their order, by `contact.id`, and stores the cursor. Do both in one transaction.
 	 *
-	 * @param page with `reset`: remove everything that is in the copy first
+	 * @param page with `reset`, remove all contacts from the copy first
 	 */
 	apply(page: ChangesPage & { reset: boolean }): Promise<void> | void;
 }
 
-/** All pages from a cursor on, until there are no more. */
+/** Reads all pages after a cursor until no more changes exist. */
 export async function* followChanges(
 	readPage: (cursor: string | undefined) => Promise<Body>,
 	from: string | undefined,
@@ -46,7 +46,7 @@ export async function* followChanges(
 	}
 }
 
-/** @returns how many changes were applied */
+/** @returns the number of applied changes */
 export async function keepCopy(
 	store: CopyStore,
 	follow: (cursor: string | undefined) => AsyncIterable<ChangesPage>,

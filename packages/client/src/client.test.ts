@@ -10,7 +10,7 @@ import {
 } from './index.js';
 import { closedServer, failureOf, key, list, problem, type Scripted, startServer } from './testing/scripted-server.js';
 
-test('the credentials are sent as the interface wants them, and are in nothing that is printed of a client', async () => {
+test('the client sends its credentials in the query, and never prints them', async () => {
 	const { asked, company, options } = await startServer(list(['Alice']));
 	expect((await company.list({ companyId: 11n })).contacts).toEqual([{ id: 1, name: 'Alice' }]);
 	expect(Object.fromEntries(asked[0]?.url.searchParams ?? [])).toEqual({
@@ -23,7 +23,7 @@ test('the credentials are sent as the interface wants them, and are in nothing t
 	expect(inspect(company, { depth: 20, showHidden: true })).not.toContain('canary');
 });
 
-test('it names itself, its version and that of Node.js', async () => {
+test('User-Agent names the client, its version and the version of Node.js', async () => {
 	const { asked, company } = await startServer(list([]));
 	await company.list();
 	const manifest = await readFile(new URL('../package.json', import.meta.url), 'utf8');
@@ -35,7 +35,7 @@ test.each([
 	[429, 'rate_limited'],
 	[503, 'overloaded'],
 	[500, 'database_error'],
-])('after a %i with Retry-After it waits so long and asks again', async (status, code) => {
+])('a %i with Retry-After is retried after that time', async (status, code) => {
 	const { asked, personal } = await startServer(problem(status, code, { 'retry-after': '1' }), {
 		status: 200,
 		headers: { 'content-type': 'application/json' },
@@ -53,7 +53,7 @@ test.each([
 	[500, 'internal_error'],
 	[401, 'unauthorized'],
 	[400, 'invalid_query'],
-])('a %i that another attempt would not mend is told at once', async (status, code) => {
+])('a %i that a retry would not resolve fails at once', async (status, code) => {
 	const { asked, company } = await startServer(problem(status, code));
 	const error = await failureOf(company.list());
 	expect(error).toBeInstanceOf(ContactsError);
@@ -62,26 +62,26 @@ test.each([
 	expect(asked).toHaveLength(1);
 });
 
-test('the attempts are bounded', async () => {
+test('a call makes a bounded number of attempts', async () => {
 	const { asked, options } = await startServer(problem(503, 'overloaded', { 'retry-after': '0' }));
 	const error = await failureOf(createCompanyContactsClient({ ...options, attempts: 3 }).list());
 	expect([error.code, asked.length]).toEqual(['overloaded', 3]);
 });
 
-test('a wait that would go beyond the time of the call is not begun', async () => {
+test('a call fails at once when the wait would exceed its timeout', async () => {
 	const { asked, company } = await startServer(problem(429, 'rate_limited', { 'retry-after': '3600' }));
 	expect(await failureOf(company.list())).toMatchObject({ code: 'rate_limited', retryAfter: 3600 });
 	expect(asked).toHaveLength(1);
 });
 
-test('a Retry-After that is a date counts too', async () => {
+test('a Retry-After in the form of a date is respected', async () => {
 	const date = new Date(Date.now() + 3_600_000).toUTCString();
 	const { company } = await startServer(problem(503, 'overloaded', { 'retry-after': date }));
 	const { retryAfter } = await failureOf(company.list());
 	expect(Math.abs(Number(retryAfter) - 3600)).toBeLessThan(10);
 });
 
-test('the caller can give up, while waiting too', async () => {
+test('an abort ends a call, also during a wait', async () => {
 	const { asked, company } = await startServer(problem(429, 'rate_limited', { 'retry-after': '20' }));
 	const reason = new Error('no longer needed');
 	const giveUp = new AbortController();
@@ -92,14 +92,14 @@ test('the caller can give up, while waiting too', async () => {
 	expect(asked).toHaveLength(1);
 });
 
-test('the time of a call is bounded though the service says nothing', async () => {
+test('a call times out when the service does not respond', async () => {
 	const { options } = await startServer(() => undefined);
 	const error = await failureOf(createPersonalContactsClient({ ...options, timeout: 200 }).upsert({ chat_id: 1 }));
 	expect(error).toBeInstanceOf(ContactsConnectionError);
 	expect(error.message).toBe(`No answer from ${options.baseUrl}: timeout`);
 });
 
-test('a connection that breaks, before an answer or in the middle of one, is tried again', async () => {
+test('a call is retried when the connection breaks before or within a response', async () => {
 	const { asked, company } = await startServer(
 		(request) => request.socket.destroy(),
 		(request, response) => {
@@ -112,7 +112,7 @@ test('a connection that breaks, before an answer or in the middle of one, is tri
 	expect(asked).toHaveLength(3);
 });
 
-test('a service that is not there', async () => {
+test('an unreachable service fails with ContactsConnectionError', async () => {
 	const { port } = await closedServer();
 	const options = { baseUrl: `http://127.0.0.1:${port}`, project: 'partner', apiKey: key, attempts: 2 };
 	expect(await failureOf(createCompanyContactsClient(options).list())).toMatchObject({ reason: 'ECONNREFUSED' });
@@ -122,15 +122,15 @@ test.each<[string, Scripted]>([
 	['a redirection, which is not followed', { status: 302, headers: { location: '/elsewhere' } }],
 	['a page of some proxy', { status: 200, headers: { 'content-type': 'text/html' }, body: `<p>${key}</p>` }],
 	['an error page', { status: 403, headers: { 'content-type': 'text/html' }, body: `<p>${key}</p>` }],
-	['half an answer', { status: 200, headers: { 'content-type': 'application/json' }, body: `{"${key}` }],
-	['an empty answer', { status: 200, headers: { 'content-type': 'application/json' } }],
-])('an answer of something else: %s', async (_, step) => {
+	['half a response', { status: 200, headers: { 'content-type': 'application/json' }, body: `{"${key}` }],
+	['an empty response', { status: 200, headers: { 'content-type': 'application/json' } }],
+])('a response that did not come from the service fails with unexpected_answer: %s', async (_, step) => {
 	const { asked, company } = await startServer(step);
 	expect(await failureOf(company.list())).toMatchObject({ code: 'unexpected_answer', status: step.status });
 	expect(asked).toHaveLength(1);
 });
 
-test('invalid fields are told by name', async () => {
+test('an error names the invalid fields', async () => {
 	const errors = [{ field: 'birth_date', message: 'must be a real calendar date, YYYY-MM-DD' }];
 	const { body, ...rest } = problem(400, 'invalid_body');
 	const { personal } = await startServer({ ...rest, body: JSON.stringify({ ...JSON.parse(body), errors }) });
@@ -145,7 +145,7 @@ test.each<[string, Partial<ClientOptions>]>([
 	['baseUrl', { baseUrl: `http://host/?api_key=${key}` }],
 	['project', { project: '' }],
 	['apiKey', { apiKey: '' }],
-])('options that can not work: %s', async (name, options) => {
+])('invalid options are rejected: %s', async (name, options) => {
 	const create = async () =>
 		createCompanyContactsClient({ baseUrl: 'http://127.0.0.1:1', project: 'partner', apiKey: key, ...options });
 	const error = await failureOf(create());

@@ -9,52 +9,52 @@ import { type ClientOptions, createTransport } from './transport.js';
 export type CompanyContact = Readonly<components['schemas']['CompanyContact']>;
 
 export interface CompanyContactsOptions extends ClientOptions {
-	/** Bytes of lists, as JSON, that are remembered to be compared by their ETag (33,554,432); 0: none. */
+	/** Maximum size of the remembered lists, in bytes of JSON. Default: 33,554,432; 0 remembers none. */
 	memoryBytes?: number;
 }
 
 export interface ListOptions {
-	/** Only the contacts that are linked to this company of the CRM. */
+	/** Returns only the contacts that are linked to this company of the CRM. */
 	companyId?: string | number | bigint;
 	signal?: AbortSignal;
 }
 
 export interface CompanyContactList {
-	/** Ordered by id. While the list is unchanged it is the very same array: don't change it. */
+	/** Ordered by id. While the list is unchanged, every call returns the same array: do not modify it. */
 	contacts: readonly CompanyContact[];
-	/** False when the service said that the list is still the one that this client got before. */
+	/** False when the service reported that the list has not changed since this client last received it. */
 	changed: boolean;
-	/** When the list last changed; undefined while it has always been empty. */
+	/** When the list last changed; undefined if it has always been empty. */
 	modifiedAt: Date | undefined;
-	/** When the list was last found equal to the CRM; undefined before the first synchronisation. */
+	/** When a synchronisation last confirmed that the list equals the CRM; undefined before the first one. */
 	syncedAt: Date | undefined;
 }
 
 export interface CompanyContactsClient {
 	/**
-	 * `company_contacts.list`: all contacts, or exactly those of one company. Ask as often as you like: an unchanged list is
-	 * not sent again.
+	 * `company_contacts.list`: all contacts, or the contacts of one company. Frequent calls are cheap: the service does not
+	 * send an unchanged list again.
 	 *
 	 * @throws ContactsError, ContactsConnectionError
 	 */
 	list(options?: ListOptions): Promise<CompanyContactList>;
 	/**
-	 * `company_contacts.changes`: what has changed since a cursor, page by page until there is no more.
+	 * `company_contacts.changes`: the changes since a cursor, page by page.
 	 *
-	 * @throws ContactsError with the code `cursor_expired`: begin again without a cursor; ContactsConnectionError
+	 * @throws ContactsError with the code `cursor_expired`: start again without a cursor; ContactsConnectionError
 	 */
 	changes(options?: ChangesOptions): AsyncIterableIterator<ChangesPage>;
 	/**
-	 * Brings a copy of all contacts up to date, and begins it anew where its cursor has expired. Call it as often as the copy is
-	 * to be fresh, and again after an error or a restart: it goes on from what the store has.
+	 * Brings a copy of all contacts up to date. It starts over when the cursor of the copy has expired. Call it as often as you
+	 * need fresh data, and again after an error or a restart: it continues from the stored cursor.
 	 *
-	 * @returns how many changes were applied
-	 * @throws ContactsError, ContactsConnectionError, and what the store throws
+	 * @returns the number of applied changes
+	 * @throws ContactsError, ContactsConnectionError, and any error of the store
 	 */
 	keepCopy(store: CopyStore, options?: { signal?: AbortSignal }): Promise<number>;
 }
 
-/** A client of company-contacts, for partners' integrations. */
+/** Creates a client of company-contacts, for integrations of partners. */
 export function createCompanyContactsClient(options: CompanyContactsOptions): CompanyContactsClient {
 	const transport = createTransport(options);
 	const client = createClient<paths>({ baseUrl: options.baseUrl, fetch: transport });

@@ -3,26 +3,26 @@ import type { components as personal } from './generated/personal-contacts.js';
 
 type Problem = company['schemas']['Problem'] | personal['schemas']['Problem'];
 
-/** The stable words of the services' errors. */
+/** The stable error codes of the services. */
 export type ProblemCode = Problem['code'];
 
-/** Where a field or parameter is wrong, and what is allowed there. */
+/** Names an invalid field or parameter and says what is allowed there. */
 export interface FieldError {
 	field: string;
 	message: string;
 }
 
-/** An answer other than success. Neither it nor its message ever holds the key or an address with it. */
+/** An unsuccessful response. Neither the error nor its message contains the key or an address with the key. */
 export class ContactsError extends Error {
 	override name = 'ContactsError';
-	/** The word to decide on; `unexpected_answer` for an answer that is not one of the services, of a proxy for instance. */
+	/** Branch on this code. `unexpected_answer`: the response did not come from the service but, for example, from a proxy. */
 	readonly code: ProblemCode | 'unexpected_answer';
 	readonly status: number;
-	/** To be quoted when you ask for help. */
+	/** Quote it when you ask for help. */
 	readonly requestId: string | undefined;
-	/** With invalid fields or parameters. */
+	/** The invalid fields or parameters. */
 	readonly errors: readonly FieldError[];
-	/** Seconds that the service asks to wait for. */
+	/** Seconds to wait, as the service requests. */
 	readonly retryAfter: number | undefined;
 
 	constructor(response: Response, body: unknown) {
@@ -41,17 +41,17 @@ export class ContactsError extends Error {
 	}
 }
 
-/** For a success that turned out not to be JSON, though it should be. @throws ContactsError */
+/** For a successful response whose body should be JSON but is not. @throws ContactsError */
 export function notJson(error: unknown): never {
 	if (error instanceof SyntaxError) throw new ContactsError(new Response(null, { status: 200 }), undefined);
 	throw error;
 }
 
-/** No answer came: the service could not be reached, the connection broke, or the time was up. */
+/** No response arrived: the service could not be reached, the connection broke, or the call timed out. */
 export class ContactsConnectionError extends Error {
 	override name = 'ContactsConnectionError';
 
-	/** @param reason a word of the system, as `ECONNREFUSED`, or `timeout` */
+	/** @param reason an error code of the system, such as `ECONNREFUSED`, or `timeout` */
 	constructor(
 		origin: string,
 		readonly reason: string,
@@ -60,7 +60,7 @@ export class ContactsConnectionError extends Error {
 	}
 }
 
-/** The header in seconds: a whole number, or the time until a date (RFC 9110, section 10.2.3). */
+/** Returns the header in seconds. It is a whole number, or the time until a date (RFC 9110, section 10.2.3). */
 export function retryAfterOf(response: Response): number | undefined {
 	const value = response.headers.get('retry-after');
 	if (value === null) return undefined;

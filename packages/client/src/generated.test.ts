@@ -3,7 +3,7 @@ import openapiTypes, { astToString } from 'openapi-typescript';
 import { expect, test } from 'vitest';
 
 test.each(['company-contacts', 'personal-contacts'])(
-	'the types of %s are those of its OpenAPI document (vitest -u writes them anew)',
+	'the types of %s match its OpenAPI document (vitest -u regenerates them)',
 	async (name) => {
 		const document = new URL(`../../../docs/openapi/${name}.json`, import.meta.url);
 		const types = astToString(await openapiTypes(await readFile(document)));

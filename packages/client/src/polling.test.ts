@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { createCompanyContactsClient } from './index.js';
 import { list, startServer } from './testing/scripted-server.js';
 
-test('an unchanged list is not sent again: the remembered one is given, and said to be unchanged', async () => {
+test('an unchanged list is not sent again: the client returns the remembered list with changed: false', async () => {
 	const times = { 'last-modified': 'Tue, 04 Nov 2025 09:12:31 GMT', 'contacts-synced-at': '2025-11-04T09:30:00.000Z' };
 	const { asked, company } = await startServer(
 		list(['Alice'], { etag: '"1"' }),
@@ -20,7 +20,7 @@ test('an unchanged list is not sent again: the remembered one is given, and said
 	expect(asked.map(({ ifNoneMatch }) => ifNoneMatch)).toEqual([undefined, '"1"', '"1"']);
 });
 
-test('lists are remembered by company, as many as the memory allows, those that were used last', async () => {
+test('the most recently used lists are remembered per company, up to memoryBytes', async () => {
 	const { asked, options } = await startServer(list(['x'.repeat(200)], { etag: '"1"' }));
 	const tagsOf = async (memoryBytes: number) => {
 		asked.length = 0;
@@ -29,7 +29,7 @@ test('lists are remembered by company, as many as the memory allows, those that 
 		return asked.map(({ ifNoneMatch }) => ifNoneMatch !== undefined);
 	};
 	expect(await tagsOf(10_000)).toEqual([false, false, true, false, true, true]);
-	// Two of them have a place: 3 takes that of 2.
+	// Two of them fit: list 3 replaces list 2.
 	expect(await tagsOf(550)).toEqual([false, false, true, false, true, false]);
 	expect(await tagsOf(0)).toEqual([false, false, false, false, false, false]);
 });

@@ -1,12 +1,12 @@
-/** Something with the tag that names its version. */
+/** A value with the entity tag of its version. */
 export interface Remembered<T> {
 	entityTag: string;
 	value: T;
-	/** Bytes that it had on its way here. */
+	/** Size of the response body, in bytes. */
 	bytes: number;
 }
 
-/** Keeps the values that were used last, as many as their bytes allow. */
+/** Keeps the most recently used values, up to a maximum number of bytes. */
 export class RememberedLists<T> {
 	readonly #kept = new Map<string, Remembered<T>>();
 	readonly #maxBytes: number;
@@ -19,7 +19,7 @@ export class RememberedLists<T> {
 	get(name: string): Remembered<T> | undefined {
 		const found = this.#kept.get(name);
 		if (found === undefined) return undefined;
-		// The map is in the order of use, oldest first.
+		// The map is in the order of use, least recent first.
 		this.#kept.delete(name);
 		this.#kept.set(name, found);
 		return found;

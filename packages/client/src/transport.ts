@@ -6,32 +6,32 @@ const { version } = JSON.parse(readFileSync(new URL('../package.json', import.me
 };
 
 export interface ClientOptions {
-	/** Address of the service, or of the gateway in front of it: `https://contacts.example.com`. */
+	/** Address of the service, or of the gateway in front of it, such as `https://contacts.example.com`. */
 	baseUrl: string;
 	/** Code of your project. */
 	project: string;
-	/** One of its keys. */
+	/** One of the project's keys. */
 	apiKey: string;
-	/** The most attempts that a call makes (5). */
+	/** Maximum number of attempts in a call. Default: 5. */
 	attempts?: number;
-	/** Milliseconds within which a call must have ended, with all its attempts and the waiting between them (30,000). */
+	/** Time limit of a call in milliseconds, including all attempts and waits. Default: 30,000. */
 	timeout?: number;
-	/** In place of the one of the platform. */
+	/** Replaces the `fetch` of the platform. */
 	fetch?: (url: URL, init: RequestInit) => Promise<Response>;
 }
 
-/** Answers that a later attempt may mend; of the 500s only those that say when. */
+/** Statuses that a later attempt may resolve. A 500 is retried only with `Retry-After`. */
 const passing = new Set([429, 502, 503, 504]);
 
-/** Milliseconds before the second attempt where nothing says how long to wait; doubled with each. */
+/** Milliseconds before the second attempt when the response has no `Retry-After`. Each further wait is twice as long. */
 const firstWait = 250;
 
 /**
- * A `fetch` that adds the credentials, and repeats what may be repeated: every call of this interface is idempotent. It waits
- * as long as `Retry-After` says; where that would go beyond the call's time it gives the answer that it has at once.
+ * A `fetch` that adds the credentials and retries. Retries are safe because every operation is idempotent. It waits as long
+ * as `Retry-After` says. If the call would time out before that, it returns the last response at once.
  *
- * @throws ContactsConnectionError when no answer came; the reason of the caller's signal when that was aborted
- * @throws TypeError for options that can't work
+ * @throws ContactsConnectionError when no response arrives; the abort reason when the caller's signal is aborted
+ * @throws TypeError for invalid options
  */
 export function createTransport(options: ClientOptions): (request: Request) => Promise<Response> {
 	const { project, apiKey, attempts = 5, timeout = 30_000 } = options;
@@ -43,7 +43,7 @@ export function createTransport(options: ClientOptions): (request: Request) => P
 	async function attempt(url: URL, init: RequestInit): Promise<Response | Error> {
 		try {
 			const response = await send(url, init);
-			// Read here, so that a connection that breaks in the middle of an answer is an attempt that failed.
+			// Read the body here, so that a connection that breaks in the middle of a response counts as a failed attempt.
 			const body = await response.arrayBuffer();
 			const headers = new Headers(response.headers);
 			for (const name of ['content-encoding', 'transfer-encoding']) headers.delete(name);
@@ -66,7 +66,7 @@ export function createTransport(options: ClientOptions): (request: Request) => P
 			method: request.method,
 			headers: request.headers,
 			signal: AbortSignal.any([request.signal, timeUp]),
-			// The address, and the key in it, goes nowhere else.
+			// Follow no redirect: the URL contains the key.
 			redirect: 'manual',
 		};
 		if (request.body !== null) init.body = await request.text();
@@ -88,9 +88,9 @@ export function createTransport(options: ClientOptions): (request: Request) => P
 	};
 }
 
-/** Milliseconds to wait before the next attempt; undefined: another one changes nothing. */
+/** Returns the milliseconds before the next attempt; undefined when a retry would not help. */
 function waitAfter(result: Response | Error, made: number): number | undefined {
-	// A little more for some than for others: who was refused together need not come back together.
+	// Jitter: clients that were refused together do not return together.
 	const spread = Math.random() * 100;
 	const usual = firstWait * 2 ** (made - 1) + spread;
 	if (result instanceof Error) return usual;
@@ -114,7 +114,7 @@ function pause(milliseconds: number, signal: AbortSignal): Promise<void> {
 	});
 }
 
-/** What the system calls the failure. The message is not taken: it may hold the address. */
+/** Returns the system's error code. The message is not used, because it may contain the URL. */
 function reasonOf(error: Error): string {
 	const { code } = ((error.cause as Error | undefined) ?? error) as { code?: unknown };
 	return typeof code === 'string' ? code : 'the connection failed';

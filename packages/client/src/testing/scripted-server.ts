@@ -12,7 +12,7 @@ import {
 	createPersonalContactsClient,
 } from '../index.js';
 
-/** Looked for in whatever is printed. */
+/** Tests search all printed output for this key. */
 export const key = 'canary 4711/ü';
 export const problem = (status: number, code: string, headers: Record<string, string> = {}) => ({
 	status,
@@ -41,7 +41,7 @@ interface Asked {
 	at: number;
 }
 
-/** A server that answers what a misbehaving network or service may answer, the last step for ever. */
+/** A server that responds as scripted, like a misbehaving network or service. It repeats the last step for ever. */
 export async function startServer(...steps: Step[]) {
 	const asked: Asked[] = [];
 	const listener: RequestListener = async (request, response) => {
@@ -69,7 +69,7 @@ export async function startServer(...steps: Step[]) {
 	};
 }
 
-/** The address of a server that is no longer there. */
+/** The address of a server that has closed. */
 export async function closedServer(): Promise<AddressInfo> {
 	const server = createServer().listen(0, '127.0.0.1');
 	await once(server, 'listening');
@@ -79,7 +79,7 @@ export async function closedServer(): Promise<AddressInfo> {
 	return address;
 }
 
-/** What was thrown, after a look whether the key is in anything that could be printed of it. */
+/** Returns the error that was thrown, after a check that nothing printed of it contains the key. */
 export async function failureOf(call: Promise<unknown>): Promise<ContactsError & ContactsConnectionError> {
 	const error = await call.then(
 		() => expect.fail('it succeeded'),
