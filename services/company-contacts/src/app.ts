@@ -18,7 +18,7 @@ import { measureSyncFreshness } from './sync-freshness.js';
 
 const bytesPerMegabyte = 1_048_576;
 
-/** The whole service, in the order in which a request walks through it. */
+/** Builds the service. The parts stand in the order in which a request passes through them. */
 export async function buildApp(parts: ServiceParts, config: Config): Promise<Server> {
 	const { database, keyRing, registry, clock = () => performance.now() } = parts;
 	const policy = { perSecond: config.RATE_LIMIT_PER_SECOND, burst: config.RATE_LIMIT_BURST };

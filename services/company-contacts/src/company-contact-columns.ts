@@ -1,13 +1,13 @@
-/** A column of a company contact beside its IDs. Expressions are SQL over a row of `company_contacts`. */
+/** A column of a company contact besides its IDs. Expressions are SQL over a row of `company_contacts`. */
 interface Column {
 	type: keyof Values;
-	/** Its value in JSON, as it stands in the list. */
+	/** The value in JSON, as in the list. */
 	json: string;
-	/** Bytes that its value takes in the list at the most, where that has no small limit. */
+	/** Maximum number of bytes of the value in the list, if there is no small limit. */
 	bytes?: string;
 }
 
-/** By SQL type, what a column holds in TypeScript. */
+/** The TypeScript types of the columns, by SQL type. */
 interface Values {
 	text: string | null;
 	bigint: number | null;
@@ -25,10 +25,10 @@ const anyText = (name: string) =>
 
 /**
  * Every column that is mirrored, imported and listed, in the order of the list. The list, the import, the mirror, the dry run
- * and the types are made of it; a backup holds whatever columns the table has.
+ * and the types are derived from it. A backup contains all columns of the table.
  */
 export const contactColumns = {
-	// E.164, which has nothing that JSON escapes.
+	// E.164 contains nothing that JSON escapes.
 	phone: { type: 'text', json: `coalesce('"' || phone || '"', 'null')` },
 	company_ids: {
 		type: 'bigint[]',
@@ -47,24 +47,24 @@ export const contactColumnNames = Object.keys(contactColumns) as ContactColumn[]
 
 const definitions: readonly Column[] = Object.values(contactColumns);
 
-/** A contact as it comes from the CRM or from a file. */
+/** A contact as the CRM or a file provides it. */
 export type CompanyContact = { bitrix_id: number } & {
 	[Name in ContactColumn]: Values[(typeof contactColumns)[Name]['type']];
 };
 
-/** A contact of which some columns are given. */
+/** A contact with only some of its columns. */
 export type CompanyContactFields = Pick<CompanyContact, 'bitrix_id'> & Partial<CompanyContact>;
 
 /** The columns with their types, as SQL. */
 export const columnDefinitions = contactColumnNames.map((name) => `${name} ${contactColumns[name].type}`).join(', ');
 
 /**
- * A contact as it goes over the wire, as SQL: exactly these fields, in this order. Put together by `format`, because that
- * takes half the time of `row_to_json`.
+ * A contact in the response as SQL: exactly these fields, in this order. It uses `format`, which takes half the time of
+ * `row_to_json`.
  */
 export const contactJson = `format(
 	'{"id":%s,"bitrix_id":%s,${contactColumnNames.map((name) => `"${name}":%s`).join()}}',
 	id, bitrix_id, ${definitions.map(({ json }) => json).join(', ')})`;
 
-/** The bytes of a contact's unlimited columns in the list, at the most, as SQL. */
+/** The maximum number of bytes of a contact's unlimited columns in the list, as SQL. */
 export const contactBytes = definitions.flatMap(({ bytes }) => bytes ?? []).join(' + ');

@@ -2,30 +2,30 @@ import type { Sql } from '@contacts/common/database/client.js';
 import type { Database } from '@contacts/common/database/database.js';
 import { contactBytes, contactJson } from './company-contact-columns.js';
 
-/** What is true of a list at the moment at which it is read. Times are in milliseconds since the epoch. */
+/** The state of a list when it is read. Times are in milliseconds since the epoch. */
 export interface ListHead {
-	/** Another one after each change of any contact. */
+	/** Changes with every change of any contact. */
 	version: string;
-	/** Another one after each change of this list. */
+	/** Changes with every change of this list. */
 	listVersion: string;
-	/** When this list last changed; null: it has always been empty. */
+	/** When this list last changed; null if it has always been empty. */
 	changedAt: number | null;
-	/** When the mirror was last found equal to the CRM; null: never. */
+	/** When the mirror was last found equal to the CRM; null if never. */
 	syncedAt: number | null;
 }
 
-/** What a list that is read in batches begins with; one without contacts has no head. */
+/** The head of a list that is read in batches. An empty list has no head. */
 export interface StreamHead {
 	count: number;
 	head: ListHead | undefined;
 }
 
-/** An element without its unlimited columns takes at most this. */
+/** Maximum size of an element without its unlimited columns. */
 const maxElementBytes = 250;
-/** Some 180 KB. */
+/** About 180 KB. */
 const contactsPerBatch = 1000;
 
-/** A decimal ID, or nothing for all. */
+/** A decimal ID, or nothing for all contacts. */
 const linkedTo = (sql: Sql, companyId?: string) =>
 	companyId === undefined ? sql`` : sql`where company_ids @> array[${companyId}::bigint]`;
 
@@ -47,10 +47,10 @@ export async function readListHead(database: Database): Promise<ListHead> {
 }
 
 /**
- * All contacts, or those of one company, ordered by id.
+ * Reads all contacts, or those of one company, ordered by id.
  *
  * @param companyId decimal digits, at most 2^63 − 1
- * @returns with the body as it is sent; undefined when it may be larger than `maxBytes`
+ * @returns the body as it is sent; undefined when it may be larger than `maxBytes`
  * @throws DatabaseError, DatabaseBusyError
  */
 export async function readCompanyContacts(
@@ -79,11 +79,11 @@ export async function readCompanyContacts(
 }
 
 /**
- * The same list in batches, all of it of one moment.
+ * Reads the same list in batches, all from one snapshot.
  *
- * @param reader for whom: each has a share of the lists that are read at once
- * @param onBatch receives the JSON of some elements, separated by commas, and resolves whether to continue; it must not
- * reject. Without contacts it is called once, with nothing.
+ * @param reader the client that reads: each has a share of the concurrent list reads
+ * @param onBatch receives the JSON of some elements, separated by commas. It resolves to whether to continue, and must not
+ * reject. For an empty list it is called once, without elements.
  * @throws DatabaseError, DatabaseBusyError
  */
 export async function readCompanyContactsInBatches(

@@ -6,57 +6,57 @@ import { Counter, Gauge, type Registry } from 'prom-client';
 import { type ListHead, readCompanyContacts, readListHead } from './company-contacts.sql.js';
 import { createRepresentations, type Representations } from './representations.js';
 
-/** A list as it was when its query began, or later. */
+/** A list as it was when its query started, or later. */
 export interface CachedList extends Pick<ListHead, 'changedAt'> {
-	/** Undefined: too large for memory. */
+	/** Undefined if the list is too large for memory. */
 	representations: Representations | undefined;
 }
 
 export interface ListCache {
-	/** A list that is in memory and current, without waiting. */
+	/** Returns a list that is in memory and current, without waiting. */
 	find(companyId: string | undefined): CachedList | undefined;
 	/**
-	 * Such a list, or the one in the table.
+	 * Returns such a list, or reads it from the table.
 	 *
-	 * @throws DatabaseError, DatabaseBusyError: never an old list as if it were current
+	 * @throws DatabaseError, DatabaseBusyError: it never returns an old list as a current one
 	 */
 	read(companyId: string | undefined): Promise<CachedList>;
-	/** When the mirror was last found equal to the CRM, as of the last list; null: never. */
+	/** When the mirror was last found equal to the CRM, as of the last list; null if never. */
 	readonly syncedAt: number | null;
-	/** A contact has changed, or may have. */
+	/** Call it when a contact has changed, or may have. */
 	invalidate(): void;
 }
 
 export interface ListCacheOptions {
 	database: Database;
-	/** While it is not current, nothing is served from memory. */
+	/** While the listener is not current, nothing is served from memory. */
 	listener: Pick<ChangeSubscription, 'current'>;
 	registry: Registry;
-	/** Bytes of all lists together. */
+	/** Maximum size of all lists together, in bytes. */
 	maxBytes: number;
-	/** Bytes of the largest of them. */
+	/** Maximum size of one list, in bytes. */
 	maxListBytes: number;
 	/** Monotonic milliseconds. */
 	clock: () => number;
 }
 
-/** A list is served for this long after the version was last read: the bound when a notification is lost. */
+/** A list is served for this long after the version was last read. It bounds the effect of a lost notification. */
 const maxAgeMs = 2000;
 
-/** While lists are requested the version is read this often, so that none of them has to wait for it. */
+/** While lists are requested, the version is read this often in the background, so that no request waits for it. */
 const checkIntervalMs = 500;
 
-/** What an entry costs beside its bytes: a company without contacts must not be free. */
+/** Estimated overhead of an entry: lists of companies without contacts must count too. */
 const entryBytes = 500;
 
 interface Entry extends CachedList {
-	/** The version of the table that it was read from. */
+	/** The version of the table from which the list was read. */
 	version: string;
 }
 
 /**
- * Keeps lists as bytes. One version of the table, read once for all of them, says whether they are current: only a list that
- * is new or may have changed is read. However many requests wait for a list, there is one query. See
+ * Keeps lists as bytes. One version of the table covers all lists: it is read once and says whether they are current. Only a
+ * list that is new or may have changed is read. Concurrent requests for a list share one query. See
  * docs/decisions/list-cache.md.
  */
 export function createListCache(options: ListCacheOptions): ListCache {
@@ -65,10 +65,10 @@ export function createListCache(options: ListCacheOptions): ListCache {
 		maxSize: maxBytes,
 		sizeCalculation: ({ representations }) => (representations?.size ?? 0) + entryBytes,
 	});
-	/** The table as it was at `checkedAt`, or later. */
+	/** The state of the table at `checkedAt`, or later. */
 	let head: Pick<ListHead, 'version' | 'syncedAt'> = { version: '', syncedAt: null };
 	let checkedAt = Number.NEGATIVE_INFINITY;
-	/** Queries under way; others after each invalidation. */
+	/** Queries under way. Each invalidation starts a new set. */
 	let underWay: { check?: Promise<void>; lists: Map<string, Promise<Entry>> } = { lists: new Map() };
 	const registers = [registry];
 	const responses = new Counter({
@@ -88,7 +88,7 @@ export function createListCache(options: ListCacheOptions): ListCache {
 	});
 	const keyOf = (companyId: string | undefined) => companyId ?? 'all';
 
-	/** @param mine what was under way when the query began: what was read before an invalidation proves nothing */
+	/** @param mine the set that was current when the query started: a result from before an invalidation proves nothing */
 	function learn(read: ListHead, began: number, mine: typeof underWay): void {
 		if (mine !== underWay || began < checkedAt) return;
 		head = read;
@@ -113,11 +113,11 @@ export function createListCache(options: ListCacheOptions): ListCache {
 			const made =
 				body &&
 				createRepresentations(body, () => {
-					// Another representation is more bytes: the entry is weighed again.
+					// Another representation adds bytes, so the entry's size is calculated again.
 					const entry = lists.peek(key);
 					if (entry !== undefined && entry.representations === made) lists.set(key, { ...entry });
 				});
-			// The same list again: slow clients hold the bytes that they are sent, and must not hold many copies.
+			// The same list was read again. Reuse it: slow clients hold the bytes that they receive, and must not hold many copies.
 			const known = lists.peek(key)?.representations;
 			const representations = made !== undefined && known?.digest === made.digest ? known : made;
 			const entry = { representations, version: read.version, changedAt: read.changedAt };
@@ -151,7 +151,7 @@ export function createListCache(options: ListCacheOptions): ListCache {
 		find(companyId) {
 			const entry = findCurrent(keyOf(companyId));
 			if (entry === undefined) return undefined;
-			// In the background; where it fails, the requests after `maxAgeMs` tell.
+			// In the background. If it fails, the requests after `maxAgeMs` report the error.
 			if (clock() - checkedAt >= checkIntervalMs) check().catch(() => undefined);
 			return count(entry, 'memory');
 		},
@@ -159,7 +159,7 @@ export function createListCache(options: ListCacheOptions): ListCache {
 			const key = keyOf(companyId);
 			if (database.isFull) throw new DatabaseBusyError();
 			return database.admit(async () => {
-				// Where nobody has told of a change, it is likely that there was none.
+				// Without a notification there was probably no change.
 				const isAged = listener.current && clock() - checkedAt >= maxAgeMs;
 				if (isAged && lists.peek(key)?.version === head.version) await check();
 				const entry = findCurrent(key);

@@ -22,7 +22,7 @@ export interface ListOptions {
 	clock: () => number;
 }
 
-/** `GET /api/company_contacts.list`: all contacts, or exactly those of one company, ordered by id. */
+/** `GET /api/company_contacts.list`: all contacts, or the contacts of one company, ordered by id. */
 export async function listCompanyContacts(api: Server, { cache, database, clock }: ListOptions): Promise<void> {
 	function send(
 		request: FastifyRequest,
@@ -39,7 +39,7 @@ export async function listCompanyContacts(api: Server, { cache, database, clock 
 		url: '/api/company_contacts.list',
 		schema: { operationId: 'company_contacts.list', querystring },
 		config: { reference: listReference },
-		// Not async: promises cost every request, and a list in memory needs none.
+		// Not async: a promise costs time in every request, and a list in memory needs none.
 		handler(request, reply) {
 			const companyId = request.query.company_id;
 			const encoding = negotiateEncoding(request);

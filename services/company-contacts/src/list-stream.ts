@@ -5,39 +5,39 @@ import { createCompressor, type Encoding, entityTagOf, type Representation } fro
 
 /** A list that is read from the database while it is sent. */
 export interface ListStream extends Representation<Readable> {
-	/** To be sent or destroyed: until then it keeps a connection. It fails when not all of the list could be read. */
+	/** Send or destroy it: until then it occupies a connection. It fails when the list could not be read completely. */
 	body: Readable;
-	/** When the list last changed, in milliseconds since the epoch; null: it has always been empty. */
+	/** When the list last changed, in milliseconds since the epoch; null if it has always been empty. */
 	changedAt: number | null;
 }
 
 export interface StreamRequest {
 	companyId: string | undefined;
 	encoding: Encoding;
-	/** Each project has a share of the lists that are streamed at once. */
+	/** Each project has a share of the concurrent streams. */
 	projectId: number;
-	/** Milliseconds that never go back. */
+	/** Monotonic milliseconds. */
 	clock: () => number;
 }
 
 export interface StreamLimits {
-	/** A client must have read what was sent last within this time. */
+	/** Maximum time in which a client reads nothing. */
 	stallTimeoutMs: number;
-	/** A client must have read everything within this time. */
+	/** Maximum time in which a client reads the whole list. */
 	totalTimeoutMs: number;
-	/** A client must read so many bytes of the list a second, before compression, on average over a window. */
+	/** Minimum rate at which a client reads the list: bytes a second before compression, on average over a window. */
 	minBytesPerSecond: number;
 	/**
-	 * The window of that average. Only time in which the service waits for the client counts: it is not blamed for a slow
-	 * database. The first window is the grace period.
+	 * The window of that average. Only the time in which the service waits for the client counts, so a slow database does not
+	 * affect the rate. The first window is the grace period.
 	 */
 	paceWindowMs: number;
 }
 
 /**
- * The rate ends nobody who could have come to an end: at less, the smallest list that is streamed by default
- * (LIST_STREAM_MEGABYTES, some 30 MB) takes longer than the 300 seconds that all of it may. A window is
- * three times the longest pause that is allowed, so that one pause ends nobody.
+ * This rate ends no client that could have finished. At a lower rate, the smallest list that is streamed by default
+ * (LIST_STREAM_MEGABYTES, about 30 MB) takes longer than the 300 seconds of `totalTimeoutMs`. A window is three times
+ * `stallTimeoutMs`, so one stall ends no client.
  */
 const defaultLimits: StreamLimits = {
 	stallTimeoutMs: 10_000,
@@ -47,8 +47,8 @@ const defaultLimits: StreamLimits = {
 };
 
 /**
- * Begins to read a list of any size: memory holds a few batches of it, and no more is read than the client takes. A client
- * that goes, or reads too slowly, ends the reading, and its connection is free again.
+ * Starts to read a list of any size. Memory holds only a few batches, and the reading follows the client's pace. If the client
+ * disconnects or reads too slowly, the reading ends and its connection is free again.
  *
  * @throws DatabaseError, DatabaseBusyError
  */
@@ -67,13 +67,13 @@ export async function streamList(
 			callback(error);
 		},
 	});
-	// Fastify hears of it from the stream's state; nobody listens before the answer is being sent.
+	// Fastify sees the error in the stream's state. Without this listener an error before sending would be uncaught.
 	elements.on('error', () => undefined);
 	const tooSlow = (limit: number) => elements.destroy(new Error(`the client did not take the list in ${limit} ms`));
 	const timer = setTimeout(tooSlow, totalTimeoutMs, totalTimeoutMs);
 	const isTooSlow = watchPace(pace);
 
-	/** Resolves when there is room again, or nobody to read any more. */
+	/** Resolves when the buffer has room again, or the stream is destroyed. */
 	async function room(): Promise<void> {
 		const [begun, full] = [clock(), elements.readableLength];
 		const stalled = setTimeout(tooSlow, stallTimeoutMs, stallTimeoutMs);
@@ -101,7 +101,7 @@ export async function streamList(
 		reading.then(
 			() => {
 				if (elements.destroyed) return;
-				// The client of the database ends a cursor in silence when its connection goes between two batches.
+				// The database client ends a cursor without an error when the connection is lost between two batches.
 				if (sent !== expected) {
 					elements.destroy(new Error(`${sent} of ${expected} contacts were read`));
 				} else {
@@ -121,7 +121,7 @@ export async function streamList(
 	return { encoding, entityTag, body, changedAt: head?.changedAt ?? null };
 }
 
-/** @returns what to call after each wait for the client: whether it has read too little in the window that ends with it */
+/** @returns a function to call after each wait for the client; it returns whether the client was too slow in the window */
 function watchPace({ minBytesPerSecond, paceWindowMs }: Pick<StreamLimits, 'minBytesPerSecond' | 'paceWindowMs'>) {
 	let [waitedMs, readBytes] = [0, 0];
 	return (milliseconds: number, bytes: number): boolean => {

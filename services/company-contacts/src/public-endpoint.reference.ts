@@ -4,14 +4,14 @@ import type { OpenAPIV3_1 } from 'openapi-types';
 
 const limitNumber = { type: 'integer', minimum: 0 } as const;
 
-/** The headers of the limit, described once: components of the document. */
+/** The headers of the rate limit, described once as components of the document. */
 export const limitHeaders = {
 	'RateLimit-Limit': header('The size of the bucket.', 250, limitNumber),
 	'RateLimit-Remaining': header('Tokens left.', 249, limitNumber),
 	'RateLimit-Reset': header('Seconds until the bucket is full, or on a 429 until the next token.', 1, limitNumber),
 };
 
-/** References to them, for an answer that always carries them or only where it came after the limit. */
+/** References to them, for a response that always has them or only if it passed the limit. */
 function limits(always: boolean): Headers {
 	return Object.fromEntries(
 		Object.entries(limitHeaders).map(([name, described]) => [
@@ -21,7 +21,7 @@ function limits(always: boolean): Headers {
 	);
 }
 
-/** Of a successful response, and of a 304. */
+/** Headers of a successful response and of a 304. */
 export const representationHeaders: Headers = {
 	...commonHeaders,
 	'Cache-Control': header(
@@ -52,12 +52,12 @@ export const contentEncoding = header(
 
 const problems = commonProblems('GET');
 
-/** With the headers of the limit, where the response came after it. */
+/** With the headers of the rate limit, if the response passed the limit. */
 export function withLimits(response: OpenAPIV3_1.ResponseObject): OpenAPIV3_1.ResponseObject {
 	return { ...response, headers: { ...response.headers, ...limits(false) } };
 }
 
-/** The errors that both public endpoints have alike. */
+/** The errors that both public endpoints share. */
 export const publicProblems = {
 	...problems,
 	413: problemResponse('`payload_too_large`: the request has a body that is larger than 1 KiB, told by the gateway.', {
@@ -74,8 +74,8 @@ export const publicProblems = {
 } satisfies Record<number, OpenAPIV3_1.ResponseObject>;
 
 /**
- * @param wrong when a parameter of this endpoint is wrong
- * @param messages what is said then, by parameter
+ * @param wrong the description for an invalid parameter of this endpoint
+ * @param messages the messages for it, by parameter
  */
 export function invalidQuery(wrong: string, messages: Record<string, string>): OpenAPIV3_1.ResponseObject {
 	const allowed = ['project', 'api_key', ...Object.keys(messages)].join(', ');

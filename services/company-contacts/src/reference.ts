@@ -6,7 +6,7 @@ import type { BucketPolicy } from './rate-limit/token-bucket.js';
 
 const contact = plain(CompanyContactSchema);
 
-/** The rows of the table of fields, made of the schema that describes the response. */
+/** The rows of the field table, from the schema of the response. */
 const fields = Object.entries(contact.properties ?? {})
 	.map(([name, schema]) => ('type' in schema ? [name, [schema.type].flat().join(' or '), schema.description] : []))
 	.map(([name, type, meaning]) => `| \`${name}\` | ${type} | ${meaning} |`)
@@ -86,7 +86,7 @@ New fields in a contact, new response headers, and new values of \`code\` for a 
 A change only adds. Before anything ends, its responses carry \`Deprecation\` and \`Sunset\` headers for at least six months.
 `;
 
-/** What the API reference of this service says beside its operation, with the limit that it runs with. */
+/** The introduction of this service's API reference, with the configured rate limit. */
 export const reference = (policy: BucketPolicy): ReferenceInfo => ({
 	title: 'Company contacts',
 	summary: 'The contacts of companies, mirrored from the CRM',

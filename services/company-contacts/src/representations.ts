@@ -20,22 +20,22 @@ export type Encoding = 'identity' | 'gzip' | 'br';
 export interface Representation<Body = Buffer> {
 	encoding: Encoding;
 	body: Body;
-	/** Strong (RFC 9110, section 8.8.3): each encoding has its own. */
+	/** Strong (RFC 9110, section 8.8.3): each encoding has its own tag. */
 	entityTag: string;
 }
 
-/** A response body, made once for however many requests, in each encoding that was requested. */
+/** A response body in each requested encoding. Each is created once and shared by all requests. */
 export interface Representations {
-	/** At once when it exists; otherwise it is compressed first. */
+	/** Returns it at once if it exists; otherwise compresses it first. */
 	get(encoding: Encoding): Representation | Promise<Representation>;
-	/** The same for the same bytes. */
+	/** The same bytes have the same digest. */
 	readonly digest: string;
-	/** Bytes of all representations made so far. */
+	/** Size of all representations so far, in bytes. */
 	readonly size: number;
 }
 
 const gzipOptions: ZlibOptions = { level: 6 };
-/** The default quality, 11, takes seconds for a megabyte and gains little. */
+/** The default quality of 11 takes seconds for a megabyte and saves little. */
 const brotliOptions: BrotliOptions = { params: { [constants.BROTLI_PARAM_QUALITY]: 4 } };
 
 const compress = {
@@ -48,13 +48,13 @@ export const createCompressor = {
 	br: () => createBrotliCompress(brotliOptions),
 };
 
-/** A smaller body is one packet anyway: compression gains nothing. */
+/** A smaller body fits into one packet, so compression saves nothing. */
 const minCompressedBytes = 1200;
 
-/** Brotli first: it makes half of what gzip makes of the same text. */
+/** Brotli first: its output is half the size of gzip's for the same text. */
 const negotiator = new Negotiator({ supportedValues: ['br', 'gzip', 'identity'] });
 
-/** The encoding that a client prefers, by its Accept-Encoding header (RFC 9110, section 12.5.3). */
+/** Returns the encoding that a client prefers by its Accept-Encoding header (RFC 9110, section 12.5.3). */
 export function negotiateEncoding({ headers }: FastifyRequest): Encoding {
 	return (negotiator.negotiate(headers['accept-encoding'] ?? 'identity') as Encoding | null) ?? 'identity';
 }
@@ -63,7 +63,7 @@ export function entityTagOf(digest: string, encoding: Encoding): string {
 	return encoding === 'identity' ? `"${digest}"` : `"${digest}-${encoding}"`;
 }
 
-/** @param onGrow called when another representation was made */
+/** @param onGrow called when another representation was created */
 export function createRepresentations(body: Buffer, onGrow: () => void = () => undefined): Representations {
 	const digest = createHash('sha256').update(body).digest('base64url').slice(0, 27);
 	const identity: Representation = { encoding: 'identity', body, entityTag: entityTagOf(digest, 'identity') };
@@ -94,9 +94,9 @@ export function createRepresentations(body: Buffer, onGrow: () => void = () => u
 }
 
 /**
- * Sends a representation, or 304 to a client that has it (RFC 9110, section 13.2.2).
+ * Sends a representation, or a 304 to a client that already has it (RFC 9110, section 13.2.2).
  *
- * @param modifiedAt when what it represents last changed, in milliseconds since the epoch
+ * @param modifiedAt when the represented data last changed, in milliseconds since the epoch
  */
 export function sendRepresentation(
 	{ headers }: FastifyRequest,
@@ -107,8 +107,8 @@ export function sendRepresentation(
 	reply.headers({ 'cache-control': 'private, no-cache', vary: 'Accept-Encoding', etag: entityTag });
 	let isUnmodified = false;
 	if (modifiedAt !== undefined) {
-		// In whole seconds, so rounded up: of two changes in one second, a client may have seen the first alone. While that
-		// second lasts, the header must not lie in the future, and the list may change again: then it is sent.
+		// In whole seconds and rounded up: of two changes in one second, a client may have seen only the first. During that second
+		// the header must not lie in the future, and the list may change again, so it is sent.
 		const second = Math.ceil(modifiedAt / 1000) * 1000;
 		reply.header('last-modified', new Date(Math.min(second, Date.now())).toUTCString());
 		isUnmodified = parseHttpDate(headers['if-modified-since']) >= second;
@@ -123,7 +123,7 @@ export function sendRepresentation(
 	reply.type('application/json; charset=utf-8').send(body);
 }
 
-/** @returns NaN for what is no date of RFC 9110, section 5.6.7, in any of its three forms: such a header counts as absent */
+/** @returns NaN if the text is not a date in any of the three forms of RFC 9110, section 5.6.7: the header is then ignored */
 function parseHttpDate(date = ''): number {
 	if (!/^[A-Z][a-z]{2,8},? .*\d\d:\d\d:\d\d( GMT| \d{4})$/.test(date)) return Number.NaN;
 	return Date.parse(date.endsWith('GMT') ? date : `${date} GMT`);

@@ -12,19 +12,19 @@ export interface SaveResult {
 }
 
 export interface SaveOptions {
-	/** Only tell what would be written. */
+	/** Only report what would be written. */
 	dryRun?: boolean;
-	/** Leave out contacts that are new and were not given wholly. */
+	/** Skip new contacts that are not complete. */
 	onlyWhole?: boolean;
 }
 
 /**
- * The queries of a `with` that save contacts by their `bitrix_id`; the last of them, `saved`, has a row with `is_new` for each
- * contact that was written. A column that was not given (`untold`) keeps what is stored; of a new contact it is null. What is
- * stored already as it is given is not written at all: neither its time of change nor any listener hears of it.
+ * Queries of a `with` clause that save contacts by their `bitrix_id`. The last of them, `saved`, has a row with `is_new` for
+ * each written contact. A column that was not provided (`untold`) keeps its stored value; in a new contact it is null. A
+ * contact that equals the stored one is not written: its time of change stays, and no listener is notified.
  *
- * @param source SQL of rows with `bitrix_id`, the columns and `untold`; each `bitrix_id` once
- * @param groups the values of `untold` in it
+ * @param source SQL that returns rows with `bitrix_id`, the columns and `untold`; each `bitrix_id` once
+ * @param groups the values of `untold` in these rows
  */
 export function savingQueries(
 	source: string,
@@ -60,7 +60,7 @@ export const savedCounts = `
 /**
  * Saves contacts in one statement.
  *
- * @param contacts each `bitrix_id` once; a column that is absent, or named in `untold`, was not given
+ * @param contacts each `bitrix_id` once; a column that is absent, or named in `untold`, was not provided
  */
 export async function saveCompanyContacts(
 	sql: Sql,

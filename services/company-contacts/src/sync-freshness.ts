@@ -3,9 +3,9 @@ import { lastKnown } from '@contacts/common/observability/last-known.js';
 import { Gauge, type Registry } from 'prom-client';
 import { readFreshness, type SyncFreshness } from './sync/sync.sql.js';
 
-/** The state of the mirror as metrics: an empty or an old list looks like any other. */
+/** Exports the state of the mirror as metrics. An empty or old list looks like any other, so only metrics show it. */
 export function measureSyncFreshness(registry: Registry, database: Database): void {
-	/** Undefined while the database does not respond. One query for all of them. */
+	/** Undefined while the database does not respond. All metrics share one query. */
 	const freshness = lastKnown<SyncFreshness | undefined>(
 		() =>
 			database.query(readFreshness).then(

@@ -11,7 +11,7 @@ import { setDirectSubscription } from './set-direct-subscription.js';
 import { createUpsertBatcher } from './upsert-batcher.js';
 import { upsertPersonalContact } from './upsert-personal-contact.js';
 
-/** The whole service, in the order in which a request walks through it. */
+/** Builds the service. The parts stand in the order in which a request passes through them. */
 export async function buildApp(parts: ServiceParts): Promise<Server> {
 	const { server: options, database, keyRing, registry, clock = () => performance.now() } = parts;
 	const server = await createServer(options);

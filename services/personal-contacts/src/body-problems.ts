@@ -4,8 +4,8 @@ import type { FieldError } from '@contacts/common/http/problems.js';
 /**
  * The errors of an operation with a body, for the API reference.
  *
- * @param allowed the names of its fields
- * @param wrong an example of fields that are wrong
+ * @param allowed the names of the operation's fields
+ * @param wrong an example of invalid fields
  */
 export function bodyProblems(allowed: string, wrong: FieldError[]) {
 	return {

@@ -1,19 +1,19 @@
 import type { Turn } from '@contacts/common/database/admission.js';
 import type { Database } from '@contacts/common/database/database.js';
 
-/** What is reported of a chat: whether it has a direct subscription to the bot. */
+/** A report on a chat: whether it has a direct subscription to the bot. */
 interface SubscriptionReport {
 	chatId: number;
 	isActive: boolean;
-	/** Since when, in milliseconds since the epoch; default: now, by the database's clock. */
+	/** The start or end in milliseconds since the epoch. Default: now, by the database's clock. */
 	at?: number;
 }
 
 /**
- * Applies a report, which is durably committed then. One that expires before it is applied is sent again.
+ * Applies a report. When it resolves, the report is durably committed. A report that expires before it is applied is sent again.
  *
- * @param turn of the caller
- * @throws what `Database.write` throws with a turn: what was not applied before will not be applied later
+ * @param turn the caller's turn
+ * @throws what `Database.write` throws with a turn: a report not applied by then is never applied later
  */
 export async function applySubscriptionReport(
 	database: Database,

@@ -5,25 +5,25 @@ import { clockMarginMs, type Expiry } from '@contacts/common/database/expiring-w
 
 export interface PersonalContact {
 	chat_id: number;
-	/** Absent: keep what is stored; null: clear it. So with the other two. */
+	/** Absent: keep the stored value; null: clear it. The same applies to the next two. */
 	username?: string | null;
 	name?: string | null;
 	/** YYYY-MM-DD. */
 	birth_date?: string | null;
 }
 
-/** A contact, and the project that sends it. */
+/** A contact and the project that sends it. */
 export interface SentContact {
 	contact: PersonalContact;
 	projectId: number;
-	/** When it was sent to the database first, by the database's clock. Set by `savePersonalContacts`. */
+	/** When it was first sent to the database, by the database's clock. `savePersonalContacts` sets it. */
 	firstSent?: number;
 }
 
 export interface SaveOptions {
-	/** Of the callers, or of the one with the least time left. */
+	/** The turn of the callers, or of the one with the least time left. */
 	turn: Turn;
-	/** For which it waits for a row that somebody else has locked; default: for as long as the statement may write. */
+	/** Maximum wait for a locked row. Default: as long as the statement may write. */
 	lockTimeoutMs?: number;
 }
 
@@ -34,20 +34,20 @@ interface SavedRow {
 }
 
 /**
- * Saves contacts in one atomic statement, but for those whose chats have an active direct subscription: all or none are
- * written, unless the statement expires. What has expired is not written, and is sent again.
+ * Saves contacts in one atomic statement, except those whose chats have an active direct subscription. All or none are
+ * written, unless the statement expires. An expired contact is not written, and is sent again.
  *
- * - A contact is written while it is not expired, and over no row that was written after it was sent. Both are looked at once
- *   the row is locked: an older statement that was held up can't overwrite a newer one. A row's time that is still to come
- *   says that the server's clock was set back, and nothing else.
- * - Rows are locked in the order of their chats, so that two such statements can't wait for each other.
- * - A contact that was sent before may have been written then, though no response came. When a subscription has begun since,
- *   it counts as saved if the row has exactly what was sent.
- * - Dates go through as text: the client would make a Date of them, and a time zone would shift them by a day.
+ * - A contact is written only while it is not expired, and never over a row that was written after the contact was sent. The
+ *   statement checks both after it has locked the row, so a delayed older statement cannot overwrite a newer one. A row with a
+ *   time in the future only means that the server's clock was set back.
+ * - Rows are locked in the order of their chats, so that two such statements cannot deadlock.
+ * - A contact that is sent again may have been written the first time, though no response arrived. If a subscription has begun
+ *   since, the contact counts as saved when the row has exactly what was sent.
+ * - Dates are passed as text: the client would convert them to a Date, and a time zone would shift them by a day.
  *
  * @param sent each chat once
- * @returns the chats that were saved; their rows are durably committed then
- * @throws what `Database.write` throws with a turn: what was not saved before will not be saved later
+ * @returns the saved chats; their rows are durably committed
+ * @throws what `Database.write` throws with a turn: a contact not saved by then is never saved later
  */
 export async function savePersonalContacts(
 	database: Database,

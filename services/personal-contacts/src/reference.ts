@@ -41,7 +41,7 @@ and quote its \`request_id\` when you ask for help.
 They are decided in this order: 405, 401, 415, 413, 400, then the answer or 500. Repeating a request is always safe.
 `.trim();
 
-/** What the API reference of this service says beside its operations. */
+/** The introduction of this service's API reference. */
 export const reference: ReferenceInfo = {
 	title: 'Personal contacts',
 	summary: "The users of the bot's personal chats",

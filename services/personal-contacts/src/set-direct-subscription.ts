@@ -24,7 +24,7 @@ const body = Type.Object(
 
 export const response = Type.Object({ ok: Type.Literal('saved') });
 
-/** Milliseconds by which the clock of the bot's backend may be ahead: such a time counts as now. */
+/** How far the clock of the bot's backend may be ahead, in milliseconds. Such a time counts as now. */
 const maxClockLeadMs = 1000;
 
 /** `POST /api/direct_subscriptions`: records that a chat subscribes to the bot directly, or leaves it. */
@@ -32,10 +32,10 @@ export async function setDirectSubscription(
 	api: Server,
 	{ database, now = Date.now }: { database: Database; now?: () => number },
 ): Promise<void> {
-	/** By chat, the last report of those that are under way or wait for their turn. */
+	/** The last report of each chat with reports that are in progress or waiting. */
 	const lastReports = new Map<number, Promise<void>>();
 
-	/** Does the work once all earlier work for this chat is over, whatever became of it. */
+	/** Runs the task after all earlier tasks of this chat, whether they succeeded or failed. */
 	async function inOrder(chatId: number, work: () => Promise<void>): Promise<void> {
 		const turn = (lastReports.get(chatId) ?? Promise.resolve()).then(work, work);
 		lastReports.set(chatId, turn);

@@ -6,10 +6,10 @@ import { type SentContact, savePersonalContacts } from './personal-contacts.sql.
 
 export interface UpsertBatcher {
 	/**
-	 * Saves a contact, unless its chat has an active direct subscription. What is sent to the same chat is applied in the
-	 * order of the calls.
+	 * Saves a contact, unless its chat has an active direct subscription. Contacts of the same chat are applied in the order of
+	 * the calls.
 	 *
-	 * @returns whether it was saved; the row is durably committed then
+	 * @returns whether it was saved; the row is then durably committed
 	 * @throws DatabaseError, DatabaseBusyError: see `Admission`
 	 */
 	save(sent: SentContact): Promise<boolean>;
@@ -20,53 +20,53 @@ interface UpsertBatcherOptions {
 	registry: Registry;
 }
 
-/** A batch that takes longer counts as slow: others don't wait for it. A commit takes some milliseconds. */
+/** A batch that takes longer counts as slow, and others do not wait for it. A commit takes a few milliseconds. */
 const slowBatchMs = 50;
 
-/** Batches under way at once: more than one would only be smaller, but for slow ones. As many as the default pool has connections. */
+/** One batch at a time: two would only be smaller. Slow ones do not count, up to the size of the default pool. */
 const maxBatches = 1;
 const maxSlowBatches = 10;
 
-/** Contacts in one statement, at first and at most. More than the second didn't raise the throughput. */
+/** Initial and maximum number of contacts in a statement. A higher maximum did not raise the throughput. */
 const firstBatchSize = 16;
 const maxBatchSize = 256;
 
-/** Batches may grow while they take less than the first, and shrink when they take more than the second. */
+/** Batches may grow while they take less than the first time, and shrink when they take more than the second. */
 const growBelowMs = 100;
 const shrinkAboveMs = 250;
 
-/** What a contact must have left to be put into a batch, whose statement gets no more time than its oldest contact. */
+/** Minimum time that a contact must have left to enter a batch: the statement gets no more time than its oldest contact. */
 const minTimeLeftMs = 1000;
 
-/** For which a batch waits for a row that somebody else has locked, because all of its contacts wait with it. */
+/** Maximum wait of a batch for a locked row, because all of its contacts wait with it. */
 const batchLockTimeoutMs = 500;
 
 interface Waiting extends SentContact {
 	turn: Turn;
-	/** Rejects it when it is not put into a batch in time. From then on, the database keeps the time. */
+	/** Rejects the contact if it does not enter a batch in time. From then on, the database enforces the time. */
 	timer: NodeJS.Timeout;
 	resolve(saved: boolean): void;
 	reject(error: unknown): void;
 }
 
 /**
- * Writes contacts in batches: what comes while statements are under way waits, and is then written by one statement. Nothing
- * waits for a batch to fill, so a service without load writes each contact at once. Where the rows themselves take their
- * time, batches are small and many, so that none holds up its members.
+ * Writes contacts in batches. Contacts that arrive while statements are in progress wait, and then one statement writes them.
+ * Nothing waits for a batch to fill, so a service without load writes each contact at once. When the rows themselves are slow,
+ * batches are small and many, so that no batch delays its members.
  *
- * A chat that is being written is left out of the next batch: so the order is kept, and no statement waits for another's row.
+ * A chat that is being written is left out of the next batch. This keeps the order, and no statement waits for another's row.
  */
 export function createUpsertBatcher({ database, registry }: UpsertBatcherOptions): UpsertBatcher {
 	let queue: Waiting[] = [];
-	/** Contacts in the batches under way. */
+	/** Contacts in the current batches. */
 	let writing = 0;
 	let batches = 0;
-	/** Batches under way that are slow already. */
+	/** Current batches that are already slow. */
 	let slowBatches = 0;
 	let starting = false;
 	let allowedBatches = maxBatches;
 	let allowedSize = firstBatchSize;
-	/** Chats in the batches under way. */
+	/** Chats in the current batches. */
 	const busyChats = new Set<number>();
 	const sizes = new Histogram({
 		name: 'upsert_batch_size',
@@ -88,7 +88,7 @@ export function createUpsertBatcher({ database, registry }: UpsertBatcherOptions
 		},
 	});
 
-	/** What else has come in this turn of the event loop is in the queue by then. */
+	/** Runs after everything else that arrives in this turn of the event loop has been queued. */
 	function startSoon(): void {
 		if (!starting) setImmediate(startBatches);
 		starting = true;
@@ -127,7 +127,7 @@ export function createUpsertBatcher({ database, registry }: UpsertBatcherOptions
 		else if (tookMs < growBelowMs && size === allowedSize) allowedSize = Math.min(maxBatchSize, size * 2);
 	}
 
-	/** The next contacts of chats that are not being written, by chat, in the order in which they came. */
+	/** Returns the next contacts of chats that are not being written, by chat, in the order of arrival. */
 	function takeBatch(): Map<number, Waiting[]> {
 		const chats = new Map<number, Waiting[]>();
 		let taken = 0;
@@ -159,7 +159,7 @@ export function createUpsertBatcher({ database, registry }: UpsertBatcherOptions
 				for (const { reject } of members) reject(error);
 				return;
 			}
-			// One of them may be the reason: each is tried by itself, so that it can't fail its neighbours.
+			// One contact may be the cause. Each is tried alone, so that it cannot make its neighbours fail.
 			split.inc();
 			await Promise.all(chats.map(writeOneByOne));
 		}
@@ -192,7 +192,7 @@ export function createUpsertBatcher({ database, registry }: UpsertBatcherOptions
 	};
 }
 
-/** What contacts sent to one chat come to when they are applied one after the other: the last that has a field counts. */
+/** Merges the contacts sent to one chat, in order: for each field the last contact that has it counts. */
 function merge(members: readonly Waiting[]): SentContact {
 	const [first, ...rest] = members as [Waiting, ...Waiting[]];
 	return rest.reduce<SentContact>(

@@ -9,48 +9,48 @@ import { type Cursor, decodeCursor, encodeCursor, lastId } from './cursor.js';
 import { changesBehind, includes, merge, type RecentChanges } from './recent-changes.js';
 
 export interface ChangeFeed {
-	/** What is in memory, where that is current: without a promise. */
+	/** Returns a current response from memory, without a promise; undefined if there is none. */
 	find(cursor: string | undefined, limit: number): Representations | undefined;
 	/**
-	 * The changes behind a cursor, or without one all contacts from the first one on.
+	 * Returns the changes after a cursor. Without a cursor it returns all contacts, from the first one on.
 	 *
-	 * @throws Problem `invalid_query`, `cursor_expired`; DatabaseError, DatabaseBusyError: never some changes as if they were all
+	 * @throws Problem `invalid_query`, `cursor_expired`; DatabaseError, DatabaseBusyError; it never returns only some of the changes
 	 */
 	read(cursor: string | undefined, limit: number): Promise<Representations>;
-	/** A contact has changed, or may have. */
+	/** Call it when a contact has changed, or may have. */
 	invalidate(): void;
 }
 
 export interface ChangeFeedOptions {
 	database: Database;
-	/** While it is not current, every request asks the database. */
+	/** While the subscription is not current, every request queries the database. */
 	subscription: Pick<ChangeSubscription, 'current'>;
 	registry: Registry;
-	/** Milliseconds that never go back. */
+	/** Monotonic milliseconds. */
 	clock: () => number;
 }
 
-/** Milliseconds without a notification for which the feed counts as current: what a lost one could do is bounded by it. */
+/** Without a notification the feed counts as current for this long. It bounds the effect of a lost notification. */
 const maxAgeMs = 2000;
 
-/** Bytes of the responses in memory. */
+/** Maximum size of the responses in memory. */
 const maxResponseBytes = 16_000_000;
 
-/** What an entry costs beside its bytes. */
+/** Estimated overhead of an entry. */
 const entryBytes = 500;
 
 /**
- * Keeps the newest changes in memory. However many clients poll, a change costs one query, and none while nothing changes;
- * only a client who comes from further back is answered from the table.
+ * Keeps the newest changes in memory. A change costs one query, however many clients poll. Without changes there is no query.
+ * Only a client with an older cursor causes a query of the table.
  */
 export function createChangeFeed({ database, subscription, registry, clock }: ChangeFeedOptions): ChangeFeed {
 	let recent: RecentChanges | undefined;
-	/** When the query began that `recent` was made of. */
+	/** When the query that produced `recent` started. */
 	let askedAt = Number.NEGATIVE_INFINITY;
 	let asking: Promise<RecentChanges> | undefined;
-	/** Queries are numbered: one that began later may be faster, and counts. */
+	/** Queries are numbered. A query that started later may finish earlier, and its result wins. */
 	let [lastAsked, lastApplied] = [0, 0];
-	/** By limit and cursor. Others after each change. */
+	/** By limit and cursor. Each change replaces them. */
 	let responses = noResponses();
 
 	const made = new Counter({
@@ -75,7 +75,7 @@ export function createChangeFeed({ database, subscription, registry, clock }: Ch
 		return recent;
 	}
 
-	/** One query, however many ask. */
+	/** Concurrent callers share one query. */
 	function refresh(): Promise<RecentChanges> {
 		const mine = asking ?? ask();
 		asking = mine;
@@ -86,7 +86,8 @@ export function createChangeFeed({ database, subscription, registry, clock }: Ch
 
 	async function currentFor(cursor: Cursor | undefined): Promise<RecentChanges> {
 		let current = isCurrent() && recent !== undefined ? recent : await database.admit(refresh);
-		// Another process may know of a change before this one does. The first of these queries may have begun before that change.
+		// Another process may have seen a change before this one. The first query may have started before that change, so there
+		// are two.
 		for (let tries = 0; tries < 2 && cursor !== undefined; tries++) {
 			if (cursor.epoch === current.epoch && !isAhead(cursor, current)) break;
 			current = await database.admit(refresh);
@@ -122,7 +123,7 @@ export function createChangeFeed({ database, subscription, registry, clock }: Ch
 		},
 		invalidate() {
 			askedAt = Number.NEGATIVE_INFINITY;
-			// Who asks from now on must not get what was read before.
+			// Later requests must not receive what was read before.
 			asking = undefined;
 			responses = noResponses();
 		},
@@ -139,7 +140,7 @@ const noResponses = () => ({
 	pending: new Map<string, Promise<Representations>>(),
 });
 
-/** @throws Problem for a text that is no cursor */
+/** @throws Problem for a text that is not a cursor */
 function readCursor(text: string): Cursor {
 	const cursor = decodeCursor(text);
 	if (cursor !== undefined) return cursor;
@@ -147,17 +148,17 @@ function readCursor(text: string): Cursor {
 	throw new Problem('invalid_query', { errors });
 }
 
-/** Whether a cursor tells of versions that this table does not have. */
+/** Whether a cursor contains versions that this table does not have. */
 function isAhead({ version, began, head }: Cursor, page: Pick<ChangesPage, 'version'>): boolean {
 	return Math.max(version, began, head) > page.version;
 }
 
-/** @throws Problem when it is not sure that all changes behind the cursor are known */
+/** @throws Problem when changes after the cursor may be missing */
 function check(cursor: Cursor, page: Omit<ChangesPage, 'changes'>): void {
 	if (cursor.epoch !== page.epoch) throw new Problem('cursor_expired');
 	if (isAhead(cursor, page)) {
-		// A server that was a standby has lost them. One that is a standby still will have them: who knows more already has
-		// nothing to learn here, and who is in the midst of it tries again.
+		// A promoted standby has lost these versions, so the cursor has expired. A standby will still receive them: a reader at
+		// the end of its pages has nothing to read here yet, and a reader between two pages retries.
 		if (!page.standby) throw new Problem('cursor_expired');
 		if (cursor.id !== lastId) throw new Problem('overloaded');
 	} else if (Math.max(cursor.version, cursor.began) < page.pruned) throw new Problem('cursor_expired');

@@ -2,25 +2,25 @@ import type { Database } from '@contacts/common/database/database.js';
 import { contactJson } from '../company-contact-columns.js';
 import type { Position } from './cursor.js';
 
-/** The most changes that a response has. */
+/** Maximum number of changes in a response. */
 export const maxChanges = 1000;
 
-/** A contact's last change, with its ID. */
+/** The last change of a contact, with the contact's ID. */
 export interface Change extends Position {
 	/** An element of the response, as JSON. */
 	json: string;
 }
 
-/** Changes, and where the table stands; all of one moment. */
+/** Changes and the state of the table, all from one snapshot. */
 export interface ChangesPage {
 	epoch: string;
-	/** The last version that was taken. */
+	/** The last version in use. */
 	version: number;
-	/** Tombstones up to this version may be gone. */
+	/** Tombstones up to this version may be deleted. */
 	pruned: number;
-	/** It may be behind other servers. */
+	/** Whether the server is a standby, which may be behind other servers. */
 	standby: boolean;
-	/** In the order of the changes; one more than `maxChanges` where there are so many. */
+	/** In the order of the changes. Contains one more than `maxChanges` if there are that many. */
 	changes: Change[];
 }
 
@@ -34,9 +34,9 @@ interface Row extends Pick<Change, 'json'> {
 }
 
 /**
- * What has changed behind a position, each contact once, as it is now.
+ * Reads what has changed after a position. Each contact appears once, in its current state.
  *
- * @param began see `Cursor`; null: now
+ * @param began see `Cursor`; null means now
  * @throws DatabaseError, DatabaseBusyError
  */
 export async function readChanges(

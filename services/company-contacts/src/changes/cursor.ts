@@ -1,22 +1,22 @@
 import { createHash } from 'node:crypto';
 
-/** After which contact of which version. */
+/** The position after a contact (`id`) of a version. */
 export interface Position {
 	version: number;
 	id: number;
 }
 
-/** Where a reader of the changes stands: everything up to this position has been read. */
+/** The position of a reader of the changes: the reader has read everything up to it. */
 export interface Cursor extends Position {
-	/** The epoch whose versions are meant. */
+	/** The epoch that the versions belong to. */
 	epoch: string;
-	/** Of a reader who began with nothing, the last version at that time: it needs no tombstones up to there. Else 0. */
+	/** The last version when a reader without a cursor started: it needs no tombstones up to this version. Otherwise 0. */
 	began: number;
-	/** The last version when the reader was here. */
+	/** The last version when the reader received this cursor. */
 	head: number;
 }
 
-/** No contact has a greater ID: behind it the whole version has been read. */
+/** Greater than the ID of any contact: after it, the whole version has been read. */
 export const lastId = Number.MAX_SAFE_INTEGER;
 
 const epochBytes = 16;
@@ -24,7 +24,7 @@ const numberBytes = 8;
 const checksumBytes = 5;
 const encoded = /^[\w-]{71}$/;
 
-/** The opaque form of a cursor. */
+/** Returns the opaque form of a cursor. */
 export function encodeCursor({ epoch, version, id, began, head }: Cursor): string {
 	const numbers = [version, id, began, head];
 	const bytes = Buffer.alloc(epochBytes + numbers.length * numberBytes);
@@ -33,11 +33,11 @@ export function encodeCursor({ epoch, version, id, began, head }: Cursor): strin
 	return Buffer.concat([bytes, checksumOf(bytes)]).toString('base64url');
 }
 
-/** @returns undefined for a text that `encodeCursor` has not made */
+/** @returns undefined for a text that `encodeCursor` has not produced */
 export function decodeCursor(text: string): Cursor | undefined {
 	const all = Buffer.from(text, 'base64url');
 	const bytes = all.subarray(0, -checksumBytes);
-	// A text of this length has bits to spare: of those that stand for the same bytes, one was given out.
+	// Base64 of this length has spare bits, so several texts decode to the same bytes. Only the one that was issued is valid.
 	const isOwn =
 		encoded.test(text) && checksumOf(bytes).equals(all.subarray(-checksumBytes)) && all.toString('base64url') === text;
 	if (!isOwn) return undefined;
@@ -46,7 +46,7 @@ export function decodeCursor(text: string): Cursor | undefined {
 	return { epoch, version: numberAt(0), id: numberAt(1), began: numberAt(2), head: numberAt(3) };
 }
 
-/** Tells a cursor from a text that was cut off or made up. It is no secret: every reader may read everything. */
+/** Detects truncated and invented cursors. The checksum is no secret: every reader may read everything. */
 function checksumOf(bytes: Buffer): Buffer {
 	return createHash('sha256').update('company_contacts.changes').update(bytes).digest().subarray(0, checksumBytes);
 }

@@ -22,14 +22,14 @@ const querystring = endpointQuery({
 	),
 });
 
-/** `GET /api/company_contacts.changes`: what has changed since a cursor, each contact once, in the order of the changes. */
+/** `GET /api/company_contacts.changes`: the changes since a cursor. Each contact appears once, in the order of the changes. */
 export async function listChanges(api: Server, { feed }: { feed: ChangeFeed }): Promise<void> {
 	api.route({
 		method: 'GET',
 		url: '/api/company_contacts.changes',
 		schema: { operationId: 'company_contacts.changes', querystring },
 		config: { reference: changesReference },
-		// Not async: most requests come for nothing new, which needs no promise.
+		// Not async: most requests find nothing new, and that needs no promise.
 		handler(request, reply) {
 			const { cursor } = request.query;
 			const limit = Number(request.query.limit ?? maxChanges);

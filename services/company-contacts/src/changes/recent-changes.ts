@@ -1,17 +1,17 @@
 import { type Change, type ChangesPage, maxChanges } from './changes.sql.js';
 import { type Cursor, lastId, type Position } from './cursor.js';
 
-/** The newest changes, as far as they are known. */
+/** The newest known changes. */
 export interface RecentChanges extends Omit<ChangesPage, 'changes'> {
-	/** All changes behind this position are here. */
+	/** All changes after this position are included. */
 	behind: Position;
 	changes: readonly Change[];
 }
 
-/** A poller who comes once an hour finds all that it lacks here, unless very much is changed. */
+/** Enough for a client that polls once an hour, unless very many contacts change. */
 const maxKept = { changes: 10_000, characters: 8_000_000 };
 
-/** @param page everything behind the version that was known when it was read */
+/** @param page everything after the version that was known when the query started */
 export function merge(known: RecentChanges | undefined, { changes, ...head }: ChangesPage): RecentChanges {
 	const goesOn = known !== undefined && head.epoch === known.epoch && head.version >= known.version;
 	if (!goesOn || changes.length > maxChanges) {
@@ -29,7 +29,7 @@ export function merge(known: RecentChanges | undefined, { changes, ...head }: Ch
 	return { ...head, behind: all[first - 1] ?? known.behind, changes: all.slice(first) };
 }
 
-/** Whether everything that this reader lacks is there. */
+/** Whether all changes that this reader is missing are included. */
 export function includes({ behind }: RecentChanges, { version, id, began }: Cursor): boolean {
 	return version >= began && !isBefore({ version, id }, behind);
 }

@@ -4,15 +4,15 @@ import type { FastifyRequest } from 'fastify';
 import { Counter, type Registry } from 'prom-client';
 import { type BucketPolicy, createBuckets } from './token-bucket.js';
 
-/** At most this many client addresses are counted at once: some 5 MB. */
+/** Maximum number of client addresses that are counted at once: about 5 MB. */
 const maxAddresses = 50_000;
 
 /**
- * Limits failed authentications per client address (IPv6: per /64, the smallest block that one customer has), so that nobody
- * can guess keys at speed. Only failures count and only failures are refused: a valid key works whatever others behind the
- * same address do, and no project loses a token. Each process counts for itself.
+ * Limits failed authentications per client address, so that nobody can guess keys quickly. IPv6 addresses count per /64, the
+ * smallest block of one customer. Only failures count, and only failures are refused. A valid key always works, whatever other
+ * clients of the same address do, and no project loses a token. Each process counts for itself.
  *
- * @returns call it for each failure; it throws Problem `rate_limited` when there were too many
+ * @returns a function to call for each failure; it throws Problem `rate_limited` after too many
  */
 export function limitFailures(
 	policy: BucketPolicy,

@@ -7,26 +7,26 @@ import { type BucketPolicy, createBuckets, type Decision } from './token-bucket.
 
 export interface LimitProjectsOptions {
 	policy: BucketPolicy;
-	/** Redis, shared by all replicas; without it each process has its own buckets. */
+	/** Redis, shared by all replicas. Without it, each process has its own buckets. */
 	redisUrl: string | undefined;
 	registry: Registry;
 	/** Monotonic milliseconds. */
 	clock: () => number;
 }
 
-/** A process keeps at most this many buckets: some 100 bytes each. */
+/** Maximum number of buckets in a process: about 100 bytes each. */
 const maxProjects = 100_000;
 
-/** A request waits this long for Redis at most: a hundred times what Redis needs in the same data center. */
+/** A request waits at most this long for Redis: a hundred times what Redis needs in the same data center. */
 const redisTimeoutMs = 50;
 
-/** After a failure Redis is skipped this long, so that one slow request at a time finds out, not all of them. */
+/** After a failure Redis is skipped for this long, so that one slow request at a time tests it, not all of them. */
 const redisRetryIntervalMs = 200;
 
 /**
- * Limits each project to its own token bucket, in the scope that registers it, after authentication. The library provides
- * the hook and the headers, `RateLimit-Limit`, `-Remaining` and `-Reset`; it counts in fixed windows, so the buckets are our
- * store. Without Redis a decision needs no promise: each one costs every request.
+ * Limits each project to its own token bucket, after authentication, in the scope that registers it. The library provides the
+ * hook and the headers `RateLimit-Limit`, `-Remaining` and `-Reset`. It counts in fixed windows, so the buckets are our own
+ * store. Without Redis a decision needs no promise, because a promise costs time in every request.
  */
 export const limitProjects = fp<LimitProjectsOptions>(async (scope, { policy, redisUrl, registry, clock }) => {
 	const { burst, perSecond } = policy;

@@ -3,14 +3,14 @@ import type { BucketPolicy, Decision } from './token-bucket.js';
 
 /** Token buckets in Redis, which all replicas share. */
 export interface RedisBuckets {
-	/** @throws when Redis does not respond in time, or can't be reached */
+	/** @throws when Redis does not respond in time or cannot be reached */
 	take(name: string): Promise<Decision>;
 	close(): void;
 }
 
 /**
- * The algorithm of `token-bucket.ts` as one script. Redis runs it atomically, on Redis's own clock: the replicas' clocks need
- * not agree. A full bucket expires. A refused request writes nothing, unless the stored arrival is later than it can be.
+ * The algorithm of `token-bucket.ts` as one script. Redis runs it atomically and uses its own clock, so the clocks of the
+ * replicas need not agree. A full bucket expires. A refused request writes nothing, unless the stored arrival is impossibly late.
  */
 export const script = `
 local time = redis.call('TIME')
@@ -36,13 +36,13 @@ export function connectRedisBuckets(url: string, policy: BucketPolicy, timeoutMs
 	const redis = new Redis(url, {
 		connectionName: 'company-contacts',
 		connectTimeout: 2000,
-		// Nothing waits for Redis to return, and nothing is sent later: the process itself has decided by then.
+		// No reconnect queue: the process has decided by then, so nothing waits for Redis and nothing is sent later.
 		enableOfflineQueue: false,
 		maxRetriesPerRequest: 0,
 		retryStrategy: (attempt) => Math.min(attempt * 50, 500),
 		scripts: { takeToken: { lua: script, numberOfKeys: 1 } },
 	});
-	// Each request sees its own failure. Without a listener, a failed connection would end the process.
+	// Each request receives its own error. Without a listener, a failed connection would end the process.
 	redis.on('error', () => undefined);
 	type Reply = [admitted: number, remaining: number, wait: number];
 	const takeToken = (redis as unknown as { takeToken(key: string, ...args: number[]): Promise<Reply> }).takeToken.bind(
@@ -59,8 +59,8 @@ export function connectRedisBuckets(url: string, policy: BucketPolicy, timeoutMs
 }
 
 /**
- * The client's own timeout would blame Redis for a busy process: its timer fires before a response is read that arrived long
- * ago. So when the time is up, what has arrived is read first.
+ * The client's own timeout would blame Redis for a busy process: its timer fires before the process reads a response that
+ * arrived long ago. So after the timeout, this first reads what has arrived.
  */
 function withTimeout<T>(timeoutMs: number, reply: Promise<T>): Promise<T> {
 	return new Promise((resolve, reject) => {

@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache';
 
-/** A bucket holds `burst` tokens and receives `perSecond` new ones a second; a request takes one. */
+/** A bucket holds `burst` tokens and gains `perSecond` tokens a second. A request uses one token. */
 export interface BucketPolicy {
 	perSecond: number;
 	burst: number;
@@ -10,18 +10,18 @@ export interface Decision {
 	admitted: boolean;
 	/** Whole tokens left. */
 	remaining: number;
-	/** Milliseconds: when admitted, until the bucket is full again; when not, until the next token. */
+	/** Milliseconds. If admitted: until the bucket is full again. If refused: until the next token. */
 	wait: number;
 }
 
 /**
- * The generic cell rate algorithm (ITU-T I.371), a token bucket that needs one number: the theoretical arrival time of the
- * next request, `arrival`, in milliseconds. Tokens come continuously, never in windows; a refused request takes none.
+ * The generic cell rate algorithm (ITU-T I.371). It is a token bucket that stores one number: the theoretical arrival time of
+ * the next request, `arrival`, in milliseconds. Tokens arrive continuously, not in windows. A refused request uses no token.
  *
- * An arrival later than that of an empty bucket was stored before the clock was set back or under another policy. It counts
- * as an empty bucket: otherwise everything would be refused until that arrival.
+ * The clock may have been set back, or the policy may have changed. Then the stored arrival can be later than that of an empty
+ * bucket. It counts as an empty bucket: otherwise every request would be refused until that arrival.
  *
- * @returns the decision, and the arrival time to store
+ * @returns the decision and the arrival time to store
  */
 export function decide({ perSecond, burst }: BucketPolicy, arrival: number, now: number): [Decision, number] {
 	const interval = 1000 / perSecond;
@@ -31,14 +31,14 @@ export function decide({ perSecond, burst }: BucketPolicy, arrival: number, now:
 		return [{ admitted: false, remaining: 0, wait: Math.ceil(begun - now - tolerance) }, begun];
 	}
 	const next = begun + interval;
-	// The epsilon keeps a sum of fractions that should be whole from being rounded down.
+	// The epsilon keeps a sum of fractions that should be a whole number from being rounded down.
 	const remaining = Math.floor((burst * interval - (next - now)) / interval + 1e-9);
 	return [{ admitted: true, remaining, wait: Math.ceil(next - now) }, next];
 }
 
 /**
- * The buckets of this process, by name, in bounded memory: with more than `maxBuckets` names, the least recently used bucket
- * is dropped, and is full the next time.
+ * The buckets of this process, by name, in bounded memory. With more than `maxBuckets` names, the least recently used bucket
+ * is dropped. It is full the next time.
  *
  * @param clock monotonic milliseconds
  */

@@ -1,4 +1,4 @@
-/** A contact as it stands in a response. */
+/** A contact as it appears in a response. */
 export interface SandboxContact {
 	id: number;
 	bitrix_id: number;
@@ -16,7 +16,7 @@ export type SandboxChange =
 
 type Rest = Partial<Omit<SandboxContact, 'id' | 'bitrix_id'>>;
 
-/** The fields in the order of a response. Numbers and names are invented; the phones are reserved for fiction. */
+/** The fields in the order of a response. Numbers and names are invented, and the phones are reserved for fiction. */
 function contact(id: number, rest: Rest = {}): SandboxContact {
 	return {
 		id,
@@ -33,12 +33,12 @@ function contact(id: number, rest: Rest = {}): SandboxContact {
 const saved = (id: number, rest: Rest = {}): SandboxChange => ({ deleted: false, contact: contact(id, rest) });
 const deleted = (id: number): SandboxChange => ({ deleted: true, contact: { id, bitrix_id: 900_000 + id } });
 
-/** What a copy that begins with nothing gets first: every kind of contact that a client must bear. */
+/** The contacts of a new copy: one of every kind that a client must handle. */
 export const firstContacts: readonly SandboxChange[] = [
 	saved(1, { phone: '+12025550101', company_ids: '1', name: 'Sandbox Alice', assigned_by_id: 5 }),
 	saved(2, { phone: '+12025550102', company_ids: '7,1', name: 'Sandbox Boris', assigned_by_id: 5 }),
 	saved(3, { phone: '+12025550103', company_ids: '11', name: 'Sandbox Chen', assigned_by_id: 6 }),
-	// Nothing but its IDs.
+	// Only the IDs.
 	saved(4),
 	saved(5, {
 		phone: '+12025550105',
@@ -54,13 +54,13 @@ export const firstContacts: readonly SandboxChange[] = [
 	saved(8, { phone: '+12025550108', company_ids: '7', trouble_contact: 'true' }),
 ];
 
-/** What has happened since: a copy gets it as changes. */
+/** The later changes: a copy receives them as changes. */
 export const laterChanges: readonly SandboxChange[] = [
 	saved(2, { phone: '+12025550122', company_ids: '7,1', name: 'Sandbox Boris', assigned_by_id: 5 }),
 	saved(9, { phone: '+12025550109', company_ids: '7', name: 'Sandbox Greta', assigned_by_id: 6 }),
 	deleted(3),
 	saved(8, { phone: '+12025550108', company_ids: '7' }),
-	// Added and gone: a copy that has never had it is told too.
+	// Added and deleted: a copy that has never had it receives the deletion too.
 	saved(10, { company_ids: '1', name: 'Sandbox Hugo' }),
 	deleted(10),
 	saved(9, { phone: '+12025550109', company_ids: '7,11', name: 'Sandbox Greta', assigned_by_id: 6 }),

@@ -20,7 +20,7 @@ interface Query {
 	limit?: string;
 }
 
-/** What a sandbox project gets, by the route that it asked for. */
+/** The response for a sandbox project, by the requested route. */
 const bodies: Record<string, (query: Query) => string> = {
 	'/api/company_contacts.list': ({ company_id: companyId }) => {
 		const data = contacts.filter(
@@ -41,11 +41,11 @@ const bodies: Record<string, (query: Query) => string> = {
 };
 
 /**
- * Answers the requests of sandbox projects, behind their authentication, limit and validation, with invented contacts. No
- * route of this scope is ever run for them: so nothing that a route reads or keeps can get to them, or from them to others.
+ * Responds to the requests of sandbox projects with invented contacts, after authentication, rate limit and validation. No
+ * route of this scope ever runs for them. So they never see real data, and nothing they send reaches other projects.
  */
 export const sandbox = fp(async (scope) => {
-	/** The responses with the same bytes are one. */
+	/** Equal bodies share one response. */
 	const made = new Map<string, Representations>();
 
 	async function respond(request: FastifyRequest, reply: FastifyReply): Promise<void> {
@@ -67,12 +67,12 @@ export const sandbox = fp(async (scope) => {
 
 const changes = [...firstContacts, ...laterChanges];
 
-/** What the changes come to. */
+/** The list after all changes. */
 const contacts = [...new Map(changes.map((change) => [change.contact.id, change])).values()]
 	.flatMap((change): SandboxContact[] => (change.deleted ? [] : [change.contact]))
 	.sort((one, other) => one.id - other.id);
 
-/** The next changes, each contact at most once; first those that begin a copy, so that what follows is seen as changes. */
+/** Returns the next changes, each contact at most once. The first pages build the copy; later pages are changes to it. */
 function pageFrom(from: number, limit: number) {
 	const end = from < firstContacts.length ? firstContacts.length : changes.length;
 	const page = changes.slice(from, Math.min(end, from + limit));
@@ -82,10 +82,10 @@ function pageFrom(from: number, limit: number) {
 	return again === -1 ? page : page.slice(0, again);
 }
 
-/** No cursor of the real feed: that is longer, and has a checksum. */
+/** Never a valid cursor of the real feed, which is longer and has a checksum. */
 const encodeCursor = (position: number) => Buffer.from(`sandbox ${position}`).toString('base64url');
 
-/** @returns undefined for a text that `encodeCursor` has not made */
+/** @returns undefined for a text that `encodeCursor` has not produced */
 function decodeCursor(text: string): number | undefined {
 	const position = Number(/^sandbox (\d{1,3})$/.exec(Buffer.from(text, 'base64url').toString())?.[1]);
 	return position <= changes.length && encodeCursor(position) === text ? position : undefined;

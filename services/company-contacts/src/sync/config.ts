@@ -14,7 +14,7 @@ const fieldCode = (meaning: string) =>
 		}),
 	);
 
-/** What connects the mirror with the CRM. */
+/** The connection of the mirror to the CRM. */
 export const crmVariables = Type.Object({
 	BITRIX24_WEBHOOK_URL: urlVariable(
 		['https:', 'http:'],
@@ -42,7 +42,7 @@ export const crmVariables = Type.Object({
 	),
 });
 
-/** The variables of the synchroniser as a process of its own. */
+/** The variables of the synchroniser as a separate process. */
 export const variables = Type.Composite([
 	Type.Omit(serviceVariables(3002), ['DATABASE_POOL_SIZE']),
 	crmVariables,
@@ -61,7 +61,7 @@ export interface CrmConfig {
 	mapping: MappingOptions;
 }
 
-/** @returns the configuration, or a line for each variable that only looks right */
+/** @returns the configuration, or a line for each variable with a well-formed but unusable value */
 export function toCrmConfig(values: Static<typeof crmVariables>): CrmConfig | string[] {
 	const lines: string[] = [];
 	const url = new URL(values.BITRIX24_WEBHOOK_URL);

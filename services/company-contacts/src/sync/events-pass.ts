@@ -8,14 +8,14 @@ import { deleteContacts, saveContacts } from './staging.sql.js';
 const eventsAtOnce = 50;
 
 /**
- * After how many milliseconds an event is tried again whose contact could not be read; after the last it is left to the next
- * full pass. Temporary errors of the portal last seconds or minutes.
+ * Milliseconds before each new attempt for an event whose contact could not be read. After the last attempt, the next full
+ * pass handles it. Temporary errors of the portal last seconds or minutes.
  */
 const retryDelaysMs = [30_000, 120_000, 600_000, 3_600_000];
 
 /**
- * Handles the events that are due, oldest first. Events are hints, so only the contact's ID counts: the contact is read again.
- * An event is kept, and tried again later, while its contact can't be read.
+ * Handles the due events, oldest first. Events are only hints: the contact's ID counts, and the contact is read again. While
+ * the contact cannot be read, its event is kept and tried again later.
  */
 export async function eventsPass(context: PassContext): Promise<PassCounts> {
 	const { portal, session, clock, logger } = context;

@@ -14,28 +14,28 @@ import {
 } from './staging.sql.js';
 import { beginFull, confirmFull, discardFull, readState, saveAlarm } from './sync.sql.js';
 
-/** An unfinished pass that is older begins again from the start. */
+/** An unfinished pass that is older than this starts over. */
 const maxUnfinishedAgeMs = 24 * 3_600_000;
 
-/** A pass that lists a smaller share of the contacts that the portal counts is incomplete. */
+/** A pass is incomplete if it lists a smaller share of the contacts that the portal counts. */
 const minListedShare = 0.98;
 
-/** Without a confirmation at most so many contacts are deleted; of a large mirror, at most this share. */
+/** Maximum number of deletions without a confirmation; in a large mirror, this share of it. */
 const maxMissing = 20;
 const maxMissingShare = 0.02;
 
 /**
- * Reads every contact of the portal into a staging table and then makes all of them visible in one transaction: readers never
- * see half of a pass, and a crash leaves the mirror as it was. The cursor is saved with each page, and the next pass continues
- * from there.
+ * Reads every contact of the portal into a staging table. Then one transaction makes them all visible. Readers never see half
+ * of a pass, and a crash leaves the mirror as it was. Each page saves the cursor with it, and the next pass continues from
+ * there.
  *
- * A contact of the mirror that was not listed is looked up, and deleted only where the portal says that it does not exist. The
- * results are staged as well: after a rate-limit pause or a restart nothing is looked up twice, and readers see the deletions
- * together with everything else. A contact that is restored after its look-up comes back by its event, or by the next full
- * pass. When many contacts are missing, for instance because the webhook's user has lost its rights, nothing is deleted, and an
- * alarm is raised until somebody confirms.
+ * A contact of the mirror that was not listed is looked up. It is deleted only if the portal says that it does not exist. The
+ * results are staged too: after a rate-limit pause or a restart nothing is looked up twice, and readers see the deletions
+ * together with everything else. A contact that is restored after its look-up comes back with its event or with the next full
+ * pass. If many contacts are missing, nothing is deleted, and an alarm is raised until somebody confirms the deletions. This
+ * happens, for example, when the webhook's user has lost its rights.
  *
- * Where the portal returns incomplete contacts, the rest of them becomes visible, nothing is deleted, and the pass has failed.
+ * If the portal returns incomplete contacts, the other contacts become visible, nothing is deleted, and the pass fails.
  *
  * @throws Bitrix24Error, SessionLostError, IncompletePassError
  */
@@ -49,7 +49,7 @@ export async function fullPass(context: PassContext, confirmMassDelete: boolean)
 	const begun = state.full_begun_at;
 	let cursor = state.full_cursor ?? 0;
 	counts.seen = (await session.run(countStaging)).staged;
-	// A restored backup has the cursor, but not what was staged up to it.
+	// A restored backup contains the cursor, but not the staged contacts before it.
 	const isEmptied = cursor > 0 && counts.seen === 0;
 	if (begun === null || clock.now() - begun > maxUnfinishedAgeMs || isEmptied) {
 		await session.run((sql) => beginFull(sql, at));
@@ -63,7 +63,7 @@ export async function fullPass(context: PassContext, confirmMassDelete: boolean)
 
 	for (;;) {
 		const { contacts, last } = await portal.page({ after: cursor });
-		// A short page is not the end: a contact may have been deleted while the page was made.
+		// A short page is not the end: a contact may have been deleted while the portal built the page.
 		if (last === undefined) break;
 		const staged = await map(contacts);
 		cursor = last;
@@ -71,13 +71,13 @@ export async function fullPass(context: PassContext, confirmMassDelete: boolean)
 		const { eventsDue } = await session.run((sql) => stagePage(sql, stagedPage));
 		counts.seen += staged.length;
 		onProgress(counts.seen, total);
-		// Events don't wait for the end of a long pass.
+		// Events do not wait for the end of a long pass.
 		if (eventsDue) await eventsPass(context);
 	}
 
 	const { staged, live, missing } = await session.run(countStaging);
 	if (total !== undefined && staged < total * minListedShare) {
-		// Its cursor is at the end: continuing from there would find the same for ever.
+		// The cursor is at the end: to continue from there would find the same for ever.
 		await session.run(discardFull);
 		throw new IncompletePassError(`the portal counts ${total} contacts and has listed ${staged}`);
 	}
@@ -103,7 +103,7 @@ export async function fullPass(context: PassContext, confirmMassDelete: boolean)
 	return { ...counts, ...result };
 }
 
-/** Looks up each missing contact and stages the result. One that can't be read stays, with an alarm. */
+/** Looks up each missing contact and stages the result. A contact that cannot be read stays, and an alarm is raised. */
 async function lookUpMissing(context: PassContext, map: ReturnType<typeof createMapper>): Promise<void> {
 	const { portal, session, clock, logger, onUnread } = context;
 	for await (const { found, deleted, denied, unclear } of portal.lookUp(await session.run(readMissing))) {
@@ -130,7 +130,7 @@ async function lookUpMissing(context: PassContext, map: ReturnType<typeof create
 	await session.run((sql) => saveAlarm(sql, alarms.join(' ') || null));
 }
 
-/** Counts what a full pass would change, and writes nothing. */
+/** Counts what a full pass would change. It writes nothing. */
 export async function dryRun(context: PassContext): Promise<PassCounts> {
 	const { portal, session, onProgress } = context;
 	const map = createMapper(context);

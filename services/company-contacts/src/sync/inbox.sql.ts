@@ -3,13 +3,13 @@ import { isDue } from './sync.sql.js';
 
 export interface InboxRow {
 	bitrix_id: number;
-	/** As the database writes it: to the microsecond. */
+	/** As the database writes it, to the microsecond. */
 	received_at: string;
-	/** How often the contact could not be read. */
+	/** Number of failed attempts to read the contact. */
 	attempts: number;
 }
 
-/** Events that are due, the oldest first. */
+/** Returns the due events, oldest first. */
 export function readInbox(sql: Sql, limit: number, now: number): Promise<readonly InboxRow[]> {
 	return sql<InboxRow[]>`
 		select bitrix_id::float8 as bitrix_id, received_at::text as received_at, attempts
@@ -18,7 +18,7 @@ export function readInbox(sql: Sql, limit: number, now: number): Promise<readonl
 		order by received_at limit ${limit}`;
 }
 
-/** Deletes events that were handled, but not one that has come again meanwhile. */
+/** Deletes handled events. An event that arrived again meanwhile stays. */
 export async function clearInbox(sql: Sql, rows: readonly InboxRow[]): Promise<void> {
 	await sql`
 		delete from crm_event_inbox i
@@ -26,7 +26,7 @@ export async function clearInbox(sql: Sql, rows: readonly InboxRow[]): Promise<v
 		where i.bitrix_id = done.bitrix_id and i.received_at <= done.received_at`;
 }
 
-/** Postpones an event whose contact could not be read; one that has come again meanwhile stays due. */
+/** Postpones an event whose contact could not be read. An event that arrived again meanwhile stays due. */
 export async function postponeEvent(sql: Sql, { bitrix_id, received_at }: InboxRow, until: number): Promise<void> {
 	await sql`
 		update crm_event_inbox
@@ -35,15 +35,15 @@ export async function postponeEvent(sql: Sql, { bitrix_id, received_at }: InboxR
 }
 
 /**
- * The inbox has at most about so many contacts. To read them again, one request for 50, takes a quarter of an hour at 2
- * requests a second: a full pass is quicker. The limit also keeps the inbox of a stopped synchroniser from growing for ever.
+ * Maximum number of contacts in the inbox, approximately. To read them all takes a quarter of an hour, at 50 contacts a request
+ * and 2 requests a second. A full pass is faster. The limit also bounds the inbox of a stopped synchroniser.
  */
 const maxInboxContacts = 100_000;
 
 /**
- * Stores the event of a contact, in place of one that waits already.
+ * Stores the event of a contact. It replaces an event of the same contact.
  *
- * @returns `stored: false` when the inbox is full: then a full pass is due, which finds the change
+ * @returns `stored: false` when the inbox is full: a full pass is then due, which finds the change
  */
 export function storeEvent(sql: Sql, contactId: number, event: string) {
 	return sql<[{ stored: boolean }]>`

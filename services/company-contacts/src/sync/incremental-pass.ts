@@ -4,13 +4,13 @@ import { IncompletePassError, type PassContext, type PassCounts } from './pass.j
 import { saveContacts } from './staging.sql.js';
 import { finishIncremental } from './sync.sql.js';
 
-/** How far a pass looks back beyond the last one: clocks differ, and contacts were saved while it ran. */
+/** How far a pass looks back before the start of the last one: clocks differ, and contacts change while a pass runs. */
 const overlapMs = 600_000;
 
 /**
- * Reads the contacts that were changed since the last pass, by the portal's clock. It does not find deletions, or changes of
- * nothing but links: the full pass does. Where the portal returns incomplete contacts, the watermark stays, and the next pass
- * reads them again.
+ * Reads the contacts that changed since the last pass, by the portal's clock. It does not find deletions, or contacts of which
+ * only the links changed: the full pass finds them. If the portal returns incomplete contacts, the watermark stays, and the
+ * next pass reads them again.
  *
  * @param watermark milliseconds since the epoch
  * @throws Bitrix24Error, SessionLostError, IncompletePassError

@@ -7,31 +7,31 @@ import { readState, saveBlock } from './sync.sql.js';
 import { circuitBreakMs, createSynchroniser, type Synchroniser, type SynchroniserOptions } from './synchroniser.js';
 
 export interface LoopOptions extends Omit<SynchroniserOptions, 'session'> {
-	/** With the synchroniser's role. */
+	/** Connects with the synchroniser's role. */
 	databaseUrl: string;
-	/** Between two passes. */
+	/** The time between two passes. */
 	intervalMs: number;
 	signal: AbortSignal;
-	/** Called once while another synchroniser works; this one keeps trying, and takes over when that one ends. */
+	/** Called once while another synchroniser works. This one keeps trying, and takes over when the other one ends. */
 	onWaiting(): void;
-	/** Called whenever this one begins to work. */
+	/** Called whenever this synchroniser starts to work. */
 	onWorking(): void;
 	/**
-	 * Called once while the mirror was made with another configuration than this one's. The synchroniser changes nothing then and
-	 * leaves the lock to others, but keeps trying: somebody may confirm this configuration, or restore the other one.
+	 * Called once while the mirror belongs to another configuration. The synchroniser then changes nothing and leaves the lock to
+	 * others. It keeps trying: somebody may confirm this configuration, or restore the other one.
 	 */
 	onConfigurationDiffers(error: ConfigurationDiffersError): void;
 	/** Called after each pass. */
 	onPass?(outcome: 'done' | 'failed'): void;
 }
 
-/** How often the inbox and the requests of commands are read. */
+/** How often the loop reads the inbox and the requests of commands. */
 const inboxIntervalMs = 1000;
 
-/** Between two attempts to reach the database, or to take the lock. */
+/** Time between two attempts to reach the database or to acquire the lock. */
 const retryIntervalMs = 1000;
 
-/** Synchronises until the signal comes. No error of the portal or the database ends it. */
+/** Synchronises until the signal is aborted. No error of the portal or the database ends it. */
 export async function synchroniseForEver(options: LoopOptions): Promise<void> {
 	const { signal, clock, logger, onWaiting } = options;
 	let waiting = false;
@@ -73,7 +73,7 @@ async function work(options: SynchroniserOptions & LoopOptions): Promise<void> {
 	options.onWorking();
 	let nextPass = 0;
 	while (!signal.aborted) {
-		// Even while passes are blocked: the request may be the fix.
+		// Even while passes are blocked: the request may fix the problem.
 		const served = await requests.serveNext(synchroniser);
 		if (served !== undefined) {
 			if (served.kind === 'pass' || served.kind === 'full') {
@@ -83,7 +83,7 @@ async function work(options: SynchroniserOptions & LoopOptions): Promise<void> {
 			continue;
 		}
 		const state = await session.run(readState);
-		// After a restart too: the portal is not asked again for what it has just refused.
+		// Also after a restart: do not repeat a request that the portal has just refused.
 		const blockedUntil = state.blocked_by === null ? 0 : (state.blocked_until ?? 0);
 		if (clock.now() >= blockedUntil) {
 			try {
@@ -99,8 +99,8 @@ async function work(options: SynchroniserOptions & LoopOptions): Promise<void> {
 				if (error instanceof SessionLostError || signal.aborted) throw error;
 				logger.error({ err: error }, 'pass failed');
 				options.onPass?.('failed');
-				// A pass continues from its cursor after an error of the portal, so it is tried again soon. An incomplete one begins
-				// from the start: trying it again soon would be a load without end.
+				// After an error of the portal a pass continues from its cursor, so it is retried soon. An incomplete pass starts over:
+				// to retry it soon would load the portal without end.
 				const delay = error instanceof Bitrix24Error ? Math.min(intervalMs, 60_000) : circuitBreakMs;
 				nextPass = clock.now() + delay;
 			}
@@ -109,13 +109,13 @@ async function work(options: SynchroniserOptions & LoopOptions): Promise<void> {
 	}
 }
 
-/** @throws ConfigurationDiffersError, which the state then shows as the reason why nothing is synchronised */
+/** @throws ConfigurationDiffersError, which the state then shows as the reason of the block */
 async function adoptConfiguration(synchroniser: Synchroniser, session: Session): Promise<void> {
 	try {
 		await synchroniser.adoptConfiguration();
 	} catch (error) {
 		const { blocked_by: blockedBy } = await session.run(readState);
-		// A block by the portal stays: it holds for every configuration.
+		// A block by the portal stays: it applies to every configuration.
 		if (error instanceof ConfigurationDiffersError && blockedBy === null)
 			await session.run((sql) => saveBlock(sql, configurationDiffers, null));
 		throw error;

@@ -11,7 +11,7 @@ import { createSyncMetrics } from './metrics.js';
 import { readFreshness } from './sync.sql.js';
 import { webhook } from './webhook.js';
 
-/** The synchroniser as a process of its own: the passes, the webhook where it has a token, health and metrics. */
+/** The synchroniser as a separate process: the passes, the webhook if it has a token, health and metrics. */
 await runProgram(
 	{
 		name: 'company-contacts-sync',
@@ -55,7 +55,7 @@ await runProgram(
 					);
 				},
 			});
-			// The page in progress is finished or discarded; the next start continues behind the last one that was saved.
+			// The current page is finished or discarded. The next start continues after the last saved page.
 			server.addHook('preClose', async () => stop.abort());
 			server.addHook('onClose', () => loop);
 			return server;

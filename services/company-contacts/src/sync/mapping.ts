@@ -10,7 +10,7 @@ import { type CompanyContact, type ContactColumn, contactColumnNames } from '../
 import { toE164 } from '../phone.js';
 import type { PassContext } from './pass.js';
 
-/** A contact that was read. The CRM has not returned its columns `untold`: they keep what is stored. */
+/** A contact that was read. The CRM did not return its columns `untold`: they keep their stored values. */
 export type StagedContact = CompanyContact & { untold: ContactColumn[] };
 
 export interface MappingOptions {
@@ -19,19 +19,19 @@ export interface MappingOptions {
 	troubleOptions: ReadonlySet<string>;
 }
 
-/** The columns whose values can be impossible to map: they are null then, and counted. */
+/** The columns whose values may be impossible to map. Such a value becomes null and is counted. */
 export type Unmapped = 'phone' | 'trouble_contact' | 'perplexity_reason' | 'assigned_by_id' | 'company_ids';
 
 export interface Mapped {
 	contact: StagedContact;
 	unmapped: Unmapped[];
-	/** A value is an option that is newer than the list of options. */
+	/** Whether a value is an option that is newer than the list of options. */
 	unknownOption: boolean;
 }
 
 /**
- * Maps contacts. When one has an unknown option of a list, the options are read again, at most once a pass: after that the
- * column stays null and is counted.
+ * Maps contacts. An unknown option of a list causes the options to be read again, at most once a pass. If it is still unknown,
+ * the column stays null and is counted.
  */
 export function createMapper({
 	portal,
@@ -51,7 +51,7 @@ export function createMapper({
 	};
 }
 
-/** A contact of the CRM as a row of the mirror. */
+/** Maps a contact of the CRM to a row of the mirror. */
 export function mapContact(contact: CrmContact, fields: CustomFields, options: MappingOptions): Mapped {
 	const unmapped = new Set<Unmapped>();
 	const phones = contact.phones ?? [];
@@ -92,7 +92,7 @@ const partOf = {
 
 const rankOfKind: Record<string, number> = { MOBILE: 0, WORK: 1, HOME: 2 };
 
-/** The first valid number: mobile, work, home, any other; never a fax or a pager. */
+/** Returns the first valid number: mobile, work, home, then any other; never a fax or a pager. */
 function mapPhone(phones: CrmPhone[], country: CountryCode | undefined): string | null {
 	const rank = ({ kind }: CrmPhone) => rankOfKind[kind.toUpperCase()] ?? 3;
 	const ordered = phones.filter(isDialled).sort((a, b) => rank(a) - rank(b) || a.id - b.id);
@@ -111,16 +111,16 @@ function isDialled({ kind, value }: CrmPhone): boolean {
 }
 
 function readNumber(raw: string, country: CountryCode | undefined): string | null {
-	// A word before the number is its label, and from a word behind it on it is an extension or a remark.
+	// A word before the number is its label. From a word after the number on, the text is an extension or a remark.
 	const [digits = ''] = raw.replace(/^[^\p{Nd}+＋(]+/u, '').split(/[\p{L}#]/u, 1);
 	const number = toE164(digits, country);
 	if (number !== null || country === undefined || digits.includes('+')) return number;
-	// Of another country, written without its plus.
+	// A number of another country, written without its plus.
 	const bare = digits.replace(/\D/g, '');
 	return bare.length >= 11 ? toE164(`+${bare}`) : null;
 }
 
-/** @returns undefined where the meaning of the value is unknown */
+/** @returns undefined if the meaning of the value is unknown */
 function mapTrouble(
 	value: unknown,
 	field: CustomField | undefined,
@@ -143,7 +143,7 @@ function mapTrouble(
 
 function mapReason(value: unknown, field: CustomField | undefined): { text: string | null; unknownOption: boolean } {
 	const isList = field?.options !== undefined;
-	// In a text "0" is a text; for a list it is no option.
+	// In a text, "0" is a text. In a list, it is not an option.
 	const values = (Array.isArray(value) ? value : [value]).filter((one) => (isList ? !isNothing(one) : one !== false));
 	const texts = values.flatMap((one) =>
 		isList || storable(one) ? [isList ? storable(field?.options?.get(String(one))) : storable(one)] : [],
@@ -152,7 +152,7 @@ function mapReason(value: unknown, field: CustomField | undefined): { text: stri
 	return { text: known.join('; ') || null, unknownOption: isList && known.length < texts.length };
 }
 
-/** The ways in which the CRM writes no value. */
+/** The ways in which the CRM writes an empty value. */
 function isNothing(value: unknown): boolean {
 	return (
 		value === null ||
@@ -165,13 +165,13 @@ function isNothing(value: unknown): boolean {
 	);
 }
 
-/** Text that PostgreSQL can store, trimmed; undefined where nothing is left. */
+/** Returns text that PostgreSQL can store, trimmed; undefined if nothing is left. */
 function storable(value: unknown): string | undefined {
 	if (typeof value !== 'string' && typeof value !== 'number') return undefined;
 	return String(value).replaceAll('\0', '').toWellFormed().trim() || undefined;
 }
 
-/** A part of a name: white space collapsed too, in one Unicode form. */
+/** Returns a part of a name: also with collapsed white space and in one Unicode form. */
 function clean(value: unknown): string | undefined {
 	return storable(value)?.normalize('NFC').replace(/\s+/gu, ' ');
 }

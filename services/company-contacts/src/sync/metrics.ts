@@ -3,7 +3,7 @@ import { Counter, Gauge, type Registry } from 'prom-client';
 import type { Unmapped } from './mapping.js';
 import { type UnreadBy, unreadBy } from './pass.js';
 
-/** The synchroniser's own metrics; those of the mirror are in `sync-freshness.ts`. */
+/** The synchroniser's own metrics. The metrics of the mirror are in `sync-freshness.ts`. */
 export function createSyncMetrics(registry: Registry) {
 	const registers = [registry];
 	const errors = new Counter({

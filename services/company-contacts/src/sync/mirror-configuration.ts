@@ -1,11 +1,11 @@
 import { type CrmConfig, isLoopback } from './config.js';
 
-/** Raise it when `mapping.ts` maps the same contact to another row: every contact is read again then. */
+/** Increase it when `mapping.ts` maps the same contact to a different row: every contact is then read again. */
 const mappingVersion = 1;
 
-/** Everything that decides how a contact of the CRM becomes a row of the mirror. It is stored and shown: no secrets. */
+/** Everything that decides how a contact of the CRM becomes a row of the mirror. It is stored and shown, so no secrets. */
 export interface MirrorConfiguration {
-	/** The portal's host; without the port on a loopback host, where a stand-in or a tunnel has another at every start. */
+	/** The portal's host. On a loopback host without the port, because a stand-in or a tunnel has another port at every start. */
 	portal: string;
 	/** The webhook's user, whose rights decide what can be read. */
 	webhook_user: number;
@@ -16,7 +16,7 @@ export interface MirrorConfiguration {
 	mapping_version: number;
 }
 
-/** The variables that set what is compared. */
+/** The variables behind the compared values. */
 const variables = {
 	portal: 'BITRIX24_WEBHOOK_URL',
 	trouble_field: 'BITRIX24_UF_TROUBLE',
@@ -25,10 +25,10 @@ const variables = {
 	default_country: 'BITRIX24_DEFAULT_COUNTRY',
 } as const;
 
-/** The block of a synchroniser whose configuration is not the mirror's. */
+/** The block of a synchroniser whose configuration differs from the mirror's. */
 export const configurationDiffers = 'configuration_differs';
 
-/** The mirror was made with another configuration: a pass with this one would mix its rows, or empty them. */
+/** The mirror belongs to another configuration: a pass with this one would mix its rows or empty them. */
 export class ConfigurationDiffersError extends Error {
 	override name = 'ConfigurationDiffersError';
 	constructor(readonly differences: string[]) {
@@ -49,19 +49,19 @@ export function mirrorConfiguration({ webhookUrl, codes, mapping }: CrmConfig): 
 	};
 }
 
-/** The differences that somebody has to confirm before `own` replaces `stored`, each as a part of a sentence. */
+/** Returns the differences that somebody has to confirm before `own` replaces `stored`, each as part of a sentence. */
 export function differencesOf(stored: MirrorConfiguration, own: MirrorConfiguration): string[] {
 	const differences = (Object.keys(variables) as (keyof typeof variables)[]).flatMap((name) => {
 		const [there, here] = [shown(stored[name]), shown(own[name])];
 		return there === here ? [] : [`${variables[name]} is ${there} there and ${here} here`];
 	});
-	// If two releases take turns, the older one would undo what the newer one writes.
+	// If two releases took turns, the older one would undo what the newer one writes.
 	if (stored.mapping_version > own.mapping_version)
 		differences.push(`a later release made it (mapping ${stored.mapping_version}, here ${own.mapping_version})`);
 	return differences;
 }
 
-/** Whether every contact has to be read again when `own` replaces `stored`. */
+/** Whether every contact must be read again when `own` replaces `stored`. */
 export function needsFullPass(stored: MirrorConfiguration | null, own: MirrorConfiguration): boolean {
 	return (
 		stored === null ||

@@ -4,22 +4,22 @@ import type { FastifyBaseLogger } from 'fastify';
 import type { MappingOptions, Unmapped } from './mapping.js';
 import type { Session } from './session.js';
 
-/** What every pass works with. */
+/** The dependencies of every pass. */
 export interface PassContext {
 	portal: Portal;
 	session: Session;
 	mapping: MappingOptions;
 	clock: Clock;
 	logger: FastifyBaseLogger;
-	/** Called after each page, with the contacts seen so far and, where it is known, how many there are. */
+	/** Called after each page with the number of contacts so far and, if known, the total. */
 	onProgress(seen: number, total: number | undefined): void;
 	/** Called for each value that could not be mapped. */
 	onUnmapped(what: Unmapped): void;
-	/** Called for contacts that could not be read, or not completely: what is stored of them stays. */
+	/** Called for contacts that could not be read completely: their stored values stay. */
 	onUnread(pass: UnreadBy, contacts: number): void;
 }
 
-/** The passes that can find a contact which can't be read. */
+/** The passes that can find an unreadable contact. */
 export const unreadBy = ['full', 'incremental', 'events'] as const;
 export type UnreadBy = (typeof unreadBy)[number];
 
@@ -30,7 +30,7 @@ export interface PassCounts {
 	deleted: number;
 }
 
-/** A pass did not read everything: it has deleted nothing and does not count as a success. */
+/** A pass did not read everything. It deleted nothing and does not count as a success. */
 export class IncompletePassError extends Error {
 	override name = 'IncompletePassError';
 

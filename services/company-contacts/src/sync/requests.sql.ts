@@ -2,24 +2,24 @@ import type { Sql } from '@contacts/common/database/client.js';
 import type { MirrorConfiguration } from './mirror-configuration.js';
 import type { RequestResult } from './requests.js';
 
-/** What a command asks for. */
+/** What a command requests. */
 export interface SyncRequest {
 	kind: 'pass' | 'full' | 'contact' | 'dry-run';
-	/** Of `contact` only. */
+	/** For `contact` only. */
 	bitrix_id: number | null;
 	confirm_mass_delete: boolean;
 }
 
 interface TakenRequest extends SyncRequest {
 	id: string;
-	/** With what the command was started. */
+	/** The options of the command. */
 	configuration: MirrorConfiguration;
 }
 
-/** Seconds after which nobody begins a request whose command has not asked for it again. */
+/** A request expires after this many seconds if its command has not renewed it. */
 const wantedSeconds = 30;
 
-/** Leaves a request for the synchroniser that holds the lock. */
+/** Stores a request for the synchroniser that holds the lock. */
 export async function insertRequest(
 	sql: Sql,
 	{ kind, bitrix_id, confirm_mass_delete }: SyncRequest,
@@ -38,13 +38,13 @@ interface RequestState {
 	seen: number | null;
 	total: number | null;
 	result: RequestResult | null;
-	/** The run that is under way, whoever asked for it. */
+	/** The current run, whoever requested it. */
 	running: string | null;
 	/** Changes with each request to the portal. */
 	bucket_arrival: number;
 }
 
-/** Says that the request is still wanted. @returns undefined when it is gone */
+/** Renews the request. @returns undefined if the request no longer exists */
 export async function renewRequest(sql: Sql, id: string): Promise<RequestState | undefined> {
 	const [row] = await sql<RequestState[]>`
 		update crm_sync_requests r set wanted_until = clock_timestamp() + make_interval(secs => ${wantedSeconds})
@@ -56,7 +56,7 @@ export async function renewRequest(sql: Sql, id: string): Promise<RequestState |
 	return row;
 }
 
-/** @returns false when the synchroniser has begun with it already, or it is gone */
+/** @returns false if the synchroniser has already started it, or it no longer exists */
 export async function withdrawRequest(sql: Sql, id: string): Promise<boolean> {
 	return (await sql`delete from crm_sync_requests where id = ${id} and taken_at is null returning 1`).length > 0;
 }
@@ -65,7 +65,7 @@ export async function deleteRequest(sql: Sql, id: string): Promise<void> {
 	await sql`delete from crm_sync_requests where id = ${id}`;
 }
 
-/** The oldest request that is still wanted; also one that another synchroniser had begun with when it ended. */
+/** Returns the oldest unexpired request, including one whose synchroniser ended before it was done. */
 export async function takeRequest(sql: Sql): Promise<TakenRequest | undefined> {
 	const [row] = await sql<TakenRequest[]>`
 		update crm_sync_requests set taken_at = clock_timestamp(), seen = null, total = null
@@ -86,7 +86,7 @@ export async function endRequest(sql: Sql, id: string, result: RequestResult): P
 		where id = ${id}`;
 }
 
-/** How many requests wait or are under way. */
+/** Returns the number of requests that wait or are in progress. */
 export async function countOpenRequests(sql: Sql): Promise<number> {
 	const [row] = await sql<[{ count: number }]>`
 		select count(*)::int as count from crm_sync_requests where ended_at is null and wanted_until > clock_timestamp()`;

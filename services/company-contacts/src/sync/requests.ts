@@ -9,17 +9,17 @@ import { type Session, SessionLostError } from './session.js';
 import { readState } from './sync.sql.js';
 import type { Outcome, Synchroniser } from './synchroniser.js';
 
-/** Why a request failed, as it is stored. It contains no secret and nothing of a contact. */
+/** The stored reason of a failed request. It contains no secret and no data of a contact. */
 export type RequestError =
 	| { reason: 'portal'; code: string; method: string; until: number | null }
-	/** The mirror was made with another configuration. */
+	/** The mirror belongs to another configuration. */
 	| { reason: 'configuration'; differences: string[] }
 	/** The running synchroniser has another configuration than the command. */
 	| { reason: 'other-synchroniser'; differences: string[] }
 	| { reason: 'incomplete'; detail: string }
 	| { reason: 'unexpected'; name: string };
 
-/** `heldBack`: the deletions that somebody has to confirm. */
+/** `heldBack`: the deletions that need a confirmation. */
 export type RequestResult = { outcome: Outcome; heldBack: string | null } | { error: RequestError };
 
 /** Performs a request, in the process of the command or of the synchroniser. */
@@ -35,7 +35,7 @@ export async function perform(
 	return { outcome, heldBack: alarm?.startsWith('mass_delete: ') ? alarm.slice('mass_delete: '.length) : null };
 }
 
-/** @returns undefined for an error that is not about the request, such as a lost connection */
+/** @returns undefined for an error that the request did not cause, such as a lost connection */
 export function toRequestError(error: unknown): RequestError | undefined {
 	if (error instanceof Bitrix24Error) {
 		const { code, method, until = null } = error;
@@ -47,20 +47,20 @@ export function toRequestError(error: unknown): RequestError | undefined {
 }
 
 interface RequestQueue {
-	/** Saves the progress of a request, for the command that waits. */
+	/** Saves the progress of a request for the command that waits. */
 	onProgress(seen: number, total: number | undefined): void;
 	/**
-	 * Performs the oldest request that waits.
+	 * Performs the oldest waiting request.
 	 *
-	 * @returns undefined where there is none
-	 * @throws SessionLostError, or the reason of an abort: the request stays, for the next synchroniser or the command itself
+	 * @returns undefined if there is none
+	 * @throws SessionLostError, or the reason of an abort: the request stays for the next synchroniser or for the command itself
 	 */
 	serveNext(synchroniser: Synchroniser): Promise<{ kind: SyncRequest['kind']; isDone: boolean } | undefined>;
 }
 
 const progressIntervalMs = 1000;
 
-/** The requests of commands, for the running synchroniser. */
+/** Handles the requests of commands in the running synchroniser. */
 export function createRequestQueue(options: {
 	config: CrmConfig;
 	session: Session;
@@ -77,7 +77,7 @@ export function createRequestQueue(options: {
 			if (current === undefined || clock.now() - current.savedAt < progressIntervalMs) return;
 			current.savedAt = clock.now();
 			const { id } = current;
-			// Nothing depends on it; the pass itself notices a lost connection.
+			// Not critical: the pass itself notices a lost connection.
 			session.run((sql) => saveRequestProgress(sql, id, seen, total ?? null)).catch(() => undefined);
 		},
 		async serveNext(synchroniser) {

@@ -1,9 +1,9 @@
 import type { Sql } from '@contacts/common/database/client.js';
 
-/** Any number that nothing else in the same database uses for an advisory lock. */
+/** An arbitrary number that nothing else in the same database uses for an advisory lock. */
 const synchroniserLock = 7_140_233_981;
 
-/** The server's process behind a connection. Process IDs come again, so it is known by its start too. */
+/** The server process of a connection. Process IDs are reused, so its start time identifies it too. */
 export interface Backend {
 	pid: number;
 	started: string;
@@ -18,7 +18,7 @@ export async function takeLock(sql: Sql): Promise<Backend & { locked: boolean; r
 	return row;
 }
 
-/** Ends a backend that executes nothing. @returns whether it executes something, and was left alone */
+/** Ends an idle backend. @returns whether the backend executes a statement, and was therefore left alone */
 export async function endIdleBackend(sql: Sql, { pid, started }: Backend): Promise<boolean> {
 	const [row] = await sql<[{ busy: boolean }]>`
 		with session as (
@@ -32,9 +32,9 @@ export async function endIdleBackend(sql: Sql, { pid, started }: Backend): Promi
 	return row.busy;
 }
 
-/** Whether somebody holds the lock: a synchroniser, or a command that must not run beside one. */
+/** Whether the lock is held, by a synchroniser or by a command that must not run beside one. */
 export async function isLocked(sql: Sql): Promise<boolean> {
-	// A lock by one bigint is listed as its two halves.
+	// PostgreSQL lists a lock by one bigint as its two halves.
 	const [row] = await sql<[{ held: boolean }]>`
 		select exists (
 			select from pg_locks

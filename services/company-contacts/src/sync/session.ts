@@ -4,30 +4,30 @@ import { judge } from '@contacts/common/database/errors.js';
 import { timedOut, withDeadline } from '@contacts/common/process/with-deadline.js';
 import { type Backend, endIdleBackend, takeLock } from './session.sql.js';
 
-/** How often the server is asked whether it still executes a statement. */
+/** How often to check that the server still executes a statement. */
 const watchIntervalMs = 1000;
 
-/** For the lock, and for each of these checks. */
+/** The timeout for the lock and for each of these checks. */
 const responseTimeoutMs = 5000;
 
-/** The one connection of the synchroniser that works. It holds the lock, so whatever it writes, nobody else writes. */
+/** The connection of the working synchroniser. It holds the lock, so nobody else writes what it writes. */
 export interface Session {
 	/**
-	 * @throws SessionLostError once the connection is gone, and with it the lock; also when the server can't be written (any more),
-	 *   or does not execute what it was sent
+	 * @throws SessionLostError once the connection is lost, and with it the lock; also if the server is (or becomes) read-only or
+	 *   does not execute a statement
 	 */
 	run<T>(work: (sql: Sql) => Promise<T>): Promise<T>;
 	close(): Promise<void>;
 }
 
-/** The connection was lost, and perhaps another synchroniser works now: open another session. */
+/** The connection was lost, and another synchroniser may work now: open another session. */
 export class SessionLostError extends Error {
 	override name = 'SessionLostError';
 }
 
 /**
- * @returns undefined where another synchroniser works on this database
- * @throws SessionLostError where the server can't be written: its lock keeps nobody from writing elsewhere
+ * @returns undefined if another synchroniser works on this database
+ * @throws SessionLostError if the server is read-only: its lock does not keep others from writing elsewhere
  */
 export async function openSession(url: string): Promise<Session | undefined> {
 	let open = false;
@@ -44,7 +44,7 @@ export async function openSession(url: string): Promise<Session | undefined> {
 		max_lifetime: null,
 		keep_alive: 15,
 		onnotice: () => undefined,
-		// The client would reconnect by itself and go on without the lock.
+		// The client would reconnect by itself and continue without the lock.
 		onclose: () => {
 			if (open) lose('the connection to the database was lost');
 		},
@@ -80,7 +80,7 @@ export async function openSession(url: string): Promise<Session | undefined> {
 		}
 	}
 
-	/** Rejects when the server does not execute what it was sent: the connection does not pass it on, and never says so. */
+	/** Rejects when the server does not execute a statement: the connection drops it without an error. */
 	function watch(backend: Backend): { lost: Promise<never>; stop(): void } {
 		let stopped = false;
 		let timer: NodeJS.Timeout | undefined;
@@ -108,11 +108,11 @@ export async function openSession(url: string): Promise<Session | undefined> {
 }
 
 /**
- * Checks over another connection, which may lead to another server by now, whether the backend of a session that awaits a
- * response executes something. An idle backend is ended, so that the lock is free, and a statement that it has not received is
- * never executed.
+ * Checks whether the backend of a waiting session executes a statement. The check uses another connection, which may lead to
+ * another server by now. An idle backend is ended: its lock becomes free, and a statement that it has not received is never
+ * executed.
  *
- * @returns whether the backend is gone; false also when nobody responds in time
+ * @returns whether the backend no longer exists; false also when nobody responds in time
  */
 async function endIfIdle(url: string, backend: Backend): Promise<boolean> {
 	const sql = connect(url, {

@@ -4,7 +4,7 @@ import { type SaveResult, saveCompanyContacts, savedCounts, savingQueries } from
 import type { StagedContact } from './mapping.js';
 import { isDue } from './sync.sql.js';
 
-/** Updates a staged contact: a column that the CRM has not returned this time keeps its staged value. */
+/** Updates a staged contact. A column that the CRM did not return this time keeps its staged value. */
 function restage(sql: Sql, told: 'excluded' | 'g') {
 	const columns = contactColumnNames.map(
 		(column) => `${column} = case when '${column}' = any (${told}.untold) then s.${column} else ${told}.${column} end`,
@@ -21,7 +21,7 @@ interface StagedPage {
 }
 
 /**
- * Stages contacts and moves the cursor behind them, in one statement: a crash loses both or neither.
+ * Stages contacts and moves the cursor past them in one statement. A crash loses both or neither.
  *
  * @returns whether events wait in the inbox
  */
@@ -39,9 +39,9 @@ export async function stagePage(sql: Sql, { contacts, cursor, now }: StagedPage)
 
 interface StagingCounts {
 	staged: number;
-	/** Contacts of the mirror. */
+	/** Number of contacts in the mirror. */
 	live: number;
-	/** Those of them that are not staged. */
+	/** Number of those that are not staged. */
 	missing: number;
 }
 
@@ -55,7 +55,7 @@ export async function countStaging(sql: Sql): Promise<StagingCounts> {
 	return counts;
 }
 
-/** Staged contacts that the CRM has returned incompletely, and the missing columns. */
+/** Returns the staged contacts that the CRM returned incompletely, with the missing columns. */
 export async function readUntold(sql: Sql): Promise<{ contacts: number; columns: string[] }> {
 	const [untold] = await sql<[{ contacts: number; columns: string[] }]>`
 		select count(distinct bitrix_id)::int as contacts, coalesce(json_agg(distinct untold_column), '[]') as columns
@@ -69,7 +69,7 @@ export async function readMirroredIds(sql: Sql): Promise<number[]> {
 	return rows.map((row) => row.bitrix_id);
 }
 
-/** Contacts of the mirror that the full pass has neither listed nor looked up. */
+/** Returns the contacts of the mirror that the full pass has neither listed nor looked up. */
 export async function readMissing(sql: Sql): Promise<number[]> {
 	const rows = await sql<{ bitrix_id: number }[]>`
 		select bitrix_id::float8 as bitrix_id from company_contacts c
@@ -78,7 +78,7 @@ export async function readMissing(sql: Sql): Promise<number[]> {
 	return rows.map((row) => row.bitrix_id);
 }
 
-/** Stages the results for contacts that were not listed: `deleted`, or a code. A contact that was staged meanwhile stays. */
+/** Stages the results for contacts that were not listed: `deleted`, or a code. A contact staged meanwhile stays. */
 export async function stageMissing(sql: Sql, missing: Map<number, string>): Promise<void> {
 	const rows = [...missing].map(([bitrix_id, code]) => ({ bitrix_id, code }));
 	await sql`
@@ -88,14 +88,14 @@ export async function stageMissing(sql: Sql, missing: Map<number, string>): Prom
 		on conflict do nothing`;
 }
 
-/** How many contacts were looked up and not found, by result. */
+/** Counts the contacts that were looked up and not found, by result. */
 export async function countLookedUp(sql: Sql): Promise<Map<string, number>> {
 	const rows = await sql<{ missing: string; count: number }[]>`
 		select missing, count(*)::int as count from crm_sync_staging where missing is not null group by missing`;
 	return new Map(rows.map(({ missing, count }) => [missing, count]));
 }
 
-/** Makes everything that was staged, and the deletions, visible at once. It ends the pass. */
+/** Makes all staged contacts and the deletions visible at once, and ends the pass. */
 export async function finishFull(
 	sql: Sql,
 	{ complete, deletions }: { complete: boolean; deletions: boolean },
@@ -128,7 +128,7 @@ export async function finishFull(
 	return changes;
 }
 
-/** Saves contacts outside of a full pass; what a full pass in progress has staged of them is updated first. */
+/** Saves contacts outside of a full pass. It first updates their staged rows of a full pass in progress. */
 export async function saveContacts(sql: Sql, contacts: StagedContact[]): Promise<SaveResult> {
 	await sql`
 		update crm_sync_staging s set ${restage(sql, 'g')}
@@ -137,7 +137,7 @@ export async function saveContacts(sql: Sql, contacts: StagedContact[]): Promise
 	return saveCompanyContacts(sql, contacts, { onlyWhole: true });
 }
 
-/** Deletes contacts that the CRM has confirmed as deleted, also from what a full pass in progress has staged. */
+/** Deletes contacts that the CRM confirmed as deleted, also from the staged rows of a full pass in progress. */
 export async function deleteContacts(sql: Sql, ids: number[]): Promise<number> {
 	const [row] = await sql<[{ deleted: number }]>`
 		with gone as (

@@ -3,21 +3,21 @@ import type { SaveResult } from '../save-company-contacts.sql.js';
 import type { MirrorConfiguration } from './mirror-configuration.js';
 
 export interface SyncState {
-	/** All times in milliseconds since the epoch; `watermark` and `full_watermark` by the CRM's clock. */
+	/** All times are in milliseconds since the epoch; `watermark` and `full_watermark` by the CRM's clock. */
 	watermark: number | null;
 	last_success_at: number | null;
 	last_full_at: number | null;
 	full_watermark: number | null;
 	full_begun_at: number | null;
 	full_cursor: number | null;
-	/** Somebody has confirmed the deletions of the full pass in progress. */
+	/** Whether somebody has confirmed the deletions of the full pass in progress. */
 	full_confirmed: boolean;
 	bucket_arrival: number;
 	blocked_by: string | null;
 	blocked_until: number | null;
 	alarm: string | null;
 	alarm_at: number | null;
-	/** The mirror was made with it; null: not known yet. */
+	/** The configuration of the mirror; null while unknown. */
 	configuration: MirrorConfiguration | null;
 }
 
@@ -25,7 +25,7 @@ const epoch = (sql: Sql, column: string) => sql.unsafe(`(extract(epoch from ${co
 const time = (milliseconds: number) => new Date(milliseconds).toISOString();
 
 /**
- * Whether an event of the inbox is to be handled.
+ * Whether an event of the inbox is due.
  *
  * @param now milliseconds since the epoch
  */
@@ -41,7 +41,7 @@ export async function readState(sql: Sql): Promise<SyncState> {
 	return state;
 }
 
-/** Begins a full pass from the start: nothing is staged. */
+/** Starts a full pass from the beginning: nothing is staged. */
 export async function beginFull(sql: Sql, watermark: number): Promise<void> {
 	await sql`
 		with discarded as (delete from crm_sync_staging)
@@ -50,12 +50,12 @@ export async function beginFull(sql: Sql, watermark: number): Promise<void> {
 		    full_confirmed = false`;
 }
 
-/** Allows the full pass in progress any number of deletions: after a pause and a restart too. */
+/** Allows the full pass in progress any number of deletions, also after a pause or a restart. */
 export async function confirmFull(sql: Sql): Promise<void> {
 	await sql`update crm_sync_state set full_confirmed = true`;
 }
 
-/** Discards a full pass that was not finished. */
+/** Discards an unfinished full pass. */
 export async function discardFull(sql: Sql): Promise<void> {
 	await sql`
 		with discarded as (delete from crm_sync_staging)
@@ -74,19 +74,19 @@ export async function saveBucket(sql: Sql, arrival: number): Promise<void> {
 	await sql`update crm_sync_state set bucket_arrival = ${arrival}`;
 }
 
-/** The reason why the synchroniser does not work; null: none. */
+/** The reason why the synchroniser does not work; null if none. */
 export async function saveBlock(sql: Sql, code: string | null, until: number | null): Promise<void> {
 	await sql`
 		update crm_sync_state
 		set blocked_by = ${code}, blocked_until = ${until === null ? null : time(until)}::text::timestamptz`;
 }
 
-/** A problem that somebody has to look at; null: none. */
+/** A problem that somebody has to look at; null if none. */
 export async function saveAlarm(sql: Sql, alarm: string | null): Promise<void> {
 	await sql`update crm_sync_state set alarm = ${alarm}, alarm_at = case when ${alarm}::text is null then null else now() end`;
 }
 
-/** Stores the configuration that the mirror is made with from now on. Everything is read again with it, in full. */
+/** Stores the new configuration of the mirror. A full pass then reads everything again with it. */
 export async function saveConfiguration(sql: Sql, configuration: MirrorConfiguration): Promise<void> {
 	await sql`
 		with discarded as (delete from crm_sync_staging)
@@ -96,13 +96,13 @@ export async function saveConfiguration(sql: Sql, configuration: MirrorConfigura
 }
 
 export interface SyncFreshness {
-	/** When the mirror was last found equal to the CRM, in milliseconds since the epoch; null: never. */
+	/** Returns when the mirror was last found equal to the CRM, in milliseconds since the epoch; null if never. */
 	synced_at: number | null;
 	blocked: boolean;
 	alarm: boolean;
 }
 
-/** How the mirror stands. The list's role may read it too. */
+/** Returns the state of the mirror. The list's role may read it too. */
 export function readFreshness(sql: Sql) {
 	return sql<[SyncFreshness]>`
 		select (extract(epoch from last_success_at) * 1000)::float8 as synced_at,
@@ -139,7 +139,7 @@ export async function endRun(
 		where id = ${id}`;
 }
 
-/** The newest runs. */
+/** Returns the newest runs. */
 export function readRuns(sql: Sql, limit: number): Promise<readonly RunRow[]> {
 	const iso = (column: string) =>
 		sql.unsafe(`to_char(${column} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') as ${column}`);
@@ -149,10 +149,10 @@ export function readRuns(sql: Sql, limit: number): Promise<readonly RunRow[]> {
 		from crm_sync_runs order by id desc limit ${limit}`;
 }
 
-/** A status shows the newest few runs, and an investigation looks back some days. */
+/** A status shows the newest few runs; an investigation looks back some days. */
 const keptRuns = { days: 30, max: 10_000 };
 
-/** Deletes old runs, requests that nobody waits for any more, and expired tombstones. Cheap enough for each pass. */
+/** Deletes old runs, abandoned requests and expired tombstones. Cheap enough for each pass. */
 export async function prune(sql: Sql): Promise<void> {
 	await sql`select prune_company_contacts_tombstones()`;
 	await sql`
@@ -164,7 +164,7 @@ export async function prune(sql: Sql): Promise<void> {
 		   or begun_at < clock_timestamp() - make_interval(days => ${keptRuns.days})`;
 }
 
-/** Closes the runs of a synchroniser that crashed: whoever holds the lock knows that no other run is in progress. */
+/** Closes the runs of a crashed synchroniser. The holder of the lock knows that no other run is in progress. */
 export async function closeInterruptedRuns(sql: Sql): Promise<void> {
 	await sql`update crm_sync_runs set ended_at = clock_timestamp(), outcome = 'interrupted' where ended_at is null`;
 }

@@ -36,9 +36,9 @@ export interface SynchroniserOptions {
 	clock: Clock;
 	logger: FastifyBaseLogger;
 	signal?: AbortSignal;
-	/** Makes this configuration the mirror's, if it has another: every contact is read again then. */
+	/** Assigns this configuration to the mirror if it has another one: every contact is then read again. */
 	remap?: boolean;
-	/** For each response of the portal. */
+	/** Called for each response of the portal. */
 	responseTimeoutMs?: number;
 	onProgress?: (seen: number, total: number | undefined) => void;
 	onUnmapped?: (what: Unmapped) => void;
@@ -52,11 +52,11 @@ export interface Outcome extends PassCounts {
 	requests: number;
 }
 
-/** Each pass that writes throws ConfigurationDiffersError where the mirror was made with another configuration. */
+/** Each pass that writes throws ConfigurationDiffersError if the mirror belongs to another configuration. */
 export interface Synchroniser {
-	/** Makes this configuration the mirror's. If it is a new one, the full pass in progress is discarded. */
+	/** Assigns this configuration to the mirror. If it is new, the full pass in progress is discarded. */
 	adoptConfiguration(): Promise<void>;
-	/** A full pass from the start, if it is requested; a full pass that is due or unfinished; else an incremental pass. */
+	/** Runs a full pass from the start if requested; else a full pass that is due or unfinished; else an incremental pass. */
 	pass(options?: { full?: boolean; confirmMassDelete?: boolean }): Promise<Outcome>;
 	/** Whether a full pass is due or unfinished. */
 	fullIsDue(): Promise<boolean>;
@@ -65,16 +65,16 @@ export interface Synchroniser {
 	dryRun(): Promise<Outcome>;
 }
 
-/** A full pass is the only one that finds every deletion, merge and changed link. */
+/** Only a full pass finds every deletion, merge and changed link. */
 const fullPassIntervalMs = 24 * 3_600_000;
 
-/** Nothing is tried for so long after an error that somebody has to fix. */
+/** After an error that somebody has to fix, no request is made for this long. */
 export const circuitBreakMs = 600_000;
 
-/** The custom fields are read again after so long. */
+/** The custom fields are read again after this time. */
 const fieldsMaxAgeMs = 3_600_000;
 
-/** A pass waits at most so long for a method that has used up its operating time: the portal counts it over 10 minutes. */
+/** Maximum wait for a method that has used up its operating time: the portal counts it over 10 minutes. */
 const maxPauseMs = 660_000;
 
 /** Keeps the mirror equal to the portal's contacts, on the session that holds the lock. */
@@ -87,7 +87,7 @@ export async function createSynchroniser(options: SynchroniserOptions): Promise<
 		policy: config.policy,
 		clock,
 		arrival,
-		// Before the request: a process that is killed must not forget the requests that it has sent.
+		// Before the request: a killed process must not forget the requests that it has sent.
 		onRequest: (spent) => session.run((sql) => saveBucket(sql, spent)),
 		...(signal ? { signal } : {}),
 		...(options.responseTimeoutMs === undefined ? {} : { timeoutMs: options.responseTimeoutMs }),
@@ -100,7 +100,7 @@ export async function createSynchroniser(options: SynchroniserOptions): Promise<
 	let isAdopted = false;
 
 	async function adoptConfiguration(): Promise<void> {
-		// Nobody else changes it while this one holds the lock.
+		// Nobody else changes it while this synchroniser holds the lock.
 		if (isAdopted) return;
 		const own = mirrorConfiguration(config);
 		const { configuration: stored, blocked_by: blockedBy } = await session.run(readState);
@@ -123,7 +123,7 @@ export async function createSynchroniser(options: SynchroniserOptions): Promise<
 		return { portal, session, mapping: config.mapping, clock, logger, onProgress, onUnmapped, onUnread };
 	}
 
-	/** Runs a pass, with a row in the log of runs, and stores what keeps the synchroniser from working. */
+	/** Runs a pass. Records it in the log of runs, and stores the reason if the synchroniser is blocked. */
 	async function run(kind: RunKind, pass: (context: PassContext) => Promise<PassCounts>): Promise<Outcome> {
 		await adoptConfiguration();
 		const runId = await session.run((sql) => beginRun(sql, kind));
@@ -138,7 +138,7 @@ export async function createSynchroniser(options: SynchroniserOptions): Promise<
 		} catch (error) {
 			if (error instanceof Bitrix24Error) {
 				outcome = error.code;
-				// The portal may have changed its fields.
+				// The fields of the portal may have changed.
 				opened = undefined;
 				const until =
 					error.until ??
@@ -158,13 +158,13 @@ export async function createSynchroniser(options: SynchroniserOptions): Promise<
 		}
 	}
 
-	/** Waits while the portal pauses a method, and then continues the pass from its cursor. */
+	/** Waits while the portal pauses a method. Then continues the pass from its cursor. */
 	async function throughPauses<T>(pass: () => Promise<T>): Promise<T> {
 		const begun = clock.now();
 		for (let waited = false; ; waited = true) {
 			try {
 				const result = await pass();
-				// The pause is over; another block stays.
+				// The pause is over. Any other block stays.
 				if (waited) await session.run((sql) => saveBlock(sql, null, null));
 				return result;
 			} catch (error) {
@@ -195,7 +195,7 @@ export async function createSynchroniser(options: SynchroniserOptions): Promise<
 		fullIsDue,
 		async pass({ full = false, confirmMassDelete = false } = {}) {
 			await adoptConfiguration();
-			// Once, and not after each pause: then the pass continues from its cursor.
+			// Once, not after each pause: later the pass continues from its cursor.
 			if (full) await session.run(discardFull);
 			const { watermark } = await session.run(readState);
 			if (full || watermark === null || (await fullIsDue()))

@@ -10,7 +10,7 @@ import { storeEvent } from './inbox.sql.js';
 
 const events = new Set(['ONCRMCONTACTADD', 'ONCRMCONTACTUPDATE', 'ONCRMCONTACTDELETE']);
 
-/** Wrong tokens of one client address: as many as the list allows by default. */
+/** Limit of wrong tokens per client address: the default limit of the list. */
 const failurePolicy: BucketPolicy = { perSecond: 5, burst: 250 };
 
 interface WebhookOptions {
@@ -18,14 +18,14 @@ interface WebhookOptions {
 	/** The application token of the portal's outgoing webhook. */
 	token: string;
 	registry: Registry;
-	/** Milliseconds that never go back. */
+	/** Monotonic milliseconds. */
 	clock: () => number;
 }
 
 /**
- * `POST /bitrix24/events`: the receiving end of the portal's outgoing webhook. It stores which contact was changed and responds;
- * the synchroniser reads the contact again. The portal sends each event once and in no certain order, so its content is only a
- * hint.
+ * `POST /bitrix24/events`: receives the events of the portal's outgoing webhook. It stores which contact changed, and responds.
+ * The synchroniser then reads the contact again. The portal sends each event once and in no guaranteed order, so its content is
+ * only a hint.
  */
 export async function webhook(api: Server, { database, token, registry, clock }: WebhookOptions): Promise<void> {
 	const onFailure = limitFailures(failurePolicy, registry, clock);
