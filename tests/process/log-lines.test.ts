@@ -24,6 +24,18 @@ test('SIGTERM loses no line: every request that was answered before it has one, 
 	expect(messages.at(-1)).toBe('stopped');
 });
 
+test('the last line is there, whenever the process ends after it', async () => {
+	const script = `
+		import { createLogger } from '${new URL(`file://${logger}`)}';
+		createLogger({ name: 'test', level: 'info' }).info('last');`;
+	const ends = Array.from({ length: 20 }, async () => {
+		const child = startProcess(process.execPath, ['--input-type=module', '--eval', script]);
+		expect(await child.exit).toBe(0);
+		return child.stdout();
+	});
+	for (const output of await Promise.all(ends)) expect(output).toMatch(/"msg":"last"\}\n$/);
+});
+
 test.each([
 	['an uncaught exception', 'throw new Error("uncaught");', 1],
 	['an unhandled rejection', 'await Promise.reject(new Error("unhandled"));', 1],

@@ -1,3 +1,4 @@
+import { writeSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import type { FastifyBaseLogger } from 'fastify';
 import { type DestinationStream, type Logger, pino } from 'pino';
@@ -78,20 +79,34 @@ const flushIntervalMs = 20;
 function openStandardOutput(): DestinationStream {
 	const output = pino.destination({ dest: 1, sync: false, maxLength: 16_777_216 });
 	let lines = '';
-	function write(): void {
-		if (lines !== '') output.write(escapeJsonLines(lines));
+	const take = () => {
+		const taken = escapeJsonLines(lines);
 		lines = '';
-	}
+		return taken;
+	};
 	process.once('exit', () => {
-		write();
 		output.flushSync();
+		// Not by `output`: a write that it begins now might not happen any more.
+		writeAll(Buffer.from(take()));
 	});
 	return {
 		write(line) {
-			if (lines === '') setTimeout(write, flushIntervalMs).unref();
+			if (lines === '') setTimeout(() => output.write(take()), flushIntervalMs).unref();
 			lines += line;
 		},
 	};
+}
+
+/** Writes to standard output before it returns. What a reader does not accept within a second is dropped. */
+function writeAll(bytes: Buffer): void {
+	const end = performance.now() + 1000;
+	for (let written = 0; written < bytes.length && performance.now() < end; ) {
+		try {
+			written += writeSync(1, bytes, written);
+		} catch (error) {
+			if ((error as NodeJS.ErrnoException).code !== 'EAGAIN') return;
+		}
+	}
 }
 
 /** An error for the log: what failed and where in the code, without values that came from a request or a row. */
