@@ -4,7 +4,7 @@ import { generateKey, hashKey, isGeneratedKey, maxKeyLength } from './api-key.js
 
 const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 
-/** A text of digits in base 62, as the number that it is. */
+/** The number of a string in base 62. */
 const numberOf = (text: string) =>
 	[...text].reduce((value, digit) => value * 62n + BigInt(alphabet.indexOf(digit)), 0n);
 
@@ -19,7 +19,7 @@ describe('a generated key', () => {
 		for (const secret of secrets) expect(secret < 2n ** 256n).toBe(true);
 		for (let bit = 0n; bit < 256n; bit++) {
 			const set = secrets.filter((secret) => (secret >> bit) & 1n).length;
-			// Of 200 fair coins fewer than 40 heads, or tails, come up once in 10^16 times.
+			// 200 fair coins show fewer than 40 heads, or tails, once in 10^16 times.
 			expect(set).toBeGreaterThan(40);
 			expect(set).toBeLessThan(160);
 		}
@@ -30,13 +30,13 @@ describe('a generated key', () => {
 		expect(numberOf(key.slice(-6))).toBe(BigInt(crc32(key.slice(4, 47))));
 	});
 
-	test('comes once', () => {
+	test('is unique', () => {
 		expect(new Set(Array.from({ length: 10_000 }, generateKey)).size).toBe(10_000);
 	});
 });
 
 describe('isGeneratedKey', () => {
-	// Made by generateKey once and never used: keys that are out in the world must go on being known.
+	// Generated once by generateKey and never used. Keys that are in use must stay recognizable.
 	const known = 'cck_SAQoK5KMWCP7fnZ3OgXVsWp4iFYS2RTOxXXFlT4VBR20BWag3';
 
 	test('is true for a generated key', () => {
@@ -44,7 +44,7 @@ describe('isGeneratedKey', () => {
 		for (let tries = 0; tries < 1000; tries++) expect(isGeneratedKey(generateKey())).toBe(true);
 	});
 
-	test('is false as soon as any one character is another', () => {
+	test('is false when any single character is changed', () => {
 		for (let at = 0; at < known.length; at++) {
 			for (const other of ['0', 'A', 'z', '-']) {
 				if (known[at] === other) continue;

@@ -7,20 +7,20 @@ import type { KeyRing, Project } from './key-ring.js';
 
 declare module 'fastify' {
 	interface FastifyRequest {
-		/** Who is asking; set for every request that passed authentication. */
+		/** The caller. It is set for every request that passed authentication. */
 		project: Project;
 	}
 }
 
 interface AuthenticateOptions {
 	keyRing: KeyRing;
-	/** Called before a request is refused; what it throws replaces the 401. */
+	/** Called before a request is rejected. An error that it throws replaces the 401. */
 	onFailure?: (request: FastifyRequest) => void;
 }
 
 /**
- * Lets only requests with valid credentials in the query string pass, in the scope that registers it: before the body is
- * read or any other parameter is looked at. Whatever is wrong with the credentials, the response is the same.
+ * Rejects requests without valid credentials in the query string, in the scope that registers it. It runs before the body
+ * is read and any other parameter is checked. The response is the same for all kinds of wrong credentials.
  */
 export const authenticate = fp<AuthenticateOptions>(async (scope, { keyRing, onFailure = () => undefined }) => {
 	if (!scope.hasRequestDecorator('project')) scope.decorateRequest('project');
@@ -36,7 +36,7 @@ export const authenticate = fp<AuthenticateOptions>(async (scope, { keyRing, onF
 });
 
 function findProject(request: FastifyRequest, keyRing: KeyRing): Project | undefined {
-	// A parameter that is given twice arrives as an array.
+	// A repeated parameter arrives as an array.
 	const { project, api_key: key } = request.query as Record<string, unknown>;
 	if (typeof project !== 'string' || typeof key !== 'string') return undefined;
 	if (malformedParameters(request.url).some((name) => name === 'project' || name === 'api_key')) return undefined;

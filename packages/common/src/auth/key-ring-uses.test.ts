@@ -8,7 +8,7 @@ import { type KeyRing, openKeyRing } from './key-ring.js';
 
 const applicationName = 'key uses';
 
-/** A key ring of a service, which writes uses when it is asked to. */
+/** A key ring of a service, which stores uses on request. */
 async function open(): Promise<KeyRing> {
 	const url = urlAs(db.url, 'company-contacts', rolePassword);
 	const database = openDatabase({ url, applicationName, poolSize: 1 });
@@ -18,7 +18,7 @@ async function open(): Promise<KeyRing> {
 	return ring;
 }
 
-/** The projects whose keys have a last use. */
+/** The projects with a key that has a last use. */
 async function used(): Promise<string[]> {
 	const rows = await db.sql<{ code: string }[]>`
 		select p.code from api_key_uses u join api_keys k on k.id = u.key_id join projects p on p.id = k.project_id order by 1`;
@@ -27,7 +27,7 @@ async function used(): Promise<string[]> {
 
 const keyOf = (project: string) => db.sql`project_id = (select id from projects where code = ${project})`;
 
-test('a key that was deleted by hand keeps no other’s use from being stored', async () => {
+test('a key that was deleted by hand does not prevent storing the uses of other keys', async () => {
 	for (const code of ['stays', 'vanishes']) await addProject(db.sql, code, `${code}-key`);
 	const ring = await open();
 	for (const code of ['stays', 'vanishes']) expect(ring.find(code, `${code}-key`)?.code).toBe(code);
@@ -36,7 +36,7 @@ test('a key that was deleted by hand keeps no other’s use from being stored', 
 	expect(await used()).toEqual(['stays']);
 });
 
-test('one that is deleted while uses are written costs the others one more attempt', async () => {
+test('a key that is deleted while uses are stored costs the other keys one more attempt', async () => {
 	for (const code of ['waits', 'vanishing']) await addProject(db.sql, code, `${code}-key`);
 	const ring = await open();
 	for (const code of ['waits', 'vanishing']) expect(ring.find(code, `${code}-key`)?.code).toBe(code);
@@ -44,7 +44,7 @@ test('one that is deleted while uses are written costs the others one more attem
 	await other`begin`;
 	await other`delete from api_keys where ${keyOf('vanishing')}`;
 	const flushed = ring.flushUses();
-	// The key is still there for the statement, which waits for what becomes of it.
+	// The statement still sees the key, and waits for the deletion to commit.
 	await expect
 		.poll(
 			() => db.sql`

@@ -13,7 +13,7 @@ export interface LiveKeyRow {
 	expires_at: number | null;
 }
 
-/** The version that every change of a project or a key raises. */
+/** The version, which every change of a project or a key increments. */
 export async function readKeyRingVersion(database: Database): Promise<string> {
 	const rows = await database.queryReserved(
 		(sql) => sql<{ version: string }[]>`select version::text from key_ring_version`,
@@ -28,7 +28,7 @@ export async function readKeyRingVersion(database: Database): Promise<string> {
  */
 export async function saveKeyUses(database: Database, uses: ReadonlyMap<number, number>): Promise<void> {
 	const rows = JSON.stringify([...uses].map(([key_id, at]) => ({ key_id, at: new Date(at).toISOString() })));
-	// Without the keys that were deleted meanwhile: one of them would fail the whole batch, every time.
+	// Skips keys that were deleted meanwhile. One of them would fail the whole batch, every time.
 	await database.query(
 		(sql) => sql`
 			insert into api_key_uses as stored (key_id, last_used_at)
@@ -41,8 +41,8 @@ export async function saveKeyUses(database: Database, uses: ReadonlyMap<number, 
 }
 
 /**
- * The keys that a service accepts: neither revoked nor expired, and of enabled projects. What a sandbox project sends would be
- * stored with what is real, so the service that stores accepts none of its keys.
+ * The keys that a service accepts: neither revoked nor expired, and of enabled projects. The service that stores data
+ * rejects the keys of sandbox projects, because their data would be stored with real data.
  */
 export function readLiveKeys(database: Database, service: ServiceName): Promise<readonly LiveKeyRow[]> {
 	return database.queryReserved(

@@ -13,20 +13,20 @@ let nextRing = 1;
 
 /** As in production. */
 const tolerant = (error: unknown) => error instanceof DatabaseError && !isRefusal(error.cause);
-/** Longer than any test: what is seen within it was announced. */
+/** Longer than any test, so only notifications cause a refresh. */
 const never = 600_000;
 
 interface Observed {
 	ring: KeyRing;
 	/** Of the database's sessions. */
 	applicationName: string;
-	/** Statements that the ring has sent. */
+	/** The number of statements that the ring has sent. */
 	statements: number;
-	/** Done before each of them. */
+	/** Called before each of them. */
 	before: (() => Promise<unknown>) | undefined;
 }
 
-/** A key ring on a real database, watched from between the two. */
+/** A key ring on a real database, with a hook between the two. */
 async function open(options: Partial<KeyRingOptions> & { url?: string; listens?: boolean } = {}): Promise<Observed> {
 	const { url = db.url, listens = true, ...rest } = options;
 	const applicationName = `ring ${nextRing++}`;
@@ -51,7 +51,7 @@ async function open(options: Partial<KeyRingOptions> & { url?: string; listens?:
 	onTestFinished(() => ring.stop());
 	if (listens) {
 		await expect.poll(() => changes?.current, { interval: 10 }).toBe(true);
-		// What was being loaded is loaded now: from here on only an announcement leads to another look.
+		// Loading has finished. From here on only a notification causes another refresh.
 		await ring.refresh();
 	}
 	return Object.assign(watch, { ring });
@@ -70,7 +70,7 @@ const idOf = async (project: string) => {
 	return row?.id ?? Number.NaN;
 };
 
-/** Polls without a pause until the ring says so, and tells how many milliseconds it took. */
+/** Polls without a pause until the ring reports this, and returns how many milliseconds it took. */
 async function seen(ring: KeyRing, project: string, live: boolean): Promise<number> {
 	const begun = performance.now();
 	await expect
@@ -80,7 +80,7 @@ async function seen(ring: KeyRing, project: string, live: boolean): Promise<numb
 }
 
 describe('a change is seen within a second', () => {
-	test('by announcement: a new key, a disabled project, one that is enabled again, a revoked key', async () => {
+	test('by notification: a new key, a disabled project, one that is enabled again, a revoked key', async () => {
 		const { ring } = await open({ interval: never });
 		expect(ring.find('new', 'new-key')).toBeUndefined();
 		await addProject(db.sql, 'new', 'new-key');
@@ -114,14 +114,14 @@ describe('a change is seen within a second', () => {
 		}
 	});
 
-	test('though no announcement comes at all', async () => {
+	test('although no notification arrives', async () => {
 		await addProject(db.sql, 'unannounced', 'unannounced-key');
 		const { ring } = await open({ listens: false });
 		await revokeKey(db.sql, await idOf('unannounced'));
 		expect(await seen(ring, 'unannounced', false)).toBeLessThan(1000);
 	});
 
-	test('though it was made between the two reads of a refresh', async () => {
+	test('although it was made between the two reads of a refresh', async () => {
 		await addProject(db.sql, 'between', 'between-key');
 		const watched = await open({ listens: false, interval: never });
 		const id = await idOf('between');
@@ -136,8 +136,8 @@ describe('a change is seen within a second', () => {
 	});
 });
 
-describe('the ring', () => {
-	test('answers without any statement, wrong keys too', async () => {
+describe('the key ring', () => {
+	test('checks right and wrong keys without any statement', async () => {
 		await addProject(db.sql, 'asked', 'asked-key');
 		const watched = await open({ interval: never });
 		const before = watched.statements;
@@ -147,11 +147,11 @@ describe('the ring', () => {
 			expect(watched.ring.find(`unknown ${tries}`, 'asked-key')).toBeUndefined();
 		}
 		await watched.ring.refresh();
-		// The refresh's own one, and nothing before it.
+		// Only the statement of the refresh.
 		expect(watched.statements).toBe(before + 1);
 	});
 
-	test('has no key that is limited to the other service, expired, revoked, or of a disabled project', async () => {
+	test('contains no key that is limited to the other service, expired, revoked, or of a disabled project', async () => {
 		await addProject(db.sql, 'here', 'here-key', { service: 'company-contacts' });
 		await addProject(db.sql, 'both', 'both-key');
 		await addProject(db.sql, 'twin', 'both-key');
@@ -168,7 +168,7 @@ describe('the ring', () => {
 		expect(ring.find('twin', 'both-key')?.code).toBe('twin');
 	});
 
-	test('drops a key at the very moment at which it expires, without a look at the database', async () => {
+	test('rejects a key from the moment at which it expires, without a query', async () => {
 		let now = Date.now();
 		const expiresAt = new Date(now + 3_600_000);
 		await addProject(db.sql, 'expiring', 'expiring-key', { expiresAt });
@@ -179,7 +179,7 @@ describe('the ring', () => {
 		expect(ring.find('expiring', 'expiring-key')).toBeUndefined();
 	});
 
-	test('has a key again that seemed to have expired while the clock was wrong', async () => {
+	test('accepts a key again that seemed to have expired while the clock was wrong', async () => {
 		let now = Date.now();
 		await addProject(db.sql, 'jump', 'jump-key', { expiresAt: new Date(now + 3_600_000) });
 		const { ring } = await open({ interval: never, now: () => now });
@@ -190,8 +190,8 @@ describe('the ring', () => {
 	});
 });
 
-describe('while the database is away', () => {
-	test('at the start: nobody is told right from wrong, and its return is noticed and told once', async () => {
+describe('while the database is unreachable', () => {
+	test('at the start, no key can be checked, and its return is reported once', async () => {
 		await addProject(db.sql, 'early', 'early-key');
 		const { proxy, url } = await startProxy();
 		proxy.cut();
@@ -209,7 +209,7 @@ describe('while the database is away', () => {
 		expect(watched.ring.find('early', 'wrong')).toBeUndefined();
 	});
 
-	test('later: the keys stay valid, their age grows, and what happened meanwhile is seen on its return', async () => {
+	test('after the start, the keys stay valid, their age grows, and changes are seen on its return', async () => {
 		await addProject(db.sql, 'later', 'later-key');
 		const { proxy, url } = await startProxy();
 		const onStateChange = vi.fn();
@@ -227,7 +227,7 @@ describe('while the database is away', () => {
 		expect(ageOf(ring)).toBeLessThan(1000);
 	});
 
-	test('for a while: listening begins anew by itself', async () => {
+	test('the listener reconnects by itself afterwards', async () => {
 		await addProject(db.sql, 'unheard', 'unheard-key');
 		const { proxy, url } = await startProxy();
 		const { ring } = await open({ url, interval: never });
@@ -238,7 +238,7 @@ describe('while the database is away', () => {
 		expect(await seen(ring, 'unheard', false)).toBeLessThan(1000);
 	});
 
-	test('a database that refuses is no such case: it ends the start', async () => {
+	test('a database that rejects the configuration fails the start', async () => {
 		const elsewhere = (change: Partial<URL>) => Object.assign(new URL(db.url), change).href;
 		const empty = await createTestDatabase('template0');
 		onTestFinished(() => empty.drop());

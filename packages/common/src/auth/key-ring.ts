@@ -7,41 +7,42 @@ import { type LiveKeyRow, readKeyRingVersion, readLiveKeys, type ServiceName, sa
 export interface Project {
 	id: number;
 	code: string;
-	/** It sees invented contacts alone. */
+	/** It sees only invented contacts. */
 	isSandbox: boolean;
-	/** The key that it has used. */
+	/** The key of the request. */
 	keyId: number;
 }
 
 export interface KeyRing {
 	/**
-	 * The project that this key opens, or undefined: no query, and the same work for every kind of wrong credentials.
+	 * Returns the project of this key, or undefined. It needs no query, and does the same work for every kind of wrong
+	 * credentials.
 	 *
-	 * @throws DatabaseError when no snapshot could be loaded yet: then no key can be checked.
+	 * @throws DatabaseError when no snapshot was loaded yet, so that no key can be checked.
 	 */
 	find(projectCode: string, key: string): Project | undefined;
-	/** Asks for the version and loads the keys again when it has changed. */
+	/** Reads the version, and loads the keys again if it has changed. */
 	refresh(): Promise<void>;
 	/** When the snapshot was last known to be current, in milliseconds since the epoch; undefined before the first. */
 	readonly refreshedAt: number | undefined;
-	/** Writes when each key was last used, which otherwise happens now and then. */
+	/** Stores when each key was last used. This also happens at regular intervals. */
 	flushUses(): Promise<void>;
-	/** Ends refreshing, and writes the last uses of keys. */
+	/** Stops refreshing, and stores the last uses of keys. */
 	stop(): Promise<void>;
 }
 
 export interface KeyRingOptions {
 	database: Database;
 	service: ServiceName;
-	/** Called once when refreshing begins to fail and once when it works again. */
+	/** Called once when refreshing starts to fail, and once when it works again. */
 	onStateChange?: (error: unknown) => void;
-	/** Milliseconds between two looks at the version. A notification comes sooner; this is for when one is lost. */
+	/** Milliseconds between two checks of the version. A notification arrives sooner; the check is for lost notifications. */
 	interval?: number;
 	/** Milliseconds since the epoch. */
 	now?: () => number;
 }
 
-/** Between two writes of when keys were used: `contacts key list` may lag by this. */
+/** The interval at which the uses of keys are stored. `contacts key list` may lag by this. */
 const flushIntervalMs = 30_000;
 
 interface LiveKey {
@@ -56,15 +57,16 @@ interface Snapshot {
 }
 
 /**
- * Opens the snapshot of all live keys that every process keeps in memory. It is loaded at once, again whenever PostgreSQL
- * notifies of a change or listening begins anew, and whenever the version has changed at a look every `interval`.
+ * Opens the snapshot of all live keys, which every process keeps in memory. It is loaded at once. It is loaded again after
+ * a notification of PostgreSQL, after a reconnection of the listener, and when the check every `interval` finds a new
+ * version.
  *
- * @throws DatabaseError when the first load fails, unless `tolerant` says that this failure may pass by itself: then
- *   loading is tried again every interval.
+ * @throws DatabaseError when the first load fails, unless `tolerant` returns true for a temporary failure: then loading is
+ *   retried every interval.
  */
 export async function openKeyRing(options: KeyRingOptions, tolerant: (error: unknown) => boolean): Promise<KeyRing> {
 	const { database, service, interval = 400, now = Date.now, onStateChange = () => undefined } = options;
-	/** When each key was used last, of those not stored yet, in milliseconds since the epoch. */
+	/** The last uses of keys that are not stored yet, in milliseconds since the epoch. */
 	let uses = new Map<number, number>();
 	let snapshot: Snapshot | undefined;
 	let refreshedAt: number | undefined;
@@ -75,7 +77,8 @@ export async function openKeyRing(options: KeyRingOptions, tolerant: (error: unk
 
 	async function load(): Promise<void> {
 		const startedAt = now();
-		// The version first: a change between the two reads makes the next look load once more, and none is missed.
+		// Reads the version first: after a change between the two reads, the next check loads the keys again, so no change is
+		// missed.
 		const version = await readKeyRingVersion(database);
 		if (version !== snapshot?.version) {
 			const rows = await readLiveKeys(database, service);
@@ -84,7 +87,7 @@ export async function openKeyRing(options: KeyRingOptions, tolerant: (error: unk
 		refreshedAt = startedAt;
 	}
 
-	/** One refresh at a time; what is asked for meanwhile is done by one more, that begins after the asking. */
+	/** Runs one refresh at a time. All requests during a refresh share one more, which starts after it. */
 	function refresh(): Promise<void> {
 		if (refreshing !== undefined) {
 			again = true;
@@ -112,7 +115,7 @@ export async function openKeyRing(options: KeyRingOptions, tolerant: (error: unk
 		}
 	}
 
-	/** What can't be stored is kept for the next time, one entry for each key; no request ever waits for it. */
+	/** Uses that can't be stored are kept for the next time, one entry for each key. No request waits for this. */
 	async function flushUses(): Promise<void> {
 		if (uses.size === 0) return;
 		const batch = uses;
@@ -139,7 +142,7 @@ export async function openKeyRing(options: KeyRingOptions, tolerant: (error: unk
 		find(projectCode, key) {
 			if (snapshot === undefined) throw new DatabaseError('no keys could be loaded yet');
 			const found = snapshot.keys.get(indexOf(projectCode, hash('sha256', key, 'base64')));
-			// One that has expired stays: the clock may be set back.
+			// An expired key stays in the snapshot, because the clock may be set back.
 			const at = now();
 			if (found === undefined || found.expiresAt <= at) return undefined;
 			uses.set(found.project.keyId, at);

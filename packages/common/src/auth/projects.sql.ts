@@ -1,13 +1,13 @@
 import type { Sql } from '../database/client.js';
 import type { ServiceName } from './key-ring.sql.js';
 
-/** What a project code looks like. */
+/** The format of a project code. */
 export const projectCode = /^[a-z0-9][a-z0-9_-]{0,62}$/;
 
 interface ProjectRow {
 	code: string;
 	state: 'enabled' | 'disabled';
-	/** It sees invented contacts alone. */
+	/** It sees only invented contacts. */
 	sandbox: boolean;
 	live_keys: number;
 	created_at: string;
@@ -29,7 +29,7 @@ interface KeyRow {
 const isoUtc = (sql: Sql, column: string) =>
 	sql.unsafe(`to_char(${column} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')`);
 
-/** @returns whether the project was made; false: the code is taken */
+/** @returns whether the project was created; false: the code is in use */
 export async function insertProject(sql: Sql, code: string, sandbox = false): Promise<boolean> {
 	const rows = await sql`
 		insert into projects (code, sandbox) values (${code}, ${sandbox}) on conflict (code) do nothing returning id`;
@@ -59,13 +59,13 @@ export interface NewKey {
 	project: string;
 	/** SHA-256 of the key. */
 	hash: Buffer;
-	/** What it is for; null or absent: it has no name. */
+	/** What the key is for. Null or absent: it has no name. */
 	name?: string | null;
 	service: ServiceName | null;
 	expiresAt: Date | null;
 }
 
-/** @returns the key's ID, or why there is none: no such project, or the project has this key already, revoked perhaps */
+/** @returns the key's ID, or the reason for none: no such project, or the project already has this key, perhaps revoked */
 export async function insertKey(sql: Sql, key: NewKey): Promise<number | 'no project' | 'key exists'> {
 	const [project] = await sql<{ id: string }[]>`select id from projects where code = ${key.project}`;
 	if (project === undefined) return 'no project';
@@ -77,7 +77,7 @@ export async function insertKey(sql: Sql, key: NewKey): Promise<number | 'no pro
 	return row?.id ?? 'key exists';
 }
 
-/** The keys of a project, or of all. */
+/** The keys of one project, or of all. */
 export function readKeys(sql: Sql, project?: string): Promise<readonly KeyRow[]> {
 	return sql<KeyRow[]>`
 		select k.id::float8 as id,
@@ -95,7 +95,7 @@ export function readKeys(sql: Sql, project?: string): Promise<readonly KeyRow[]>
 		order by k.id`;
 }
 
-/** @returns whether there is such a key that was not revoked before */
+/** @returns whether there was such a key and it was not revoked before */
 export async function revokeKey(sql: Sql, id: number): Promise<boolean> {
 	const rows = await sql`update api_keys set revoked_at = now() where id = ${id} and revoked_at is null returning id`;
 	return rows.length > 0;
@@ -106,18 +106,18 @@ interface RotatedKey {
 	project: string;
 	name: string | null;
 	service: ServiceName | null;
-	/** When it ends; null: never. */
+	/** When it expires. Null: never. */
 	expires_at: string | null;
-	/** When the old key ends. */
+	/** When the old key expires. */
 	old_expires_at: string;
 }
 
 /**
- * Makes a new key like a live one, and lets the old one end after an overlap, or at its own expiry if that comes sooner.
- * Where the old one was to end, the new one lives as long as that was to. All happens in one statement.
+ * Replaces a live key with a new one. The old key expires after an overlap, or at its own expiry if that is sooner. If the
+ * old key had an expiry, the new one gets the same lifetime. All this happens in one statement.
  *
  * @param overlap seconds
- * @returns undefined: there is no such live key
+ * @returns undefined if there is no such live key
  */
 export async function rotateKey(sql: Sql, id: number, hash: Buffer, overlap: number): Promise<RotatedKey | undefined> {
 	const [row] = await sql<RotatedKey[]>`
@@ -145,13 +145,13 @@ export interface AuditRow {
 	actor: string;
 	role: string;
 	action: string;
-	/** Null: it concerns the whole database. */
+	/** Null: the entry is about the whole database. */
 	project: string | null;
 	key_id: number | null;
 	details: Record<string, unknown>;
 }
 
-/** What was done, as the operator: an operation that concerns no project. */
+/** Records an operation of the operator that is not about one project. */
 export type Operation =
 	| 'subscription started'
 	| 'subscription ended'
@@ -169,7 +169,7 @@ export async function recordOperation(sql: Sql, operation: Operation, details: o
 	await sql`select record_operation(${operation}, ${JSON.stringify(details)}::text::jsonb)`;
 }
 
-/** Changes of projects and keys, and operations, the newest first. */
+/** Changes of projects and keys, and operations, newest first. */
 export function readAudit(sql: Sql, limit: number, project?: string): Promise<readonly AuditRow[]> {
 	return sql<AuditRow[]>`
 		select ${isoUtc(sql, 'at')} as at, actor, role, action, project, key_id::float8 as key_id, details

@@ -3,46 +3,46 @@ import { DatabaseBusyError, DatabaseError, DeadlineError, type FailureReason, fa
 /** One caller's turn at the database. Times are milliseconds of `performance.now()`. */
 export interface Turn {
 	readonly askedAt: number;
-	/** When the caller gets a response, whatever it is. */
+	/** The deadline of the caller's response. */
 	readonly until: number;
-	/** When a statement for it first got a connection. */
+	/** When one of its statements first got a connection. */
 	startedAt?: number;
 }
 
 interface AdmissionOptions {
-	/** Milliseconds after which a caller gets a response. */
+	/** The deadline of a caller's response, in milliseconds. */
 	deadlineMs: number;
-	/** No more callers wait at once: each holds memory. */
+	/** Maximum number of callers that wait at once. Each holds memory. */
 	maxWaiting: number;
-	/** Milliseconds that never go back. */
+	/** A monotonic clock in milliseconds. */
 	clock: () => number;
 	onFailure: (reason: FailureReason) => void;
 }
 
-/** So few callers may wait for as long as it takes: a short outage of the database is waited through. */
+/** This few callers may wait until their deadline, so that they survive a short outage of the database. */
 const alwaysAdmitted = 50;
 
-/** A shorter wait is no sign of a queue: a checkpoint or a garbage collection takes as long. */
+/** A shorter wait is not a sign of a queue: a checkpoint or a garbage collection takes as long. */
 const minQueueWaitMs = 250;
 
-/** A caller is to wait no longer than this behind others, at the rate at which they were served. */
+/** The maximum time that a caller waits behind others, estimated from the current service rate. */
 const maxQueueWaitMs = 500;
 
 /**
- * The one place that decides who may wait for the database, for how long, and what a failure means for the caller.
+ * Decides who may wait for the database, for how long, and what a failure means for the caller. Nothing else decides this.
  *
- * In a queue that grows, everybody waits until nobody is served in time. So once callers wait for longer than a moment, only
- * as many may wait as were served within the last half second: a new one then waits about as long. Whoever is refused is told
- * so at once, and comes back.
+ * In a growing queue, every caller waits longer, until none is served in time. So once waits become noticeable, the queue
+ * is limited to the number of callers served within the last half second. A new caller then waits about that long. A
+ * refused caller gets an error at once, and can retry.
  *
- * A caller that had no turn until its deadline although others were served finds the database busy (503). In every other
- * case the database has failed (500).
+ * If a caller had no turn until its deadline, but others were served, the database is busy (503). In every other case the
+ * database has failed (500).
  */
 export class Admission {
-	/** When each caller was admitted, in that order. */
+	/** When each caller was admitted, oldest first. */
 	readonly #waiting = new Map<Turn, number>();
 	readonly #served: RecentCount;
-	/** Milliseconds that the caller that was served last has waited. */
+	/** How long the last served caller waited, in milliseconds. */
 	#lastWaitMs = 0;
 	#successes = 0;
 
@@ -54,7 +54,7 @@ export class Admission {
 		return this.#waiting.size;
 	}
 
-	/** Whether a new request would wait for too long: ask before it costs anything. */
+	/** Whether a new request would wait for too long. Check this before doing any work for it. */
 	get isFull(): boolean {
 		const waiting = this.#waiting.size;
 		if (waiting >= this.options.maxWaiting) return true;
@@ -62,14 +62,15 @@ export class Admission {
 		const now = this.options.clock();
 		const served = this.#served.count(now);
 		const [oldest = now] = this.#waiting.values();
-		// A wait of long ago tells nothing.
+		// A wait of long ago says nothing about the queue now.
 		const waitMs = Math.max(now - oldest, served > 0 ? this.#lastWaitMs : 0);
 		return waitMs > minQueueWaitMs && waiting > served;
 	}
 
 	/**
-	 * @throws DatabaseBusyError at once when as many wait as may, or when it had no turn until its deadline while others were served
-	 * @throws DatabaseError whatever else went wrong
+	 * @throws DatabaseBusyError at once when the queue is full, or at the deadline when it had no turn while others were
+	 *   served
+	 * @throws DatabaseError in every other case
 	 */
 	async run<Result>(work: (turn: Turn) => Promise<Result>): Promise<Result> {
 		const { clock, deadlineMs, maxWaiting, onFailure } = this.options;
@@ -102,7 +103,7 @@ export class Admission {
 
 const slices = 4;
 
-/** Counts what happened within the last `windowMs` milliseconds, to a quarter of them. */
+/** Counts the events of the last `windowMs` milliseconds, with a resolution of a quarter of the window. */
 export class RecentCount {
 	readonly #counts = new Array<number>(slices).fill(0);
 	#current = 0;

@@ -2,7 +2,7 @@ import { database as db, test } from '@contacts/testing/test.js';
 import { expect, onTestFinished } from 'vitest';
 import { openDatabase } from './database.js';
 
-test('a change is announced, and so is the return of a listener that was cut off: from then on everything is read over new connections', async () => {
+test('a listener reports each change and its own reconnection, and then all reads use new connections', async () => {
 	const database = openDatabase({ url: db.url, applicationName: 'listening', poolSize: 1 });
 	let told = 0;
 	const listener = database.listenForChanges('something_changed', () => told++);
@@ -10,7 +10,7 @@ test('a change is announced, and so is the return of a listener that was cut off
 		await listener.stop();
 		await database.close();
 	});
-	/** The server's processes for statements and for long readings. */
+	/** The server's processes for statements and cursors. */
 	const backends = async () => {
 		const [row] = await database.query((sql) => sql<{ pid: number }[]>`select pg_backend_pid() as pid`);
 		let reading = '';
@@ -36,7 +36,7 @@ test('a change is announced, and so is the return of a listener that was cut off
 		select pid from pg_stat_activity
 		where application_name = 'listening' and not pid = any (${`{${before.join()}}`}::text::int[])`;
 	await db.sql`select pg_terminate_backend(${listening?.pid ?? 0})`;
-	// That it is cut off, and that it is back.
+	// One call for the disconnection, and one for the reconnection.
 	await expect.poll(() => told).toBe(toldBefore + 3);
 	expect(listener.current).toBe(true);
 	const after = await backends();

@@ -4,18 +4,18 @@ import { timedOut, withDeadline } from '../process/with-deadline.js';
 import { type DatabaseUrl, readDatabaseUrl } from './database-url.js';
 import { type ConnectionOptions, findServer } from './find-server.js';
 
-/** Within which a host must have accepted a connection; the client's own timeout begins after that. */
+/** The timeout for a host to accept a connection. The client's own timeout begins after that. */
 const connectTimeoutMs = 2000;
 
-/** As `connect_timeout` of the clients that use it. */
+/** The same as `connect_timeout` of the clients that use it. */
 const reachTimeoutMs = 5000;
 
 /**
- * A client of the database that a URL names, with these options. Nothing is connected before the first statement.
+ * A client for the database of a URL, with these options. It connects at the first statement.
  *
- * With several hosts, or with `target_session_attrs`, each connection is made to a server that was asked just before and is
- * of the kind that the URL asks for. The client's own search is not used: it takes a standby for writable, waits for hosts
- * that don't respond, and never reports that no host will do.
+ * With several hosts, or with `target_session_attrs`, each connection first looks for a server that matches the URL. The
+ * client's own search is not used. It treats a standby as writable, waits for unresponsive hosts, and never reports that no
+ * host matches.
  *
  * @throws TypeError with the code ERR_INVALID_URL
  */
@@ -36,7 +36,7 @@ export function connect(url: string, options: ConnectionOptions): postgres.Sql {
 		socket: async () => {
 			try {
 				const socket = await socketTo(address, settings);
-				// The client does not close what it receives after its end.
+				// The client does not close a socket that it receives after it has ended.
 				if (!ended) return socket;
 				socket.destroy();
 			} catch (error) {
@@ -56,8 +56,8 @@ export function connect(url: string, options: ConnectionOptions): postgres.Sql {
 }
 
 /**
- * Makes the connection of a client that has no deadline for its statements. Where something accepts connections and closes
- * them, as a load balancer without a server does, the client alone would try for ever.
+ * Opens the connection of a client without statement deadlines. If a peer accepts connections and closes them, as a load
+ * balancer without a server does, the client alone would retry for ever.
  *
  * @throws Error with the code CONNECT_TIMEOUT after five seconds
  */
@@ -67,7 +67,7 @@ export async function reach(sql: postgres.Sql): Promise<void> {
 	throw Object.assign(new Error('no connection'), { code: 'CONNECT_TIMEOUT' });
 }
 
-/** A connected socket to a server of the kind that the URL asks for. */
+/** A connected socket to a server that matches the URL. */
 async function socketTo(address: DatabaseUrl, options: ConnectionOptions): Promise<Socket> {
 	const found = await findServer(address, options);
 	// The client reads the name here, to compare it with the server's certificate.
@@ -85,7 +85,7 @@ async function socketTo(address: DatabaseUrl, options: ConnectionOptions): Promi
 	});
 }
 
-/** A socket that fails: the client would wait for ever for one that it was not given. */
+/** A socket that fails. Without a socket, the client would wait for ever. */
 function failing(error: unknown): Socket {
 	const socket = new Socket();
 	setImmediate(() => socket.destroy(error instanceof Error ? error : new Error(String(error))));

@@ -1,4 +1,4 @@
-/** Which servers a connection may be made to, as libpq's `target_session_attrs` has it. */
+/** Which servers a connection may use, with the values of libpq's `target_session_attrs`. */
 export const targets = ['any', 'read-write', 'read-only', 'primary', 'standby', 'prefer-standby'] as const;
 
 export type Target = (typeof targets)[number];
@@ -9,15 +9,15 @@ export interface Host {
 	port: number;
 }
 
-/** What `DATABASE_URL` says. */
+/** The parsed `DATABASE_URL`. */
 export interface DatabaseUrl {
-	/** In the order in which the URL names them. */
+	/** In the order of the URL. */
 	hosts: [Host, ...Host[]];
 	target: Target;
 	database: string;
-	/** The same URL with the first host alone and without `target_session_attrs`, as the client understands it. */
+	/** The same URL with only its first host and without `target_session_attrs`, which the client can parse. */
 	ofFirstHost: string;
-	/** The hosts as the URL writes them: with the database's name all that a person may be shown. */
+	/** The hosts as in the URL. Only they and the database's name may be shown to people. */
 	hostList: string;
 }
 
@@ -25,11 +25,11 @@ const shape = /^postgres(?:ql)?:\/\/(?:([^/?#]*)@)?([^/?#@]*)(\/[^?#]*)?(?:\?([^
 const hostShape = /^(?:\[([0-9a-f:.]+)\]|([^:[\]\s]*))(?::([0-9]{1,5}))?$/i;
 
 /**
- * Reads a URL like `postgres://user:password@host:5432/database?sslmode=require`. Several hosts are separated by commas; each
- * has its own port, 5432 where it names none. Of several hosts one that can be written is meant unless `target_session_attrs`
- * says otherwise: libpq's own default, the first that answers, may be a standby.
+ * Reads a URL like `postgres://user:password@host:5432/database?sslmode=require`. Several hosts are separated by commas;
+ * each may have a port, with the default 5432. With several hosts, the default of `target_session_attrs` is `read-write`.
+ * libpq's own default, the first host that responds, may be a standby.
  *
- * @returns undefined for what is no such URL
+ * @returns undefined for anything else
  */
 export function parseDatabaseUrl(text: string): DatabaseUrl | undefined {
 	const parts = shape.exec(text);
@@ -82,7 +82,7 @@ function isAll<T>(values: (T | undefined)[]): values is T[] {
 	return !values.includes(undefined);
 }
 
-/** @returns undefined where a percent sign begins no encoded character */
+/** @returns undefined if the percent-encoding is malformed */
 function decode(text: string): string | undefined {
 	try {
 		return decodeURIComponent(text);

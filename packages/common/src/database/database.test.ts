@@ -23,7 +23,7 @@ async function openThroughProxy(
 	return { proxy, database: open(applicationName, { url: proxy.through(db.url), ...options }) };
 }
 
-const answers = async (database: Database) => {
+const respond = async (database: Database) => {
 	const rows = await database.query((sql) => sql<{ pid: number }[]>`select pg_backend_pid() as pid`);
 	return rows[0]?.pid;
 };
@@ -48,17 +48,17 @@ describe('the deadline', () => {
 	test('fails a statement in time, and the server ends it by statement_timeout', async () => {
 		const database = open('deadline', { deadline: 300, statementTimeout: 600 });
 		// Opens the connection first, which may take longer on a busy machine.
-		await expect.poll(() => answers(database).catch(() => undefined), { timeout: 5000 }).toBeTypeOf('number');
+		await expect.poll(() => respond(database).catch(() => undefined), { timeout: 5000 }).toBeTypeOf('number');
 		const begun = performance.now();
 		expect(await causeOf(sleep(database))).toBe('QUERY_DEADLINE');
 		expect(performance.now() - begun).toBeLessThan(1000);
 		await expect.poll(() => active('deadline')).toBe(0);
-		expect(await answers(database)).toBeTypeOf('number');
+		expect(await respond(database)).toBeTypeOf('number');
 	});
 
 	test('never fails another statement, however late the network delivers what was sent before', async () => {
 		const { proxy, database } = await openThroughProxy('late', { deadline: 1000 });
-		await answers(database);
+		await respond(database);
 		const lock = await db.sql.reserve();
 		await lock`select pg_advisory_lock(2)`;
 		const first = causeOf(database.query((sql) => sql`select pg_advisory_xact_lock_shared(2)`));
@@ -79,7 +79,7 @@ describe('the deadline', () => {
 		const others = Array.from({ length: 20 }, () => causeOf(database.query((sql) => sql`select nextval('calls')`)));
 		expect(new Set(await Promise.all([first, ...others]))).toEqual(new Set(['QUERY_DEADLINE']));
 		expect(database.waiting).toBe(0);
-		await answers(database);
+		await respond(database);
 		expect(await db.sql`select is_called from calls`).toEqual([{ is_called: false }]);
 	});
 
@@ -92,7 +92,7 @@ describe('the deadline', () => {
 			status: 'rejected',
 			reason: expect.any(DatabaseBusyError),
 		});
-		expect(await answers(database)).toBeTypeOf('number');
+		expect(await respond(database)).toBeTypeOf('number');
 	});
 
 	test('is not the only limit: the server ends a long statement by itself', async () => {
@@ -102,9 +102,9 @@ describe('the deadline', () => {
 	test('keeps a connection that is being opened when it passes', async () => {
 		const { proxy, database } = await openThroughProxy('slow', { deadline: 300 });
 		proxy.stall();
-		expect(await causeOf(answers(database))).toBe('QUERY_DEADLINE');
+		expect(await causeOf(respond(database))).toBe('QUERY_DEADLINE');
 		await proxy.restore();
-		await expect.poll(() => answers(database)).toBeTypeOf('number');
+		await expect.poll(() => respond(database)).toBeTypeOf('number');
 	});
 });
 
@@ -114,35 +114,35 @@ describe('too many callers', () => {
 		const lock = await db.sql.reserve();
 		await lock`select pg_advisory_lock(1)`;
 		const waiting = [1, 2].map(() => database.query((sql) => sql`select pg_advisory_xact_lock_shared(1)`));
-		await expect(answers(database)).rejects.toBeInstanceOf(DatabaseBusyError);
+		await expect(respond(database)).rejects.toBeInstanceOf(DatabaseBusyError);
 		expect(database.waiting).toBe(2);
 		await lock`select pg_advisory_unlock(1)`;
 		lock.release();
 		await Promise.all(waiting);
 		expect(database.waiting).toBe(0);
-		expect(await answers(database)).toBeTypeOf('number');
+		expect(await respond(database)).toBeTypeOf('number');
 	});
 });
 
 describe('killed backends', () => {
 	test('a statement whose backend was killed is sent again, and its caller sees no error', async () => {
 		const database = open('killed');
-		const answer = database.query((sql) => sql`select 1 as one from pg_sleep(0.3)`);
+		const result = database.query((sql) => sql`select 1 as one from pg_sleep(0.3)`);
 		await expect.poll(() => active('killed'), { interval: 10 }).toBe(1);
 		expect(await kill('killed')).toBe(1);
-		expect(await answer).toEqual([{ one: 1 }]);
+		expect(await result).toEqual([{ one: 1 }]);
 	});
 
 	test('rows that arrived before the backend was killed are not in the result', async () => {
 		const database = open('half');
-		const answer = database.query(
+		const result = database.query(
 			(sql) => sql`
 				select row, repeat('x', 1000) as text, case when row = 100 then pg_sleep(0.5) end as pause
 				from generate_series(1, 100) as row`,
 		);
 		await expect.poll(() => active('half'), { interval: 10 }).toBe(1);
 		await kill('half');
-		const rows = await answer;
+		const rows = await result;
 		expect(rows.map(({ row }) => row)).toEqual(Array.from({ length: 100 }, (_, index) => index + 1));
 	});
 
@@ -179,45 +179,45 @@ describe('killed backends', () => {
 		storm = false;
 		await Promise.all(callers);
 		expect([...causes]).not.toContain('QUERY_DEADLINE');
-		await Promise.all(Array.from({ length: 50 }, () => answers(database)));
+		await Promise.all(Array.from({ length: 50 }, () => respond(database)));
 	});
 });
 
 describe('a network that fails', () => {
 	test('unresponsive connections fail their callers in time and are replaced', async () => {
 		const { proxy, database } = await openThroughProxy('silent', { poolSize: 2, deadline: 500 });
-		await Promise.all([answers(database), answers(database)]);
+		await Promise.all([respond(database), respond(database)]);
 		proxy.blackhole();
 		const begun = performance.now();
-		const causes = await Promise.all(Array.from({ length: 20 }, () => causeOf(answers(database))));
+		const causes = await Promise.all(Array.from({ length: 20 }, () => causeOf(respond(database))));
 		expect(performance.now() - begun).toBeLessThan(1500);
 		expect(new Set(causes)).toEqual(new Set(['QUERY_DEADLINE']));
 
 		await proxy.restore();
 		await expect
-			.poll(() => answers(database).catch(() => undefined), { interval: 10, timeout: 3000 })
+			.poll(() => respond(database).catch(() => undefined), { interval: 10, timeout: 3000 })
 			.toBeTypeOf('number');
 	});
 
 	test('a database that returns is used again within a second, however long it was away', async () => {
 		const { proxy, database } = await openThroughProxy('away');
-		await answers(database);
+		await respond(database);
 		proxy.cut();
-		for (let tries = 0; tries < 8; tries++) expect(await causeOf(answers(database))).toBe('ECONNREFUSED');
+		for (let tries = 0; tries < 8; tries++) expect(await causeOf(respond(database))).toBe('ECONNREFUSED');
 		await proxy.restore();
-		await expect.poll(() => answers(database).catch(() => undefined), { interval: 10 }).toBeTypeOf('number');
+		await expect.poll(() => respond(database).catch(() => undefined), { interval: 10 }).toBeTypeOf('number');
 	});
 
 	test('a load balancer without a server causes no reconnect storm and no leaked connection', async () => {
 		const { proxy, database } = await openThroughProxy('balancer', { poolSize: 2, deadline: 500 });
-		await answers(database);
+		await respond(database);
 		proxy.hangUp();
 		const before = proxy.taken;
-		for (let tries = 0; tries < 3; tries++) await Promise.all([causeOf(answers(database)), causeOf(answers(database))]);
+		for (let tries = 0; tries < 3; tries++) await Promise.all([causeOf(respond(database)), causeOf(respond(database))]);
 		expect(proxy.taken - before).toBeLessThan(50);
 		await proxy.restore();
 		await expect
-			.poll(() => Promise.all([answers(database), answers(database)]).catch(() => undefined), { interval: 10 })
+			.poll(() => Promise.all([respond(database), respond(database)]).catch(() => undefined), { interval: 10 })
 			.toHaveLength(2);
 	});
 
@@ -227,32 +227,32 @@ describe('a network that fails', () => {
 		onTestFinished(() => db.sql.unsafe(`drop role ${role}`).then(() => undefined));
 		const url = Object.assign(new URL(db.url), { username: role, password: 'refused' }).href;
 		const database = open('refused', { url });
-		const answer = causeOf(sleep(database));
+		const result = causeOf(sleep(database));
 		await expect.poll(() => active('refused'), { interval: 10 }).toBe(1);
 		await db.sql.unsafe(`alter role ${role} nologin`);
 		const begun = performance.now();
 		await kill('refused');
-		expect(await answer).toBe('28000');
+		expect(await result).toBe('28000');
 		expect(performance.now() - begun).toBeLessThan(1000);
 	});
 });
 
 test('close waits for running statements', async () => {
 	const database = openDatabase({ url: db.url, applicationName: 'closing', poolSize: 1 });
-	const answer = database.query((sql) => sql`select 1 as one from pg_sleep(0.3)`);
+	const result = database.query((sql) => sql`select 1 as one from pg_sleep(0.3)`);
 	await expect.poll(() => active('closing'), { interval: 10 }).toBe(1);
 	await database.close();
-	expect(await answer).toEqual([{ one: 1 }]);
+	expect(await result).toEqual([{ one: 1 }]);
 });
 
 test('close does not wait for a lost connection', async () => {
 	const database = openDatabase({ url: db.url, applicationName: 'lost', poolSize: 2 });
-	const answer = database.query((sql) => sql`select 1 as one from pg_sleep(0.3)`);
-	await answers(database);
+	const result = database.query((sql) => sql`select 1 as one from pg_sleep(0.3)`);
+	await respond(database);
 	await expect.poll(() => active('lost'), { interval: 10 }).toBe(1);
 	await db.sql`
 		select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'lost' and state = 'active'`;
-	expect(await answer).toEqual([{ one: 1 }]);
+	expect(await result).toEqual([{ one: 1 }]);
 	const begun = performance.now();
 	await database.close();
 	expect(performance.now() - begun).toBeLessThan(1000);

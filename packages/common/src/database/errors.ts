@@ -6,7 +6,7 @@ export class DatabaseError extends Error {
 	}
 }
 
-/** More callers wait for the database than the service lets wait. */
+/** Too many callers wait for the database. */
 export class DatabaseBusyError extends Error {
 	override name = 'DatabaseBusyError';
 	constructor() {
@@ -19,9 +19,7 @@ export class DeadlineError extends Error {
 	override name = 'DeadlineError';
 	readonly code = 'QUERY_DEADLINE';
 
-	/**
-	 * @param hadTurn whether it was sent to the server, or had waited for a connection until then
-	 */
+	/** @param hadTurn true: it was sent to the server; false: it still waited for a connection */
 	constructor(
 		deadlineMs: number,
 		readonly hadTurn: boolean,
@@ -30,7 +28,7 @@ export class DeadlineError extends Error {
 	}
 }
 
-/** The SQLSTATE or the client's own code of what went wrong, such as `57P01` or `CONNECTION_CLOSED`. */
+/** The SQLSTATE or the client's code of an error, such as `57P01` or `CONNECTION_CLOSED`. */
 export function errorCode(error: unknown): string | undefined {
 	const code = (error as { code?: unknown } | null | undefined)?.code;
 	return typeof code === 'string' ? code : undefined;
@@ -51,28 +49,29 @@ const lostConnection = new Set([
 	'ETIMEDOUT',
 ]);
 
-/** Before the connection stood, so no statement was sent. */
+/** Errors from before the connection was open, so no statement was sent. */
 const neverConnected = new Set(['CONNECT_TIMEOUT', 'EAI_AGAIN', 'ECONNREFUSED', 'ENOTFOUND', 'NO_SUITABLE_SERVER']);
 
-/** What an error says of the statement that failed with it. */
+/** What an error means for its statement. */
 interface Verdict {
-	/** The connection went away beneath it, so that another connection may well succeed. */
+	/** The connection was lost during the statement, so another connection may succeed. */
 	lost: boolean;
-	/** The server can't be written: it is a standby, or a primary that no longer is one. */
+	/** The server is read-only: a standby, or a former primary. */
 	readOnly: boolean;
-	/** The server refused it for a reason that may pass. */
+	/** The server refused it for a temporary reason. */
 	temporary: boolean;
-	/** It is proven that the statement has changed nothing and never will. */
+	/** The statement has certainly changed nothing and never will. */
 	unwritten: boolean;
 }
 
 /**
- * The one place that knows what an error means for sending a statement again.
+ * Decides what an error means for sending a statement again. Nothing else decides this.
  *
- * An ERROR of the server proves that nothing was changed: it has rolled the statement back, and said so on the connection that
- * goes on. A FATAL error proves it where the server did not take the connection. Those by which it ends an open connection
- * (57P01 admin_shutdown, 57P02 crash_shutdown, 57P05 idle_session_timeout, and what a pooler says in class 08) may come after a
- * commit, so they are no more than a lost connection. So is every error of the network but a connection that never stood.
+ * An ERROR of the server proves that nothing was changed: the server has rolled the statement back, and the connection
+ * stays open. A FATAL error proves it if the server did not accept the connection. Other FATAL errors end an open
+ * connection: 57P01 admin_shutdown, 57P02 crash_shutdown, 57P05 idle_session_timeout, and class 08 from a pooler. They may
+ * come after a commit, so they prove no more than a lost connection does. The same holds for every network error, unless
+ * the connection was never open.
  */
 export function judge(error: unknown): Verdict {
 	const code = errorCode(error) ?? '';
@@ -87,21 +86,21 @@ export function judge(error: unknown): Verdict {
 	};
 }
 
-/** Whether the connection went away beneath a statement, so that another connection may well succeed. */
+/** Whether the connection was lost during a statement, so another connection may succeed. */
 export function isLostConnection(error: unknown): boolean {
 	return judge(error).lost;
 }
 
-/** Why the database failed a request, in the words of the metrics. */
+/** Why the database failed a request, as a label of the metrics. */
 export const failureReasons = ['busy', 'deadline', 'connection', 'statement'] as const;
 
 export type FailureReason = (typeof failureReasons)[number];
 
 /**
- * - `busy`: too many waited already
+ * - `busy`: too many callers waited
  * - `deadline`: no response in time, by our clock or by the server's
- * - `connection`: there was none, or it was lost
- * - `statement`: the server said no to this statement
+ * - `connection`: it could not be opened, or was lost
+ * - `statement`: the server rejected this statement
  */
 export function failureReason(error: unknown): FailureReason {
 	if (error instanceof DatabaseBusyError) return 'busy';
@@ -114,8 +113,8 @@ export function failureReason(error: unknown): FailureReason {
 }
 
 /**
- * Whether the database refuses this configuration: wrong password or user, no such database, no rights, not migrated.
- * Trying again does not help; somebody has to change something.
+ * Whether the database rejects this configuration: wrong password or user, no such database, no rights, not migrated. A
+ * retry does not help. An operator has to change something.
  */
 export function isRefusal(error: unknown): boolean {
 	return /^(28...|3D000|42501|42P01|42703)$/.test(errorCode(error) ?? '');

@@ -147,13 +147,13 @@ describe('a write is sent again', () => {
 		};
 		let sent = 0;
 		proxy.holdBack();
-		const answer = database.query((sql) => {
+		const result = database.query((sql) => {
 			sent++;
 			return sql`select 1 as one`;
 		});
 		await expect.poll(() => sent).toBe(1);
 		await timeOut();
-		expect(await answer).toEqual([{ one: 1 }]);
+		expect(await result).toEqual([{ one: 1 }]);
 		expect(sent).toBe(2);
 
 		// Over the new connection.

@@ -6,7 +6,7 @@ import { isRefusal } from './errors.js';
 /** The client's options. */
 export type ConnectionOptions = postgres.Options<Record<string, postgres.PostgresType>>;
 
-/** Within which a server must have responded. */
+/** The deadline of a server's response. */
 const probeTimeoutMs = 2000;
 
 interface ServerState {
@@ -15,7 +15,7 @@ interface ServerState {
 	readOnly: boolean;
 }
 
-/** Which servers are of the kind that is asked for first. */
+/** Which servers are preferred for each target. */
 const suits: Record<Target, (server: ServerState) => boolean> = {
 	any: () => true,
 	'read-write': ({ readOnly }) => !readOnly,
@@ -25,7 +25,7 @@ const suits: Record<Target, (server: ServerState) => boolean> = {
 	'prefer-standby': ({ standby }) => standby,
 };
 
-/** None of the servers that the URL names is of the kind that it asks for. */
+/** No server in the URL matches its `target_session_attrs`. */
 class NoServerError extends Error {
 	override name = 'NoServerError';
 	readonly code = 'NO_SUITABLE_SERVER';
@@ -34,14 +34,14 @@ class NoServerError extends Error {
 	}
 }
 
-/** Searches that are under way, by URL: connections that are made at the same time share one. */
+/** Running searches, by URL. Connections that are opened at the same time share one. */
 const searches = new Map<string, Promise<Host>>();
 
 /**
- * Asks all hosts of a URL at once what they are, so that an unresponsive one holds up nobody.
+ * Asks all hosts of a URL for their state at once, so that an unresponsive host delays nobody.
  *
- * @returns the first that says it is of the kind; for `any`, and for `prefer-standby` when there is no standby, the first in the
- *   URL's order that responds
+ * @returns the first host that matches. For `any`, and for `prefer-standby` without a standby: the first in the URL's order
+ *   that responds
  * @throws NoServerError
  * @throws the server's error when all hosts refuse the user, the password or the database
  */

@@ -4,19 +4,19 @@ import { fileURLToPath } from 'node:url';
 import Postgrator from 'postgrator';
 import { connect, reach } from './connect.js';
 
-/** Any number that nothing else in the same database uses. */
+/** An arbitrary number that nothing else in the same database uses. */
 const migrationLock = 4_021_967_233;
 
 const folder = fileURLToPath(new URL('../../migrations', import.meta.url));
 
 /**
- * Brings the schema up to date: all missing migrations in one transaction, so that a failure leaves the schema as it was.
- * Of several processes that migrate at once one works and the others wait for it; all succeed.
+ * Applies all missing migrations in one transaction, so that a failure leaves the schema unchanged. If several processes
+ * migrate at once, one does the work and the others wait for it. All succeed.
  *
- * @param url connection of the schema's owner
- * @param to the number of the last migration to apply; without it, all. A schema beyond it stays
+ * @param url connection URL of the schema's owner
+ * @param to the number of the last migration to apply. Default: all. A newer schema stays unchanged
  * @returns the file names of the migrations that were applied, none when the schema is up to date
- * @throws the PostgreSQL error of the migration that failed, or an Error that says so where a lock was waited for too long
+ * @throws the PostgreSQL error of the migration that failed, or an Error when the wait for a lock was too long
  */
 export async function migrate(url: string, to?: number): Promise<string[]> {
 	let lost = false;
@@ -33,7 +33,7 @@ export async function migrate(url: string, to?: number): Promise<string[]> {
 		},
 	});
 	const run = async (query: string) => {
-		// The client would reconnect, and the rest would run outside of the transaction.
+		// The client would reconnect, and run the rest outside of the transaction.
 		if (lost) throw new Error('the connection was lost; nothing was changed');
 		return { rows: [...(await sql.unsafe(query))] };
 	};
@@ -41,7 +41,7 @@ export async function migrate(url: string, to?: number): Promise<string[]> {
 		await reach(sql);
 		await run('begin');
 		await run(`select pg_advisory_xact_lock(${migrationLock})`);
-		// Whoever needs the same table waits behind a migration that waits: longer than this, requests would fail.
+		// Requests for the same table queue behind a waiting migration. With a longer timeout, they would fail.
 		await run(`set local lock_timeout = '2s'`);
 		const postgrator = new Postgrator({
 			driver: 'pg',
@@ -64,12 +64,12 @@ export async function migrate(url: string, to?: number): Promise<string[]> {
 	}
 }
 
-/** The number of the newest migration that this release has. */
+/** The number of the newest migration in this release. */
 export async function newestSchema(): Promise<number> {
 	return Math.max(...(await readdir(folder)).map((name) => Number.parseInt(name, 10)));
 }
 
-/** A path in which no character has a meaning as a pattern. */
+/** A path with all pattern characters escaped. */
 function literal(path: string): string {
 	return sep === '\\' ? path.replaceAll('\\', '/') : path.replace(/[\\?*()[\]{}!+@]/g, '\\$&');
 }

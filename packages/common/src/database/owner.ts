@@ -2,15 +2,15 @@ import { readFile } from 'node:fs/promises';
 import postgres from 'postgres';
 import { scramVerifier } from './roles.js';
 
-/** The role that owns the database, where `owner.sql` was run. */
+/** The role that owns the database after `owner.sql` was run. */
 export const ownerRole = 'contacts_owner';
 
 /**
- * Makes `contacts_owner`, which is no superuser, the owner of the database and of everything in its schema, and lets it log
- * in with this password.
+ * Makes `contacts_owner`, which is not a superuser, the owner of the database and of all objects in its schema. The role
+ * can then log in with this password.
  *
- * @param superuserUrl connection of a superuser, to this very database
- * @returns the owner's connection
+ * @param superuserUrl connection URL of a superuser, to this database
+ * @returns the owner's connection URL
  */
 export async function transferToOwner(superuserUrl: string, password: string): Promise<string> {
 	const sql = postgres(superuserUrl, { max: 1, fetch_types: false, onnotice: () => undefined });

@@ -3,7 +3,7 @@ import { database as db, test } from '@contacts/testing/test.js';
 import { expect, onTestFinished } from 'vitest';
 import { type Database, type DatabaseOptions, openDatabase } from './database.js';
 
-/** A database behind its own network, known by its application name. */
+/** A database behind a separate network, identified by its application name. */
 async function openThroughProxy(
 	applicationName: string,
 	options: Partial<DatabaseOptions> = {},
@@ -15,45 +15,45 @@ async function openThroughProxy(
 	return { proxy, database };
 }
 
-const answers = async (database: Database) => {
+const respond = async (database: Database) => {
 	const rows = await database.query((sql) => sql<{ pid: number }[]>`select pg_backend_pid() as pid`);
 	return rows[0]?.pid;
 };
 
-test('connections that went silent for a moment are replaced long before the deadline', async () => {
+test('unresponsive connections are replaced long before the deadline', async () => {
 	const { proxy, database } = await openThroughProxy('moment', { poolSize: 2, deadline: 10_000 });
-	await Promise.all([answers(database), answers(database)]);
+	await Promise.all([respond(database), respond(database)]);
 	proxy.blackhole();
-	const waiting = Promise.all(Array.from({ length: 20 }, () => answers(database)));
+	const waiting = Promise.all(Array.from({ length: 20 }, () => respond(database)));
 	await proxy.restore();
 	const begun = performance.now();
 	await waiting;
 	expect(performance.now() - begun).toBeLessThan(2500);
 });
 
-test('a statement that is merely slow keeps its connection', async () => {
+test('a slow statement keeps its connection', async () => {
 	const { database } = await openThroughProxy('merely slow', { statementTimeout: 60_000 });
-	const before = await answers(database);
+	const before = await respond(database);
 	expect(await database.query((sql) => sql`select 1 as one from pg_sleep(2.5)`)).toEqual([{ one: 1 }]);
-	expect(await answers(database)).toBe(before);
+	expect(await respond(database)).toBe(before);
 });
 
-test('an unresponsive connection is ended alone', async () => {
+test('only the unresponsive connection is closed', async () => {
 	const { proxy, database } = await openThroughProxy('alone', { poolSize: 2, deadline: 10_000 });
-	// The first connection is open when the network holds it back, the second is made afterwards.
-	const first = await answers(database);
+	// The network stalls the first connection. The second one is opened afterwards.
+	const first = await respond(database);
 	proxy.holdBack();
-	const held = answers(database);
-	const second = await answers(database);
+	const held = respond(database);
+	const second = await respond(database);
 	expect(second).not.toBe(first);
-	// The response came over a third one, which has taken the place of the first.
+	// The response came over a third connection, which replaced the first.
 	expect([first, second]).not.toContain(await held);
 	expect([await held, second]).toEqual(
-		expect.arrayContaining(await Promise.all([answers(database), answers(database)])),
+		expect.arrayContaining(await Promise.all([respond(database), respond(database)])),
 	);
 });
 
-test('statements go in the order in which they were asked for', async () => {
+test('statements run in the order in which they were requested', async () => {
 	const { database } = await openThroughProxy('order', { poolSize: 2 });
 	const order: number[] = [];
 	await Promise.all(
@@ -67,16 +67,16 @@ test('statements go in the order in which they were asked for', async () => {
 	expect(order).toEqual(Array.from({ length: 50 }, (_, n) => n));
 });
 
-test('one statement after the other needs one connection', async () => {
+test('sequential statements need only one connection', async () => {
 	const { proxy, database } = await openThroughProxy('few', { poolSize: 10 });
-	await Promise.all(Array.from({ length: 3 }, () => answers(database)));
+	await Promise.all(Array.from({ length: 3 }, () => respond(database)));
 	const pids = new Set<number | undefined>();
-	for (let n = 0; n < 10; n++) pids.add(await answers(database));
+	for (let n = 0; n < 10; n++) pids.add(await respond(database));
 	expect(pids.size).toBe(1);
 	expect(proxy.taken).toBe(3);
 });
 
-test('connections to a server that became a primary only later are all replaced at the first refused write', async () => {
+test('the first refused write replaces all connections to a server that was a standby when they were opened', async () => {
 	const role = new URL(db.url).pathname.slice(1);
 	await db.sql.unsafe(`
 		create role ${role} login superuser password 'writer';
@@ -86,11 +86,11 @@ test('connections to a server that became a primary only later are all replaced 
 	const url = Object.assign(new URL(db.url), { username: role, password: 'writer' }).href;
 	const database = openDatabase({ url, applicationName: 'standby', poolSize: 3 });
 	onTestFinished(() => database.close());
-	const before = await Promise.all(Array.from({ length: 3 }, () => answers(database)));
+	const before = await Promise.all(Array.from({ length: 3 }, () => respond(database)));
 	await db.sql.unsafe(`alter role ${role} reset default_transaction_read_only`);
 
 	await database.query((sql) => sql`insert into written values (1)`);
-	const after = await Promise.all(Array.from({ length: 3 }, () => answers(database)));
+	const after = await Promise.all(Array.from({ length: 3 }, () => respond(database)));
 	expect(after.filter((pid) => before.includes(pid))).toEqual([]);
 	expect(await db.sql`select n from written`).toEqual([{ n: 1 }]);
 });

@@ -2,7 +2,7 @@ import type { Turn } from './admission.js';
 import { type ClientOptions, createClient, type Sql } from './client.js';
 import { DeadlineError } from './errors.js';
 
-/** A client with one connection, and what is known of the server's clock over it. */
+/** A client with one connection, and the bounds of the server's clock on it. */
 export interface Client {
 	sql: Sql;
 	clock: ServerClock;
@@ -13,16 +13,16 @@ export function openClient(options: ClientOptions): Client {
 	return { sql: createClient({ ...options, poolSize: 1, onClose: () => clock.reset() }), clock };
 }
 
-/** Ends a client at once, whatever is under way. */
+/** Closes a client at once, even with a running statement. */
 export function endClient({ sql }: Client): void {
 	void sql.end({ timeout: 0 }).catch(() => undefined);
 }
 
-/** One connection, which runs one statement at a time. It is made before the first, and again when it was lost. */
+/** One connection, which runs one statement at a time. It is opened before the first statement, and again after it was lost. */
 export class Connection {
 	client: Client;
 
-	/** @param generation how often all connections of the pool had been replaced when this one was made */
+	/** @param generation how often the pool had replaced all connections when this one was made */
 	constructor(
 		readonly options: ClientOptions,
 		public generation: number,
@@ -30,7 +30,7 @@ export class Connection {
 		this.client = openClient(options);
 	}
 
-	/** Ends the connection, with the statement on it; the next statement goes over another one. */
+	/** Closes the connection and its statement. The next statement uses a new one. */
 	replace(client = openClient(this.options)): void {
 		endClient(this.client);
 		this.client = client;
@@ -44,13 +44,13 @@ interface Waiter {
 }
 
 /**
- * The connections for statements, and the one queue of those that wait for one. A statement is handed to the client when a
- * connection is free, never before, so it is known which connection runs it, and a connection that does not respond is ended
- * alone. There is no cancel request: one that arrives late ends the next statement of its connection.
+ * The connections for statements, and the only queue of statements that wait for one. The client receives a statement only
+ * when a connection is free. So it is known which connection runs it, and only the connection that does not respond is
+ * closed. It sends no cancel requests: a late one would end the next statement of its connection.
  */
 export class ConnectionPool {
 	readonly #connections = new Set<Connection>();
-	/** The one that was used last is used next, so that others become idle for long enough to be closed. */
+	/** The connection that was used last is used next, so that the others stay idle and can be closed. */
 	readonly #idle: Connection[] = [];
 	readonly #queue: Waiter[] = [];
 	#generation = 0;
@@ -58,7 +58,7 @@ export class ConnectionPool {
 
 	constructor(readonly options: ClientOptions) {}
 
-	/** The most connections that are open at once. */
+	/** Maximum number of open connections. */
 	get limit(): number {
 		return this.options.poolSize;
 	}
@@ -73,9 +73,9 @@ export class ConnectionPool {
 	}
 
 	/**
-	 * Waits for a connection, which must be released. A statement that has had its turn and lost it goes before the others.
+	 * Waits for a connection. The caller must release it. A statement that had its turn and lost it precedes the others.
 	 *
-	 * @param neededMs milliseconds that must be left then
+	 * @param neededMs milliseconds that must be left until the deadline
 	 * @throws DeadlineError
 	 */
 	async acquire(turn: Turn, neededMs = 0): Promise<Connection> {
@@ -94,15 +94,16 @@ export class ConnectionPool {
 	}
 
 	/**
-	 * The server of this connection is no primary (any more), and so may be that of every connection that was opened before now:
-	 * all of them are replaced, those with a statement on them after it. Without a connection, all that are open now are meant.
+	 * Replaces all connections that were opened before now, because their server may be no primary (any more), as that of
+	 * this connection. A connection with a running statement is replaced after it. Without an argument, all open connections
+	 * are replaced.
 	 */
 	replaceAll(connection?: Connection): void {
 		if (connection === undefined || connection.generation === this.#generation) this.#generation++;
 		for (const each of connection === undefined ? this.#idle : [connection, ...this.#idle]) this.#renew(each);
 	}
 
-	/** Ends all connections after the statements under way, within 5 seconds. */
+	/** Closes all connections after their running statements, within 5 seconds. */
 	async close(): Promise<void> {
 		this.#closed = true;
 		for (const { reject, timer } of this.#queue.splice(0)) {
@@ -144,14 +145,14 @@ function closedError(): Error {
 	return Object.assign(new Error('the database has been closed'), { code: 'CONNECTION_ENDED' });
 }
 
-/** Milliseconds after which a new sample replaces a better one, so that a corrected clock of the server is followed. */
+/** Milliseconds after which a new sample replaces a better one, so that the bounds follow a corrected server clock. */
 const bestSampleFor = 5_000;
 
-/** Milliseconds after which a sample says nothing any more: two clocks run apart by less than 0.1 % of it. */
+/** Milliseconds after which a sample is invalid. Two clocks drift apart by less than 0.1 % of this time. */
 const maxSampleAge = 60_000;
 
 interface Sample {
-	/** Milliseconds by which the server's clock is ahead of `performance.now()`, at least or at the most. */
+	/** A bound of how far the server's clock is ahead of `performance.now()`, in milliseconds. */
 	ahead: number;
 	receivedAt: number;
 }
@@ -165,16 +166,16 @@ interface ClockBounds {
 /**
  * Bounds of the server's clock.
  *
- * A response that holds the server's time was received after that time, and its statement was sent before it. Between two
- * responses both clocks run at the same speed. So the bounds need no clock of this machine but the one that never goes back,
- * and are apart by the time that the quickest of the last statements took.
+ * The statement was sent before the server's time in its response, and the response was received after it. Between two
+ * responses both clocks run at the same speed. So the bounds need only the monotonic clock of this machine. The distance
+ * between them is the duration of the fastest recent statement.
  */
 export class ServerClock {
 	#lower: Sample | undefined;
 	#upper: Sample | undefined;
 
 	/**
-	 * @param time what the server's clock said in a response
+	 * @param time the server's time in a response
 	 * @param sentAt when its statement was sent, in milliseconds of `performance.now()`
 	 * @param receivedAt when the response was received
 	 */
@@ -186,14 +187,14 @@ export class ServerClock {
 		if (this.#upper === undefined || upper.ahead <= this.#upper.ahead || isOld(this.#upper)) this.#upper = upper;
 	}
 
-	/** Between which times the server's clock is; undefined without a recent sample. */
+	/** The bounds of the server's clock. Undefined without a recent sample. */
 	bounds(now: number): ClockBounds | undefined {
 		if (this.#lower === undefined || this.#upper === undefined) return undefined;
 		if (now - this.#lower.receivedAt > maxSampleAge || now - this.#upper.receivedAt > maxSampleAge) return undefined;
 		return { atLeast: now + this.#lower.ahead, atMost: now + this.#upper.ahead };
 	}
 
-	/** The connection is gone, and the next one may be to another server. */
+	/** The connection is closed, and the next one may lead to another server. */
 	reset(): void {
 		this.#lower = undefined;
 		this.#upper = undefined;
