@@ -10,8 +10,8 @@ const page = (name: string) => new URL(`../../api-reference/${name}`, import.met
 const swaggerUi = (name: string) => createRequire(import.meta.url).resolve(`swagger-ui-dist/${name}`);
 
 /**
- * The files below /docs/, each under its own path. Of swagger-ui-dist only what the page needs is served: the rest of it is
- * a demonstration, source maps and a standalone layout that can load any document from anywhere.
+ * The files below /docs/, each under its own path. Only the files of swagger-ui-dist that the page needs are served. The
+ * others are a demo, source maps and a standalone layout that can load any document from anywhere.
  */
 const files: [name: string, type: string, source: string | URL][] = [
 	['swagger-ui-bundle.js', 'text/javascript; charset=utf-8', swaggerUi('swagger-ui-bundle.js')],
@@ -23,7 +23,7 @@ const files: [name: string, type: string, source: string | URL][] = [
 	['icon.svg', 'image/svg+xml', page('icon.svg')],
 ];
 
-/** The page loads from, and talks to, nobody but the service it came from; Swagger UI has small images in its style sheet. */
+/** The page can load from and connect to its own service only. Swagger UI has small images in its style sheet. */
 const pagePolicy = [
 	"default-src 'none'",
 	"script-src 'self'",
@@ -37,20 +37,21 @@ const pagePolicy = [
 
 export interface ApiReferenceOptions {
 	reference: ReferenceInfo;
-	/** A guide for callers, in Markdown; without it there is no `GET /docs/guide`. */
+	/** A guide for callers, in Markdown; without it, `GET /docs/guide` does not exist. */
 	guide?: URL;
 }
 
 /**
- * `GET /openapi.json` and, for people, `GET /docs` and `GET /docs/guide`: an OpenAPI 3.1 document made of the routes that have
- * a `reference`, Swagger UI to read and try it, and the guide. Without credentials. Register it on the root, before those routes.
+ * `GET /openapi.json` and, for people, `GET /docs` and `GET /docs/guide`: an OpenAPI 3.1 document of all routes with a
+ * `reference`, Swagger UI to read and try it, and the guide. They need no credentials. Register it on the root, before
+ * those routes.
  */
 export const apiReference = fp<ApiReferenceOptions>(async (server, { reference, guide }) => {
 	await server.register(swagger, documentOptions(reference));
 
 	let sendDocument: ReturnType<typeof staticFile> | undefined;
 	server.get('/openapi.json', (request, reply) => {
-		// Made at the first request: the routes are known by then.
+		// Created at the first request, when all routes are registered.
 		sendDocument ??= staticFile(Buffer.from(JSON.stringify(server.swagger())), {
 			'content-type': 'application/json; charset=utf-8',
 		});

@@ -6,26 +6,26 @@ import { ProblemSchema } from '../schemas/problem.js';
 import { sharedHeaders } from './headers.js';
 import type { OperationReference } from './operation.js';
 
-/** What the document of a service says beside its operations. */
+/** The content of a service's document, apart from its operations. */
 export interface ReferenceInfo {
 	title: string;
 	summary: string;
 	/** CommonMark. */
 	description: string;
-	/** Schemas that the service's answers refer to, by name. */
+	/** Schemas that the service's responses refer to, by name. */
 	schemas: Record<string, OpenAPIV3_1.SchemaObject>;
-	/** Headers of its answers that are described once, by name. */
+	/** Response headers that are described once, by name. */
 	headers?: Record<string, OpenAPIV3_1.HeaderObject>;
 }
 
-/** Settings of @fastify/swagger, which makes the document of the schemas that the requests are checked by. */
+/** Settings of @fastify/swagger, which generates the document from the schemas that validate requests. */
 export function documentOptions(reference: ReferenceInfo): FastifyDynamicSwaggerOptions {
 	const { title, summary, description, schemas, headers } = reference;
 	const operations = new Map<string, OperationReference>();
 	const openapi: Partial<OpenAPIV3_1.Document> = {
 		openapi: '3.1.0',
 		info: { title, summary, description, version },
-		// Relative: it is right behind the gateway too.
+		// Relative: it also works behind the gateway.
 		servers: [{ url: '/' }],
 		security: [{ project: [], api_key: [] }],
 		components: {
@@ -76,7 +76,7 @@ function complete(operation: OpenAPIV3_1.OperationObject, references: Map<string
 	for (const media of Object.values(operation.requestBody.content)) media.examples = bodyExamples;
 }
 
-/** To the schema: beside it, tools take an example for a value to send. */
+/** Moves the example into the schema. Beside it, tools treat an example as a value to send. */
 function moveExample(parameter: OpenAPIV3_1.ParameterObject): void {
 	const { example, schema } = parameter;
 	if (example === undefined || schema === undefined) return;
@@ -84,7 +84,7 @@ function moveExample(parameter: OpenAPIV3_1.ParameterObject): void {
 	delete parameter.example;
 }
 
-/** The formats of this product in words that other programs know. */
+/** The formats of this product in standard terms that other programs know. */
 const standardFormats: Record<string, Record<string, unknown>> = {
 	'stored-text': {},
 	'calendar-date': { format: 'date' },
@@ -96,7 +96,7 @@ const standardFormats: Record<string, Record<string, unknown>> = {
 	'page-limit': { pattern: '^([1-9][0-9]{0,2}|1000)$', 'x-allowed': 'An integer from 1 to 1000 in decimal digits.' },
 };
 
-/** A copy of a schema in which these formats stand in the words of the standard. */
+/** A copy of a schema with these formats in standard terms. */
 function inStandardFormats(value: unknown): unknown {
 	if (Array.isArray(value)) return value.map(inStandardFormats);
 	if (typeof value !== 'object' || value === null) return value;
@@ -107,7 +107,7 @@ function inStandardFormats(value: unknown): unknown {
 	return Object.fromEntries(entries) as unknown;
 }
 
-/** A schema of TypeBox as plain JSON Schema, without what TypeBox keeps in it for itself. */
+/** A TypeBox schema as plain JSON Schema, without TypeBox's internal properties. */
 export function plain(schema: object): OpenAPIV3_1.SchemaObject {
 	return JSON.parse(JSON.stringify(schema)) as OpenAPIV3_1.SchemaObject;
 }

@@ -4,7 +4,7 @@ export type Headers = Record<string, OpenAPIV3_1.HeaderObject | OpenAPIV3_1.Refe
 
 type Schema = NonNullable<OpenAPIV3_1.HeaderObject['schema']>;
 
-/** A header that an answer always (required) or sometimes carries. */
+/** A header that a response has always (required) or sometimes. */
 export function header(description: string, example: string | number, schema: Schema, required = true) {
 	return { description, required, schema, example } satisfies OpenAPIV3_1.HeaderObject;
 }
@@ -43,7 +43,7 @@ export function shared(name: keyof typeof sharedHeaders): OpenAPIV3_1.ReferenceO
 	return { $ref: `#/components/headers/${name}` };
 }
 
-/** What every answer carries, with `Cache-Control` as it is unless a route allows more. */
+/** The headers of every response, with `Cache-Control` for routes that don't override it. */
 export const commonHeaders: Headers = {
 	'x-request-id': shared('x-request-id'),
 	'Cache-Control': shared('No-Store'),

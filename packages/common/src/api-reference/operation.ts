@@ -1,15 +1,15 @@
 import type { OpenAPIV3_1 } from 'openapi-types';
 
-/** What the API reference says of an operation beyond the schemas that its requests are checked by. */
+/** The description of an operation in the API reference, in addition to the schemas that validate its requests. */
 export interface OperationReference {
 	summary: string;
 	/** CommonMark. */
 	description: string;
-	/** Parameters that the request's schemas don't have: headers that HTTP itself gives a meaning. */
+	/** Parameters that are not in the request's schemas: headers that HTTP itself defines. */
 	parameters?: OpenAPIV3_1.ParameterObject[];
 	/** Examples of a body by name. */
 	bodyExamples?: Record<string, OpenAPIV3_1.ExampleObject>;
-	/** By status. They describe: nothing is serialised by them. */
+	/** Responses by status. They are documentation only, and do not serialise anything. */
 	responses: Record<number, OpenAPIV3_1.ResponseObject>;
 }
 

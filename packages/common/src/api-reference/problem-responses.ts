@@ -2,10 +2,10 @@ import type { OpenAPIV3_1 } from 'openapi-types';
 import { type FieldError, Problem, type ProblemCode } from '../http/problems.js';
 import { commonHeaders, type Headers, header, shared } from './headers.js';
 
-/** An example of an error, made by the code that makes the real ones. */
+/** An example of an error, created by the code that creates the real ones. */
 export interface ProblemExample {
 	code: ProblemCode;
-	/** Where it differs from the code's usual one. */
+	/** Overrides the default of the code. */
 	status?: number;
 	summary: string;
 	errors?: FieldError[];
@@ -36,7 +36,7 @@ export function problemResponse(
 	};
 }
 
-/** The errors that both services answer alike. A service adds its own and may replace any of these. */
+/** The error responses that both services share. A service adds its own and may replace any of these. */
 export function commonProblems(method: 'GET' | 'POST') {
 	return {
 		401: problemResponse(

@@ -16,8 +16,8 @@ const compressors = {
 type Encoding = keyof typeof compressors;
 
 /**
- * A handler that sends these bytes, the same for everybody. Browsers keep them and ask whether they are still
- * current. Each encoding is made once, when it is asked for the first time.
+ * A handler that sends these bytes, the same for everybody. Browsers cache and revalidate them. Each encoding is created
+ * once, at its first request.
  *
  * @param headers of the response, with its content type
  */

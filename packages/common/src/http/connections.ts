@@ -4,10 +4,10 @@ import type { Socket } from 'node:net';
 import type { FastifyInstance } from 'fastify';
 import { commonHeaders, Problem } from './problems.js';
 
-/** The most requests of one connection that are accepted at once. Clients that pipeline at all send about ten. */
+/** Maximum number of pipelined requests on one connection. Clients that use pipelining send about ten. */
 const maxPipelined = 100;
 
-/** What Node's HTTP parser calls the ways in which a request fails before it is one. */
+/** Status codes for errors of Node's HTTP parser. All others are 400. */
 const statuses: Record<string, number> = {
 	HPE_HEADER_OVERFLOW: 431,
 	HPE_CHUNK_EXTENSIONS_OVERFLOW: 413,
@@ -15,18 +15,18 @@ const statuses: Record<string, number> = {
 };
 
 interface Connection {
-	/** Responses that are not written to their end. */
+	/** Responses that are not completely written. */
 	readonly open: Set<ServerResponse>;
-	/** The response to the request that was read last, or is being read. */
+	/** The response to the last request that was read or is being read. */
 	last: ServerResponse | undefined;
-	/** Bytes that had been received when the last response ended: what is beyond them is a request, or the beginning of one. */
+	/** The number of bytes received when the last response ended. Bytes beyond it belong to another request. */
 	answeredBytes: number;
 	/** Responses that ended in this turn of the event loop. */
 	endedInTurn: number;
 	turn: number;
-	/** Nothing more is accepted from it. */
+	/** No further requests are accepted. */
 	full: boolean;
-	/** Nothing more is read of it: what comes after a broken request can't be told apart from it. */
+	/** Nothing more is read: the end of a malformed request can't be detected. */
 	ending: boolean;
 }
 
@@ -38,21 +38,21 @@ export interface Connections {
 }
 
 /**
- * What is decided by connection, not by request:
+ * Everything that is decided per connection, not per request:
  *
- * - **Client errors.** A request that never reaches a route (bad request line, oversized headers, too slow) gets a response in
- *   the shape of every other error, after the responses to the requests before it, and the connection is closed.
- * - **Pipelining.** So many requests of one connection are accepted at once and no more: the connection is closed after their
- *   responses, and the client sends the others again on another (RFC 9112, section 9.3.2). Thousands of small requests fit
- *   into what is read of a socket at once; all of them would be processed before anybody else's turn.
- * - **Draining.** When the server stops, it ends the idle connections at once and each other one after its response. Node
- *   itself takes a connection for idle as soon as its response was handed over, and would cut off what a slow client has not
- *   read yet; and it would wait for a connection that becomes idle during the stop, for `keepAliveTimeout`.
+ * - **Client errors.** A request that never reaches a route (bad request line, oversized headers, too slow) gets a response
+ *   in the common error format. It is sent after the responses to earlier requests, and the connection is closed.
+ * - **Pipelining.** One connection may have a limited number of pipelined requests. At the limit, the connection is closed
+ *   after their responses, and the client sends the others again on another one (RFC 9112, section 9.3.2). One read of a
+ *   socket can return thousands of small requests. All of them would be processed before those of any other client.
+ * - **Draining.** When the server stops, it closes idle connections at once and every other one after its response. Node
+ *   itself treats a connection as idle as soon as its response is queued, and would cut off a slow client. It would also
+ *   wait `keepAliveTimeout` for a connection that becomes idle during the stop.
  */
 export function createConnections(): Connections {
 	const connections = new Map<Socket, Connection>();
 	let stopping = false;
-	/** Counts the turns of the event loop in which a response ended; one look at the next turn serves all connections. */
+	/** Counts the turns of the event loop in which a response ended. One callback in the next turn serves all connections. */
 	let turn = 0;
 	let turnEnds = false;
 
@@ -102,7 +102,7 @@ export function createConnections(): Connections {
 		if (open.size + (connection.turn === turn ? connection.endedInTurn : 0) === maxPipelined) {
 			connection.full = true;
 			response.setHeader('connection', 'close');
-			// Node's own parser, where it can be told: what it has read already is not even looked at then.
+			// Pauses Node's parser too, if possible, so that it does not even parse the bytes that it has already read.
 			(socket as Socket & { parser?: { pause?(): void } }).parser?.pause?.();
 			socket.pause();
 		}
@@ -140,7 +140,7 @@ export function createConnections(): Connections {
 			server.on('request', (request, response) => {
 				if (accept(request.socket, response)) handle(request, response);
 			});
-			// Asks for a tunnel, which Node would refuse without a response.
+			// A request for a tunnel, which Node would reject without a response.
 			server.on('connect', (_request, socket) => {
 				socket.on('error', () => undefined);
 				onClientError(new Error('no tunnel'), socket as Socket);

@@ -17,13 +17,13 @@ async function startReadiness(writes: boolean): Promise<() => Promise<number>> {
 	return async () => (await server.inject('/health/ready')).statusCode;
 }
 
-/** Of connections that are made from now on, as of those to a standby. */
+/** Makes new connections read-only, like those to a standby. */
 async function makeReadOnly(on: boolean): Promise<void> {
 	const name = new URL(db.url).pathname.slice(1);
 	await db.sql.unsafe(`alter database ${name} set default_transaction_read_only = ${on}`);
 }
 
-test('a process that writes is not ready while nothing can be written, and asking replaces the connections that can’t', async () => {
+test('a process that writes is not ready on a read-only database, and the check replaces its connections', async () => {
 	await makeReadOnly(true);
 	onTestFinished(() => makeReadOnly(false));
 	const ready = await startReadiness(true);
@@ -33,7 +33,7 @@ test('a process that writes is not ready while nothing can be written, and askin
 	expect(await ready()).toBe(200);
 });
 
-test('a process that only reads is ready where nothing can be written', async () => {
+test('a process that only reads is ready on a read-only database', async () => {
 	await makeReadOnly(true);
 	onTestFinished(() => makeReadOnly(false));
 	expect(await (await startReadiness(false))()).toBe(200);

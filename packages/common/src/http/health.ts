@@ -5,23 +5,23 @@ import { Problem } from './problems.js';
 
 declare module 'fastify' {
 	interface FastifyContextConfig {
-		/** Machines request it every few seconds: its requests are logged at the level `debug` and not traced. */
+		/** A probe route, which machines request every few seconds. Its requests are logged at the level `debug` and not traced. */
 		probe?: boolean;
 	}
 }
 
-/** Options of a route that machines request every few seconds. */
+/** Options of a probe route, which machines request every few seconds. */
 export const probeRoute = { config: { probe: true, otel: false } } as const;
 
 interface HealthOptions {
 	database: Database;
-	/** Whether the process writes, so that it is ready only while the database can be written. */
+	/** Whether the process writes. If so, it is ready only while the database is writable. */
 	writes?: boolean;
 }
 
 /**
- * Fails as a write does on a server that is read-only, so that the connections to it are replaced: without this no request
- * would come, because the process is not ready, and nothing would replace them.
+ * Fails like a write on a read-only server, so that the connections to it are replaced. Otherwise nothing would replace
+ * them, because a process that is not ready receives no requests.
  */
 const failIfReadOnly = `
 	do $$ begin
@@ -31,9 +31,9 @@ const failIfReadOnly = `
 	end $$`;
 
 /**
- * `GET /health/live` says that the process responds, and never touches the database: restarting the service repairs no database.
- * `GET /health/ready` is 503 until the database responds, of a process that writes while the database can't be written, and
- * while shutting down: send no requests here. It stays ready while requests are shed.
+ * `GET /health/live` reports that the process responds. It never uses the database, because a restart of the service can't
+ * fix a database. `GET /health/ready` returns 503 until the database responds, and during a shutdown: then send no requests
+ * here. A process that writes also returns 503 while the database is read-only. It stays ready while it sheds load.
  */
 export const health = fp<HealthOptions>(async (server, { database, writes = false }) => {
 	let closing = false;
@@ -47,7 +47,8 @@ export const health = fp<HealthOptions>(async (server, { database, writes = fals
 		try {
 			await database.query((sql) => sql.unsafe(writes ? failIfReadOnly : 'select 1'));
 		} catch (error) {
-			// The database works and this process has more than enough to do: taken out of service, it would leave that to others.
+			// The database works, and this process is overloaded. If it were taken out of service, its load would move to the
+			// others.
 			if (error instanceof DatabaseBusyError) return { status: 'ready' };
 			throw new Problem('database_error', { status: 503, cause: error });
 		}

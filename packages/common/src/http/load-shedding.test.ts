@@ -2,7 +2,7 @@ import Fastify from 'fastify';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { loadShedding } from './load-shedding.js';
 
-/** A server whose event loop has not turned between two looks at it; nobody looks again. */
+/** A server whose event loop was blocked between two checks. There are no further checks. */
 async function startLagging() {
 	vi.useFakeTimers({ toFake: ['setTimeout'] });
 	onTestFinished(() => void vi.useRealTimers());
@@ -17,12 +17,12 @@ async function startLagging() {
 	return server;
 }
 
-test('a pause of the process refuses nobody while few requests come', async () => {
+test('a pause of the process rejects no request while there are few', async () => {
 	const server = await startLagging();
 	expect((await server.inject('/')).statusCode).toBe(200);
 });
 
-test('an event loop that lags while many requests come refuses those beyond fifty', async () => {
+test('a delayed event loop rejects the requests beyond fifty', async () => {
 	const server = await startLagging();
 	const statuses = [];
 	for (let n = 0; n < 60; n++) statuses.push((await server.inject('/')).statusCode);

@@ -6,23 +6,23 @@ import type { Database } from '../database/database.js';
 import { Problem } from './problems.js';
 
 interface LoadSheddingOptions {
-	/** Milliseconds that never go back. */
+	/** A monotonic clock in milliseconds. */
 	clock: () => number;
-	/** Of a scope in which every request needs the database. */
+	/** The database of a scope in which every request needs it. */
 	database?: Pick<Database, 'isFull'>;
 }
 
-/** By which the event loop may lag, and between two looks at it: of a shorter time, one pause may be all. */
+/** The maximum event loop delay, and the interval between two checks. With a shorter time, a single pause could exceed it. */
 const maxEventLoopDelayMs = 500;
 
-/** A single pause of the process or of its machine delays the loop too: so few requests within that time can wait for it. */
+/** A single pause of the process or its machine also delays the loop. This few requests within the interval can wait for it. */
 const alwaysAdmitted = 50;
 
 /**
- * Refuses requests that would wait too long with 503 at once, in the scope that registers it, before anything is done for
- * them. Whether the database has room is decided in `database/admission.ts`, and asked here first because a refusal costs
- * least here. A busy processor shows in the event loop's delay while many requests come. Its utilisation is no measure: a
- * process that is busy all the time and responds in time is merely well used.
+ * Rejects requests that would wait too long with 503 at once, in the scope that registers it, before any other work.
+ * `database/admission.ts` decides whether the database has capacity. It is checked here first, because a rejection is
+ * cheapest here. CPU overload shows as event loop delay under many requests. CPU utilisation is no measure: a process that
+ * is always busy and responds in time is not overloaded.
  */
 export const loadShedding = fp<LoadSheddingOptions>(async (scope, { clock, database }) => {
 	const received = new RecentCount(maxEventLoopDelayMs);
@@ -31,7 +31,7 @@ export const loadShedding = fp<LoadSheddingOptions>(async (scope, { clock, datab
 		done();
 	};
 	scope.addHook('onRequest', (request, reply, done) => {
-		// Before the event loop's delay is looked at.
+		// Runs before the event loop delay is checked.
 		received.add(clock());
 		shed(request, reply, done);
 	});
@@ -42,6 +42,6 @@ export const loadShedding = fp<LoadSheddingOptions>(async (scope, { clock, datab
 			if (received.count(clock()) > alwaysAdmitted) throw new Problem('overloaded');
 		},
 	});
-	// Again when the body has come, which may take its time.
+	// Checks again after the body was received, which may take long.
 	if (database !== undefined) scope.addHook('preHandler', shed);
 });

@@ -2,8 +2,8 @@ import fp from 'fastify-plugin';
 import { Problem } from './problems.js';
 
 /**
- * Answers what has no route, before body, credentials and limits: 405 with `Allow` where the path is known with another
- * method, 404 elsewhere. Register it before any route, and on the root.
+ * Responds to requests without a route, before body, credentials and limits are checked. It returns 405 with `Allow` if the
+ * path exists with another method, and 404 otherwise. Register it on the root, before any route.
  */
 export const methodNotAllowed = fp(async (server) => {
 	const methods = new Map<string, Set<string>>();
@@ -22,7 +22,10 @@ export const methodNotAllowed = fp(async (server) => {
 	});
 });
 
-/** The path as the router reads it: of an absolute URL too, without the query, decoded but for an escaped slash and the like. */
+/**
+ * The path as the router reads it, also of an absolute URL: without the query, and decoded except for an escaped slash and
+ * the like.
+ */
 function pathOf(url: string): string {
 	const path = url.replace(/^https?:\/\/[^/?#]*/i, '').split(/[?#]/, 1)[0] ?? '';
 	try {

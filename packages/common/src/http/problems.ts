@@ -2,7 +2,7 @@ import type { FastifyError, FastifyReply, FastifyRequest, FastifySchemaValidatio
 import { DatabaseBusyError, DatabaseError } from '../database/errors.js';
 import { type FormatName, formats } from '../schemas/fields.js';
 
-/** Where a field is wrong and what is allowed there; never what was sent. */
+/** Which field is wrong and what is allowed there, but never the value that was sent. */
 export interface FieldError {
 	field: string;
 	message: string;
@@ -15,8 +15,8 @@ interface CatalogueEntry {
 }
 
 /**
- * Every error response of the services, by the stable machine word that clients decide on. The texts are fixed: nothing
- * of a request, and nothing of what failed within, is ever put into them.
+ * Every error response of the services, by the stable code that clients rely on. The texts are fixed. They never contain
+ * any part of a request or of an internal failure.
  */
 export const catalogue = {
 	invalid_json: { status: 400, detail: 'The body is not valid JSON in UTF-8.' },
@@ -60,7 +60,7 @@ export const catalogue = {
 
 export type ProblemCode = keyof typeof catalogue;
 
-/** The standard reason phrases (RFC 9110), which RFC 9457 asks for as the title of a problem of type "about:blank". */
+/** The standard reason phrases (RFC 9110), which RFC 9457 requires as the title of a problem of type "about:blank". */
 const titles: Record<number, string> = {
 	400: 'Bad Request',
 	401: 'Unauthorized',
@@ -77,15 +77,15 @@ const titles: Record<number, string> = {
 };
 
 interface ProblemDetails {
-	/** Where it differs from the code's default. */
+	/** Overrides the default of the code. */
 	status?: number;
 	errors?: FieldError[];
 	headers?: Record<string, string>;
-	/** For the log alone. */
+	/** Only for the log. */
 	cause?: unknown;
 }
 
-/** Thrown anywhere while a request is handled, to respond with an entry of the catalogue. */
+/** Throw it anywhere in the handling of a request, to respond with an entry of the catalogue. */
 export class Problem extends Error {
 	override name = 'Problem';
 	readonly status: number;
@@ -121,20 +121,20 @@ export class Problem extends Error {
 	}
 }
 
-/** Headers of every response. `no-store` gives way where a route allows more. */
+/** Headers of every response. A route may override `no-store`. */
 export const commonHeaders = {
 	'cache-control': 'no-store',
 	'referrer-policy': 'no-referrer',
 	'x-content-type-options': 'nosniff',
 } as const;
 
-/** The one error handler: whatever was thrown becomes a problem of the catalogue, and what is ours to fix goes to the log. */
+/** The only error handler. Every error becomes a problem of the catalogue, and failures of the service are logged. */
 export function sendProblem(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
 	const problem = toProblem(error);
 	if (problem.code === 'internal_error' || problem.code === 'database_error') {
 		request.log.error({ err: problem.cause ?? error }, problem.code);
 	}
-	// A buffer: to a string Fastify would add a charset, which this media type does not have.
+	// Sends a buffer: for a string, Fastify would add a charset, which this media type does not have.
 	void reply
 		.code(problem.status)
 		.headers({ ...commonHeaders, 'x-request-id': request.id, ...problem.headers })
@@ -151,7 +151,8 @@ const frameworkCodes: Record<string, ProblemCode> = {
 	FST_ERR_CTP_EMPTY_JSON_BODY: 'invalid_json',
 	FST_ERR_CTP_INVALID_JSON_BODY: 'invalid_json',
 	FST_ERR_MAX_PARAM_LENGTH: 'not_found',
-	// The client went away while it was sending: nobody reads the response, but the log must not blame the service.
+	// The client disconnected while it was sending. Nobody reads the response, but it must not be logged as a failure of the
+	// service.
 	ECONNRESET: 'invalid_body',
 };
 
@@ -169,18 +170,18 @@ function toProblem(error: unknown): Problem {
 	return known === undefined ? new Problem('internal_error', { cause: error }) : new Problem(known);
 }
 
-/** @param names what the names in this part of the request are called */
+/** @param names the term for the names in this part of the request */
 function fieldErrors(failures: FastifySchemaValidationError[], names: 'fields' | 'parameters'): FieldError[] {
 	const unknown = failures.find(({ keyword }) => keyword === 'additionalProperties');
 	const errors = failures
 		.filter(({ keyword }) => keyword !== 'additionalProperties')
 		.map((failure) => ({ field: fieldOf(failure), message: messageOf(failure) }));
-	// One for all of them, and without their names, which the client has made up.
+	// One error for all of them, without their names, which are text of the client.
 	if (unknown !== undefined) errors.push({ field: '', message: noOthers(unknown, names) });
 	return errors;
 }
 
-/** @param failure with the schema that failed, which the validation of the server is configured to include */
+/** @param failure with the failed schema, which the server's validation is configured to include */
 function noOthers(failure: FastifySchemaValidationError & { parentSchema?: object }, names: string): string {
 	const { properties = {} } = (failure.parentSchema ?? {}) as { properties?: object };
 	const allowed = Object.keys(properties);

@@ -27,24 +27,24 @@ export type Server = FastifyInstance<
 
 export interface ServerOptions {
 	logger: FastifyBaseLogger;
-	/** Addresses and ranges (CIDR) of the proxies whose X-Forwarded-For is believed; none: nobody's is. */
+	/** Addresses and ranges (CIDR) of the proxies whose X-Forwarded-For is trusted. Default: none. */
 	trustProxy?: string[] | undefined;
 	limits?: Partial<ServerLimits>;
 	tracing?: Tracing | undefined;
 }
 
 export interface ServerLimits {
-	/** The largest body that is read, in bytes. */
+	/** Maximum size of a body, in bytes. */
 	bodyBytes: number;
-	/** Milliseconds within which the headers must have come. */
+	/** Timeout for the headers, in milliseconds. */
 	headersTimeout: number;
-	/** Milliseconds within which the whole request must have come. */
+	/** Timeout for the whole request, in milliseconds. */
 	requestTimeout: number;
-	/** Milliseconds without any progress after which a connection is closed: of a client that does not read its response. */
+	/** Milliseconds without progress after which a connection is closed, when a client does not read its response. */
 	stallTimeout: number;
-	/** Maximum number of connections; more are closed as soon as they are made. */
+	/** Maximum number of connections; further ones are closed at once. */
 	connections: number;
-	/** Milliseconds between two looks for connections that are beyond those times. */
+	/** Milliseconds between two checks for connections that exceed those timeouts. */
 	checkInterval: number;
 }
 
@@ -57,7 +57,10 @@ const defaultLimits: ServerLimits = {
 	connections: 10_000,
 };
 
-/** How requests are validated. Coercion would turn null into 0 and true into 1: wrong data would be stored with a 200. */
+/**
+ * How requests are validated. Coercion is off: it would turn null into 0 and true into 1, and wrong data would be stored
+ * with a 200.
+ */
 export const strictValidation = {
 	customOptions: {
 		coerceTypes: false,
@@ -65,31 +68,32 @@ export const strictValidation = {
 		useDefaults: false,
 		allErrors: true,
 		allowUnionTypes: true,
-		// The error for an unknown name lists the known ones, which are in the schema.
+		// The error for an unknown name lists the known names from the schema.
 		verbose: true,
 		formats: Object.fromEntries(Object.entries(formats).map(([name, { validate }]) => [name, validate])),
 	},
 } as const;
 
 /**
- * A Fastify server with everything that both services have in common: strict parsing, the error shape, 404 and 405, the
- * headers of every response, one log line a request, and the limits against slow and oversized requests.
+ * A Fastify server with everything that both services share: strict parsing, the error format, 404 and 405, common headers,
+ * one log line per request, and limits for slow and oversized requests.
  */
 export async function createServer(options: ServerOptions): Promise<Server> {
 	const limits = { ...defaultLimits, ...options.limits };
 	const connections = createConnections();
 	const server = fastify({
 		loggerInstance: options.logger,
-		// Fastify's own request log holds the URL, and with it the key; one line without it is written below.
+		// Fastify's request log contains the URL, and so the key. A hook below logs one line without it.
 		logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: 'request_id' }),
 		genReqId: () => randomUUID(),
 		trustProxy: options.trustProxy ?? false,
 		bodyLimit: limits.bodyBytes,
-		// The GET route would respond to a HEAD; it is another method, and refused like one.
+		// Without this, the GET route would respond to HEAD, which must get 405 like any other method.
 		exposeHeadRoutes: false,
-		// Requests that arrive on open connections during the stop still get a response, each connection's last.
+		// Requests that arrive on open connections during the stop still get a response. It is the last one of the
+		// connection.
 		return503OnClosing: false,
-		// Behind a proxy the proxy's idle connections must end first: nginx keeps them for 60 seconds.
+		// A proxy must close idle connections before this server does: nginx keeps them for 60 seconds.
 		keepAliveTimeout: 72_000,
 		requestTimeout: limits.requestTimeout,
 		connectionTimeout: limits.stallTimeout,
@@ -97,7 +101,7 @@ export async function createServer(options: ServerOptions): Promise<Server> {
 			headersTimeout: limits.headersTimeout,
 			requestTimeout: limits.requestTimeout,
 			connectionsCheckingInterval: limits.checkInterval,
-			// Node would respond to a missing Host header by itself, with an empty body; it is refused below.
+			// Node itself would respond to a missing Host header with an empty body. A hook below rejects it.
 			requireHostHeader: false,
 		},
 		clientErrorHandler: connections.onClientError,
@@ -107,7 +111,7 @@ export async function createServer(options: ServerOptions): Promise<Server> {
 
 	server.server.maxConnections = limits.connections;
 	connections.watch(server);
-	// Any Expect but 100-continue would get an empty 417 from Node; RFC 9110 allows to pass over it.
+	// Node would respond to any Expect except 100-continue with an empty 417. RFC 9110 allows to ignore the header.
 	server.server.on('checkExpectation', (request, response) => server.server.emit('request', request, response));
 
 	server.removeAllContentTypeParsers();
@@ -121,10 +125,10 @@ export async function createServer(options: ServerOptions): Promise<Server> {
 
 	if (options.tracing) await server.register(options.tracing.plugin);
 	server.setErrorHandler(sendProblem);
-	// Hooks call back instead of returning promises where they wait for nothing: each promise costs every request.
+	// Synchronous hooks use callbacks instead of promises, because each promise costs time in every request.
 	server.addHook('onRequest', (request, reply, done) => {
 		reply.headers({ ...commonHeaders, 'x-request-id': request.id });
-		// RFC 9112, section 3.2: exactly one, or none in older versions.
+		// RFC 9112, section 3.2: exactly one Host header, or none in older versions.
 		const hosts = countHosts(request.raw.rawHeaders);
 		if (hosts > 1 || (hosts === 0 && request.raw.httpVersion === '1.1')) throw new Problem('invalid_query');
 		done();
@@ -133,7 +137,7 @@ export async function createServer(options: ServerOptions): Promise<Server> {
 	server.addHook('onRoute', (route) => {
 		route.schema = { querystring: emptyQuery, ...route.schema };
 	});
-	// Behind every onRequest hook, and so behind 405, 401 and 429.
+	// Runs after every onRequest hook, and so after 405, 401 and 429.
 	server.addHook('preParsing', (request, _reply, _payload, done) => {
 		if (malformedParameters(request.url).length > 0) {
 			throw new Problem('invalid_query', { errors: [{ field: '', message: 'must be percent-encoded UTF-8' }] });
@@ -147,7 +151,7 @@ export async function createServer(options: ServerOptions): Promise<Server> {
 			{
 				project: request.project?.code,
 				key_id: request.project?.keyId,
-				// As the proxies that are trusted tell it.
+				// The client's address from trusted proxies.
 				client: request.ip,
 				method: request.method,
 				route: request.routeOptions.url,
@@ -161,7 +165,7 @@ export async function createServer(options: ServerOptions): Promise<Server> {
 	return server;
 }
 
-/** @param headers names and values in turn, as they came: of several Host headers the parsed ones hold the first alone */
+/** @param headers raw names and values in turn. The parsed headers contain only the first of several Host headers */
 function countHosts(headers: readonly string[]): number {
 	let count = 0;
 	for (let index = 0; index < headers.length; index += 2) {
@@ -171,7 +175,7 @@ function countHosts(headers: readonly string[]): number {
 	return count;
 }
 
-/** `error` for what the service failed at, `debug` for what machines ask every few seconds, `info` for everything else. */
+/** `error` for failures of the service, `debug` for probe routes, `info` for everything else. */
 function levelOf(request: FastifyRequest, reply: FastifyReply): 'debug' | 'info' | 'error' {
 	if (request.routeOptions.config?.probe) return 'debug';
 	return reply.statusCode >= 500 ? 'error' : 'info';

@@ -3,8 +3,8 @@ import { Problem } from './problems.js';
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
 /**
- * Reads a JSON body strictly (RFC 8259): bytes that are not UTF-8 are an error here, where decoding would replace them
- * silently and store something else than was sent. So is a number that would become an integer only by being rounded.
+ * Reads a JSON body strictly (RFC 8259): bytes that are not UTF-8 are an error. Decoding would replace them silently, and
+ * other data would be stored than was sent. A number that would become an integer only by rounding is also an error.
  *
  * @throws Problem `invalid_json`
  */
@@ -18,13 +18,13 @@ export function readJson(bytes: Buffer): unknown {
 	}
 }
 
-/** A fraction or an exponent, or text that looks like one; few bodies have any, and only those are read a second time. */
+/** A fraction, an exponent, or text that looks like one. Few bodies contain any, and only those are parsed a second time. */
 const mayBeRounded = /\d(?:\.\d|[eE][-+\d])/;
 
-/** The strings and the numbers of a text that is valid JSON: nothing else in it has digits or quotation marks. */
+/** The strings and numbers of valid JSON. Nothing else in it has digits or quotation marks. */
 const stringsAndNumbers = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d[\d.eE+-]*/g;
 
-/** A number in JSON that is infinite when it is read, which no schema accepts as a number or an integer. */
+/** A JSON number that is parsed as infinity, which no schema accepts as a number or an integer. */
 const infinite = '1e999';
 
 /** @param text valid JSON */
@@ -34,12 +34,12 @@ function refuseRounded(text: string): string {
 	);
 }
 
-/** Whether a number is an integer as it is written, before it is rounded to what a double holds: `1.0` and `1e3` are. */
+/** Whether the text of a number is an integer, before it is rounded to a double. `1.0` and `1e3` are integers. */
 function isInteger(number: string): boolean {
 	const [mantissa = '', exponent = '0'] = number.toLowerCase().split('e');
 	const [whole = '', fraction = ''] = mantissa.replace('-', '').split('.');
 	const digits = (whole + fraction).replace(/0+$/, '');
-	// Decimal places that are left when the exponent has moved the point.
+	// The decimal places that remain after the exponent has moved the point.
 	const places = digits.length - whole.length - Number(exponent);
 	return digits === '' || places <= 0;
 }
@@ -47,8 +47,8 @@ function isInteger(number: string): boolean {
 const none: readonly string[] = [];
 
 /**
- * The names of the parameters in a URL whose percent-encoding is malformed, in their name or their value. The router's parser
- * passes such a parameter on as it was written, so that it would be taken for another text.
+ * The names of the parameters in a URL whose percent-encoding is malformed, in their name or their value. The router's
+ * parser passes such a parameter on unchanged, so it would be read as a different text.
  */
 export function malformedParameters(url: string): readonly string[] {
 	if (!url.includes('%') || isDecodable(url)) return none;

@@ -1,12 +1,12 @@
 import { withDeadline } from '../process/with-deadline.js';
 
-/** A collection of metrics waits no longer for one of them: it must be done within seconds. */
+/** The timeout for one metric. A collection of metrics must finish within seconds. */
 const maxWaitMs = 250;
 
 /**
- * Reads a value each time that it is asked for; where that takes too long, returns the one that was read last.
+ * Reads a value at each call. If that takes too long, returns the last known value.
  *
- * @param read must not reject; it is not called again while it is under way
+ * @param read must not reject; it is not called again while it runs
  */
 export function lastKnown<Value>(read: () => Promise<Value>, initial: Value): () => Promise<Value> {
 	let known = initial;

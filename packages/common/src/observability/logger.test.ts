@@ -22,7 +22,7 @@ interface Logged {
 	[field: string]: unknown;
 }
 
-/** The one line that is written for this. */
+/** The single line that is logged for this value. */
 function logged(err: unknown): { text: string; err: Logged } {
 	const lines: string[] = [];
 	const logger = createLogger({ name: 'test', level: 'info', destination: { write: (line) => void lines.push(line) } });
@@ -31,7 +31,7 @@ function logged(err: unknown): { text: string; err: Logged } {
 	return { text: String(lines[0]), err: JSON.parse(String(lines[0])).err };
 }
 
-/** What PostgreSQL says to this statement. */
+/** The error of PostgreSQL for this statement. */
 const failureOf = (statement: (sql: Sql) => PendingStatement<Record<string, unknown>[]>) =>
 	database.query(statement).then(
 		() => expect.unreachable('it succeeded'),
@@ -90,7 +90,7 @@ describe('an error', () => {
 		expect(err.stack).not.toContain('what went wrong');
 	});
 
-	test('keeps its chain of causes, each as careful as the first', async () => {
+	test('keeps its chain of causes, and each cause is redacted as well', async () => {
 		const failure = await insert(0, 'Canary Name');
 		const { text, err } = logged(new Error('outermost', { cause: new DatabaseError(failure) }));
 		expect([err.type, err.cause?.type, err.cause?.cause?.type]).toEqual(['Error', 'DatabaseError', 'PostgresError']);
@@ -99,7 +99,7 @@ describe('an error', () => {
 		expect(text).not.toMatch(canary);
 	});
 
-	test('of the network keeps its code, and nothing else of what it carries', () => {
+	test('of the network keeps only its code and system call', () => {
 		const error = Object.assign(new Error('connect ECONNREFUSED'), {
 			code: 'ECONNREFUSED',
 			syscall: 'connect',
@@ -121,7 +121,7 @@ describe('an error', () => {
 	});
 });
 
-test('requests and answers are never logged by themselves: they hold the URL, and with it the key', () => {
+test('request and response objects are never logged, because they contain the URL and so the key', () => {
 	const lines: string[] = [];
 	const logger = createLogger({ name: 'test', level: 'info', destination: { write: (line) => void lines.push(line) } });
 	logger.info({ req: { url: '/?api_key=canary' }, res: { headers: ['canary'] } }, 'text');

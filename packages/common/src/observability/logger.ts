@@ -4,7 +4,7 @@ import type { FastifyBaseLogger } from 'fastify';
 import { type DestinationStream, type Logger, pino } from 'pino';
 import { escapeJsonLines } from './escape-controls.js';
 
-/** Fields of an error that tell what failed. A PostgresError's `detail`, `where` and parameters hold values of rows. */
+/** The fields of an error that are logged. A PostgresError's `detail`, `where` and parameters contain values of rows. */
 const safeFields = [
 	'code',
 	'severity',
@@ -18,8 +18,8 @@ const safeFields = [
 ];
 
 /**
- * One JSON line per event on standard output; text for people where that is a terminal. Requests are written by the server
- * itself (see `server.ts`), so nothing here ever sees a URL.
+ * Logs one JSON line per event to standard output, or readable text if that is a terminal. The server itself logs requests
+ * (see `server.ts`), so this code never sees a URL.
  */
 export function createLogger(options: {
 	name: string;
@@ -31,7 +31,7 @@ export function createLogger(options: {
 			name: options.name,
 			level: options.level,
 			timestamp: pino.stdTimeFunctions.isoTime,
-			// Words, as whoever collects logs expects them.
+			// Level names, as log collectors expect them.
 			formatters: { level: (level) => ({ level }) },
 			serializers: { err: serialiseError, req: () => undefined, res: () => undefined },
 		},
@@ -40,8 +40,8 @@ export function createLogger(options: {
 }
 
 /**
- * A terminal, in colour where it has any (Node goes by NO_COLOR, FORCE_COLOR and TERM). The images are made without the
- * optional library that this needs: a terminal gets JSON from them.
+ * Writes to a terminal, in colour if it supports that (Node checks NO_COLOR, FORCE_COLOR and TERM). The images lack the
+ * optional library for this, so they write JSON to a terminal.
  */
 function openTerminal(): DestinationStream | undefined {
 	if (!process.stdout.isTTY) return undefined;
@@ -61,20 +61,23 @@ function openTerminal(): DestinationStream | undefined {
 	}
 }
 
-/** Doubles the backslash of what JSON escapes, but for line breaks and tabs: it would reach the terminal as it is. */
+/**
+ * Doubles the backslash of JSON escapes, except for line breaks and tabs. Otherwise the character itself would reach the
+ * terminal.
+ */
 function showEscapes(line: string): string {
 	return line.replace(/\\(?:\\|(u[0-9a-f]{4}|[bfr]))/gi, (match, control) =>
 		control === undefined ? match : `\\${match}`,
 	);
 }
 
-/** Between two writes: long enough for the lines of many requests, and nobody who reads along notices. */
+/** The interval between two writes. It is long enough for the lines of many requests, and too short to notice. */
 const flushIntervalMs = 20;
 
 /**
- * Standard output with one write for all lines of 20 milliseconds: a write for each turn of the event loop took a tenth of the
- * time of a busy service. Lines that nobody reads are kept up to 16 MiB, then dropped; what is left is written when the process
- * exits, for whatever reason but SIGKILL.
+ * Standard output with one write for all lines of 20 milliseconds. A write in each turn of the event loop took a tenth of
+ * the CPU time of a busy service. Unread lines are kept up to 16 MiB, then dropped. The remaining lines are written when
+ * the process exits for any reason except SIGKILL.
  */
 function openStandardOutput(): DestinationStream {
 	const output = pino.destination({ dest: 1, sync: false, maxLength: 16_777_216 });
@@ -109,7 +112,7 @@ function writeAll(bytes: Buffer): void {
 	}
 }
 
-/** An error for the log: what failed and where in the code, without values that came from a request or a row. */
+/** An error for the log: what failed and where in the code, without values of a request or a row. */
 function serialiseError(error: unknown): Record<string, unknown> {
 	if (!(error instanceof Error)) return { type: typeof error };
 	const fields = error as unknown as Record<string, unknown>;

@@ -10,14 +10,14 @@ import { version } from '../process/version.js';
 interface MetricsOptions {
 	registry: Registry;
 	database: Database;
-	/** Of a service that authenticates. */
+	/** The key ring of a service that authenticates. */
 	keyRing?: KeyRing;
 }
 
-/** Gauges of the library under names of counters, against Prometheus's rules; `nodejs_active_resources` has the same. */
+/** Gauges of the library with names of counters, against Prometheus's rules. `nodejs_active_resources` has the same values. */
 const misnamed = ['nodejs_active_handles_total', 'nodejs_active_requests_total', 'nodejs_active_resources_total'];
 
-/** A registry with the measures of the process itself. */
+/** A registry with the metrics of the process itself. */
 export function createRegistry(): Registry {
 	const registry = new Registry();
 	collectDefaultMetrics({ register: registry });
@@ -31,7 +31,10 @@ export function createRegistry(): Registry {
 	return registry;
 }
 
-/** Counts and times every request, and serves `GET /metrics` in the Prometheus text format. Register it on the root. */
+/**
+ * Counts every request, measures its duration, and serves `GET /metrics` in the Prometheus text format. Register it on the
+ * root.
+ */
 export const metrics = fp<MetricsOptions>(async (server, { registry, database, keyRing }) => {
 	const registers = [registry];
 	const labelNames = ['method', 'route', 'status'] as const;
@@ -76,13 +79,13 @@ function measureKeyRing(keyRing: KeyRing, registry: Registry): void {
 	});
 }
 
-/** Projects that have series of their own; each has a few. All others count as one. */
+/** Maximum number of projects with separate series. Each has a few series. All other projects share one label. */
 const maxProjects = 200;
 
-/** What stands for all others; no project can have it for its code. */
+/** The label of all other projects. It is not a valid project code. */
 const otherProjects = '(other)';
 
-/** Counts the requests of each project, and says when each was here last. */
+/** Counts the requests of each project, and records the time of the last one. */
 function measureProjects(server: FastifyInstance, registry: Registry): void {
 	const registers = [registry];
 	const requests = new Counter({
@@ -99,7 +102,7 @@ function measureProjects(server: FastifyInstance, registry: Registry): void {
 	});
 	const known = new Set<string>();
 	server.addHook('onResponse', (request, reply, done) => {
-		// Its type says that it is always there, but that is so behind the authentication alone.
+		// Its type is never undefined, but it is set only after authentication.
 		const { code } = (request.project as Project | undefined) ?? {};
 		if (code !== undefined) {
 			if (known.size < maxProjects) known.add(code);

@@ -9,28 +9,31 @@ import { withDeadline } from '../process/with-deadline.js';
 export interface Tracing {
 	/** Register it before anything else. */
 	plugin: FastifyPluginCallback;
-	/** Exports what is left, for at most 2 seconds. */
+	/** Exports the remaining spans, for at most 2 seconds. */
 	stop(): Promise<void>;
 }
 
 export type Callers = 'internal' | 'public';
 
 interface TracingOptions {
-	/** Of the service, where OTEL_SERVICE_NAME has none. */
+	/** The name of the service. OTEL_SERVICE_NAME overrides it. */
 	name: string;
 	environment: NodeJS.ProcessEnv;
 	/**
-	 * Where requests come from. A request of an internal caller continues the caller's trace, and is traced if the caller
-	 * decided so. That is not for the public to decide: there a request begins its own trace, with a link to the caller's.
+	 * Where requests come from. A request of an internal caller continues the caller's trace, and the caller decides whether
+	 * it is traced. A public caller can't decide this. Its request begins a new trace, with a link to the caller's.
 	 */
 	callers: Callers;
 	logger: FastifyBaseLogger;
 }
 
-/** A stop waits no longer for the last spans: it has SHUTDOWN_TIMEOUT_SECONDS for everything. */
+/** The timeout for the last spans at a stop, which must finish within SHUTDOWN_TIMEOUT_SECONDS. */
 const maxStopMs = 2000;
 
-/** What a span may say. Everything else is dropped, the library's `url.path` first of all: it holds the query, and so the key. */
+/**
+ * The allowed attributes of a span. All others are dropped, above all the library's `url.path`: it contains the query, and
+ * so the key.
+ */
 const allowedAttributes = new Set([
 	'http.request.method',
 	'http.route',
@@ -40,11 +43,11 @@ const allowedAttributes = new Set([
 ]);
 
 /**
- * Begins tracing where the standard variables of OpenTelemetry ask for it; otherwise nothing of it is even loaded. The
+ * Starts tracing if the standard variables of OpenTelemetry enable it. Otherwise the libraries are not even loaded. The
  * libraries read the other standard variables (headers, time limits, sampling, resource attributes) from the process.
  *
- * @returns undefined: no traces
- * @throws ConfigError where a variable asks for what there is not
+ * @returns undefined if tracing is off
+ * @throws ConfigError when a variable has an unsupported value
  */
 export async function startTracing({
 	name,
@@ -68,11 +71,11 @@ export async function startTracing({
 			.merge(resources.detectResources({ detectors: [resources.envDetector] })),
 		spanProcessors: [new sdk.BatchSpanProcessor(carefulExporter(new OTLPTraceExporter(), logger))],
 	});
-	// No context manager: each request has one span that no other has to find, and following every promise would cost time.
+	// No context manager: each request has a single span, which no other span needs. Tracking every promise would cost time.
 	const propagator = new core.W3CTraceContextPropagator();
 	if (callers === 'internal') api.propagation.setGlobalPropagator(propagator);
 
-	/** The span of the caller that a request names. Without `tracestate`, which is text of the client. */
+	/** The caller's span from the request. It omits `tracestate`, which is free text of the client. */
 	function callerOf(headers: IncomingHttpHeaders): SpanContext | undefined {
 		const named = propagator.extract(api.ROOT_CONTEXT, headers, api.defaultTextMapGetter);
 		const { traceState: _, ...context } = api.trace.getSpanContext(named) ?? { traceId: '', spanId: '', traceFlags: 0 };
@@ -125,7 +128,7 @@ function isWanted(environment: NodeJS.ProcessEnv): boolean {
 	return true;
 }
 
-/** Lets nothing out but what is allowed, and says in the log when the spans can't be delivered and when they can again. */
+/** Exports only allowed attributes. Logs when an export fails, and when it works again. */
 function carefulExporter(exporter: SpanExporter, logger: FastifyBaseLogger): SpanExporter {
 	let failing = false;
 	return {
@@ -147,9 +150,9 @@ function careful(span: ReadableSpan): ReadableSpan {
 	const attributes = Object.fromEntries(
 		Object.entries(span.attributes).filter(([name]) => allowedAttributes.has(name)),
 	);
-	// The library calls every problem an error, with its message; to OpenTelemetry a 4xx is none of the server.
+	// The library reports every problem as an error with its message. In OpenTelemetry a 4xx is not an error of the server.
 	const failed = Number(attributes['http.response.status_code']) >= 500;
-	// `tracestate` is text of the client.
+	// `tracestate` is free text of the client.
 	const { traceState: _, ...context } = span.spanContext();
 	return Object.create(span, {
 		spanContext: { value: () => context },

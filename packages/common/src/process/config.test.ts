@@ -94,12 +94,12 @@ describe.each(table)('$name', ({ name, right, wrong, allowed }) => {
 		expect(read({ [name]: value })).toMatchObject({ [name]: expected[typed[name] ?? 'text'] });
 	});
 
-	test.each(wrong)('refuses %s, with one line that tells the name and what is allowed', (value) => {
+	test.each(wrong)('rejects %s, with one line that has the name and what is allowed', (value) => {
 		expect(linesOf({ DATABASE_URL: url, [name]: value })).toEqual([`${name} is wrong: it must be ${allowed}.`]);
 	});
 });
 
-test('what is not set has its default, and only DATABASE_URL has none', () => {
+test('every variable except DATABASE_URL has a default', () => {
 	expect(read({})).toEqual({
 		DATABASE_URL: url,
 		HOST: '127.0.0.1',
@@ -112,13 +112,13 @@ test('what is not set has its default, and only DATABASE_URL has none', () => {
 	expect(linesOf({})).toEqual([`DATABASE_URL is not set: it must be ${table[0]?.allowed}.`]);
 });
 
-test('what is set to nothing counts as not set', () => {
+test('an empty variable counts as not set', () => {
 	const nothing = Object.fromEntries(table.map(({ name }) => [name, '']));
 	expect(read({ ...nothing, HOST: '', DATABASE_URL: url })).toEqual(read({}));
 	expect(linesOf({ DATABASE_URL: '' })).toEqual(linesOf({}));
 });
 
-test('every variable that is wrong has a line of its own, none of which repeats a value', () => {
+test('every wrong variable gets one line, and no line repeats a value', () => {
 	const wrong = Object.fromEntries(table.map(({ name }) => [name, `canary ${name.toLowerCase()}`]));
 	const lines = linesOf(wrong);
 	expect(lines.map((line) => line.split(' ')[0]).sort()).toEqual(table.map(({ name }) => name).sort());
@@ -127,13 +127,13 @@ test('every variable that is wrong has a line of its own, none of which repeats 
 	expect(new ConfigError(lines).message).toBe(lines.join('\n'));
 });
 
-test('variables of others are passed over, and the environment stays as it was', () => {
+test('unknown variables are ignored, and the environment stays unchanged', () => {
 	const environment = { DATABASE_URL: url, PORT: '', PATH: '/bin', PASSWORD: 'canary' };
 	expect(Object.keys(readVariables(schema, environment))).not.toContain('PATH');
 	expect(environment).toEqual({ DATABASE_URL: url, PORT: '', PATH: '/bin', PASSWORD: 'canary' });
 });
 
-test('a service adds variables of its own, which are checked alike', () => {
+test('a service can add variables, which are checked in the same way', () => {
 	const own = Type.Object({
 		REDIS_URL: Type.Optional(urlVariable(['redis:', 'rediss:'], 'a URL like redis://host:6379')),
 		BURST: integerVariable(1, 10, 5, 'meaning'),

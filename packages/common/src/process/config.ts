@@ -3,7 +3,7 @@ import { type Static, type TObject, type TString, type TUnsafe, Type } from '@si
 import { Ajv } from 'ajv';
 import { parseDatabaseUrl } from '../database/database-url.js';
 
-/** Wrong configuration: a line for each variable, which names it and what is allowed, never its value. */
+/** Wrong configuration. The message has one line for each variable, with its name and what is allowed, but never its value. */
 export class ConfigError extends Error {
 	override name = 'ConfigError';
 	constructor(readonly lines: string[]) {
@@ -43,7 +43,7 @@ export function databaseUrlVariable(): TString {
 	});
 }
 
-/** A variable that is an integer in decimal digits, both limits included. It is read as a number. */
+/** A variable that is an integer in decimal digits, within inclusive limits. It is parsed to a number. */
 export function integerVariable(
 	min: number,
 	max: number,
@@ -76,8 +76,7 @@ export function serviceVariables(port: number) {
 export type ServiceVariables = Static<ReturnType<typeof serviceVariables>>;
 
 /**
- * Checks the environment against a schema of variables, and fills in the defaults. A variable that is set to nothing counts as
- * not set.
+ * Checks the environment against a schema of variables, and fills in the defaults. An empty variable counts as not set.
  *
  * @throws ConfigError
  */

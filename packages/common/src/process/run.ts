@@ -11,19 +11,22 @@ import { createRegistry } from '../observability/metrics.js';
 import { type Callers, startTracing } from '../observability/tracing.js';
 import { ConfigError, readVariables, type ServiceVariables } from './config.js';
 
-/** Connections of a program whose requests need few. */
+/** The pool size of a program whose requests need few connections. */
 const backgroundPoolSize = 3;
 
-/** Every program has these variables. */
+/** The variables of every program. */
 type ProgramVariables = Omit<ServiceVariables, 'DATABASE_POOL_SIZE'> & { DATABASE_POOL_SIZE?: number };
 
-/** What a service is built from: everything that it shares with the outside, so that tests build it in the same way. */
+/**
+ * The dependencies of a service. They include everything that it shares with the outside, so that tests build it in the
+ * same way.
+ */
 export interface ServiceParts {
 	server: ServerOptions;
 	database: Database;
 	keyRing: KeyRing;
 	registry: Registry;
-	/** Milliseconds that never go back; without it, the process's own clock. */
+	/** A monotonic clock in milliseconds. Default: that of the process. */
 	clock?: () => number;
 }
 
@@ -37,7 +40,7 @@ interface Program<Parts, Name extends string, Variables extends TObject> {
 
 export type Service<Variables extends TObject> = Program<ServiceParts, ServiceName, Variables>;
 
-/** Runs a service as this process, with the keys of its callers. */
+/** Runs a service as this process, with a key ring for its callers. */
 export function runService<Variables extends TObject>(
 	service: Service<Variables>,
 	environment: NodeJS.ProcessEnv,
@@ -67,17 +70,18 @@ export function runService<Variables extends TObject>(
 	);
 }
 
-/** A database that can't be reached may come back; one that refuses this configuration will refuse it again. */
+/** An unreachable database may return. A database that rejects this configuration will reject it again. */
 export function mayPass(error: unknown): boolean {
 	return error instanceof DatabaseError && !isRefusal(error.cause);
 }
 
 /**
- * Runs a program as this process: configuration, database, then listening, until a signal comes.
+ * Runs a program as this process: it reads the configuration, opens the database, and listens until a signal.
  *
- * A signal (or the end of the process that started this one with an IPC channel) stops it in order: no new connections, the
- * requests under way get their responses, the database is closed, exit 0. A second signal, or the time limit, ends it at once with
- * exit 1. Whatever keeps it from starting is said in a line each on standard error, exit 1.
+ * A signal stops it gracefully, and so does the end of a parent process that started it with an IPC channel. It accepts no
+ * new connections, finishes running requests, closes the database and exits with 0. A second signal, or the time limit,
+ * ends it at once with exit code 1. If it can't start, it prints one line for each problem on standard error and exits with
+ * 1.
  */
 export async function runProgram<Variables extends TObject>(
 	program: Program<Omit<ServiceParts, 'keyRing'>, string, Variables>,
@@ -124,7 +128,8 @@ async function start<Variables extends TObject>(
 	);
 	process.once('disconnect', close);
 
-	// Connections that wait to be accepted: of more, the kernel drops the request, and their clients try again after seconds.
+	// The backlog of connections that wait to be accepted. Beyond it, the kernel drops connection requests, and clients
+	// retry after seconds.
 	await app.listen({ host: config.HOST, port: config.PORT, backlog: 4096 });
 }
 

@@ -1,7 +1,7 @@
-/** What `withDeadline` resolves to when the time is up. */
+/** The result of `withDeadline` after a timeout. */
 export const timedOut = Symbol('timed out');
 
-/** Waits for a promise for so many milliseconds at most. What becomes of it afterwards is ignored. */
+/** Waits for a promise, at most for this many milliseconds. Its later result is ignored. */
 export async function withDeadline<T>(promise: PromiseLike<T>, milliseconds: number): Promise<T | typeof timedOut> {
 	let timer: NodeJS.Timeout | undefined;
 	const timeout = new Promise<typeof timedOut>((resolve) => {

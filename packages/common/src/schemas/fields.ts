@@ -1,19 +1,19 @@
 import { type TInteger, type TString, type TUnsafe, Type } from '@sinclair/typebox';
 
-/** ±(2^53 − 1): the integers that a JSON number carries exactly. */
+/** ±(2^53 − 1): the integers that a JSON number represents exactly. */
 export const maxSafeInteger = Number.MAX_SAFE_INTEGER;
 
 const maxBigint = 2n ** 63n - 1n;
 
 /**
- * The string formats of this product beyond those of JSON Schema, each with its check and the message for who broke it.
+ * The additional string formats of this product, each with its check and the message for an invalid value.
  *
- * - `stored-text`: what PostgreSQL stores unchanged. U+0000 has no place in its text type, and a lone surrogate has no UTF-8
- *   form: it would be replaced silently.
+ * - `stored-text`: what PostgreSQL stores unchanged. its text type can't hold U+0000, and a lone surrogate has no UTF-8
+ *   form, so it would be replaced silently.
  * - `calendar-date`: a day of the Gregorian calendar, RFC 3339 full-date, from 0001-01-01 on: PostgreSQL knows no year 0.
- * - `timestamp`: a moment, RFC 3339 date-time, of a real calendar date; what it is in milliseconds says `readTimestamp`.
+ * - `timestamp`: a moment, RFC 3339 date-time, of a real calendar date. `readTimestamp` returns its milliseconds.
  * - `decimal-id`: a positive integer up to 2^63 − 1 (PostgreSQL's bigint) in decimal digits without a leading zero.
- * - `page-limit`: how many elements a response may have, 1 to 1000.
+ * - `page-limit`: the maximum number of elements in a response, 1 to 1000.
  */
 export const formats = {
 	'stored-text': {
@@ -40,7 +40,7 @@ export const formats = {
 
 export type FormatName = keyof typeof formats;
 
-/** A string of a format above, or null. One `type` with two names: a union would report each of its branches. */
+/** A string of a format above, or null. It uses one `type` with two names, because a union would report each of its branches. */
 export function nullableString(options: {
 	format: FormatName;
 	maxLength?: number;
@@ -50,12 +50,12 @@ export function nullableString(options: {
 	return Type.Unsafe<string | null>({ type: ['string', 'null'], ...options });
 }
 
-/** A positive integer in decimal digits, as it stands in a URL. */
+/** A positive integer in decimal digits, as in a URL. */
 export function decimalId(options: { description: string; examples: string[] }): TString {
 	return Type.String({ format: 'decimal-id', ...options });
 }
 
-/** An integer other than 0 that a JSON number carries exactly. */
+/** An integer other than 0 that a JSON number represents exactly. */
 export function nonZeroInteger(options: { description: string; examples: number[] }): TInteger {
 	return Type.Integer({ minimum: -maxSafeInteger, maximum: maxSafeInteger, not: { const: 0 }, ...options });
 }
@@ -69,14 +69,14 @@ function isCalendarDate(text: string): boolean {
 	return year >= 1 && day >= 1 && day <= (lengths[month - 1] ?? 0);
 }
 
-/** @returns the milliseconds since the epoch of an RFC 3339 date-time, cut off below; undefined: it is none */
+/** @returns the milliseconds since the epoch of an RFC 3339 date-time, rounded down; undefined if it is not one */
 export function readTimestamp(text: string): number | undefined {
 	const match =
 		/^(\d{4}-\d\d-\d\d)T([01]\d|2[0-3]):([0-5]\d):([0-5]\d|60)(\.\d+)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$/i.exec(text);
 	if (match === null) return undefined;
 	const [date = '', hours, minutes, seconds, fraction = '', offset = ''] = match.slice(1);
 	if (!isCalendarDate(date)) return undefined;
-	// A leap second is the first of the next minute.
+	// A leap second counts as the first second of the next minute.
 	const [whole, leap] = seconds === '60' ? ['59', 1000] : [seconds, 0];
 	return Date.parse(`${date}T${hours}:${minutes}:${whole}${fraction.slice(0, 4)}${offset.toUpperCase()}`) + leap;
 }

@@ -3,7 +3,7 @@ import { catalogue, type ProblemCode } from '../http/problems.js';
 
 export const problemCodes = Object.keys(catalogue) as ProblemCode[];
 
-/** The one shape of every error, RFC 9457. */
+/** The format of every error (RFC 9457). */
 export const ProblemSchema = Type.Object(
 	{
 		type: Type.Literal('about:blank', { description: 'Always `about:blank`: decide on `code`.' }),
