@@ -1,6 +1,6 @@
 # One file, a target for each service and one for the operator's command:
 #   docker build --target company-contacts -t contacts/company-contacts .
-# A name and a digest where the build shall always be the same: see docs/operators.md.
+# Use a name with a digest for a reproducible base image: see docs/operators.md.
 ARG NODE_IMAGE=node:24-bookworm-slim
 
 FROM ${NODE_IMAGE} AS pnpm
@@ -8,7 +8,7 @@ WORKDIR /build
 # pnpm in the version that wrote the lock file
 RUN npm install --global --no-audit --no-fund pnpm@12.21.0
 
-# What is installed depends on these files alone: a change of the sources installs nothing again.
+# Only these files decide what is installed: a change of the sources installs nothing again.
 FROM pnpm AS manifests
 COPY . .
 RUN mkdir /manifests && cp -r --parents pnpm-lock.yaml pnpm-workspace.yaml patches $(find . -name package.json) /manifests
@@ -18,7 +18,7 @@ COPY --from=manifests /manifests ./
 RUN pnpm install --frozen-lockfile
 COPY . .
 RUN pnpm exec tsc -b services/personal-contacts services/company-contacts tools/contacts
-# Optional packages are left out of the images: the embedded PostgreSQL of local runs, 60 MB, is one.
+# The images have no optional packages, such as the embedded PostgreSQL of local runs (60 MB).
 RUN for service in personal-contacts company-contacts operator; do \
       pnpm --filter "@contacts/$service" deploy --legacy --prod --no-optional "/out/$service" || exit 1; \
     done
@@ -44,7 +44,7 @@ FROM service AS company-contacts
 ENV PORT=3000
 EXPOSE 3000
 COPY --from=build /out/company-contacts ./
-# Served at /docs/guide. It stands where it does in the repository, seen from dist.
+# Served at /docs/guide. Seen from dist, its place is the same as in the repository.
 COPY docs/partners.md /docs/partners.md
 
 FROM runtime AS operator

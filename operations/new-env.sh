@@ -4,7 +4,7 @@ set -eu
 cd "$(dirname "$0")/.."
 random() { od -An -v -tx1 -N "$1" /dev/urandom | tr -d ' \n'; }
 umask 077
-# Refuses a file that is there: the volume of the database has its passwords.
+# Don't overwrite an existing file: the volume of the database has its passwords.
 set -C
 while IFS= read -r line; do
   case $line in

@@ -1,6 +1,6 @@
 #!/bin/sh
-# The gateway's template, filled in with what is in the environment, as an nginx in the foreground that logs to the journal.
-# Arguments are nginx's: -t tries the configuration.
+# Fills in the gateway's template from the environment and runs nginx in the foreground, which logs to the journal.
+# Arguments are passed to nginx: -t tests the configuration.
 set -eu
 cd "$(dirname "$0")/../.."
 config=$RUNTIME_DIRECTORY/nginx.conf
