@@ -19,15 +19,15 @@ describeAnyInput(service, { method: 'GET', path, parameters: ['company_id'] }, (
 		fc.integer({ min: 0 }).map((number) => [...`${number}`].map((digit) => '٠١٢٣٤٥٦٧٨٩'[Number(digit)]).join('')),
 	);
 
-	test('a company_id is a positive integer in plain decimal digits, or 400', async () => {
+	test('a company_id other than a positive integer in plain decimal digits is a 400', async () => {
 		const check = async (companyId: string) => {
 			const query = `${goodCredentials.join('&')}&company_id=${encodeURIComponent(companyId.toWellFormed())}`;
-			const answer = one(await send(`GET ${path}?${query} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n`));
+			const response = one(await send(`GET ${path}?${query} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n`));
 			if (/^[1-9]\d*$/.test(companyId) && BigInt(companyId) < 2n ** 63n) {
-				expect(JSON.parse(answer.body.toString())).toEqual({ count: 0, data: [] });
+				expect(JSON.parse(response.body.toString())).toEqual({ count: 0, data: [] });
 			} else {
-				expect([answer.status, codeOf(answer)]).toEqual([400, 'invalid_query']);
-				expect(JSON.parse(answer.body.toString()).errors).toMatchObject([{ field: 'company_id' }]);
+				expect([response.status, codeOf(response)]).toEqual([400, 'invalid_query']);
+				expect(JSON.parse(response.body.toString()).errors).toMatchObject([{ field: 'company_id' }]);
 			}
 		};
 		await holds(companyIds, check);

@@ -25,7 +25,7 @@ const list = (app: TestApp, rest = '', headers: Record<string, string> = {}) =>
 	app.fetch(`/api/company_contacts.list?project=first&api_key=first-key${rest}`, { headers });
 const app = () => apps[0] as TestApp;
 
-/** Lists of the real database, with every query counted; `before` runs before each result. */
+/** A cache of the real database's lists that counts its queries. `before` runs before each result. */
 function counted(options: { maxBytes?: number; before?: () => Promise<void> } = {}) {
 	const database = openDatabase({ url: test_.url, applicationName: 'counted', poolSize: 4, maxWaiting: 2000 });
 	onTestFinished(() => database.close());
@@ -64,7 +64,7 @@ test('a thousand simultaneous first requests cause one query', async () => {
 	expect(state.queries).toBe(1);
 });
 
-test('what was read before a change is not kept after it, and nobody who asks later gets it', async () => {
+test('a list read before a change is not cached after it, and no later request receives it', async () => {
 	let goOn: () => void = () => undefined;
 	const held = new Promise<void>((resolve) => {
 		goOn = resolve;
@@ -81,7 +81,7 @@ test('what was read before a change is not kept after it, and nobody who asks la
 	expect(state.queries).toBe(2);
 });
 
-test('nothing is kept, nor served from memory, while the listener is disconnected', async () => {
+test('while the listener is disconnected, nothing is cached or served from memory', async () => {
 	const { state, text } = counted();
 	await text('7');
 	state.current = false;
@@ -93,17 +93,17 @@ test('nothing is kept, nor served from memory, while the listener is disconnecte
 describe('without any notification', () => {
 	const rename = (name: string) => test_.sql`update company_contacts set name = ${name} where bitrix_id = 6`;
 
-	test('a list is served for two seconds at most after a change', async () => {
+	test('a stale list is served for at most two seconds', async () => {
 		const { state, text } = counted();
 		const before = await text('7');
 		await rename(`Not announced ${performance.now()}`);
-		// The version is not known to be old before it is read again.
+		// The version is read again only after two seconds.
 		expect(await text('7')).toBe(before);
 		state.now = 2000;
 		expect(await text('7')).toContain('Not announced');
 	});
 
-	test('one version, read in the background after half a second, finds the change', async () => {
+	test('one read of the version, in the background after half a second, finds the change', async () => {
 		const { state, text } = counted();
 		const before = await text('7');
 		await rename(`Found ${performance.now()}`);
@@ -117,7 +117,7 @@ describe('without any notification', () => {
 		expect(state.queries).toBe(3);
 	});
 
-	test('a thousand lists cost one query every half a second, and none is read again', async () => {
+	test('a thousand unchanged lists cost one query every half a second, and none is read again', async () => {
 		const { state, text } = counted();
 		const companies = Array.from({ length: 1000 }, (_, n) => String(n + 1));
 		const before: string[] = [];
@@ -129,14 +129,14 @@ describe('without any notification', () => {
 			await expect.poll(() => state.finished).toBe(1000 + half);
 			expect(await Promise.all(companies.map(text))).toEqual(before);
 		}
-		// Nobody asked for a while: the first requests wait for the same one version.
+		// No requests for a while: the first ones wait for the same read of the version.
 		state.now += 60_000;
 		expect(await Promise.all(companies.map(text))).toEqual(before);
 		expect(state.queries).toBe(1007);
 	});
 });
 
-test('a list that was read again and is the same is kept once, whoever still reads it', async () => {
+test('an unchanged list that was read again is kept once, even while clients read it', async () => {
 	const { cache, state, get } = counted();
 	const first = (await get('7')).representations;
 	cache.invalidate();
@@ -147,18 +147,18 @@ test('a list that was read again and is the same is kept once, whoever still rea
 	expect(state.queries).toBe(3);
 });
 
-test('memory is bounded, that of companies without contacts too', async () => {
+test('memory is bounded, also for companies without contacts', async () => {
 	const { state, get, text } = counted({ maxBytes: 50_000 });
 	for (let company = 1; company <= 500; company++) await text(String(company + 1_000_000));
 	await text('1000001');
 	expect(state.queries).toBe(501);
-	// Larger than all the memory there is: not made, and that is remembered.
+	// Larger than all the memory: no body, and the cache remembers that.
 	expect((await get(undefined)).representations).toBe(undefined);
 	expect((await get(undefined)).representations).toBe(undefined);
 	expect(state.queries).toBe(502);
 });
 
-test('a hundred milliseconds after a change is committed no process serves the old list', async () => {
+test('no process serves the old list a hundred milliseconds after the commit of a change', async () => {
 	const times: number[] = [];
 	for (let round = 0; round < 10; round++) {
 		for (const each of apps) await (await list(each, '&company_id=7')).text();
@@ -175,11 +175,11 @@ test('a hundred milliseconds after a change is committed no process serves the o
 	console.log(
 		`the new list was served within ${Math.max(...times).toFixed(0)} ms, in three processes one after the other`,
 	);
-	// Ten times what is promised: this machine may be busy with other things.
+	// Ten times the promised time: this machine may be busy.
 	expect(Math.max(...times)).toBeLessThan(1000);
 });
 
-test('a cut listener is noticed: what changed meanwhile is served at once', async () => {
+test('a lost listener connection is noticed, and changes made meanwhile are served at once', async () => {
 	const proxy = await startTcpProxy(test_.url);
 	const behind = await startTestApp(service, test_.url, { database: { url: proxy.through(test_.url) } });
 	try {
@@ -197,7 +197,7 @@ test('a cut listener is noticed: what changed meanwhile is served at once', asyn
 	}
 });
 
-test('a database that is away is a 500, not an old list', async () => {
+test('an unavailable database causes a 500, not an old list', async () => {
 	const proxy = await startTcpProxy(test_.url);
 	const behind = await startTestApp(service, test_.url, { database: { url: proxy.through(test_.url) } });
 	try {
@@ -219,14 +219,14 @@ describe('encodings', () => {
 		br: brotliDecompressSync,
 	};
 
-	/** The bytes as they come: fetch would decode them. */
+	/** The raw bytes: fetch would decode them. */
 	async function raw(accept: string, rest = '') {
-		const answer = await app().raw(
+		const response = await app().raw(
 			`GET /api/company_contacts.list?project=first&api_key=first-key${rest} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n${accept === '' ? '' : `Accept-Encoding: ${accept}\r\n`}\r\n`,
 		);
-		const at = answer.indexOf('\r\n\r\n');
-		const header = (name: string) => new RegExp(`\r\n${name}: ([^\r]*)`, 'i').exec(answer.slice(0, at))?.[1];
-		return { header, body: Buffer.from(answer.slice(at + 4), 'latin1') };
+		const at = response.indexOf('\r\n\r\n');
+		const header = (name: string) => new RegExp(`\r\n${name}: ([^\r]*)`, 'i').exec(response.slice(0, at))?.[1];
+		return { header, body: Buffer.from(response.slice(at + 4), 'latin1') };
 	}
 
 	test.each([
@@ -237,7 +237,7 @@ describe('encodings', () => {
 		['br;q=0, gzip', 'gzip'],
 		['gzip;q=0.5, br;q=1', 'br'],
 		['zstd', 'identity'],
-	])('Accept-Encoding: %s is answered in %s', async (accept, encoding) => {
+	])('Accept-Encoding: %s selects %s', async (accept, encoding) => {
 		const { header, body } = await raw(accept);
 		expect(header('content-encoding') ?? 'identity').toBe(encoding);
 		expect(header('vary')).toBe('Accept-Encoding');
@@ -245,14 +245,14 @@ describe('encodings', () => {
 		expect(JSON.parse(String(decoders[encoding]?.(body))).count).toBe(2000);
 	});
 
-	test('each has an entity tag of its own, and its 304', async () => {
+	test('each encoding has its own entity tag and its own 304', async () => {
 		const tags = await Promise.all(
 			['identity', 'gzip', 'br'].map(async (accept) => String((await raw(accept)).header('etag'))),
 		);
 		expect(new Set(tags).size).toBe(3);
 		for (const [index, accept] of ['identity', 'gzip', 'br'].entries()) {
-			const answer = await list(app(), '', { 'accept-encoding': accept, 'if-none-match': String(tags[index]) });
-			expect([answer.status, answer.headers.get('etag'), answer.headers.get('vary')]).toEqual([
+			const response = await list(app(), '', { 'accept-encoding': accept, 'if-none-match': String(tags[index]) });
+			expect([response.status, response.headers.get('etag'), response.headers.get('vary')]).toEqual([
 				304,
 				tags[index],
 				'Accept-Encoding',
@@ -260,7 +260,7 @@ describe('encodings', () => {
 		}
 	});
 
-	test('a list of a few bytes is sent as it is', async () => {
+	test('a list of a few bytes is not compressed', async () => {
 		expect((await raw('br', '&company_id=999')).header('content-encoding')).toBe(undefined);
 	});
 });

@@ -26,18 +26,18 @@ afterAll(() => app?.close());
 const list = (query = '', init?: RequestInit, project = 'first') =>
 	app.fetch(`/api/company_contacts.list?project=${project}&api_key=${project}-key${query}`, init);
 const idsOf = async (query: string) => {
-	const answer = await list(query);
-	expect(answer.status).toBe(200);
-	const { count, data } = (await answer.json()) as { count: number; data: { bitrix_id: number }[] };
+	const response = await list(query);
+	expect(response.status).toBe(200);
+	const { count, data } = (await response.json()) as { count: number; data: { bitrix_id: number }[] };
 	expect(count).toBe(data.length);
 	return data.map(({ bitrix_id }) => bitrix_id);
 };
 
 describe('200', () => {
-	test('all contacts in the order of their ids, with exactly the eight fields', async () => {
-		const answer = await list();
-		expect(answer.headers.get('content-type')).toBe('application/json; charset=utf-8');
-		expect(answer.headers.get('cache-control')).toBe('private, no-cache');
+	test('returns all contacts, ordered by id, with exactly the eight fields', async () => {
+		const response = await list();
+		expect(response.headers.get('content-type')).toBe('application/json; charset=utf-8');
+		expect(response.headers.get('cache-control')).toBe('private, no-cache');
 		const none = {
 			phone: null,
 			company_ids: null,
@@ -46,7 +46,7 @@ describe('200', () => {
 			trouble_contact: null,
 			perplexity_reason: null,
 		};
-		expect(JSON.parse(await answer.text())).toEqual({
+		expect(JSON.parse(await response.text())).toEqual({
 			count: 6,
 			data: [
 				{
@@ -77,13 +77,13 @@ describe('200', () => {
 		['2', []],
 		['9223372036854775807', [10]],
 		['9223372036854775806', []],
-	])('exactly the contacts of company %s', async (companyId, expected) => {
+	])('returns exactly the contacts of company %s', async (companyId, expected) => {
 		expect(await idsOf(`&company_id=${companyId}`)).toEqual(expected);
 	});
 
-	test('any text comes back as it is stored, and as JSON in its shortest form', async () => {
+	test('returns any text as it is stored, as JSON in its shortest form', async () => {
 		const texts = [
-			// PostgreSQL stores every character but U+0000.
+			// PostgreSQL stores every character except U+0000.
 			String.fromCharCode(...Array.from({ length: 255 }, (_, n) => n + 1)),
 			'%s %1$s %% "," \\" \\\\ \u2028\u2029\ufeff\uffff e\u0301 👩‍👩‍👧 \u{10ffff}',
 			'',
@@ -103,16 +103,16 @@ describe('200', () => {
 		expect(text).toBe(JSON.stringify(JSON.parse(text)));
 	});
 
-	test('an empty result is a list too', async () => {
+	test('returns an empty result as an empty list', async () => {
 		expect(await (await list('&company_id=2')).text()).toBe('{"count":0,"data":[]}');
 	});
 
-	test('every project sees the same', async () => {
-		const texts = await Promise.all([list(), list('', {}, 'second')].map(async (answer) => (await answer).text()));
+	test('returns the same list to every project', async () => {
+		const texts = await Promise.all([list(), list('', {}, 'second')].map(async (response) => (await response).text()));
 		expect(new Set(texts).size).toBe(1);
 	});
 
-	test('a parameter that is escaped is the same parameter', async () => {
+	test('decodes percent-encoded parameters', async () => {
 		expect(await idsOf('&company%5Fid=%37')).toEqual([40]);
 	});
 });
@@ -120,14 +120,14 @@ describe('200', () => {
 describe('304', () => {
 	const tagOf = async (query = '') => String((await list(query)).headers.get('etag'));
 
-	test('for the tag of the same list, and only that', async () => {
+	test('for the entity tag of the same list and no other', async () => {
 		const tag = await tagOf();
 		expect(tag).toMatch(/^"[\w-]{20,}"$/);
 		for (const header of [tag, `W/${tag}`, `"other", ${tag}`, '*']) {
-			const answer = await list('', { headers: { 'if-none-match': header } });
-			expect([answer.status, await answer.text()]).toEqual([304, '']);
-			expect(answer.headers.get('etag')).toBe(tag);
-			expect(answer.headers.get('cache-control')).toBe('private, no-cache');
+			const response = await list('', { headers: { 'if-none-match': header } });
+			expect([response.status, await response.text()]).toEqual([304, '']);
+			expect(response.headers.get('etag')).toBe(tag);
+			expect(response.headers.get('cache-control')).toBe('private, no-cache');
 		}
 		expect(await tagOf('&company_id=1')).not.toBe(tag);
 		expect((await list('', { headers: { 'if-none-match': '"other"' } })).status).toBe(200);
@@ -147,8 +147,8 @@ describe('304', () => {
 	});
 
 	test('not without valid credentials', async () => {
-		const answer = await app.fetch('/api/company_contacts.list', { headers: { 'if-none-match': '*' } });
-		await expectProblem(answer, 401, 'unauthorized');
+		const response = await app.fetch('/api/company_contacts.list', { headers: { 'if-none-match': '*' } });
+		await expectProblem(response, 401, 'unauthorized');
 	});
 });
 
@@ -156,7 +156,7 @@ describe('freshness', () => {
 	const headerOf = async (name: string, query = '', headers = {}) => (await list(query, { headers })).headers.get(name);
 	const modified = async (companyId: number) =>
 		Date.parse(String(await headerOf('last-modified', `&company_id=${companyId}`)));
-	/** As if each list had changed at its own time, long ago. */
+	/** Sets the change time of each list to a different time, long ago. */
 	const backdate = () => database.sql`
 		update company_contacts_lists set changed_at = '2025-11-04 09:12:30.25Z'::timestamptz + company_id % 1000 * interval '1 hour'`;
 	const announce = () => database.sql`
@@ -167,9 +167,9 @@ describe('freshness', () => {
 		await expect.poll(() => headerOf('last-modified')).toBe('Tue, 04 Nov 2025 09:12:31 GMT');
 	});
 
-	test('Last-Modified is when this list last changed, in the seconds of HTTP', async () => {
+	test('Last-Modified is the time of the last change of this list, in whole seconds', async () => {
 		expect(await headerOf('last-modified', '&company_id=7')).toBe('Tue, 04 Nov 2025 16:12:31 GMT');
-		// A list that has always been empty never changed.
+		// A list that has always been empty has never changed.
 		expect(await headerOf('last-modified', '&company_id=999')).toBe(null);
 	});
 
@@ -179,7 +179,7 @@ describe('freshness', () => {
 		['is new', `insert into company_contacts (bitrix_id, company_ids) values (70, '{7}')`, [7]],
 		['is deleted', 'delete from company_contacts where bitrix_id = 70', [7]],
 		['is written without a change', `update company_contacts set company_ids = company_ids, updated_at = now()`, []],
-	])('Last-Modified changes with the lists of a contact that %s', async (_, statement, changed) => {
+	])('Last-Modified changes for the lists of a contact that %s', async (_, statement, changed) => {
 		const companies = [1, 7, 11, 21];
 		const before = await Promise.all(companies.map(modified));
 		const sent = Math.floor(Date.now() / 1000) * 1000;
@@ -204,11 +204,11 @@ describe('freshness', () => {
 		['2025-11-05T00:00:00Z', 200],
 		['tomorrow', 200],
 		['', 200],
-	])('If-Modified-Since: %s is answered with %i', async (time, status) => {
-		const answer = await list('', { headers: { 'if-modified-since': time } });
-		expect(answer.status).toBe(status);
-		expect(answer.headers.get('last-modified')).toBe('Tue, 04 Nov 2025 09:12:31 GMT');
-		expect((await answer.text()) === '').toBe(status === 304);
+	])('If-Modified-Since: %s leads to %i', async (time, status) => {
+		const response = await list('', { headers: { 'if-modified-since': time } });
+		expect(response.status).toBe(status);
+		expect(response.headers.get('last-modified')).toBe('Tue, 04 Nov 2025 09:12:31 GMT');
+		expect((await response.text()) === '').toBe(status === 304);
 	});
 
 	test('If-None-Match takes precedence over If-Modified-Since', async () => {
@@ -218,7 +218,7 @@ describe('freshness', () => {
 		expect(await ask(String(await headerOf('etag')), 'Tue, 04 Nov 2025 09:12:30 GMT')).toBe(304);
 	});
 
-	test('of two changes in one second a client that saw the first is sent the second', async () => {
+	test('a client that saw the first of two changes in one second receives the second', async () => {
 		const second = Math.floor(Date.now() / 1000) * 1000;
 		await database.sql`update company_contacts_lists set changed_at = ${new Date(second)} where company_id = 0`;
 		await announce();
@@ -230,7 +230,7 @@ describe('freshness', () => {
 		await expect.poll(async () => (await list('', { headers: { 'if-modified-since': time } })).status).toBe(200);
 	});
 
-	test('Contacts-Synced-At is when the mirror was last equal to the CRM, and absent before', async () => {
+	test('Contacts-Synced-At is the last time when the mirror equalled the CRM, and absent before', async () => {
 		expect(await headerOf('contacts-synced-at')).toBe(null);
 		await database.sql`update crm_sync_state set last_success_at = '2025-11-04 10:30:00.5+01'`;
 		await expect.poll(() => headerOf('contacts-synced-at')).toBe('2025-11-04T09:30:00.500Z');

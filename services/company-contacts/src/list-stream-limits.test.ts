@@ -15,7 +15,7 @@ test.beforeAll(async () => {
 	for (const project of ['first', 'second', 'third', 'fourth', 'fifth']) {
 		await addProject(test_.sql, project, `${project}-key`);
 	}
-	// Some 10 MB: more than the buffers of both ends hold.
+	// About 10 MB: more than the buffers of both ends hold.
 	await test_.sql`
 		insert into company_contacts (bitrix_id, perplexity_reason) select n, repeat('x', 500) from generate_series(1, 20000) n`;
 	app = await startTestApp(service, test_.url, { environment: { LIST_STREAM_MEGABYTES: '0' } });
@@ -24,14 +24,14 @@ afterAll(() => app?.close());
 
 const pathOf = (project: string) => `/api/company_contacts.list?project=${project}&api_key=${project}-key`;
 
-/** Reads a list to its end, and returns only the status. */
+/** Reads a list to its end and returns only the status. */
 async function statusOf(project: string): Promise<number> {
 	const response = await app.fetch(pathOf(project));
 	await response.arrayBuffer();
 	return response.status;
 }
 
-/** A response of which nothing is read. */
+/** A response whose body is not read. */
 async function open(project: string): Promise<IncomingMessage> {
 	const request = get(app.url + pathOf(project));
 	request.on('error', () => undefined);
@@ -41,7 +41,7 @@ async function open(project: string): Promise<IncomingMessage> {
 	return response.on('error', () => undefined);
 }
 
-/** Waits until no list is read for anybody. */
+/** Waits until no list is being read. */
 const untilIdle = () =>
 	expect.poll(async () => (await app.registry.getSingleMetric('database_cursors')?.get())?.values[0]?.value).toBe(0);
 
@@ -64,7 +64,7 @@ test.each([
 	const reading = setInterval(() => {
 		if (body.read(65_536) !== null) now += millisecondsForEach64KiB;
 		else {
-			// The rest of what is there, and then the end.
+			// The rest of the buffered data, then the end.
 			body.read();
 			now += millisecondsWithoutData;
 		}
@@ -74,7 +74,7 @@ test.each([
 	await expect.poll(() => database.reading).toBe(0);
 });
 
-test('a project gets two lists at once; its next request is told to come back, and other projects are served', async () => {
+test('a project reads at most two lists at once: its next request gets a 503, and other projects are served', async () => {
 	await untilIdle();
 	const [slow] = await Promise.all([open('first'), open('first')]);
 	const third = await app.fetch(pathOf('first'));
@@ -85,14 +85,14 @@ test('a project gets two lists at once; its next request is told to come back, a
 	await expect.poll(() => statusOf('first')).toBe(200);
 });
 
-test('a client is told to come back when eight lists are being sent, and served when one of them is done', async () => {
+test('a request gets a 503 while eight lists are being sent, and is served when one of them is done', async () => {
 	await untilIdle();
 	const projects = ['first', 'first', 'second', 'second', 'third', 'third', 'fourth', 'fourth'];
 	const open_ = await Promise.all(projects.map(open));
 	const ninth = await app.fetch(pathOf('fifth'));
 	expect(ninth.headers.get('retry-after')).toBe('1');
 	await expectProblem(ninth, 503, 'overloaded');
-	// Short statements have connections of their own.
+	// Short statements have their own connections.
 	expect((await app.fetch('/health/ready')).status).toBe(200);
 	open_[0]?.destroy();
 	await expect.poll(() => statusOf('fifth')).toBe(200);

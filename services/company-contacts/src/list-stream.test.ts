@@ -14,7 +14,7 @@ import { type StreamLimits, type StreamRequest, streamList } from './list-stream
 const contacts = 20_000;
 /** Streams every list. */
 let streaming: TestApp;
-/** Has them all in memory. */
+/** Keeps all lists in memory. */
 let fromMemory: TestApp;
 
 test.beforeAll(async () => {
@@ -48,7 +48,7 @@ const active = async (applicationName: string) =>
 			where application_name = ${applicationName} and state = 'active' and datname = current_database()`
 	).length;
 
-/** An answer of which nothing is read by itself. */
+/** A response whose body is not read automatically. */
 async function open(): Promise<IncomingMessage> {
 	const request = get(streaming.url + path);
 	request.on('error', () => undefined);
@@ -58,7 +58,7 @@ async function open(): Promise<IncomingMessage> {
 	return response.on('error', () => undefined);
 }
 
-/** A list that nobody reads but the test, as company-contacts asks the database for it. */
+/** A stream that only the test reads, as company-contacts reads it from the database. */
 const request = (clock = () => 0): StreamRequest => ({
 	companyId: undefined,
 	encoding: 'identity',
@@ -73,7 +73,7 @@ const generous: StreamLimits = {
 };
 
 describe('a streamed list', () => {
-	test.each(['', '&company_id=7', '&company_id=999999'])('has the bytes of the one in memory: %s', async (rest) => {
+	test.each(['', '&company_id=7', '&company_id=999999'])('equals the list in memory: %s', async (rest) => {
 		const [expected, streamed] = await Promise.all([list(fromMemory, rest), list(streaming, rest)]);
 		const body = await streamed.text();
 		expect(body === (await expected.text())).toBe(true);
@@ -86,19 +86,19 @@ describe('a streamed list', () => {
 	test.each([
 		['gzip', gunzipSync],
 		['br', brotliDecompressSync],
-	])('is compressed by %s for a client that takes it', async (encoding, decode) => {
-		const answer = await streaming.raw(
+	])('is compressed with %s for a client that accepts it', async (encoding, decode) => {
+		const response = await streaming.raw(
 			`GET ${path} HTTP/1.0\r\nHost: a\r\nConnection: close\r\nAccept-Encoding: ${encoding}\r\n\r\n`,
 		);
-		const at = answer.indexOf('\r\n\r\n');
-		expect(answer.slice(0, at)).toMatch(new RegExp(`\r\ncontent-encoding: ${encoding}\r\n`));
-		expect(answer.slice(0, at)).toMatch(new RegExp(`\r\netag: "[^"]+-${encoding}"\r\n`));
-		expect(answer.length).toBeLessThan(1_000_000);
-		const decoded = decode(Buffer.from(answer.slice(at + 4), 'latin1'));
+		const at = response.indexOf('\r\n\r\n');
+		expect(response.slice(0, at)).toMatch(new RegExp(`\r\ncontent-encoding: ${encoding}\r\n`));
+		expect(response.slice(0, at)).toMatch(new RegExp(`\r\netag: "[^"]+-${encoding}"\r\n`));
+		expect(response.length).toBeLessThan(1_000_000);
+		const decoded = decode(Buffer.from(response.slice(at + 4), 'latin1'));
 		expect(String(decoded) === (await (await list(fromMemory)).text())).toBe(true);
 	});
 
-	test('is of one moment, whatever is changed while it is read', async () => {
+	test('is one snapshot, whatever changes while it is read', async () => {
 		onTestFinished(fill);
 		const before = await (await list(fromMemory)).text();
 		const response = await open();
@@ -108,7 +108,7 @@ describe('a streamed list', () => {
 		expect(JSON.parse(await (await list(streaming)).text())).toMatchObject({ count: contacts / 2 });
 	});
 
-	test('has an entity tag that changes with every change, and costs a 304 until then', async () => {
+	test('has an entity tag that matches until the list changes', async () => {
 		const tagOf = async () => {
 			const response = await list(streaming);
 			await response.text();
@@ -135,8 +135,8 @@ describe('a streamed list', () => {
 });
 
 describe('a client', () => {
-	test('that goes in the middle leaves no connection busy', async () => {
-		// More often than lists may be read at once.
+	test('that disconnects in the middle of a list frees its connection', async () => {
+		// More often than the limit of concurrent lists.
 		for (let round = 0; round < 10; round++) {
 			const response = await open();
 			await once(response, 'readable');
@@ -146,11 +146,11 @@ describe('a client', () => {
 		expect((await list(streaming)).status).toBe(200);
 	});
 
-	test('that goes before the answer has begun leaves no connection busy', async () => {
+	test('that disconnects before the response has begun frees its connection', async () => {
 		const lock = await test_.sql.reserve();
 		await lock`begin`;
 		await lock`lock table company_contacts`;
-		// The question of its size is asked first, and waits.
+		// The query for the size runs first, and waits.
 		const request = get(streaming.url + path).on('error', () => undefined);
 		await expect.poll(() => active('test')).toBe(1);
 		request.destroy();
@@ -159,7 +159,7 @@ describe('a client', () => {
 		await expect.poll(() => active('test')).toBe(0);
 	});
 
-	test('that reads slowly makes the service read slowly, and does not keep a connection for ever', async () => {
+	test('that reads slowly makes the service read slowly, and is disconnected in the end', async () => {
 		const database = openDatabase({ url: test_.url, applicationName: 'slow', poolSize: 1 });
 		onTestFinished(() => database.close());
 		const silent = await streamList(database, request(), { ...generous, stallTimeoutMs: 300 });
@@ -170,7 +170,7 @@ describe('a client', () => {
 		await expect.poll(() => silent.body.destroyed).toBe(true);
 		await expect.poll(() => active('slow')).toBe(0);
 
-		// A little again and again, each time within the first limit.
+		// It reads a little again and again, each time within the first limit.
 		const dripping = await streamList(database, request(), { ...generous, totalTimeoutMs: 300 });
 		const drip = setInterval(() => dripping.body.read(1), 10);
 		onTestFinished(() => clearInterval(drip));
@@ -178,7 +178,7 @@ describe('a client', () => {
 		await expect.poll(() => active('slow')).toBe(0);
 	});
 
-	test('never takes a part for the whole: when the database goes, the answer breaks off', async () => {
+	test('sees an aborted response, not a short list, when the database connection is lost', async () => {
 		const response = await open();
 		await once(response, 'readable');
 		await test_.sql`
@@ -189,7 +189,7 @@ describe('a client', () => {
 	});
 });
 
-test('a database that does not answer before the list has begun is a 500', async () => {
+test('a database that does not respond before the list has begun causes a 500', async () => {
 	const environment = { LIST_STREAM_MEGABYTES: '0' };
 	const app = await startTestApp(service, test_.url, { environment, database: { deadline: 1500 } });
 	onTestFinished(() => app.close());
@@ -202,7 +202,7 @@ test('a database that does not answer before the list has begun is a 500', async
 	await expect.poll(async () => (await list(app)).status, { timeout: 10_000 }).toBe(200);
 });
 
-test('more readers than may read at once are refused, not queued', async () => {
+test('readers beyond the limit are refused, not queued', async () => {
 	const database = openDatabase({ url: test_.url, applicationName: 'few', poolSize: 1, maxReaders: 1 });
 	onTestFinished(() => database.close());
 	const { body } = await streamList(database, request());

@@ -5,7 +5,7 @@ import { describeReference } from '@contacts/testing/shared-reference.js';
 import { describe, expect, test } from 'vitest';
 import { service } from './app.js';
 
-/** The cursor behind all changes of now. */
+/** The cursor after all current changes. */
 async function lastCursor(app: TestApp): Promise<string> {
 	const response = await app.fetch('/api/company_contacts.changes?project=partner&api_key=partner-key');
 	const { cursor, has_more } = (await response.json()) as { cursor: string; has_more: boolean };
@@ -16,7 +16,7 @@ async function lastCursor(app: TestApp): Promise<string> {
 const common = {
 	method: 'GET' as const,
 	file: new URL('../../../docs/openapi/company-contacts.json', import.meta.url),
-	// A body is not read by a GET; the gateway refuses a large one.
+	// A GET does not read its body; the gateway refuses a large one.
 	ofGateway: [413],
 };
 
@@ -124,7 +124,7 @@ describe('company_contacts.changes', () => {
 	});
 });
 
-test('the document tells the limit that the service runs with, and / leads to it', async () => {
+test('the document states the configured rate limit, and / redirects to it', async () => {
 	const database = await createTestDatabase();
 	const environment = { RATE_LIMIT_BURST: '17', RATE_LIMIT_PER_SECOND: '3' };
 	const app = await startTestApp(service, database.url, { environment });

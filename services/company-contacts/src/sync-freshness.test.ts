@@ -20,7 +20,7 @@ test('before the first pass the mirror has no time of a last success', async () 
 	expect(await mirror()).toEqual({ crm_last_success_timestamp_seconds: Number.NaN, crm_blocked: 0, crm_alarm: 0 });
 });
 
-test('the metrics say when the last pass succeeded, whether something blocks the next one, and whether somebody has to look', async () => {
+test('the metrics report the last success, whether the synchroniser is blocked, and whether somebody has to look', async () => {
 	await db.sql`
 		update crm_sync_state set last_success_at = '2026-01-02T03:04:05Z', blocked_by = 'INVALID_CREDENTIALS'`;
 	const timestamp = Date.parse('2026-01-02T03:04:05Z') / 1000;

@@ -16,7 +16,7 @@ describeAnyInput(service, { method: 'POST', path, body: '{"chat_id": 1}' }, (inp
 		const rest = `Content-Length: ${body.length}\r\nConnection: close\r\n\r\n`;
 		return one(await input.send(Buffer.concat([Buffer.from(head + rest), body])));
 	};
-	/** Everything that is stored of a chat, as text. */
+	/** All stored data of a chat, as text. */
 	const stored = async (chatId: number) => {
 		const rows = await database.sql`
 			select chat_id::text, username, name, birth_date::text from personal_contacts where chat_id = ${chatId}::bigint`;
@@ -30,7 +30,7 @@ describeAnyInput(service, { method: 'POST', path, body: '{"chat_id": 1}' }, (inp
 		.map((date) => date.toISOString().slice(0, 10));
 	const chatId = fc.maxSafeInteger().filter((id) => id !== 0);
 
-	test('what was saved is stored as it was sent, field by field', async () => {
+	test('every saved field is stored as it was sent', async () => {
 		const contacts = fc.record({
 			chat_id: chatId,
 			username: fc.option(storable),
@@ -38,11 +38,11 @@ describeAnyInput(service, { method: 'POST', path, body: '{"chat_id": 1}' }, (inp
 			birth_date: fc.option(day),
 		});
 		const check = async (contact: { chat_id: number; [field: string]: string | number | null }) => {
-			const answer = await post(Buffer.from(JSON.stringify(contact)));
-			expect([answer.status, answer.body.toString()]).toEqual([200, '{"ok":"saved"}']);
+			const response = await post(Buffer.from(JSON.stringify(contact)));
+			expect([response.status, response.body.toString()]).toEqual([200, '{"ok":"saved"}']);
 			expect(await stored(contact.chat_id)).toEqual({ ...contact, chat_id: String(contact.chat_id) });
 		};
-		// One chat twice among the same requests would be a race of the test with itself.
+		// The same chat twice among these requests would be a race of the test with itself.
 		const several = fc.uniqueArray(contacts, {
 			selector: (contact) => contact.chat_id,
 			minLength: 1,
@@ -57,7 +57,7 @@ describeAnyInput(service, { method: 'POST', path, body: '{"chat_id": 1}' }, (inp
 		);
 	});
 
-	test('a text of 255 characters is stored, one of 256 is refused, whatever the characters take', async () => {
+	test('a text of 255 characters is stored and one of 256 is refused, whatever the size of the characters', async () => {
 		const check = async (character: string) => {
 			for (const field of ['username', 'name']) {
 				const fits = await post(Buffer.from(JSON.stringify({ chat_id: 255, [field]: character.repeat(255) })));
@@ -74,7 +74,7 @@ describeAnyInput(service, { method: 'POST', path, body: '{"chat_id": 1}' }, (inp
 		});
 	});
 
-	test('any value in any field: saved exactly when every field is right, else each wrong field is named', async () => {
+	test('a contact is saved exactly when all fields are valid; otherwise each invalid field is named', async () => {
 		const value = fc.oneof(
 			...[storable, day, anyText, chatId, fc.double(), fc.bigInt({ min: -(2n ** 64n), max: 2n ** 64n })],
 			fc.constantFrom(0, -0, max, -max, max + 1, true, false, [], {}, '1990-02-30', '0000-01-01', 'x'.repeat(256)),
@@ -89,23 +89,23 @@ describeAnyInput(service, { method: 'POST', path, body: '{"chat_id": 1}' }, (inp
 		);
 		const check = async (fields: [string, unknown][]) => {
 			const text = `{${fields.map(([name, field]) => `${JSON.stringify(name)}:${toJson(field)}`).join(',')}}`;
-			const answer = await post(Buffer.from(text));
-			// Of a field that is given twice the later counts.
+			const response = await post(Buffer.from(text));
+			// If a field appears twice, the later one counts.
 			const body = new Map(Object.entries(JSON.parse(text) as object));
 			const wrong = wrongFields(body);
-			// Nothing of an unknown field is said but that there is one.
+			// An unknown field is only reported as unknown, without its name.
 			if ([...body.keys()].some((name) => !knownFields.includes(name))) wrong.push('');
-			if (wrong.length === 0) expect(answer.body.toString()).toBe('{"ok":"saved"}');
+			if (wrong.length === 0) expect(response.body.toString()).toBe('{"ok":"saved"}');
 			else {
-				expect([answer.status, codeOf(answer)]).toEqual([400, 'invalid_body']);
-				const { errors } = JSON.parse(answer.body.toString()) as { errors: { field: string }[] };
+				expect([response.status, codeOf(response)]).toEqual([400, 'invalid_body']);
+				const { errors } = JSON.parse(response.body.toString()) as { errors: { field: string }[] };
 				expect(new Set(errors.map(({ field }) => field))).toEqual(new Set(wrong));
 			}
 		};
 		await holds(entries, check);
 	});
 
-	test('a chat_id is an integer as it is written, not as it is rounded', async () => {
+	test('a chat_id must be an integer as written, not only after rounding', async () => {
 		const digits = (maxLength: number) => fc.array(fc.nat({ max: 9 }), { maxLength }).map((array) => array.join(''));
 		const near = fc.bigInt({ min: 2n ** 53n - 3n, max: 2n ** 53n + 3n }).map(String);
 		const whole = fc.oneof(
@@ -120,26 +120,26 @@ describeAnyInput(service, { method: 'POST', path, body: '{"chat_id": 1}' }, (inp
 		const check = async ([sign, int, frac, exp]: [string, string, string, [string, number] | undefined]) => {
 			const power = exp === undefined ? 0 : Number(`${exp[0].slice(1)}${exp[1]}`);
 			const written = `${sign}${int}${frac === '' ? '' : `.${frac}`}${exp === undefined ? '' : exp.join('')}`;
-			// As a fraction of two integers: nothing is rounded.
+			// As a fraction of two integers, without rounding.
 			const places = frac.length - power;
 			const numerator = BigInt(int + frac) * 10n ** BigInt(Math.max(-places, 0));
 			const denominator = 10n ** BigInt(Math.max(places, 0));
 			const id = (numerator / denominator) * (sign === '-' ? -1n : 1n);
 			const exact = numerator % denominator === 0n && id !== 0n && id >= -BigInt(max) && id <= BigInt(max);
-			const answer = await post(Buffer.from(`{"name":"1.5e3 \\"0.1","chat_id":${written}}`));
+			const response = await post(Buffer.from(`{"name":"1.5e3 \\"0.1","chat_id":${written}}`));
 			if (exact) {
-				expect([written, answer.status]).toEqual([written, 200]);
+				expect([written, response.status]).toEqual([written, 200]);
 				const rows = await database.sql`select 1 from personal_contacts where chat_id = ${String(id)}::text::bigint`;
 				expect(rows).toHaveLength(1);
 			} else {
-				expect([written, answer.status, codeOf(answer)]).toEqual([written, 400, 'invalid_body']);
-				expect(JSON.parse(answer.body.toString()).errors).toMatchObject([{ field: 'chat_id' }]);
+				expect([written, response.status, codeOf(response)]).toEqual([written, 400, 'invalid_body']);
+				expect(JSON.parse(response.body.toString()).errors).toMatchObject([{ field: 'chat_id' }]);
 			}
 		};
 		await holds(fc.tuple(fc.constantFrom('', '-'), whole, fraction, exponent), check);
 	});
 
-	test('any bytes: read exactly when they are JSON in UTF-8', async () => {
+	test('a body is accepted exactly when it is JSON in UTF-8', async () => {
 		const right = Buffer.from(
 			'{"chat_id": 7, "username": "и\\u0301\\ud83d\\ude42", "name": "🙂 \\n", "birth_date": null, "x": [1.5e5]}',
 		);
@@ -182,7 +182,7 @@ function isJson(bytes: Buffer): boolean {
 	}
 }
 
-/** The rules for the fields of a body, once more and in other words. */
+/** An independent implementation of the rules for the fields of a body. */
 function wrongFields(body: Map<string, unknown>): string[] {
 	const isText = (value: unknown) =>
 		value === undefined || value === null || (typeof value === 'string' && isStorable(value));

@@ -23,8 +23,8 @@ const upsert = (key = 'good-key') =>
 
 const waiting = async () => Number(/^upserts_waiting (\d+)$/m.exec(await app.registry.metrics())?.[1]);
 
-/** Requests that wait until they are let go. */
-async function hold(count: number): Promise<{ answers: Promise<Response>[]; letGo: () => Promise<void> }> {
+/** Requests that wait until the test releases them. */
+async function hold(count: number): Promise<{ responses: Promise<Response>[]; letGo: () => Promise<void> }> {
 	const session = await database.sql.reserve();
 	await session`begin`;
 	await session`lock table personal_contacts in access exclusive mode`;
@@ -36,50 +36,50 @@ async function hold(count: number): Promise<{ answers: Promise<Response>[]; letG
 		session.release();
 	};
 	onTestFinished(letGo);
-	const answers = Array.from({ length: count }, () => upsert());
+	const responses = Array.from({ length: count }, () => upsert());
 	await expect.poll(waiting).toBe(count);
-	return { answers, letGo };
+	return { responses, letGo };
 }
-const statuses = async (answers: Promise<Response>[]) =>
-	new Set((await Promise.all(answers)).map(({ status }) => status));
+const statuses = async (responses: Promise<Response>[]) =>
+	new Set((await Promise.all(responses)).map(({ status }) => status));
 
-test('while nothing is answered, what comes after the first fifty is refused at once, and served again after it', async () => {
-	const { answers, letGo } = await hold(60);
+test('while no response is sent, requests after the first fifty are refused at once, and served again later', async () => {
+	const { responses, letGo } = await hold(60);
 	now += 300;
 	const refused = await upsert();
 	expect(refused.headers.get('retry-after')).toBe('1');
 	await expectProblem(refused, 503, 'overloaded');
-	// It costs nothing to be refused: not even the key is looked at.
+	// A refusal costs nothing: not even the key is checked.
 	await expectProblem(await upsert('wrong'), 503, 'overloaded');
 	expect((await app.fetch('/health/live')).status).toBe(200);
 	expect((await app.fetch('/metrics')).status).toBe(200);
 	expect((await app.fetch('/unknown')).status).toBe(404);
 	await letGo();
-	expect(await statuses(answers)).toEqual(new Set([200]));
+	expect(await statuses(responses)).toEqual(new Set([200]));
 	expect((await upsert()).status).toBe(200);
 });
 
-test('as many as were answered within the last half of a second may wait', async () => {
+test('as many requests may wait as were served within the last half second', async () => {
 	const first = await hold(80);
 	now += 300;
 	await first.letGo();
-	expect(await statuses(first.answers)).toEqual(new Set([200]));
+	expect(await statuses(first.responses)).toEqual(new Set([200]));
 	const second = await hold(70);
 	now += 300;
-	second.answers.push(upsert());
+	second.responses.push(upsert());
 	await expect.poll(waiting).toBe(71);
-	// Those were answered too long ago by now.
+	// Those responses are too long ago by now.
 	now += 300;
 	await expectProblem(await upsert(), 503, 'overloaded');
 	await second.letGo();
-	expect(await statuses(second.answers)).toEqual(new Set([200]));
+	expect(await statuses(second.responses)).toEqual(new Set([200]));
 });
 
-test('a moment of waiting is no queue, whatever was long ago', async () => {
+test('a short wait is not a queue, whatever happened long ago', async () => {
 	now += 1000;
-	const { answers, letGo } = await hold(200);
+	const { responses, letGo } = await hold(200);
 	now += 100;
-	answers.push(upsert());
+	responses.push(upsert());
 	await letGo();
-	expect(await statuses(answers)).toEqual(new Set([200]));
+	expect(await statuses(responses)).toEqual(new Set([200]));
 });

@@ -6,7 +6,7 @@ import { database, test } from '@contacts/testing/test.js';
 import { expect, onTestFinished } from 'vitest';
 import { service } from './app.js';
 
-test('a sandbox project gets a 401, and nothing that it sends is stored', async () => {
+test('a sandbox project gets a 401, and nothing it sends is stored', async () => {
 	await insertProject(database.sql, 'try', true);
 	for (const [key, service] of [
 		['any', null],

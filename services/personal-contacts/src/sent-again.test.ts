@@ -5,7 +5,7 @@ import { afterAll, expect } from 'vitest';
 import { service } from './app.js';
 import type { PersonalContact } from './personal-contacts.sql.js';
 
-// An upsert whose response is lost is sent again. It has been committed, and meanwhile the world goes on.
+// An upsert whose response is lost is sent again. It has been committed, and other changes may follow before the second try.
 
 let network: TcpProxy;
 let app: TestApp;
@@ -33,30 +33,30 @@ const post = async (contact: PersonalContact) => {
 };
 const subscribe = (chat: number) => database.sql`insert into direct_subscriptions (chat_id) values (${chat})`;
 
-/** Saves a contact whose first response is lost after its commit; the answer comes after what is done then. */
+/** Saves a contact whose first response is lost after its commit. `then` runs before the second attempt. */
 async function saveWithoutResponse(contact: PersonalContact, then: () => Promise<unknown>) {
-	// The connection is open and knows the statement.
+	// The connection is open and has prepared the statement.
 	await post({ chat_id: 900 });
 	network.holdResponses();
 	const [begun] = await database.sql<{ time: string }[]>`select clock_timestamp()::text as time`;
-	const answer = post(contact);
+	const response = post(contact);
 	const written = () => database.sql`
 		select from personal_contacts
 		where chat_id = ${contact.chat_id} and updated_at >= ${begun?.time ?? ''}::text::timestamptz`;
 	await expect.poll(written, { timeout: 3000 }).toHaveLength(1);
 	await then();
-	const result = await answer;
+	const result = await response;
 	await network.restore();
 	return result;
 }
 
-test('it is saved, when a direct subscription begins after its commit', async () => {
+test('an upsert sent again counts as saved when a direct subscription began after its commit', async () => {
 	const contact = { chat_id: 1, username: 'ivan', name: 'Ivan', birth_date: '1990-05-17' };
 	expect(await saveWithoutResponse(contact, () => subscribe(1))).toEqual({ ok: 'saved' });
 	expect(await post(contact)).toEqual({ ok: 'skipped' });
 });
 
-test('it is saved, when only some fields were sent', async () => {
+test('an upsert of only some fields, sent again, counts as saved', async () => {
 	await post({ chat_id: 2, username: 'ivan', birth_date: '1990-05-17' });
 	await post({ chat_id: 2, name: 'before' });
 	expect(await saveWithoutResponse({ chat_id: 2, name: null }, () => subscribe(2))).toEqual({ ok: 'saved' });
@@ -67,10 +67,10 @@ test.each([
 	['is of another project', 4, 'update personal_contacts set project_id = project_id + 1 where chat_id = 4'],
 	['was written before', 5, `update personal_contacts set updated_at = now() - interval '1 hour' where chat_id = 5`],
 	['is gone', 6, 'delete from personal_contacts where chat_id = 6'],
-])('it is skipped, when the row %s', async (_, chat, change) => {
-	const answer = saveWithoutResponse({ chat_id: chat, name: 'Ivan' }, async () => {
+])('an upsert sent again counts as skipped when the row %s', async (_, chat, change) => {
+	const response = saveWithoutResponse({ chat_id: chat, name: 'Ivan' }, async () => {
 		await subscribe(chat);
 		await database.sql.unsafe(change);
 	});
-	expect(await answer).toEqual({ ok: 'skipped' });
+	expect(await response).toEqual({ ok: 'skipped' });
 });

@@ -21,19 +21,19 @@ const post = (body: string | Buffer, { headers, ...rest }: RequestInit = {}, pat
 		...rest,
 	});
 
-/** Reports, and expects that it is saved. */
+/** Sends a report and expects that it is saved. */
 async function report(chatId: number, active: boolean, at?: string): Promise<void> {
 	const response = await post(JSON.stringify({ chat_id: chatId, active, at }));
 	expect([response.status, await response.text()]).toEqual([200, '{"ok":"saved"}']);
 }
 
-/** The outcome of saving the user of the chat. */
+/** The outcome of an upsert of the chat's user. */
 async function upsert(chatId: number): Promise<string> {
 	const response = await post(JSON.stringify({ chat_id: chatId, name: 'Ivan' }), {}, '/api/personal_contacts');
 	return ((await response.json()) as { ok: string }).ok;
 }
 
-/** A moment so many hours ago. */
+/** The time this many hours ago. */
 const ago = (hours: number) => new Date(Date.now() - hours * 3_600_000).toISOString();
 
 const subscribe = (chatId: number, from: string, to: string | null) => database.sql`
@@ -44,14 +44,14 @@ interface Stored {
 	started_at: string;
 	ended_at: string | null;
 }
-/** The subscriptions of a chat, in their order. */
+/** The subscriptions of a chat, in order. */
 const stored = (chatId: number) => database.sql<Stored[]>`
 	select to_char(started_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as started_at,
 	       to_char(ended_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as ended_at
 	from direct_subscriptions where chat_id = ${chatId} order by direct_subscriptions.started_at, id`;
 
 describe('200', () => {
-	test('an upsert that is sent after the response is skipped from the start on, and saved again from the end on', async () => {
+	test('an upsert sent after the response is skipped from the start on, and saved again from the end on', async () => {
 		const chat = nextChat++;
 		expect(await upsert(chat)).toBe('saved');
 		await report(chat, true);
@@ -63,7 +63,7 @@ describe('200', () => {
 		expect(await stored(chat)).toHaveLength(2);
 	});
 
-	test('the same report again changes nothing', async () => {
+	test('a repeated report changes nothing', async () => {
 		const chat = nextChat++;
 		await report(chat, false);
 		expect(await stored(chat)).toEqual([]);
@@ -77,7 +77,7 @@ describe('200', () => {
 		expect(await stored(chat)).toEqual(ended);
 	});
 
-	test('the time it is given is the time that is stored, in whatever offset it is written', async () => {
+	test('the reported time is stored, whatever its offset', async () => {
 		const chat = nextChat++;
 		await report(chat, true, '2026-05-17t14:00:00.1239+02:00');
 		await report(chat, false, '2026-05-17T12:59:60Z');
@@ -86,7 +86,7 @@ describe('200', () => {
 		]);
 	});
 
-	test('without a time it counts from now on', async () => {
+	test('a report without a time takes effect now', async () => {
 		const chat = nextChat++;
 		const [before] = await database.sql<{ now: string }[]>`select clock_timestamp()::text as now`;
 		await report(chat, true);
@@ -104,7 +104,7 @@ describe('200', () => {
 		expect(await upsert(chat)).toBe('saved');
 	});
 
-	test('the last request decides: an end before the start ends it, a start before the last end begins there', async () => {
+	test('the last report counts: an end before the start ends the subscription, a start before the last end begins there', async () => {
 		const chat = nextChat++;
 		const [first, second, third] = [ago(1), ago(2), ago(3)];
 		await report(chat, true, first);
@@ -119,7 +119,7 @@ describe('200', () => {
 		expect(await upsert(chat)).toBe('skipped');
 	});
 
-	test('one that is planned without an end begins at once, and is left as planned by a chat that leaves', async () => {
+	test('a planned subscription without an end begins at once, and stays planned when the chat leaves', async () => {
 		const chat = nextChat++;
 		await subscribe(chat, '2999-01-01T00:00:00Z', null);
 		await report(chat, false);
@@ -129,7 +129,7 @@ describe('200', () => {
 		expect(await stored(chat)).toEqual([{ started_at: start, ended_at: null }]);
 	});
 
-	test('one that is active with a planned end keeps it, and ends now when the chat leaves', async () => {
+	test('an active subscription keeps its planned end, and ends now when the chat leaves', async () => {
 		const chat = nextChat++;
 		await subscribe(chat, ago(2), '2999-01-01T00:00:00Z');
 		await report(chat, true);
@@ -138,7 +138,7 @@ describe('200', () => {
 		expect(await upsert(chat)).toBe('saved');
 	});
 
-	test('all that are active end, where somebody has stored several', async () => {
+	test('all active subscriptions end if somebody has stored several', async () => {
 		const chat = nextChat++;
 		await subscribe(chat, ago(3), null);
 		await subscribe(chat, ago(2), '2999-01-01T00:00:00Z');
@@ -146,7 +146,7 @@ describe('200', () => {
 		expect(await upsert(chat)).toBe('saved');
 	});
 
-	/** Sends reports over one connection, the next before the last has its response: so they come in this order. */
+	/** Sends reports over one connection without waiting for responses, so that they arrive in this order. */
 	async function pipeline(chatId: number, states: boolean[]): Promise<number[]> {
 		const requests = states.map((active, index) => {
 			const body = JSON.stringify({ chat_id: chatId, active });
@@ -157,7 +157,7 @@ describe('200', () => {
 		return [...responses.matchAll(/HTTP\/1\.1 (\d+)/g)].map(([, status]) => Number(status));
 	}
 
-	test('the requests for one chat are applied in the order in which they came, and wait for no other chat', async () => {
+	test('reports on one chat are applied in the order of arrival, and wait for no other chat', async () => {
 		const [chat, other] = [nextChat++, nextChat++];
 		const lock = await database.sql.reserve();
 		await report(chat, true);
@@ -174,7 +174,7 @@ describe('200', () => {
 		expect(await stored(chat)).toHaveLength(4);
 	});
 
-	test('100 reports at once, of both kinds, leave the chat as the last one says', async () => {
+	test('after 100 concurrent reports of both kinds the chat has the state of the last one', async () => {
 		for (const last of [true, false]) {
 			const chat = nextChat++;
 			const states = Array.from({ length: 100 }, (_, index) => (index % 2 === 1) === last);
@@ -210,7 +210,7 @@ describe('400', () => {
 		await wrong(`{"chat_id":1,"active":${value}}`, 'active');
 	});
 
-	test('nothing that is required', async () => {
+	test('a body without the required fields', async () => {
 		await wrong('{}', 'chat_id', 'active');
 		await wrong('{"chat_id":1}', 'active');
 	});
@@ -281,7 +281,7 @@ describe('405, 413, 415', () => {
 		}
 	});
 
-	test('a body of 16 KiB is read, a larger one is refused', async () => {
+	test('a body of 16 KiB is accepted, a larger one is refused', async () => {
 		const body = JSON.stringify({ chat_id: nextChat++, active: true });
 		expect((await post(body.padEnd(16_384))).status).toBe(200);
 		await expectProblem(await post(body.padEnd(16_385)), 413, 'payload_too_large');

@@ -51,7 +51,7 @@ async function groups(registry: Registry): Promise<{ count: number; sum: number 
 	return { count: value('count'), sum: value('sum') };
 }
 
-/** Holds a lock on a connection of its own until it is released. */
+/** Holds a lock on a separate connection until it is released. */
 async function hold(statement: string): Promise<() => Promise<void>> {
 	const connection = await test_.sql.reserve();
 	await connection.unsafe(`begin; ${statement}`);
@@ -69,10 +69,10 @@ const waitingForLocks = async () =>
 	(await test_.sql`select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`)
 		.length;
 
-describe('groups', () => {
-	test('come to the same as writing one by one, in 500 random interleavings', async () => {
+describe('batches', () => {
+	test('have the same result as single writes, in 500 random interleavings', async () => {
 		const projects = await test_.sql<{ id: number }[]>`select id::float8 as id from projects order by code`;
-		// Chats 0 to 9; chat 4 has a subscription and is skipped.
+		// Chats 0 to 9. Chat 4 has a subscription and is skipped.
 		const text = fc.option(fc.string({ unit: 'grapheme', maxLength: 20 }).filter(storable), { nil: null });
 		const step = fc.record({
 			fields: fc.record(
@@ -81,7 +81,7 @@ describe('groups', () => {
 			),
 			chat: fc.nat({ max: 9 }),
 			project: fc.nat({ max: 1 }),
-			/** What is waited for before the next one. */
+			/** What the test waits for before the next contact. */
 			next: fc.oneof({ weight: 8, arbitrary: fc.constant('at once') }, fc.constantFrom('a turn', 'this', 'all')),
 		});
 		let base = 1_000_000;
@@ -98,18 +98,18 @@ describe('groups', () => {
 				const send = (to: UpsertBatcher, first: number, { fields, chat, project }: (typeof steps)[number]) =>
 					to.save({ contact: { chat_id: first + chat, ...fields }, projectId: projects[project]?.id ?? 0 });
 
-				const answers: Promise<boolean>[] = [];
+				const results: Promise<boolean>[] = [];
 				for (const step of steps) {
-					const answer = send(writer, together, step);
-					answers.push(answer);
+					const result = send(writer, together, step);
+					results.push(result);
 					if (step.next === 'a turn') await setImmediate();
-					if (step.next === 'this') await answer;
-					if (step.next === 'all') await Promise.all(answers);
+					if (step.next === 'this') await result;
+					if (step.next === 'all') await Promise.all(results);
 				}
 				const expected: boolean[] = [];
 				for (const step of steps) expected.push(await send(createWriter(), oneByOne, step));
 
-				expect(await Promise.all(answers)).toEqual(expected);
+				expect(await Promise.all(results)).toEqual(expected);
 				expect(await stored(together, together + 10)).toEqual(await stored(oneByOne, oneByOne + 10));
 			}),
 			{ numRuns: 500 },
@@ -119,7 +119,7 @@ describe('groups', () => {
 		expect(count).toBeLessThan(sum);
 	}, 120_000);
 
-	test('form only while statements are under way: without load each contact is written at once', async () => {
+	test('form only while statements are in progress: without load each contact is written at once', async () => {
 		const registry = new Registry();
 		const writer = createWriter(registry);
 		for (let chat = 1; chat <= 20; chat++) await writer.save({ contact: { chat_id: chat }, projectId: 1 });
@@ -134,7 +134,7 @@ describe('groups', () => {
 	});
 
 	test('of two replicas do not wait for each other, whatever the order of their chats', async () => {
-		// With these joins rows stay in the order in which they were sent, unless the statement orders them.
+		// With these joins rows keep the order in which they were sent, unless the statement orders them.
 		const url = `${test_.url}?enable_hashjoin=off&enable_mergejoin=off`;
 		const databases = ['one', 'two'].map((applicationName) => openDatabase({ url, applicationName, poolSize: 10 }));
 		onTestFinished(() => Promise.all(databases.map((database) => database.close())).then(() => undefined));
@@ -152,26 +152,26 @@ describe('groups', () => {
 				),
 			);
 		}
-		// A statement that waits too long for a row is split, long before PostgreSQL would speak of a deadlock.
+		// A statement that waits too long for a row is split, long before PostgreSQL would report a deadlock.
 		for (const registry of registries) expect(await registry.metrics()).toMatch(/^upsert_batches_split_total 0$/m);
 		expect(await stored(5_000, 5_250)).toHaveLength(250);
 	});
 });
 
-describe('an answer', () => {
-	test('comes only after the commit of its own group', async () => {
+describe('a response', () => {
+	test('comes only after the commit of its own batch', async () => {
 		const release = await hold('select pg_advisory_xact_lock(42)');
-		const answered: number[] = [];
-		const answers = Array.from({ length: 20 }, async (_, n) => {
+		const received: number[] = [];
+		const responses = Array.from({ length: 20 }, async (_, n) => {
 			const response = await post({ chat_id: 6_000 + n, name: 'held' });
-			answered.push(n);
+			received.push(n);
 			return response.json();
 		});
 		await expect.poll(waitingForLocks).toBeGreaterThan(0);
-		expect(answered).toEqual([]);
+		expect(received).toEqual([]);
 		expect(await stored(6_000, 6_020)).toEqual([]);
 		await release();
-		expect(await Promise.all(answers)).toEqual(Array(20).fill({ ok: 'saved' }));
+		expect(await Promise.all(responses)).toEqual(Array(20).fill({ ok: 'saved' }));
 		expect(await stored(6_000, 6_020)).toHaveLength(20);
 	});
 
@@ -183,22 +183,22 @@ describe('an answer', () => {
 		expect(await stored(7_000, 7_040)).toHaveLength(39);
 	});
 
-	test('does not wait for a row that somebody else holds, but for its own', async () => {
+	test('waits for a locked row only if it is its own', async () => {
 		await post({ chat_id: 8_015 });
 		const release = await hold('select from personal_contacts where chat_id = 8015 for update');
-		const answers = Array.from({ length: 30 }, (_, n) => post({ chat_id: 8_000 + n, name: 'new' }));
+		const responses = Array.from({ length: 30 }, (_, n) => post({ chat_id: 8_000 + n, name: 'new' }));
 		const begun = performance.now();
-		const others = answers.filter((_, n) => n !== 15);
+		const others = responses.filter((_, n) => n !== 15);
 		expect((await Promise.all(others)).every(({ status }) => status === 200)).toBe(true);
-		// By far less than the three seconds that a statement may take.
+		// Far less than the three seconds that a statement may take.
 		expect(performance.now() - begun).toBeLessThan(2500);
 		expect(await stored(8_015, 8_016)).toMatchObject([{ name: null }]);
 		await release();
-		expect((await answers[15])?.status).toBe(200);
+		expect((await responses[15])?.status).toBe(200);
 		expect(await stored(8_015, 8_016)).toMatchObject([{ name: 'new' }]);
 	});
 
-	test('does not wait for a group that somebody holds up', async () => {
+	test('does not wait for a blocked batch', async () => {
 		await post({ chat_id: 8_500 });
 		const release = await hold('select from personal_contacts where chat_id = 8500 for update');
 		const registry = new Registry();
@@ -206,13 +206,13 @@ describe('an answer', () => {
 		const held = Promise.all([8_500, 8_501].map((chat_id) => writer.save({ contact: { chat_id }, projectId: 1 })));
 		await expect.poll(waitingForLocks).toBeGreaterThan(0);
 		for (let chat_id = 8_502; chat_id < 8_505; chat_id++) await writer.save({ contact: { chat_id }, projectId: 1 });
-		// The group is still waiting for the row: half a second after its beginning it would be split.
+		// The batch still waits for the row: half a second after its start it would be split.
 		expect(await registry.metrics()).toMatch(/^upsert_batches_split_total 0$/m);
 		await release();
 		expect(await held).toEqual([true, true]);
 	});
 
-	test('is a 503 at once for what comes when a thousand wait, and nothing of it is written', async () => {
+	test('is a 503 at once while a thousand contacts wait, and nothing is written', async () => {
 		const release = await hold('lock table personal_contacts in exclusive mode');
 		const writer = createWriter();
 		const outcomes = Array.from({ length: 1_300 }, (_, n) =>
@@ -230,7 +230,7 @@ describe('an answer', () => {
 	});
 });
 
-test('contacts that are sent down one connection without waiting are applied in their order', async () => {
+test('contacts pipelined over one connection are applied in their order', async () => {
 	const bodies = Array.from({ length: 30 }, (_, n) => JSON.stringify({ chat_id: 11_000, name: `${n}` }));
 	const requests = bodies.map((body, n) =>
 		[
@@ -243,8 +243,8 @@ test('contacts that are sent down one connection without waiting are applied in 
 			body,
 		].join('\r\n'),
 	);
-	const answers = await app.raw(requests.join(''));
-	expect(answers.match(/\{"ok":"saved"\}/g)).toHaveLength(30);
+	const responses = await app.raw(requests.join(''));
+	expect(responses.match(/\{"ok":"saved"\}/g)).toHaveLength(30);
 	expect(await stored(11_000, 11_001)).toMatchObject([{ name: '29' }]);
 });
 

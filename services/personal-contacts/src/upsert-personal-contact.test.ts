@@ -44,10 +44,15 @@ const stored = async (chatId: number) => {
 describe('200', () => {
 	test('saves every field as it was sent', async () => {
 		const chatId = nextChat++;
-		const answer = await save({ chat_id: chatId, username: 'ivan', name: 'Иван Петров 🙂', birth_date: '2024-02-29' });
-		expect(answer.status).toBe(200);
-		expect(answer.headers.get('content-type')).toMatch(/^application\/json/);
-		expect(await answer.text()).toBe('{"ok":"saved"}');
+		const response = await save({
+			chat_id: chatId,
+			username: 'ivan',
+			name: 'Иван Петров 🙂',
+			birth_date: '2024-02-29',
+		});
+		expect(response.status).toBe(200);
+		expect(response.headers.get('content-type')).toMatch(/^application\/json/);
+		expect(await response.text()).toBe('{"ok":"saved"}');
 		expect(await stored(chatId)).toMatchObject({
 			username: 'ivan',
 			name: 'Иван Петров 🙂',
@@ -56,7 +61,7 @@ describe('200', () => {
 		});
 	});
 
-	test('a field that is present replaces, null clears, an absent one keeps', async () => {
+	test('a present field replaces the value, null clears it, an absent field keeps it', async () => {
 		const chatId = nextChat++;
 		await save({ chat_id: chatId, username: 'a', name: 'b', birth_date: '1990-05-17' });
 		await save({ chat_id: chatId, username: 'c', name: null });
@@ -67,7 +72,7 @@ describe('200', () => {
 		expect(await stored(chatId)).toMatchObject({ username: 'c', name: null, birth_date: null });
 	});
 
-	test('created_at stays, updated_at moves on, and the project that wrote last is recorded', async () => {
+	test('created_at stays, updated_at advances, and the last writing project is recorded', async () => {
 		const chatId = nextChat++;
 		await save({ chat_id: chatId, name: 'same' });
 		const before = await stored(chatId);
@@ -78,7 +83,7 @@ describe('200', () => {
 		expect([before?.project, after?.project]).toEqual(['first', 'second']);
 	});
 
-	test.each([Number.MAX_SAFE_INTEGER, Number.MIN_SAFE_INTEGER, -1, 1])('takes the chat_id %d', async (chatId) => {
+	test.each([Number.MAX_SAFE_INTEGER, Number.MIN_SAFE_INTEGER, -1, 1])('accepts the chat_id %d', async (chatId) => {
 		expect((await save({ chat_id: chatId, name: 'edge' })).status).toBe(200);
 		expect(await stored(chatId)).toMatchObject({ name: 'edge' });
 	});
@@ -90,54 +95,54 @@ describe('200', () => {
 		['1200e-2', 12],
 		['9007199254740991.000', Number.MAX_SAFE_INTEGER],
 		['0.9007199254740991e16', Number.MAX_SAFE_INTEGER],
-	])('takes the chat_id %s, which is an integer however it is written', async (written, chatId) => {
+	])('accepts the chat_id %s, an integer in another notation', async (written, chatId) => {
 		expect((await post(`{"chat_id":${written},"name":${JSON.stringify(written)}}`)).status).toBe(200);
 		expect(await stored(chatId)).toMatchObject({ name: written });
 	});
 
-	test('takes a text that looks like a number which is not exact', async () => {
+	test('accepts a text that looks like an inexact number', async () => {
 		const chatId = nextChat++;
 		const text = '\\"0.99999999999999999999\\",1e-400 \\\\';
 		expect((await post(`{"username":"${text}","chat_id":${chatId},"name":"{1e999:[0.1]}"}`)).status).toBe(200);
 		expect(await stored(chatId)).toMatchObject({ username: JSON.parse(`"${text}"`), name: '{1e999:[0.1]}' });
 	});
 
-	test('of a chat_id that is given twice the later counts, as it is written', async () => {
+	test('uses the later of two chat_ids, as it is written', async () => {
 		const chatId = nextChat++;
 		expect((await post(`{"chat_id":0.99999999999999999999,"chat_id":${chatId}}`)).status).toBe(200);
-		const answer = await post(`{"chat_id":${chatId},"chat_id":0.99999999999999999999}`);
-		await expectProblem(answer, 400, 'invalid_body');
+		const response = await post(`{"chat_id":${chatId},"chat_id":0.99999999999999999999}`);
+		await expectProblem(response, 400, 'invalid_body');
 	});
 
-	test.each(['0001-01-01', '1899-12-31', '2000-02-29', '9999-12-31'])('stores the date %s unshifted', async (date) => {
+	test.each(['0001-01-01', '1899-12-31', '2000-02-29', '9999-12-31'])('does not shift the date %s', async (date) => {
 		const chatId = nextChat++;
 		expect((await save({ chat_id: chatId, birth_date: date })).status).toBe(200);
 		expect((await stored(chatId))?.birth_date).toBe(date);
 	});
 
-	test('counts characters, not code units: 255 of them, each a surrogate pair', async () => {
+	test('counts characters, not code units: it accepts 255 surrogate pairs', async () => {
 		const chatId = nextChat++;
 		expect((await save({ chat_id: chatId, name: '🙂'.repeat(255) })).status).toBe(200);
 		expect((await stored(chatId))?.name).toBe('🙂'.repeat(255));
 	});
 
-	test('takes a media type with parameters and in capitals, and a byte order mark', async () => {
+	test('accepts a media type with parameters and in capitals, and a byte order mark', async () => {
 		const body = JSON.stringify({ chat_id: nextChat++ });
 		expect((await post(body, { headers: { 'content-type': 'Application/JSON; charset=utf-8' } })).status).toBe(200);
 		expect((await post(`\uFEFF${body}`)).status).toBe(200);
 	});
 
-	test('takes a body of exactly 16 KiB', async () => {
+	test('accepts a body of exactly 16 KiB', async () => {
 		const body = JSON.stringify({ chat_id: nextChat++ });
 		expect((await post(body.padEnd(16_384))).status).toBe(200);
 	});
 
 	test('500 upserts of one chat at once leave one row and no error', async () => {
 		const chatId = nextChat++;
-		const answers = await Promise.all(
+		const responses = await Promise.all(
 			Array.from({ length: 500 }, (_, index) => save({ chat_id: chatId, name: `name ${index}` })),
 		);
-		expect(new Set(answers.map((answer) => answer.status))).toEqual(new Set([200]));
+		expect(new Set(responses.map((response) => response.status))).toEqual(new Set([200]));
 		const [row] = await database.sql<
 			{ count: number }[]
 		>`select count(*)::int from personal_contacts where chat_id = ${chatId}`;
@@ -150,13 +155,13 @@ describe('200, skipped', () => {
 		insert into direct_subscriptions (chat_id, started_at, ended_at)
 		values (${chatId}, now() + ${from}::text::interval, now() + ${to}::text::interval)`;
 
-	test('nothing is written while a subscription is active, and again after it has ended', async () => {
+	test('nothing is written while a subscription is active; writes resume after it has ended', async () => {
 		const chatId = nextChat++;
 		await save({ chat_id: chatId, name: 'before' });
 		await subscribe(chatId, '-1 hour', null);
-		const answer = await save({ chat_id: chatId, name: 'while' }, 'second');
-		expect(answer.status).toBe(200);
-		expect(await answer.text()).toBe('{"ok":"skipped"}');
+		const response = await save({ chat_id: chatId, name: 'while' }, 'second');
+		expect(response.status).toBe(200);
+		expect(await response.text()).toBe('{"ok":"skipped"}');
 		expect(await stored(chatId)).toMatchObject({ name: 'before', project: 'first' });
 
 		await database.sql`update direct_subscriptions set ended_at = now() where chat_id = ${chatId}`;
@@ -170,13 +175,13 @@ describe('200, skipped', () => {
 		['begins in the future', '1 hour', null, 'saved'],
 		['has ended', '-2 hours', '-1 hour', 'saved'],
 		['of another chat', '-1 hour', null, 'saved'],
-	])('one that %s', async (which, from, to, ok) => {
+	])('a subscription that %s', async (which, from, to, ok) => {
 		const chatId = nextChat++;
 		await subscribe(which === 'of another chat' ? nextChat++ : chatId, from, to);
 		expect(await (await save({ chat_id: chatId })).json()).toEqual({ ok });
 	});
 
-	test('one of several is enough', async () => {
+	test('one active subscription of several is enough', async () => {
 		const chatId = nextChat++;
 		await subscribe(chatId, '-3 hours', '-2 hours');
 		await subscribe(chatId, '-1 hour', null);
@@ -256,24 +261,24 @@ describe('400', () => {
 	test.each([
 		...['"canary":1', '"user_name":"canary"', '"Name":"canary"', '"created_at":"1970-01-01"', '"canary":[{}]', '"":1'],
 		...['"__proto__":{"name":"canary"}', '"constructor":1', '"toString":null', '"canary":1,"canary2":2'],
-	])('an unknown field, which it does not echo: %s', async (field) => {
+	])('an unknown field, whose name is not echoed: %s', async (field) => {
 		for (const body of [`{"chat_id":1,${field}}`, `{${field},"chat_id":1}`]) {
 			const before = await count();
-			const answer = await post(body);
-			expect(await answer.clone().text()).not.toMatch(/canary|user_name|created_at|proto|constructor|toString/);
-			const { errors } = await expectProblem(answer, 400, 'invalid_body');
+			const response = await post(body);
+			expect(await response.clone().text()).not.toMatch(/canary|user_name|created_at|proto|constructor|toString/);
+			const { errors } = await expectProblem(response, 400, 'invalid_body');
 			const message = 'must hold no fields but chat_id, username, name, birth_date';
 			expect(errors).toEqual([{ field: '', message }]);
 			expect(await count()).toBe(before);
 		}
 	});
 
-	test('an unknown field beside one that is wrong: both are told', async () => {
+	test('an unknown field and an invalid one: both are reported', async () => {
 		const { errors } = await expectProblem(await post('{"chat_id":0,"x":1}'), 400, 'invalid_body');
 		expect(errors?.map(({ field }) => field).sort()).toEqual(['', 'chat_id']);
 	});
 
-	test('names every field that is wrong', async () => {
+	test('names every invalid field', async () => {
 		const problem = await expectProblem(
 			await post('{"chat_id":null,"username":1,"birth_date":"x"}'),
 			400,
@@ -282,7 +287,7 @@ describe('400', () => {
 		expect(problem.errors?.map(({ field }) => field)).toEqual(['chat_id', 'username', 'birth_date']);
 	});
 
-	test.each(['[]', 'null', '1', '"x"', 'true'])('a body that is no object: %s', async (body) => {
+	test.each(['[]', 'null', '1', '"x"', 'true'])('a body that is not an object: %s', async (body) => {
 		await expectProblem(await post(body), 400, 'invalid_body');
 	});
 
@@ -302,8 +307,8 @@ describe('400', () => {
 	});
 
 	test('no body at all', async () => {
-		const answer = await app.fetch('/api/personal_contacts?project=first&api_key=first-key', { method: 'POST' });
-		await expectProblem(answer, 400, 'invalid_body');
+		const response = await app.fetch('/api/personal_contacts?project=first&api_key=first-key', { method: 'POST' });
+		await expectProblem(response, 400, 'invalid_body');
 	});
 
 	test.each([
@@ -316,18 +321,18 @@ describe('400', () => {
 		await expectProblem(await post(body), 400, 'invalid_json');
 	});
 
-	test('never echoes what was sent', async () => {
+	test('never echoes the request', async () => {
 		const text = await (
 			await post('{"chat_id":"canary-1","name":["canary-2"],"canary-3":1,"canary-4":"canary-5"}')
 		).text();
 		expect(text).not.toContain('canary');
 	});
 
-	test('a body that is shorter than was announced ends without a row', async () => {
+	test('a body that is longer than its Content-Length is cut off there and refused', async () => {
 		const head =
 			'POST /api/personal_contacts?project=first&api_key=first-key HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n';
-		const answer = await app.raw(`${head}Content-Length: 13\r\nConnection: close\r\n\r\n{"chat_id": 9}trailing`);
-		expect(answer).toMatch(/^HTTP\/1.1 400 /);
+		const response = await app.raw(`${head}Content-Length: 13\r\nConnection: close\r\n\r\n{"chat_id": 9}trailing`);
+		expect(response).toMatch(/^HTTP\/1.1 400 /);
 	});
 });
 
@@ -338,9 +343,9 @@ describe('413', () => {
 		const head =
 			'POST /api/personal_contacts?project=first&api_key=first-key HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n';
 		const chunk = `4001\r\n${body}\r\n0\r\n\r\n`;
-		const answer = await app.raw(`${head}Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n${chunk}`);
-		expect(answer).toMatch(/^HTTP\/1.1 413 /);
-		expect(answer).toContain('"code":"payload_too_large"');
+		const response = await app.raw(`${head}Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n${chunk}`);
+		expect(response).toMatch(/^HTTP\/1.1 413 /);
+		expect(response).toContain('"code":"payload_too_large"');
 	});
 });
 
@@ -362,15 +367,15 @@ describe('415', () => {
 	});
 
 	test('a body without a media type', async () => {
-		const answer = await app.raw(
+		const response = await app.raw(
 			'POST /api/personal_contacts?project=first&api_key=first-key HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 13\r\n\r\n{"chat_id":1}',
 		);
-		expect(answer).toMatch(/^HTTP\/1.1 415 /);
+		expect(response).toMatch(/^HTTP\/1.1 415 /);
 	});
 
 	test.each(['gzip', 'br', 'deflate'])('a body in %s', async (encoding) => {
-		const answer = await post('{"chat_id":1}', { headers: { 'content-encoding': encoding } });
-		await expectProblem(answer, 415, 'unsupported_media_type');
+		const response = await post('{"chat_id":1}', { headers: { 'content-encoding': encoding } });
+		await expectProblem(response, 415, 'unsupported_media_type');
 	});
 });
 

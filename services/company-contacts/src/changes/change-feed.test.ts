@@ -10,7 +10,7 @@ test.beforeAll(async () => {
 	await database.sql`insert into company_contacts (bitrix_id, name) select n, 'Contact ' || n from generate_series(1, 5000) n`;
 });
 
-/** A process's feed of the real table, with every query counted; `before` runs before each returns, and sees its rows. */
+/** A process's feed of the real table that counts its queries. `before` runs before each query returns, and sees its rows. */
 async function openFeed(before: (rows: unknown) => Promise<void> | void = () => undefined) {
 	const opened = openDatabase({ url: database.url, applicationName: 'test feed', poolSize: 4, maxWaiting: 2000 });
 	onTestFinished(() => opened.close());
@@ -35,7 +35,7 @@ async function openFeed(before: (rows: unknown) => Promise<void> | void = () => 
 		const response = feed.find(cursor, limit) ?? (await feed.read(cursor, limit));
 		return JSON.parse(String((await response.get('identity')).body)) as ChangesBody;
 	};
-	/** The cursor behind everything. */
+	/** The cursor after all changes. */
 	const follow = async () => {
 		let body = await read();
 		while (body.has_more) body = await read(body.cursor);
@@ -49,13 +49,13 @@ async function openFeed(before: (rows: unknown) => Promise<void> | void = () => 
 const change = (where: string) =>
 	database.sql.unsafe(`update company_contacts set name = coalesce(name, '') || '!' where ${where}`);
 
-test('nothing new costs no query', async () => {
+test('a poll without changes costs no query', async () => {
 	const { state, read, cursor } = await openFeed();
 	for (let n = 0; n < 100; n++) expect(await read(cursor)).toEqual({ changes: [], cursor, has_more: false });
 	expect(state.queries).toBe(0);
 });
 
-test('a change costs one query, however many poll at once', async () => {
+test('a change costs one query, however many clients poll at once', async () => {
 	const { feed, state, read, cursor } = await openFeed();
 	await change('bitrix_id = 7');
 	feed.invalidate();
@@ -65,7 +65,7 @@ test('a change costs one query, however many poll at once', async () => {
 	expect(state.queries).toBe(1);
 });
 
-test('a change costs one query, wherever those who poll were', async () => {
+test('a change costs one query, whatever cursors the clients poll with', async () => {
 	const { feed, state, read, cursor } = await openFeed();
 	const cursors = [cursor];
 	for (let n = 1; n <= 20; n++) {
@@ -78,7 +78,7 @@ test('a change costs one query, wherever those who poll were', async () => {
 	expect(state.queries).toBe(20);
 });
 
-test('what was read before a change is not given to who asks after it', async () => {
+test('a request after a change never receives what was read before it', async () => {
 	let release: () => void = () => undefined;
 	let held: Promise<void> | undefined;
 	const { feed, state, read, cursor } = await openFeed(() => held);
@@ -99,8 +99,8 @@ test('what was read before a change is not given to who asks after it', async ()
 	expect(state.queries).toBe(2);
 });
 
-describe('nothing old counts as new', () => {
-	test('while the listener is disconnected: every request asks', async () => {
+describe('stale memory is never served as current', () => {
+	test('while the listener is disconnected, every request queries the database', async () => {
 		const { state, read, cursor } = await openFeed();
 		state.current = false;
 		await change('bitrix_id = 7');
@@ -110,7 +110,7 @@ describe('nothing old counts as new', () => {
 		expect(state.queries).toBe(2);
 	});
 
-	test('two seconds after a notification was lost', async () => {
+	test('a change without a notification is served after two seconds', async () => {
 		const { state, read, cursor } = await openFeed();
 		await change('bitrix_id = 7');
 		state.now = 1999;
@@ -119,7 +119,7 @@ describe('nothing old counts as new', () => {
 		expect((await read(cursor)).changes.length).toBe(1);
 	});
 
-	test('for who has heard more from another process', async () => {
+	test('a newer cursor of another process makes this process query the database', async () => {
 		const [one, other] = [await openFeed(), await openFeed()];
 		await change('bitrix_id = 7');
 		one.feed.invalidate();
@@ -129,7 +129,7 @@ describe('nothing old counts as new', () => {
 	});
 });
 
-test('a standby that is behind has nothing new for who knows more, and has everybody else wait', async () => {
+test('a standby that is behind returns no changes for a newer cursor, and a 503 between two pages', async () => {
 	const primary = await openFeed();
 	let missing = 0;
 	const standby = await openFeed((rows) => {
@@ -149,7 +149,7 @@ test('a standby that is behind has nothing new for who knows more, and has every
 	expect((await standby.read(between.cursor)).changes.length).toBe(1);
 });
 
-test('a failure is for those who asked: the next one asks again', async () => {
+test('a failed query fails only the requests that waited for it: the next one queries again', async () => {
 	let fails = false;
 	const { feed, read, cursor } = await openFeed(async () => {
 		if (fails) throw new DatabaseError(undefined);
@@ -163,7 +163,7 @@ test('a failure is for those who asked: the next one asks again', async () => {
 	expect((await read()).changes.length).toBe(1000);
 });
 
-test('more than a page of changes comes from the table, page by page, each read once', async () => {
+test('more than a page of changes is read from the table, page by page, each once', async () => {
 	const { feed, state, read, cursor } = await openFeed();
 	await change('bitrix_id <= 2500');
 	feed.invalidate();
@@ -179,7 +179,7 @@ test('more than a page of changes comes from the table, page by page, each read 
 	expect(state.queries).toBe(queries);
 });
 
-test('memory is bounded: who is behind what is kept is answered from the table', async () => {
+test('memory is bounded: a cursor older than the changes in memory is served from the table', async () => {
 	const { feed, state, read, cursor } = await openFeed();
 	for (let page = 0; page < 11; page++) {
 		await database.sql`

@@ -31,13 +31,13 @@ async function read(rest = '', on = app()): Promise<ChangesBody> {
 	return (await response.json()) as ChangesBody;
 }
 const list = async () => (await app().fetch(`/api/company_contacts.list?${query}`)).text();
-/** The cursor behind all that is committed. */
+/** The cursor after all committed changes. */
 async function lastCursor() {
 	const [row] = await database.sql<[{ epoch: string; version: number }]>`
 		select epoch, version::float8 as version from company_contacts_version`;
 	return { ...row, id: lastId, began: 0, head: row.version };
 }
-/** Writes, and has every process know of it: who shows a process a cursor of later than it knows, is not told of before. */
+/** Writes, and makes every process see it: a process queries the database when a cursor is newer than what it knows. */
 async function write(statement: string): Promise<void> {
 	await database.sql.unsafe(statement);
 	const cursor = encodeCursor(await lastCursor());
@@ -48,7 +48,7 @@ const namesOf = ({ changes }: ChangesBody) =>
 const since = async () => `&cursor=${encodeCursor(await lastCursor())}`;
 
 describe('200', () => {
-	test('without a cursor the whole list follows, page by page', async () => {
+	test('without a cursor the pages contain the whole list', async () => {
 		const copy = new Copy();
 		expect(await copy.poll(app(), 3)).toBe(true);
 		expect(copy.contacts.size).toBe(3);
@@ -56,12 +56,12 @@ describe('200', () => {
 		await expect.poll(list).toBe(copy.list);
 	});
 
-	test('no tombstone is sent to who began after it', async () => {
+	test('a reader who started after a deletion receives no tombstone of it', async () => {
 		await write('delete from company_contacts where bitrix_id = 40');
 		expect(namesOf(await read())).toEqual([50, 30, 20]);
 	});
 
-	test('with a cursor exactly what has changed since, each contact once, in the order of the changes', async () => {
+	test('with a cursor the response has exactly the changes since, each contact once, in their order', async () => {
 		const cursor = await since();
 		await write("update company_contacts set name = 'first' where bitrix_id = 20");
 		await write('delete from company_contacts where bitrix_id = 30');
@@ -75,7 +75,7 @@ describe('200', () => {
 		expect(body.changes[2]?.contact).toEqual(data.find((contact) => contact.bitrix_id === 20));
 	});
 
-	test('what changes while somebody follows the pages comes on a later one', async () => {
+	test('a change between two pages appears on a later page', async () => {
 		const copy = new Copy();
 		await copy.poll(app(), 1);
 		await write("update company_contacts set name = 'seen before' where bitrix_id = 50");
@@ -86,7 +86,7 @@ describe('200', () => {
 		await expect.poll(list).toBe(copy.list);
 	});
 
-	test('pages end on a contact of a statement that changed many', async () => {
+	test('a page can end between two contacts of the same statement', async () => {
 		const cursor = await since();
 		await write('insert into company_contacts (bitrix_id) select n from generate_series(1001, 1010) n');
 		const first = await read(`${cursor}&limit=4`);
@@ -95,13 +95,13 @@ describe('200', () => {
 		expect([first.has_more, second.has_more]).toEqual([true, false]);
 	});
 
-	test('a replica continues what another has begun', async () => {
+	test('a replica continues from the cursor of another replica', async () => {
 		const first = await read('&limit=1', apps[0]);
 		const second = await read(`&cursor=${first.cursor}&limit=1`, apps[1]);
 		expect([...namesOf(first), ...namesOf(second)]).toEqual([50, 40]);
 	});
 
-	test('as it is compressed it is the same', async () => {
+	test('the compressed response has the same content', async () => {
 		await write(
 			"insert into company_contacts (bitrix_id, name) select n, 'Somebody' from generate_series(1001, 1100) n",
 		);
@@ -114,7 +114,7 @@ describe('200', () => {
 });
 
 describe('304', () => {
-	test('while nothing has changed, and no longer', async () => {
+	test('an entity tag matches until something changes', async () => {
 		const cursor = await since();
 		const etag = String((await get(cursor)).headers.get('etag'));
 		const again = await get(cursor, { 'if-none-match': etag });
@@ -132,7 +132,7 @@ describe('400', () => {
 		expect(problem.errors).toMatchObject([{ field: 'cursor' }]);
 	});
 
-	test('any other character in a cursor, a shorter and a longer one', async () => {
+	test('a cursor with any character replaced, removed or added', async () => {
 		const { cursor } = await read();
 		const wrong = [...cursor].map(
 			(character, n) => cursor.slice(0, n) + (character === 'A' ? 'B' : 'A') + cursor.slice(n + 1),
@@ -149,7 +149,7 @@ describe('400', () => {
 });
 
 describe('410', () => {
-	test('after a new epoch has begun, until one begins again', async () => {
+	test('a cursor expires with a new epoch, and the copy starts over', async () => {
 		const copy = new Copy();
 		await copy.follow(app());
 		await database.sql`select begin_company_contacts_epoch()`;
@@ -158,22 +158,22 @@ describe('410', () => {
 		await expect.poll(list).toBe(copy.list);
 	});
 
-	test('a cursor whose deletions are no longer known', async () => {
+	test('a cursor expires when tombstones after it were deleted', async () => {
 		const before = await since();
 		await write('delete from company_contacts where bitrix_id = 20');
 		const after = await since();
 		const firstPage = await read('&limit=1');
 		await database.sql`update company_contacts_changes set deleted_at = now() - interval '32 days' where deleted_at is not null`;
 		await database.sql`select prune_company_contacts_tombstones()`;
-		// Nothing has changed for clients, and so nobody was told.
+		// Nothing has changed for clients, so there was no notification.
 		for (const each of apps)
 			await expect.poll(async () => (await get(before, {}, each)).status, { timeout: 5000 }).toBe(410);
 		expect(namesOf(await read(after))).toEqual([]);
-		// Who began after the deletion needs none of those tombstones, however low the first contacts are.
+		// A reader who started after the deletion needs none of those tombstones, however low the first contacts are.
 		expect(namesOf(await read(`&cursor=${firstPage.cursor}`))).toEqual([40, 30]);
 	});
 
-	test('a cursor of changes that a server has lost', async () => {
+	test('a cursor expires when the server has lost its changes', async () => {
 		const now = await lastCursor();
 		expect((await get(`&cursor=${encodeCursor(now)}`)).status).toBe(200);
 		for (const lost of [{ version: now.version + 1 }, { head: now.version + 1 }, { began: now.version + 1 }])
@@ -181,7 +181,7 @@ describe('410', () => {
 	});
 });
 
-test('it takes from the bucket of the list', async () => {
+test('changes and list share a rate-limit bucket', async () => {
 	const limits = { RATE_LIMIT_PER_SECOND: '1', RATE_LIMIT_BURST: '3' };
 	const limited = await startTestApp(service, database.url, { environment: limits, clock: () => 0 });
 	const left = async (path: string) => {

@@ -16,7 +16,7 @@ test.beforeAll(async () => {
 });
 afterAll(() => app?.close());
 
-test('of 100,000 contacts, a thousand changes are one response of less than 300 KB, before compression', async () => {
+test('a thousand changes among 100,000 contacts fit into one response of less than 300 KB, before compression', async () => {
 	const copy = new Copy();
 	await copy.follow(app);
 	expect(copy.contacts.size).toBe(100_000);

@@ -6,7 +6,7 @@ import { afterAll } from 'vitest';
 import { service } from '../app.js';
 import { HistoryRunner, histories } from './testing/history.js';
 
-/** `CHANGES_HISTORIES=1000` runs more of them, `CHANGES_SEED=N` the same again. */
+/** `CHANGES_HISTORIES=1000` runs more histories; `CHANGES_SEED=N` repeats one. */
 const runs = Number(process.env.CHANGES_HISTORIES ?? 20);
 const seed = Number(process.env.CHANGES_SEED ?? randomInt(2 ** 31));
 

@@ -27,7 +27,7 @@ async function readVersion(): Promise<Version> {
 	return row;
 }
 
-/** What has changed after a version, by the IDs of the CRM, in order; deleted contacts with a minus. */
+/** What has changed after a version: the IDs of the CRM in order, with a minus for deleted contacts. */
 async function changedAfter(version: number): Promise<string[]> {
 	const rows = await database.sql<{ bitrix_id: string }[]>`
 		select coalesce(-c.bitrix_id, k.bitrix_id)::text as bitrix_id
@@ -36,7 +36,7 @@ async function changedAfter(version: number): Promise<string[]> {
 	return rows.map((row) => row.bitrix_id);
 }
 
-/** A connection of its own, as somebody with a shell has it. */
+/** A separate connection, as somebody with a shell has it. */
 function openSession() {
 	const sql = postgres(database.url, { max: 1, fetch_types: false, onnotice: () => undefined });
 	onTestFinished(() => sql.end({ timeout: 5 }));
@@ -49,7 +49,7 @@ const lockWaiters = async () => {
 	return rows.length;
 };
 
-describe('a statement takes one version for all that it changes', () => {
+describe('a statement uses one version for all of its changes', () => {
 	test.each<[string, string, string[]]>([
 		['insert', 'insert into company_contacts (bitrix_id) values (5), (4)', ['5', '4']],
 		['update', "update company_contacts set name = name || '!' where bitrix_id <> 2", ['1', '3']],
@@ -57,7 +57,7 @@ describe('a statement takes one version for all that it changes', () => {
 		['truncate', 'truncate company_contacts', ['-1', '-2', '-3']],
 		['a new ID of the CRM', 'update company_contacts set bitrix_id = 9 where bitrix_id = 2', ['9']],
 		[
-			'an upsert of what is there',
+			'an upsert of existing contacts',
 			"insert into company_contacts (bitrix_id) values (2) on conflict (bitrix_id) do update set name = 'x'",
 			['2'],
 		],
@@ -72,13 +72,13 @@ describe('a statement takes one version for all that it changes', () => {
 		expect(await changedAfter(before.version)).toEqual(changed);
 	});
 
-	test('a new record ID leaves a tombstone of the old one', async () => {
+	test('a changed record ID leaves a tombstone of the old ID', async () => {
 		const before = await readVersion();
 		await database.sql`update company_contacts set id = default where bitrix_id = 2`;
 		expect(await changedAfter(before.version)).toEqual(['-2', '2']);
 	});
 
-	test('a record that comes back is no tombstone any more', async () => {
+	test('a record that comes back removes its tombstone', async () => {
 		const [{ id }] = await database.sql<[{ id: string }]>`select id from company_contacts where bitrix_id = 2`;
 		const before = await readVersion();
 		await database.sql`delete from company_contacts where id = ${id}`;
@@ -86,7 +86,7 @@ describe('a statement takes one version for all that it changes', () => {
 		expect(await changedAfter(before.version)).toEqual(['2']);
 	});
 
-	test('each field of the list is compared', async () => {
+	test('a change of any field of the list counts as a change', async () => {
 		const fields = {
 			bitrix_id: '9',
 			phone: "'+12025550100'",
@@ -113,14 +113,14 @@ test.each([
 	'delete from company_contacts where false',
 	'insert into company_contacts (bitrix_id) select 9 where false',
 	'insert into company_contacts (bitrix_id) values (2) on conflict do nothing',
-])('what changes nothing takes no version: %s', async (statement) => {
+])('a statement without changes uses no version: %s', async (statement) => {
 	const before = await readVersion();
 	await database.sql.unsafe(statement);
 	expect(await readVersion()).toEqual(before);
 });
 
-describe('versions become visible in their order', () => {
-	test('a writer waits for the one before it', async () => {
+describe('versions become visible in order', () => {
+	test('a writer waits for the commit of the one before it', async () => {
 		const [first, second] = [openSession(), openSession()];
 		const before = await readVersion();
 		await first('begin');
@@ -134,7 +134,7 @@ describe('versions become visible in their order', () => {
 		expect((await readVersion()).version).toBe(before.version + 2);
 	});
 
-	test('what is rolled back takes no version, to a savepoint neither', async () => {
+	test('a rolled back change uses no version, also after a rollback to a savepoint', async () => {
 		const [first, second] = [openSession(), openSession()];
 		const before = await readVersion();
 		await first('begin');
@@ -165,17 +165,17 @@ describe('versions become visible in their order', () => {
 	});
 });
 
-test('the plan of a statement is made for as many contacts as it changes', async () => {
+test('a statement is planned for the number of contacts that it changes', async () => {
 	const session = openSession();
 	await session("update company_contacts set name = 'x' where bitrix_id = 1");
 	await session('insert into company_contacts (bitrix_id) select n from generate_series(4, 20000) n');
-	// By nested loops it would take minutes.
+	// With nested loops it would take minutes.
 	await session("set statement_timeout = '20s'; update company_contacts set name = 'y'");
 	expect((await changedAfter((await readVersion()).version - 1)).length).toBe(20_000);
 });
 
 describe('an epoch', () => {
-	test('begins where the database finds itself elsewhere', async () => {
+	test('begins when the database runs on another server', async () => {
 		await database.sql`update company_contacts_version set history = 'another server'`;
 		const before = await readVersion();
 		await database.sql`delete from company_contacts where bitrix_id = 1`;
@@ -205,7 +205,7 @@ describe('tombstones', () => {
 		update company_contacts_changes set deleted_at = now() - make_interval(days => ${days}) where bitrix_id = ${bitrixId}`;
 	const prune = () => database.sql`select prune_company_contacts_tombstones()`;
 
-	test('are kept for 31 days; then it is known up to which version they may be missing', async () => {
+	test('are kept for 31 days; the pruned version then says up to where they may be missing', async () => {
 		const before = await readVersion();
 		for (const bitrixId of [1, 2, 3]) await database.sql`delete from company_contacts where bitrix_id = ${bitrixId}`;
 		await age(1, 32);

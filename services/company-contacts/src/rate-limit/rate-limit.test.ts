@@ -8,7 +8,7 @@ test.beforeAll(async () => {
 	for (const code of ['first', 'second']) await addProject(database.sql, code, `${code}-key`);
 });
 
-/** An app with full buckets, whose clock stands still unless it is moved. */
+/** An app with full buckets. Its clock stands still unless a test moves it. */
 async function withApp(
 	options: TestAppOptions,
 	work: (app: TestApp, wait: (milliseconds: number) => void) => Promise<void>,
@@ -29,13 +29,13 @@ const list = (app: TestApp, project = 'first', rest = '') =>
 	app.fetch(`${path}?project=${project}&api_key=${project}-key&company_id=1${rest}`);
 async function statuses(requests: Promise<Response>[]): Promise<Record<number, number>> {
 	const counts: Record<number, number> = {};
-	for (const answer of await Promise.all(requests)) {
-		await answer.arrayBuffer();
-		counts[answer.status] = (counts[answer.status] ?? 0) + 1;
+	for (const response of await Promise.all(requests)) {
+		await response.arrayBuffer();
+		counts[response.status] = (counts[response.status] ?? 0) + 1;
 	}
 	return counts;
 }
-/** All at one moment, as the clock stands still; few at a time, so that a busy machine has no load to shed. */
+/** Sends all requests at one moment of the clock; few at a time, so that a busy machine sheds no load. */
 async function many(count: number, request: () => Promise<Response>): Promise<Record<number, number>> {
 	const total: Record<number, number> = {};
 	for (let sent = 0; sent < count; sent += 25) {
@@ -46,7 +46,7 @@ async function many(count: number, request: () => Promise<Response>): Promise<Re
 }
 const small = { environment: { RATE_LIMIT_PER_SECOND: '2', RATE_LIMIT_BURST: '3' } };
 
-test('300 requests at once: exactly 250 pass; then 5 a second, evenly', async () => {
+test('exactly 250 of 300 requests at once pass; then 5 a second, evenly', async () => {
 	await withApp({}, async (app, wait) => {
 		expect(await many(300, () => list(app))).toEqual({ 200: 250, 429: 50 });
 		for (let second = 0; second < 10; second++) {
@@ -58,14 +58,14 @@ test('300 requests at once: exactly 250 pass; then 5 a second, evenly', async ()
 	});
 });
 
-test('two projects never touch each other’s bucket', async () => {
+test('each project has its own bucket', async () => {
 	await withApp({}, async (app) => {
 		expect(await many(260, () => list(app, 'first'))).toEqual({ 200: 250, 429: 10 });
 		expect(await many(260, () => list(app, 'second'))).toEqual({ 200: 250, 429: 10 });
 	});
 });
 
-test('two keys of one project share its bucket', async () => {
+test('all keys of a project share its bucket', async () => {
 	await addProject(database.sql, 'shared', 'shared-key');
 	await addProject(database.sql, 'shared', 'another-key');
 	await withApp(small, async (app) => {
@@ -75,7 +75,7 @@ test('two keys of one project share its bucket', async () => {
 });
 
 describe('headers', () => {
-	test('every response that reached the limiter has one family of them', async () => {
+	test('every response that reached the limiter has exactly one set of rate-limit headers', async () => {
 		await withApp(small, async (app, wait) => {
 			const seen = async (rest = '') => {
 				const { status, headers } = await list(app, 'first', rest);
@@ -97,27 +97,27 @@ describe('headers', () => {
 	test('Retry-After is the time until the next token, in whole seconds', async () => {
 		await withApp({ environment: { RATE_LIMIT_PER_SECOND: '1', RATE_LIMIT_BURST: '1' } }, async (app) => {
 			await list(app);
-			const answer = await list(app);
-			expect(answer.headers.get('retry-after')).toBe('1');
-			await expectProblem(answer, 429, 'rate_limited');
+			const response = await list(app);
+			expect(response.headers.get('retry-after')).toBe('1');
+			await expectProblem(response, 429, 'rate_limited');
 		});
 	});
 
-	test('an answer that never reached it has none', async () => {
+	test('a response that never reached the limiter has no rate-limit headers', async () => {
 		await withApp({}, async (app) => {
-			for (const answer of [
+			for (const response of [
 				await app.fetch(path),
 				await app.fetch(path, { method: 'POST' }),
 				await app.fetch('/health/live'),
 			]) {
-				expect([...answer.headers.keys()].filter((name) => name.includes('ratelimit'))).toEqual([]);
+				expect([...response.headers.keys()].filter((name) => name.includes('ratelimit'))).toEqual([]);
 			}
 		});
 	});
 });
 
 describe('order', () => {
-	test('405, then 401, then 429, then 400; a refused request takes no token and causes no query', async () => {
+	test('checks run in the order 405, 401, 429, 400; a refused request uses no token and causes no query', async () => {
 		await withApp(small, async (app) => {
 			expect(await many(3, () => list(app))).toEqual({ 200: 3 });
 			await expectProblem(
@@ -126,7 +126,7 @@ describe('order', () => {
 				'method_not_allowed',
 			);
 			await expectProblem(await app.fetch(`${path}?project=first&api_key=wrong&company_id=abc`), 401, 'unauthorized');
-			// With the table away a query would be a 500.
+			// With the table away, a query would cause a 500.
 			await database.sql`alter table company_contacts rename to hidden`;
 			try {
 				for (const wrong of ['&company_id=abc', '&companyid=1', '&company_id=%zz'])
@@ -138,7 +138,7 @@ describe('order', () => {
 		});
 	});
 
-	test('401s and 405s take nothing from the project’s bucket', async () => {
+	test('401s and 405s use no token of the project', async () => {
 		await withApp(small, async (app) => {
 			await many(2, () => app.fetch(`${path}?project=first&api_key=wrong`));
 			await many(50, () => app.fetch(`${path}?project=first&api_key=first-key`, { method: 'DELETE' }));
@@ -154,7 +154,7 @@ describe('failed authentications', () => {
 			from === undefined ? {} : { headers: { 'x-forwarded-for': from } },
 		);
 
-	test('are limited at the same rate, and a valid key from the same address is served', async () => {
+	test('are limited at the same rate, while a valid key from the same address is served', async () => {
 		await withApp({}, async (app, wait) => {
 			expect(await many(300, () => fail(app))).toEqual({ 401: 250, 429: 50 });
 			const refused = await fail(app);
@@ -166,7 +166,7 @@ describe('failed authentications', () => {
 		});
 	});
 
-	test('per address, as the trusted proxy tells it: IPv4 each, IPv6 by /64', async () => {
+	test('are limited per address that the trusted proxy reports: each IPv4, each IPv6 /64', async () => {
 		await withApp({ ...small, trustProxy: ['127.0.0.1'] }, async (app) => {
 			expect(await many(4, () => fail(app, '203.0.113.1'))).toEqual({ 401: 3, 429: 1 });
 			expect(await many(4, () => fail(app, '203.0.113.2'))).toEqual({ 401: 3, 429: 1 });
@@ -177,7 +177,7 @@ describe('failed authentications', () => {
 		});
 	});
 
-	test('an address that an untrusted client tells is not believed', async () => {
+	test('are not limited by an address that an untrusted client claims', async () => {
 		await withApp(small, async (app) => {
 			const requests = Array.from({ length: 6 }, (_, index) => fail(app, `203.0.113.${index}`));
 			expect(await statuses(requests)).toEqual({ 401: 3, 429: 3 });
@@ -185,7 +185,7 @@ describe('failed authentications', () => {
 	});
 });
 
-test('decisions and failures are counted', async () => {
+test('the metrics count decisions and failed authentications', async () => {
 	await withApp(small, async (app) => {
 		await many(4, () => list(app));
 		await many(4, () => app.fetch(path));

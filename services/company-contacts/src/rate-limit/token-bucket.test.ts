@@ -3,7 +3,7 @@ import { type BucketPolicy, createBuckets, decide } from './token-bucket.js';
 
 const usual: BucketPolicy = { perSecond: 5, burst: 250 };
 
-/** A bucket whose clock stands still unless it is moved. */
+/** A bucket whose clock stands still unless a test moves it. */
 function bucket(policy = usual, capacity = 10) {
 	let now = 1_000_000;
 	const buckets = createBuckets(policy, capacity, () => now);
@@ -15,11 +15,11 @@ function bucket(policy = usual, capacity = 10) {
 	return { buckets, admitted, wait };
 }
 
-test('250 pass at once, and no more', () => {
+test('exactly 250 requests pass at once', () => {
 	expect(bucket().admitted(300)).toBe(250);
 });
 
-test('then one every 200 milliseconds, not a window full of them', () => {
+test('after the burst one request passes every 200 milliseconds, without windows', () => {
 	const { admitted, wait } = bucket();
 	admitted(250);
 	wait(199);
@@ -33,7 +33,7 @@ test('then one every 200 milliseconds, not a window full of them', () => {
 	expect(perStep).toEqual(Array.from({ length: 100 }, (_, index) => index % 2));
 });
 
-test('no more than the burst is saved up, however long nothing comes', () => {
+test('a bucket never saves up more than its burst, however long it is idle', () => {
 	const { admitted, wait } = bucket();
 	admitted(250);
 	wait(50_000);
@@ -42,7 +42,7 @@ test('no more than the burst is saved up, however long nothing comes', () => {
 	expect(admitted(300)).toBe(250);
 });
 
-test('a refused request takes nothing: a flood does not delay the next token', () => {
+test('a refused request uses no token: a flood does not delay the next token', () => {
 	const { admitted, wait } = bucket();
 	admitted(250);
 	admitted(100_000);
@@ -50,7 +50,7 @@ test('a refused request takes nothing: a flood does not delay the next token', (
 	expect(admitted(10)).toBe(1);
 });
 
-test('tells how many are left, when the bucket is full again, and when the next token comes', () => {
+test('a decision says how many tokens are left, when the bucket is full again, and when the next token comes', () => {
 	const { buckets, wait } = bucket({ perSecond: 5, burst: 3 });
 	expect(buckets.take('a')).toEqual({ admitted: true, remaining: 2, wait: 200 });
 	expect(buckets.take('a')).toEqual({ admitted: true, remaining: 1, wait: 400 });
@@ -60,20 +60,20 @@ test('tells how many are left, when the bucket is full again, and when the next 
 	expect(buckets.take('a')).toEqual({ admitted: false, remaining: 0, wait: 150 });
 });
 
-test('names have buckets of their own', () => {
+test('each name has its own bucket', () => {
 	const { admitted } = bucket();
 	expect([admitted(300, 'a'), admitted(300, 'b')]).toEqual([250, 250]);
 });
 
-test('keeps no more names than its capacity, and forgets the one that was asked for least recently', () => {
+test('the number of buckets is bounded: the least recently used one is dropped', () => {
 	const { admitted } = bucket({ perSecond: 1, burst: 1 }, 2);
 	expect([admitted(1, 'a'), admitted(1, 'b'), admitted(1, 'a'), admitted(1, 'c')]).toEqual([1, 1, 0, 1]);
 	expect(admitted(1, 'a')).toBe(0);
 	expect(admitted(1, 'b')).toBe(1);
 });
 
-describe('an arrival that can not be is an empty bucket, and no longer wait', () => {
-	test('a clock that was set back by a day', () => {
+describe('an impossible arrival counts as an empty bucket, not as a longer wait', () => {
+	test('after the clock was set back by a day', () => {
 		const { buckets, admitted, wait } = bucket();
 		admitted(250);
 		wait(-86_400_000);
@@ -86,7 +86,7 @@ describe('an arrival that can not be is an empty bucket, and no longer wait', ()
 		expect(admitted(300)).toBe(250);
 	});
 
-	test('a limit that was changed from 1 a second and 600 to 5 a second and 250', () => {
+	test('after the limit changed from 1 a second and 600 to 5 a second and 250', () => {
 		const now = 1_000_000;
 		const [refused, arrival] = decide(usual, now + 600_000, now);
 		expect([refused, arrival]).toEqual([{ admitted: false, remaining: 0, wait: 200 }, now + 50_000]);
@@ -94,8 +94,8 @@ describe('an arrival that can not be is an empty bucket, and no longer wait', ()
 	});
 });
 
-describe('an independent bucket of real tokens decides the same', () => {
-	/** Tokens that drip in one by one: slower and plainer than arithmetic on arrival times. */
+describe('the decisions equal those of an independent bucket of real tokens', () => {
+	/** Tokens that drip in one by one: slower and simpler than arithmetic on arrival times. */
 	function referenceBucket({ perSecond, burst }: BucketPolicy, start: number) {
 		let tokens = burst;
 		let dripped = start;

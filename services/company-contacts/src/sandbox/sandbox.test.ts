@@ -14,7 +14,7 @@ test.beforeAll(async () => {
 	await addProject(database.sql, 'partner', 'partner-key');
 	await insertProject(database.sql, 'try', true);
 	await insertKey(database.sql, { project: 'try', hash: hashKey('try-key'), service: null, expiresAt: null });
-	// With the IDs, the companies and the phones of those that are invented.
+	// With the IDs, companies and phones of the invented contacts.
 	await database.sql`
 		insert into company_contacts (bitrix_id, phone, company_ids, name)
 		select 900000 + n, '+12025550101', array[1, 7, 11, 21], 'Real ' || n from generate_series(1, 200) n`;
@@ -42,7 +42,7 @@ interface Changes {
 	has_more: boolean;
 }
 
-/** Every page of the changes, from nothing. */
+/** All pages of the changes, without a cursor. */
 async function follow(who: Who, limit?: number): Promise<Changes[]> {
 	const pages: Changes[] = [];
 	let cursor = '';
@@ -56,10 +56,10 @@ async function follow(who: Who, limit?: number): Promise<Changes[]> {
 	return pages;
 }
 
-describe('no project sees a contact of the other kind', () => {
+describe('real and sandbox projects never see each other’s contacts', () => {
 	const isOf: Record<Who, RegExp> = { try: /Sandbox|Песочница|サンド/, partner: /Real/ };
 
-	test('by list and changes, in every encoding, however the requests mix', async () => {
+	test('in lists and changes, in every encoding, in any mix of requests', async () => {
 		const requests = Array.from({ length: 600 }, (_, index) => {
 			const who: Who = index % 2 === 0 ? 'try' : 'partner';
 			const encoding = ['identity', 'gzip', 'br'][index % 3] ?? '';
@@ -75,7 +75,7 @@ describe('no project sees a contact of the other kind', () => {
 		for (const request of requests.slice(0, 96)) await read(request, others);
 		for (let from = 0; from < requests.length; from += 50) {
 			await Promise.all(requests.slice(from, from + 50).map((request) => read(request, app)));
-			// What is kept is read again.
+			// Cached responses are read again.
 			await database.sql`update company_contacts set updated_at = now() where id = 1`;
 		}
 		expect(texts.try).toMatch(isOf.try);
@@ -84,7 +84,7 @@ describe('no project sees a contact of the other kind', () => {
 		expect(texts.partner).not.toMatch(isOf.try);
 	});
 
-	test('the entity tag of one is not current for the other', async () => {
+	test('an entity tag of one does not match for the other', async () => {
 		for (const path of paths) {
 			const [mine, theirs] = await Promise.all([get('try', path), get('partner', path)]);
 			const tags = [mine, theirs].map((response) => String(response.headers.get('etag')));
@@ -96,7 +96,7 @@ describe('no project sees a contact of the other kind', () => {
 		}
 	});
 
-	test('a cursor of one is none for the other', async () => {
+	test('a cursor of one is invalid for the other', async () => {
 		const [mine, theirs] = await Promise.all([follow('try'), follow('partner')]);
 		for (const [who, pages] of [
 			['try', theirs],
@@ -107,7 +107,7 @@ describe('no project sees a contact of the other kind', () => {
 		}
 	});
 
-	test('the table is never read for a sandbox project', async () => {
+	test('a request of a sandbox project never reads the table', async () => {
 		await database.sql`alter table company_contacts rename to hidden`;
 		try {
 			for (const path of paths) expect((await get('try', path)).status).toBe(200);
@@ -122,7 +122,7 @@ describe('the invented contacts', () => {
 	const list = async (query = '') =>
 		(await (await get('try', `list?${query}`)).json()) as { count: number; data: SandboxContact[] };
 
-	test('have every kind of field, and the eight names in their order', async () => {
+	test('contain every kind of field, and the eight names in their order', async () => {
 		const { count, data } = await list();
 		expect(count).toBe(data.length);
 		expect(data.map(({ id }) => id)).toEqual([1, 2, 4, 5, 6, 7, 8, 9]);
@@ -149,14 +149,14 @@ describe('the invented contacts', () => {
 		}
 	});
 
-	test('are filtered by company as the real ones', async () => {
+	test('are filtered by company like real contacts', async () => {
 		const ids = async (company: string) => (await list(`&company_id=${company}`)).data.map(({ id }) => id);
 		expect(await ids('1')).toEqual([1, 2, 5]);
 		expect(await ids('11')).toEqual([5, 9]);
 		expect(await ids('2')).toEqual([]);
 	});
 
-	test('with any limit the changes come to the list, have deletions, and no contact twice in a response', async () => {
+	test('add up to the list with any limit, with deletions and no contact twice in a response', async () => {
 		const { data } = await list();
 		for (const limit of [undefined, 1, 2, 5, 1000]) {
 			const pages = await follow('try', limit);
@@ -179,8 +179,8 @@ describe('the invented contacts', () => {
 	});
 });
 
-describe('everything else is as real', () => {
-	test('errors', async () => {
+describe('a sandbox behaves like the real service', () => {
+	test('its errors are the same', async () => {
 		for (const path of [
 			'list?&company_id=0',
 			'list?&x=1',
@@ -196,7 +196,7 @@ describe('everything else is as real', () => {
 		);
 	});
 
-	test('its own limit, and when the list last changed', async () => {
+	test('it has its own rate limit, and says when the list last changed', async () => {
 		const limited = await startTestApp(service, database.url, {
 			environment: { RATE_LIMIT_BURST: '2', RATE_LIMIT_PER_SECOND: '1' },
 			clock: () => 0,

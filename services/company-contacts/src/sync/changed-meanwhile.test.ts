@@ -2,7 +2,7 @@ import { test } from '@contacts/testing/test.js';
 import { expect, onTestFinished } from 'vitest';
 import { makeContact, readMirror, startSync } from './testing/portal.js';
 
-test('a contact that is changed between the list and its item is mirrored as it is, and the list still counts as whole', async () => {
+test('a contact that changes between the list and its item is mirrored correctly, and the list still counts as complete', async () => {
 	const sync = await startSync();
 	onTestFinished(() => sync.close());
 	const { standIn, synchroniser } = sync;

@@ -17,7 +17,7 @@ const hour = 3_600_000;
 const links = 'crm.contact.company.items.get';
 
 beforeEach(async () => {
-	// Neither the list nor the single item tells the companies, so that the links have to be read.
+	// Neither the list nor the single item contains the companies, so the links have to be read.
 	sync = await startSync({ switches: { itemListCompanyIds: 'absent', itemGetCompanyIds: 'absent' } });
 	for (let n = 1; n <= 70; n++) sync.standIn.add(makeContact(n));
 	await sync.synchroniser.pass();

@@ -6,7 +6,7 @@ import { emptyMirror, makeContact, readMirror, type SyncHarness, startSync } fro
 let sync: SyncHarness;
 
 beforeEach(async () => {
-	// 71 look-ups within ten minutes, and then the method is held.
+	// 71 look-ups within ten minutes; then the portal pauses the method.
 	sync = await startSync({
 		operatingSecondsPerCall: { 'crm.item.get': 1 },
 		operatingLimitSeconds: 70,
@@ -25,7 +25,7 @@ afterEach(async () => {
 const ids = () => [...sync.standIn.contacts.keys()];
 const mirrored = async () => (await readMirror()).map((row) => row.bitrix_id);
 const state = () => sync.session.run(readState);
-/** How often the portal has told of each contact. */
+/** How often the portal has returned each contact. */
 function lookUps(): number[] {
 	const counts = new Map<unknown, number>();
 	for (const { calls = [] } of sync.standIn.requests) {
@@ -37,7 +37,7 @@ function lookUps(): number[] {
 	return [...counts.values()];
 }
 
-/** Passes as the loop makes them: each when the portal lets it, until one is done. */
+/** Runs passes like the loop, each when the portal allows it, until one is done. */
 async function passUntilDone(restart: boolean): Promise<{ passes: number; sizes: Set<number> }> {
 	const sizes = new Set<number>();
 	for (let passes = 1; passes <= 30; passes++) {
@@ -66,7 +66,7 @@ describe.each([false, true])('many deletions that the portal confirms slowly (re
 	});
 });
 
-test('a contact that is restored after its look-up, with an event, is not deleted', async () => {
+test('a contact that is restored after its look-up is not deleted if its event arrived', async () => {
 	const [first = 0] = [...(await mirrored())];
 	await expect(sync.synchroniser.pass({ full: true, confirmMassDelete: true })).rejects.toMatchObject({
 		code: 'OPERATION_TIME_LIMIT',
@@ -84,7 +84,7 @@ test('a contact that is restored after its look-up, with an event, is not delete
 	expect(await mirrored()).toEqual(ids().sort((a, b) => a - b));
 });
 
-test('a confirmation is valid for its own pass, and not for a later one', async () => {
+test('a confirmation is valid only for its own pass', async () => {
 	await passUntilDone(false);
 	for (const id of ids().slice(0, 40)) sync.standIn.remove(id);
 	sync.clock.advance(600_000);

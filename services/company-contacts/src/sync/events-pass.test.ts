@@ -25,7 +25,7 @@ const state = () => sync.session.run(readState);
 const waiting = async () => [...(await database.sql`select bitrix_id::float8 as id from crm_event_inbox order by 1`)];
 const note = (id: number, event = 'ONCRMCONTACTUPDATE') =>
 	database.sql`insert into crm_event_inbox (bitrix_id, event) values (${id}, ${event})`;
-/** What the portal says of one contact that is asked for by its ID. */
+/** The portal's response to a request for one contact by its ID. */
 const failFor = (id: number, fault: Fault) =>
 	sync.standIn.faults.always(fault, { method: 'crm.item.get', when: ({ params }) => Number(params.id) === id });
 
@@ -99,7 +99,7 @@ describe('an event', () => {
 	] as [string, Fault][])('of a deletion is kept until the look-up succeeds: %s', async (_, fault) => {
 		const [first = 0] = ids();
 		failFor(first, fault);
-		// What is found may be unclear as well as what is not.
+		// A found contact may be as unclear as a missing one.
 		if (fault.kind === 'error') sync.standIn.remove(first);
 		await note(first, 'ONCRMCONTACTDELETE');
 		await sync.synchroniser.events();
@@ -123,7 +123,7 @@ describe('an event', () => {
 		expect(await waiting()).toEqual([]);
 	});
 
-	test('is handled in the same pass after a temporary error of the portal', async () => {
+	test('is handled in the same pass despite a temporary error of the portal', async () => {
 		const [first = 0] = ids();
 		sync.standIn.remove(first);
 		sync.standIn.faults.next(error('INTERNAL_SERVER_ERROR'), { method: 'crm.item.get', inBatch: true, times: 2 });
@@ -150,12 +150,12 @@ test.each([
 	await note(second);
 	await expect(sync.synchroniser.events()).rejects.toMatchObject({ code });
 	expect((await state()).blocked_by).toBe(code);
-	// What was told beside it is not asked for again.
+	// The other contact of the same request is not requested again.
 	expect(await nameOf(first)).toMatch(/Read$/);
 	expect(await waiting()).toEqual([{ id: second }]);
 });
 
-test('a rate-limit pause that is over blocks nothing', async () => {
+test('a finished rate-limit pause blocks nothing', async () => {
 	const [first = 0] = ids();
 	await note(first);
 	sync.standIn.faults.next(error('OPERATION_TIME_LIMIT'), { method: 'crm.item.get', inBatch: true });
@@ -167,7 +167,7 @@ test('a rate-limit pause that is over blocks nothing', async () => {
 describe('codes', () => {
 	const text = `\u001b[31m${'x'.repeat(1_000_000)}`;
 
-	test('a code that is a long text is neither stored nor logged', async () => {
+	test('a code with a long text is neither stored nor logged', async () => {
 		sync.standIn.faults.always({ kind: 'error', code: text, status: 400 });
 		await expect(sync.synchroniser.pass({ full: true })).rejects.toMatchObject({ code: 'unknown_code' });
 		expect((await state()).blocked_by).toBe('unknown_code');
@@ -179,7 +179,7 @@ describe('codes', () => {
 	test.each([
 		['crm_sync_runs', 'outcome'],
 		['crm_sync_state', 'blocked_by'],
-	])('the table %s accepts no text as a code', async (table, column) => {
+	])('the table %s rejects free text as a code', async (table, column) => {
 		for (const code of [text, '', 'two words', 'x'.repeat(65), 'line\n']) {
 			const statement = database.sql`update ${database.sql(table)} set ${database.sql({ [column]: code }, column)}`;
 			await expect(statement).rejects.toMatchObject({ code: '23514' });

@@ -45,7 +45,7 @@ describe('a temporary error is retried, and the pass is complete', () => {
 		['rows that are no objects', { kind: 'array-items' }],
 		['a connection that breaks in the middle', { kind: 'cut-off' }],
 		['a connection that is reset', { kind: 'reset' }],
-		['no answer at all', { kind: 'hang' }],
+		['no response at all', { kind: 'hang' }],
 		['too many requests, as 503', error('QUERY_LIMIT_EXCEEDED', 503)],
 		['too many requests, as 200', error('QUERY_LIMIT_EXCEEDED', 200)],
 	])('%s', async (_, fault) => {
@@ -58,7 +58,7 @@ describe('a temporary error is retried, and the pass is complete', () => {
 	});
 });
 
-describe('a lasting error ends the pass, and nothing is changed', () => {
+describe('a permanent error ends the pass without changes', () => {
 	test.each<[string, Fault, string]>([
 		['HTML', { kind: 'html', status: 200 }, 'not_json'],
 		['truncated JSON', { kind: 'truncated-json' }, 'not_json'],
@@ -74,7 +74,7 @@ describe('a lasting error ends the pass, and nothing is changed', () => {
 		expect((await state()).blocked_by).toBe(code);
 	});
 
-	test('an empty list, and a list with far fewer contacts than the portal counts', async () => {
+	test('an empty list, or a list with far fewer contacts than the portal counts', async () => {
 		sync.standIn.faults.always({ kind: 'empty-list' });
 		await sync.synchroniser.pass({ full: true });
 		expect(await readMirror()).toEqual(before);
@@ -119,7 +119,7 @@ describe('an error that somebody has to fix stops the pass after one request', (
 		expect(await readMirror()).toEqual(before);
 	});
 
-	test('a portal that has moved: it is not followed, and its new host is named', async () => {
+	test('a moved portal: the redirect is not followed, and the new host is reported', async () => {
 		sync.standIn.faults.always({ kind: 'redirect', to: 'https://new.example.test/rest/1/secret/crm.item.list.json' });
 		await expect(sync.synchroniser.pass({ full: true })).rejects.toMatchObject({
 			code: 'portal_moved_to_new.example.test',
@@ -171,7 +171,7 @@ describe('a method that has used up its operating time', () => {
 });
 
 test.each([error('INTERNAL_SERVER_ERROR'), error('ACCESS_DENIED'), error('')])(
-	'a contact is not deleted because asking for it failed: %j',
+	'a contact whose look-up failed is not deleted: %j',
 	async (fault) => {
 		const [first = 0] = sync.standIn.contacts.keys();
 		sync.standIn.remove(first);

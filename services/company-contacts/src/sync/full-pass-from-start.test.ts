@@ -19,13 +19,13 @@ afterEach(async () => {
 const all = () => [...sync.standIn.contacts.keys()];
 const ids = async () => (await readMirror()).map((row) => row.bitrix_id);
 const staged = async () => (await database.sql`select from crm_sync_staging`).length;
-/** After which contacts the pages were asked for, since a request. */
+/** The contacts after which pages were requested, since a given request. */
 const pagesSince = (first: number) =>
 	sync.standIn.requests
 		.slice(first)
 		.flatMap(({ params }) => (params as { filter?: { '>id'?: number } }).filter?.['>id'] ?? []);
 
-/** The webhook's user loses its rights behind the first page. */
+/** The webhook's user loses its rights after the first page. */
 function loseRightsInMidPass(): void {
 	let pages = 0;
 	const undo = sync.standIn.onRequest(({ params }) => {
@@ -59,14 +59,14 @@ describe('an incomplete full pass', () => {
 });
 
 describe('a requested full pass', () => {
-	/** Ends in the middle of a full pass, as a process that is stopped. */
+	/** Ends in the middle of a full pass, like a stopped process. */
 	async function interrupt(): Promise<void> {
 		sync.standIn.faults.next({ kind: 'error', code: 'INVALID_CREDENTIALS' }, { when: ({ number }) => number === 5 });
 		await expect(sync.synchroniser.pass()).rejects.toMatchObject({ code: 'INVALID_CREDENTIALS' });
 		expect(await staged()).toBeGreaterThan(0);
 	}
 
-	test('begins at the first contact, though another one was interrupted', async () => {
+	test('begins at the first contact, even after an interrupted pass', async () => {
 		await interrupt();
 		const [first = 0] = all();
 		sync.standIn.update(first, { lastName: 'Changed since' }, { touch: false });
@@ -76,7 +76,7 @@ describe('a requested full pass', () => {
 		expect((await readMirror())[0]?.name).toMatch(/Changed since$/);
 	});
 
-	test('is read once, though there is a rate-limit pause in its middle', async () => {
+	test('is read once, even with a rate-limit pause in its middle', async () => {
 		await interrupt();
 		const before = sync.standIn.requests.length;
 		sync.standIn.faults.next(
@@ -87,7 +87,7 @@ describe('a requested full pass', () => {
 		expect(pagesSince(before).filter((after) => after === 0)).toHaveLength(1);
 	});
 
-	test('begins at the first contact where the cursor is there and the staging table is empty', async () => {
+	test('begins at the first contact if the cursor is stored but the staging table is empty', async () => {
 		await interrupt();
 		await database.sql`delete from crm_sync_staging`;
 		await sync.restart();
@@ -112,7 +112,7 @@ test('a transaction that reads the staging table, as a dump does, does not block
 	}
 });
 
-test('a synchroniser that starts with a saved arrival far ahead of its clock begins at once', async () => {
+test('a synchroniser whose saved arrival is far ahead of its clock starts at once', async () => {
 	await sync.session.run((sql) => saveBucket(sql, sync.clock.now() + 6 * 3_600_000));
 	await sync.restart();
 	const begun = sync.clock.now();

@@ -35,7 +35,7 @@ function usedHeap(): number {
 }
 const state = () => sync.session.run(readState);
 
-test('5,000 contacts arrive exactly, in the fewest requests that paging allows, never over the limit, in level memory', async () => {
+test('5,000 contacts arrive exactly, in as few requests as paging allows, within the rate limit and constant memory', async () => {
 	fill(5000);
 	const heap: number[] = [];
 	sync.standIn.onRequest(({ number }) => {
@@ -47,11 +47,11 @@ test('5,000 contacts arrive exactly, in the fewest requests that paging allows, 
 	const contacts = [...sync.standIn.contacts.keys()];
 	expect(mirror).toEqual(contacts.map((id, index) => expectedRow(id, index + 1)));
 
-	// The fields, the count, 100 full pages, the comparison of the first, and the empty one that is the end.
+	// The fields, the count, 100 full pages, the comparison of the first page, and the empty last page.
 	expect(outcome).toMatchObject({ kind: 'full', seen: 5000, created: 5000, changed: 0, deleted: 0, requests: 104 });
 	expect(sync.standIn.requests).toHaveLength(104);
 	expect(sync.standIn.blockedRequests).toBe(0);
-	// Of 4,000 contacts that are read between the two, only the stand-in's notes of 80 requests are kept.
+	// Of 4,000 contacts read between the two, memory keeps only the stand-in's notes of 80 requests.
 	const [before = 0, after = 0] = heap;
 	console.log(`80 pages left ${((after - before) / 1024).toFixed(0)} KiB in the heap`);
 	expect(after - before).toBeLessThan(1_048_576);
@@ -74,7 +74,7 @@ test('a second full pass changes nothing and keeps every id', async () => {
 	]).toEqual(before);
 });
 
-test('readers see nothing of a pass before it is done', async () => {
+test('readers see nothing of a pass until it is done', async () => {
 	fill(200);
 	const seen: number[] = [];
 	sync.standIn.onRequest(async () => {
@@ -85,7 +85,7 @@ test('readers see nothing of a pass before it is done', async () => {
 	expect(await ids()).toHaveLength(200);
 });
 
-test('an interrupted pass continues behind the last page that was saved', async () => {
+test('an interrupted pass continues after the last saved page', async () => {
 	fill(170);
 	sync.standIn.faults.next({ kind: 'error', code: 'INVALID_CREDENTIALS' }, { when: ({ number }) => number === 7 });
 	await expect(sync.synchroniser.pass()).rejects.toMatchObject({ code: 'INVALID_CREDENTIALS' });
@@ -110,7 +110,7 @@ describe('deletions', () => {
 	});
 	const all = () => [...sync.standIn.contacts.keys()];
 
-	test('contacts that were deleted or merged in the CRM are looked up and then deleted', async () => {
+	test('contacts deleted or merged in the CRM are looked up and then deleted', async () => {
 		const [first = 0, second = 0, third = 0] = all();
 		sync.standIn.remove(first);
 		sync.standIn.merge(second, third);
@@ -121,7 +121,7 @@ describe('deletions', () => {
 		expect(batch).toHaveLength(1);
 	});
 
-	test('a contact that may not be read any more stays, with an alarm', async () => {
+	test('a contact that is no longer readable stays, and an alarm is raised', async () => {
 		const before = await readMirror();
 		const hidden = new Set(all().slice(0, 3));
 		sync.standIn.hide(({ id }) => hidden.has(id));
@@ -145,7 +145,7 @@ describe('deletions', () => {
 		expect((await state()).alarm).toBe(null);
 	});
 
-	test('a contact that became a vendor of the catalogue is deleted, and one that always was a vendor is never created', async () => {
+	test('a contact that became a vendor of the catalogue is deleted; one that always was a vendor is never created', async () => {
 		const [first = 0] = all();
 		sync.standIn.update(first, { categoryId: 7 });
 		sync.standIn.add({ ...makeContact(1), categoryId: 7 });

@@ -15,7 +15,7 @@ const runs = async () => [
 		select kind, outcome from crm_sync_runs order by id`),
 ];
 
-test('runs of more than 30 days ago are deleted, and of the others the newest ten thousand are kept', async () => {
+test('runs older than 30 days are deleted, and of the others the newest ten thousand are kept', async () => {
 	await database.sql`
 		insert into crm_sync_runs (kind, begun_at, ended_at, outcome)
 		select 'events', now() - interval '31 days', now() - interval '31 days', 'done' from generate_series(1, 50)`;

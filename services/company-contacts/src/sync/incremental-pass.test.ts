@@ -24,7 +24,7 @@ const ids = () => [...sync.standIn.contacts.keys()];
 const rowOf = async (id: number) => (await readMirror()).find((row) => row.bitrix_id === id);
 
 describe('an incremental pass', () => {
-	test('without a change makes at most three requests and writes no contact', async () => {
+	test('makes at most three requests and writes no contact if nothing changed', async () => {
 		const before = [...(await database.sql`select bitrix_id, xmin::text from company_contacts order by id`)];
 		const outcome = await sync.synchroniser.pass();
 		expect(outcome).toMatchObject({ kind: 'incremental', created: 0, changed: 0, deleted: 0 });
@@ -32,7 +32,7 @@ describe('an incremental pass', () => {
 		expect([...(await database.sql`select bitrix_id, xmin::text from company_contacts order by id`)]).toEqual(before);
 	});
 
-	test('reads what is new and what was changed, and nothing else', async () => {
+	test('reads only new and changed contacts', async () => {
 		const [first = 0] = ids();
 		sync.standIn.update(first, { lastName: 'Changed' });
 		const added = sync.standIn.add(makeContact(500));
@@ -41,7 +41,7 @@ describe('an incremental pass', () => {
 		expect(await rowOf(added.id)).toEqual(expectedRow(added.id, 500));
 	});
 
-	test('uses the portal’s clock: with a difference of a day between the clocks no change is lost', async () => {
+	test('uses the portal’s clock: clocks that differ by a day lose no change', async () => {
 		const skewed = await startSync({ clock: () => sync.clock.now() - 86_400_000 }).catch(() => undefined);
 		expect(skewed).toBe(undefined);
 		await sync.session.close();
@@ -87,7 +87,7 @@ describe('events', () => {
 		on conflict (bitrix_id) do update set event = excluded.event, received_at = clock_timestamp()`;
 	const waiting = async () => (await database.sql`select from crm_event_inbox`).length;
 
-	test('have their contacts read again, whatever they say, fifty a request', async () => {
+	test('cause their contacts to be read again, whatever they contain, fifty in a request', async () => {
 		const [first = 0, second = 0, third = 0] = ids();
 		sync.standIn.update(first, { lastName: 'Event' });
 		sync.standIn.remove(second);
@@ -110,7 +110,7 @@ describe('events', () => {
 		expect(await sync.synchroniser.events()).toMatchObject({ seen: 1, created: 0, changed: 0, deleted: 0 });
 	});
 
-	test('that come while a contact is read again are not forgotten', async () => {
+	test('that arrive while their contact is read again are not lost', async () => {
 		const [first = 0] = ids();
 		await note(first);
 		let once = true;
@@ -132,7 +132,7 @@ describe('events', () => {
 		expect(await waiting()).toBe(1);
 	});
 
-	test('during a full pass replace what it has staged before', async () => {
+	test('during a full pass replace the staged contact', async () => {
 		const [first = 0, second = 0] = ids();
 		let pages = 0;
 		sync.standIn.onRequest(async ({ method }) => {
@@ -176,7 +176,7 @@ test('only one synchroniser works at a time', async () => {
 	await sync.restart();
 });
 
-test('a connection that is cut ends the session, as the lock is lost', async () => {
+test('a lost connection ends the session, because the lock is lost too', async () => {
 	await database.sql`select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'company-contacts-sync' and datname = current_database()`;
 	const look = () => sync.session.run(readState).catch((error: Error) => error.name);
 	await expect.poll(look, { timeout: 30_000 }).toBe('SessionLostError');

@@ -15,7 +15,7 @@ test('an incomplete full pass is repeated after ten minutes, not at once', async
 		now: () => time,
 		async sleep(milliseconds: number, signal?: AbortSignal) {
 			signal?.throwIfAborted();
-			// In long steps: the loop looks for work every second.
+			// In long steps: the loop checks for work every second.
 			time += Math.max(milliseconds, 30_000);
 		},
 	};

@@ -10,7 +10,7 @@ describe('trouble_contact', () => {
 		expect([row.trouble_contact, unmapped]).toEqual([expected, []]);
 	});
 
-	test('an unknown word is no trouble, and is counted', () => {
+	test('an unknown word counts as unmapped, not as trouble', () => {
 		const { contact: row, unmapped } = map({ trouble: 'maybe' });
 		expect([row.trouble_contact, unmapped]).toEqual([false, ['trouble_contact']]);
 	});
@@ -28,7 +28,7 @@ describe('trouble_contact', () => {
 		expect(map({ trouble }, options, fields).contact.trouble_contact).toBe(expected);
 	});
 
-	test('an unknown option has the fields read again', () => {
+	test('an unknown option causes the fields to be read again', () => {
 		expect(map({ trouble: '99' }, {}, { trouble: list('UF_CRM_2', { 79: 'Late' }) })).toMatchObject({
 			unknownOption: true,
 			unmapped: ['trouble_contact'],
@@ -67,7 +67,7 @@ describe('perplexity_reason', () => {
 		});
 	});
 
-	test('an unknown option is left out, and has the fields read again', () => {
+	test('an unknown option is left out, and causes the fields to be read again', () => {
 		const mapped = map({ reason: ['79', '99'] }, {}, { reason: list('UF_CRM_3', { 79: 'Late' }) });
 		expect(mapped).toMatchObject({
 			contact: { perplexity_reason: 'Late' },

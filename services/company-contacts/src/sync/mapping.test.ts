@@ -120,7 +120,7 @@ describe('company_ids', () => {
 		expect(map({ companyIds }).contact).toMatchObject({ company_ids: expected, untold: [] });
 	});
 
-	test('companies that were not returned are not the same as none', () => {
+	test('missing companies are not treated as an empty list', () => {
 		expect(map({ companyIds: undefined }).contact).toMatchObject({ company_ids: null, untold: ['company_ids'] });
 	});
 });
@@ -140,7 +140,7 @@ test.each([
 describe('rows of the portal', () => {
 	const fields = { trouble: plain, reason: undefined };
 
-	test('both methods map to the same contact', () => {
+	test('rows of both methods map to the same contact', () => {
 		const item = fromItem(
 			{
 				id: 75,

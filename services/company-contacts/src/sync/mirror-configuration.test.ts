@@ -29,14 +29,14 @@ const all = () => [...sync.standIn.contacts.keys()];
 const state = () => sync.session.run(readState);
 const staged = async () => (await database.sql`select from crm_sync_staging`).length;
 
-/** Ends a full pass in its middle, as a process that is stopped. */
+/** Ends in the middle of a full pass, like a stopped process. */
 async function interrupt(): Promise<void> {
 	sync.standIn.faults.next({ kind: 'error', code: 'INVALID_CREDENTIALS' }, { when: ({ number }) => number === 5 });
 	await expect(sync.synchroniser.pass()).rejects.toMatchObject({ code: 'INVALID_CREDENTIALS' });
 	expect(await staged()).toBeGreaterThan(0);
 }
 
-/** The configuration of the harness, with other values of some variables; undefined: not set. */
+/** The configuration of the harness, with other values of some variables; undefined means not set. */
 function configWith(changes: Record<string, string | undefined>): CrmConfig {
 	const values = {
 		BITRIX24_WEBHOOK_URL: sync.standIn.webhookUrl,
@@ -50,7 +50,7 @@ function configWith(changes: Record<string, string | undefined>): CrmConfig {
 	return config;
 }
 
-/** The same portal under another name, as after a change of the portal. */
+/** The same portal under another name, as after a move. */
 const elsewhere = () => sync.standIn.webhookUrl.replace('127.0.0.1', 'localhost');
 const asUser = (user: number) => sync.standIn.webhookUrl.replace(/\/rest\/\d+\//, `/rest/${user}/`);
 
@@ -113,7 +113,7 @@ describe.each<[string, () => Record<string, string | undefined>, RegExp]>([
 });
 
 describe('a configuration that somebody has confirmed', () => {
-	test('makes a full pass due, though the last one was a moment ago', async () => {
+	test('makes a full pass due, even right after the last one', async () => {
 		await sync.synchroniser.pass();
 		await sync.restart({ config: configWith({ BITRIX24_UF_TROUBLE: undefined }), remap: true });
 		expect(await sync.synchroniser.pass()).toMatchObject({ kind: 'full', changed: 4 });
@@ -121,7 +121,7 @@ describe('a configuration that somebody has confirmed', () => {
 		expect(await sync.synchroniser.pass()).toMatchObject({ kind: 'incremental' });
 	});
 
-	test('is the only one that works from then on: two configurations do not take turns', async () => {
+	test('is the only one that works from then on: two configurations never take turns', async () => {
 		await sync.synchroniser.pass();
 		const other = configWith({ BITRIX24_DEFAULT_COUNTRY: undefined });
 		await sync.restart({ config: other, remap: true });
@@ -159,7 +159,7 @@ describe('without a confirmation', () => {
 		expect(await state()).toMatchObject({ full_cursor: before.full_cursor, full_begun_at: before.full_begun_at });
 	});
 
-	test('a mirror without a stored configuration is read again in full', async () => {
+	test('a mirror without a stored configuration is read again completely', async () => {
 		await sync.synchroniser.pass();
 		await database.sql`update crm_sync_state set configuration = null`;
 		await sync.restart();

@@ -36,7 +36,7 @@ describe('a server that is read-only', () => {
 		expect((await session.run(readState)).watermark).toBeNull();
 	});
 
-	test('ends a session with the first refused write, and for good', async () => {
+	test('ends a session permanently with the first refused write', async () => {
 		const session = await open();
 		await session.run((sql) => sql`set session characteristics as transaction read only`);
 		await expect(session.run((sql) => saveBucket(sql, 1))).rejects.toThrow(SessionLostError);
@@ -56,13 +56,13 @@ describe('a connection that does not respond', () => {
 		await expect(session.run(readState)).rejects.toThrow(SessionLostError);
 		const next = await open(proxy.through(url));
 		expect((await next.run(readState)).watermark).toBeNull();
-		// What was held back is not executed.
+		// The delayed statement is not executed.
 		expect(
 			await db.sql`select from pg_stat_activity where usename = ${roles['company-contacts-sync']} and datname = current_database()`,
 		).toHaveLength(1);
 	});
 
-	test('a statement that takes long does not count as one', async () => {
+	test('a long statement does not count as one', async () => {
 		const session = await open();
 		expect(await session.run((sql) => sql`select pg_sleep(3.5) is not null as done`)).toEqual([{ done: true }]);
 	});

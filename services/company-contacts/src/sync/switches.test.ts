@@ -24,7 +24,7 @@ afterEach(async () => {
 
 const trouble: UserField = { name: troubleField, type: 'boolean' };
 
-/** Custom fields as plain values, and as multiple options of a list. */
+/** Custom fields as plain values, or as multiple options of a list. */
 const fieldKinds: Record<
 	string,
 	{ fields: UserField[]; uf: (n: number) => object; reason: (n: number) => string | null }
@@ -55,7 +55,7 @@ const fieldKinds: Record<
 };
 
 interface Portal {
-	/** What the contact with this ID is made of. */
+	/** The fields of the contact with this ID. */
 	truth: Map<number, number>;
 	kind: keyof typeof fieldKinds;
 }
@@ -96,11 +96,11 @@ function restore(portal: Portal, id: number, n: number): number {
 	return restored;
 }
 
-/** A life of a portal; after each of its parts the mirror is exactly what the portal holds. */
+/** The history of a portal. After each part, the mirror equals the portal. */
 async function walk(portal: Portal): Promise<void> {
 	const { standIn, clock } = sync;
 	const mirrors = async () => expect(await readMirror()).toEqual(expected(portal));
-	// The first page has neither companies nor phones: what a list is worth shows later.
+	// The first page has neither companies nor phones, so only later pages show whether the list returns them.
 	for (let n = 0; n < 60; n++) add(portal, n < 50 ? 130 * (n + 1) : n);
 	for (let n = 60; n < 75; n++) add(portal, n);
 	standIn.add({ ...contactOf(portal, 5), categoryId: 7 });
@@ -111,7 +111,7 @@ async function walk(portal: Portal): Promise<void> {
 	await sync.synchroniser.pass();
 	await mirrors();
 
-	// What moves the time of change reaches an incremental pass.
+	// Changes with a new time of change reach an incremental pass.
 	clock.advance(3_600_000);
 	change(portal, a, 205, true);
 	add(portal, 206);
@@ -120,7 +120,7 @@ async function walk(portal: Portal): Promise<void> {
 	expect(await sync.synchroniser.pass()).toMatchObject({ kind: 'incremental' });
 	await mirrors();
 
-	// What does not, or is gone, reaches the mirror by events.
+	// Other changes and deletions reach the mirror as events.
 	clock.advance(3_600_000);
 	change(portal, b, 215, false);
 	change(portal, c, 130, false);
@@ -136,7 +136,7 @@ async function walk(portal: Portal): Promise<void> {
 	await sync.synchroniser.events();
 	await mirrors();
 
-	// Everything else is found by a full pass.
+	// A full pass finds everything else.
 	clock.advance(3_600_000);
 	remove(portal, f);
 	change(portal, g, 225, false);
@@ -149,7 +149,7 @@ async function walk(portal: Portal): Promise<void> {
 		/^access_denied: 1 /,
 	);
 
-	// Without its right, and without its webhook, the portal is refused clearly, and nothing is changed.
+	// Without its right or its webhook, the portal is refused with a clear error, and nothing changes.
 	standIn.scopes.length = 0;
 	for (const full of [true, false])
 		await expect(sync.synchroniser.pass({ full })).rejects.toMatchObject({ kind: 'stop' });
@@ -167,8 +167,8 @@ const ways: [string, keyof typeof fieldKinds, Partial<Switches>][] = [
 	['the classic list, plain fields', 'plain', { itemListFm: 'absent' }],
 ];
 /**
- * The first position of each switch, all together, and each other one alone. How a custom field is written is tested with both
- * kinds of fields in both ways; everything else with one in each way.
+ * Tests the first position of each switch together, and each other position alone. The format of a custom field is tested with
+ * both kinds of fields in both ways; everything else with one kind in each way.
  */
 const positionsOf = (way: number) => [
 	['no switch', '', {}] as const,
@@ -179,7 +179,7 @@ const positionsOf = (way: number) => [
 		),
 ];
 
-test('each switch has two positions at least', () => {
+test('each switch has at least two positions', () => {
 	for (const [name, values] of Object.entries(switchPositions)) {
 		expect(new Set(values.map((value) => JSON.stringify(value))).size, name).toBeGreaterThanOrEqual(2);
 	}
@@ -197,7 +197,7 @@ for (const [index, [way, kind, switches]] of ways.entries()) {
 	});
 }
 
-describe('lists that are cut off without a sign of it are detected', () => {
+describe('lists that are cut off silently are detected', () => {
 	test.each([{ itemListCompanyIds: 'empty' }, { itemListCompanyIds: 'primary' }, { itemListFm: 'empty' }] as const)(
 		'%j',
 		async (cut) => {

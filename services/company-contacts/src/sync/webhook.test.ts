@@ -21,7 +21,7 @@ let now = 0;
 
 test.beforeAll(async () => {
 	const own = openDatabase({
-		// Longer than the events of a burst wait for their turn on a busy machine.
+		// Longer than the events of a burst wait on a busy machine.
 		deadline: 60_000,
 		url: urlAs(database.url, 'company-contacts-sync', rolePassword),
 		applicationName: 'events',
@@ -76,7 +76,7 @@ test('a thousand events, ten of each contact at the same time, leave one row a c
 	expect(await inbox()).toHaveLength(100);
 });
 
-test('an event of a contact that could not be read is due at once again', async () => {
+test('a new event of a contact that could not be read is due at once', async () => {
 	await send(form({}));
 	await database.sql`update crm_event_inbox set attempts = 3, retry_at = now() + interval '1 hour'`;
 	await send(form({}));
@@ -109,11 +109,11 @@ describe('is refused and leaves nothing behind', () => {
 	});
 });
 
-test('wrong tokens are limited per client address, and the right one passes all the same', async () => {
+test('wrong tokens are limited per client address, and the right token still passes', async () => {
 	const wrong = form({ 'auth[application_token]': 'wrong' });
 	const failFrom = (from: string) => send(wrong, undefined, from);
-	const answers = await Promise.all(Array.from({ length: 260 }, () => failFrom('203.0.113.2')));
-	const count = (status: number) => answers.filter((answer) => answer.status === status).length;
+	const responses = await Promise.all(Array.from({ length: 260 }, () => failFrom('203.0.113.2')));
+	const count = (status: number) => responses.filter((response) => response.status === status).length;
 	expect([count(401), count(429)]).toEqual([250, 10]);
 	const refused = await failFrom('203.0.113.2');
 	expect(refused.headers.get('retry-after')).toBe('1');
@@ -147,7 +147,7 @@ describe('an inbox with 100,000 contacts is full', () => {
 		expect([(await events('stored')) - stored, (await events('dropped')) - dropped]).toEqual([1, 1]);
 	});
 
-	test('an event of a contact that waits already is stored', async () => {
+	test('an event of a contact that is already in the inbox is stored', async () => {
 		await send(form({ 'data[FIELDS][ID]': '200000' }));
 		expect((await send(form({ event: 'ONCRMCONTACTDELETE', 'data[FIELDS][ID]': '5' }))).status).toBe(200);
 		expect((await inbox())[4]).toEqual({ bitrix_id: 5, event: 'ONCRMCONTACTDELETE' });

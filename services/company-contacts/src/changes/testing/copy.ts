@@ -10,13 +10,13 @@ export interface ChangesBody {
 	has_more: boolean;
 }
 
-/** A partner who keeps a copy by the changes alone, and remembers nothing but the copy and one string. */
+/** A partner's copy that uses only the changes. Its state is the contacts and one string. */
 export class Copy {
-	/** By record ID, the contact as it came. */
+	/** The contacts as received, by record ID. */
 	contacts = new Map<number, string>();
 	cursor: string | undefined;
 
-	/** Asks once. @returns whether there is more to ask for at once */
+	/** Polls once. @returns whether more pages are available */
 	async poll(app: Pick<TestApp, 'fetch'>, limit = 1000): Promise<boolean> {
 		const cursor = this.cursor === undefined ? '' : `&cursor=${this.cursor}`;
 		const response = await app.fetch(
@@ -41,7 +41,7 @@ export class Copy {
 		while (await this.poll(app, limit));
 	}
 
-	/** What `company_contacts.list` answers with, if the copy is right. */
+	/** The response of `company_contacts.list`, if the copy is right. */
 	get list(): string {
 		const elements = [...this.contacts].sort(([one], [other]) => one - other).map(([, contact]) => contact);
 		return `{"count":${elements.length},"data":[${elements.join(',')}]}`;

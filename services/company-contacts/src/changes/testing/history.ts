@@ -14,7 +14,7 @@ const copies = 3;
 
 const bitrixId = fc.integer({ min: 1, max: 12 });
 const name = fc.constantFrom('null', "'a'", "'b'", "'c'");
-/** What somebody with a shell writes. */
+/** Statements that somebody with a shell could execute. */
 const statement = fc.oneof(
 	fc.tuple(bitrixId, name).map(([id, text]) => `update company_contacts set name = ${text} where bitrix_id = ${id}`),
 	bitrixId.map((id) => `delete from company_contacts where bitrix_id = ${id}`),
@@ -37,7 +37,7 @@ const copy = fc.nat({ max: copies - 1 });
 const replica = fc.nat({ max: 1 });
 const limit = fc.constantFrom(1, 2, 3, 1000);
 
-/** What happens, in this order. What has to wait for a transaction waits, and the rest goes on. */
+/** The steps, in this order. A step that has to wait for a transaction waits, and the rest continue. */
 export const histories = fc.array(
 	fc.oneof(
 		{ weight: 3, arbitrary: fc.record({ kind: fc.constant('begin' as const), session }) },
@@ -70,7 +70,7 @@ type Step = typeof histories extends fc.Arbitrary<(infer Each)[]> ? Each : never
 // unique_violation, in_failed_sql_transaction, invalid_savepoint_specification
 const expectedCodes = new Set(['23505', '25P02', '3B001']);
 
-/** A session of somebody with a shell: its statements follow each other, and nobody else waits for them. */
+/** A session of somebody with a shell. Its statements run in order, and nobody else waits for them. */
 class Session {
 	readonly #sql: Sql;
 	#last: Promise<unknown> = Promise.resolve();
@@ -85,11 +85,11 @@ class Session {
 			try {
 				await this.#sql.unsafe(text).simple();
 			} catch (error) {
-				// Of two that insert the same contact one fails, and with it the rest of its transaction.
+				// If two transactions insert the same contact, one fails, and so does the rest of its transaction.
 				if (!expectedCodes.has(String(errorCode(error)))) throw error;
 			}
 		});
-		// Who awaits it at the end hears of it.
+		// Whoever awaits it at the end receives the error.
 		this.#last.catch(() => undefined);
 	}
 
@@ -103,11 +103,11 @@ class Session {
 	close = () => this.#sql.end();
 }
 
-/** Runs histories over one database, with two replicas of the service. */
+/** Runs histories on one database, with two replicas of the service. */
 export class HistoryRunner {
 	readonly #sessions: Session[];
 	readonly #writer: Sql;
-	/** Lives through all histories. */
+	/** Kept through all histories. */
 	readonly #oldest = new Copy();
 	#saves: Promise<unknown>[] = [];
 	constructor(
@@ -145,12 +145,12 @@ export class HistoryRunner {
 				const reader = all[step.copy] as Copy;
 				const stored = { contacts: new Map(reader.contacts), cursor: reader.cursor };
 				await reader.poll(this.apps[step.replica] as TestApp, step.limit);
-				// It had not stored what it got.
+				// The copy had not stored the page.
 				if (step.crashes) Object.assign(reader, stored);
 				return;
 			}
 			case 'compare':
-				// While somebody writes, nobody knows what the list is.
+				// While somebody writes, the right list is not known.
 				if (this.#sessions.some(({ inTransaction }) => inTransaction)) return;
 				await this.#settle();
 				return this.#compare(all[step.copy] as Copy, step.replica, step.limit);
@@ -193,7 +193,7 @@ export class HistoryRunner {
 			});
 	}
 
-	/** Nobody writes any more. */
+	/** Waits until nobody writes. */
 	async #settle(): Promise<void> {
 		for (const each of this.#sessions) each.end('commit');
 		await Promise.all(this.#sessions.map((each) => each.idle()));
@@ -201,7 +201,7 @@ export class HistoryRunner {
 		this.#saves = [];
 	}
 
-	/** Follows to the end: the copy must be the list. */
+	/** Polls to the end. Then the copy must equal the list. */
 	async #compare(copy: Copy, replica: number, limit: number): Promise<void> {
 		const app = this.apps[replica] as TestApp;
 		const [state] = await this.sql<[{ epoch: string; version: number; list: string }]>`
@@ -211,7 +211,7 @@ export class HistoryRunner {
 			) as list
 			from company_contacts_version`;
 		const { epoch, version, list } = state;
-		// Who shows a cursor of later than a process knows has it ask: no notification has to be waited for.
+		// A cursor newer than what a process knows makes it query, so there is no need to wait for a notification.
 		const newest = encodeCursor({ epoch, version, id: lastId, began: 0, head: version });
 		await app.fetch(`/api/company_contacts.changes?project=partner&api_key=partner-key&cursor=${newest}`);
 		await copy.follow(app, limit);

@@ -21,7 +21,7 @@ const contact = (changes: Partial<CrmContact>): CrmContact => ({
 	reason: null,
 	...changes,
 });
-/** Maps a contact of which a test says only what it is about. */
+/** Maps a contact. A test provides only the relevant fields. */
 export const map = (
 	changes: Partial<CrmContact>,
 	options: Partial<MappingOptions> = {},

@@ -13,23 +13,23 @@ import { createSynchroniser, type Synchroniser, type SynchroniserOptions } from 
 export const troubleField = 'UF_CRM_1700000000001';
 export const reasonField = 'UF_CRM_1700000000002';
 
-/** A stand-in portal and a synchroniser beside it, on one clock that moves only when somebody sleeps. */
+/** A stand-in portal and a synchroniser on one clock, which moves only when somebody sleeps. */
 export interface SyncHarness {
 	standIn: StandIn;
 	synchroniser: Synchroniser;
 	session: Session;
 	clock: Clock & { advance(milliseconds: number): void };
-	/** Everything that was logged, at every level. */
+	/** All log lines, at every level. */
 	log: string[];
 	unmapped: Unmapped[];
 	/** The pass of each contact that could not be read. */
 	unread: UnreadBy[];
-	/** Ends this synchroniser and begins another, as after a restart, perhaps with other options. */
+	/** Ends this synchroniser and starts another one, as after a restart, optionally with other options. */
 	restart(changed?: Partial<SynchroniserOptions>): Promise<void>;
 	close(): Promise<void>;
 }
 
-/** Leaves the mirror of the test file's database as the migrations have left it. */
+/** Resets the mirror in the test file's database to its state after the migrations. */
 export async function emptyMirror(): Promise<void> {
 	await database.sql.unsafe(`
 		delete from company_contacts; delete from crm_sync_staging; delete from crm_event_inbox;
@@ -111,7 +111,7 @@ export async function startSync(
 	};
 }
 
-/** What the mirror must hold of a contact, worked out apart from the mapping: for contacts made by `makeContact`. */
+/** The expected mirror of a contact made by `makeContact`, calculated without the mapping. */
 export interface ExpectedRow {
 	bitrix_id: number;
 	phone: string | null;
@@ -122,7 +122,7 @@ export interface ExpectedRow {
 	perplexity_reason: string | null;
 }
 
-/** The n-th contact of a made-up portal. Each field is missing in some, and none depends on another. */
+/** The n-th contact of an invented portal. Each field is missing in some contacts, independently of the others. */
 export function makeContact(n: number): Partial<StandInContact> {
 	return {
 		name: n % 7 === 0 ? null : `Имя${n}`,
@@ -159,7 +159,7 @@ export function expectedRow(id: number, n: number): ExpectedRow {
 	};
 }
 
-/** The mirror as it is stored, in the order of the CRM's IDs. */
+/** The stored mirror, in the order of the CRM's IDs. */
 export async function readMirror(): Promise<ExpectedRow[]> {
 	return [
 		...(await database.sql<ExpectedRow[]>`
