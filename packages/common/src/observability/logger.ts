@@ -74,6 +74,9 @@ function showEscapes(line: string): string {
 /** The interval between two writes. It is long enough for the lines of many requests, and too short to notice. */
 const flushIntervalMs = 20;
 
+/** For which an exit waits for a write under way: a pipe or a file accepts one in less than a millisecond. */
+const lastWriteMs = 100;
+
 /**
  * Standard output with one write for all lines of 20 milliseconds. A write in each turn of the event loop took a tenth of
  * the CPU time of a busy service. Unread lines are kept up to 16 MiB, then dropped. The remaining lines are written when
@@ -87,14 +90,24 @@ function openStandardOutput(): DestinationStream {
 		lines = '';
 		return taken;
 	};
+	let isWriting = false;
+	output.on('drain', () => {
+		isWriting = false;
+	});
+	function write(): void {
+		isWriting = true;
+		output.write(take());
+	}
 	process.once('exit', () => {
+		// A write under way is done by another thread, whose end is not seen any more: lines must not overtake it.
+		if (isWriting) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, lastWriteMs);
 		output.flushSync();
 		// Not by `output`: a write that it begins now might not happen any more.
 		writeAll(Buffer.from(take()));
 	});
 	return {
 		write(line) {
-			if (lines === '') setTimeout(() => output.write(take()), flushIntervalMs).unref();
+			if (lines === '') setTimeout(write, flushIntervalMs).unref();
 			lines += line;
 		},
 	};
