@@ -32,7 +32,7 @@ describe.each(Object.entries(compose.services))('the container of %s', (name, se
 		expect(service.logging?.options).toEqual({ 'max-size': '20m', 'max-file': '5' });
 	});
 
-	test('reaches what is outside only where it has to', () => {
+	test('reaches the outside only where it needs to', () => {
 		const leadsOutside = service.networks.filter((network) => !isInternal(network));
 		const wanted: Record<string, string[]> = {
 			gateway: ['public'],
@@ -44,14 +44,14 @@ describe.each(Object.entries(compose.services))('the container of %s', (name, se
 		expect(leadsOutside).toEqual(wanted[name] ?? []);
 	});
 
-	test('publishes on 127.0.0.1 alone, from a network that can', () => {
+	test('publishes its ports on 127.0.0.1 only, from a network that allows it', () => {
 		for (const port of service.ports ?? []) {
 			expect(port).toMatch(/^127\.0\.0\.1:/);
 			expect(service.networks.some((network) => !isInternal(network))).toBe(true);
 		}
 	});
 
-	test('has an image that is built here, or that a variable can pin by digest', () => {
+	test('has an image that is built here or that a variable can pin by digest', () => {
 		expect(service.image).toMatch(/^contacts\/[a-z-]+$|^\$\{[A-Z]+_IMAGE:-[a-z/]+:[\w.-]+\}$/);
 	});
 });
@@ -61,16 +61,16 @@ test('the gateway can reach neither the database, Redis nor personal-contacts', 
 	expect([...new Set(neighbours)].toSorted()).toEqual(['company-contacts', 'company-contacts-sync', 'gateway']);
 });
 
-test('what the gateway writes in memory is bounded', () => {
+test('the memory file systems of the gateway have a size limit', () => {
 	expect(compose.services.gateway?.tmpfs?.filter((each) => !/size=\d+m/.test(each))).toEqual([]);
 });
 
-test('whatever probes a service waits as long as readiness may take', () => {
+test('every probe waits as long as the readiness check may take', () => {
 	const [, ofImages] = /--timeout=(\S+)/.exec(read('Dockerfile')) ?? [];
 	expect([ofImages, compose.services.gateway?.healthcheck?.timeout]).toEqual(['5s', '5s']);
 });
 
-test('Prometheus reaches every process that has metrics', () => {
+test('Prometheus can reach every process that has metrics', () => {
 	const { scrape_configs } = parse(read('operations/prometheus/prometheus.yml')) as {
 		scrape_configs: { dns_sd_configs: { names: string[]; port: number }[] }[];
 	};
@@ -80,7 +80,7 @@ test('Prometheus reaches every process that has metrics', () => {
 	expect(targets.filter((name) => !reached.includes(name))).toEqual([]);
 });
 
-test('every action of CI is named by its commit', () => {
+test('CI pins every action by its commit', () => {
 	const uses = [
 		...(read('.github/workflows/ci.yml') + read('.github/workflows/nightly.yml')).matchAll(/uses: (\S+)(.*)/g),
 	];

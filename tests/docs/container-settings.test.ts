@@ -13,17 +13,17 @@ const { services: containers } = parse(compose, { merge: true }) as {
 };
 const environmentOf = (container: string) => containers[container]?.environment ?? {};
 
-/** `.env.example`: every variable with its value; those that are commented out are for the compose file alone. */
+/** `.env.example`: every variable with its value. Only the compose file uses those that are commented out. */
 const example = new Map(
 	[...read('.env.example').matchAll(/^(?:# )?([A-Z][A-Z0-9_]+)=(.*)$/gm)].map(
 		([, name, value]) => [name, value] as const,
 	),
 );
 
-/** What the compose file itself makes of its parts, or fixes for the network between the containers. */
+/** Variables that the compose file builds from others, or fixes for the network between the containers. */
 const composed = ['DATABASE_URL', 'REDIS_URL', 'HOST', 'PORT'];
 
-/** What the images set. */
+/** Variables that the images set. */
 const ofImage = Object.fromEntries(
 	[...read('Dockerfile').matchAll(/^ENV ([A-Z]+)=(.*)$/gm)].map(([, name, value]) => [name, value]),
 );
@@ -55,7 +55,7 @@ const operatorReads = [
 	...passwords,
 ];
 
-/** Values as Docker Compose puts them in: `${NAME:-default}`, where nothing counts as not set. */
+/** Values as Docker Compose fills them in: `${NAME:-default}`. An empty value counts as not set. */
 function filledIn(container: string, settings: Record<string, string>): Record<string, string> {
 	const fill = (value: unknown) =>
 		String(value).replaceAll(/\$\{([A-Z0-9_]+)(?::-([^}]*))?\}/g, (_, name, usual = '') => settings[name] || usual);
@@ -73,11 +73,11 @@ describe.each(programs)('the container %s', (container, variables) => {
 		expect([...names, ...tracing].filter((name) => !given.includes(name))).toEqual([]);
 	});
 
-	test('gets no other', () => {
+	test('gets no other variable', () => {
 		expect(Object.keys(environmentOf(container)).filter((name) => ![...names, ...tracing].includes(name))).toEqual([]);
 	});
 
-	test('hands on what .env sets', () => {
+	test('passes on what .env sets', () => {
 		const settable = [...names, ...tracing].filter((name) => !composed.includes(name));
 		const settings = Object.fromEntries(settable.map((name) => [name, `value of ${name}`]));
 		expect(filledIn(container, settings)).toMatchObject(settings);
@@ -118,15 +118,15 @@ describe.each(programs)('the container %s', (container, variables) => {
 });
 
 describe('the operator’s command', () => {
-	test('gets what it reads in one of its two containers', () => {
+	test('gets every variable that it reads in one of its two containers', () => {
 		const given = [...Object.keys(environmentOf('contacts')), ...Object.keys(environmentOf('migrate'))];
-		// Of the embedded database, which no container has.
+		// Belongs to the embedded database, which no container has.
 		const needed = operatorReads.filter((name) => name !== 'LOCAL_DATA_DIR');
 		expect(needed.length).toBeGreaterThan(10);
 		expect(needed.filter((name) => !given.includes(name))).toEqual([]);
 	});
 
-	test('asks the CRM and Redis as the services do', () => {
+	test('calls the CRM and Redis with the same settings as the services', () => {
 		const settings = { BITRIX24_WEBHOOK_URL: 'https://portal.example/rest/1/secret/', BITRIX24_UF_TROUBLE: 'UF_CRM_1' };
 		const environment = filledIn('contacts', settings);
 		expect(toCrmConfig(readVariables(crmVariables, environment))).toMatchObject({
@@ -137,7 +137,7 @@ describe('the operator’s command', () => {
 		expect(environment.BITRIX24_INTERVAL_SECONDS).toBe('300');
 	});
 
-	test('gets nothing that it does not read, and the passwords of the roles only to make them', () => {
+	test('gets no variable that it does not read, and the passwords of the roles only to create them', () => {
 		for (const container of ['contacts', 'migrate'])
 			expect(Object.keys(environmentOf(container)).filter((name) => !operatorReads.includes(name))).toEqual([]);
 		expect(Object.keys(environmentOf('contacts')).filter((name) => passwords.includes(name))).toEqual([]);
@@ -149,7 +149,7 @@ describe('the gateway', () => {
 		String(name),
 	);
 
-	test('gets what its template holds, and nothing else: no password and no key', () => {
+	test('gets only the variables of its template: no password and no key', () => {
 		expect(Object.keys(environmentOf('gateway')).sort()).toEqual([...new Set(read_)].sort());
 		expect(JSON.stringify(environmentOf('gateway'))).not.toMatch(/PASSWORD|TOKEN|WEBHOOK|DATABASE|REDIS/);
 	});
@@ -168,18 +168,18 @@ describe('.env.example', () => {
 		expect([...names, ...ofTracing, ...interpolated].filter((name) => !example.has(name))).toEqual([]);
 	});
 
-	test('has no variable that reaches no container', () => {
+	test('has only variables that reach a container', () => {
 		expect(
 			[...example.keys()].filter((name) => !interpolated.has(String(name)) && !composed.includes(String(name))),
 		).toEqual([]);
 	});
 
-	test('names the default that the compose file has for a published port or a limit', () => {
+	test('shows the default of the compose file for each published port and limit', () => {
 		for (const [, name = '', usual] of withTls.matchAll(/\$\{([A-Z0-9_]+):-([^}]*)\}/g))
 			if (!/PASSWORD|TRUST_PROXY/.test(name)) expect(example.get(name), name).toBe(usual);
 	});
 });
 
-test('the compose file has no default within a default: older versions of Docker Compose pass on half of it', () => {
+test('the compose file has no nested default, which older versions of Docker Compose cut in half', () => {
 	expect(compose.match(/\$\{[^}]*\$/g)).toBe(null);
 });

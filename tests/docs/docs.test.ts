@@ -13,7 +13,7 @@ const sources = files.filter((path) => isSource.test(path) && !isGenerated.test(
 /** Every name that is written anywhere in the code. */
 const names = new Set(sources.flatMap((text) => text.match(/\w+/g) ?? []));
 
-/** Programs, settings and functions of others, and what stands for a value. */
+/** Names that are not ours: other programs, their settings and functions, and placeholders for values. */
 const foreign = new Set([
 	...['CHAT_ID', 'contacts_restored'],
 	...['pg_dump', 'pg_restore', 'pg_total_relation_size', 'max_standby_streaming_delay', 'ignore_startup_parameters'],
@@ -24,7 +24,7 @@ const folders = new Set(
 	files.flatMap((path) => path.split('/').map((_, depth, all) => all.slice(0, depth + 1).join('/'))),
 );
 
-/** Whether there is such a file or folder; a star stands for anything within a name. */
+/** Whether such a file or folder exists. A star matches anything within a name. */
 function exists(path: string): boolean {
 	const wanted = path.replace(/\/$/, '');
 	if (!wanted.includes('*')) return folders.has(wanted);
@@ -37,7 +37,7 @@ function exists(path: string): boolean {
 	return [...folders].some((each) => pattern.test(each));
 }
 
-/** Lines that a shell is given, on a page or within a sentence of it. */
+/** Shell commands, in a block of a page or in a sentence. */
 const shellOf = ({ blocks, spans }: Page) => [
 	...blocks.filter(({ language }) => ['sh', 'bash'].includes(language)).flatMap(({ text }) => text.split('\n')),
 	...spans.filter((span) => /^(\w+=\S* )*(contacts|npx|docker compose) /.test(span)),
@@ -46,7 +46,7 @@ const shellOf = ({ blocks, spans }: Page) => [
 const program = createProgram({});
 type Command = typeof program;
 
-/** @returns what is wrong with a call of the operator's command, as it is written in the documentation */
+/** @returns what is wrong with a documented call of the operator's command */
 function wrongCall(call: string): string | undefined {
 	let command: Command = program;
 	const words = call.replace(/[[\]]/g, ' ').trim().split(/\s+/);
@@ -61,14 +61,14 @@ function wrongCall(call: string): string | undefined {
 	return undefined;
 }
 
-/** Calls of the operator's command in a line for a shell. */
+/** Calls of the operator's command in a shell line. */
 const callsIn = (line: string) =>
 	line
 		.replace(/#.*$/, '')
 		.split(/\||&&|;|[<>](?!\()|\)/)
 		.flatMap((part) => /(?:^|[\s(])contacts ((?!from\b)[a-z<-].*)$/.exec(part.trim())?.[1] ?? []);
 
-test('the pages are there', () => {
+test('the tests find the pages of the documentation', () => {
 	expect(pages.map(({ path }) => path)).toEqual(
 		expect.arrayContaining([
 			...['README.md', 'CONTRIBUTING.md', 'SECURITY.md', 'CHANGELOG.md', 'packages/client/README.md'],
@@ -79,7 +79,7 @@ test('the pages are there', () => {
 });
 
 describe.each(pages.map((page) => [page.path, page] as const))('%s', (path, page) => {
-	test('leads nowhere that is not there', () => {
+	test('has no broken link', () => {
 		const own = page.links.filter((link) => !/^(https?|mailto):/.test(link));
 		const broken = own.filter((link) => {
 			const [target = '', anchor] = link.split('#');
@@ -89,7 +89,7 @@ describe.each(pages.map((page) => [page.path, page] as const))('%s', (path, page
 		expect(broken).toEqual([]);
 	});
 
-	test('names files and folders that are there', () => {
+	test('names only files and folders that exist', () => {
 		const roots = new Set(files.map((file) => file.split('/')[0]));
 		const here = posix.dirname(path);
 		const wrong = page.spans.filter((span) => {
@@ -101,32 +101,32 @@ describe.each(pages.map((page) => [page.path, page] as const))('%s', (path, page
 		expect(wrong).toEqual([]);
 	});
 
-	test('names variables, columns, metrics, roles and codes that are in the code', () => {
+	test('names only variables, columns, metrics, roles and codes that the code has', () => {
 		const shown = page.blocks.filter(({ language }) => !['sql', 'python', 'php', 'go'].includes(language));
 		const written = [...page.spans, ...shown.map(({ text }) => text)].join('\n');
 		const wanted = written.match(/\b([A-Z][A-Z0-9]*(_[A-Z0-9]+)+|[a-z][a-z0-9]*(_[a-z0-9]+)+)\b/g) ?? [];
 		expect([...new Set(wanted)].filter((name) => !names.has(name) && !foreign.has(name))).toEqual([]);
 	});
 
-	test('calls the operator’s command as it is', () => {
+	test('calls only commands and options that the operator’s command has', () => {
 		const mentioned = page.spans.filter((span) => program.commands.some((each) => span.startsWith(`${each.name()} `)));
 		const wrong = [...shellOf(page).flatMap(callsIn), ...mentioned].flatMap((call) => wrongCall(call) ?? []);
 		expect(wrong).toEqual([]);
 	});
 
-	test('calls scripts that there are', () => {
+	test('calls only scripts that exist', () => {
 		const scripts = Object.keys((JSON.parse(read('package.json')) as { scripts: object }).scripts);
 		const called = [...page.text.matchAll(/pnpm@12 (?:--\S+ \S+ )?([a-z:]+)/g)].map(([, script]) => script);
 		expect(called.filter((script) => ![...scripts, 'install', 'exec', 'pack'].includes(String(script)))).toEqual([]);
 	});
 
-	test('has options that a program takes', () => {
+	test('names only options that a program accepts', () => {
 		const options = page.spans.flatMap((span) => /^--[a-z][a-z-]+/.exec(span)?.[0] ?? []);
 		const ofCommands = new Set(flagsBelow(program));
 		expect(options.filter((flag) => !ofCommands.has(flag) && !sources.some((text) => text.includes(flag)))).toEqual([]);
 	});
 
-	test('has JSON that is JSON', () => {
+	test('has only valid JSON in its JSON blocks', () => {
 		for (const { language, text } of page.blocks) if (language === 'json') expect(() => JSON.parse(text)).not.toThrow();
 	});
 });
@@ -135,7 +135,7 @@ function flagsBelow(command: Command): string[] {
 	return [...command.options.flatMap(({ long }) => long ?? []), ...command.commands.flatMap(flagsBelow)];
 }
 
-test('the tests find what is wrong', () => {
+test('the tests detect wrong names and calls', () => {
 	expect(
 		callsIn('npx -y pnpm@12 contacts key nonsense 5 --overlap 7d').flatMap((call) => wrongCall(call) ?? []),
 	).toEqual(['"key" has no "nonsense"']);
@@ -161,7 +161,7 @@ describe('the configuration', () => {
 		.filter((line) => line.startsWith('| `'));
 	const example = read('.env.example');
 
-	test.each(services)('of %s is in the documentation and in .env.example, with its defaults', (_, properties) => {
+	test.each(services)('of %s is documented with its defaults, and is in .env.example', (_, properties) => {
 		for (const [name, { default: usual }] of Object.entries(properties)) {
 			const row = rows.find((line) => line.split('|')[1]?.includes(`\`${name}\``));
 			expect(row, name).not.toBe(undefined);
@@ -173,15 +173,15 @@ describe('the configuration', () => {
 		}
 	});
 
-	test('in .env.example is read by something', () => {
+	test('in .env.example has no variable that nothing reads', () => {
 		const read_ = new Set(services.flatMap(([, properties]) => Object.keys(properties)));
-		// OpenTelemetry's own are read by its library.
+		// The library of OpenTelemetry reads its own variables.
 		const set = [...example.matchAll(/^([A-Z_0-9]+)=/gm)].map(([, name]) => String(name));
 		expect(set.filter((name) => !read_.has(name) && !name.startsWith('OTEL_'))).toEqual([]);
 	});
 });
 
-test('docs/api.md lists every code of an error, and no other', () => {
+test('docs/api.md lists every error code, and no other', () => {
 	const table = pageAt('docs/api.md').text.split('## Errors')[1]?.split('\n## ')[0] ?? '';
 	const codes = [...table.matchAll(/^\| [\d, ]+ \| `(\w+)` \|/gm)].map(([, code]) => String(code));
 	expect([...new Set(codes)].sort()).toEqual(Object.keys(catalogue).sort());
@@ -197,7 +197,7 @@ describe('SECURITY.md', () => {
 		);
 	});
 
-	test.each(rows.map((row) => [/API\d+/.exec(row)?.[0], row]))('%s names tests that there are', (_, row = '') => {
+	test.each(rows.map((row) => [/API\d+/.exec(row)?.[0], row]))('%s names only tests that exist', (_, row = '') => {
 		const cited = [...row.matchAll(/`([^`]+\.ts)`:((?: "[^"]+",?)+)/g)];
 		expect(cited.length).toBeGreaterThan(0);
 		for (const [, file = '', titles = ''] of cited) {

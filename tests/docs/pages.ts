@@ -8,27 +8,27 @@ export const root = fileURLToPath(new URL('../..', import.meta.url));
 export interface CodeBlock {
 	language: string;
 	text: string;
-	/** The block that follows directly, such as the answer to a request. */
+	/** The block that follows directly, such as the response to a request. */
 	next?: CodeBlock;
 }
 
 /** A page of the documentation. */
 export interface Page {
-	/** From the root of the repository. */
+	/** Relative to the root of the repository. */
 	path: string;
 	text: string;
-	/** Targets of its links. */
+	/** The targets of its links. */
 	links: string[];
-	/** What stands in backticks within the text. */
+	/** Text in backticks within sentences. */
 	spans: string[];
 	blocks: CodeBlock[];
-	/** What links can lead to on it. */
+	/** The anchors that links can lead to. */
 	anchors: string[];
 }
 
 export const read = (path: string) => readFileSync(join(root, path), 'utf8');
 
-/** Every file of the repository, what was built included, from its root. */
+/** Every file of the repository, build output included, relative to its root. */
 export const files: readonly string[] = readdirSync(root, { withFileTypes: true }).flatMap((entry) => {
 	if (!entry.isDirectory()) return [entry.name];
 	if (['.git', '.local', 'node_modules'].includes(entry.name)) return [];
@@ -71,7 +71,7 @@ function readBlocks(tokens: Token[]): CodeBlock[] {
 	return blocks;
 }
 
-/** As GitHub makes it of a heading. */
+/** The anchor that GitHub makes of a heading. */
 function anchorOf(heading: string): string {
 	return heading
 		.toLowerCase()

@@ -7,10 +7,10 @@ import { expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { read, root } from './pages.js';
 
-/** The oldest version of Node.js that is supported. */
+/** The oldest supported version of Node.js. */
 const oldest = (JSON.parse(read('package.json')) as { engines: { node: string } }).engines.node.replace(/^>=/, '');
 
-test('every package of the lock file runs on the oldest supported Node.js: an installation opens with no warning', () => {
+test('every package of the lock file supports the oldest supported Node.js, so an installation prints no warning', () => {
 	const { packages } = parse(read('pnpm-lock.yaml')) as { packages: Record<string, { engines?: { node?: string } }> };
 	const tooNew = Object.entries(packages)
 		.filter(([, { engines }]) => engines?.node !== undefined && !satisfies(oldest, engines.node))
@@ -22,7 +22,7 @@ test('every package of the lock file runs on the oldest supported Node.js: an in
 /** The compiler's errors for these lines, with the settings of every package. */
 function errorsOf(lines: string[]): string[] {
 	const compiler = join(dirname(createRequire(import.meta.url).resolve('typescript/package.json')), 'bin', 'tsc');
-	// Below the repository, where the types of Node.js are found.
+	// Inside the repository, so that the compiler finds the types of Node.js.
 	const folder = mkdtempSync(join(root, 'node_modules', 'lib-'));
 	try {
 		writeFileSync(join(folder, 'lines.ts'), `${lines.join('\n')}\nexport {};\n`);
@@ -39,7 +39,7 @@ function errorsOf(lines: string[]): string[] {
 	}
 }
 
-test('the compiler knows what Node.js 20 has, and nothing that came later', () => {
+test('the compiler accepts what Node.js 20 has, and rejects what came later', () => {
 	expect(errorsOf(["''.isWellFormed();", "''.toWellFormed();", '[1].toSorted();', '[1].findLast(Boolean);'])).toEqual(
 		[],
 	);

@@ -2,7 +2,7 @@ import { version } from '@contacts/common/process/version.js';
 import { expect, test } from 'vitest';
 import { files, read } from './pages.js';
 
-test('packages, images, OpenAPI documents and what runs have one version', () => {
+test('packages, images, OpenAPI documents and running services have the same version', () => {
 	const manifests = files.filter((path) => /^(package|(packages|services|tools)\/[^/]+\/package)\.json$/.test(path));
 	expect(manifests.length).toBeGreaterThan(10);
 	const versions = [...manifests.map((path) => JSON.parse(read(path)) as { version: string })].map(

@@ -9,7 +9,7 @@ import { columnsOf, startClients, upsert } from '@contacts/testing/upserting-cli
 import { afterAll, beforeAll, expect, test } from 'vitest';
 
 const wanted = 100_000;
-/** Milliseconds after the database's return, within which the service must serve again by itself. */
+/** Milliseconds within which the service must recover by itself once the database is back. */
 const recoveryLimit = 3000;
 const user = 'personal-contacts';
 const random = seededRandom();
@@ -17,7 +17,7 @@ const random = seededRandom();
 let database: CrashablePostgres;
 let network: TcpProxy;
 let service: RunningService;
-/** Of every process of the service that was ended by this test. */
+/** The outcome of every service process that this test ended. */
 let written = '';
 
 beforeAll(async () => {
@@ -34,7 +34,7 @@ afterAll(async () => {
 
 const start = (port: string) => startService(user, { DATABASE_URL: network.through(database.urlAs(user)), PORT: port });
 
-/** Each breaks something and gives when the database is back and can be reached. */
+/** Each breaks something and returns when the database is back and can be reached. */
 const faults: Record<string, () => Promise<void>> = {
 	async 'backends terminated'() {
 		for (let times = random.integer(1, 5); times > 0; times--) {
@@ -67,7 +67,7 @@ const faults: Record<string, () => Promise<void>> = {
 		await delay(random.integer(0, 2000));
 		await network.restore();
 	},
-	// What is under way at that moment still arrives, after what is sent anew on other connections.
+	// In-flight statements still arrive, after newer ones on other connections.
 	async 'slow network cut'() {
 		network.slow(random.integer(200, 400));
 		await delay(random.integer(200, 1500));
@@ -91,7 +91,7 @@ const faults: Record<string, () => Promise<void>> = {
 	},
 };
 
-test(`of ${wanted} acknowledged upserts none is lost, whatever breaks beneath them`, async () => {
+test(`none of ${wanted} acknowledged upserts is lost, whatever fails beneath them`, async () => {
 	const url = `${service.url}/api/personal_contacts?project=bot&api_key=bot-key`;
 	const clients = startClients(url, 32, 100, random);
 	const timeline: { kind: string; begun: number; back: number; recovery: number }[] = [];
@@ -156,12 +156,12 @@ test(`of ${wanted} acknowledged upserts none is lost, whatever breaks beneath th
 	expect(unexplained).toEqual([]);
 	const allowed = [200, 500, 503, 'ECONNREFUSED', 'ECONNRESET'];
 	expect([...clients.outcomes.keys()].filter((outcome) => !allowed.includes(outcome))).toEqual([]);
-	// Each process ended only by a signal of this test, the last one in order, and none has met an unexpected error.
+	// Each process ended only by a signal of this test, the last one gracefully. None logged an unexpected error.
 	expect(await service.exit).toBe(0);
 	expect(written).not.toMatch(/"level":"fatal"|unexpected error/);
 });
 
-/** Milliseconds until a request is served, of those that are sent from now on. */
+/** Milliseconds from now until a request is served. */
 async function recovery(url: string): Promise<number> {
 	const begun = performance.now();
 	const agent = new Agent({ keepAlive: true });

@@ -7,9 +7,9 @@ import { type ReplicatedPostgres, startReplicatedPostgres } from '@contacts/test
 import { startTcpProxy, type TcpProxy } from '@contacts/testing/tcp-proxy.js';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
-/** Milliseconds after the new primary can be reached, within which upserts must be saved. */
+/** Milliseconds within which upserts must succeed once the new primary can be reached. */
 const writesLimit = 5000;
-/** The same for the mirror: it looks at the CRM every 5 seconds. */
+/** The same for the mirror, which polls the CRM every 5 seconds. */
 const mirrorLimit = 15_000;
 
 let servers: ReplicatedPostgres;
@@ -47,7 +47,7 @@ function expectRecovered({ upserts, mirror, ready }: Recovery): void {
 	expect(mirror).toBeLessThan(mirrorLimit);
 }
 
-/** Ends everything, and compares what was acknowledged and what the CRM has with what the new primary has. */
+/** Stops everything, then compares the acknowledged upserts and the CRM's contacts with the new primary. */
 async function expectNothingLost({ clients, standIn, stop, exits }: LoadedSystem): Promise<void> {
 	await stop();
 	system = undefined;
@@ -69,7 +69,7 @@ async function expectNothingLost({ clients, standIn, stop, exits }: LoadedSystem
 }
 
 describe('one address', () => {
-	test('that leads to the promoted standby while the old primary is silent, then to the demoted primary for a moment: writes, mirror and readiness return', async () => {
+	test('that moves to the promoted standby while the old primary is unresponsive, then briefly to the demoted primary: writes, mirror and readiness recover', async () => {
 		const network = await proxyTo(servers.primaryUrl());
 		system = await startLoadedSystem((role) => network.through(asRole(servers.primaryUrl(), role)));
 
@@ -103,7 +103,7 @@ describe('one address', () => {
 });
 
 describe('two hosts', () => {
-	test('of which the primary falls silent and returns as a standby: writes, mirror and readiness follow the promoted one', async () => {
+	test('whose primary becomes unresponsive and returns as a standby: writes, mirror and readiness follow the promoted one', async () => {
 		const [first, second] = [await proxyTo(servers.primaryUrl()), await proxyTo(servers.standbyUrl())];
 		const hosts = [first, second].map((proxy) => new URL(proxy.through(servers.primaryUrl())).host);
 		system = await startLoadedSystem(

@@ -7,13 +7,13 @@ import { startTcpProxy } from '@contacts/testing/tcp-proxy.js';
 import { database, test } from '@contacts/testing/test.js';
 import { afterAll, expect, onTestFinished, vi } from 'vitest';
 
-// Two replicas: A's way to the database is held up, and what it has sent arrives later. B's is as it should be.
+// Two replicas. A's connections to the database stall, so its statements arrive late. B's are not affected.
 
 const user = 'personal-contacts';
 
 test.beforeAll(async () => {
 	await addProject(database.sql, 'bot', 'bot-key');
-	// Counts the statements that have been executed, also those that write nothing.
+	// Counts every executed statement, even one that writes nothing.
 	await database.sql.unsafe(`
 		create sequence executed;
 		create function note_execution() returns trigger language plpgsql security definer as
@@ -22,7 +22,7 @@ test.beforeAll(async () => {
 			for each statement execute function note_execution()`);
 });
 afterAll(async () => {
-	// Of the replicas that were killed, the server may not have noticed yet.
+	// The server may not have noticed yet that the replicas were killed.
 	await database.sql`
 		select pg_terminate_backend(pid) from pg_stat_activity where application_name = ${user} and datname = current_database()`;
 });
@@ -49,7 +49,7 @@ async function report({ url }: RunningService, chatId: number, active: boolean):
 const executed = async () =>
 	(await database.sql<{ count: number }[]>`select last_value::int as count from executed`)[0]?.count ?? 0;
 
-/** Waits until no statement of the services has been under way for a moment. */
+/** Waits until the services have had no in-flight statement for a moment. */
 async function databaseIsQuiet(): Promise<void> {
 	let quiet = 0;
 	await vi.waitUntil(
@@ -66,17 +66,17 @@ async function databaseIsQuiet(): Promise<void> {
 test.each([
 	['when it was answered with 500', 1000, false],
 	['when it was killed, and the newer one came before the expiry', 2000, true],
-])('what was reported last stays, though another replica’s older report arrives late: %s', async (_, first, killed) => {
+])('the newest report is kept when an older one of another replica arrives late: %s', async (_, first, killed) => {
 	const direct = urlAs(database.url, user, rolePassword);
 	const network = await startTcpProxy(direct);
 	onTestFinished(() => network.close());
 	const [a, b] = [await start(network.through(direct)), await start(direct)];
 	const chats = Array.from({ length: 40 }, (_value, index) => first + index);
-	/** Of half of the chats the older report says that it is active, of the others that it is not; the newer the opposite. */
+	/** For half of the chats the older report says active, for the others inactive. The newer report says the opposite. */
 	const older = (chat: number) => chat % 2 === 0;
 	const all = (service: RunningService, state: (chat: number) => boolean) =>
 		Promise.all(chats.map((chat) => report(service, chat, state(chat))));
-	// All connections are open and know the statement.
+	// Opens all connections and prepares the statement on each.
 	for (const state of [older, (chat: number) => !older(chat)]) {
 		expect(new Set(await all(a, state))).toEqual(new Set([200]));
 	}
@@ -84,12 +84,12 @@ test.each([
 	network.stall();
 	const responses = all(a, older);
 	if (killed) {
-		// Some have been sent by then.
+		// Some statements have been sent by then.
 		await delay(300);
 		await a.stop('SIGKILL');
 	}
 	expect(new Set(await responses)).toEqual(new Set([killed ? 0 : 500]));
-	// They change nothing, and count all the same: what was sent before them is older.
+	// These reports change nothing but still count: anything sent before them is older.
 	expect(new Set(await all(b, (chat) => !older(chat)))).toEqual(new Set([200]));
 	const before = await executed();
 	await network.restore();

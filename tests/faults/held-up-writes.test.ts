@@ -10,18 +10,18 @@ import { database, test } from '@contacts/testing/test.js';
 import { type Outcome, upsert } from '@contacts/testing/upserting-clients.js';
 import { afterAll, expect, onTestFinished, vi } from 'vitest';
 
-// Two replicas: A's way to the database is held up, and what it has sent arrives later. B's is as it should be.
+// Two replicas. A's connections to the database stall, so its statements arrive late. B's are not affected.
 
 const user = 'personal-contacts';
-/** Ten rounds of 200 chats each, five of them at once in one stall. */
+/** Ten rounds of 200 chats each. Five rounds run at once in one stall. */
 const [stalls, chatsEach] = [2, 1000];
-/** Milliseconds within which a request is answered. */
+/** Milliseconds within which a request gets a response. */
 const deadline = 4000;
 let nextChat = 1;
 
 test.beforeAll(async () => {
 	await addProject(database.sql, 'bot', 'bot-key');
-	// Counts the statements that have been executed, also those that write nothing.
+	// Counts every executed statement, even one that writes nothing.
 	await database.sql.unsafe(`
 		create sequence executed;
 		create function note_execution() returns trigger language plpgsql security definer as
@@ -30,7 +30,7 @@ test.beforeAll(async () => {
 			for each statement execute function note_execution()`);
 });
 afterAll(async () => {
-	// Of the replicas that were killed, the server may not have noticed yet.
+	// The server may not have noticed yet that the replicas were killed.
 	await database.sql`
 		select pg_terminate_backend(pid) from pg_stat_activity where application_name = ${user} and datname = current_database()`;
 });
@@ -44,7 +44,7 @@ async function start(url: string): Promise<RunningService> {
 const save = ({ url }: RunningService, chat_id: number, name: string, agent: Agent) =>
 	upsert(`${url}/api/personal_contacts?project=bot&api_key=bot-key`, agent, { chat_id, name });
 
-/** The outcomes of saving this name for each of these chats, so many at once. */
+/** The outcomes of saving this name for each of these chats, with this concurrency. */
 async function saveAll(service: RunningService, chats: number[], name: string, agent: Agent, atOnce = chats.length) {
 	const outcomes: Outcome[] = [];
 	for (let from = 0; from < chats.length; from += atOnce) {
@@ -54,7 +54,7 @@ async function saveAll(service: RunningService, chats: number[], name: string, a
 	return outcomes;
 }
 
-/** Waits until no statement of the services has been under way for a moment. */
+/** Waits until the services have had no in-flight statement for a moment. */
 async function databaseIsQuiet(): Promise<void> {
 	let quiet = 0;
 	await vi.waitUntil(
@@ -77,11 +77,11 @@ interface Scenario {
 
 const scenarios: Scenario[] = [
 	...[0, 3000, 8000].flatMap((longer) => [{ longer }, { longer, killedAfter: deadline / 2 }]),
-	// What A has sent arrives while it may still write.
+	// A's statements arrive before their deadline, so they may still write.
 	{ longer: undefined, killedAfter: 100 },
 ];
 
-/** @returns what B had acknowledged and is not stored, and how many statements were executed after the stalls */
+/** @returns the upserts that B acknowledged and that are not stored, and how many statements ran after the stalls */
 async function play({ longer, killedAfter }: Scenario, urlOfA: string, b: RunningService) {
 	const network = await startTcpProxy(urlOfA);
 	onTestFinished(() => network.close());
@@ -92,7 +92,7 @@ async function play({ longer, killedAfter }: Scenario, urlOfA: string, b: Runnin
 	let failed = 0;
 	for (let stall = 0; stall < stalls; stall++) {
 		const chats = Array.from({ length: longer === undefined ? chatsEach / 5 : chatsEach }, () => nextChat++);
-		// All connections are open and know the statement, and it is written with many contacts.
+		// Opens all connections and prepares the statement on each, with a batch of many contacts.
 		await saveAll(a, chats, 'first', agent, 200);
 
 		network.stall();
@@ -104,7 +104,7 @@ async function play({ longer, killedAfter }: Scenario, urlOfA: string, b: Runnin
 		}
 		const outcomes = await older;
 		expect(outcomes).not.toContain(200);
-		// What was refused at once was not sent.
+		// A request that was refused at once sent no statement.
 		failed += outcomes.filter((outcome) => outcome !== 503).length;
 		const over = killedAfter !== undefined ? begun + deadline : performance.now();
 		const newer = await saveAll(b, chats, 'newer', agent, 25);
@@ -127,7 +127,7 @@ const executed = async () =>
 	(await database.sql<{ count: number }[]>`select last_value::int as count from executed`)[0]?.count ?? 0;
 
 test.each(['directly', 'through PgBouncer in transaction mode'])(
-	'what one replica has acknowledged stays, when another one’s older upserts arrive late: %s',
+	'upserts that one replica acknowledged are kept when older ones of another replica arrive late: %s',
 	async (way) => {
 		const direct = urlAs(database.url, user, rolePassword);
 		const pgbouncer = way === 'directly' ? undefined : await startPgBouncer(direct);

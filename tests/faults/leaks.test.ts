@@ -13,7 +13,7 @@ import { type RunningService, startService } from '@contacts/testing/services.js
 import postgres from 'postgres';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 
-/** What must appear nowhere: a key, a password of a role, and what people have told of themselves. */
+/** What must appear nowhere: a key, the password of a role, and personal data. */
 const canaries = {
 	key: 'canary-key_7Q/é+%',
 	password: 'canarypassword8c1f',
@@ -36,7 +36,7 @@ beforeAll(async () => {
 		dataDirectory: join(folder, 'postgres'),
 		password: canaries.password,
 		logFile: join(folder, 'postgres.log'),
-		// The most that somebody may have the server log, who looks for a slow statement.
+		// The most verbose log that somebody may configure who looks for a slow statement.
 		settings: {
 			fsync: 'off',
 			log_statement: 'all',
@@ -72,7 +72,7 @@ afterAll(async () => {
 	rmSync(folder, { recursive: true, force: true });
 });
 
-/** Sends bytes as they are, and keeps every answer but a proper list, which is made of such data. */
+/** Sends bytes unchanged and keeps every response, except a valid list, which consists of such data. */
 async function send(url: string, bytes: string): Promise<number[]> {
 	const all = await exchange(url, Buffer.from(bytes));
 	for (const { status, headers, body } of all) {
@@ -93,7 +93,7 @@ const contact = (chatId: number, more: object = {}) =>
 const post = (query: string, body: string, lines = 'Content-Type: application/json\r\n') =>
 	`POST ${personalPath}?${query} HTTP/1.1\r\nHost: a\r\n${lines}Connection: close\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`;
 
-test('in requests of every kind, to the services and through the gateway', async () => {
+test('sends secrets in requests of every kind, to the services and through the gateway', async () => {
 	const values = Object.values(canaries).flatMap((value) => {
 		const octets = [...Buffer.from(value)].map((byte) => `%${byte.toString(16)}`).join('');
 		return [encodeURIComponent(value), octets];
@@ -128,7 +128,7 @@ test('in requests of every kind, to the services and through the gateway', async
 	expect(answers.length).toBeGreaterThan(500);
 });
 
-test('in bodies that are saved, refused and broken', async () => {
+test('sends secrets in bodies that are saved, refused and broken', async () => {
 	expect(await send(personal.url, post(right, contact(1)))).toEqual([200]);
 	expect(await send(personal.url, post(right, contact(2, { name: [canaries.name] })))).toEqual([400]);
 	expect(
@@ -141,8 +141,8 @@ test('in bodies that are saved, refused and broken', async () => {
 	expect(await send(personal.url, post('project=canary&api_key=wrong', contact(8)))).toEqual([401]);
 });
 
-test('in statements that fail', async () => {
-	// A rule that is broken, with the row in the error's detail, and a row that is there twice, with its key.
+test('sends secrets in statements that fail', async () => {
+	// A violated constraint, whose error detail has the row, and a duplicate row, whose detail has the key.
 	await sql`alter table personal_contacts add constraint refused check (chat_id <> 20)`;
 	await sql`create unique index refused_twice on personal_contacts (username) where chat_id > 20`;
 	for (const chatId of [20, 21, 22]) {
@@ -155,7 +155,7 @@ test('in statements that fail', async () => {
 	await sql`alter table company_contacts_away rename to company_contacts`;
 });
 
-test('in processes that end in the midst of requests, and a database that goes away', async () => {
+test('sends secrets to processes that end during a request, and while the database goes down', async () => {
 	const session = await sql.reserve();
 	await session`begin`;
 	await session`lock table personal_contacts in access exclusive mode`;
@@ -173,13 +173,13 @@ test('in processes that end in the midst of requests, and a database that goes a
 	await send(gateway.url, `GET ${listPath}?${right}&company_id=9 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n`);
 	answers.push(await (await fetch(`${company.url}/metrics`)).text());
 	await company.stop('SIGSEGV');
-	// The gateway finds nobody.
+	// The gateway cannot reach a service.
 	expect(await send(gateway.url, `GET ${listPath}?${right} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n`)).toEqual([
 		503,
 	]);
 });
 
-test('nothing of it is in any log, answer, metric or last word, however it is written', async () => {
+test('no secret is in any log, response, metric or final output, in any encoding', async () => {
 	const heard = {
 		answers: answers.join('\n'),
 		'personal-contacts': personal.output(),
@@ -187,7 +187,7 @@ test('nothing of it is in any log, answer, metric or last word, however it is wr
 		"nginx's access log": gateway.accessLog(),
 		"nginx's error log": gateway.errorLog() + gateway.output(),
 		"PostgreSQL's log": readFileSync(join(folder, 'postgres.log'), 'utf8')
-			// Written by this test itself, as literals or in what it made.
+			// This test itself wrote these, as literals or in files that it made.
 			.replaceAll(/^.*insert into company_contacts.*$/gm, ''),
 	};
 	const leaks: string[] = [];
@@ -208,7 +208,7 @@ test('nothing of it is in any log, answer, metric or last word, however it is wr
 	);
 });
 
-/** The ways in which a text may be written down. */
+/** The encodings in which a text may appear. */
 function formsOf(value: string): Record<string, string> {
 	const bytes = Buffer.from(value);
 	const hex = bytes.toString('hex');
@@ -224,7 +224,7 @@ function formsOf(value: string): Record<string, string> {
 		'in nginx, escaped': value.replaceAll('"', '\\x22'),
 		'as Latin-1': bytes.toString('latin1'),
 		hexadecimal: hex,
-		// Without the ends, which depend on what stands around it.
+		// Without its ends, which depend on the bytes around it.
 		'in Base64': bytes.toString('base64').slice(0, -4),
 		'in Base64, for URLs': bytes.toString('base64url').slice(0, -4),
 	};

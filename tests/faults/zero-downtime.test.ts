@@ -12,7 +12,7 @@ import { type RunningService, startService } from '@contacts/testing/services.js
 import { database, test } from '@contacts/testing/test.js';
 import { afterAll, expect } from 'vitest';
 
-// Two replicas on one port, each with an address of its own, found by their name: as with `--scale` in the compose file.
+// Two replicas on one port, each with its own address, resolved by one name: as with `--scale` in the compose file.
 const addresses = ['127.0.0.1', '127.0.0.2'];
 const contacts = 3000;
 let names: NameServer;
@@ -49,7 +49,7 @@ const start = (address: string) =>
 interface Answer {
 	outcome: number | string;
 	etag?: string | undefined;
-	/** Of a list that came whole. */
+	/** The end of a complete list. */
 	count?: number;
 }
 
@@ -67,7 +67,7 @@ function ask(query: string, agent: Agent, headers: Record<string, string>): Prom
 	});
 }
 
-test('two replicas restarted one after the other under load: not one request fails', async () => {
+test('no request fails while two replicas restart one after the other under load', async () => {
 	const outcomes = new Map<number | string, number>();
 	const wrong: Answer[] = [];
 	let slowest = 0;
@@ -78,7 +78,7 @@ test('two replicas restarted one after the other under load: not one request fai
 		let etag: string | undefined;
 		while (running) {
 			const begun = performance.now();
-			// Every other request of those that list little is conditional.
+			// Every other request for a short list is conditional.
 			const conditional = etag !== undefined && count < contacts;
 			const answer = await ask(query, agent, conditional ? { 'if-none-match': etag ?? '' } : {});
 			slowest = Math.max(slowest, performance.now() - begun);
@@ -117,6 +117,6 @@ test('two replicas restarted one after the other under load: not one request fai
 	expect([...outcomes.keys()].toSorted()).toEqual([200, 304]);
 	expect(exits).toEqual(Array(2 * rounds).fill(0));
 	expect(total).toBeGreaterThan(1000);
-	// What is promised of any request: not one has waited for a replica that was away.
+	// The limit that holds for any request: none waited for a replica that was down.
 	expect(slowest).toBeLessThan(5000);
 });

@@ -12,11 +12,11 @@ import { fillIn, type Machine, type Network } from './network.js';
 import { type Supervised, supervise } from './supervisor.js';
 
 export interface Applications {
-	/** The two with services, and the one with Redis. */
+	/** The two machines with services, and the one with Redis. */
 	machines: readonly Machine[];
 	processes: readonly Supervised[];
 	portal: StandIn;
-	/** Of personal-contacts, and of the gateways. */
+	/** The URLs of personal-contacts, and of the gateways. */
 	personal: readonly string[];
 	gateways: readonly string[];
 	/** Whether both of each are ready. */
@@ -29,7 +29,7 @@ export const limit = { perSecond: 5, burst: 50 };
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 
-/** Two machines with one of each service, synchroniser and gateway, and a machine with Redis; the portal is here. */
+/** Two machines, each with every service, a synchroniser and a gateway, and one machine with Redis. The portal is in this process. */
 export async function startApplications(
 	network: Network,
 	folder: string,
@@ -38,7 +38,7 @@ export async function startApplications(
 	const portal = await startStandIn({ plan: 'enterprise' });
 	for (let n = 0; n < 100; n++) portal.add({ lastName: `Contact ${n}` });
 	const portalPort = Number(new URL(portal.webhookUrl).port);
-	// A portal without TLS must be on a loopback address: each machine has a way from its own to this process.
+	// A portal without TLS must have a loopback address, so each machine forwards its own to this process.
 	const here = createServer((socket) => {
 		const onward = connectTo(portalPort, '127.0.0.1');
 		for (const end of [socket, onward]) end.on('error', () => socket.destroy() && onward.destroy());

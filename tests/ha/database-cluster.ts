@@ -17,14 +17,14 @@ export interface DatabaseCluster {
 	processes: readonly Supervised[];
 	/** `host:port,host:port,…` */
 	hosts: string;
-	/** The name of the machine whose PostgreSQL is the primary, as its Patroni says. */
+	/** The name of the machine whose PostgreSQL is the primary, according to its Patroni. */
 	primary(): Promise<string | undefined>;
-	/** Whether there is a primary, and every other machine follows it. */
+	/** Whether there is a primary that every other machine follows. */
 	isWhole(): Promise<boolean>;
 	superuserUrl(): Promise<string>;
 }
 
-/** As Patroni describes it. */
+/** A member of the cluster, as Patroni describes it. */
 interface Member {
 	role: string;
 	state: string;
@@ -33,7 +33,7 @@ interface Member {
 }
 
 const password = 'superuser';
-/** Of the newest PostgreSQL from Debian that is here. */
+/** The programs of the newest PostgreSQL from Debian on this machine. */
 const programs = () => `/usr/lib/postgresql/${Math.max(...readdirSync('/usr/lib/postgresql').map(Number))}/bin`;
 
 /** Three machines with etcd, Patroni and PostgreSQL as operations/ha says, and the migrated database `contacts`. */

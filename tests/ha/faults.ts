@@ -6,14 +6,14 @@ import { type DatabaseCluster, postgresOf } from './database-cluster.js';
 import { type Machine, signal } from './network.js';
 import type { Supervised } from './supervisor.js';
 
-/** Something that was broken. Times are milliseconds of `performance.now()`. */
+/** One fault. Times are milliseconds of `performance.now()`. */
 export interface Fault {
 	/** Such as "cut off db1 (primary)". */
 	what: string;
 	machine: string;
 	begun: number;
 	ended: number;
-	/** When everything was whole again. */
+	/** When everything had recovered. */
 	whole: number;
 	/** Redis could not be reached, or lost its buckets. */
 	ofRedis: boolean;
@@ -24,13 +24,13 @@ interface Target {
 	pids(): number[];
 }
 
-/** How long it takes at the most until everything is whole again: a former primary may have to be copied anew. */
+/** The longest recovery of everything: a former primary may need a new base backup. */
 const wholeAgainMs = 120_000;
 
-/** What looks whole just after a fault may not have noticed it yet. */
+/** What looks healthy just after a fault may not have noticed it yet. */
 const steadyMs = 3000;
 
-/** Breaks one thing after the other until this time, each when everything is whole again after the one before. */
+/** Injects one fault after the other until this time, each once everything has recovered from the one before. */
 export async function breakThings(
 	until: number,
 	database: DatabaseCluster,
@@ -44,14 +44,14 @@ export async function breakThings(
 	while (performance.now() < until) {
 		const name = await database.primary();
 		const primary = database.machines.find((machine) => machine.name === name) ?? pick(database.machines);
-		// Each time in two about the primary.
+		// Every second fault is about the primary.
 		const machine = pick([primary, primary, pick(database.machines), pick(applications.machines)]);
 		const role = machine === primary ? ' (primary)' : '';
 		const target = pick<Target>([
 			{ what: `${machine.name}${role}`, pids: () => machine.pids() },
 			...targetsOn(machine, processes).map(({ what, pids }) => ({ what: `${what}${role}`, pids })),
 		]);
-		// A primary for longer than Patroni waits, so that another one must take over.
+		// A primary is down for longer than Patroni waits, so that another machine must take over.
 		const forMs = 1000 * (machine === primary ? random.integer(22, 28) : random.integer(5, 12));
 		const fault = {
 			what: '',
@@ -81,7 +81,7 @@ export async function breakThings(
 	}
 }
 
-/** PostgreSQL, and whatever is supervised there. */
+/** PostgreSQL, and every supervised process there. */
 function targetsOn(machine: Machine, processes: readonly Supervised[]): Target[] {
 	const supervised = processes
 		.filter((each) => each.machine === machine)
@@ -92,7 +92,7 @@ function targetsOn(machine: Machine, processes: readonly Supervised[]): Target[]
 		: supervised;
 }
 
-/** Kills, freezes or cuts off; a machine is off while it is killed, and a process is started again by its supervisor. */
+/** Kills, freezes or disconnects. A killed machine is off meanwhile. The supervisor restarts a killed process. */
 async function breakOne(
 	fault: Fault,
 	machine: Machine,
@@ -102,7 +102,7 @@ async function breakOne(
 ): Promise<void> {
 	const isMachine = !what.includes(' on ') && what.startsWith(machine.name);
 	if (how === 'cut') {
-		// A process alone can't be cut off.
+		// A single process can't be disconnected.
 		fault.what = `cut off ${machine.name}${what.endsWith('(primary)') ? ' (primary)' : ''}`;
 		machine.cut();
 		await delay(forMs);

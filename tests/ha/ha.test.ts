@@ -18,7 +18,7 @@ import { drawTimeline } from './timeline.js';
 const minutes = Number(process.env.HA_MINUTES || 10);
 const output = process.env.HA_OUTPUT || fileURLToPath(new URL('../../.local/ha', import.meta.url));
 
-test(`any process or machine may die: nothing acknowledged is lost in ${minutes} minutes of faults`, async () => {
+test(`no acknowledged write is lost in ${minutes} minutes of process and machine faults`, async () => {
 	const random = seededRandom();
 	console.info(`FAULTS_SEED=${random.seed} HA_MINUTES=${minutes}`);
 	const folder = mkdtempSync(join(tmpdir(), 'contacts-ha-'));

@@ -11,9 +11,9 @@ export interface Seen {
 
 export interface Load {
 	upserts: Seen[];
-	/** Of a partner, who asks the other gateway when one fails. */
+	/** Lists of a partner, who calls the other gateway when one fails. */
 	lists: Seen[];
-	/** Moments at which a project that asks for more than its limit was let through. */
+	/** When requests were admitted of a project that sends more than its limit. */
 	admitted: number[];
 	/** By chat: the last version that was sent, and the last that was acknowledged. */
 	sent: Map<number, number>;

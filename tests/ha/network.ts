@@ -2,17 +2,17 @@ import { execFileSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { isAlive } from '@contacts/testing/proc.js';
 
-/** A machine of the test: a network namespace with an address of its own. */
+/** A machine of the test: a network namespace with its own address. */
 export interface Machine {
 	name: string;
 	address: string;
-	/** What a program and its arguments are to begin with to run there. */
+	/** The command prefix that runs a program there. */
 	inside: string[];
-	/** Its processes. */
+	/** The IDs of its processes. */
 	pids(): number[];
-	/** Without power: nothing is started on it. */
+	/** Whether its power is off: nothing starts on it. */
 	isOff: boolean;
-	/** Nothing reaches it any more, and nothing comes from it, until it is joined again. */
+	/** Drops all traffic to and from it until it joins again. */
 	cut(): void;
 	join(): void;
 }
@@ -29,7 +29,7 @@ export interface Network {
 
 const ip = (...args: string[]) => execFileSync('ip', args, { encoding: 'utf8', stdio: 'pipe' });
 
-/** A switch in a namespace of its own, so that no filter of this machine applies, that machines are connected to. Needs root. */
+/** A switch that connects the machines. It has its own namespace, so that no filter of this host applies. Needs root. */
 export function createNetwork(): Network {
 	removeLeft();
 	const prefix = `ha${process.pid}`;
@@ -78,7 +78,7 @@ export function createNetwork(): Network {
 	};
 }
 
-/** What a run has left that was killed itself. */
+/** Removes what a killed run left behind. */
 function removeLeft(): void {
 	for (const [name, pid] of ip('netns', 'list').matchAll(/^ha(\d+)-\w+/gm)) if (!isAlive(Number(pid))) remove(name);
 }
@@ -90,7 +90,7 @@ function remove(name: string): void {
 
 const pidsOf = (name: string) => ip('netns', 'pids', name).split('\n').filter(Boolean).map(Number);
 
-/** Sends a signal to a process that may have gone. */
+/** Sends a signal to a process that may have ended. */
 export function signal(pid: number, name: NodeJS.Signals): void {
 	try {
 		process.kill(pid, name);

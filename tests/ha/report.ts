@@ -2,7 +2,7 @@ import { limit } from './applications.js';
 import type { Fault } from './faults.js';
 import type { Load, Seen } from './load.js';
 
-/** Who was the primary from when on; undefined: nobody. */
+/** Which machine was the primary since when. Undefined: none. */
 export interface Reign {
 	at: number;
 	primary: string | undefined;
@@ -14,13 +14,13 @@ export interface Run {
 	load: Load;
 	faults: readonly Fault[];
 	reigns: readonly Reign[];
-	/** By chat, what is stored at the end. */
+	/** The stored version at the end, by chat. */
 	found: ReadonlyMap<number, number>;
 }
 
 export interface Result {
 	acknowledged: number;
-	/** Chats whose last acknowledged version is not there, or older ones stand in its place. */
+	/** Chats whose last acknowledged version is missing or replaced by an older one. */
 	lost: number[];
 	lists: number;
 	/** Lists that failed while nothing was broken. */
@@ -31,7 +31,7 @@ export interface Result {
 	longestAfterPromotion: number;
 	longestWithoutWrites: number;
 	admitted: number;
-	/** What the limit lets through: burst and rate, and again for each process and for a Redis that begins anew where it was away. */
+	/** What the limit admits: burst and rate, plus the same for each process and for a fresh Redis after each outage. */
 	admittedLimit: number;
 }
 

@@ -4,7 +4,7 @@ import { childrenOf } from '@contacts/testing/proc.js';
 import { environmentOf, type RunningProcess, startProcess } from '@contacts/testing/process.js';
 import { type Machine, signal } from './network.js';
 
-/** A process that is started again whenever it ends, as systemd does with `Restart=always`. */
+/** A process that restarts whenever it ends, as systemd does with `Restart=always`. */
 export interface Supervised {
 	name: string;
 	machine: Machine;
@@ -21,16 +21,16 @@ export interface Program {
 	env?: Record<string, string>;
 	/** Runs as this user. */
 	user?: string;
-	/** Beside its other files. */
+	/** The path of its log. */
 	log: string;
 }
 
-/** Milliseconds until a process that ended is started again: RestartSec of the units. */
+/** Milliseconds until an ended process restarts: RestartSec of the units. */
 const restartAfterMs = 1000;
 
 export function supervise(machine: Machine, { name, command, env = {}, user, log }: Program): Supervised {
 	const asUser = user === undefined ? [] : ['setpriv', `--reuid=${user}`, `--regid=${user}`, '--clear-groups'];
-	// Into a file: what a killed process leaves behind would hold a pipe open.
+	// To a file: children that a killed process leaves behind would hold a pipe open.
 	const logged = ['sh', '-c', `exec "$@" >>'${log}' 2>&1`, 'sh'];
 	const [program, ...args] = [...machine.inside, ...logged, ...asUser, ...command] as [string, ...string[]];
 	writeFileSync(log, '');

@@ -6,7 +6,7 @@ const machines = ['db1', 'db2', 'db3', 'app1', 'app2', 'redis'];
 const [primaryColour, brokenColour, recoveringColour] = ['#009e73', '#d55e00', '#e69f00'];
 const escaped = (text: string) => text.replaceAll('&', '&amp;').replaceAll('<', '&lt;');
 
-/** Who was the primary, what was broken and for how long, and the responses of every second, as an SVG document. */
+/** An SVG document that shows the primary, each fault and its duration, and the responses of every second. */
 export function drawTimeline(heading: string, run: Run): string {
 	const seconds = Math.max(1, (run.ended - run.begun) / 1000);
 	const x = (at: number) => left + ((at - run.begun) / 1000 / seconds) * (width - left - 20);

@@ -48,13 +48,13 @@ const list = (companyId: number): Shot => ({
 
 const withResult = (outcomes: Outcome[], result: number) => outcomes.filter((outcome) => outcome.result === result);
 
-/** Sends far more than can be served and checks what becomes of it and of the service. */
+/** Sends far more than the service can handle, and checks the responses and the service. */
 async function overload(
 	service: RunningService,
 	load: (send: (index: number) => Shot, seconds: number) => Promise<Outcome[]>,
 	next: (index: number) => Shot,
 ) {
-	// What a process needs once it has worked is no growth.
+	// Memory that a process allocates with its first work is not growth.
 	await load((index) => next(-1 - index), 1);
 	await vi.waitUntil(async () => (await send(service.url, next(-1))).result === 200, { timeout: 10_000 });
 	const before = residentMiB(service.pid);
@@ -78,13 +78,13 @@ async function overload(
 		`${JSON.stringify(countResults(outcomes))}; served ${spread(served)}, refused ${spread(refused)}, ` +
 			`health and metrics ${spread(live)}; ${Math.round(before)} MiB before, ${Math.round(most)} MiB at most`,
 	);
-	// The database has no processor of its own here: where it is starved, a statement may take longer than it is given.
+	// The database shares the processor here. When it is starved, a statement may exceed its timeout.
 	const failed = withResult(outcomes, 500);
 	expect(served.length + refused.length + failed.length).toBe(outcomes.length);
 	expect(failed.length).toBeLessThanOrEqual(outcomes.length / 10);
 	expect(new Set(refused.map(({ retryAfter }) => retryAfter))).toEqual(new Set(['1']));
 	expect(refused.length).toBeGreaterThan(served.length);
-	// A refusal waits for nothing; what the machine and the clients themselves add, it adds to both.
+	// A refusal waits for nothing. The delay of the machine and the clients affects both measurements.
 	expect(quantile(refused, 0.5)).toBeLessThan(quantile(served, 0.5));
 	expect(quantile(served, 1)).toBeLessThan(5000);
 	expect(countResults(live)).toEqual({ 200: live.length });
@@ -103,8 +103,8 @@ async function untilUsual(service: RunningService, next: (index: number) => Shot
 	console.log(`as usual after ${Math.round(performance.now() - begun)} ms`);
 }
 
-describe('ten times of what can be served', () => {
-	test('a slow database: the rest is refused before those that are served, and all is as usual again', async () => {
+describe('ten times the load that can be served', () => {
+	test('a slow database: excess requests are refused faster than others are served, and the service recovers', async () => {
 		await database.sql.unsafe(`
 			create function slowly() returns trigger language plpgsql as $$ begin perform pg_sleep(0.05); return new; end $$;
 			create trigger slowly before insert on personal_contacts for each row execute function slowly();`);
@@ -116,15 +116,15 @@ describe('ten times of what can be served', () => {
 			(next, seconds) => openLoop(service.url, 2000, seconds, next),
 			(index) => upsert(2_000_000 + index),
 		);
-		// It does not serve less for being asked more.
+		// More load does not reduce the throughput.
 		expect(served.length).toBeGreaterThan(400);
 		const chats = await database.sql`select from personal_contacts where chat_id between 2000000 and 2999999`;
 		expect(chats.length).toBe(served.length);
 		await untilUsual(service, upsert);
 	});
 
-	test('a busy processor: 500 clients that ask for lists again as soon as they are refused', async () => {
-		// 1,000 companies with 200 contacts each: 60 KB a list, of which the least memory keeps a few.
+	test('a busy processor: 500 clients that request lists again as soon as they are refused', async () => {
+		// 1,000 companies with 200 contacts each: 60 KB a list. The smallest list cache holds only a few.
 		await database.sql`
 			insert into company_contacts (bitrix_id, name, company_ids)
 			select n, repeat('x', 60), array(select (n * 20 + k) % 1000 + 1 from generate_series(0, 19) as k)::bigint[]
@@ -145,8 +145,8 @@ describe('ten times of what can be served', () => {
 	});
 });
 
-describe('clients that take their time do not stop others', () => {
-	/** Connections that stay as they are until the end of the test; how many are open is for the service to decide. */
+describe('slow clients do not block others', () => {
+	/** Connections that stay idle until the end of the test. The service decides how many stay open. */
 	async function connectMany(service: RunningService, count: number, use: (socket: Socket, index: number) => void) {
 		const port = Number(new URL(service.url).port);
 		const sockets: Socket[] = [];
@@ -167,12 +167,12 @@ describe('clients that take their time do not stop others', () => {
 		return sockets;
 	}
 
-	/** A client that asks for one thing after another, and must always get it. */
+	/** A client that sends one request after another, each of which must succeed. */
 	async function probe(service: RunningService, what: string, next: (index: number) => Shot): Promise<void> {
 		const outcomes = await openLoop(service.url, 50, 4, next);
 		console.log(`${what}: ${spread(outcomes)}, ${Math.round(residentMiB(service.pid))} MiB`);
 		expect(countResults(outcomes)).toEqual({ 200: outcomes.length });
-		// What is promised of any request; here it is some milliseconds, unless the machine itself stands still for a moment.
+		// The limit that holds for any request. Here it takes some milliseconds, unless the machine itself stalls.
 		expect(quantile(outcomes, 1)).toBeLessThan(5000);
 	}
 
@@ -182,7 +182,7 @@ describe('clients that take their time do not stop others', () => {
 		const sockets = await connectMany(service, 5000, (socket) => socket.resume());
 		await probe(service, '5,000 idle connections', upsert);
 		expect(residentMiB(service.pid) - before).toBeLessThan(200);
-		// They are told so and closed when no request has come in time.
+		// The service closes them when no request comes in time.
 		await vi.waitUntil(() => sockets.every((socket) => socket.closed), { timeout: 30_000 });
 	});
 
@@ -202,7 +202,7 @@ describe('clients that take their time do not stop others', () => {
 		await vi.waitUntil(() => sockets.every((socket) => socket.closed), { timeout: 30_000 });
 	});
 
-	test('answers that are not read', async () => {
+	test('responses that are not read', async () => {
 		await database.sql`
 			insert into company_contacts (bitrix_id, name, company_ids)
 			select n, repeat('x', 1000), '{1}' from generate_series(1, 5000) as n`;
@@ -215,17 +215,17 @@ describe('clients that take their time do not stop others', () => {
 			socket.pause();
 			socket.write(request);
 		});
-		// All of them at once is more than is taken at once.
+		// All of them at once exceed the limit of concurrent requests.
 		await untilUsual(service, () => list(2));
 		await probe(service, '500 clients that do not read 5 MB', () => list(2));
-		// What all of them have asked for is kept once.
+		// The list that all of them requested is kept only once.
 		expect(residentMiB(service.pid) - before).toBeLessThan(200);
 	});
 
 	test.each([
 		['that are read', true],
 		['that are not read', false],
-	])('floods of pipelined requests on four connections, with answers %s', async (_, reads) => {
+	])('floods of pipelined requests on four connections, with responses %s', async (_, reads) => {
 		const service = await start('personal-contacts');
 		const before = residentMiB(service.pid);
 		const many = Buffer.from('GET / HTTP/1.1\r\nHost:a\r\n\r\n'.repeat(2000));

@@ -15,12 +15,12 @@ test.beforeAll(async () => {
 		RATE_LIMIT_BURST: '100000',
 		LOG_LEVEL: 'warn',
 	};
-	// Quiet services don't say where they listen: each says so before it is told to be quiet.
+	// Services with a quiet log don't print their address: each prints it before its log level is raised.
 	services = await Promise.all([1, 2, 3].map(() => startService('company-contacts', { ...env, LOG_LEVEL: 'info' })));
 });
 afterAll(() => Promise.all((services ?? []).map((service) => service.stop())));
 
-/** Asks a service without pause and gives, in milliseconds after `since`, when the last 200 came. */
+/** Sends requests to a service without pause. @returns when the last 200 came, in milliseconds after `since` */
 async function lastSuccess(service: RunningService, project: string, since: () => number): Promise<number> {
 	const url = `${service.url}/api/company_contacts.list?company_id=1&project=${project}&api_key=${project}-key`;
 	let last = Number.NEGATIVE_INFINITY;
@@ -51,7 +51,7 @@ test.each([
 				where datname = current_database() and application_name = 'company-contacts'`;
 		},
 	],
-])('a revoked key is refused by three processes within a second, %s', async (when, disturb) => {
+])('three processes refuse a revoked key within a second, %s', async (when, disturb) => {
 	for (let round = 0; round < 5; round++) {
 		const project = `round-${round}-${when.length}`;
 		await addProject(database.sql, project, `${project}-key`);

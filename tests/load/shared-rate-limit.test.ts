@@ -23,7 +23,7 @@ test.beforeAll(async () => {
 		REDIS_URL: `redis://127.0.0.1:${redisPort}`,
 	};
 	services = await Promise.all([1, 2, 3].map(() => startService('company-contacts', env)));
-	// Each has its connection to Redis before anything is counted.
+	// Each process connects to Redis before the test counts anything.
 	for (const each of services) {
 		await vi.waitUntil(async () => [await request(each, 'third'), await shared(each)][1] === 1, { timeout: 5000 });
 	}
@@ -40,7 +40,7 @@ async function request(service: RunningService, project: string): Promise<number
 	await answer.arrayBuffer();
 	return answer.status;
 }
-/** Decisions of all processes that were made without Redis. */
+/** Decisions that all processes made without Redis. */
 async function ownDecisions(): Promise<number> {
 	let total = 0;
 	for (const each of services) {
@@ -59,8 +59,8 @@ const service = (index: number) => services[index % services.length] as RunningS
 const pause = (milliseconds: number) => new Promise((resolve) => setTimeout(resolve, milliseconds));
 
 test('300 requests at once over three processes: 250 pass, then 5 a second over ten seconds, evenly; another project has its own', async () => {
-	// On a machine that is busy with other things Redis may be late for a request, which is then decided without it, and
-	// counted. Of five bursts one must come through without, and each that does must be exact.
+	// On a busy machine Redis may respond too late for a request. The process then decides without it, which is
+	// counted. At least one of five bursts must have no such request, and each burst without one must be exact.
 	let exact = 0;
 	for (let round = 1; round <= 5 && exact === 0; round++) {
 		const before = await ownDecisions();
@@ -80,7 +80,7 @@ test('300 requests at once over three processes: 250 pass, then 5 a second over 
 	}
 	expect(exact).toBe(1);
 
-	// A bucket is emptied, and then ten seconds of 25 requests a second begin.
+	// Empties a bucket, then sends 25 requests a second for ten seconds.
 	while ((await request(service(0), 'first')) === 200);
 	const start = performance.now();
 	const perSecond: number[] = [];
@@ -99,9 +99,9 @@ test('300 requests at once over three processes: 250 pass, then 5 a second over 
 	expect(new Set(others)).toEqual(new Set([200]));
 });
 
-test('Redis killed and restarted under load: no request fails or waits long, and the shared bucket is used again', async () => {
+test('when Redis is killed and restarted under load no request fails or waits long, and the shared bucket is used again', async () => {
 	const times: number[] = [];
-	// What the machine itself makes of a request that needs neither Redis nor the database.
+	// The machine's own delay: a request that needs neither Redis nor the database.
 	const idle: number[] = [];
 	const failures: number[] = [];
 	let running = true;
@@ -127,7 +127,7 @@ test('Redis killed and restarted under load: no request fails or waits long, and
 	redis = await startRedis(redisPort);
 	for (const each of services) await expect.poll(() => shared(each), { timeout: 5000 }).toBe(1);
 
-	// A Redis that hangs is worse than one that is away: nothing tells that it will not answer.
+	// A Redis that hangs is worse than one that is down: nothing shows that it will not respond.
 	redis.kill('SIGSTOP');
 	for (const each of services) await expect.poll(() => shared(each), { timeout: 5000 }).toBe(0);
 	await pause(500);
@@ -142,7 +142,7 @@ test('Redis killed and restarted under load: no request fails or waits long, and
 	console.log(
 		`${times.length} requests: the slowest took ${slowest.toFixed(0)} ms, before the faults ${usual.toFixed(0)} ms`,
 	);
-	// Redis is given 50 ms; the rest is the machine's, as of the requests that need no Redis.
+	// The timeout for Redis is 50 ms. The rest is the machine's own delay.
 	expect(slowest - Math.max(usual, ...idle)).toBeLessThan(500);
 	for (const each of services) {
 		const said = each

@@ -15,7 +15,7 @@ test.beforeAll(async () => {
 	await addProject(database.sql, 'not-here', 'key-of-not', { service: 'personal-contacts' });
 	await addProject(database.sql, 'expiring', 'key-of-old', { expiresAt: new Date(Date.now() + 3_600_000) });
 	await setProjectEnabled(database.sql, 'disabled', false);
-	// Expired for this app, though it was live when the keys were loaded.
+	// Expired for this app, although it was valid when the keys were loaded.
 	const now = Date.now() + 7_200_000;
 	app = await startTestApp(service, database.url, {
 		now: () => now,
@@ -25,7 +25,7 @@ test.beforeAll(async () => {
 });
 afterAll(() => app?.close());
 
-/** Of the same lengths: what takes time to read is what the client has sent, and it knows that. */
+/** All of the same length: the time to read a key depends on its length, which the client knows. */
 const wrongKey = ['live-one', 'key-of-xxx'] as const;
 const others: [string, readonly [string, string]][] = [
 	['an unknown project', ['no-such-1', 'key-of-one']],
@@ -48,31 +48,31 @@ function chanceOfLarger(one: readonly number[], other: readonly number[]): numbe
 	for (let from = 0; from < all.length; ) {
 		let to = from;
 		while (to < all.length && all[to]?.value === all[from]?.value) to++;
-		// Equal ones share their ranks.
+		// Equal measurements share a rank.
 		for (let index = from; index < to; index++) if (all[index]?.mine) ranks += (from + to + 1) / 2;
 		from = to;
 	}
 	return (ranks - (one.length * (one.length + 1)) / 2) / (one.length * other.length);
 }
 
-/** Measures two kinds in turn, which of them first being left to chance. */
+/** Measures two kinds in turn, in random order. */
 async function compare(rounds: number, one: () => Promise<unknown> | unknown, other: () => Promise<unknown> | unknown) {
 	const times: [number[], number[]] = [[], []];
 	for (let round = -rounds / 10; round < rounds; round++) {
-		// A process that does nothing else for long counts as overloaded.
+		// A process that never yields counts as overloaded.
 		if (round % 500 === 0) await turn();
 		for (const kind of Math.random() < 0.5 ? ([0, 1] as const) : ([1, 0] as const)) {
 			const begun = process.hrtime.bigint();
 			const done = (kind === 0 ? one : other)();
 			if (done instanceof Promise) await done;
-			// The first ones are slower than all others.
+			// The first measurements are slower than all others.
 			if (round >= 0) times[kind].push(Number(process.hrtime.bigint() - begun));
 		}
 	}
 	return chanceOfLarger(times[0], times[1]);
 }
 
-test('the measure finds what differs, and nothing where nothing does', async () => {
+test('the statistic detects a difference, and none where there is none', async () => {
 	const work = (count: number) => () => {
 		for (let index = 0; index < count; index++) Math.random();
 	};
@@ -89,8 +89,8 @@ test.each(others)('looking up %s takes as long as a wrong key', async (what, cre
 			expectNobody(app.keyRing.find(project, key));
 	const chance = await compare(20_000, find(credentials), find(wrongKey));
 	console.log(`${what}: ${chance.toFixed(3)}`);
-	// Without the hash of the key it would be below 0.05. An entry that is found and has expired costs some ten nanoseconds
-	// more than none, about 0.7 here, which the measure of whole requests does not see.
+	// Without the hash of the key it would be below 0.05. An expired entry costs some ten nanoseconds
+	// more than no entry, about 0.7 here. The measurement of whole requests does not show it.
 	expect(Math.abs(chance - 0.5)).toBeLessThan(0.35);
 });
 

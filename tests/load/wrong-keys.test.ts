@@ -17,14 +17,14 @@ test.beforeAll(async () => {
 });
 afterAll(() => service?.stop());
 
-/** Statements that the service's database has run so far, but for those of this test itself. */
+/** Statements that the service's database has run so far, except those of this test. */
 async function statements(): Promise<number> {
 	const [row] = await database.sql<{ count: number }[]>`
 		select sum(xact_commit + xact_rollback)::int as count from pg_stat_database where datname = current_database()`;
 	return row?.count ?? 0;
 }
 
-test('ten seconds of wrong keys, as many as can be sent: no query, level memory, and a valid project is served', async () => {
+test('ten seconds of wrong keys at full speed cause no query and no memory growth, and a valid project is served', async () => {
 	const flood = async (seconds: number) => {
 		const end = performance.now() + seconds * 1000;
 		const statuses = new Map<number, number>();
@@ -71,7 +71,7 @@ test('ten seconds of wrong keys, as many as can be sent: no query, level memory,
 	);
 	expect(new Set(statuses.keys())).toEqual(new Set([401, 429]));
 	expect(guesses).toBeGreaterThan(500);
-	// What remains are the valid project's lists and the looks at the version of the keys, a few a second.
+	// What remains are the valid project's lists and the checks of the key version, a few a second.
 	expect(queries).toBeLessThan(150);
 	expect(new Set(valid)).toEqual(new Set([200]));
 	expect(valid.length).toBeGreaterThan(30);

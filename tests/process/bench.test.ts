@@ -16,14 +16,14 @@ vi.setConfig({ testTimeout: 60_000 });
 
 interface RunningBench {
 	child: ChildProcess;
-	/** Holds everything that it leaves on the disk. */
+	/** The folder for everything that it writes to disk. */
 	folder: string;
 	ended: Promise<number | null>;
 	stdout(): string;
 	stderr(): string;
 }
 
-/** Starts it as the head of a process group of its own, with a temporary folder of its own. */
+/** Starts it as the leader of its own process group, with its own temporary folder. */
 async function startBench(...args: string[]): Promise<RunningBench> {
 	const folder = await temporaryFolder(0o711);
 	const child = spawn(process.execPath, [main, ...args], {
@@ -56,7 +56,7 @@ async function postgresOf({ folder }: RunningBench): Promise<{ pid: number; port
 	return vi.waitUntil(file, { timeout: 30_000, interval: 20 });
 }
 
-/** Whether a process of its group is left: its own, those of the services, of the references and of the generator. */
+/** Whether a process of its group still runs: its own, the services, the references or the generator. */
 function groupIsAlive({ child }: RunningBench): boolean {
 	try {
 		return process.kill(-(child.pid ?? 0), 0);
@@ -72,7 +72,7 @@ async function expectNothingLeft(bench: RunningBench, postgres: { pid: number; p
 	expect(readdirSync(bench.folder).filter((name) => name.startsWith('contacts-'))).toEqual([]);
 }
 
-test('a run ends by itself with a table and a result for programs, and leaves nothing behind', async () => {
+test('a run ends by itself, prints a table, writes a JSON result, and leaves nothing behind', async () => {
 	const results = await temporaryFolder();
 	const file = join(results, 'made', 'bench.json');
 	const bench = await startBench(...short, 'upserts, 64 connections', '--seconds', '0.3', '--json', file);
@@ -122,7 +122,7 @@ test('a run ends by itself with a table and a result for programs, and leaves no
 	expect(bench.stderr()).toContain('list, one company, round 1 of 1: ours');
 });
 
-test('an interrupted run ends everything that it has started, and exits with 1', async () => {
+test('an interrupted run stops everything that it started, and exits with 1', async () => {
 	const bench = await startBench(...short, '--seconds', '60');
 	const postgres = await postgresOf(bench);
 	await vi.waitUntil(() => bench.stderr().includes('round 1 of 1'), { timeout: 30_000 });
@@ -137,7 +137,7 @@ test.each([
 	[['--rounds', '0'], /--rounds.*whole number above 0/],
 	[['--seconds', 'long'], /--seconds.*number above 0/],
 	[['fast'], /too many arguments/],
-])('wrong usage %j is told, with exit code 2 and before anything is started', async (args, complaint) => {
+])('reports wrong usage %j with exit code 2, before it starts anything', async (args, complaint) => {
 	const bench = await startBench(...args);
 	expect(await bench.ended).toBe(2);
 	expect(bench.stderr()).toMatch(complaint);

@@ -28,7 +28,7 @@ test.beforeAll(async () => {
 });
 afterAll(() => Promise.all([company?.stop(), personal?.stop()]));
 
-/** Runs an example of the client as its readers would, and gives what it prints. */
+/** Runs an example of the client as a reader would. @returns what it prints */
 async function example(name: string, url: string, { apiKey = credentials.apiKey, cwd = process.cwd() } = {}) {
 	const program = fileURLToPath(new URL(`../../packages/client/dist/examples/${name}.js`, import.meta.url));
 	const env = { CONTACTS_URL: url, CONTACTS_PROJECT: credentials.project, CONTACTS_KEY: apiKey };
@@ -61,7 +61,7 @@ test("the bot backend's example saves a user", async () => {
 	expect((await example('bot-backend', personal.url)).lines).toEqual(['The user was saved.']);
 });
 
-test('a list is not sent again until it has changed', async () => {
+test('the service does not send a list again until it has changed', async () => {
 	const client = createCompanyContactsClient({ baseUrl: company.url, ...credentials });
 	const first = await client.list({ companyId: 1 });
 	expect(first).toMatchObject({ changed: true, contacts: [{ name: 'Alice Carter', phone: '+442079460101' }] });
@@ -72,7 +72,7 @@ test('a list is not sent again until it has changed', async () => {
 		.toMatchObject({ changed: true, contacts: [{ name: 'Alice Baker' }] });
 });
 
-test("the copy's example keeps a copy in a file, through changes, deletions, a restart and a restore", async () => {
+test("the copy's example keeps a copy in a file up to date through changes, deletions, a restart and a restore", async () => {
 	const cwd = await temporaryFolder();
 	const { sql } = database;
 	const copied = async () => {
@@ -84,7 +84,7 @@ test("the copy's example keeps a copy in a file, through changes, deletions, a r
 		expect(contacts.sort((one, other) => one.id - other.id)).toEqual(listed.contacts);
 		return lines;
 	};
-	/** The service knows of what was written a moment ago. */
+	/** Waits until the service knows what was written a moment ago. */
 	const heard = (lines: string[]) => expect.poll(copied, { timeout: 5000 }).toEqual(lines);
 	expect(await copied()).toEqual(['2 changes, 2 contacts']);
 	expect(await copied()).toEqual(['0 changes, 2 contacts']);
@@ -96,7 +96,7 @@ test("the copy's example keeps a copy in a file, through changes, deletions, a r
 	await heard(['2 changes, 2 contacts']);
 });
 
-test('an empty bucket is waited for', async () => {
+test('the client waits while the token bucket is empty', async () => {
 	const limited = await startService('company-contacts', {
 		DATABASE_URL: urlAs(database.url, 'company-contacts', rolePassword),
 		RATE_LIMIT_BURST: '1',
@@ -110,7 +110,7 @@ test('an empty bucket is waited for', async () => {
 	expect(limited.output()).toContain('"status":429');
 });
 
-test('problems are typed', async () => {
+test('the client throws problems as typed errors', async () => {
 	const wrong = createCompanyContactsClient({ baseUrl: company.url, ...credentials });
 	const error = await wrong.list({ companyId: 0 }).catch((reason: unknown) => reason);
 	expect(error).toBeInstanceOf(ContactsError);

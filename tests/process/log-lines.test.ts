@@ -10,7 +10,7 @@ import { expect } from 'vitest';
 const logger = createRequire(import.meta.url).resolve('@contacts/common/observability/logger.js');
 const total = 1000;
 
-test('SIGTERM loses no line: every request that was answered before it has one, and the last line is "stopped"', async () => {
+test('SIGTERM loses no line: every request that got a response before it has one, and the last line is "stopped"', async () => {
 	await addProject(database.sql, 'good', 'good-key');
 	const service = startServiceProcess('personal-contacts', {
 		DATABASE_URL: urlAs(database.url, 'personal-contacts', rolePassword),
@@ -40,7 +40,7 @@ test.each([
 	['an uncaught exception', 'throw new Error("uncaught");', 1],
 	['an unhandled rejection', 'await Promise.reject(new Error("unhandled"));', 1],
 	['process.exit', 'process.exit(3);', 3],
-])('%s loses no line that was logged in the same turn', async (_, end, code) => {
+])('%s loses no line that was logged in the same turn of the event loop', async (_, end, code) => {
 	const script = `
 		import { createLogger } from '${new URL(`file://${logger}`)}';
 		const logger = createLogger({ name: 'test', level: 'info' });

@@ -18,7 +18,7 @@ interface Expression {
 	text: string;
 }
 
-/** By name; a histogram also under the names of its series. */
+/** Metrics by name. A histogram is also listed under the names of its series. */
 const exposed = new Map<string, Metric>();
 const jobs: Record<string, string> = {};
 
@@ -74,7 +74,7 @@ const expressions: Expression[] = [
 	),
 ];
 
-/** The metrics that an expression asks for, each with the labels that it is selected by. */
+/** The metrics in an expression, each with the labels that select it. */
 function selectorsOf({ where, text }: Expression): { name: string; labels: string[] }[] {
 	const selectors: { name: string; labels: string[] }[] = [];
 	parser.parse(text).iterate({
@@ -89,14 +89,14 @@ function selectorsOf({ where, text }: Expression): { name: string; labels: strin
 	return selectors;
 }
 
-/** What Prometheus itself adds. */
+/** Labels that Prometheus itself adds. */
 const given = new Set(['job', 'instance', 'le']);
 
 test.each(expressions)('$where uses metrics and labels that exist', (expression) => {
 	const selectors = selectorsOf(expression);
 	expect(selectors).not.toEqual([]);
 	for (const selector of selectors) {
-		// Of Prometheus itself, and of the backup's script.
+		// Metrics of Prometheus itself and of the backup script.
 		if (['up', 'contacts_backup_last_success_timestamp_seconds'].includes(selector.name)) continue;
 		const metric = exposed.get(selector.name);
 		expect(metric, selector.name).not.toBe(undefined);
@@ -106,7 +106,7 @@ test.each(expressions)('$where uses metrics and labels that exist', (expression)
 	}
 });
 
-test('an expression with a metric that does not exist is found', () => {
+test('the check finds an expression with a metric that does not exist', () => {
 	const [selector] = selectorsOf({ where: 'here', text: 'sum by (job) (rate(no_such_total{route="/"}[5m])) > 0' });
 	expect(selector).toEqual({ name: 'no_such_total', labels: ['route'] });
 	expect(exposed.has('no_such_total')).toBe(false);
@@ -120,7 +120,7 @@ test('every metric of the services is on the dashboard or in an alert', () => {
 	expect(own.filter((each) => !used.has(each))).toEqual([]);
 });
 
-test('counters that have not counted yet are there as 0, and the synchroniser counts its passes', () => {
+test('counters start at 0 before the first event, and the synchroniser counts its passes', () => {
 	expect(jobs['company-contacts']).toContain('rate_limit_decisions_total{decision="refused",bucket="local"} 0');
 	expect(jobs['personal-contacts']).toContain('database_errors_total{reason="deadline"} 0');
 	expect(jobs['company-contacts-sync']).toContain('crm_passes_total{outcome="failed"} 0');
@@ -129,7 +129,7 @@ test('counters that have not counted yet are there as 0, and the synchroniser co
 	expect(jobs['company-contacts-sync']).toContain('crm_synchroniser_working 1');
 });
 
-test('alerts say how urgent they are, what happened and what to do', () => {
+test('every alert says how urgent it is, what happened and what to do', () => {
 	for (const { alert, labels, annotations } of alerts) {
 		expect(labels.severity, alert).toMatch(/^(critical|warning)$/);
 		expect(Object.keys(annotations).toSorted(), alert).toEqual(['description', 'summary']);
@@ -149,7 +149,7 @@ describe('names follow the rules of Prometheus', () => {
 			if (!/^(process|nodejs)_/.test(each)) expect(help, each).toMatch(/^[A-Z0-9].*[^ ]$/);
 	});
 
-	test('counters end in _total, nothing else does', () => {
+	test('counters, and only counters, end in _total', () => {
 		for (const metric of metrics()) expect(metric.name.endsWith('_total'), metric.name).toBe(metric.type === 'counter');
 	});
 
@@ -167,7 +167,7 @@ describe('names follow the rules of Prometheus', () => {
 		}
 	});
 
-	test('labels are snake case and never those of Prometheus itself', () => {
+	test('labels are snake case and never use the names of Prometheus itself', () => {
 		for (const metric of metrics()) {
 			for (const label of metric.labels) {
 				expect(label).toMatch(/^[a-z][a-z0-9_]*$/);
@@ -177,7 +177,7 @@ describe('names follow the rules of Prometheus', () => {
 	});
 });
 
-test('a job name of the alerts and of the scrape configuration is a process of ours', () => {
+test('every job name in the alerts and the scrape configuration is one of our processes', () => {
 	const config = parse(read('prometheus/prometheus.yml')) as { scrape_configs: { job_name: string }[] };
 	expect(config.scrape_configs.map(({ job_name }) => job_name).toSorted()).toEqual(Object.keys(jobs).toSorted());
 });

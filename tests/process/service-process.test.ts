@@ -15,7 +15,7 @@ import { afterAll, describe, expect, onTestFinished } from 'vitest';
 
 const password = 'canary-password-61c9';
 let empty: TestDatabase;
-/** The test database, with a password that is looked for in all output. */
+/** The test database, with a password that the last test searches for in all output. */
 let url: string;
 const written: string[] = [];
 
@@ -43,7 +43,7 @@ describe.each<[ServiceName, string, string]>([
 	['personal-contacts', 'POST', '/api/personal_contacts'],
 	['company-contacts', 'GET', '/api/company_contacts.list'],
 ])('%s', (name, method, path) => {
-	/** Ends, with exit 1, before it has listened; gives what it said on standard error. */
+	/** Starts a service that must exit with 1 before it listens. @returns its standard error */
 	async function refused(environment: Record<string, string>): Promise<string[]> {
 		const service = start(name, environment);
 		expect(await service.exit).toBe(1);
@@ -71,7 +71,7 @@ describe.each<[ServiceName, string, string]>([
 			expect(await refused({ DATABASE_URL: wrong() })).toEqual([expect.stringMatching(line)]);
 		});
 
-		test('in one line when its port is in use', async () => {
+		test('in one line for a port that is in use', async () => {
 			const other = createServer().listen(0, '127.0.0.1');
 			onTestFinished(() => void other.close());
 			await once(other, 'listening');
@@ -80,7 +80,7 @@ describe.each<[ServiceName, string, string]>([
 		});
 	});
 
-	test('starts without the database, live but not ready, and serves as soon as the database is there', async () => {
+	test('starts without the database, live but not ready, and serves as soon as the database is up', async () => {
 		const proxy = await startTcpProxy(url);
 		onTestFinished(() => proxy.close());
 		proxy.cut();
@@ -90,7 +90,7 @@ describe.each<[ServiceName, string, string]>([
 		const guess = () => status(`${path}?project=good&api_key=wrong`, { method });
 		expect(await status('/health/live')).toBe(200);
 		expect(await status('/health/ready')).toBe(503);
-		// Nobody can be told right from wrong.
+		// Without the database it cannot tell a right key from a wrong one.
 		expect(await guess()).toBe(500);
 		await expect.poll(() => service.log().map(({ msg }) => msg)).toContain('keys could not be read');
 
@@ -109,7 +109,7 @@ describe.each<[ServiceName, string, string]>([
 	});
 });
 
-describe('a stop while a request is under way', () => {
+describe('a stop during a request', () => {
 	let service: ServiceProcess;
 	let address: string;
 	let answer: Promise<Response | Error>;
@@ -122,7 +122,7 @@ describe('a stop while a request is under way', () => {
 			body,
 		});
 
-	/** A service whose one request waits for a lock of ours. */
+	/** Starts a service whose only request waits for a lock that this test holds. */
 	async function hold(environment: Record<string, string> = {}): Promise<void> {
 		service = start('personal-contacts', environment);
 		address = await service.listening();
@@ -144,7 +144,7 @@ describe('a stop while a request is under way', () => {
 	}
 	const stopping = () => expect.poll(() => service.log().map(({ msg }) => msg)).toContain('stopping');
 
-	test('SIGTERM lets it end, takes no new connection meanwhile, and ends the process with exit 0', async () => {
+	test('SIGTERM lets the request finish, refuses new connections meanwhile, and ends the process with exit 0', async () => {
 		await hold();
 		service.kill('SIGTERM');
 		await expect.poll(() => errorOfConnecting(address)).toBe('ECONNREFUSED');
@@ -156,22 +156,22 @@ describe('a stop while a request is under way', () => {
 		expect(service.stderr()).toBe('');
 	});
 
-	test('SIGTERM lets a long answer be read to its end, however slowly', async () => {
+	test('SIGTERM lets a client read a long response to its end, however slowly', async () => {
 		await db.sql`
 			insert into company_contacts (bitrix_id, perplexity_reason)
 			select id, repeat('x', 1000) from generate_series(1, 30000) as id`;
 		service = start('company-contacts');
 		address = await service.listening();
-		// It would keep its connection for as long as the service lets it.
+		// This client keeps its connection open for as long as the service allows.
 		const agent = new Agent({ keepAlive: true });
 		onTestFinished(() => agent.destroy());
 		const list = async () => {
 			const reading = get(`${address}/api/company_contacts.list?project=good&api_key=good-key`, { agent });
 			const [message] = (await once(reading, 'response')) as [IncomingMessage];
-			// On a busy machine a service that has just begun may shed load.
+			// On a busy machine a service may shed load right after its start.
 			return message.statusCode === 200 ? message : void message.resume();
 		};
-		// Nothing of the body is read yet.
+		// The client has not read any of the body yet.
 		const message = await waitUntil(list, { timeoutMs: 30_000 });
 		service.kill('SIGTERM');
 		await expect.poll(() => errorOfConnecting(address)).toBe('ECONNREFUSED');
@@ -181,7 +181,7 @@ describe('a stop while a request is under way', () => {
 	});
 
 	test('a second SIGTERM ends the process at once, with exit 1', async () => {
-		// Otherwise it would end with exit 0, as soon as the statement was given up.
+		// With the default timeout it would exit with 0 once the statement expires.
 		await hold({ SHUTDOWN_TIMEOUT_SECONDS: '300' });
 		service.kill('SIGTERM');
 		await stopping();
@@ -195,12 +195,12 @@ describe('a stop while a request is under way', () => {
 		const begun = performance.now();
 		service.kill('SIGTERM');
 		expect(await service.exit).toBe(1);
-		// Not at once; nor only when the statement was given up: that would have been answered.
+		// Not at once, and not only when the statement expires: that would send a response.
 		expect(performance.now() - begun).toBeGreaterThan(900);
 		expect(await answer).toBeInstanceOf(Error);
 	});
 
-	test('the end of the IPC channel to the process that started it stops it like SIGTERM', async () => {
+	test('a service stops as on SIGTERM when the IPC channel to its parent process closes', async () => {
 		await hold();
 		service.disconnect();
 		await stopping();
@@ -223,12 +223,12 @@ describe('a stop while a request is under way', () => {
 		const begun = performance.now();
 		await expect.poll(status, { interval: 10 }).toBe(401);
 		console.info(`the revoked key was refused after ${Math.round(performance.now() - begun)} ms`);
-		// The request that holds the only connection is given up after some four seconds.
+		// The request that holds the only connection times out after some four seconds.
 		expect(answered).toBe(false);
 	});
 });
 
-test('the password of DATABASE_URL is in nothing that any of these processes has written', () => {
+test('no process writes the password of DATABASE_URL to its output', () => {
 	expect(written.length).toBeGreaterThan(15);
 	expect(written.join('\n')).not.toContain('canary');
 });

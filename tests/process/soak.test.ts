@@ -8,14 +8,14 @@ import { expect, onTestFinished, test } from 'vitest';
 
 interface Soak {
 	child: ChildProcess;
-	/** Everything that it has written to standard output so far, and to standard error. */
+	/** Everything that it has written so far to standard output, and to standard error. */
 	output(): string;
 	errors(): string;
 	/** Its exit code, or the signal that ended it. */
 	exit: Promise<number | string>;
-	/** The SVG document that it has written. */
+	/** The SVG document that it wrote. */
 	chart(): string;
-	/** What it has left of its database. */
+	/** What remains of its database. */
 	remains(): string[];
 }
 
@@ -47,7 +47,7 @@ function start(...args: string[]): Soak {
 }
 const running = (soak: Soak) => expect.poll(soak.output, { timeout: 25_000 }).toContain('Running for');
 
-test('a few seconds of it: every kind of request is answered as expected, and all that was measured is drawn', async () => {
+test('a run of a few seconds sends every kind of request, gets the expected responses, and draws all measurements', async () => {
 	const soak = start('--minutes', '0.05', '--rate', '100');
 	expect(await soak.exit).toBe(0);
 	expect(soak.errors()).toBe('');
@@ -66,7 +66,7 @@ test('a few seconds of it: every kind of request is answered as expected, and al
 	expect(soak.remains()).toEqual([]);
 });
 
-test('a service that ends by itself ends it with exit 1, and its last lines', async () => {
+test('a service that ends by itself ends the run with exit 1 and the last lines of its log', async () => {
 	const soak = start('--minutes', '10');
 	await running(soak);
 	process.kill(Number(/personal-contacts is process (\d+)/.exec(soak.output())?.[1]), 'SIGKILL');
@@ -76,7 +76,7 @@ test('a service that ends by itself ends it with exit 1, and its last lines', as
 	expect(soak.remains()).toEqual([]);
 });
 
-test('Ctrl-C ends it before, with what there is by then', async () => {
+test('Ctrl-C ends the run early, and the report has the samples so far', async () => {
 	const soak = start('--minutes', '10', '--rate', '50');
 	await running(soak);
 	soak.child.kill('SIGINT');
@@ -90,7 +90,7 @@ test.each([
 	[['--minutes', 'x'], /^--minutes must be a number from 0.01 to 10000\.\n/],
 	[['--rate', '1'], /^--rate must be a number from 10 to 2000\.\n/],
 	[['--unknown'], /^Unknown option '--unknown'/],
-])('wrong usage %j: exit 2, and how it is used', async (args, message) => {
+])('wrong usage %j: exit 2, with the usage text', async (args, message) => {
 	const soak = start(...args);
 	expect(await soak.exit).toBe(2);
 	expect(soak.errors()).toMatch(message);

@@ -11,7 +11,7 @@ import { expect, onTestFinished } from 'vitest';
 
 test.beforeAll(async () => {
 	await addProject(db.sql, 'good', 'good-key');
-	// More than the buffers of both ends hold, so that the list is only sent as it is read.
+	// More than the buffers of both ends hold, so that the service sends the list only as the client reads it.
 	await db.sql`
 		insert into company_contacts (bitrix_id, perplexity_reason)
 		select n, repeat('x', 1000) from generate_series(1, 30000) n`;
@@ -25,11 +25,11 @@ const listHead = `GET /api/company_contacts.list?${keys} HTTP/1.1\r\nHost: a\r\n
 interface SlowClient {
 	service: ServiceProcess;
 	socket: Socket;
-	/** Everything that came, once the service has closed the connection. */
+	/** Everything that the client received, once the service has closed the connection. */
 	answer: Promise<string>;
 }
 
-/** A service, and a client that has sent this much of its request when SIGTERM comes. */
+/** Starts a service and a client. SIGTERM comes when the client has sent this much of its request. */
 async function stopMeanwhile(
 	name: ServiceName,
 	sent: string,
@@ -49,7 +49,7 @@ async function stopMeanwhile(
 	socket.setEncoding('latin1').on('data', (piece) => {
 		text += piece;
 	});
-	// The bytes have reached the service when it has answered what was sent after them.
+	// A response to a later request shows that these bytes have reached the service.
 	await fetch(`http://127.0.0.1:${port}/health/live`);
 	service.kill('SIGTERM');
 	await expect.poll(() => service.log().map(({ msg }) => msg)).toContain('stopping');
@@ -61,7 +61,7 @@ test.each([
 	['no body yet', upsertHead(13), '{"chat_id":2}'],
 	['half a header', upsertHead(13).slice(0, 40), `${upsertHead(13).slice(40)}{"chat_id":3}`],
 ])(
-	'SIGTERM after %s: the rest is still taken, answered and stored, and the process ends with exit 0',
+	'SIGTERM after %s: the service still reads the rest, stores it and responds, and ends with exit 0',
 	async (_, sent, rest) => {
 		const [before] = await db.sql<{ count: number }[]>`select count(*)::int as count from personal_contacts`;
 		const { service, socket, answer } = await stopMeanwhile('personal-contacts', sent);
@@ -74,7 +74,7 @@ test.each([
 	},
 );
 
-test('a body that never comes holds up the stop until SHUTDOWN_TIMEOUT_SECONDS, exit 1', async () => {
+test('a body that never arrives delays the stop until SHUTDOWN_TIMEOUT_SECONDS, with exit 1', async () => {
 	const { service, answer } = await stopMeanwhile('personal-contacts', upsertHead(13), {
 		SHUTDOWN_TIMEOUT_SECONDS: '1',
 	});
@@ -87,7 +87,7 @@ const paused = async (socket: Socket) => {
 	socket.pause();
 };
 
-test('so does a client that never reads its list', async () => {
+test('a client that never reads its list delays the stop until SHUTDOWN_TIMEOUT_SECONDS, with exit 1', async () => {
 	const { service, socket } = await stopMeanwhile(
 		'company-contacts',
 		listHead,
@@ -98,7 +98,7 @@ test('so does a client that never reads its list', async () => {
 	expect(await service.exit).toBe(1);
 });
 
-test('a second SIGTERM does not wait for it', async () => {
+test('a second SIGTERM does not wait for a client that never reads its list', async () => {
 	const { service, socket } = await stopMeanwhile(
 		'company-contacts',
 		listHead,

@@ -30,7 +30,7 @@ afterAll(async () => {
 	rmSync(folder, { recursive: true, force: true });
 });
 
-/** A database that may be away for a moment. */
+/** Queries a database that may be down for a moment. */
 async function query<T extends object>(text: string): Promise<T[] | undefined> {
 	const sql = postgres(url, { max: 1, fetch_types: false, connect_timeout: 2, onnotice: () => undefined });
 	try {
@@ -53,7 +53,7 @@ const readMirror = () =>
 	);
 const key = (row: Row) => `${row.bitrix_id} ${row.name} ${row.companies}`;
 
-test('the synchroniser is killed ten times and the database crashes while contacts change: the mirror ends equal, and no reader saw what never was', async () => {
+test('the mirror ends equal after ten kills of the synchroniser and a database crash, and no reader sees a state that never existed', async () => {
 	const env = {
 		PATH: process.env.PATH,
 		DATABASE_URL: urlAs(url, 'company-contacts-sync', 'test'),
@@ -66,7 +66,7 @@ test('the synchroniser is killed ten times and the database crashes while contac
 	const start = () =>
 		spawn(process.execPath, [join(root, 'services/company-contacts/dist/sync/main.js')], { env, stdio: 'ignore' });
 
-	// Every state that a contact was ever in.
+	// Every state that a contact ever had.
 	const history = new Set<string>();
 	const note = (id: number) => {
 		const { lastName = null, companyIds = [] } = standIn.contacts.get(id) ?? {};
@@ -113,7 +113,7 @@ test('the synchroniser is killed ten times and the database crashes while contac
 		}
 	})();
 
-	// Ten at least, and until enough has happened on a slow machine too.
+	// At least ten kills, and on a slow machine until enough has happened.
 	for (let round = 0; round < 10 || (round < 40 && changes < 30); round++) {
 		const before = standIn.requests.length;
 		const child = start();
@@ -122,7 +122,7 @@ test('the synchroniser is killed ten times and the database crashes while contac
 		expect(child.exitCode).toBe(null);
 		await new Promise((resolve) => setTimeout(resolve, random(900)));
 		if (round === 5) {
-			// A backend that dies makes PostgreSQL end all sessions and recover from its log, as after a crash.
+			// When a backend dies PostgreSQL ends all sessions and recovers from its log, as after a crash.
 			const [backend] =
 				(await query<{ pid: number }>(
 					`select pid from pg_stat_activity where application_name = 'company-contacts-sync'`,
@@ -158,7 +158,7 @@ test('the synchroniser is killed ten times and the database crashes while contac
 	expect(impossible).toEqual([]);
 	expect(changes).toBeGreaterThan(20);
 	expect(reads).toBeGreaterThan(10);
-	// Nothing, or everything: never half of a pass.
+	// A reader sees nothing or everything, never half of a pass.
 	expect([...sizes].filter((size) => size > 0 && size < 1900)).toEqual([]);
 	expect(standIn.blockedRequests).toBe(0);
 	console.log(`${changes} changes, ${reads} reads, ${standIn.requests.length} requests, ${sizes.size} sizes seen`);

@@ -37,7 +37,7 @@ async function contacts(
 }
 const count = async () => (await database.sql`select from company_contacts`).length;
 
-test('sync --dry-run tells, sync --once does, and again changes nothing', async () => {
+test('sync --dry-run reports the changes, sync --once makes them, and a second run changes nothing', async () => {
 	expect(await contacts(['sync', '--dry-run'])).toMatchObject({ code: 0, out: expect.stringContaining('120 new') });
 	expect(await count()).toBe(0);
 	expect(await contacts(['sync', '--once'])).toMatchObject({
@@ -50,7 +50,7 @@ test('sync --dry-run tells, sync --once does, and again changes nothing', async 
 	expect(await contacts(['sync', '--once'])).toMatchObject({ out: expect.stringMatching(/^Incremental pass: 0 new/) });
 });
 
-test('sync --contact reads one again', async () => {
+test('sync --contact reads one contact again', async () => {
 	const [id = 0] = standIn.contacts.keys();
 	standIn.update(id, { companyIds: [4711] }, { touch: false });
 	expect(await contacts(['sync', '--contact', String(id)])).toMatchObject({
@@ -59,7 +59,7 @@ test('sync --contact reads one again', async () => {
 	});
 });
 
-test('sync status tells the last success, the runs, and what blocks it until when', async () => {
+test('sync status shows the last success, the runs, and what blocks the synchroniser until when', async () => {
 	standIn.faults.next({ kind: 'error', code: 'OVERLOAD_LIMIT' });
 	expect(await contacts(['sync', '--once'])).toMatchObject({
 		code: 1,
@@ -75,7 +75,7 @@ test('sync status tells the last success, the runs, and what blocks it until whe
 	expect((await contacts(['sync', 'status'])).out).not.toContain('blocked');
 });
 
-test('without --once it fails beside another synchroniser', async () => {
+test('without --once sync fails while another synchroniser runs', async () => {
 	const other = await openSession(database.url);
 	const requests = standIn.requests.length;
 	expect(await contacts(['sync'])).toEqual({
@@ -87,7 +87,7 @@ test('without --once it fails beside another synchroniser', async () => {
 	await other?.close();
 });
 
-test('with other fields than the mirror’s it changes nothing, and reads everything again with --remap', async () => {
+test('with fields that differ from the mirror’s sync changes nothing, and with --remap reads everything again', async () => {
 	const fields = { BITRIX24_UF_REASON: 'UF_CRM_1' };
 	standIn.fields.push({ name: 'UF_CRM_1', type: 'string' });
 	for (const contact of standIn.contacts.values()) standIn.update(contact.id, { uf: { UF_CRM_1: 'because' } });
@@ -102,7 +102,7 @@ test('with other fields than the mirror’s it changes nothing, and reads everyt
 
 	expect((await contacts(['sync', '--remap'], fields)).out).toMatch(/^Full pass: 0 new, 120 changed/);
 	expect(await reasons()).toBe(120);
-	// Started by hand without it, it would empty the column.
+	// A run by hand without the field would empty the column.
 	for (const args of [
 		['sync', '--once'],
 		['sync', '--contact', '1'],
@@ -117,7 +117,7 @@ test('with other fields than the mirror’s it changes nothing, and reads everyt
 	expect(await reasons()).toBe(0);
 });
 
-test('what was held back makes it fail, and is done once it is confirmed', async () => {
+test('sync fails when it holds back a mass deletion, and deletes once that is confirmed', async () => {
 	for (const id of [...standIn.contacts.keys()].slice(0, 60)) standIn.remove(id);
 	expect(await contacts(['sync', '--once', '--full'])).toMatchObject({
 		code: 1,

@@ -6,12 +6,12 @@ import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 
 let database: TestDatabase;
 let standIn: StandIn;
-/** With the fields and the country that the mirror is made with first, and with others. */
+/** The fields and the country that the mirror is first made with, and other ones. */
 let first: Record<string, string>;
 let other: Record<string, string>;
 const running: RunningService[] = [];
 const patient = { timeout: 60_000 };
-// Several processes are started one after the other.
+// Each test starts several processes, one after the other.
 vi.setConfig({ testTimeout: 240_000 });
 
 beforeEach(async () => {
@@ -48,7 +48,7 @@ const contacts = (args: string[], env: Record<string, string>): Promise<CommandO
 const metric = async ({ url }: RunningService, name: string) =>
 	new RegExp(`^${name} (\\S+)$`, 'm').exec(await (await fetch(`${url}/metrics`)).text())?.[1];
 
-/** By where their reasons and phones come from, how many contacts there are. */
+/** Counts contacts by the source of their reasons and phones. */
 async function madeOf(): Promise<Record<string, number>> {
 	const rows = await database.sql<{ kind: string; count: number }[]>`
 		select coalesce(split_part(perplexity_reason, ' ', 1), 'none') || ' ' || coalesce(phone, 'none') as kind, count(*)::int as count
@@ -58,7 +58,7 @@ async function madeOf(): Promise<Record<string, number>> {
 const byFirst = { 'one none': 200 };
 const byOther = { 'two +79123456789': 200 };
 
-test('a pass that was killed in its middle does not go on under another configuration', async () => {
+test('a pass that was killed halfway does not continue under another configuration', async () => {
 	let pages = 0;
 	standIn.onRequest(async ({ params }) => {
 		if (params.filter?.['>id'] !== undefined && ++pages === 3) await killed.stop('SIGKILL');
@@ -77,7 +77,7 @@ test('a pass that was killed in its middle does not go on under another configur
 	expect(await madeOf()).toEqual(byOther);
 });
 
-test('of two synchronisers with different configurations only that of the mirror works, whichever is restarted', async () => {
+test('of two synchronisers with different configurations only the one that matches the mirror works, whichever restarts', async () => {
 	const owner = await start(first);
 	await vi.waitUntil(async () => (await madeOf())['one none'] === 200, patient);
 	const refused = await start(other);
@@ -96,7 +96,7 @@ test('of two synchronisers with different configurations only that of the mirror
 	expect((await contacts(['status'], {})).out).not.toContain('blocked by');
 	await back.stop();
 
-	// Without a synchroniser of these values the command does it, and the one that was refused goes on from there.
+	// No synchroniser has these values, so the command does the work. The refused one continues from there.
 	expect(await contacts(['--once'], other)).toMatchObject({ code: 1, out: '' });
 	expect(await madeOf()).toEqual({ 'one none': 201 });
 	expect(await contacts(['--remap'], other)).toMatchObject({ code: 0 });
@@ -104,7 +104,7 @@ test('of two synchronisers with different configurations only that of the mirror
 	expect(await madeOf()).toEqual({ ...byOther, 'two none': 1 });
 });
 
-test('a synchroniser that was started again with other values works once they are agreed to', async () => {
+test('a synchroniser that restarts with other values works once the operator accepts them', async () => {
 	await (await start(first)).stop();
 	await start(first).then(async (service) => {
 		await vi.waitUntil(async () => (await madeOf())['one none'] === 200, patient);

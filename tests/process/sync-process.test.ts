@@ -10,7 +10,7 @@ import { describe, expect, onTestFinished } from 'vitest';
 const start = (env: Record<string, string>) => {
 	const program = spawnService('company-contacts-sync', {
 		DATABASE_URL: urlAs(database.url, 'company-contacts-sync', rolePassword),
-		// Nobody listens there: the portal is not needed to start.
+		// Nothing listens there: the synchroniser starts without the portal.
 		BITRIX24_WEBHOOK_URL: 'http://127.0.0.1:9/rest/1/secret/',
 		...env,
 	});
@@ -44,14 +44,14 @@ describe('the synchroniser does not start, and says why in one line', () => {
 		expect(await errorOf({ PORT: String(port) })).toEqual([expect.stringMatching(/port is in use .* set PORT/)]);
 	});
 
-	test('with a webhook that is no webhook', async () => {
+	test('with an invalid webhook', async () => {
 		expect(await errorOf({ BITRIX24_WEBHOOK_URL: 'https://portal.example/' })).toEqual([
 			expect.stringMatching(/^BITRIX24_WEBHOOK_URL is wrong: /),
 		]);
 	});
 });
 
-test('the synchroniser starts without its database, takes over when it is there, and SIGTERM stops it with exit 0', async () => {
+test('the synchroniser starts without its database, works once the database is up, and stops on SIGTERM with exit 0', async () => {
 	const url = urlAs(database.url, 'company-contacts-sync', rolePassword);
 	const proxy = await startTcpProxy(url);
 	onTestFinished(() => proxy.close());

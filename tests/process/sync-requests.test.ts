@@ -8,7 +8,7 @@ import { afterAll, afterEach, beforeEach, describe, expect, vi } from 'vitest';
 let standIn: StandIn;
 let synchroniser: RunningService | undefined;
 let env: Record<string, string>;
-// Several processes are started one after the other, on a busy machine in seconds each.
+// Each test starts several processes, one after the other. On a busy machine each takes seconds.
 const patient = { timeout: 60_000 };
 vi.setConfig({ testTimeout: 240_000 });
 const undone: (() => void)[] = [];
@@ -23,7 +23,7 @@ beforeEach(async () => {
 	if (synchroniser?.hasExited === false) return;
 	const before = await lastDone();
 	synchroniser = await startSynchroniser(database.url, env);
-	// Its first pass is its own.
+	// The first pass is the synchroniser's own, without a request.
 	await vi.waitUntil(async () => (await lastDone()) > before, patient);
 });
 afterEach(() => undone.splice(0).forEach((undo) => void undo()));
@@ -60,7 +60,7 @@ function holdPage(): { isHeld: () => boolean; release: () => void } {
 	return { isHeld: () => held, release: () => void released.emit('now') };
 }
 
-describe('the synchroniser that runs does what the command asks for', () => {
+describe('the running synchroniser does what the command requests', () => {
 	test('--once, and the mirror is complete up to then', async () => {
 		const [first = 0] = ids();
 		standIn.update(first, { companyIds: [4711] });
@@ -74,7 +74,7 @@ describe('the synchroniser that runs does what the command asks for', () => {
 		expect(await requests()).toEqual([{ kind: 'pass', taken: true, ended: true }]);
 	});
 
-	test.each([[['--once', '--full']], [['--full']]])('%j, with the deletions and links', async (args) => {
+	test.each([[['--once', '--full']], [['--full']]])('%j, with deletions and links', async (args) => {
 		const [first = 0, second = 0] = ids();
 		standIn.update(second, { companyIds: [4712] }, { touch: false });
 		standIn.remove(first);
@@ -93,7 +93,7 @@ describe('the synchroniser that runs does what the command asks for', () => {
 		expect(await companiesOf(first)).toBe('4713');
 	});
 
-	test('--dry-run, which writes nothing', async () => {
+	test('--dry-run, and writes nothing', async () => {
 		const { id } = standIn.add({ lastName: 'New' });
 		expect(await contacts('--dry-run')).toMatchObject({
 			code: 0,
@@ -102,7 +102,7 @@ describe('the synchroniser that runs does what the command asks for', () => {
 		expect(await companiesOf(id)).toBe(undefined);
 	});
 
-	test('--confirm-mass-delete, which the failure before it prescribes', async () => {
+	test('--confirm-mass-delete, which the preceding failure recommends', async () => {
 		await contacts('--once', '--full');
 		const before = await count();
 		for (const id of ids().slice(0, 60)) standIn.remove(id);
@@ -118,21 +118,21 @@ describe('the synchroniser that runs does what the command asks for', () => {
 		expect(await count()).toBe(before - 60);
 	});
 
-	test('of two commands at once', async () => {
+	test('for two commands at once', async () => {
 		standIn.add({ lastName: 'New' });
 		const outcomes = await Promise.all([contacts('--once', '--full'), contacts('--once')]);
 		expect(outcomes.map(({ code }) => code)).toEqual([0, 0]);
 		expect(await count()).toBe(ids().length);
 	});
 
-	test('at once, though it was blocked a moment ago', async () => {
+	test('at once, although it was blocked a moment ago', async () => {
 		standIn.faults.next({ kind: 'error', code: 'OVERLOAD_LIMIT' });
 		expect(await contacts('--once')).toEqual(failure(/^error: The portal refused \S+ with OVERLOAD_LIMIT: [^\n]+\n$/));
 		expect(await contacts('--once')).toMatchObject({ code: 0 });
 	});
 });
 
-test('a command with other fields than the synchroniser’s changes nothing', async () => {
+test('a command whose fields differ from the synchroniser’s changes nothing', async () => {
 	const { outcome } = startCommand(database.url, ['sync', '--once'], { ...env, BITRIX24_DEFAULT_COUNTRY: 'RU' });
 	expect(await outcome).toEqual(
 		failure(
@@ -174,7 +174,7 @@ describe('the synchroniser is killed while it works on a request', () => {
 });
 
 describe('Ctrl-C', () => {
-	test('withdraws a request that was not begun', async () => {
+	test('withdraws a request that has not begun', async () => {
 		const page = holdPage();
 		const busy = start('--once', '--full');
 		await vi.waitUntil(page.isHeld, patient);
@@ -187,7 +187,7 @@ describe('Ctrl-C', () => {
 		expect(await busy.outcome).toMatchObject({ code: 0 });
 	});
 
-	test('leaves one that was begun to the synchroniser', async () => {
+	test('leaves a request that has begun to the synchroniser', async () => {
 		standIn.add({ lastName: 'New' });
 		const page = holdPage();
 		const busy = start('--once', '--full');
@@ -200,7 +200,7 @@ describe('Ctrl-C', () => {
 	});
 });
 
-test('a request whose command is gone is never begun, and the status counts those that wait', async () => {
+test('a request whose command is gone never begins, and the status counts waiting requests', async () => {
 	for (const id of ids().slice(0, 60)) standIn.remove(id);
 	const before = await count();
 	await database.sql`

@@ -42,7 +42,7 @@ interface Collector {
 	requests: { path: string; headers: Record<string, unknown>; body: Buffer }[];
 }
 
-/** A receiver of OTLP over HTTP. */
+/** A collector that receives OTLP over HTTP. */
 async function startCollector(status = 200): Promise<Collector> {
 	const requests: Collector['requests'] = [];
 	const server = createServer(async (request, response) => {
@@ -62,7 +62,7 @@ async function startCollector(status = 200): Promise<Collector> {
 const start = (name: ServiceName, environment: Record<string, string>) =>
 	startServiceProcess(name, { DATABASE_URL: db.url, OTEL_BSP_SCHEDULE_DELAY: '100', ...environment });
 
-/** Stops it in order: what it has not exported yet is exported then. */
+/** Stops it gracefully, so that it exports the remaining spans. */
 async function stop(service: ServiceProcess): Promise<void> {
 	service.kill('SIGTERM');
 	expect(await service.exit).toBe(0);
@@ -108,11 +108,11 @@ describe.each<[ServiceName, string, string]>([
 		for (const form of [...forms, Buffer.from(canary).toString('hex')])
 			expect(bytes.toLowerCase()).not.toContain(form.toLowerCase());
 		expect(service.output()).not.toContain(canary);
-		// What is asked for every few seconds is not traced.
+		// Health checks and metrics, which are requested every few seconds, are not traced.
 		expect(bytes).not.toContain('/metrics');
 	});
 
-	/** One request that says this of its trace; what was exported, and what the log says of it. */
+	/** Sends one request with this trace context. @returns the exported data and the log line */
 	async function traced(traceparent: string) {
 		const collector = await startCollector();
 		const service = start(name, { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, OTEL_SERVICE_NAME: 'renamed' });
@@ -125,12 +125,12 @@ describe.each<[ServiceName, string, string]>([
 		const bytes = Buffer.concat(collector.requests.map(({ body }) => body));
 		return { id, bytes, line: service.log().find((each) => each.request_id === id) };
 	}
-	/** Whether an identifier of a trace or span is in there: in the protocol they are bytes. */
+	/** Whether the export has this trace or span ID. The protocol encodes IDs as bytes. */
 	const has = (bytes: Buffer, identifier: unknown) => bytes.includes(Buffer.from(String(identifier), 'hex'));
 
-	// Inside, a trace goes on; what comes from outside decides nothing.
+	// An internal service continues its caller's trace. A public one does not trust its caller.
 	if (name === 'personal-contacts') {
-		test('continues the trace of its caller, and names it in the log', async () => {
+		test('continues the trace of its caller, and logs its ID', async () => {
 			const { id, bytes, line } = await traced(`00-${traceId}-${parentId}-01`);
 			expect([has(bytes, traceId), has(bytes, parentId)]).toEqual([true, true]);
 			expect([bytes.includes('renamed'), bytes.includes(id)]).toEqual([true, true]);
@@ -138,7 +138,7 @@ describe.each<[ServiceName, string, string]>([
 		});
 	} else {
 		test.each(['00', '01'])(
-			'begins its own trace, linked to that of its caller, whatever the caller decided: flags %s',
+			'begins its own trace with a link to its caller’s, whatever the caller’s sampling flags: %s',
 			async (flags) => {
 				const { id, bytes, line } = await traced(`00-${traceId}-${parentId}-${flags}`);
 				expect(bytes.includes(id)).toBe(true);
@@ -150,7 +150,7 @@ describe.each<[ServiceName, string, string]>([
 		);
 	}
 
-	test('a collector that is away or refuses is said once, and keeps nothing from working', async () => {
+	test('a collector that is down or refuses data is logged once, and requests still succeed', async () => {
 		const refusing = await startCollector(400);
 		for (const endpoint of [refusing.url, 'http://127.0.0.1:1']) {
 			const service = start(name, { OTEL_EXPORTER_OTLP_ENDPOINT: endpoint, OTEL_EXPORTER_OTLP_TIMEOUT: '300' });
@@ -165,7 +165,7 @@ describe.each<[ServiceName, string, string]>([
 		}
 	});
 
-	test('traces nothing unless it is asked to', async () => {
+	test('traces nothing by default', async () => {
 		const collector = await startCollector();
 		const endpoint = { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url };
 		for (const environment of [
@@ -182,7 +182,7 @@ describe.each<[ServiceName, string, string]>([
 		expect(collector.requests).toEqual([]);
 	});
 
-	test('counts a variable that is set to nothing as not set, as containers hand on what .env lacks', async () => {
+	test('treats an empty variable as not set, because containers pass on what .env lacks as empty', async () => {
 		const collector = await startCollector();
 		const names = [...exampleSettings.matchAll(/^(OTEL_\w+)=$/gm)].map(([, name]) => String(name));
 		expect(names.length).toBeGreaterThan(5);
@@ -194,7 +194,7 @@ describe.each<[ServiceName, string, string]>([
 		expect(new Set(collector.requests.map((request) => request.path))).toEqual(new Set(['/v1/traces']));
 	});
 
-	test('refuses to start with what it has not', async () => {
+	test('refuses to start with a setting that it does not support', async () => {
 		const service = start(name, {
 			OTEL_TRACES_EXPORTER: 'zipkin',
 			OTEL_EXPORTER_OTLP_ENDPOINT: 'collector:4318',

@@ -24,7 +24,7 @@ afterAll(async () => {
 	if (folder) await rm(folder, { recursive: true, force: true });
 });
 
-/** Runs a program as a reader of the documentation does: with nothing of this test's own package manager around it. */
+/** Runs a program as a reader of the documentation does, without the environment of this test's package manager. */
 async function run(cwd: string, program: string, ...args: string[]): Promise<string> {
 	const own = /^(npm_|pnpm_|NODE_ENV$|NODE_PATH$|INIT_CWD$|VITEST)/i;
 	const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !own.test(name)));
@@ -36,7 +36,7 @@ async function run(cwd: string, program: string, ...args: string[]): Promise<str
 	return stdout;
 }
 
-/** A clone of the repository with what is not committed yet: without anything that was installed or built. */
+/** A clone of the repository with uncommitted changes, and without anything installed or built. */
 async function cloneRepository(): Promise<string> {
 	const clone = join(folder, 'clone');
 	await run(folder, 'git', 'clone', '--quiet', '--no-hardlinks', root, clone);
@@ -53,7 +53,7 @@ async function cloneRepository(): Promise<string> {
 	return clone;
 }
 
-test('the client that is packed in a fresh clone, and installed into a new project, calls the service', async () => {
+test('a client that is packed in a fresh clone and installed into a new project can call the service', async () => {
 	const clone = await cloneRepository();
 	await run(clone, 'npx', '-y', 'pnpm@12', 'install', '--frozen-lockfile', '--prefer-offline');
 	await run(clone, 'npx', '-y', 'pnpm@12', '--filter', '@contacts/client', 'pack', '--pack-destination', folder);

@@ -25,10 +25,10 @@ interface Finding {
 	message: string;
 }
 
-/** What the command, a process of its own, finds of this Redis. */
+/** The findings of the command about this Redis, run as a separate process. */
 async function look(password = ''): Promise<Finding[]> {
 	const env = { DATABASE_URL: database.url, REDIS_URL: `redis://${password}127.0.0.1:${port}` };
-	// It fails, because the test's database is one that may lose data.
+	// It exits with 1, because the test's database may lose data.
 	const { stdout } = await execute(process.execPath, [command, 'doctor', '--json'], { env }).catch((error) => error);
 	const { findings } = JSON.parse(stdout) as { findings: Finding[] };
 	return findings.filter(({ check }) => check === 'redis');
@@ -37,7 +37,7 @@ async function look(password = ''): Promise<Finding[]> {
 const set = (name: string, value: string) =>
 	execute('redis-cli', ['-p', String(port), 'config', 'set', name, value], { env: process.env });
 
-test('contacts doctor tells of a Redis that is well, that evicts, and that wants a password', async () => {
+test('contacts doctor reports a healthy Redis, one that evicts keys, and one that requires a password', async () => {
 	expect(await look()).toEqual([
 		{
 			check: 'redis',

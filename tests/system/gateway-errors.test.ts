@@ -39,7 +39,7 @@ afterAll(async () => {
 	await impatient?.stop();
 });
 
-/** Sends this text as it stands here and returns all that comes back. */
+/** Sends this text unchanged. @returns everything that comes back */
 async function exchange(nginx: RunningNginx, text: string): Promise<string> {
 	const socket = connect({ port: Number(new URL(nginx.url).port), host: '127.0.0.1' });
 	let received = '';
@@ -66,7 +66,7 @@ async function expectProblemOfGateway(received: string, status: number, code: st
 	if (status === 503) expect(received).toMatch(/\r\nRetry-After: 1\r\n/);
 }
 
-describe('an error that the gateway makes itself has the shape of all others', () => {
+describe('an error of the gateway itself is a problem like all others', () => {
 	const rest = 'Host: a\r\nConnection: close\r\n';
 
 	test.each<[string, string, number, string]>([
@@ -115,19 +115,19 @@ describe('an error that the gateway makes itself has the shape of all others', (
 		await expectProblemOfGateway(await exchange(gateway, text), status, code);
 	});
 
-	test('a service that does not respond in time', async () => {
+	test('for a service that does not respond in time', async () => {
 		const text = `GET ${target} HTTP/1.1\r\n${rest}\r\n`;
 		await expectProblemOfGateway(await exchange(impatient, text), 503, 'overloaded');
 	});
 
-	test('a service that is away, and nothing of the request is in a log', async () => {
+	test('for a service that is down, and no log has anything of the request', async () => {
 		const alone = await startNginx(gatewayConfig('127.0.0.1:1'));
 		await expectProblemOfGateway(await exchange(alone, `GET ${target} HTTP/1.1\r\n${rest}\r\n`), 503, 'overloaded');
 		expect(alone.errorLog() + alone.accessLog() + alone.output()).not.toContain('canary');
 		await alone.stop();
 	});
 
-	test('a client with more connections than one may have', async () => {
+	test('for a client with too many connections', async () => {
 		const crowded = await startNginx(gatewayConfig(new URL(gateway.url).host, { connectionsPerClient: 1 }));
 		const waiting = connect({ port: Number(new URL(crowded.url).port), host: '127.0.0.1' });
 		const before = connections.size;
@@ -138,12 +138,12 @@ describe('an error that the gateway makes itself has the shape of all others', (
 		await crowded.stop('SIGTERM');
 	});
 
-	test('no status that nginx can set itself is left to its own page', () => {
+	test('nginx shows its own error page for no status that it can set itself', () => {
 		const template = readFileSync(new URL('../../gateway/default.conf.template', import.meta.url), 'utf8');
 		const covered = [...template.matchAll(/^\s*error_page ([\d ]+)/gm)].flatMap(([, list = '']) =>
 			list.trim().split(/ +/),
 		);
-		// ngx_http_special_response.c, but for redirections, what only other modules set (401 to 403, 409, 412, 416, 507), and 408, which it never sends.
+		// From ngx_http_special_response.c, without redirections, what only other modules set (401 to 403, 409, 412, 416, 507), and 408, which it never sends.
 		const own = [400, 404, 405, 411, 413, 414, 421, 429, 431, 494, 495, 496, 497, 500, 501, 502, 503, 504, 505];
 		expect(covered.map(Number).toSorted((a, b) => a - b)).toEqual(own);
 	});
@@ -152,6 +152,6 @@ describe('an error that the gateway makes itself has the shape of all others', (
 test.each([
 	['headers', `GET ${target} HTTP/1.1\r\nHost: a\r\n`],
 	['a body', `POST ${target} HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n{`],
-])('a client that sends %s too slowly is cut off', async (_, text) => {
+])('the gateway disconnects a client that sends %s too slowly', async (_, text) => {
 	expect(await exchange(impatient, text)).toBe('');
 });

@@ -10,7 +10,7 @@ import { type RunningService, startService } from '@contacts/testing/services.js
 import { database, test } from '@contacts/testing/test.js';
 import { afterAll, expect } from 'vitest';
 
-/** More than the buffers of all sockets on its way hold: the list has some 28 MB. */
+/** The list has some 28 MB, more than the buffers of all sockets on its way hold. */
 const contacts = 25_000;
 const readers = 40;
 let service: RunningService;
@@ -36,7 +36,7 @@ afterAll(async () => {
 
 const path = '/api/company_contacts.list?project=first&api_key=first-key';
 
-/** A client that reads the beginning of the list and then nothing more. */
+/** A client that reads the beginning of the list, then stops. */
 async function stopReading(): Promise<void> {
 	const socket = connect({ port: Number(new URL(gateway.url).port), host: '127.0.0.1' });
 	open.push(socket.on('error', () => undefined));
@@ -59,7 +59,7 @@ test('forty clients that read nothing of a large list fill neither the disk nor 
 	expect(used).toEqual([0, 0, 0]);
 	// 144 KB of buffers for each.
 	expect(gateway.memory() - before).toBeLessThan(readers * 0.25 + 10);
-	// The service keeps the list once, however many are reading it.
+	// The service keeps one copy of the list, however many clients read it.
 	expect(residentMiB(service.pid)).toBeLessThan(600);
 	expect((await fetch(`${gateway.url}/openapi.json`)).status).toBe(200);
 });

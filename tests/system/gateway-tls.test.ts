@@ -15,7 +15,7 @@ async function textOf(response: IncomingMessage): Promise<string> {
 	return text;
 }
 
-test('with operations/tls the gateway ends TLS, and answers plain HTTP there with a problem', async () => {
+test('with operations/tls the gateway terminates TLS, and responds to plain HTTP on that port with a problem', async () => {
 	const folder = await temporaryFolder();
 	const [key, certificate, port] = [join(folder, 'privkey.pem'), join(folder, 'fullchain.pem'), await freePort()];
 	execFileSync('openssl', [

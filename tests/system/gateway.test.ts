@@ -33,7 +33,7 @@ afterAll(async () => {
 const query = `?project=first&api_key=${canary}&company_id=1`;
 const get = (target: string, init?: RequestInit) => fetch(gateway.url + target, init);
 
-/** Sends a request target exactly as it stands here. */
+/** Sends this request target unchanged. */
 async function raw(text: string): Promise<string> {
 	const socket = connect({ port: Number(new URL(gateway.url).port), host: '127.0.0.1' });
 	let answer = '';
@@ -53,7 +53,7 @@ const paths: [string, string][] = [
 	['/api/company_contacts.changes', query.replace('company_id', 'limit')],
 ];
 
-test.each(paths)('%s is passed as it is, with its headers', async (path, query) => {
+test.each(paths)('%s is passed on unchanged, with its headers', async (path, query) => {
 	const [direct, passed] = [await fetch(`${service.url}${path}${query}`), await get(path + query)];
 	expect(passed.status).toBe(200);
 	expect(await passed.text()).toBe(await direct.text());
@@ -80,7 +80,7 @@ test.each([
 	'/openapi.json?canary=1',
 	'/docs?canary=1',
 	'/docs/page.js?canary',
-])('%s has an unknown parameter, as it has without the gateway', async (target) => {
+])('%s has an unknown parameter, with and without the gateway', async (target) => {
 	for (const answer of [await fetch(service.url + target), await get(target)]) {
 		expect(answer.status).toBe(400);
 		expect(await answer.text()).toMatch(/"code":"invalid_query".*"message":"must hold no parameters/);
@@ -88,7 +88,7 @@ test.each([
 });
 
 test.each(['/openapi.json', '/docs', '/docs/', '/docs/page.js', '/docs/swagger-ui-bundle.js'])(
-	'%s is passed as it is, compressed, and asked about again',
+	'%s is passed on unchanged, compressed, and revalidated',
 	async (target) => {
 		const headers = { 'accept-encoding': 'br' };
 		const [direct, passed] = [await fetch(service.url + target, { headers }), await get(target, { headers })];
@@ -103,7 +103,7 @@ test.each(['/openapi.json', '/docs', '/docs/', '/docs/page.js', '/docs/swagger-u
 	},
 );
 
-test('/ leads to the API reference', async () => {
+test('/ redirects to the API reference', async () => {
 	const passed = await get('/', { redirect: 'manual' });
 	expect([passed.status, passed.headers.get('location')]).toEqual([302, '/docs']);
 	expect((await get('/')).url).toBe(`${gateway.url}/docs`);
@@ -138,18 +138,18 @@ describe('only the public paths answer', () => {
 		expect(answer).toMatch(/\r\nContent-Type: application\/problem\+json\r\n/i);
 		expect(answer).toMatch(/\r\nCache-Control: no-store\r\n/i);
 		expect(answer).toContain(`X-Request-Id: ${body.request_id}\r\n`);
-		// The metrics of a service would be found by their format.
+		// Metrics of a service would be recognisable by their format.
 		expect(answer).not.toContain('# HELP');
 	});
 
-	test('what the gateway refuses itself never reaches the service', async () => {
+	test('a request that the gateway refuses never reaches the service', async () => {
 		const before = service.output().length;
 		await ask('/metrics?seen=no');
 		expect(service.output().slice(before)).toBe('');
 	});
 });
 
-test('a forged X-Forwarded-For changes nothing: the limit on failures sees one client', async () => {
+test('the failure limit sees one client, whatever X-Forwarded-For that client forges', async () => {
 	const answers = await Promise.all(
 		Array.from({ length: 300 }, (_, index) =>
 			get(`${path}?project=first&api_key=wrong`, {
@@ -162,7 +162,7 @@ test('a forged X-Forwarded-For changes nothing: the limit on failures sees one c
 	expect((await get(path + query)).status).toBe(200);
 });
 
-test('what a client says of tracing, of itself or of where it comes from is not passed on', async () => {
+test('the gateway drops the headers of a client about tracing, its identity and its origin', async () => {
 	const seen: IncomingHttpHeaders[] = [];
 	const upstream = createServer((request, response) => {
 		seen.push(request.headers);
@@ -185,7 +185,7 @@ test('what a client says of tracing, of itself or of where it comes from is not 
 	upstream.close();
 });
 
-test('a key is in no log of nginx, of the service or of PostgreSQL', async () => {
+test('no log of nginx, the service or PostgreSQL has an API key', async () => {
 	for (const target of [
 		path + query,
 		`/unknown${query}`,

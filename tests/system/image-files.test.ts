@@ -5,14 +5,14 @@ import { startProcess } from '@contacts/testing/process.js';
 import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import { expect, test } from 'vitest';
 
-// The images hold what `pnpm deploy` makes, as the Dockerfile calls it.
+// The images hold the output of `pnpm deploy`, called as in the Dockerfile.
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const dockerfile = readFileSync(join(root, 'Dockerfile'), 'utf8');
 const [, names = '', flags = ''] =
 	/for service in ([\w -]+); do.*?deploy ([\w -]+?) "\/out\/\$service"/s.exec(dockerfile) ?? [];
 
-/** What our own packages bring into an image, and the names of all packages that are installed in it. */
+/** The files that our packages put into an image, and the names of all packages installed in it. */
 function contentsOf(image: string): { files: string[]; packages: string[] } {
 	const store = join(image, 'node_modules', '.pnpm');
 	const packages = readdirSync(store);
@@ -31,7 +31,7 @@ function contentsOf(image: string): { files: string[]; packages: string[] } {
 	return { files: folders.flatMap(below), packages };
 }
 
-test.each(names.split(' '))('the image %s holds the product, and nothing of its tests', async (service) => {
+test.each(names.split(' '))('the image %s holds the product without its tests', async (service) => {
 	const image = join(await temporaryFolder(), service);
 	const deploy = [
 		'-y',
@@ -54,7 +54,7 @@ test.each(names.split(' '))('the image %s holds the product, and nothing of its 
 	).toEqual([]);
 });
 
-test('each image of the Dockerfile is looked into', () => {
+test('the tests inspect every image of the Dockerfile', () => {
 	const targets = [...dockerfile.matchAll(/^COPY --from=build \/out\/(\S+) /gm)].map(([, name]) => name);
 	expect(targets.toSorted()).toEqual(names.split(' ').toSorted());
 });

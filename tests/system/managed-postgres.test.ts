@@ -13,7 +13,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 const password = 'managed';
 let folder: string;
 let server: LocalPostgres;
-/** A server as providers have them: encrypted by an authority of their own, the owner no superuser. */
+/** A server as cloud providers run it: TLS by a private authority, and an owner without superuser rights. */
 let url: URL;
 
 beforeAll(async () => {
@@ -41,7 +41,7 @@ afterAll(async () => {
 	rmSync(folder, { recursive: true, force: true });
 });
 
-/** Makes a certificate that vouches for itself. */
+/** Makes a self-signed certificate. */
 function makeCertificate(host: string): void {
 	const options = ['-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '2'];
 	const name = ['-subj', `/CN=${host}`, '-addext', `subjectAltName=DNS:${host}`];
@@ -51,7 +51,7 @@ function makeCertificate(host: string): void {
 
 const authorityOf = (host: string) => join(folder, `${host}.crt`);
 
-/** Gives the server a certificate, from its next start or reload on. */
+/** Installs a certificate, which the server uses from its next start or reload. */
 function giveCertificate(host: string): void {
 	const dataDirectory = join(folder, 'postgres');
 	const { uid, gid } = statSync(dataDirectory);
@@ -75,7 +75,7 @@ async function isEncrypted(address: string): Promise<boolean> {
 	}
 }
 
-describe('encryption, by the parameters of the URL', () => {
+describe('the parameters of the URL set the encryption', () => {
 	test.each([
 		['', false],
 		['sslmode=disable', false],
@@ -85,7 +85,7 @@ describe('encryption, by the parameters of the URL', () => {
 		expect(await isEncrypted(withParameters(parameters))).toBe(encrypted);
 	});
 
-	test('with several hosts too', async () => {
+	test('also with several hosts', async () => {
 		const { host } = url;
 		const several = url.href.replace(host, `${host},${host}`);
 		expect(await isEncrypted(several)).toBe(false);
@@ -107,8 +107,8 @@ describe('encryption, by the parameters of the URL', () => {
 	);
 });
 
-describe('an owner who is no superuser', () => {
-	test('migrates, and a service connects with its role, to a server that NODE_EXTRA_CA_CERTS vouches for', async () => {
+describe('an owner without superuser rights', () => {
+	test('migrates a server that NODE_EXTRA_CA_CERTS trusts, and a service connects to it with its role', async () => {
 		await migrate(url.href);
 		await setRolePasswords(url.href, { 'company-contacts': 'role' });
 		const roleUrl = urlAs(withParameters('sslmode=verify-full'), 'company-contacts', 'role');

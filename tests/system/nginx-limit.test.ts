@@ -2,7 +2,7 @@ import { decide } from '@contacts/company-contacts/rate-limit/token-bucket.js';
 import { startNginx } from '@contacts/testing/nginx.js';
 import { expect, test } from 'vitest';
 
-test('a random trace of arrivals is admitted as by nginx with limit_req rate=5r/s burst=249 nodelay', async () => {
+test('the token bucket admits a random trace of arrivals as nginx does with limit_req rate=5r/s burst=249 nodelay', async () => {
 	const nginx = await startNginx(`
 		log_format decision '$msec $status';
 		access_log ACCESS_LOG decision;
@@ -12,7 +12,7 @@ test('a random trace of arrivals is admitted as by nginx with limit_req rate=5r/
 		const end = performance.now() + 15_000;
 		let sent = 0;
 		while (performance.now() < end) {
-			// Bursts at first, then single requests around the rate at which tokens come back.
+			// Bursts first, then single requests around the refill rate.
 			const burst = sent < 400 ? Math.ceil(Math.random() * 60) : Math.ceil(Math.random() ** 4 * 5);
 			const answers = await Promise.all(Array.from({ length: burst }, () => fetch(nginx.url)));
 			for (const answer of answers) await answer.arrayBuffer();
@@ -29,7 +29,7 @@ test('a random trace of arrivals is admitted as by nginx with limit_req rate=5r/
 			const [seconds, status] = line.split(' ').map(Number) as [number, number];
 			const now = Math.round(seconds * 1000);
 			const [decision] = decide(policy, arrival, now);
-			// nginx logs its wall clock and decides by another one: a few milliseconds around a token's time prove nothing.
+			// nginx logs its wall clock but decides by another clock. A few milliseconds around a refill prove nothing.
 			const margin = Math.abs(Math.max(arrival, now) - now - (policy.burst - 1) * 200);
 			if (decision.admitted !== (status === 200)) {
 				expect(margin).toBeLessThanOrEqual(3);

@@ -11,7 +11,7 @@ import postgres from 'postgres';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
-/** What the container of PostgreSQL runs on a new volume, in the order of the names that the files have there. */
+/** The scripts that the PostgreSQL container runs on a new volume, in the order of their names there. */
 const scripts = [
 	...readFileSync(join(root, 'docker-compose.yml'), 'utf8').matchAll(
 		/\.\/(\S+):(\/docker-entrypoint-initdb\.d\/\S+):ro/g,
@@ -49,7 +49,7 @@ const run = (password: string) =>
 		{ env: { PATH: process.env.PATH, OWNER_DATABASE_PASSWORD: password } },
 	);
 
-test('the compose file’s scripts make an owner that migrates; run again they change its password, which is in no log', async () => {
+test('the compose file’s scripts create an owner that can migrate; a second run changes its password; no log has it', async () => {
 	expect(scripts).toHaveLength(2);
 	const connection = (password: string) =>
 		Object.assign(new URL(server.url('contacts')), { username: ownerRole, password }).href;

@@ -12,7 +12,7 @@ import { pageAt, root } from '../docs/pages.js';
 
 const key = 'a key +/ü&';
 let app: TestApp;
-/** What Go has compiled of its own library, for all tests of this file. */
+/** Go's build cache, shared by all tests of this file. */
 let cache: string;
 
 test.beforeAll(async () => {
@@ -26,7 +26,7 @@ afterAll(async () => {
 	if (cache) await rm(cache, { recursive: true, force: true });
 });
 
-/** By the language of the guide's block, how a shell runs the program in the file `sample`. */
+/** The shell command that runs the file `sample`, by the language of the guide's block. */
 const languages: Record<string, string> = {
 	python: 'python3 sample',
 	php: 'php sample',
@@ -34,7 +34,7 @@ const languages: Record<string, string> = {
 	ts: `mv sample sample.mts && '${join(root, 'node_modules/.bin/tsc')}' --strict --target es2023 --module nodenext --lib es2023,dom --types '' sample.mts && node sample.mjs`,
 };
 
-/** Runs the sample of a language as it stands in the guide, but for the address, the project and the key. */
+/** Runs the guide's sample of a language, with only the address, the project and the key replaced. */
 async function run(language: string, url: string, apiKey = key) {
 	const sample = pageAt('docs/partners.md').blocks.find((block) => block.language === language);
 	const text = String(sample?.text)
@@ -56,7 +56,7 @@ describe.each(Object.keys(languages))('the sample in %s', (language) => {
 		expect(await run(language, app.url)).toEqual({ code: 0, stdout: '2345 contacts\n', stderr: '' });
 	});
 
-	test('waits where the service asks for it', async () => {
+	test('waits when the service says so', async () => {
 		const environment = { RATE_LIMIT_BURST: '1', RATE_LIMIT_PER_SECOND: '1' };
 		const limited = await startTestApp(service, database.url, { environment });
 		onTestFinished(() => limited.close());

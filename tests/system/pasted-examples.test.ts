@@ -32,7 +32,7 @@ const blocks = pages.flatMap(({ path, blocks }) =>
 	),
 );
 
-/** Runs lines as a reader does, but for the ports, and for npx, which would install first. */
+/** Runs lines as a reader does, with other ports and without npx, which would install first. */
 async function paste(text: string): Promise<string> {
 	const { company, personal } = demo.ports;
 	const lines = text
@@ -46,7 +46,7 @@ async function paste(text: string): Promise<string> {
 	return stdout;
 }
 
-/** What is written as … may be anything. */
+/** Where the documentation has … the output may have anything. */
 function like(documented: unknown): unknown {
 	if (documented === '…') return expect.any(String);
 	if (Array.isArray(documented)) return documented.map(like);
@@ -54,7 +54,7 @@ function like(documented: unknown): unknown {
 	return Object.fromEntries(Object.entries(documented).map(([name, value]) => [name, like(value)]));
 }
 
-/** An answer as it is documented: a status line, some of its headers, and its body where there is one. */
+/** A documented response: a status line, some headers, and an optional body. */
 function expectAnswer(documented: string, answer: string): void {
 	const [wantedHead = '', wantedBody] = documented.split('\n\n');
 	const [head = '', body = ''] = answer.replaceAll('\r', '').split('\n\n');
@@ -65,7 +65,7 @@ function expectAnswer(documented: string, answer: string): void {
 	if (wantedBody !== undefined) expect(JSON.parse(body)).toEqual(like(JSON.parse(wantedBody)));
 }
 
-describe('what is pasted does what is written below it', () => {
+describe('a pasted example does what the documentation shows below it', () => {
 	test.each(blocks)('%s', async (_, { text, next }) => {
 		const printed = await paste(text);
 		if (next?.language === 'json') expect(JSON.parse(printed)).toEqual(like(JSON.parse(next.text)));
@@ -73,13 +73,13 @@ describe('what is pasted does what is written below it', () => {
 	});
 });
 
-test('the requests of the README and of the partner’s guide are among them, with their answers', () => {
+test('the examples include the requests of the README and the partner’s guide, with their responses', () => {
 	const answered = blocks.filter(([, { next }]) => next !== undefined).map(([name]) => name.split(',')[0]);
 	expect(answered.filter((path) => path === 'README.md')).toHaveLength(2);
 	expect(answered.filter((path) => path === 'docs/partners.md').length).toBeGreaterThanOrEqual(5);
 });
 
-test('a request beyond the limit is answered as the partner’s guide says', async () => {
+test('a request beyond the limit gets the response that the partner’s guide shows', async () => {
 	const documented = pageAt('docs/partners.md').blocks.find(({ text }) => text.startsWith('HTTP/1.1 429'));
 	const url = `http://127.0.0.1:${demo.ports.company}/api/company_contacts.list?company_id=7&project=demo&api_key=demo-key`;
 	const answers = await Promise.all(Array.from({ length: 300 }, () => fetch(url)));

@@ -13,7 +13,7 @@ import { afterAll, beforeAll, expect } from 'vitest';
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const git = (...args: string[]) => execFileSync('git', args, { cwd: root, encoding: 'utf8', stdio: 'pipe' }).trim();
 
-/** The last release before this commit; before the first release, what came before the newest migration. */
+/** The last release before this commit. Before the first release: the commit before the newest migration. */
 function previousRelease(): string {
 	try {
 		return git('describe', '--tags', '--match', 'v*', '--abbrev=0', 'HEAD^');
@@ -59,7 +59,7 @@ async function contacts(...args: string[]): Promise<string> {
 	return command.stdout();
 }
 
-test('the previous release works on the schema of this one, so a rollback needs no other schema', async () => {
+test('the previous release works on this release’s schema, so a rollback needs no schema change', async () => {
 	await addProject(database.sql, 'bot', 'bot-key');
 	await database.sql`insert into company_contacts (bitrix_id, company_ids, name) values (5, '{7,1}', 'Somebody')`;
 	const [personal, company] = [

@@ -16,7 +16,7 @@ beforeAll(async () => {
 	}
 });
 
-/** What promtool says, and its exit code. */
+/** The output of promtool, and its exit code. */
 function promtool(args: string[], input = ''): Promise<{ code: number; output: string }> {
 	return new Promise((resolve, reject) => {
 		const child = execFile('promtool', args, { cwd: operations }, (error, stdout, stderr) => {
@@ -29,7 +29,7 @@ function promtool(args: string[], input = ''): Promise<{ code: number; output: s
 	});
 }
 
-describe('promtool finds nothing to complain of', () => {
+describe('promtool finds no problem', () => {
 	test.each(['personal-contacts', 'company-contacts', 'company-contacts-sync'])('in the metrics of %s', async (job) => {
 		expect(jobs[job]).toContain('# TYPE');
 		expect(await promtool(['check', 'metrics'], jobs[job])).toEqual({ code: 0, output: '' });
@@ -41,7 +41,7 @@ describe('promtool finds nothing to complain of', () => {
 		expect(code).toBe(0);
 	});
 
-	test('when the rules are tried on made-up series', async () => {
+	test('when it tests the rules on made-up series', async () => {
 		const { code, output } = await promtool(['test', 'rules', 'alerts.test.yml']);
 		expect(output).toContain('SUCCESS');
 		expect(code).toBe(0);

@@ -23,7 +23,7 @@ afterAll(async () => {
 });
 
 describe('a bucket in Redis', () => {
-	/** Buckets of one name under other limits, as after a restart with another configuration. */
+	/** A bucket of the same name with other limits, as after a restart with another configuration. */
 	async function withLimits<T>(policy: BucketPolicy, work: (take: () => Promise<Decision>) => Promise<T>): Promise<T> {
 		const buckets = connectRedisBuckets(url, policy, 5000);
 		try {
@@ -41,7 +41,7 @@ describe('a bucket in Redis', () => {
 		}
 	}
 
-	test('has a token again after 200 ms when its limit was changed from 1 a second and 600 to 5 a second and 250', async () => {
+	test('has a token again after 200 ms when its limit changes from 1 a second and 600 to 5 a second and 250', async () => {
 		await withLimits({ perSecond: 1, burst: 600 }, async (take) => {
 			const taken = await Promise.all(Array.from({ length: 600 }, take));
 			expect(taken.every(({ admitted }) => admitted)).toBe(true);
@@ -53,7 +53,7 @@ describe('a bucket in Redis', () => {
 		expect(await redis.pttl('company-contacts:bucket:project')).toBeLessThanOrEqual(50_000);
 	});
 
-	test('is forgotten when it would be full, also after an arrival far ahead of the clock', async () => {
+	test('expires when it would be full, even after an arrival far ahead of the clock', async () => {
 		await redis.set('company-contacts:bucket:project', String(Date.now() + 86_400_000));
 		await withLimits({ perSecond: 5, burst: 250 }, async (take) => {
 			expect((await take()).admitted).toBe(false);
@@ -64,8 +64,8 @@ describe('a bucket in Redis', () => {
 	});
 });
 
-test('the script in Redis decides as the process does, whatever becomes of clock and limits', async () => {
-	// The same script on a clock that is passed in, so that no key may expire on Redis's own. Each step is a whole number of
+test('the script in Redis decides like the process, however clock and limits change', async () => {
+	// The same script with a clock as a parameter, so that no key expires by Redis's own clock. Each step is a whole number of
 	// 1/8 ms, which both sides hold exactly.
 	const clocked = script
 		.replace("redis.call('TIME')", '{ 0, ARGV[3] * 1000 }')
@@ -76,7 +76,7 @@ test('the script in Redis decides as the process does, whatever becomes of clock
 		burst: fc.constantFrom(1, 2, 3, 7, 40, 250, 600),
 	});
 	const step = fc.record({
-		// Forward by as much as fills a bucket or nothing, or back by up to an hour.
+		// Forward by up to the time that fills a bucket, or back by up to an hour.
 		move: fc.oneof(fc.constant(0), fc.nat({ max: 8 * 2000 }), fc.integer({ min: -8 * 3_600_000, max: 8 * 600_000 })),
 		limits: fc.option(policy, { freq: 4 }),
 		requests: fc.integer({ min: 1, max: 20 }),

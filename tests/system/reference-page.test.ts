@@ -43,11 +43,11 @@ async function typeCredentials(page: Page, apiKey: string): Promise<void> {
 	await page.getByLabel('API key').fill(apiKey);
 }
 
-/** The list or the upsert, whichever service the page is of. */
+/** The list or the upsert, depending on the service. */
 const operation = (page: Page) =>
 	page.locator('.opblock', { hasText: /\/api\/(company_contacts\.list|personal_contacts)/ });
 
-/** Makes the request on the page, and gives status and body of the answer as the page shows them. */
+/** Sends the request on the page. @returns status and body of the response, as the page shows them */
 async function execute(page: Page): Promise<{ status: string; body: string }> {
 	const received = page.waitForResponse((response) => response.url().includes('/api/'));
 	await operation(page).locator('.execute').click();
@@ -58,7 +58,7 @@ async function execute(page: Page): Promise<{ status: string; body: string }> {
 	return { status: (await text('.response-col_status')) ?? '', body: (await text('.highlight-code pre')) ?? '' };
 }
 
-/** Everything that a page shows, links to or keeps, as the browser itself tells it. */
+/** Everything that a page shows, links to or stores, as the browser reports it. */
 function tracesOf(page: Page): Promise<string> {
 	return page.evaluate(`(async () => JSON.stringify([
 		document.documentElement.outerHTML, location.href, document.referrer, document.cookie, history.state,
@@ -66,11 +66,11 @@ function tracesOf(page: Page): Promise<string> {
 	]))()`);
 }
 
-/** Pixels by which the page is wider than a phone. A phone would zoom out, so its own idea of its width does not count. */
+/** Pixels by which the page is wider than a phone. A phone would zoom out, so its reported width does not count. */
 const overflow = async (page: Page) =>
 	(await page.evaluate<number>('document.documentElement.scrollWidth')) - phone.width;
 
-test('the page renders without complaint and asks no other host', async () => {
+test('the page renders without an error and contacts no other host', async () => {
 	const browser = await withBrowser(desktop);
 	const page = await browser.open(`${gateway.url}/docs`);
 	expect(await page.title()).toBe('Company contacts');
@@ -81,7 +81,7 @@ test('the page renders without complaint and asks no other host', async () => {
 	for (const url of browser.requests) if (!url.startsWith('data:')) expect(new URL(url).origin).toBe(gateway.url);
 });
 
-test('a request made on the page lists the contacts, and no key is shown or kept anywhere', async () => {
+test('a request on the page lists the contacts, and the page neither shows nor stores a key', async () => {
 	const browser = await withBrowser(desktop);
 	const page = await browser.open(`${gateway.url}/docs`);
 	await typeCredentials(page, key);
@@ -106,7 +106,7 @@ test('a request made on the page lists the contacts, and no key is shown or kept
 	expect(gateway.accessLog() + gateway.errorLog() + company.output()).not.toContain('canary');
 });
 
-test('a list that is known is a 304, and a wrong key the 401 problem', async () => {
+test('the page shows a 304 for a known list, and the 401 problem for a wrong key', async () => {
 	const browser = await withBrowser(desktop);
 	const page = await browser.open(`${gateway.url}/docs`);
 	await typeCredentials(page, 'wrong');
@@ -121,7 +121,7 @@ test('a list that is known is a 304, and a wrong key the 401 problem', async () 
 	expect((await received).status()).toBe(304);
 });
 
-test('a field that is wrong says in words what is allowed, and the response to the last request goes away', async () => {
+test('a wrong field says in words what is allowed, and the page removes the last response', async () => {
 	const browser = await withBrowser(desktop);
 	const page = await browser.open(`${gateway.url}/docs`);
 	await typeCredentials(page, key);
@@ -135,7 +135,7 @@ test('a field that is wrong says in words what is allowed, and the response to t
 	expect(JSON.parse((await execute(page)).body)).toMatchObject({ count: 1, data: [{ name: 'Alice Carter' }] });
 });
 
-test('the first responses shown are those of success; errors wait behind a line', async () => {
+test('the page shows successful responses first, and collapses the errors', async () => {
 	const browser = await withBrowser(desktop);
 	const page = await browser.open(`${gateway.url}/docs`);
 	const visible = await operation(page)
@@ -146,7 +146,7 @@ test('the first responses shown are those of success; errors wait behind a line'
 	expect(await operation(page).getByText('rate_limited').first().isVisible()).toBe(true);
 });
 
-test.each(['light', 'dark'] as const)('in a %s theme text and paper differ', async (colorScheme) => {
+test.each(['light', 'dark'] as const)('text and background differ in a %s theme', async (colorScheme) => {
 	const browser = await withBrowser(desktop);
 	await browser.context.pages()[0]?.emulateMedia({ colorScheme });
 	const page = await browser.open(`${gateway.url}/docs`);
@@ -160,7 +160,7 @@ test.each(['light', 'dark'] as const)('in a %s theme text and paper differ', asy
 	expect(colorScheme === 'light' ? difference : -difference).toBeGreaterThan(400);
 });
 
-test('the guide is a page too, and its samples call the address that it came from', async () => {
+test('the guide is a page whose samples call the address that served it', async () => {
 	const browser = await withBrowser(phone);
 	const page = await browser.context.newPage();
 	await page.goto(`${gateway.url}/docs/guide`);
@@ -173,7 +173,7 @@ test('the guide is a page too, and its samples call the address that it came fro
 	for (const url of browser.requests) expect(new URL(url).origin).toBe(gateway.url);
 });
 
-test('on a phone nothing is wider than the screen, and a request can be made', async () => {
+test('on a phone nothing is wider than the screen, and a request works', async () => {
 	const browser = await withBrowser(phone);
 	const page = await browser.open(`${gateway.url}/docs`);
 	expect(await overflow(page)).toBeLessThanOrEqual(0);
@@ -185,7 +185,7 @@ test('on a phone nothing is wider than the screen, and a request can be made', a
 	expect(browser.complaints).toEqual([]);
 });
 
-test('the internal service has its page too', async () => {
+test('the internal service also has a page', async () => {
 	const browser = await withBrowser(phone);
 	const page = await browser.open(`${personal.url}/docs`);
 	await typeCredentials(page, key);
@@ -197,7 +197,7 @@ test('the internal service has its page too', async () => {
 	expect(saved).toEqual({ username: 'ivan' });
 });
 
-test('of a long list the beginning is shown, before a browser would stand still', async () => {
+test('the page shows only the beginning of a long list, so that a browser does not freeze', async () => {
 	await database.sql`
 		insert into company_contacts (bitrix_id, company_ids, name)
 		select n, '{99}', repeat('x', 100) from generate_series(10000, 19999) n`;

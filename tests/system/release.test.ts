@@ -8,7 +8,7 @@ import { expect, test } from 'vitest';
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const isGeneric = (path: string) => !/node_modules|dist\/|\.git\/|\.local/.test(path);
 
-test('npx pnpm release gives everything one version, dates the changelog, commits and tags; once for each version', async () => {
+test('npx pnpm release sets one version everywhere, dates the changelog, commits and tags, once for each version', async () => {
 	const folder = await temporaryFolder();
 	const git = (...args: string[]) =>
 		execFileSync('git', ['-c', 'user.name=test', '-c', 'user.email=test@example.com', ...args], {

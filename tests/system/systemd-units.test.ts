@@ -12,7 +12,7 @@ const root = fileURLToPath(new URL('../..', import.meta.url));
 const folder = join(root, 'operations/systemd');
 const units = readdirSync(folder).filter((name) => /\.(service|timer)$/.test(name));
 
-test('systemd-analyze verify finds nothing wrong with the units, and what starts with the machine says so', async () => {
+test('systemd-analyze verify accepts the units, and each unit that starts at boot has an [Install] section', async () => {
 	const copies = await temporaryFolder();
 	cpSync(folder, copies, { recursive: true });
 	for (const unit of units) {
@@ -33,7 +33,7 @@ test('systemd-analyze verify finds nothing wrong with the units, and what starts
 	expect([code, about]).toEqual([0, []]);
 });
 
-test('every program and file that a unit names is there', () => {
+test('every program and file that a unit names exists', () => {
 	for (const unit of units.filter((name) => name.endsWith('.service'))) {
 		const text = readFileSync(join(folder, unit), 'utf8');
 		const [, directory = ''] = /^WorkingDirectory=\/opt\/contacts\/?(.*)$/m.exec(text) ?? [];
@@ -42,7 +42,7 @@ test('every program and file that a unit names is there', () => {
 	}
 });
 
-test('the gateway’s unit makes a configuration that nginx accepts', async () => {
+test('the gateway’s unit generates a configuration that nginx accepts', async () => {
 	const gateway = startProcess('sh', [join(folder, 'gateway.sh'), '-t'], {
 		env: environmentOf({
 			RUNTIME_DIRECTORY: await temporaryFolder(),
@@ -56,7 +56,7 @@ test('the gateway’s unit makes a configuration that nginx accepts', async () =
 	expect(await gateway.exit, gateway.output()).toBe(0);
 });
 
-test('the nightly backup is verified before older ones are deleted, and says when it succeeded', async () => {
+test('the nightly backup is verified before older ones are deleted, and reports the time of its success', async () => {
 	const [backups, metrics] = [await temporaryFolder(), await temporaryFolder()];
 	const run = async (url: string) => {
 		const script = startProcess('sh', [join(folder, 'backup.sh')], {

@@ -7,7 +7,7 @@ const program = `
 	const { createLogger } = await import('${logger}');
 	createLogger({ name: 'test', level: 'info' }).info({ route: '/somewhere', status: 200 }, 'request');`;
 
-/** Logs what came from outside, in every place of a line that may have it. */
+/** Logs outside input in every part of a line that may contain it. */
 const hostile = `
 	const { createLogger } = await import('${logger}');
 	const text = '\\u001b[2J\\u0007\\r\\b\\u007f\\u009b31m\\u202e\\u2066\\u2028 \\\\ "end"';
@@ -16,7 +16,7 @@ const hostile = `
 const shown = /\\u001b\[2J\\u0007\\r\\b\\u007f\\u009b31m\\u202e\\u2066\\u2028 \\ "end"/;
 const unsafe = /(?![\n\t])[\p{Cc}\p{Bidi_Control}\p{Zl}\p{Zp}]/u;
 
-/** What the program writes to a terminal of its own, which `script` makes. */
+/** What the program writes to its own terminal, which `script` creates. */
 function onTerminal(env: Record<string, string>, source = program): Promise<string> {
 	const command = `'${process.execPath}' --input-type=module --eval "$PROGRAM"`;
 	return new Promise((resolve, reject) => {
@@ -35,7 +35,7 @@ function onTerminal(env: Record<string, string>, source = program): Promise<stri
 
 const colour = '\u001b[';
 
-test('on a terminal the log is for people: a line of text with the time and the level by name', async () => {
+test('on a terminal a log entry is a readable line with the time and the name of the level', async () => {
 	const text = await onTerminal({});
 	expect(stripVTControlCharacters(text)).toMatch(
 		/^\[\d\d:\d\d:\d\d\.\d{3}\] INFO \(test\): request \{"route":"\/somewhere","status":200\}\s*$/,
@@ -49,7 +49,7 @@ test.each([{ NO_COLOR: '1' }, { TERM: 'dumb' }, { FORCE_COLOR: '0' }])('without 
 	expect(text).not.toContain(colour);
 });
 
-test('elsewhere it is JSON, whatever the colours are forced to', async () => {
+test('elsewhere the log is JSON, even when colours are forced', async () => {
 	const output = await new Promise<string>((resolve, reject) => {
 		const args = ['--input-type=module', '--eval', program];
 		execFile(process.execPath, args, { env: { FORCE_COLOR: '1' } }, (error, stdout) =>
@@ -59,13 +59,13 @@ test('elsewhere it is JSON, whatever the colours are forced to', async () => {
 	expect(JSON.parse(output)).toMatchObject({ level: 'info', route: '/somewhere', msg: 'request' });
 });
 
-test('on a terminal control characters from outside are shown, never obeyed', async () => {
+test('on a terminal control characters from outside are shown as escapes, never executed', async () => {
 	const text = (await onTerminal({ NO_COLOR: '1' }, hostile)).replaceAll('\r\n', '\n');
 	expect(text).toMatch(shown);
 	expect(text).not.toMatch(unsafe);
 });
 
-test('elsewhere a log line with them is JSON of the same text, without any as it is', async () => {
+test('elsewhere a log line with control characters is JSON of the same text, with all of them escaped', async () => {
 	const output = await new Promise<string>((resolve, reject) => {
 		execFile(process.execPath, ['--input-type=module', '--eval', hostile], (error, stdout) =>
 			error === null ? resolve(stdout) : reject(error),

@@ -44,7 +44,7 @@ afterAll(async () => {
 const table = (head: readonly string[], rows: readonly (readonly string[])[]) =>
 	[head, head.map(() => '---'), ...rows].map((cells) => `| ${cells.join(' | ')} |`).join('\n');
 
-/** The status of an answer to exactly this target. */
+/** The status of the response to exactly this target. */
 async function statusOf(url: string, method: string, target: string, json = '{"chat_id":1}'): Promise<string> {
 	const body = method === 'POST' ? json : '';
 	const headers = method === 'POST' ? `Content-Type: application/json\r\nContent-Length: ${body.length}\r\n` : '';
@@ -139,7 +139,7 @@ async function paths(): Promise<string> {
 	return table(['request', ...services, 'through the gateway'], rows);
 }
 
-test('docs/who-may-what.md says what is', async () => {
+test('docs/who-may-what.md shows the access that the services grant', async () => {
 	const observed = `# Who may what
 
 As observed, not as intended: \`tests/system/who-may-what.test.ts\` makes these tables of what PostgreSQL, the services and the
@@ -165,7 +165,7 @@ ${await paths()}
 `;
 	if (process.env.UPDATE_DOCS) writeFileSync(file, observed);
 	expect(readFileSync(file, 'utf8')).toBe(observed);
-	// Whatever somebody writes into the file: these are not for the public.
+	// Whatever the file says, these are not public.
 	for (const secret of [
 		'POST /api/personal_contacts?…',
 		'POST /api/direct_subscriptions?…',
