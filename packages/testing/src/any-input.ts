@@ -12,20 +12,20 @@ import { database, test } from './test.js';
 
 export interface AnyInput {
 	app: TestApp;
-	/** Sends bytes and checks every answer to them against all that is promised of answers. */
+	/** Sends bytes, and checks every response to them against all guarantees for responses. */
 	send(bytes: string | Buffer): Promise<RawAnswer[]>;
 }
 
 export const goodCredentials = ['project=good', 'api_key=good-key'] as const;
 
-/** Milliseconds within which a request must have come, here. */
+/** The timeouts for a request in these tests, in milliseconds. */
 const limits = { headersTimeout: 200, requestTimeout: 300, checkInterval: 20 };
 
 /**
- * What both services promise whatever they are sent: an answer of the contract, never a fault of the server, and the next
- * one is answered as if nothing had been. A failure prints the seed and the smallest input that fast-check has found.
+ * The guarantees of both services for any input: a response of the contract, never a server error, and a normal response to
+ * the next request. A failure prints the seed and the smallest input that fast-check has found.
  *
- * @param more properties of one service alone
+ * @param more properties of one service only
  */
 export function describeAnyInput<V extends TObject>(
 	service: Service<V>,
@@ -36,9 +36,9 @@ export function describeAnyInput<V extends TObject>(
 	const input = {} as AnyInput;
 	const { send } = Object.assign(input, {
 		async send(bytes: string | Buffer) {
-			const answers = await exchange(input.app.url, Buffer.from(bytes as string, 'latin1'));
-			for (const answer of answers) expectPromised(answer);
-			return answers;
+			const responses = await exchange(input.app.url, Buffer.from(bytes as string, 'latin1'));
+			for (const response of responses) expectPromised(response);
+			return responses;
 		},
 	});
 	const end = 'Connection: close\r\n\r\n';
@@ -52,7 +52,7 @@ export function describeAnyInput<V extends TObject>(
 		input.app = await startTestApp(service, database.url, {
 			limits,
 			trustProxy: ['loopback'],
-			// The limits have tests of their own; here they would hide what lies behind them.
+			// The limits have separate tests. Here they would hide other responses.
 			environment: { RATE_LIMIT_PER_SECOND: '1000000', RATE_LIMIT_BURST: '1000000' },
 		});
 	});
@@ -66,48 +66,48 @@ export function describeAnyInput<V extends TObject>(
 		expect(errors).toEqual([]);
 	});
 
-	describe('malformed HTTP', () => {
+	describe('client errors for malformed HTTP', () => {
 		const broken = endpoint.body === undefined ? [] : brokenBodies(endpoint, good);
 		test.each([...malformedRequests(endpoint, good), ...broken])('%s', async (_, bytes, statuses, code) => {
-			const answers = await send(bytes);
-			expect(answers.map(({ status }) => status)).toEqual(statuses);
-			const last = answers.at(-1);
+			const responses = await send(bytes);
+			expect(responses.map(({ status }) => status)).toEqual(statuses);
+			const last = responses.at(-1);
 			if (code !== undefined && last !== undefined) expect(codeOf(last)).toBe(code);
 		});
 	});
 
-	test('any query string: 401 for its credentials, then 400 for anything else that is wrong in it', async () => {
+	test('any query string gets 401 for its credentials, then 400 for any other error', async () => {
 		const check = async (query: string) => {
 			expect(one(await send(whole(query))).status).toBe(expectedStatus(query, endpoint));
 		};
 		await holds(anyQuery(goodCredentials), check);
 	});
 
-	test('any method and any target: 405 only where another method is allowed', async () => {
+	test('any method and any target get 405 only where another method is allowed', async () => {
 		const check = async ([method, target, query]: [string, string, string]) => {
-			const answers = await send(`${method} ${target}${query} HTTP/1.1\r\nHost: a\r\n${end}`);
-			const { status, headers } = one(answers);
+			const responses = await send(`${method} ${target}${query} HTTP/1.1\r\nHost: a\r\n${end}`);
+			const { status, headers } = one(responses);
 			if (status === 405) expect(headers.get('allow')).not.toBe(method);
 		};
 		await holds(fc.tuple(anyMethod, anyTarget(endpoint.path), fc.constantFrom('', `?${good}`)), check);
 	});
 
-	test('any headers, proper or not', async () => {
+	test('any headers, valid or not, get a response of the contract', async () => {
 		const check = async ([lines, query]: [readonly string[], string]) => {
 			const body = endpoint.body ?? '';
 			const head = `${endpoint.method} ${endpoint.path}?${query} HTTP/1.1\r\nHost: a\r\n`;
-			const answers = await send(
+			const responses = await send(
 				`${head}${lines.join('\r\n')}${lines.length > 0 ? '\r\n' : ''}${bodyLines(body)}${end}${body}`,
 			);
-			expect(answers.length).toBeGreaterThan(0);
+			expect(responses.length).toBeGreaterThan(0);
 		};
 		await holds(fc.tuple(anyHeaders, fc.constantFrom(good, `${good}x`)), check);
 	});
 
-	test('a proper request with a few bytes changed', async () => {
+	test('a valid request with a few changed bytes gets a response of the contract', async () => {
 		const check = async (bytes: Buffer) => {
-			const answers = await send(bytes);
-			if (bytes.length > 0) expect(answers.length).toBeGreaterThan(0);
+			const responses = await send(bytes);
+			if (bytes.length > 0) expect(responses.length).toBeGreaterThan(0);
 		};
 		await holds(withFaults(Buffer.from(whole(good))), check, 20);
 	});
@@ -115,9 +115,9 @@ export function describeAnyInput<V extends TObject>(
 	more(input);
 }
 
-/** The rules for a query, once more and in other words. */
+/** The rules for a query, implemented independently. */
 function expectedStatus(query: string, { parameters = [] }: Endpoint): 200 | 400 | 401 {
-	// An octet that no URL has: it is no HTTP, and is answered before anything is read of it.
+	// An octet that is invalid in a URL: the HTTP parser rejects the request before anything else reads it.
 	if (!/^[!-~]*$/.test(query)) return 400;
 	const decode = (text: string) => {
 		try {
@@ -135,14 +135,14 @@ function expectedStatus(query: string, { parameters = [] }: Endpoint): 200 | 400
 	if (!given.every(([name, value]) => isDeepStrictEqual(valuesOf(name), [value]))) return 401;
 	const names = new Set([...given.map(([name]) => name), ...parameters]);
 	if (pairs.some((pair) => pair.includes(undefined) || !names.has(String(pair[0])))) return 400;
-	// Of the services' own parameters: each is a positive integer.
+	// Each parameter of the services is a positive integer.
 	const wrong = parameters.some(
 		(name) => valuesOf(name).length > 1 || valuesOf(name).some((value) => !/^[1-9]\d{0,17}$/.test(value)),
 	);
 	return wrong ? 400 : 200;
 }
 
-/** Whether a check holds for single requests of a kind, several of them at once. */
+/** Checks a property of single requests, with several of them at once. */
 export async function holds<T>(
 	requests: fc.Arbitrary<T>,
 	check: (request: T) => Promise<void>,
@@ -157,8 +157,8 @@ export async function holds<T>(
 	);
 }
 
-/** The only answer. */
-export function one(answers: RawAnswer[]): RawAnswer {
-	expect(answers).toHaveLength(1);
-	return answers[0] as RawAnswer;
+/** Returns the only response. */
+export function one(responses: RawAnswer[]): RawAnswer {
+	expect(responses).toHaveLength(1);
+	return responses[0] as RawAnswer;
 }

@@ -1,9 +1,9 @@
 import { METHODS } from 'node:http';
 import fc from 'fast-check';
 
-/** Requests of every kind that somebody may send, by accident or not, for properties that hold for all of them. */
+/** Generators of any request that somebody may send, by accident or not, for property tests. */
 
-/** Text that is awkward for somebody: other scripts, beyond the BMP, combining, control characters, lone surrogates. */
+/** Text that often causes bugs: other scripts, beyond the BMP, combining, control characters, lone surrogates. */
 export const anyText: fc.Arbitrary<string> = fc.oneof(
 	fc.string({ unit: 'grapheme', maxLength: 40 }),
 	fc.string({ unit: 'binary', maxLength: 40 }),
@@ -26,7 +26,7 @@ export const anyText: fc.Arbitrary<string> = fc.oneof(
 	),
 );
 
-/** How a client may write a text into a URL: rightly, each octet escaped, wrongly escaped, or hardly at all. */
+/** How a client may encode a text in a URL: correctly, with each octet escaped, wrongly, or hardly at all. */
 const written: ((text: string) => string)[] = [
 	(text) => encodeURIComponent(text.toWellFormed()),
 	(text) => [...Buffer.from(text)].map((byte) => `%${byte.toString(16).padStart(2, '0')}`).join(''),
@@ -43,7 +43,7 @@ const written: ((text: string) => string)[] = [
 const inUrl = (text: fc.Arbitrary<string>) =>
 	fc.tuple(text, fc.constantFrom(...written)).map(([value, write]) => write(value));
 
-/** A query string, with or without the credentials that these are, in any order. */
+/** A query string, with or without these credentials, in any order. */
 export function anyQuery(credentials: readonly string[]): fc.Arbitrary<string> {
 	const name = fc.oneof(
 		fc.constantFrom('project', 'api_key', 'company_id', 'api_key[]', 'project.x', 'constructor', 'toString', ''),
@@ -62,13 +62,13 @@ export function anyQuery(credentials: readonly string[]): fc.Arbitrary<string> {
 		);
 }
 
-/** A method or something in its place. */
+/** A method, or another string in its place. */
 export const anyMethod: fc.Arbitrary<string> = fc.oneof(
 	fc.constantFrom(...METHODS),
 	fc.constantFrom('get', 'Post', 'BREW', 'PRI', 'GET ', 'G', ''),
 );
 
-/** What stands in the request line in place of a path: paths around the given one, other forms of a target, anything. */
+/** A request target: paths similar to the given one, other forms of a target, or any string. */
 export function anyTarget(path: string): fc.Arbitrary<string> {
 	return fc.oneof(
 		fc.constantFrom(
@@ -164,7 +164,7 @@ const headerValues: Record<string, readonly string[]> = {
 	'accept-version': ['1.0.0', 'x'],
 };
 
-/** Header lines as they stand in a request; only some of them are proper. */
+/** Header lines of a request, some of them invalid. */
 export const anyHeaders: fc.Arbitrary<readonly string[]> = fc.array(
 	fc.oneof(
 		fc
@@ -178,7 +178,7 @@ export const anyHeaders: fc.Arbitrary<readonly string[]> = fc.array(
 	{ maxLength: 6 },
 );
 
-/** Bytes with a few places changed: cut off, taken out, put in, doubled. */
+/** Bytes with a few random changes: truncated, removed, inserted or repeated. */
 export function withFaults(bytes: Buffer): fc.Arbitrary<Buffer> {
 	const fault = fc.tuple(
 		fc.constantFrom('cut', 'remove', 'insert', 'replace', 'double'),

@@ -15,14 +15,14 @@ import { Registry } from 'prom-client';
 import { rolePassword } from './database.js';
 
 export interface TestAppOptions {
-	/** The database that requests use; the keys are always read from the test's own. */
+	/** The database of requests. Keys are always read from the test's own database. */
 	database?: Partial<DatabaseOptions>;
 	limits?: Partial<ServerLimits>;
 	trustProxy?: string[];
 	environment?: Record<string, string>;
-	/** Milliseconds since the epoch, for the expiry of keys. */
+	/** The current time for the expiry of keys, in milliseconds since the epoch. */
 	now?: () => number;
-	/** Milliseconds that never go back, for limits. */
+	/** A monotonic clock for limits, in milliseconds. */
 	clock?: () => number;
 }
 
@@ -33,12 +33,12 @@ export interface TestApp {
 	keyRing: KeyRing;
 	registry: Registry;
 	fetch(path: string, init?: RequestInit): Promise<Response>;
-	/** Sends bytes as they are and gives all that comes back until the server closes the connection. */
+	/** Sends raw bytes, and returns everything that the server sends until it closes the connection. */
 	raw(...pieces: (string | Buffer)[]): Promise<string>;
 	close(): Promise<void>;
 }
 
-/** A service as it runs in production, built by the same `buildApp`, with its own database role, listening on a free port. */
+/** A service like in production, built by the same `buildApp`, with its own database role. It listens on a free port. */
 export async function startTestApp<V extends TObject>(
 	service: Service<V>,
 	url: string,
@@ -90,14 +90,14 @@ export async function startTestApp<V extends TObject>(
 
 async function exchange(port: number, pieces: (string | Buffer)[]): Promise<string> {
 	const socket = connect({ port, host: '127.0.0.1' });
-	let answer = '';
+	let response = '';
 	socket.setEncoding('latin1').on('data', (text) => {
-		answer += text;
+		response += text;
 	});
 	socket.on('error', () => undefined);
 	for (const piece of pieces) socket.write(piece);
 	await once(socket, 'close');
-	return answer;
+	return response;
 }
 
 /** A project with one key. */

@@ -5,12 +5,12 @@ import { type BrowserContext, chromium, type Page } from 'playwright-core';
 
 export interface Browser {
 	context: BrowserContext;
-	/** Complaints of pages: their console's errors and what was thrown and not caught. */
+	/** Errors of pages: those on their consoles and uncaught exceptions. */
 	complaints: string[];
-	/** The address of every request that was made. */
+	/** The URL of every request. */
 	requests: string[];
 	open(url: string): Promise<Page>;
-	/** Ends it, and gives the names of the files in its profile that hold this text. */
+	/** Closes it, and returns the names of the files in its profile that contain this text. */
 	closeAndSearch(text: string): Promise<string[]>;
 }
 
@@ -25,7 +25,7 @@ export async function startBrowser(size: { width: number; height: number; isMobi
 	const profile = mkdtempSync(join(tmpdir(), 'contacts-browser-'));
 	const context = await chromium.launchPersistentContext(profile, {
 		executablePath,
-		// Chromium does not sandbox for root, as in a container.
+		// Chromium has no sandbox for root, as in a container.
 		args: process.getuid?.() === 0 ? ['--no-sandbox'] : [],
 		viewport: { width, height },
 		isMobile,

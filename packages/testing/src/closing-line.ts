@@ -1,6 +1,6 @@
 import type { Reporter, TestModule } from 'vitest/node';
 
-/** Ends a run with `N passed, N failed`, after everything else. A file that can't be run counts as failed. */
+/** Prints `N passed, N failed` as the last line of a run. A file that can't be run counts as failed. */
 export default class ClosingLine implements Reporter {
 	onTestRunEnd(modules: readonly TestModule[], errors: readonly unknown[]): void {
 		let passed = 0;

@@ -8,20 +8,20 @@ import { type LocalPostgres, startLocalPostgres } from '@contacts/local-postgres
 import postgres from 'postgres';
 import { rolePassword } from './database.js';
 
-/** A PostgreSQL of a test's own, which keeps what it has committed, and which may be crashed. */
+/** A separate PostgreSQL for one test, with durable commits, which may be crashed. */
 export interface CrashablePostgres {
-	/** The migrated database, as the service's role. It changes with each restart: the port is another one. */
+	/** The URL of the migrated database with the service's role. It changes with each restart, which uses another port. */
 	urlAs(user: RoleUser): string;
-	/** Does this as the superuser, on a connection of its own. */
+	/** Runs this as the superuser, on a separate connection. */
 	asSuperuser<T>(work: (sql: Sql) => Promise<T>): Promise<T>;
 	/** Ends the backends of a role, as an administrator would. */
 	terminateBackends(user: RoleUser): Promise<void>;
 	/** Kills one backend of a role; PostgreSQL then ends all others, and recovers. */
 	crashBackend(user: RoleUser): Promise<void>;
-	/** The immediate stop, without a checkpoint or a word to the clients; gives when everything of the server is gone. */
+	/** An immediate shutdown, without a checkpoint or a message to clients. Resolves when all server processes have ended. */
 	crash(): Promise<void>;
 	restart(): Promise<void>;
-	/** Gives when the server has recovered and answers. */
+	/** Resolves when the server has recovered and responds. */
 	answers(): Promise<void>;
 	remove(): Promise<void>;
 }
@@ -29,7 +29,7 @@ export interface CrashablePostgres {
 export async function startCrashablePostgres(): Promise<CrashablePostgres> {
 	const folder = mkdtempSync(join(tmpdir(), 'contacts-crash-'));
 	const dataDirectory = join(folder, 'postgres');
-	// Connections that a black hole has swallowed stay with the server for as long as the test runs.
+	// Connections that an unresponsive network has dropped stay open on the server for the whole test.
 	const start = () => startLocalPostgres({ dataDirectory, password: 'test', settings: { max_connections: '400' } });
 	let server: LocalPostgres = await start();
 

@@ -12,7 +12,7 @@ export interface DrawnPanel {
 }
 
 const [columns, width, height, margin, maxNames] = [3, 388, 208, 12, 4];
-// Okabe and Ito's palette, which can be told apart without seeing all colours.
+// Okabe and Ito's palette, which is safe for colour-blind readers.
 const colours = ['#0072b2', '#d55e00', '#009e73', '#cc79a7', '#e69f00', '#56b4e9'];
 
 const style = `
@@ -26,7 +26,7 @@ svg { font: 11px system-ui, sans-serif; fill: #1d2b33; background: #f3f7f9; }
 	.grid { stroke: #2c363c; }
 }`;
 
-/** The panels of a dashboard as an SVG document, light or dark as the reader's screen is. */
+/** The panels of a dashboard as an SVG document, light or dark like the reader's screen. */
 export function drawDashboard(panels: readonly DrawnPanel[]): string {
 	const [wide, high] = [columns * (width + margin), Math.ceil(panels.length / columns) * (height + margin)];
 	return [

@@ -15,7 +15,7 @@ interface Dashboard {
 	}[];
 }
 
-/** A Prometheus that asks these targets for their metrics every second (Debian: prometheus). */
+/** A Prometheus that scrapes these targets every second (Debian: prometheus). */
 export async function startPrometheus(folder: string, targets: Record<string, string>) {
 	const { company: port } = await freePorts();
 	const jobs = Object.entries(targets).map(([job, target]) => ({
@@ -23,7 +23,7 @@ export async function startPrometheus(folder: string, targets: Record<string, st
 		static_configs: [{ targets: [target] }],
 	}));
 	const config = join(folder, 'prometheus.yml');
-	// YAML contains JSON.
+	// JSON is valid YAML.
 	await writeFile(config, JSON.stringify({ global: { scrape_interval: '1s' }, scrape_configs: jobs }));
 	const prometheus = startProcess('prometheus', [
 		`--config.file=${config}`,
@@ -40,7 +40,7 @@ export async function startPrometheus(folder: string, targets: Record<string, st
 
 export type Prometheus = Awaited<ReturnType<typeof startPrometheus>>;
 
-/** What the time series panels of the dashboard show of the last seconds, those without any value but 0 left out. */
+/** The series of the dashboard's time series panels for the last seconds, except for those with only 0. */
 export async function readPanels(prometheus: Prometheus, seconds: number): Promise<DrawnPanel[]> {
 	const path = fileURLToPath(new URL('../../../operations/grafana/contacts.json', import.meta.url));
 	const { panels } = JSON.parse(await readFile(path, 'utf8')) as Dashboard;

@@ -5,21 +5,21 @@ import { inject } from 'vitest';
 
 declare module 'vitest' {
 	interface ProvidedContext {
-		/** Superuser's URL of the test server, with `DATABASE` where the name of a database belongs. */
+		/** Superuser's URL of the test server, with `DATABASE` as a placeholder for the database's name. */
 		databaseUrl: string;
 	}
 }
 
 export const templateDatabase = 'contacts_template';
 
-/** Of every role, on the test server. */
+/** The password of every role on the test server. */
 export const rolePassword = 'test';
 
 export interface TestDatabase {
 	url: string;
-	/** The superuser, for arranging and for looking at what was stored. */
+	/** A superuser connection, to prepare data and to check what was stored. */
 	sql: Sql;
-	/** Drops the database. A connection that was left open makes this fail, and with it the test file. */
+	/** Drops the database. An open connection makes this fail, and so the test file. */
 	drop(): Promise<void>;
 }
 
@@ -27,12 +27,12 @@ export function serverUrl(database: string): string {
 	return inject('databaseUrl').replace('DATABASE', database);
 }
 
-/** A migrated database beside that of the test file. */
+/** A migrated database in addition to that of the test file. */
 export async function createTestDatabase(template = templateDatabase): Promise<TestDatabase> {
 	const name = `test_${randomBytes(8).toString('hex')}`;
 	await administer(async (sql) => {
 		await sql.unsafe(`create database ${name} template ${template} strategy file_copy`);
-		// What migrations do to the database itself is not copied.
+		// Changes of migrations to the database itself are not copied.
 		if (template === templateDatabase) await sql.unsafe(`revoke temporary on database ${name} from public`);
 	});
 	const url = serverUrl(name);
@@ -50,7 +50,7 @@ export async function createTestDatabase(template = templateDatabase): Promise<T
 	};
 }
 
-/** A connection that was closed by its client is still listed until the server has noticed: give it that moment. */
+/** The server lists a closed connection until it notices the close. Wait a moment for this. */
 async function waitForOthers(admin: Sql, name: string): Promise<void> {
 	for (let tries = 0; tries < 200; tries++) {
 		const [row] = await admin<{ count: number }[]>`
@@ -60,10 +60,10 @@ async function waitForOthers(admin: Sql, name: string): Promise<void> {
 	}
 }
 
-/** Names of the connections that a test's own process makes: one of these was left open by the code under test. */
+/** Application names of connections from the test process. The code under test left these open. */
 const ownApplications = /^(test.*|contacts|company-contacts-(sync|events))$/;
 
-/** Whether all that are still connected are processes which were killed, or the test's own client; they are named. */
+/** Whether only killed processes or the test's client are still connected. It prints their names. */
 async function isLeftByProcesses(admin: Sql, name: string): Promise<boolean> {
 	const left = await admin<{ application_name: string; state: string | null; query: string }[]>`
 		select application_name, state, query from pg_stat_activity where datname = ${name}`;

@@ -2,23 +2,23 @@ import { Ajv2020 } from 'ajv/dist/2020.js';
 import type { OpenAPIV3_1 } from 'openapi-types';
 import { expect } from 'vitest';
 
-/** An operation of a document to hold answers against. */
+/** An operation of a document, to check responses against. */
 export interface Documented {
 	document: OpenAPIV3_1.Document;
-	/** Expects that this answer is one that the document describes: its status, headers, media type, code and body. */
-	expect(answer: Response): Promise<void>;
-	/** Expects that a value is one of a schema of the document, which is named by its JSON pointer. */
+	/** Expects that the document describes this response: its status, headers, media type, code and body. */
+	expect(response: Response): Promise<void>;
+	/** Expects that a value matches a schema of the document. The schema is named by its JSON pointer. */
 	expectValid(pointer: string, value: unknown): void;
-	/** The statuses that the operation is described with. */
+	/** The statuses in the description of the operation. */
 	statuses: number[];
-	/** The code and status of every error that it is described with, as `401 unauthorized`. */
+	/** The status and code of every error in the description, as `401 unauthorized`. */
 	problems: string[];
 }
 
-/** What belongs to the connection or to the bytes, not to the interface. */
+/** Headers of the connection or the transfer, which the interface does not describe. */
 const ofHttp = ['connection', 'content-length', 'content-type', 'date', 'keep-alive', 'transfer-encoding', 'server'];
 
-/** @param path of the operation; a path has one */
+/** @param path of the operation; each path has one */
 export function documented(document: OpenAPIV3_1.Document, path: string): Documented {
 	const ajv = new Ajv2020({ strict: false, allErrors: true, formats: { date: true, 'date-time': true } });
 	ajv.addSchema(document, 'document');
@@ -42,18 +42,18 @@ export function documented(document: OpenAPIV3_1.Document, path: string): Docume
 		problems: Object.values(responses)
 			.flatMap(examplesOf)
 			.map(({ status, code }) => `${status} ${code}`),
-		async expect(answer) {
-			const response = responses[answer.status];
-			if (response === undefined) throw new Error(`${answer.status} is not described`);
-			expectHeaders(answer.headers, response.headers ?? {});
-			const text = await answer.text();
+		async expect(actual) {
+			const response = responses[actual.status];
+			if (response === undefined) throw new Error(`${actual.status} is not described`);
+			expectHeaders(actual.headers, response.headers ?? {});
+			const text = await actual.text();
 			const [media] = Object.entries(response.content ?? {});
 			if (media === undefined) {
 				expect(text).toBe('');
 				return;
 			}
 			const [type, { schema = {} }] = media;
-			expect(answer.headers.get('content-type')?.split(';')[0]).toBe(type);
+			expect(actual.headers.get('content-type')?.split(';')[0]).toBe(type);
 			const body = JSON.parse(text) as { code?: string };
 			expectValid(schema, body);
 			if (body.code !== undefined) expect(examplesOf(response).map(({ code }) => code)).toContain(body.code);
@@ -82,12 +82,12 @@ export function documented(document: OpenAPIV3_1.Document, path: string): Docume
 	}
 }
 
-/** A schema whose references lead into the document. */
+/** A schema whose references point into the document. */
 function withRoot(schema: object): object {
 	return JSON.parse(JSON.stringify(schema).replaceAll('"$ref":"#/', '"$ref":"document#/')) as object;
 }
 
-/** An answer as it came over the wire. */
+/** Parses a raw HTTP response. */
 export function responseOf(text: string): Response {
 	const end = text.indexOf('\r\n\r\n');
 	const [line = '', ...lines] = text.slice(0, end).split('\r\n');

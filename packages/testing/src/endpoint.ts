@@ -1,25 +1,25 @@
 import type { TestApp, TestAppOptions } from './app.js';
 
-/** An endpoint that the shared tests of both services are run for. */
+/** An endpoint for the tests that both services share. */
 export interface Endpoint {
 	method: 'GET' | 'POST';
 	path: string;
 	body?: string;
-	/** Names of its query parameters beside the credentials. */
+	/** Names of its query parameters, except for the credentials. */
 	parameters?: string[];
-	/** The table that a response is made of, where its name is not that of the service. */
+	/** The table that a response reads, if its name is not that of the service. */
 	table?: string;
-	/** Another query, with a response that is made of the table and not of what is in memory. */
+	/** Another query, whose response reads the table instead of memory. */
 	fromTable?: string;
 }
 
-/** What the parts of the tests that both services share work with. */
+/** The shared context of the tests for both services. */
 export interface Contract {
 	app(): TestApp;
 	endpoint: Endpoint;
-	/** Sends the endpoint's usual request with this query. */
+	/** Sends the endpoint's default request with this query. */
 	request(query: string, init?: RequestInit, on?: TestApp): Promise<Response>;
-	/** Starts another app, for the time of the work. */
+	/** Starts another app for the duration of `work`. */
 	withApp(options: TestAppOptions, work: (app: TestApp) => Promise<void>): Promise<void>;
 	/** Credentials that are valid. */
 	good: string;

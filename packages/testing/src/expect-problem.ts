@@ -1,21 +1,21 @@
 import { expect } from 'vitest';
 import type { ProblemBody } from './app.js';
 
-export function expectCommonHeaders(answer: Response, cacheControl = /^(no-store|private, no-cache)$/): void {
-	expect(answer.headers.get('referrer-policy')).toBe('no-referrer');
-	expect(answer.headers.get('x-content-type-options')).toBe('nosniff');
-	expect(answer.headers.get('cache-control')).toMatch(cacheControl);
+export function expectCommonHeaders(response: Response, cacheControl = /^(no-store|private, no-cache)$/): void {
+	expect(response.headers.get('referrer-policy')).toBe('no-referrer');
+	expect(response.headers.get('x-content-type-options')).toBe('nosniff');
+	expect(response.headers.get('cache-control')).toMatch(cacheControl);
 }
 
-/** The one shape of every error. */
-export async function expectProblem(answer: Response, status: number, code: string): Promise<ProblemBody> {
-	expect(answer.status).toBe(status);
-	expect(answer.headers.get('content-type')).toBe('application/problem+json');
-	expect(answer.headers.get('cache-control')).toBe('no-store');
-	expectCommonHeaders(answer);
-	const body = (await answer.json()) as ProblemBody;
+/** The common format of every error. */
+export async function expectProblem(response: Response, status: number, code: string): Promise<ProblemBody> {
+	expect(response.status).toBe(status);
+	expect(response.headers.get('content-type')).toBe('application/problem+json');
+	expect(response.headers.get('cache-control')).toBe('no-store');
+	expectCommonHeaders(response);
+	const body = (await response.json()) as ProblemBody;
 	expectProblemBody(body, status, code);
-	expect(body.request_id).toBe(answer.headers.get('x-request-id'));
+	expect(body.request_id).toBe(response.headers.get('x-request-id'));
 	return body;
 }
 
@@ -35,14 +35,14 @@ export function expectProblemBody(body: ProblemBody, status: number, code: strin
 	}
 }
 
-export function expectRawProblem(answer: string, status: number, code: string): void {
-	expect(answer).toMatch(new RegExp(`^HTTP/1.1 ${status} [A-Z]`));
+export function expectRawProblem(response: string, status: number, code: string): void {
+	expect(response).toMatch(new RegExp(`^HTTP/1.1 ${status} [A-Z]`));
 	for (const header of [
 		'content-type: application/problem\\+json',
 		'cache-control: no-store',
 		'referrer-policy: no-referrer',
 	]) {
-		expect(answer).toMatch(new RegExp(`\r\n${header}\r\n`, 'i'));
+		expect(response).toMatch(new RegExp(`\r\n${header}\r\n`, 'i'));
 	}
-	expectProblemBody(JSON.parse(answer.slice(answer.indexOf('\r\n\r\n') + 4)), status, code);
+	expectProblemBody(JSON.parse(response.slice(response.indexOf('\r\n\r\n') + 4)), status, code);
 }

@@ -5,8 +5,8 @@ import { rolePassword, type TestDatabase } from './database.js';
 import { startService } from './services.js';
 
 /**
- * What each of the three processes answers to `GET /metrics` after some work, by job name. They are the built programs with
- * their own database roles; no Redis is there, as if it were away.
+ * The responses of the three processes to `GET /metrics` after some work, by job name. They are the built programs with
+ * their own database roles. Redis is unreachable.
  */
 export async function collectExposedMetrics(db: TestDatabase): Promise<Record<string, string>> {
 	await addProject(db.sql, 'measured', 'measured-key');

@@ -1,15 +1,15 @@
 import { readFileSync } from 'node:fs';
 
 export interface GatewayOptions {
-	/** Address of the name server that replicas are found by. */
+	/** Address of the name server that resolves replicas. */
 	resolver?: string;
 	connectionsPerClient?: number;
 }
 
 /**
- * The gateway's template as the container fills it in, but for where the logs go; for `startNginx`.
+ * The gateway's template for `startNginx`, filled in as in the container, except for the log files.
  *
- * @param companyContacts host and port of company-contacts, as nginx reads them
+ * @param companyContacts host and port of company-contacts, in nginx's format
  */
 export function gatewayConfig(companyContacts: string, options: GatewayOptions = {}): string {
 	const values: Record<string, string> = {

@@ -8,10 +8,10 @@ import postgres from 'postgres';
 import type { TestProject } from 'vitest/node';
 import { rolePassword, templateDatabase } from './database.js';
 
-/** What must be free below `/dev/shm`: a run needs less than 2 GB of it, and the memory is also that of all its processes. */
+/** The space that must be free in `/dev/shm`. A run needs less than 2 GB of it, and its processes share this memory. */
 const minFreeBytes = 6 * 1024 ** 3;
 
-/** Where the databases are: in memory if there is enough of it, as copying the template costs a third there. */
+/** Where the databases are stored. Memory is used if there is enough: copying the template takes a third of the time there. */
 function databaseRoot(): string {
 	const inMemory = '/dev/shm';
 	if (!existsSync(inMemory)) return tmpdir();
@@ -31,7 +31,7 @@ export default async function setUp(project: TestProject): Promise<() => Promise
 		: await startLocalPostgres({
 				dataDirectory: join(folder, 'postgres'),
 				password: 'test',
-				// Nothing of a test run has to survive a crash of the machine.
+				// No data of a test run has to survive a crash of the machine.
 				settings: { fsync: 'off', synchronous_commit: 'off', full_page_writes: 'off', max_connections: '300' },
 			});
 	const url = server?.url('DATABASE') ?? Object.assign(new URL(given ?? ''), { pathname: '/DATABASE' }).href;

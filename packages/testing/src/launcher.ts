@@ -22,11 +22,11 @@ export interface Launcher extends RunningProcess {
 	ports: Ports;
 	/** Waits until both services are ready. */
 	ready(): Promise<void>;
-	/** Sends a signal, and returns how the launcher and the services, which hold its standard error, have ended. */
+	/** Sends a signal. Returns how the launcher ended, and how the services ended, which share its standard error. */
 	end(signal: NodeJS.Signals): Promise<number | string>;
 }
 
-/** Two free ports that no outgoing connection takes meanwhile: below the range that systems give those from. */
+/** Two free ports below the ephemeral range, so that no outgoing connection uses them meanwhile. */
 export async function freePorts(): Promise<Ports> {
 	const ports: number[] = [];
 	while (ports.length < 2) {
@@ -45,7 +45,7 @@ export async function freePorts(): Promise<Ports> {
 	return { company, personal };
 }
 
-/** Starts `start` as a process of its own, on free ports, with these arguments. */
+/** Starts `start` as a separate process, on free ports, with these arguments. */
 export async function launch(
 	dataFolder: string,
 	more: Record<string, string> = {},
@@ -70,7 +70,7 @@ export async function launch(
 	});
 }
 
-/** Ends it for the clean-up of a test, in whatever state that has left it. */
+/** Ends it in the clean-up of a test, whatever state the test left it in. */
 export async function dispose(launcher: Launcher | undefined): Promise<void> {
 	if (launcher === undefined) return;
 	const timer = setTimeout(() => launcher.kill('SIGKILL'), 20_000);
@@ -87,7 +87,7 @@ export interface Parts {
 	ports: number[];
 }
 
-/** What runs besides the launcher: the services tell their IDs in their logs, the database in its file. */
+/** What runs besides the launcher: the services log their process IDs, and the database writes its ID to a file. */
 export function partsOf(launcher: Launcher): Parts {
 	const pids: Record<string, number> = {};
 	for (const line of launcher.stderr().split('\n')) {
@@ -104,7 +104,7 @@ export function partsOf(launcher: Launcher): Parts {
 	return { pids, ports };
 }
 
-/** Those of them that are still there. */
+/** Those of them that still run. */
 export async function remainsOf({ pids, ports }: Parts): Promise<string[]> {
 	const processes = Object.entries(pids).flatMap(([name, pid]) => (isAlive(pid) ? [name] : []));
 	const open = await Promise.all(ports.map(async (port) => ((await accepts(port)) ? [`port ${port}`] : [])));

@@ -1,10 +1,10 @@
 import { Agent, type IncomingMessage, request } from 'node:http';
 
-/** What became of one request. */
+/** The outcome of one request. */
 export interface Outcome {
 	/** The status, or the code of the error that ended it. */
 	result: number | string;
-	/** From sending it to the end of its answer, in milliseconds. */
+	/** From sending it to the end of its response, in milliseconds. */
 	latency: number;
 	retryAfter: string | undefined;
 }
@@ -16,11 +16,10 @@ export interface Shot {
 }
 
 /**
- * Sends requests at a fixed rate, whether those before were answered or not, as many clients do that know nothing of each
- * other.
+ * Sends requests at a fixed rate without waiting for earlier responses, like many independent clients.
  *
  * @param perSecond requests a second
- * @param next the request to send next, by its number
+ * @param next returns the request with this number
  */
 export async function openLoop(
 	url: string,
@@ -45,7 +44,7 @@ export async function openLoop(
 	return all;
 }
 
-/** So many clients that each send the next request as soon as the one before was answered, whatever the answer was. */
+/** Runs this many clients. Each sends its next request as soon as it has the response to the one before, or an error. */
 export async function closedLoop(
 	url: string,
 	clients: number,
@@ -64,13 +63,13 @@ export async function closedLoop(
 	return outcomes;
 }
 
-/** Sends one request and reads its answer to the end. */
+/** Sends one request and reads the whole response. */
 export function send(url: string, { method, path, body }: Shot, agent?: Agent): Promise<Outcome> {
 	const begun = performance.now();
 	return new Promise((resolve) => {
-		let answer: IncomingMessage | undefined;
+		let response: IncomingMessage | undefined;
 		const done = (result: number | string) =>
-			resolve({ result, latency: performance.now() - begun, retryAfter: answer?.headers['retry-after'] });
+			resolve({ result, latency: performance.now() - begun, retryAfter: response?.headers['retry-after'] });
 		const asking = request(url + path, {
 			method,
 			...(agent === undefined ? { agent: false } : { agent }),
@@ -79,7 +78,7 @@ export function send(url: string, { method, path, body }: Shot, agent?: Agent): 
 				: { headers: { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) } }),
 		});
 		asking.on('response', (message) => {
-			answer = message;
+			response = message;
 			message.on('end', () => done(message.statusCode ?? 0)).on('error', () => done('cut off'));
 			message.resume();
 		});
@@ -88,14 +87,14 @@ export function send(url: string, { method, path, body }: Shot, agent?: Agent): 
 	});
 }
 
-/** How many outcomes there are of each result. */
+/** The number of outcomes of each result. */
 export function countResults(outcomes: readonly Outcome[]): Record<string, number> {
 	const counts: Record<string, number> = {};
 	for (const { result } of outcomes) counts[result] = (counts[result] ?? 0) + 1;
 	return counts;
 }
 
-/** The latency below which this part of the outcomes is, in whole milliseconds; of none, 0. */
+/** The latency quantile of the outcomes, in whole milliseconds. Without outcomes, 0. */
 export function quantile(outcomes: readonly Outcome[], part: number): number {
 	const sorted = outcomes.map(({ latency }) => latency).sort((a, b) => a - b);
 	return Math.round(sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))] ?? 0);

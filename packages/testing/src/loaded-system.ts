@@ -11,17 +11,17 @@ const names = ['personal-contacts', 'company-contacts', 'company-contacts-sync']
 
 type Name = (typeof names)[number];
 
-/** How long it took until something worked, in milliseconds. */
+/** Times until something worked, in milliseconds. */
 export interface Recovery {
 	/** Twenty more upserts were acknowledged: more than there are clients. */
 	upserts: number;
 	/** A contact that was added to the CRM is listed by company-contacts. */
 	mirror: number;
-	/** The last of the three processes was ready. */
+	/** All three processes were ready. */
 	ready: number;
 }
 
-/** Both services and the synchroniser as processes, beside a portal; upserts and lists are requested all the time. */
+/** Both services and the synchroniser as processes, with a portal, under a constant load of upserts and lists. */
 export interface LoadedSystem {
 	clients: Clients;
 	standIn: StandIn;
@@ -31,9 +31,9 @@ export interface LoadedSystem {
 	lists: Map<number, number>;
 	/** Waits until everything works again. */
 	recovery(): Promise<Recovery>;
-	/** Ends the load, and the processes in order. */
+	/** Stops the load, and then the processes gracefully. */
 	stop(): Promise<void>;
-	/** Exit codes and all that was written, after the stop. */
+	/** Exit codes and the whole output, after the stop. */
 	exits(): Promise<{ name: Name; code: number | string; output: string }[]>;
 }
 

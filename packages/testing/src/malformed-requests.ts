@@ -1,13 +1,13 @@
 import type { Endpoint } from './endpoint.js';
 
-/** Bytes for a connection, and the statuses of all answers to them, in order; the last one's `code`. */
+/** Bytes for a connection, the statuses of all responses in order, and the `code` of the last one. */
 export type MalformedRequest = [name: string, bytes: string | Buffer, statuses: readonly number[], code?: string];
 
 const bad: readonly number[] = [400];
 const end = 'Connection: close\r\n\r\n';
 const json = 'Content-Type: application/json\r\n';
 
-/** Requests that are no proper HTTP, or that HTTP allows and hardly anybody sends. */
+/** Requests that are malformed HTTP, or valid but very unusual. */
 export function malformedRequests({ method, path, body }: Endpoint, good: string): MalformedRequest[] {
 	const target = `${path}?${good}`;
 	const right =
@@ -125,7 +125,7 @@ export function malformedRequests({ method, path, body }: Endpoint, good: string
 	];
 }
 
-/** Bodies that can't be read for the way in which they are sent, for an endpoint that reads one. */
+/** Bodies with a malformed transfer, for an endpoint that reads one. */
 export function brokenBodies({ path }: Endpoint, good: string): MalformedRequest[] {
 	const head = `POST ${path}?${good} HTTP/1.1\r\nHost: a\r\n${json}`;
 	const chunked = (chunks: string) => `${head}Transfer-Encoding: chunked\r\n${end}${chunks}`;

@@ -9,20 +9,20 @@ import { waitUntil } from './wait-until.js';
 
 export interface RunningNginx extends RunningProcess {
 	url: string;
-	/** Holds its configuration, logs and temporary files. */
+	/** The folder of its configuration, logs and temporary files. */
 	folder: string;
-	/** Its error log at the lowest level that the configuration lets through. */
+	/** Its error log, at the lowest level that the configuration allows. */
 	errorLog(): string;
 	accessLog(): string;
-	/** Bytes of its temporary files. */
+	/** The size of its temporary files, in bytes. */
 	temporaryBytes(): number;
 	/** Resident memory of its workers, in MiB. */
 	memory(): number;
 }
 
 /**
- * An nginx with this inside of its `http` block (Debian: nginx-light). `PORT`, `FOLDER`, `ACCESS_LOG` and `ERROR_LOG` stand
- * for what they say.
+ * An nginx with this text in its `http` block (Debian: nginx-light). `PORT`, `FOLDER`, `ACCESS_LOG` and `ERROR_LOG` are
+ * placeholders.
  */
 export async function startNginx(http: string): Promise<RunningNginx> {
 	const folder = mkdtempSync(join(tmpdir(), 'contacts-nginx-'));

@@ -7,12 +7,12 @@ import { startProcess } from './process.js';
 import { waitUntil } from './wait-until.js';
 
 export interface PgBouncer {
-	/** The same URL, with the way through PgBouncer. */
+	/** The same URL, but through PgBouncer. */
 	through(url: string): string;
 	stop(): Promise<void>;
 }
 
-/** PgBouncer in transaction mode, as docs/operators.md has it, in front of the server and for the user of this URL. */
+/** PgBouncer in transaction mode, as in docs/operators.md, for the server and the user of this URL. */
 export async function startPgBouncer(url: string): Promise<PgBouncer> {
 	const folder = mkdtempSync(join(tmpdir(), 'contacts-pgbouncer-'));
 	chmodSync(folder, 0o755);
@@ -35,7 +35,7 @@ default_pool_size = 60
 ignore_startup_parameters = statement_timeout
 `,
 	);
-	// It refuses to run as root.
+	// PgBouncer refuses to run as root.
 	const user = process.getuid?.() === 0 ? ['-u', 'nobody'] : [];
 	const pgbouncer = startProcess('pgbouncer', [...user, join(folder, 'pgbouncer.ini')]);
 	await waitUntil(() => accepts(port), { timeoutMs: 10_000, message: pgbouncer.output });

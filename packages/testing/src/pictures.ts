@@ -8,10 +8,13 @@ import { drawDashboard } from './dashboard-picture.js';
 import { dispose, type Launcher, launch } from './launcher.js';
 import { openLoop } from './load.js';
 
-/** `npx -y pnpm@12 pictures [FOLDER]`: makes the pictures of docs/pictures from the running product. Needs Chromium and Prometheus. */
+/**
+ * `npx -y pnpm@12 pictures [FOLDER]`: creates the pictures of docs/pictures from the running product. Needs Chromium and
+ * Prometheus.
+ */
 const folder = process.argv[2] ?? fileURLToPath(new URL('../../../docs/pictures/', import.meta.url));
 
-/** Seconds of load that the dashboard's picture shows. */
+/** The seconds of load in the dashboard's picture. */
 const seconds = 90;
 
 const data = await mkdtemp(join(tmpdir(), 'contacts-pictures-'));
@@ -48,7 +51,7 @@ async function takeReference({ ports }: Launcher): Promise<void> {
 	}
 }
 
-/** The dashboard, of a load that the bucket of its project can't bear for the whole time. */
+/** The dashboard under a load that exceeds the token bucket of its project after a while. */
 async function drawLoad({ ports, output }: Launcher): Promise<void> {
 	const synchroniser = /synchroniser\S*\s+http:\/\/(127\.0\.0\.1:\d+)/i.exec(output())?.[1];
 	if (synchroniser === undefined) throw new Error(output());

@@ -1,19 +1,19 @@
 import { execFileSync } from 'node:child_process';
 import { readdirSync, readFileSync, readlinkSync, statSync } from 'node:fs';
 
-/** Facts about processes, as Linux tells them in /proc (proc(5)); elsewhere only what `ps` and signals tell. */
+/** Information about processes from Linux's /proc (proc(5)). On other systems it comes only from `ps` and signals. */
 
 /** Memory of a process in MiB. */
 export interface Memory {
 	resident: number;
-	/** The most that was resident since the process began. */
+	/** The peak resident memory of the process. */
 	peak: number;
 }
 
-/** Resident memory of a process in MiB; NaN where the system does not tell. */
+/** Resident memory of a process in MiB; NaN if the system does not report it. */
 export const residentMiB = (pid: number) => memoryOf(pid)?.resident ?? Number.NaN;
 
-/** @returns undefined where the system does not tell */
+/** @returns undefined if the system does not report it */
 export function memoryOf(pid: number): Memory | undefined {
 	const status = read(`/proc/${pid}/status`);
 	const mebibytes = (field: string) => Number(new RegExp(`^${field}:\\s+(\\d+) kB$`, 'm').exec(status)?.[1]) / 1024;
@@ -21,9 +21,9 @@ export function memoryOf(pid: number): Memory | undefined {
 	return Number.isNaN(memory.peak) ? undefined : memory;
 }
 
-/** @returns seconds of a core that a process has used, in user and kernel mode; undefined where the system does not tell */
+/** @returns seconds of a core that a process has used, in user and kernel mode; undefined if the system does not report it */
 export function cpuSecondsOf(pid: number): number | undefined {
-	// To the nanosecond, where the kernel counts so; of threads that have ended, it tells nothing.
+	// This counts nanoseconds if the kernel does, but excludes threads that have ended.
 	const threads = threadsOf(pid).map((id) => Number(read(`/proc/${pid}/task/${id}/schedstat`).split(' ')[0]));
 	const nanoseconds = threads.reduce((sum, time) => sum + time, 0);
 	if (nanoseconds > 0) return nanoseconds / 1e9;
@@ -33,7 +33,7 @@ export function cpuSecondsOf(pid: number): number | undefined {
 	return Number.isNaN(ticks) ? undefined : ticks / 100;
 }
 
-/** Whether there is such a process. One that has ended counts as gone, whether its exit code was collected or not. */
+/** Whether this process is running. A zombie counts as ended. */
 export function isAlive(pid: number): boolean {
 	if (process.platform === 'linux') return !['Z', 'X', undefined].includes(statOf(pid)?.[0]);
 	try {
@@ -55,7 +55,7 @@ export function childrenOf(pid: number): number[] {
 	return read(`/proc/${pid}/task/${pid}/children`).split(' ').filter(Boolean).map(Number);
 }
 
-/** Bytes of the files below this folder that a process has open, those too that have no name any more. */
+/** The size of the open files of a process below this folder, including deleted ones, in bytes. */
 export function openBytes(pid: number, folder: string): number {
 	let sum = 0;
 	for (const descriptor of readdirSync(`/proc/${pid}/fd`)) {
@@ -63,7 +63,7 @@ export function openBytes(pid: number, folder: string): number {
 		try {
 			if (readlinkSync(path).startsWith(folder)) sum += statSync(path).size;
 		} catch {
-			// Closed since it was listed.
+			// It was closed after it was listed.
 		}
 	}
 	return sum;
@@ -77,7 +77,7 @@ function threadsOf(pid: number): string[] {
 	}
 }
 
-/** The fields of /proc/PID/stat from the third on, the state: those before hold the name, which may be anything. */
+/** The fields of /proc/PID/stat from the third (the state) on. The second is the name, which may contain anything. */
 function statOf(pid: number): string[] | undefined {
 	const stat = read(`/proc/${pid}/stat`);
 	return stat === '' ? undefined : stat.slice(stat.lastIndexOf(') ') + 2).split(' ');

@@ -6,46 +6,46 @@ export interface RunningProcess {
 	/** What it has written so far. */
 	stdout(): string;
 	stderr(): string;
-	/** Both, in the order in which they came. */
+	/** Both, in the order of arrival. */
 	output(): string;
-	/** Its exit code, or the signal that ended it, once it has ended and all its output was read. */
+	/** Its exit code, or the signal that ended it. Resolves after it has ended and all its output was read. */
 	readonly exit: Promise<number | string>;
 	readonly hasExited: boolean;
 	/** Sends a signal and does not wait. */
 	kill(signal: NodeJS.Signals): void;
-	/** Sends a signal, SIGTERM by default, and waits until the process is gone. */
+	/** Sends a signal, SIGTERM by default, and waits until the process has ended. */
 	stop(signal?: NodeJS.Signals): Promise<void>;
 	/** Closes the channel of a process that was started with `ipc`, as the death of its parent would. */
 	disconnect(): void;
 	/**
 	 * Waits until a line of its output matches.
 	 *
-	 * @throws Error with its output when it ends before, or after 30 seconds
+	 * @throws Error with its output when it ends before that, or after 30 seconds
 	 */
 	waitForLine(pattern: RegExp): Promise<RegExpExecArray>;
 }
 
 export interface ProcessOptions {
-	/** Its whole environment; by default only what any process needs. */
+	/** Its whole environment. Default: only what any process needs. */
 	env?: NodeJS.ProcessEnv;
 	cwd?: string;
 	uid?: number;
-	/** The head of a process group of its own, which a signal to the terminal does not reach. */
+	/** Whether to start a new process group, which signals of the terminal do not reach. */
 	detached?: boolean;
-	/** With a channel to this process, which a service takes as a sign that its parent lives. */
+	/** Whether to open an IPC channel to this process. A service stops when its parent closes it. */
 	ipc?: boolean;
-	/** Standard input; nothing by default. `pipe`: it stays open and empty. */
+	/** Standard input. Default: none. `pipe`: it stays open and empty. */
 	input?: string | Buffer | 'pipe';
 }
 
-/** The environment of a process: nothing of the test's own but what any process needs. */
+/** The environment of a process: only those variables of the test that any process needs. */
 export function environmentOf(more: Record<string, string | undefined> = {}): NodeJS.ProcessEnv {
 	const { PATH, HOME, TMPDIR } = process.env;
 	return { PATH: `${PATH}:/usr/sbin`, HOME, TMPDIR, ...more };
 }
 
 /**
- * Starts a program. It is killed when this process ends, whatever becomes of the test.
+ * Starts a program. It is killed when this process ends, whatever the result of the test.
  *
  * @throws Error when there is no such program on the PATH
  */
@@ -62,7 +62,7 @@ export function startProcess(
 		extendEnv: false,
 		reject: false,
 		buffer: false,
-		// A piece of output is handed over as it comes, not line by line.
+		// Output arrives in arbitrary pieces, not line by line.
 		stdout: 'pipe',
 		stderr: 'pipe',
 		...(ipc ? { ipc: true } : {}),
@@ -93,7 +93,7 @@ export function startProcess(
 		},
 		kill: (signal) => void child.kill(signal),
 		async stop(signal = 'SIGTERM') {
-			// Of a process that is gone, it does nothing: whether it is gone is not decided by what was read of it.
+			// This does nothing if the process has already ended, which its output does not show.
 			child.kill(signal);
 			await exit;
 		},

@@ -1,10 +1,10 @@
 import { randomInt } from 'node:crypto';
 
-/** Random numbers that a seed repeats. */
+/** Random numbers that are reproducible with a seed. */
 export interface Random {
-	/** Set FAULTS_SEED to it to have the same faults again, as far as the machine's timing allows. */
+	/** Set FAULTS_SEED to this to repeat the same faults, as far as the machine's timing allows. */
 	readonly seed: number;
-	/** An integer, both limits included. */
+	/** An integer within inclusive limits. */
 	integer(min: number, max: number): number;
 	shuffled<T>(items: readonly T[]): T[];
 }

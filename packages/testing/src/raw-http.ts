@@ -2,15 +2,15 @@ import { connect } from 'node:net';
 import { expect } from 'vitest';
 import type { ProblemBody } from './app.js';
 
-/** An answer as it came over the wire. */
+/** A raw HTTP response. */
 export interface RawAnswer {
 	status: number;
-	/** Names in small letters. */
+	/** Names in lower case. */
 	headers: Map<string, string>;
 	body: Buffer;
 }
 
-/** Which `code` an error of a status may have: the table of errors that clients rely on, but for those of a server's fault. */
+/** The `code` values of each status. This is the table of errors that clients rely on, without server errors. */
 const codes: Record<number, readonly string[]> = {
 	400: ['invalid_json', 'invalid_body', 'invalid_query'],
 	401: ['unauthorized'],
@@ -23,14 +23,13 @@ const codes: Record<number, readonly string[]> = {
 	431: ['payload_too_large'],
 };
 
-/** For which a server that has responded may keep the connection open before it is closed from here. */
+/** How long a server may keep the connection open after its response, until this side closes it. */
 const maxSilenceMs = 400;
 
 /**
- * Sends bytes on a connection of their own, and returns the responses that came until the server closed it, or has been silent
- * after a response.
+ * Sends bytes on a new connection. Returns the responses until the server closes it, or stays idle after a response.
  *
- * @param firstByteTimeoutMs longer than the server's own time limits on a busy machine; after it there is no response
+ * @param firstByteTimeoutMs must exceed the server's own timeouts on a busy machine; after it, the result has no response
  */
 export async function exchange(url: string, bytes: Buffer, firstByteTimeoutMs = 20_000): Promise<RawAnswer[]> {
 	const socket = connect({ port: Number(new URL(url).port), host: '127.0.0.1' });
@@ -50,12 +49,12 @@ export async function exchange(url: string, bytes: Buffer, firstByteTimeoutMs = 
 		socket.write(bytes);
 	});
 	socket.destroy();
-	return parseAnswers(Buffer.concat(chunks), bytes);
+	return parseResponses(Buffer.concat(chunks), bytes);
 }
 
-/** Splits what came back to a request into answers. Interim ones (1xx) are left out. */
-function parseAnswers(bytes: Buffer, request: Buffer): RawAnswer[] {
-	const answers: RawAnswer[] = [];
+/** Splits the received bytes into responses. Interim ones (1xx) are left out. */
+function parseResponses(bytes: Buffer, request: Buffer): RawAnswer[] {
+	const responses: RawAnswer[] = [];
 	for (let at = 0; at < bytes.length; ) {
 		const end = bytes.indexOf('\r\n\r\n', at);
 		const [statusLine = '', ...lines] = bytes.toString('latin1', at, end < 0 ? bytes.length : end).split('\r\n');
@@ -71,17 +70,17 @@ function parseAnswers(bytes: Buffer, request: Buffer): RawAnswer[] {
 		}
 		if (status.startsWith('1')) continue;
 		let length = status === '304' || status === '204' ? 0 : Number(headers.get('content-length'));
-		// The answer to a HEAD has none of the bytes that it announces.
+		// The response to a HEAD has no body, in spite of its Content-Length.
 		const next = bytes.toString('latin1', at, at + 5);
 		if ((next === '' || next === 'HTTP/') && request.includes('HEAD')) length = 0;
 		if (!(at + length <= bytes.length)) throw new Error(`an answer that is cut off: ${statusLine}`);
-		answers.push({ status: Number(status), headers, body: bytes.subarray(at, at + length) });
+		responses.push({ status: Number(status), headers, body: bytes.subarray(at, at + length) });
 		at += length;
 	}
-	return answers;
+	return responses;
 }
 
-/** Checks an answer against everything that the services promise of every answer; a failure of the server breaks it. */
+/** Checks a response against all guarantees for every response. A server error fails the check. */
 export function expectPromised({ status, headers, body }: RawAnswer): void {
 	expect(headers.get('referrer-policy')).toBe('no-referrer');
 	expect(headers.get('x-content-type-options')).toBe('nosniff');
@@ -100,7 +99,7 @@ export function expectPromised({ status, headers, body }: RawAnswer): void {
 	if (status === 401) expect(headers.get('www-authenticate')).toBe('ApiKey realm="contacts"');
 	if (status === 405) expect(headers.get('allow')).toMatch(/^(GET|POST)$/);
 	if (status === 429) expect(headers.get('retry-after')).toMatch(/^[1-9]\d*$/);
-	// The answer to a HEAD.
+	// The response to a HEAD.
 	if (body.length === 0) return;
 	const { errors = [], ...rest } = JSON.parse(body.toString()) as ProblemBody;
 	expect(rest).toEqual({
@@ -115,7 +114,7 @@ export function expectPromised({ status, headers, body }: RawAnswer): void {
 	if (errors.length > 0) expect(['invalid_body', 'invalid_query']).toContain(rest.code);
 }
 
-/** The machine word of an error, or undefined. */
+/** The `code` of an error, or undefined. */
 export function codeOf({ status, body }: RawAnswer): string | undefined {
 	return status < 400 || body.length === 0 ? undefined : (JSON.parse(body.toString()) as ProblemBody).code;
 }

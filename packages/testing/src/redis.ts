@@ -2,7 +2,7 @@ import { accepts } from './ports.js';
 import { type RunningProcess, startProcess } from './process.js';
 import { waitUntil } from './wait-until.js';
 
-/** A Redis that keeps nothing, on this port of 127.0.0.1 (Debian: redis-server). */
+/** A Redis without persistence, on this port of 127.0.0.1 (Debian: redis-server). */
 export async function startRedis(port: number): Promise<RunningProcess> {
 	const settings = { port, bind: '127.0.0.1', save: '', appendonly: 'no', daemonize: 'no' };
 	const args = Object.entries(settings).flatMap(([name, value]) => [`--${name}`, String(value)]);

@@ -12,14 +12,14 @@ import { rolePassword } from './database.js';
 
 /** A primary and a standby that replicates it synchronously: a commit returns when both have it. */
 export interface ReplicatedPostgres {
-	/** The superuser's URL of the migrated database on each server. The primary's changes when it is demoted: the port is another one. */
+	/** The superuser's URL of the migrated database on each server. The primary's URL gets another port when it is demoted. */
 	primaryUrl(): string;
 	standbyUrl(): string;
-	/** Does this as the superuser, on a connection of its own. */
+	/** Runs this as the superuser, on a separate connection. */
 	asSuperuser<T>(url: string, work: (sql: Sql) => Promise<T>): Promise<T>;
-	/** Makes the standby a primary; the old one is left as it is. */
+	/** Promotes the standby to a primary. The old primary stays unchanged. */
 	promoteStandby(): Promise<void>;
-	/** Restarts the old primary as a standby: it accepts connections, and nothing can be written there. */
+	/** Restarts the old primary as a standby: it accepts connections, and is read-only. */
 	demotePrimary(): Promise<void>;
 	remove(): Promise<void>;
 }
@@ -27,7 +27,7 @@ export interface ReplicatedPostgres {
 export async function startReplicatedPostgres(): Promise<ReplicatedPostgres> {
 	const folder = mkdtempSync(join(tmpdir(), 'contacts-replicated-'));
 	const folderOf = (name: string) => join(folder, name);
-	// Connections that a silent network has swallowed stay with the server for as long as the test runs.
+	// Connections that an unresponsive network has dropped stay open on the server for the whole test.
 	const start = (name: string, settings: Record<string, string> = {}) =>
 		startLocalPostgres({
 			dataDirectory: folderOf(name),
@@ -42,7 +42,7 @@ export async function startReplicatedPostgres(): Promise<ReplicatedPostgres> {
 		'company-contacts': rolePassword,
 		'company-contacts-sync': rolePassword,
 	});
-	// A server that was stopped in order is a base backup.
+	// The data directory of a cleanly stopped server is a base backup.
 	await primary.stop();
 	execFileSync('cp', ['-a', folderOf('primary'), folderOf('standby')]);
 	beStandby(folderOf('standby'));
@@ -87,7 +87,7 @@ async function asSuperuser<T>(url: string, work: (sql: Sql) => Promise<T>): Prom
 	}
 }
 
-/** From its next start on, a server with this data directory is a standby. */
+/** Makes a server with this data directory a standby from its next start on. */
 function beStandby(dataDirectory: string): void {
 	const file = join(dataDirectory, 'standby.signal');
 	writeFileSync(file, '');

@@ -19,9 +19,9 @@ export interface LogLine {
 }
 
 export interface ServiceProcess extends RunningProcess {
-	/** Lines of its log so far. */
+	/** The lines of its log so far. */
 	log(): LogLine[];
-	/** The address at which it listens, as soon as it does; rejects when it ends before. */
+	/** Its URL, as soon as it listens. Rejects if it ends before that. */
 	listening(): Promise<string>;
 }
 
@@ -29,9 +29,7 @@ export interface RunningService extends ServiceProcess {
 	url: string;
 }
 
-/**
- * Starts a built service as its users run it, with nothing in its environment but this; on a free port where none is given.
- */
+/** Starts a built service as its users run it, with only this environment. Default port: a free one. */
 export function spawnService(
 	name: ProgramName,
 	env: Record<string, string>,
@@ -57,7 +55,7 @@ export function spawnService(
 	};
 }
 
-/** The same, once it listens. */
+/** The same, but waits until it listens. */
 export async function startService(name: ProgramName, env: Record<string, string>): Promise<RunningService> {
 	const service = spawnService(name, env);
 	const url = await service.listening();

@@ -14,7 +14,7 @@ import { database, test } from './test.js';
 
 const canary = 'canary-key-5f0c_%/+é';
 
-/** What both services promise alike, proved on each of them. */
+/** The guarantees that both services share, tested on each of them. */
 export function describeSharedContract<V extends TObject>(service: Service<V>, endpoint: Endpoint): void {
 	let app: TestApp;
 	const good = 'project=good&api_key=good-key';
@@ -52,9 +52,9 @@ export function describeSharedContract<V extends TObject>(service: Service<V>, e
 
 	describe('200', () => {
 		test.each([good, 'project=here&api_key=here-key', 'project=good&api%5Fkey=good-key'])('for %s', async (query) => {
-			const answer = await request(query);
-			expect(answer.status).toBe(200);
-			expectCommonHeaders(answer);
+			const response = await request(query);
+			expect(response.status).toBe(200);
+			expectCommonHeaders(response);
 		});
 	});
 
@@ -80,29 +80,29 @@ export function describeSharedContract<V extends TObject>(service: Service<V>, e
 			['a key that is too long', `project=good&api_key=${'k'.repeat(4000)}`],
 		];
 		test.each(wrong)('%s', async (_, query) => {
-			const answer = await request(query);
-			expect(answer.headers.get('www-authenticate')).toBe('ApiKey realm="contacts"');
-			await expectProblem(answer, 401, 'unauthorized');
+			const response = await request(query);
+			expect(response.headers.get('www-authenticate')).toBe('ApiKey realm="contacts"');
+			await expectProblem(response, 401, 'unauthorized');
 		});
 
-		test('every kind of wrong credentials gets the same bytes, but for the request id', async () => {
+		test('every kind of wrong credentials gets the same response, except for the request id', async () => {
 			const bodies = await Promise.all(
 				wrong.map(async ([, query]) => {
-					const answer = await request(query);
-					const { request_id: id, ...rest } = (await answer.json()) as ProblemBody;
-					expect(id).toBe(answer.headers.get('x-request-id'));
+					const response = await request(query);
+					const { request_id: id, ...rest } = (await response.json()) as ProblemBody;
+					expect(id).toBe(response.headers.get('x-request-id'));
 					return JSON.stringify(rest);
 				}),
 			);
 			expect(new Set(bodies).size).toBe(1);
 		});
 
-		test('no header counts as credentials', async () => {
+		test('no header is accepted as credentials', async () => {
 			const headers = { authorization: 'Bearer good-key', 'x-api-key': 'good-key', cookie: 'api_key=good-key' };
 			await expectProblem(await request('project=good', { headers }), 401, 'unauthorized');
 		});
 
-		test('an expired key, though it was live when the keys were loaded', async () => {
+		test('an expired key that was live when the keys were loaded', async () => {
 			let now = Date.now();
 			await withApp({ now: () => now }, async (other) => {
 				const query = 'project=expiring&api_key=expiring-key';
@@ -112,7 +112,7 @@ export function describeSharedContract<V extends TObject>(service: Service<V>, e
 			});
 		});
 
-		test('comes before any look at other parameters, the media type or the body', async () => {
+		test('is returned before other parameters, the media type or the body are checked', async () => {
 			const init = endpoint.method === 'POST' ? { body: '{"broken', headers: { 'content-type': 'text/plain' } } : {};
 			await expectProblem(await request('project=good&api_key=wrong&company_id=abc', init), 401, 'unauthorized');
 		});
@@ -125,15 +125,15 @@ export function describeSharedContract<V extends TObject>(service: Service<V>, e
 	describe('500', () => {
 		test('at once when nothing listens where the database was', async () => {
 			await withApp({ database: { url: 'postgres://a:b@127.0.0.1:1/none' } }, async (other) => {
-				const answer = await request(good, {}, other);
-				expect(Number(answer.headers.get('retry-after'))).toBeGreaterThan(0);
-				await expectProblem(answer, 500, 'database_error');
+				const response = await request(good, {}, other);
+				expect(Number(response.headers.get('retry-after'))).toBeGreaterThan(0);
+				await expectProblem(response, 500, 'database_error');
 				await expectProblem(await other.fetch('/health/ready'), 503, 'database_error');
 				expect((await other.fetch('/health/live')).status).toBe(200);
 			});
 		});
 
-		test('within 5 seconds when the database takes connections and says nothing', async () => {
+		test('within 5 seconds when the database accepts connections and does not respond', async () => {
 			const silent = createServer((socket) => socket.on('error', () => undefined)).listen(0, '127.0.0.1');
 			await once(silent, 'listening');
 			const { port } = silent.address() as { port: number };
@@ -145,13 +145,13 @@ export function describeSharedContract<V extends TObject>(service: Service<V>, e
 			silent.close();
 		});
 
-		test('tells nothing of the database: no SQL, no names, no stack, no host', async () => {
+		test('reveals nothing about the database: no SQL, no names, no stack, no host', async () => {
 			const table = endpoint.table ?? service.name.replace('-', '_');
 			await database.sql.unsafe(`alter table ${table} rename to hidden`);
 			try {
-				const answer = await request(good + (endpoint.fromTable ?? ''));
-				const text = await answer.clone().text();
-				await expectProblem(answer, 500, 'database_error');
+				const response = await request(good + (endpoint.fromTable ?? ''));
+				const text = await response.clone().text();
+				await expectProblem(response, 500, 'database_error');
 				expect(text).not.toMatch(/hidden|select|insert|relation|42P01|127\.0\.0\.1|at /i);
 				expect(app.log.join('')).toContain('42P01');
 			} finally {
@@ -159,7 +159,7 @@ export function describeSharedContract<V extends TObject>(service: Service<V>, e
 			}
 		});
 
-		test('not for a backend that was killed: the statement is sent again', async () => {
+		test('is not returned after a killed backend: the statement is sent again', async () => {
 			await withApp({ database: { applicationName: 'to be killed', poolSize: 1 } }, async (other) => {
 				expect((await request(good, {}, other)).status).toBe(200);
 				for (let round = 0; round < 5; round++) {
@@ -170,11 +170,11 @@ export function describeSharedContract<V extends TObject>(service: Service<V>, e
 		});
 	});
 
-	test('503 with Retry-After when too many wait for the database', async () => {
+	test('returns 503 with Retry-After when too many callers wait for the database', async () => {
 		await withApp({ database: { maxWaiting: 0 } }, async (other) => {
-			const answer = await request(good, {}, other);
-			expect(Number(answer.headers.get('retry-after'))).toBeGreaterThan(0);
-			await expectProblem(answer, 503, 'overloaded');
+			const response = await request(good, {}, other);
+			expect(Number(response.headers.get('retry-after'))).toBeGreaterThan(0);
+			await expectProblem(response, 503, 'overloaded');
 		});
 	});
 

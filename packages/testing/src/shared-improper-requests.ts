@@ -4,7 +4,7 @@ import type { Contract } from './endpoint.js';
 import { expectProblem, expectRawProblem } from './expect-problem.js';
 import { test } from './test.js';
 
-/** What both services promise of requests that no route is meant for, or that are no proper HTTP. */
+/** The guarantees of both services for requests without a route and for malformed HTTP. */
 export function describeImproperRequests({ app, endpoint, withApp, good }: Contract): void {
 	describe('404', () => {
 		test.each(['/api', '/api/unknown', `${endpoint.path}/`, `${endpoint.path}x`, endpoint.path.toUpperCase(), '//'])(
@@ -14,39 +14,39 @@ export function describeImproperRequests({ app, endpoint, withApp, good }: Contr
 			},
 		);
 
-		test('a body of any media type does not turn it into another answer', async () => {
-			const answer = await app().fetch('/unknown', {
+		test('a body of any media type does not change the response', async () => {
+			const response = await app().fetch('/unknown', {
 				method: 'POST',
 				body: 'x',
 				headers: { 'content-type': 'text/plain' },
 			});
-			await expectProblem(answer, 404, 'not_found');
+			await expectProblem(response, 404, 'not_found');
 		});
 	});
 
 	describe('405', () => {
-		// CONNECT is no request to a path, but asks for a tunnel.
+		// CONNECT requests a tunnel, not a path.
 		const others = METHODS.filter((method) => method !== endpoint.method && method !== 'CONNECT');
 
 		test.each(others)('%s, with credentials or without', async (method) => {
 			for (const query of ['', `?${good}`]) {
-				const answer = await app().raw(
+				const response = await app().raw(
 					`${method} ${endpoint.path}${query} HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Type: text/plain\r\nContent-Length: 1\r\n\r\nx`,
 				);
-				expect(answer).toMatch(/^HTTP\/1.1 405 Method Not Allowed\r\n/);
-				expect(answer).toMatch(new RegExp(`\r\nallow: ${endpoint.method}\r\n`, 'i'));
-				expect(answer).toMatch(/\r\ncontent-type: application\/problem\+json\r\n/i);
-				if (method !== 'HEAD') expect(answer).toContain('"code":"method_not_allowed"');
+				expect(response).toMatch(/^HTTP\/1.1 405 Method Not Allowed\r\n/);
+				expect(response).toMatch(new RegExp(`\r\nallow: ${endpoint.method}\r\n`, 'i'));
+				expect(response).toMatch(/\r\ncontent-type: application\/problem\+json\r\n/i);
+				if (method !== 'HEAD') expect(response).toContain('"code":"method_not_allowed"');
 			}
 		});
 
-		test('for a path that is written with escapes too', async () => {
-			const answer = await app().fetch(endpoint.path.replace('_', '%5F'), { method: 'DELETE' });
-			await expectProblem(answer, 405, 'method_not_allowed');
+		test('for a percent-encoded path', async () => {
+			const response = await app().fetch(endpoint.path.replace('_', '%5F'), { method: 'DELETE' });
+			await expectProblem(response, 405, 'method_not_allowed');
 		});
 	});
 
-	describe('400, 408, 413 and 431 for what is no proper request', () => {
+	describe('400, 408, 413 and 431 for malformed requests', () => {
 		const close = 'Connection: close\r\n\r\n';
 		test.each<[string, string, number, string]>([
 			['a bad request line', 'GARBAGE\r\n\r\n', 400, 'invalid_query'],
@@ -75,7 +75,7 @@ export function describeImproperRequests({ app, endpoint, withApp, good }: Contr
 			expectRawProblem(await app().raw(bytes), status, code);
 		});
 
-		test('headers and bodies that come too slowly', async () => {
+		test('headers and bodies that arrive too slowly', async () => {
 			await withApp({ limits: { headersTimeout: 100, requestTimeout: 200, checkInterval: 25 } }, async (slow) => {
 				expectRawProblem(await slow.raw('GET / HTTP/1.1\r\nHost: a\r\n'), 408, 'invalid_query');
 				const body = await slow.raw(
@@ -85,9 +85,9 @@ export function describeImproperRequests({ app, endpoint, withApp, good }: Contr
 			});
 		});
 
-		test('an Expect that nobody knows is passed over', async () => {
-			const answer = await app().raw(`GET /health/live HTTP/1.1\r\nHost: a\r\nExpect: wonders\r\n${close}`);
-			expect(answer).toMatch(/^HTTP\/1.1 200 /);
+		test('an unknown Expect header is ignored', async () => {
+			const response = await app().raw(`GET /health/live HTTP/1.1\r\nHost: a\r\nExpect: wonders\r\n${close}`);
+			expect(response).toMatch(/^HTTP\/1.1 200 /);
 		});
 	});
 }

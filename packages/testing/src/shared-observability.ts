@@ -4,17 +4,17 @@ import type { Contract } from './endpoint.js';
 import { database, test } from './test.js';
 
 /**
- * What both services promise of logs, metrics and health.
+ * The guarantees of both services for logs, metrics and health.
  *
- * @param canary the key of the project `canary`, which must be in none of them
+ * @param canary the key of the project `canary`, which must appear in none of them
  */
 export function describeObservability({ app, endpoint, request, withApp, good }: Contract, canary: string): void {
 	const encodedCanary = encodeURIComponent(canary);
-	/** Each octet escaped, as some clients do: the most that an encoding can hide it. */
+	/** Every octet escaped, as some clients do. This is the strongest disguise by encoding. */
 	const hiddenCanary = [...Buffer.from(canary)].map((byte) => `%${byte.toString(16).padStart(2, '0')}`).join('');
 
-	test('a key appears in no answer, log line or metric, however it is encoded', async () => {
-		const answers: string[] = [];
+	test('a key appears in no response, log line or metric, in any encoding', async () => {
+		const responses: string[] = [];
 		await withApp({}, async (other) => {
 			const paths = [endpoint.path, '/unknown', '/api/%zz', '/health/live', '/%00'];
 			for (const key of [encodedCanary, hiddenCanary, `${encodedCanary}&api_key=${encodedCanary}`]) {
@@ -22,7 +22,7 @@ export function describeObservability({ app, endpoint, request, withApp, good }:
 					for (const method of ['GET', 'POST', 'DELETE']) {
 						for (const path of paths) {
 							const url = `${path}?project=canary&${name}=${key}`;
-							answers.push(
+							responses.push(
 								await other.raw(
 									`${method} ${url} HTTP/1.1\r\nHost: a\r\nReferer: http://a${url}\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{x`,
 								),
@@ -30,25 +30,25 @@ export function describeObservability({ app, endpoint, request, withApp, good }:
 						}
 					}
 				}
-				answers.push(await other.raw(`GET /?api_key=${key} HTTP/9.9\r\n\r\n`));
-				answers.push(await other.raw(`GET /?api_key=${key}${'x'.repeat(20_000)} HTTP/1.1\r\n\r\n`));
+				responses.push(await other.raw(`GET /?api_key=${key} HTTP/9.9\r\n\r\n`));
+				responses.push(await other.raw(`GET /?api_key=${key}${'x'.repeat(20_000)} HTTP/1.1\r\n\r\n`));
 			}
-			answers.push(await (await request(`project=canary&api_key=${encodedCanary}`, {}, other)).text());
-			answers.push(await (await other.fetch('/metrics')).text(), ...other.log);
+			responses.push(await (await request(`project=canary&api_key=${encodedCanary}`, {}, other)).text());
+			responses.push(await (await other.fetch('/metrics')).text(), ...other.log);
 		});
-		expect(answers.length).toBeGreaterThan(100);
-		const heard = answers.join('\n').toLowerCase();
+		expect(responses.length).toBeGreaterThan(100);
+		const heard = responses.join('\n').toLowerCase();
 		for (const form of [canary, encodedCanary, hiddenCanary, 'canary-key', '%63%61%6e'])
 			expect(heard).not.toContain(form.toLowerCase());
 	});
 
-	test('the log has one line a request: time, id, project, key, client, method, route, status, duration', async () => {
-		const answer = await request(good);
-		await answer.text();
+	test('the log has one line per request: time, id, project, key, client, method, route, status, duration', async () => {
+		const response = await request(good);
+		await response.text();
 		const lines = () =>
 			app()
 				.log.map((line) => JSON.parse(line))
-				.filter((line) => line.request_id === answer.headers.get('x-request-id'));
+				.filter((line) => line.request_id === response.headers.get('x-request-id'));
 		await expect.poll(lines).toHaveLength(1);
 		expect(lines()[0]).toMatchObject({
 			project: 'good',
@@ -64,7 +64,7 @@ export function describeObservability({ app, endpoint, request, withApp, good }:
 		expect(lines()[0].duration_ms).toBeGreaterThan(0);
 	});
 
-	test('the log has the address that a trusted proxy tells, and of others that of the connection', async () => {
+	test('the log has the client address from a trusted proxy, or else that of the connection', async () => {
 		for (const [trustProxy, client] of [
 			[['127.0.0.1'], '203.0.113.7'],
 			[undefined, '127.0.0.1'],
@@ -83,7 +83,7 @@ export function describeObservability({ app, endpoint, request, withApp, good }:
 		}
 	});
 
-	test('requests are counted by project and status, with a time, and beyond 200 projects as one', async () => {
+	test('requests are counted by project and status, with a timestamp, and those beyond 200 projects together', async () => {
 		const codes = Array.from({ length: 201 }, (_, index) => `counted-${index}`);
 		for (const code of codes) await addProject(database.sql, code, 'key');
 		await withApp({}, async (other) => {
@@ -105,11 +105,11 @@ export function describeObservability({ app, endpoint, request, withApp, good }:
 		});
 	});
 
-	test('the level of that line: error for a 5xx, debug for what machines ask, else info', async () => {
+	test('the log level of a request is error for a 5xx, debug for probes, else info', async () => {
 		await withApp({ database: { url: 'postgres://a:b@127.0.0.1:1/none' } }, async (other) => {
-			const levelOf = async (answer: Response) => {
-				await answer.text();
-				const id = answer.headers.get('x-request-id');
+			const levelOf = async (response: Response) => {
+				await response.text();
+				const id = response.headers.get('x-request-id');
 				const lines = () =>
 					other.log
 						.map((line) => JSON.parse(line))
@@ -126,7 +126,7 @@ export function describeObservability({ app, endpoint, request, withApp, good }:
 		});
 	});
 
-	test('health and metrics', async () => {
+	test('the service reports its health and metrics', async () => {
 		expect(await (await app().fetch('/health/live')).json()).toEqual({ status: 'live' });
 		expect(await (await app().fetch('/health/ready')).json()).toEqual({ status: 'ready' });
 		const metrics = await (await app().fetch('/metrics')).text();

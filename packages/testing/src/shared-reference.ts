@@ -11,16 +11,16 @@ import { expectCommonHeaders, expectProblem } from './expect-problem.js';
 import { database, test } from './test.js';
 
 export interface ReferenceCase {
-	/** What it is about. */
+	/** The name of the case. */
 	name: string;
 	status: number;
 	code?: string;
-	/** Added to the valid credentials; where it is made of a response, of one before `arrange`. */
+	/** The query after the valid credentials. It may use a response from before `arrange`. */
 	query?: string | ((app: TestApp) => Promise<string>);
 	init?: RequestInit;
-	/** Sent to a service with these options, in place of the common one. */
+	/** Sends the request to a service with these options, instead of the common one. */
 	app?: TestAppOptions;
-	/** Before the request. */
+	/** Called before the request. */
 	arrange?(database: TestDatabase, app: TestApp): Promise<void>;
 }
 
@@ -28,18 +28,18 @@ export interface ReferenceOptions {
 	method: 'GET' | 'POST';
 	path: string;
 	body?: string;
-	/** The other operations of the document, which have tests of their own. */
+	/** The other operations of the document, which have separate tests. */
 	others?: Record<string, 'get' | 'post'>;
 	/** The document as a file of the repository. */
 	file: URL;
 	cases: ReferenceCase[];
-	/** Statuses that the gateway alone answers with. */
+	/** Statuses that only the gateway returns. */
 	ofGateway?: number[];
 }
 
 const credentials = 'project=partner&api_key=partner-key';
 
-/** Proves the API reference of a service: the document, what it promises held against real answers, and the page. */
+/** Tests the API reference of a service: the document, the real responses that it describes, and the page. */
 export function describeReference<V extends TObject>(service: Service<V>, options: ReferenceOptions): void {
 	const { method, path, body, file, cases, ofGateway = [], others = {} } = options;
 	let app: TestApp;
@@ -55,7 +55,7 @@ export function describeReference<V extends TObject>(service: Service<V>, option
 	afterAll(() => app?.close());
 
 	describe('the document', () => {
-		test('is the file of the repository (vitest -u writes it anew)', async () => {
+		test('matches the file in the repository (vitest -u updates it)', async () => {
 			await expect(`${JSON.stringify(reference.document, null, '\t')}\n`).toMatchFileSnapshot(file.pathname);
 		});
 
@@ -68,7 +68,7 @@ export function describeReference<V extends TObject>(service: Service<V>, option
 			expect([result.valid, validator.version]).toEqual([true, '3.1']);
 		});
 
-		test('has these operations alone, both credentials, and no address of a machine', async () => {
+		test('has only these operations, both credentials, and no host name', async () => {
 			const operations = Object.entries(reference.document.paths ?? {});
 			expect(Object.fromEntries(operations.map(([name, item]) => [name, Object.keys(item ?? {}).join()]))).toEqual({
 				[path]: method.toLowerCase(),
@@ -78,22 +78,22 @@ export function describeReference<V extends TObject>(service: Service<V>, option
 			expect(reference.document.servers).toEqual([{ url: '/' }]);
 		});
 
-		test('names the codes of errors, all of them', () => {
+		test('lists all error codes', () => {
 			const { Problem } = reference.document.components?.schemas ?? {};
 			const { code } = (Problem as OpenAPIV3_1.NonArraySchemaObject).properties ?? {};
 			expect((code as OpenAPIV3_1.NonArraySchemaObject).enum).toEqual(problemCodes);
 		});
 
-		test('has examples that its own schemas allow', () => {
+		test('has examples that match its own schemas', () => {
 			const { post } = reference.document.paths?.[path] ?? {};
 			const operation = post ?? reference.document.paths?.[path]?.get;
 			const request = (post?.requestBody as OpenAPIV3_1.RequestBodyObject | undefined)?.content ?? {};
-			const answers = Object.values(operation?.responses ?? {}).map(
+			const responses = Object.values(operation?.responses ?? {}).map(
 				(response) => (response as OpenAPIV3_1.ResponseObject).content ?? {},
 			);
 			let checked = 0;
 			const at = `#/paths/${path.replaceAll('/', '~1')}/post/requestBody/content/application~1json/schema`;
-			for (const content of [request, ...answers]) {
+			for (const content of [request, ...responses]) {
 				for (const { examples = {}, schema } of Object.values(content)) {
 					for (const example of Object.values(examples)) {
 						const pointer = content === request ? at : (schema as OpenAPIV3_1.ReferenceObject).$ref;
@@ -106,7 +106,7 @@ export function describeReference<V extends TObject>(service: Service<V>, option
 		});
 	});
 
-	describe('a real answer is as described', () => {
+	describe('a real response matches the document:', () => {
 		const silent = { database: { url: 'postgres://a:b@127.0.0.1:1/none' } };
 		const slow = { limits: { headersTimeout: 100, requestTimeout: 200, checkInterval: 25 } };
 		const raw: [number, string, string, TestAppOptions][] = [
@@ -128,20 +128,20 @@ export function describeReference<V extends TObject>(service: Service<V>, option
 				const used = each.app === undefined ? app : await startTestApp(service, database.url, each.app);
 				const query = typeof each.query === 'function' ? await each.query(used) : (each.query ?? '');
 				await each.arrange?.(database, used);
-				const answer = await used.fetch(`${path}?${credentials}${query}`, { ...usual, ...each.init });
-				expect(answer.status).toBe(status);
-				if (code !== undefined) expect(await answer.clone().json()).toMatchObject({ code });
-				await reference.expect(answer);
+				const response = await used.fetch(`${path}?${credentials}${query}`, { ...usual, ...each.init });
+				expect(response.status).toBe(status);
+				if (code !== undefined) expect(await response.clone().json()).toMatchObject({ code });
+				await reference.expect(response);
 				if (used !== app) await used.close();
 			},
 		);
 
 		test.each(raw)('%i %s before there is a route', async (status, code, bytes, limits) => {
 			const used = await startTestApp(service, database.url, limits);
-			const answer = responseOf(await used.raw(bytes));
-			expect(answer.status).toBe(status);
-			expect(await answer.clone().json()).toMatchObject({ code });
-			await reference.expect(answer);
+			const response = responseOf(await used.raw(bytes));
+			expect(response.status).toBe(status);
+			expect(await response.clone().json()).toMatchObject({ code });
+			await reference.expect(response);
 			await used.close();
 		});
 
@@ -149,7 +149,7 @@ export function describeReference<V extends TObject>(service: Service<V>, option
 			await reference.expect(await app.fetch(`${path}/`));
 		});
 
-		test('for every status and code that is described, but for faults of the service', () => {
+		test('for every described status and code, except for internal errors', () => {
 			const seen = [...all, ...raw.map(([status, code]) => ({ status, code }))];
 			const statuses = [...seen.map(({ status }) => status), 404, ...ofGateway];
 			expect([...new Set(statuses)].sort()).toEqual([...reference.statuses].sort());
@@ -165,19 +165,19 @@ export function describeReference<V extends TObject>(service: Service<V>, option
 		const paths = ['/openapi.json', '/docs', '/docs/', '/docs/page.js', '/docs/page.css', '/docs/icon.svg'];
 		const all = [...paths, '/docs/theme.css', '/docs/swagger-ui-bundle.js', '/docs/swagger-ui.css'];
 
-		test.each(all)('%s answers without credentials, and what was kept can be asked about', async (each) => {
-			const answer = await app.fetch(each);
-			expect(answer.status).toBe(200);
-			expectCommonHeaders(answer, /^public, no-cache$/);
-			const tag = String(answer.headers.get('etag'));
+		test.each(all)('%s responds without credentials, and supports revalidation', async (each) => {
+			const response = await app.fetch(each);
+			expect(response.status).toBe(200);
+			expectCommonHeaders(response, /^public, no-cache$/);
+			const tag = String(response.headers.get('etag'));
 			const again = await app.fetch(each, { headers: { 'if-none-match': tag } });
 			expect([again.status, await again.text(), again.headers.get('etag')]).toEqual([304, '', tag]);
 		});
 
-		test.each(all)('%s takes no other method', async (each) => {
-			const answer = await app.fetch(each, { method: 'POST', body: '{}', headers: json });
-			expect(answer.headers.get('allow')).toBe('GET');
-			await expectProblem(answer, 405, 'method_not_allowed');
+		test.each(all)('%s allows no other method', async (each) => {
+			const response = await app.fetch(each, { method: 'POST', body: '{}', headers: json });
+			expect(response.headers.get('allow')).toBe('GET');
+			await expectProblem(response, 405, 'method_not_allowed');
 		});
 
 		test.each([
@@ -186,30 +186,30 @@ export function describeReference<V extends TObject>(service: Service<V>, option
 			'/docs/../package.json',
 			'/docs/%2e%2e/package.json',
 			'/docs/json',
-		])('%s is nothing', async (each) => {
+		])('%s does not exist', async (each) => {
 			expect(await app.raw(`GET ${each} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n`)).toMatch(/^HTTP\/1.1 404 /);
 		});
 
-		test('the same in every encoding, and small enough for a phone', async () => {
+		test('Swagger UI is the same in every encoding, and small enough for a phone', async () => {
 			const sizes: number[] = [];
 			const texts: string[] = [];
 			for (const encoding of ['identity', 'gzip', 'br']) {
-				const answer = await app.fetch('/docs/swagger-ui-bundle.js', { headers: { 'accept-encoding': encoding } });
-				sizes.push(Number(answer.headers.get('content-length')));
-				texts.push(await answer.text());
+				const response = await app.fetch('/docs/swagger-ui-bundle.js', { headers: { 'accept-encoding': encoding } });
+				sizes.push(Number(response.headers.get('content-length')));
+				texts.push(await response.text());
 			}
 			expect(new Set(texts).size).toBe(1);
 			expect(sizes[2]).toBeLessThan(500_000);
 			expect(sizes[1]).toBeLessThan(600_000);
 		});
 
-		test('the page may load from, and talk to, its own service alone', async () => {
-			const answer = await app.fetch('/docs');
-			expect(answer.headers.get('content-type')).toBe('text/html; charset=utf-8');
-			const policy = String(answer.headers.get('content-security-policy'));
+		test('the page can load from and connect to its own service only', async () => {
+			const response = await app.fetch('/docs');
+			expect(response.headers.get('content-type')).toBe('text/html; charset=utf-8');
+			const policy = String(response.headers.get('content-security-policy'));
 			expect(policy).toContain("default-src 'none'");
 			expect(policy).not.toMatch(/unsafe|https?:|\*/);
-			const html = await answer.text();
+			const html = await response.text();
 			expect(html).not.toMatch(/https?:\/\/|<script>|style=|TITLE/);
 			for (const [, link] of html.matchAll(/(?:src|href)="(\/[^"]*)"/g)) {
 				expect((await app.fetch(String(link))).status).toBe(200);

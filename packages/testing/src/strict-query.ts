@@ -7,7 +7,7 @@ export interface StrictQueryOptions extends Omit<Contract, 'withApp'> {
 	percent: string;
 }
 
-/** What both services promise of queries: nothing in one is passed over in silence. */
+/** The guarantees of both services for queries: no part of a query is silently ignored. */
 export function describeStrictQuery({ app, endpoint, request, good, percent }: StrictQueryOptions): void {
 	const { parameters = [] } = endpoint;
 	const allowed = `must hold no parameters but ${['project', 'api_key', ...parameters].join(', ')}`;
@@ -26,9 +26,9 @@ export function describeStrictQuery({ app, endpoint, request, good, percent }: S
 			],
 		])('with an unknown parameter, which it does not echo: %s', async (query) => {
 			for (const whole of [`${good}&${query}`, `${query}&${good}`]) {
-				const answer = await request(whole);
-				expect(await answer.clone().text()).not.toMatch(/canary|companyid|proto|constructor/i);
-				const { errors } = await expectProblem(answer, 400, 'invalid_query');
+				const response = await request(whole);
+				expect(await response.clone().text()).not.toMatch(/canary|companyid|proto|constructor/i);
+				const { errors } = await expectProblem(response, 400, 'invalid_query');
 				expect(errors).toEqual([{ field: '', message: allowed }]);
 			}
 		});
@@ -64,7 +64,7 @@ export function describeStrictQuery({ app, endpoint, request, good, percent }: S
 			await expectProblem(await request(query), 401, 'unauthorized');
 		});
 
-		test('a percent sign that is escaped is part of the key', async () => {
+		test('an escaped percent sign is part of the key', async () => {
 			expect((await request(`${percent}&api_key=100%25`)).status).toBe(200);
 		});
 	});
@@ -77,11 +77,11 @@ export function describeStrictQuery({ app, endpoint, request, good, percent }: S
 				[`?${good}`, 'must hold no parameters'],
 				['?x=%zz', notDecodable],
 			])('%s', async (query, message) => {
-				const answer = await app().fetch(`${path}${query}`);
-				expect((await expectProblem(answer, 400, 'invalid_query')).errors).toEqual([{ field: '', message }]);
+				const response = await app().fetch(`${path}${query}`);
+				expect((await expectProblem(response, 400, 'invalid_query')).errors).toEqual([{ field: '', message }]);
 			});
 
-			test('405 and 404 come first, and an empty query is none', async () => {
+			test('405 and 404 take precedence, and an empty query is allowed', async () => {
 				await expectProblem(await app().fetch(`${path}?x=%zz`, { method: 'DELETE' }), 405, 'method_not_allowed');
 				await expectProblem(await app().fetch(`${path}/nothing?x=%zz`), 404, 'not_found');
 				expect((await app().fetch(`${path}?`)).status).toBe(200);

@@ -4,7 +4,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { startProcess } from './process.js';
 import { startTcpProxy } from './tcp-proxy.js';
 
-test('a proxy that is closed in the moment in which its clients are killed leaves no connection to the server', async () => {
+test('a proxy that closes while its clients are killed leaves no connection to the server', async () => {
 	const open = new Set<Socket>();
 	const server = createServer((socket) => {
 		open.add(socket.resume().on('error', () => undefined));

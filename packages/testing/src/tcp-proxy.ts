@@ -1,33 +1,36 @@
 import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
 
-/** A network between clients and a server, which fails in the ways in which networks do. */
+/** A network between clients and a server that can fail like a real network. */
 export interface TcpProxy {
-	/** Connections that were taken so far. */
+	/** The number of connections accepted so far. */
 	readonly taken: number;
-	/** The same URL, with the way through this proxy. */
+	/** The same URL, but through this proxy. */
 	through(url: string): string;
-	/** Ends all connections and refuses new ones. */
+	/** Closes all connections and refuses new ones. */
 	cut(): void;
-	/** Refuses new connections; those that are open go on. */
+	/** Refuses new connections. Open connections continue. */
 	refuse(): void;
-	/** Takes new connections and ends them at once, as a load balancer does whose server is away; ends those that are open. */
+	/** Accepts new connections and closes them at once, like a load balancer without a server. Closes open connections. */
 	hangUp(): void;
-	/** Passes nothing on and closes nothing; new connections are taken. Those of that time stay silent for ever. */
+	/**
+	 * Forwards nothing and closes nothing, but accepts new connections. All connections of this time stay unresponsive for
+	 * ever.
+	 */
 	blackhole(): void;
-	/** Passes nothing on for now; new connections are taken. What was sent arrives after `restore`. */
+	/** Stops forwarding, but accepts new connections. All data arrives after `restore`. */
 	stall(): void;
-	/** Passes nothing on for now over the connections that are open; new ones work. What was sent arrives after `restore`. */
+	/** Stops forwarding on open connections. New ones work. All data arrives after `restore`. */
 	holdBack(): void;
-	/** Passes no response on for now over the connections that are open; what clients send arrives. They arrive after `restore`. */
+	/** Stops forwarding responses on open connections, but forwards requests. The responses arrive after `restore`. */
 	holdResponses(): void;
-	/** Passes nothing on for now over connections that are made from now on; those that are open go on. */
+	/** Stops forwarding on connections that are opened from now on. Open connections continue. */
 	holdNew(): void;
-	/** Passes each piece on only after this many milliseconds, in both directions, and the end of a connection too. */
+	/** Delays all data and the end of a connection by this many milliseconds, in both directions. */
 	slow(milliseconds: number): void;
-	/** New connections go to the server that this URL names: it has come back on another port. */
+	/** Connects new connections to the server of this URL, which has restarted on another port. */
 	redirect(target: string): void;
-	/** New connections work again at full speed, and those that were stalled go on. */
+	/** Accepts new connections at full speed again, and continues stalled ones. */
 	restore(): Promise<void>;
 	close(): void;
 }
@@ -37,7 +40,7 @@ interface Pair {
 	silentForEver: boolean;
 }
 
-/** A proxy on a free port of 127.0.0.1, to the server that this URL names. */
+/** A proxy on a free port of 127.0.0.1, to the server of this URL. */
 export async function startTcpProxy(target: string): Promise<TcpProxy> {
 	let { hostname, port: targetPort } = new URL(target);
 	const pairs = new Set<Pair>();
@@ -52,7 +55,7 @@ export async function startTcpProxy(target: string): Promise<TcpProxy> {
 		const pair: Pair = { sockets, silentForEver: state === 'silent' };
 		pairs.add(pair);
 		const pass = (from: Socket, to: Socket) => {
-			// In the order in which they came, and none sooner because the latency has changed meanwhile.
+			// Keeps the order of arrival, even if the latency has changed meanwhile.
 			const delayed: (() => void)[] = [];
 			let due = 0;
 			const later = (step: () => void) => {
@@ -67,7 +70,7 @@ export async function startTcpProxy(target: string): Promise<TcpProxy> {
 				pairs.delete(pair);
 				later(() => void to.destroy());
 			};
-			// A reset fails if the other end has gone in the same moment, and the socket then closes without a word.
+			// A reset fails if the other end closes at the same moment. The socket then closes without an error.
 			from.on('error', end).on('close', end);
 			if (state === 'open') from.resume();
 			else from.pause();

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
 
-/** A folder for the length of a test, with these rights. */
+/** A folder for the duration of a test, with these permissions. */
 export async function temporaryFolder(mode = 0o700): Promise<string> {
 	const folder = await mkdtemp(join(tmpdir(), 'contacts-test-'));
 	onTestFinished(() => rm(folder, { recursive: true, force: true }));

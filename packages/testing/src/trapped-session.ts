@@ -3,16 +3,16 @@ import postgres from 'postgres';
 
 export interface TrappedSession {
 	sql: Sql;
-	/** The roles that have run code of this session's traps. */
+	/** The roles that have run the code of this session's traps. */
 	sprungAs(): Promise<string[]>;
 }
 
 /**
- * Opens a session that has put a temporary object with a trap before every table of the schema, and before the types that
- * functions name: whatever looks for them without their schema finds the trap, and runs it with its own rights.
+ * Opens a session that shadows every table of the schema, and the types in functions, with a temporary trap object. Code
+ * that refers to them without a schema finds the trap, and runs it with its own rights.
  *
- * @param admin the superuser, who tells how the tables look
- * @param url of a role that may create temporary objects
+ * @param admin the superuser, who reads the definitions of the tables
+ * @param url connection URL of a role that may create temporary objects
  */
 export async function openTrappedSession(admin: Sql, url: string): Promise<TrappedSession> {
 	const tables = await admin<{ name: string; columns: string }[]>`

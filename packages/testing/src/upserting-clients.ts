@@ -2,7 +2,7 @@ import { Agent, request } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Random } from './random.js';
 
-/** An answer's status, or the code of what went wrong in its place. `HUNG` is given up after ten seconds. */
+/** The status of a response, or an error code. `HUNG` means no response within ten seconds. */
 export type Outcome = number | string;
 
 /** A request that was not acknowledged. Times are milliseconds of `performance.now()`. */
@@ -15,23 +15,23 @@ export interface Failure {
 export interface Clients {
 	/** Upserts that were acknowledged. */
 	readonly acknowledged: number;
-	/** By chat: the last version that was sent, and the last that was acknowledged. */
+	/** By chat: the last version that was sent, and the last one that was acknowledged. */
 	readonly sent: ReadonlyMap<number, number>;
 	readonly stored: ReadonlyMap<number, number>;
 	readonly outcomes: ReadonlyMap<Outcome, number>;
 	readonly failures: readonly Failure[];
-	/** The longest that a request took, in milliseconds. */
+	/** The maximum duration of a request, in milliseconds. */
 	readonly slowest: number;
-	/** Gives after the requests under way. */
+	/** Resolves after the running requests. */
 	stop(): Promise<void>;
 }
 
-/** What the version of a chat is stored as: two columns, which must always be of the same request. */
+/** The stored form of a chat's version: two columns, which must always come from the same request. */
 export const columnsOf = (version: number) => ({ username: `u${version}`, name: `v${version}` });
 
 /**
- * Clients that save chats of their own without a pause, each on a connection that is kept: a chat is sent its next version
- * only after the one before was answered or failed, so that there is always one that must be stored.
+ * Clients that save separate chats without a pause, each on a keep-alive connection. The next version of a chat is sent
+ * only after the previous request has succeeded or failed. So it is always known which version must be stored.
  */
 export function startClients(url: string, count: number, chatsEach: number, random: Random): Clients {
 	const agent = new Agent({ keepAlive: true, maxSockets: count });
@@ -46,7 +46,7 @@ export function startClients(url: string, count: number, chatsEach: number, rand
 	async function run(first: number): Promise<void> {
 		let chat = first;
 		while (!stopped) {
-			// Often the same one again, at once: nothing shows sooner that an older version has come in late.
+			// Often saves the same chat again at once, which detects a late older version soonest.
 			if (random.integer(1, 4) === 1) chat = first + random.integer(0, chatsEach - 1);
 			const version = (sent.get(chat) ?? 0) + 1;
 			sent.set(chat, version);
@@ -84,19 +84,23 @@ export function startClients(url: string, count: number, chatsEach: number, rand
 	};
 }
 
-/** One upsert; the answer must be `saved`. */
+/** Sends one upsert. The response must be `saved`. */
 export function upsert(url: string, agent: Agent, contact: object): Promise<Outcome> {
 	return new Promise((resolve) => {
-		const asked = request(url, { agent, method: 'POST', headers: { 'content-type': 'application/json' } }, (answer) => {
-			let text = '';
-			answer.setEncoding('utf8').on('data', (piece) => {
-				text += piece;
-			});
-			answer.on('end', () =>
-				done(answer.statusCode === 200 && text !== '{"ok":"saved"}' ? text : (answer.statusCode ?? 0)),
-			);
-			answer.on('error', failed);
-		});
+		const asked = request(
+			url,
+			{ agent, method: 'POST', headers: { 'content-type': 'application/json' } },
+			(response) => {
+				let text = '';
+				response.setEncoding('utf8').on('data', (piece) => {
+					text += piece;
+				});
+				response.on('end', () =>
+					done(response.statusCode === 200 && text !== '{"ok":"saved"}' ? text : (response.statusCode ?? 0)),
+				);
+				response.on('error', failed);
+			},
+		);
 		const limit = setTimeout(() => {
 			done('HUNG');
 			asked.destroy();

@@ -7,7 +7,7 @@ export interface WaitOptions {
 }
 
 /**
- * Asks until the condition holds, and returns what it returned.
+ * Polls until the condition holds, and returns its result.
  *
  * @throws Error when it does not hold in time
  */
