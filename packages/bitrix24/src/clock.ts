@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 
-/** A clock that tests replace, so that they need not wait. */
+/** A clock that tests can replace, so that they don't have to wait. */
 export interface Clock {
 	/** Milliseconds since the epoch. */
 	now(): number;

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { fromItem, linksOf } from './contact.js';
 
-test('companies of the classic method: primary first, then by their sort, whoever claims to be primary', () => {
+test('companies of the classic method are sorted primary first, then by sort, even if several are primary', () => {
 	const link = (COMPANY_ID: number, SORT: number, IS_PRIMARY: string) => ({ COMPANY_ID, SORT, IS_PRIMARY });
 	expect(linksOf([link(7, 20, 'N'), link(8, 10, 'N'), link(9, 30, 'Y')])).toEqual([9, 8, 7]);
 	expect(linksOf([link(7, 20, 'Y'), link(8, 10, 'Y')])).toEqual([8, 7]);
@@ -10,7 +10,7 @@ test('companies of the classic method: primary first, then by their sort, whoeve
 });
 
 test.each([[[]], [null], ['x'], [{}], [{ id: 0 }], [{ id: -5 }], [{ id: 1.5 }], [{ id: 'abc' }], [{ id: 2 ** 53 }]])(
-	'%j is no contact',
+	'%j is not a contact',
 	(row) => {
 		expect(fromItem(row, { trouble: undefined, reason: undefined })).toBe(undefined);
 	},

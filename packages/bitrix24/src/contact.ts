@@ -1,16 +1,16 @@
 /**
- * A contact as the portal describes it, in one form whichever method returned it. What is undefined was not returned, which is
- * not the same as empty. Custom fields have their raw values, and are null where none is configured.
+ * A contact of the portal, in one format for all methods. An undefined field was not returned, which is not the same as
+ * empty. Custom fields have their raw values, and are null if they are not configured.
  */
 export interface CrmContact {
 	id: number;
 	names: unknown[] | undefined;
 	phones: CrmPhone[] | undefined;
 	companyIds: unknown[] | undefined;
-	/** The contact has a primary company, whatever its list of companies says. */
+	/** Whether the contact has a primary company, whatever its list of companies contains. */
 	hasCompany: boolean;
 	assignedById: unknown;
-	/** Of catalogue vendors it is not 0. */
+	/** It is not 0 for catalogue vendors. */
 	categoryId: number | undefined;
 	trouble: unknown;
 	reason: unknown;
@@ -18,7 +18,7 @@ export interface CrmContact {
 
 export interface CrmPhone {
 	id: number;
-	/** MOBILE, WORK, HOME, FAX, PAGER or whatever a portal has defined. */
+	/** MOBILE, WORK, HOME, FAX, PAGER or a type that the portal has defined. */
 	kind: string;
 	value: string;
 }
@@ -33,7 +33,7 @@ export interface CustomField {
 	options: Map<string, string> | undefined;
 }
 
-/** Which custom fields hold what; undefined where none is configured. */
+/** The custom field for each purpose. Undefined if it is not configured. */
 export interface CustomFields {
 	trouble: CustomField | undefined;
 	reason: CustomField | undefined;
@@ -41,7 +41,7 @@ export interface CustomFields {
 
 type Row = Record<string, unknown>;
 
-/** @returns undefined where this is no contact: then the whole response is wrong */
+/** @returns undefined if this is not a contact: then the whole response is invalid */
 export function fromItem(row: unknown, fields: CustomFields): CrmContact | undefined {
 	if (!isRow(row)) return undefined;
 	const id = positiveInteger(row.id);
@@ -59,7 +59,7 @@ export function fromItem(row: unknown, fields: CustomFields): CrmContact | undef
 	};
 }
 
-/** A row of crm.contact.list or crm.contact.get, which return only the primary company: the others need another call. */
+/** A row of crm.contact.list or crm.contact.get. They return only the primary company. The others need another call. */
 export function fromClassic(row: unknown, fields: CustomFields): CrmContact | undefined {
 	if (!isRow(row)) return undefined;
 	const id = positiveInteger(row.ID);
@@ -77,7 +77,7 @@ export function fromClassic(row: unknown, fields: CustomFields): CrmContact | un
 	};
 }
 
-/** What a row may lack. */
+/** The fields that a row may lack. */
 const parts = ['names', 'phones', 'companyIds', 'assignedById', 'trouble', 'reason'] as const;
 
 /** Whether the portal has returned everything that the mirror stores. */
@@ -113,7 +113,7 @@ function namesOf(names: unknown[]): unknown[] | undefined {
 	return names.every((name) => name === undefined) ? undefined : names;
 }
 
-/** @param hasPhone the portal's own flag: a list that is absent or empty is believed only where the flag agrees */
+/** @param hasPhone the portal's own flag. A missing or empty list is trusted only if the flag agrees */
 function phonesOf(values: unknown, hasPhone: unknown): CrmPhone[] | undefined {
 	if (!Array.isArray(values)) return hasPhone === 'N' ? [] : undefined;
 	const phones = listOf(values).flatMap(({ typeId, id, valueType, value }) =>
@@ -122,7 +122,7 @@ function phonesOf(values: unknown, hasPhone: unknown): CrmPhone[] | undefined {
 	return phones.length === 0 && hasPhone === 'Y' ? undefined : phones;
 }
 
-/** PHONE of crm.contact.*: the key is absent where there is nothing under it. */
+/** PHONE of crm.contact.*: the key is missing if there is no phone. */
 export function classicPhones({ PHONE }: Row, hasPhone?: unknown): CrmPhone[] | undefined {
 	const phones = listOf(PHONE).map(({ ID, VALUE_TYPE, VALUE }) => ({
 		typeId: 'PHONE',
@@ -133,12 +133,12 @@ export function classicPhones({ PHONE }: Row, hasPhone?: unknown): CrmPhone[] | 
 	return phonesOf(phones, hasPhone);
 }
 
-/** Linked companies as a row lists them. A contact with companies has a primary one: an empty list beside it is incomplete. */
+/** Linked companies as a row lists them. A contact with companies has a primary one. If so, an empty list is incomplete. */
 export function believed(companyIds: unknown, hasCompany: boolean): unknown[] | undefined {
 	return Array.isArray(companyIds) && (companyIds.length > 0 || !hasCompany) ? companyIds : undefined;
 }
 
-/** The general category is 0, and null or absent on some portals; undefined where the value is unknown. */
+/** The general category is 0, and null or missing on some portals. Undefined if the value is unknown. */
 function categoryOf(value: unknown): number | undefined {
 	return value === undefined || value === null || value === 0 || value === '0' || value === ''
 		? 0

@@ -3,16 +3,19 @@
  * - `retry`: a temporary error (network, 5xx, HTML in place of JSON); the same call is sent again
  * - `slow_down`: too many requests; the same call is sent again, later
  * - `pause`: this method has used up its operating time on the portal; other methods work
- * - `stop`: somebody has to change something (credentials, rights, subscription, configuration)
- * - `not_found`, `access_denied`: about the one record that was asked for
- * - `unclear`: about the one record that was asked for, with a code that is not known
+ * - `stop`: an operator has to change something (credentials, rights, subscription, configuration)
+ * - `not_found`, `access_denied`: about the one requested record
+ * - `unclear`: about the one requested record, with an unknown code
  */
 export type ErrorKind = 'retry' | 'slow_down' | 'pause' | 'stop' | 'not_found' | 'access_denied' | 'unclear';
 
-/** Codes are stored, logged and printed, so a portal must not be able to put any text there. The database has the same rule. */
+/**
+ * Codes are stored, logged and printed, so the portal must not be able to put arbitrary text there. The database has the
+ * same check.
+ */
 const codePattern = /^[A-Za-z0-9_.-]{1,64}$/;
 
-/** An error of the portal or on the way to it. Its message holds neither the webhook's address nor anything of a contact. */
+/** An error of the portal or on the way to it. Its message contains neither the webhook's URL nor data of a contact. */
 export class Bitrix24Error extends Error {
 	override name = 'Bitrix24Error';
 	/** The portal's code, or one of this client's, in lower case. */
@@ -34,7 +37,7 @@ export function isCode(text: string): boolean {
 	return codePattern.test(text);
 }
 
-/** Codes that mean the same wherever they come: in place of a response, or for one command of a batch. */
+/** Codes with the same meaning everywhere: as the whole response, or for one command of a batch. */
 const kinds: Record<string, ErrorKind> = {
 	QUERY_LIMIT_EXCEEDED: 'slow_down',
 	OPERATION_TIME_LIMIT: 'pause',
@@ -53,25 +56,26 @@ const kinds: Record<string, ErrorKind> = {
 	ERROR_BATCH_METHOD_NOT_ALLOWED: 'stop',
 	ERROR_BATCH_LENGTH_EXCEEDED: 'stop',
 	NOT_FOUND: 'not_found',
-	// About one record where a record was asked for; of a list it means that there is no subscription or no right at all.
+	// For a request of one record, this is about that record. For a list, it means that there is no subscription or no right
+	// at all.
 	ACCESS_DENIED: 'access_denied',
 };
 
 /**
- * What an error body says. The code decides, never the HTTP status alone and never the description: statuses have changed
- * between versions of the portal, and descriptions are in the portal's language. An unknown code is retried only
- * with a 5xx.
+ * Parses an error body. Only the code decides, never the HTTP status alone or the description. Statuses have changed
+ * between versions of the portal, and descriptions are in the portal's language. An unknown code is retried only with a
+ * 5xx.
  */
 export function kindOf(code: string, status: number): ErrorKind {
 	return kinds[code] ?? (status >= 500 ? 'retry' : 'stop');
 }
 
-/** What the error of one command of a batch says. An unknown code is about its record: it must not stop the others. */
+/** Parses the error of one batch command. An unknown code is about its record, and must not stop the other commands. */
 export function kindOfCommand(code: string): ErrorKind {
 	return kinds[code] ?? 'unclear';
 }
 
-/** Whether an error is about one record, and says nothing of the others. */
+/** Whether an error is about one record only. */
 export function concernsRecord({ kind }: Bitrix24Error): boolean {
 	return kind === 'not_found' || kind === 'access_denied' || kind === 'unclear' || kind === 'retry';
 }

@@ -14,10 +14,10 @@ import type { Command, RestClient, RestResponse } from './rest-client.js';
 /** The type ID of contacts among the portal's items. */
 export const entityTypeId = 3;
 
-/** The most commands of a batch, and rows of a page. */
+/** Maximum number of commands in a batch, and of rows in a page. */
 const pageSize = 50;
 
-/** What one request has returned of single contacts. */
+/** The result of one request for single contacts. */
 export interface LookUps {
 	found: CrmContact[];
 	/** IDs of contacts that don't exist (any more). */
@@ -30,7 +30,7 @@ export interface LookUps {
 
 type Outcome = RestResponse | Bitrix24Error | undefined;
 
-/** Reads contacts by their IDs, in batches, and what the row of a list lacks. */
+/** Reads contacts by their IDs in batches, and the data that is missing in list rows. */
 export function createLookUps(client: RestClient, fields: () => CustomFields) {
 	const contactOf = (outcome: Outcome) =>
 		outcome instanceof Bitrix24Error || !isRow(outcome?.result) ? undefined : fromItem(outcome.result.item, fields());
@@ -83,8 +83,8 @@ export function createLookUps(client: RestClient, fields: () => CustomFields) {
 	}
 
 	/**
-	 * Completes the contacts of a page. One that stays incomplete is looked up: if it was deleted, or may not be read any more,
-	 * it is left out as if it had not been listed.
+	 * Completes the contacts of a page. A contact that stays incomplete is looked up. If it was deleted, or is no longer
+	 * readable, it is left out.
 	 */
 	async function complete(contacts: CrmContact[]): Promise<CrmContact[]> {
 		// A contact that was deleted meanwhile has no companies either.
@@ -112,7 +112,7 @@ function add(lookUps: LookUps, id: number, outcome: Outcome, contact: CrmContact
 	} else if (contact?.id !== id) lookUps.unclear.set(id, 'no_item');
 	else if (contact.categoryId === undefined) lookUps.unclear.set(id, 'no_category');
 	else if (contact.categoryId === 0) lookUps.found.push(contact);
-	// A vendor of the catalogue is no ordinary contact (any more).
+	// A catalogue vendor is not an ordinary contact (any more).
 	else lookUps.deleted.push(id);
 }
 

@@ -38,11 +38,11 @@ export interface Page {
 export interface Portal {
 	/** How many ordinary contacts there are, and the portal's clock. */
 	count(): Promise<{ total: number | undefined; at: number }>;
-	/** Up to 50 contacts in the order of their IDs; only a page without a last one is the end. */
+	/** Up to 50 contacts in the order of their IDs; only a page without a last contact is the end. */
 	page(query: PageQuery): Promise<Page>;
 	/**
-	 * Reads contacts by their IDs, 50 a request, and yields the result of each request: what was returned beside an error of the
-	 * portal is yielded before the error is thrown.
+	 * Reads contacts by their IDs, 50 a request, and yields the result of each request: results next to an error of the
+	 * portal are yielded before the error is thrown.
 	 */
 	lookUp(ids: number[]): AsyncGenerator<LookUps>;
 	/** Reads the custom fields' options again. */
@@ -50,13 +50,19 @@ export interface Portal {
 	fields(): CustomFields;
 }
 
-/** A portal may have no contact with two companies, so a list can't always be proven complete. */
+/**
+ * Maximum number of pages to compare. A portal may have no contact with two companies, so a list can't always be proven
+ * complete.
+ */
 const maxComparisons = 20;
 
 /** How often a page is read before its list counts as incomplete. */
 const maxReads = 3;
 
-/** @param codes which custom fields hold what; one that the portal lacks is an error, so that nothing is overwritten with nulls */
+/**
+ * @param codes which custom field has which meaning. A field that the portal lacks is an error, so that nothing is
+ *   overwritten with nulls
+ */
 export async function openPortal(client: RestClient, codes: FieldCodes): Promise<Portal> {
 	let fields = await readFields(client, codes);
 	const lookUps = createLookUps(client, () => fields);
@@ -69,7 +75,7 @@ export async function openPortal(client: RestClient, codes: FieldCodes): Promise
 	async function itemPage(query: PageQuery): Promise<Page> {
 		const params = {
 			entityTypeId,
-			// Phones come only with everything.
+			// Phones are returned only with all fields.
 			select: ['*'],
 			filter: {
 				categoryId: 0,
@@ -77,7 +83,7 @@ export async function openPortal(client: RestClient, codes: FieldCodes): Promise
 				...(query.changedSince === undefined ? {} : { '>=updatedTime': isoTime(query.changedSince) }),
 			},
 			order: { id: 'ASC' },
-			// Without a count: with one, a large portal needs seconds for each page.
+			// No total count: it takes seconds for each page on a large portal.
 			start: -1,
 		};
 		return client.call('crm.item.list', params, ({ result, at }) => {
@@ -87,9 +93,9 @@ export async function openPortal(client: RestClient, codes: FieldCodes): Promise
 	}
 
 	/**
-	 * The lists in a row may be incomplete without a sign of it. Until a list has shown a contact with two companies and one with
-	 * a phone, its pages are compared with what crm.item.get returns of the same contacts: a list is believed only where that
-	 * has nothing more.
+	 * The lists in a row may be silently incomplete. Until a list has returned a contact with two companies and one with a
+	 * phone, its pages are compared with the same contacts from crm.item.get. A list is trusted only if crm.item.get returns
+	 * nothing more.
 	 */
 	async function agreesWithItems(listed: CrmContact[]): Promise<boolean> {
 		if (comparisons === 0 || listed.length === 0) return true;
@@ -163,7 +169,7 @@ export async function openPortal(client: RestClient, codes: FieldCodes): Promise
 	};
 }
 
-/** Contacts in strictly ascending order, behind the one that was last seen: anything else is no page. */
+/** Contacts in strictly ascending order, after the last seen one. Anything else is not a valid page. */
 function toPage(
 	method: string,
 	rows: unknown,
@@ -181,12 +187,12 @@ function toPage(
 	return { contacts, last: contacts.at(-1)?.id };
 }
 
-/** With an offset: without one the portal reads it as its own local time. */
+/** Adds an offset. Without one, the portal reads the time as its local time. */
 function isoTime(milliseconds: number): string {
 	return `${new Date(milliseconds).toISOString().slice(0, 19)}+00:00`;
 }
 
-/** @throws Bitrix24Error `stop` where the portal lacks a field that is configured */
+/** @throws Bitrix24Error `stop` when the portal lacks a configured field */
 async function readFields(client: RestClient, codes: FieldCodes): Promise<CustomFields> {
 	if (codes.trouble === undefined && codes.reason === undefined) return { trouble: undefined, reason: undefined };
 	const all = await client.call('crm.item.fields', { entityTypeId }, ({ result }) => {

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createRestClient, policies } from './rest-client.js';
 
 const { standard, enterprise } = policies;
-/** Milliseconds until the next token of an empty bucket of the plan `standard`, rounded up. */
+/** Milliseconds until the next token of an empty bucket in the plan `standard`, rounded up. */
 const nextToken = Math.ceil(1000 / standard.perSecond);
 /** Milliseconds until such a bucket is full again. */
 const untilFull = (standard.burst * 1000) / standard.perSecond;
@@ -38,7 +38,7 @@ function startClient(arrival: number, begin: number) {
 	};
 }
 
-describe('no request waits for longer than the next token of an empty bucket', () => {
+describe('no request waits longer than for the next token of an empty bucket', () => {
 	const begin = Date.UTC(2026, 0, 2);
 
 	test('after the clock was set back by a day', async () => {

@@ -8,7 +8,7 @@ export interface RequestPolicy {
 	burst: number;
 }
 
-/** The portal's own buckets are 50 and 2 a second, or 250 and 5 (Enterprise): some headroom is left in each. */
+/** The portal's own buckets are 50 and 2 a second, or 250 and 5 (Enterprise). These values leave some headroom. */
 export const policies: Record<'standard' | 'enterprise', RequestPolicy> = {
 	standard: { perSecond: 1.9, burst: 40 },
 	enterprise: { perSecond: 4.8, burst: 225 },
@@ -28,16 +28,16 @@ export interface Command {
 
 export interface RestClient {
 	/**
-	 * @param read returns what the response means; where it throws a Bitrix24Error, the call is retried like any other
+	 * @param read parses the response. If it throws a Bitrix24Error, the call is retried like any other
 	 * @throws Bitrix24Error after the retries of its kind
 	 */
 	call<T>(method: string, params: Record<string, unknown>, read: (response: RestResponse) => T): Promise<T>;
 	/**
-	 * Up to 50 commands in one request. A command that failed has its error in the place of its response, after the retries of
-	 * the error's kind: the responses beside a `pause` or a `stop` are not lost.
+	 * Up to 50 commands in one request. A failed command returns its error instead of a response, after the retries of the
+	 * error's kind. The other responses are kept even after a `pause` or a `stop`.
 	 */
 	batch(commands: Command[]): Promise<(RestResponse | Bitrix24Error)[]>;
-	/** The state of the token bucket: the next client begins with it, so that a restart allows no new burst. */
+	/** The state of the token bucket. The next client starts with it, so that a restart allows no new burst. */
 	readonly arrival: number;
 	readonly requests: number;
 }
@@ -53,11 +53,11 @@ interface RestClientOptions {
 	signal?: AbortSignal;
 	/** The portal itself gives up after 60 seconds. */
 	timeoutMs?: number;
-	/** Called for each failed attempt; for commands of a batch once with each code. */
+	/** Called for each failed attempt. For commands of a batch, called once with each code. */
 	onError?: (error: Bitrix24Error) => void;
 }
 
-/** How often the same call is sent at most, by kind of error. */
+/** Maximum number of attempts of a call, by kind of error. */
 const maxAttempts: Record<ErrorKind, number> = {
 	retry: 6,
 	slow_down: 9,
@@ -68,15 +68,15 @@ const maxAttempts: Record<ErrorKind, number> = {
 	unclear: 1,
 };
 
-/** How often a command of a batch is sent at most after a temporary error: the others of the batch wait for it. */
+/** Maximum number of attempts of a batch command with a temporary error. The other commands of the batch wait for it. */
 const maxCommandAttempts: Partial<Record<ErrorKind, number>> = { retry: 3, slow_down: maxAttempts.slow_down };
 
-/** For how long a method is not called, at least, after it has used up its operating time. */
+/** The minimum pause of a method after it has used up its operating time. */
 const minPauseMs = 30_000;
 
 /**
  * Calls the REST interface of Bitrix24 through an inbound webhook, one request at a time, within the portal's limits. All
- * methods that are called only read, so each may be sent again.
+ * its methods only read, so each may be sent again.
  */
 export function createRestClient(options: RestClientOptions): RestClient {
 	const { policy, clock, signal, timeoutMs = 65_000, onError = () => undefined } = options;
@@ -173,7 +173,7 @@ export function createRestClient(options: RestClientOptions): RestClient {
 				for (const [name, outcome] of sent) outcomes.set(name, outcome);
 				const errors = [...sent.values()].filter((outcome) => outcome instanceof Bitrix24Error);
 				const distinct = new Map(errors.map((error) => [error.code, error]));
-				// That a record does not exist is no error of the portal.
+				// A missing record is not an error of the portal.
 				for (const error of distinct.values()) if (error.kind !== 'not_found') onError(error);
 				if (errors.some(({ kind }) => kind === 'pause' || kind === 'stop')) break;
 				left = new Map(

@@ -12,7 +12,7 @@ export interface RawResponse {
 	resetAt: number | undefined;
 }
 
-/** 50 contacts with all their fields are far smaller. */
+/** Maximum size of a response. 50 contacts with all their fields are far smaller. */
 const maxResponseBytes = 32 * 1024 * 1024;
 
 /**
@@ -39,7 +39,7 @@ export async function post(
 			method: 'POST',
 			headers: { 'content-type': 'application/json', accept: 'application/json' },
 			body: JSON.stringify(params),
-			// Following would turn the POST into a GET without its body, and its response would be believed.
+			// Following a redirect would turn the POST into a GET without its body, and its response would be trusted.
 			redirect: 'manual',
 			signal: request.signal,
 		});
@@ -99,7 +99,7 @@ export function codeOf(error: unknown): string {
 	return typeof error === 'string' || typeof error === 'number' ? String(error) : 'unknown_code';
 }
 
-/** Only the host: the address holds the secret. A host that can't be part of a code is left out. */
+/** Only the host: the URL contains the secret. A host that can't be part of a code is left out. */
 function hostOf(location: string | null): string {
 	const host = location !== null && URL.canParse(location) ? new URL(location).hostname : '';
 	return isCode(`portal_moved_to_${host}`) && host !== '' ? host : 'an_unknown_host';

@@ -6,17 +6,17 @@ import { describe, expect, test } from 'vitest';
 import { canEnter, dataDirectoryVersion } from './binaries.js';
 
 describe('canEnter', () => {
-	test.each(['/', '/usr/bin'])('%s: everybody can', (folder) => {
+	test.each(['/', '/usr/bin'])('is true for %s', (folder) => {
 		expect(canEnter(folder)).toBe(true);
 	});
 
-	test('a folder below one that is closed to others: they can’t, however open it is itself', async () => {
+	test('is false for a folder below one that is closed to others, whatever its own permissions', async () => {
 		const closed = await temporaryFolder(0o700);
 		const folder = join(closed, 'a', 'b');
 		mkdirSync(folder, { recursive: true });
 		chmodSync(folder, 0o777);
 		expect(canEnter(folder)).toBe(false);
-		// The same folder can be entered as soon as the one above is opened, where the temporary folder itself is open.
+		// The same folder is accessible as soon as its parent is open, if the temporary folder itself is open.
 		chmodSync(closed, 0o711);
 		expect(canEnter(folder)).toBe(canEnter(tmpdir()));
 	});
@@ -27,14 +27,14 @@ describe('canEnter', () => {
 		[0o711, false],
 		[0o704, false],
 		[0o750, false],
-	])('a folder with the rights %o itself', async (mode, expected) => {
+	])('depends on the rights %o of the folder itself', async (mode, expected) => {
 		const folder = await temporaryFolder(mode);
 		expect(canEnter(folder)).toBe(expected && canEnter(dirname(folder)));
 	});
 });
 
 describe('dataDirectoryVersion', () => {
-	test('is the one that is written there, and undefined where none is', async () => {
+	test('returns the version in the folder, and undefined if there is none', async () => {
 		const folder = await temporaryFolder();
 		expect(dataDirectoryVersion(folder)).toBeUndefined();
 		writeFileSync(join(folder, 'PG_VERSION'), '12\n');

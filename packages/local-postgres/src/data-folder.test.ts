@@ -45,13 +45,13 @@ describe('a data folder', () => {
 		expect(await readHolder(join(folder, 'missing'))).toBeUndefined();
 	});
 
-	test('is made when it is missing', async () => {
+	test('is created when it is missing', async () => {
 		const folder = join(await temporaryFolder(), 'a', 'b c');
 		await hold(folder);
 		expect(await readHolder(folder)).toBeDefined();
 	});
 
-	test('has one holder: the second is refused, says why and what to do, and takes nothing from the first', async () => {
+	test('has one holder: the second one is rejected with a reason and a solution, and the first one keeps the lock', async () => {
 		const folder = await temporaryFolder();
 		const first = await hold(folder);
 		expect(await refusalOf(folder)).toBe(
@@ -61,7 +61,7 @@ describe('a data folder', () => {
 		expect(await readHolder(folder)).toMatchObject({ databaseUrl });
 	});
 
-	test('tells what its holder has published, and nothing before', async () => {
+	test('returns what its holder has published, and nothing before that', async () => {
 		const folder = await temporaryFolder();
 		const held = await hold(folder);
 		expect((await readHolder(folder))?.databaseUrl).toBeUndefined();
@@ -69,7 +69,7 @@ describe('a data folder', () => {
 		expect((await readHolder(folder))?.databaseUrl).toBe(databaseUrl);
 	});
 
-	test('keeps the password that is in the URL from other users', async () => {
+	test('hides the password in the URL from other users', async () => {
 		const folder = await temporaryFolder(0o755);
 		const held = await hold(folder);
 		expect(statSync(lockOf(folder)).mode & 0o077).toBe(0);
@@ -78,7 +78,7 @@ describe('a data folder', () => {
 		expect(statSync(lockOf(folder)).mode & 0o077).toBe(0);
 	});
 
-	test('is free again once it was released', async () => {
+	test('is free after it was released', async () => {
 		const folder = await temporaryFolder();
 		const first = await holdFolder(folder);
 		first.publish({ databaseUrl });
@@ -88,7 +88,7 @@ describe('a data folder', () => {
 		await hold(folder);
 	});
 
-	test('that can’t be made or written is refused in one line', async () => {
+	test('that can’t be created or written is rejected with one line', async () => {
 		const file = join(await temporaryFolder(), 'file');
 		writeFileSync(file, '');
 		expect(await refusalOf(file)).toContain(file);
@@ -107,7 +107,7 @@ describe('a lock', () => {
 		console.log('held');
 		setInterval(() => undefined, 1000);`;
 
-	test('of another process counts while that lives, and is taken over once it was killed', async () => {
+	test('of another process is valid while that lives, and is taken over after it was killed', async () => {
 		const folder = await temporaryFolder();
 		const holder = await runProgram(program, [folder]);
 		expect((await readHolder(folder))?.databaseUrl).toBe(databaseUrl);
@@ -120,7 +120,7 @@ describe('a lock', () => {
 		expect((await readHolder(folder))?.databaseUrl).toBeUndefined();
 	});
 
-	test.each(['', '{', '{"port":', 'nonsense'])('that was half written counts for nothing: %j', async (content) => {
+	test.each(['', '{', '{"port":', 'nonsense'])('that was partly written is ignored: %j', async (content) => {
 		const folder = await temporaryFolder();
 		writeFileSync(lockOf(folder), content);
 		expect(await readHolder(folder)).toBeUndefined();
@@ -142,9 +142,9 @@ describe('a lock', () => {
 		expect(await readHolder(folder)).toBeDefined();
 	});
 
-	test('that was left by a crash is taken over by one of two at once', async () => {
+	test('that was left by a crash is taken over by only one of two concurrent starts', async () => {
 		const folder = await temporaryFolder();
-		// The first asks for the dead holder and gets its answer only after the second has taken the folder.
+		// The first start checks the dead holder, and gets the result only after the second one has locked the folder.
 		const waiting: Socket[] = [];
 		let arrived = () => {};
 		const asked = new Promise<void>((resolve) => {
@@ -164,7 +164,7 @@ describe('a lock', () => {
 		expect((await readHolder(folder))?.databaseUrl).toBe(databaseUrl);
 	});
 
-	test('without one before it is taken by one of many at once', async () => {
+	test('that is new is acquired by only one of many concurrent starts', async () => {
 		const folder = await temporaryFolder();
 		const results = await Promise.allSettled(Array.from({ length: 8 }, () => hold(folder)));
 		expect(results.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);

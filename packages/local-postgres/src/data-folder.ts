@@ -5,14 +5,14 @@ import { connect, createServer } from 'node:net';
 import { join } from 'node:path';
 import { LocalPostgresError } from './binaries.js';
 
-/** What the process that holds a data folder tells others about itself. */
+/** What the process that holds a data folder publishes about itself. */
 export interface Holder {
 	/** Connection URL of the database's owner, as soon as the database is ready. */
 	databaseUrl?: string;
 }
 
 export interface HeldFolder {
-	/** Makes this known to whoever reads the folder. */
+	/** Publishes this to all readers of the folder. */
 	publish(holder: Holder): void;
 	release(): void;
 }
@@ -25,8 +25,8 @@ interface Lock extends Holder {
 const nameOfLock = 'holder.json';
 
 /**
- * Takes a data folder for this process alone. The lock is a listening port and a secret that only its holder answers with,
- * so one that was left by a crash, or by a process whose ID is in use again, is known to be void.
+ * Locks a data folder for this process. The lock is a listening port and a secret that only its holder returns. So a lock
+ * that is left after a crash is recognized as stale, even if its process ID is in use again.
  *
  * @throws LocalPostgresError when another process holds the folder
  */
@@ -45,7 +45,7 @@ export async function holdFolder(folder: string): Promise<HeldFolder> {
 	if ((await readHolder(folder)) !== undefined) {
 		throw new LocalPostgresError(`It runs already on ${folder}: stop that one first, or set another LOCAL_DATA_DIR.`);
 	}
-	// Only the lock that was found void may go: meanwhile another start may have put its own there.
+	// Removes only the stale lock that was found: another start may have placed its own there meanwhile.
 	if (contentOf(file) !== left) throw new LocalPostgresError(`Another start on ${folder} was faster.`);
 	try {
 		rmSync(file, { force: true });
@@ -68,7 +68,7 @@ export async function holdFolder(folder: string): Promise<HeldFolder> {
 	}
 	return {
 		publish(holder) {
-			// Written aside and moved, so that a reader never sees half of it.
+			// Writes a temporary file and renames it, so that a reader never sees a partial file.
 			writeFileSync(`${file}.new`, JSON.stringify({ port, token, ...holder } satisfies Lock), { mode: 0o600 });
 			renameSync(`${file}.new`, file);
 		},
@@ -87,7 +87,7 @@ function contentOf(file: string): string | undefined {
 	}
 }
 
-/** What the living holder of a data folder tells, or undefined where nobody holds it. */
+/** What the living holder of a data folder has published, or undefined if there is no holder. */
 export async function readHolder(folder: string): Promise<Holder | undefined> {
 	let lock: Lock;
 	try {

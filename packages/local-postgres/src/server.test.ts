@@ -9,13 +9,13 @@ import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { built, type Program, runProgram } from './testing/programs.js';
 
-// Whole servers are started here, several in some tests.
+// These tests start whole servers, some of them several.
 vi.setConfig({ testTimeout: 90_000, hookTimeout: 90_000 });
 
 const serverPid = (dataDirectory: string) =>
 	Number(readFileSync(join(dataDirectory, 'postmaster.pid'), 'utf8').split('\n')[0]);
 
-/** Nothing of these tests has to survive a crash of the machine. */
+/** No data of these tests has to survive a crash of the machine. */
 const settings = { fsync: 'off' };
 
 async function start(dataDirectory: string, options: Partial<LocalPostgresOptions> = {}): Promise<LocalPostgres> {
@@ -45,7 +45,7 @@ async function refusalOf(starting: Promise<LocalPostgres>): Promise<string> {
 }
 
 describe('a local PostgreSQL', () => {
-	test('is made in a new folder, below one that is closed to others and whose path holds a space', async () => {
+	test('is created in a new folder, whose parent is closed to others and has a space in its path', async () => {
 		const dataDirectory = join(await temporaryFolder(0o700), "a folder's name", 'data $HOME');
 		const server = await start(dataDirectory, { password: "pass word/'@:?#%" });
 		const [row] = await query(server, 'select version() as version, current_user as "user"');
@@ -54,7 +54,7 @@ describe('a local PostgreSQL', () => {
 		expect(await query(server, 'show server_encoding')).toEqual([{ server_encoding: 'UTF8' }]);
 	});
 
-	test('is made though the temporary folder is closed to others', async () => {
+	test('is created although the temporary folder is closed to others', async () => {
 		const usual = process.env.TMPDIR;
 		onTestFinished(() => {
 			if (usual === undefined) delete process.env.TMPDIR;
@@ -66,7 +66,7 @@ describe('a local PostgreSQL', () => {
 		expect(readdirSync(process.env.TMPDIR)).toEqual(['data']);
 	});
 
-	test('listens on 127.0.0.1 alone, takes its settings, and refuses a wrong password', async () => {
+	test('listens only on 127.0.0.1, applies its settings, and rejects a wrong password', async () => {
 		const server = await start(join(await temporaryFolder(), 'data'), { settings: { ...settings, work_mem: '5MB' } });
 		expect(await query(server, 'show listen_addresses')).toEqual([{ listen_addresses: '127.0.0.1' }]);
 		expect(await query(server, 'show unix_socket_directories')).toEqual([{ unix_socket_directories: '' }]);
@@ -93,7 +93,7 @@ describe('a local PostgreSQL', () => {
 		await second.stop();
 	});
 
-	test('tells when it has ended by itself, and the next start has all that was committed', async () => {
+	test('reports that it has ended by itself, and the next start has all committed data', async () => {
 		const dataDirectory = join(await temporaryFolder(), 'data');
 		const server = await start(dataDirectory);
 		await query(server, "create table kept as select 'stored' as value");
@@ -110,8 +110,8 @@ describe('a local PostgreSQL', () => {
 	});
 });
 
-describe('a start that can’t succeed says why in one line', () => {
-	test('data of another major version, which stays untouched', async () => {
+describe('a failed start reports its reason in one line:', () => {
+	test('data of another major version, which stays unchanged', async () => {
 		const dataDirectory = await temporaryFolder();
 		writeFileSync(join(dataDirectory, 'PG_VERSION'), '12\n');
 		writeFileSync(join(dataDirectory, 'precious'), 'data');
@@ -122,7 +122,7 @@ describe('a start that can’t succeed says why in one line', () => {
 		expect(readFileSync(join(dataDirectory, 'precious'), 'utf8')).toBe('data');
 	});
 
-	test('a folder with files that are no database, which stay untouched', async () => {
+	test('a folder with other files, which stay unchanged', async () => {
 		const dataDirectory = await temporaryFolder();
 		writeFileSync(join(dataDirectory, 'precious'), 'data');
 		const message = await refusalOf(startLocalPostgres({ dataDirectory, password: 'test' }));
@@ -145,8 +145,8 @@ describe('a start that can’t succeed says why in one line', () => {
 	});
 });
 
-describe('of two starts on one data directory', () => {
-	test('at the same time one succeeds, and the other fails in one line', async () => {
+describe('of two starts on one data directory,', () => {
+	test('one of two concurrent ones succeeds, and the other fails with one line', async () => {
 		const dataDirectory = join(await temporaryFolder(), 'data');
 		await (await start(dataDirectory)).stop();
 		const results = await Promise.allSettled([start(dataDirectory), start(dataDirectory)]);
@@ -157,7 +157,7 @@ describe('of two starts on one data directory', () => {
 		expect(server && (await query(server, 'select 1 as one'))).toEqual([{ one: 1 }]);
 	});
 
-	test('one after the other, the later takes over: the earlier server has ended in order, and nothing is lost', async () => {
+	test('the later one takes over: the earlier server has shut down cleanly, and no data is lost', async () => {
 		const dataDirectory = join(await temporaryFolder(), 'data');
 		const first = await start(dataDirectory);
 		await query(first, "create table kept as select 'stored' as value");
@@ -169,7 +169,7 @@ describe('of two starts on one data directory', () => {
 });
 
 describe('after a SIGKILL', () => {
-	test('of the process that started it, the server ends by itself', async () => {
+	test('of the process that started it, the server shuts down by itself', async () => {
 		const dataDirectory = join(await temporaryFolder(), 'data');
 		mkdirSync(dataDirectory);
 		const program = `
@@ -190,14 +190,14 @@ describe('after a SIGKILL', () => {
 		await expect.poll(() => [pid, supervisor].filter(isAlive), { timeout: 15_000 }).toEqual([]);
 	});
 
-	test('of the supervisor, the server that is left behind is ended by the next start, and nothing is lost', async () => {
+	test('of the supervisor, the next start ends the orphaned server, and no data is lost', async () => {
 		const dataDirectory = join(await temporaryFolder(), 'data');
 		const first = await start(dataDirectory);
 		await query(first, "create table kept as select 'stored' as value");
 		const pid = serverPid(dataDirectory);
 		process.kill(parentOf(pid), 'SIGKILL');
 		await first.ended;
-		// It is still there: without the next start it would be for ever.
+		// It still runs, and only the next start ends it.
 		expect([await accepts(first.port), isAlive(pid)]).toEqual([true, true]);
 
 		const next = await start(dataDirectory);
@@ -205,7 +205,7 @@ describe('after a SIGKILL', () => {
 		expect(await query(next, 'select value from kept')).toEqual([{ value: 'stored' }]);
 	});
 
-	/** Leaves a postmaster.pid with the ID of a living process of the server's user, and this port. */
+	/** Creates a postmaster.pid with the ID of a living process of the server's user, and this port. */
 	async function leavePidFile(dataDirectory: string, port?: number): Promise<Program> {
 		const first = await start(dataDirectory);
 		const file = join(dataDirectory, 'postmaster.pid');
@@ -219,7 +219,7 @@ describe('after a SIGKILL', () => {
 		return other;
 	}
 
-	test('of everything, a postmaster.pid that is left behind blocks nothing and harms no other process', async () => {
+	test('of all processes, a stale postmaster.pid blocks nothing and harms no other process', async () => {
 		const dataDirectory = join(await temporaryFolder(), 'data');
 		const other = await leavePidFile(dataDirectory);
 		const next = await start(dataDirectory);
@@ -227,7 +227,7 @@ describe('after a SIGKILL', () => {
 		expect(isAlive(other.pid)).toBe(true);
 	});
 
-	test('of everything, neither the process nor the PostgreSQL server that the postmaster.pid names by now is harmed', async () => {
+	test('of all processes, the next start harms neither the process nor the server that a stale postmaster.pid now names', async () => {
 		const elsewhere = await start(join(await temporaryFolder(), 'data'), { password: 'other' });
 		const dataDirectory = join(await temporaryFolder(), 'data');
 		const other = await leavePidFile(dataDirectory, elsewhere.port);

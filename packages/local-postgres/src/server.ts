@@ -14,33 +14,33 @@ export interface LocalPostgres {
 	/** Connection URL of the superuser, for the given database. */
 	url(database: string): string;
 	port: number;
-	/** Resolves when the server has ended without having been asked to. */
+	/** Resolves when the server has ended without `stop()`. */
 	ended: Promise<void>;
-	/** Ends the server in order; what was committed is on disk afterwards. */
+	/** Shuts the server down cleanly. All committed data is on disk afterwards. */
 	stop(): Promise<void>;
 }
 
 export interface LocalPostgresOptions {
-	/** Absolute path of the data directory; made, and filled by initdb, when it is missing. */
+	/** Absolute path of the data directory. If it is missing, it is created and initialized with initdb. */
 	dataDirectory: string;
-	/** The superuser's password. It is set when the data directory is made and must be the same ever after. */
+	/** The superuser's password. It is set when the data directory is created, and must stay the same afterwards. */
 	password: string;
 	/** Server settings, as in postgresql.conf. */
 	settings?: Record<string, string>;
-	/** Absolute path of a file that the server's log is written to; without it the log is kept nowhere. */
+	/** Absolute path of the server's log file. Without it, the log is discarded. */
 	logFile?: string;
 }
 
 /**
- * Starts the embedded PostgreSQL on a free port of 127.0.0.1. It ends with `stop()`, and by itself when this process ends,
- * however it ends.
+ * Starts the embedded PostgreSQL on a free port of 127.0.0.1. It ends with `stop()`, and by itself when this process ends
+ * for any reason.
  *
  * @throws LocalPostgresError with one line for people: other major version, folder in use, no binaries for this platform.
  */
 export async function startLocalPostgres(options: LocalPostgresOptions): Promise<LocalPostgres> {
 	await endLeftover(options.dataDirectory);
 	for (let attempt = 1; ; attempt++) {
-		// The port is free when it is asked for, but not held until the server binds it: somebody else may be faster.
+		// The port was free, but is not reserved until the server binds it. Another process may be faster.
 		const port = await freePort();
 		const supervisor = fork(fileURLToPath(new URL('./supervisor.js', import.meta.url)), [], {
 			detached: true,
@@ -74,9 +74,9 @@ function running(supervisor: ChildProcess, port: number, password: string): Loca
 }
 
 /**
- * Ends a server that was left running on this data directory, and waits for one that is ending: possible only when the
- * supervisor itself or its parent was killed. By now the ID in `postmaster.pid` may be that of any process, which must not
- * be harmed; PostgreSQL would take it for the server that is no more and refuse to start, so the file is removed.
+ * Ends an orphaned server on this data directory, and waits for one that is shutting down. This happens only if the
+ * supervisor itself or its parent was killed. The ID in `postmaster.pid` may now belong to any process, which must not be
+ * harmed. PostgreSQL would treat that process as the old server and refuse to start, so the file is removed.
  */
 async function endLeftover(dataDirectory: string): Promise<void> {
 	const file = join(dataDirectory, 'postmaster.pid');
@@ -93,7 +93,7 @@ async function endLeftover(dataDirectory: string): Promise<void> {
 	}
 }
 
-/** @returns whether there is such a process and it may be sent signals */
+/** @returns whether the process exists and accepts signals of this process */
 function signal(pid: number, name: NodeJS.Signals | 0): boolean {
 	try {
 		return process.kill(pid, name);
@@ -103,8 +103,8 @@ function signal(pid: number, name: NodeJS.Signals | 0): boolean {
 }
 
 /**
- * Whether a process is the PostgreSQL server of this data directory, which is its working directory; undefined if the system
- * does not tell, of a process that is ending for instance. The port would tell nothing: it may be another server's by now.
+ * Whether a process is the PostgreSQL server of this data directory, which is its working directory. Undefined if the
+ * system does not report it, for example of a process that is ending. The port is no proof: another server may use it now.
  */
 function usesDirectory(pid: number, dataDirectory: string): boolean | undefined {
 	try {
@@ -117,7 +117,7 @@ function usesDirectory(pid: number, dataDirectory: string): boolean | undefined 
 	}
 }
 
-/** A TCP port of 127.0.0.1 that nothing listens on at the moment. */
+/** A TCP port of 127.0.0.1 that is free at the moment. */
 export async function freePort(): Promise<number> {
 	const server = createServer().listen(0, '127.0.0.1');
 	await once(server, 'listening');

@@ -1,8 +1,8 @@
 /**
  * The process that holds the embedded server: `node supervisor.js` with an IPC channel.
  *
- * It is a process group of its own, so Ctrl-C in a terminal reaches the launcher alone and the database goes down last, and
- * it ends the server as soon as the channel closes, so a crashed launcher leaves no server behind.
+ * It has a separate process group, so Ctrl-C in a terminal reaches only the launcher, and the database stops last. It ends
+ * the server as soon as the channel closes, so a crashed launcher leaves no server behind.
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import {
@@ -22,22 +22,22 @@ import { type Binaries, dataDirectoryVersion, findBinaries, LocalPostgresError }
 
 /** What the launcher sends first. */
 export interface SupervisorOrder {
-	/** Absolute path; made when it is missing. */
+	/** Absolute path. It is created when it is missing. */
 	dataDirectory: string;
 	port: number;
 	password: string;
 	/** Server settings, as in postgresql.conf. */
 	settings: Record<string, string>;
-	/** Absolute path of a file that the server's log is written to. */
+	/** Absolute path of the server's log file. */
 	logFile?: string;
 }
 
-/** What the supervisor answers, once. */
+/** The single reply of the supervisor. */
 export type SupervisorReport = { ready: true; pid: number } | { ready: false; message: string; portTaken: boolean };
 
 /**
- * Keeps what is stored out of the server's log: the details of an error hold the row that was refused, and a statement that
- * is logged has its parameters beside it.
+ * Keeps stored data out of the server's log. Otherwise the details of an error contain the rejected row, and a logged
+ * statement contains its parameters.
  */
 const withoutRows = {
 	log_error_verbosity: 'terse',
@@ -61,8 +61,8 @@ for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal
 
 function run(order: SupervisorOrder): void {
 	binaries = findBinaries();
-	// The server is given its own working directory as its data directory: a path that needs no rights on the folders above,
-	// which root may have closed to the user that the server runs as.
+	// The server gets its working directory as its data directory. That path needs no rights on the parent folders, which
+	// may be closed to the user that the server runs as.
 	const dataDirectory = binaries.user && process.platform === 'linux' ? '/proc/self/cwd' : order.dataDirectory;
 	mkdirSync(order.dataDirectory, { recursive: true });
 	process.chdir(order.dataDirectory);
@@ -123,7 +123,7 @@ function initialise(order: SupervisorOrder, dataDirectory: string, options: { ui
 		chownSync(passwordFile, binaries.user.uid, binaries.user.gid);
 	}
 	chmodSync(order.dataDirectory, 0o700);
-	// Handed over open, where the temporary folder may be closed to the other user.
+	// Passes the file as an open descriptor, because the temporary folder may be closed to the other user.
 	const handedOver = binaries.user && process.platform === 'linux';
 	const passwordHandle = openSync(passwordFile, 'r');
 	const flags = [
@@ -161,7 +161,7 @@ function firstFatal(output: string): string {
 
 function stop(): void {
 	stopping = true;
-	// SIGINT is PostgreSQL's fast shutdown: sessions are ended, what was committed is kept.
+	// SIGINT is PostgreSQL's fast shutdown: it ends sessions and keeps committed data.
 	if (server === undefined) finish();
 	else server.kill('SIGINT');
 }

@@ -10,11 +10,11 @@ export interface Program {
 	pid: number;
 	/** The first line that it printed. */
 	firstLine: string;
-	/** Ends it without giving it a chance to notice. */
+	/** Kills it, so that it can't clean up. */
 	kill(): Promise<void>;
 }
 
-/** Runs a module's source in a process of its own, until it has printed a line; it is killed at the end of the test. */
+/** Runs a module's source in a separate process, and waits for its first line. It is killed at the end of the test. */
 export async function runProgram(
 	source: string,
 	args: string[] = [],
