@@ -1,5 +1,5 @@
-// Makes a release: `npx -y pnpm@12 release 0.2.0` gives every package, the images and the OpenAPI documents this version, dates
-// what the changelog has under "Unreleased", commits and tags. Nothing is published: push the commit and the tag when they are right.
+// Makes a release: `npx -y pnpm@12 release 0.2.0` sets this version in every package, the images and the OpenAPI documents, dates
+// what the changelog has under "Unreleased", commits and tags. It publishes nothing: push the commit and the tag once they are right.
 import { execFileSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 
@@ -29,7 +29,7 @@ if (git('status', '--porcelain') !== '') fail('There are changes that are not co
 const changelog = readFileSync('CHANGELOG.md', 'utf8');
 const dated = `## [${version}] - ${new Date().toISOString().slice(0, 10)}`;
 const [, pending = ''] = /^## Unreleased\n([\s\S]*?)(?=^## |$(?![\s\S]))/m.exec(changelog) ?? [];
-// A release may have been prepared, with its date.
+// The release may already be prepared, with its date.
 if (!changelog.includes(`## [${version}] - `)) {
 	if (pending.trim() === '') fail('CHANGELOG.md has nothing under "## Unreleased".');
 	writeFileSync('CHANGELOG.md', changelog.replace('## Unreleased\n', `## Unreleased\n\n${dated}\n`));

@@ -1,5 +1,5 @@
 // Builds what changed, then runs a tool in this same process: `node tools/run.mjs contacts project list`.
-// One process, so that a signal sent to it reaches the tool itself and no shell stands between.
+// One process without a shell, so that a signal reaches the tool itself.
 import { spawnSync } from 'node:child_process';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';

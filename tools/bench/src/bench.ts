@@ -16,11 +16,11 @@ export interface Settings {
 	scenarios: string[];
 	/** Absolute path of the result. */
 	json: string;
-	/** Absolute path of a folder for CPU profiles of our services; undefined: none are made. */
+	/** Absolute path of a folder for CPU profiles of our services. Undefined: no profiles. */
 	profiles: string | undefined;
 }
 
-/** What a scenario works with. */
+/** The context of a scenario. */
 export interface Bench {
 	settings: Settings;
 	database: BenchDatabase;
@@ -30,17 +30,17 @@ export interface Bench {
 
 export interface Scenario {
 	name: string;
-	/** Whether `--quick` leaves it out. */
+	/** Whether `--quick` skips it. */
 	long?: boolean | undefined;
 	run(bench: Bench): Promise<Comparison[]>;
 }
 
 export type ServiceName = 'personal-contacts' | 'company-contacts';
 
-/** The limit is on, and out of reach. */
+/** The rate limit is on, but too high to reach. */
 const limits = { RATE_LIMIT_PER_SECOND: '1000000', RATE_LIMIT_BURST: '1000000000' };
 
-/** What a service is given in production; whatever is not named here has its default. */
+/** The settings of a service in production. All others have their default. */
 export function environmentOf({ database }: Bench, name: ServiceName): Record<string, string> {
 	return { DATABASE_URL: database.urlFor(name), LOG_LEVEL: 'info', ...(name === 'company-contacts' ? limits : {}) };
 }

@@ -4,8 +4,8 @@ import type { Lifetime } from './lifetime.js';
 import { programOf } from './servers.js';
 
 /**
- * Runs one of this package's programs as a process of its own: sends it an order and hands over every message, until the
- * function that takes them gives a result.
+ * Runs one of this package's programs in a separate process. Sends it an order and passes on every message, until the
+ * handler returns a result.
  *
  * @throws Error when it ends before that
  */

@@ -2,7 +2,7 @@ import type { Sql } from '@contacts/common/database/client.js';
 import { contactJson } from '@contacts/company-contacts/company-contact-columns.js';
 import { type Chats, contact } from './load/upserts.js';
 
-/** Settings on which the cost of a durable commit depends. */
+/** Settings that affect the cost of a durable commit. */
 export const durability = ['fsync', 'synchronous_commit', 'full_page_writes'] as const;
 
 export async function readSettings(sql: Sql): Promise<Record<string, string>> {
@@ -17,10 +17,10 @@ export async function readVersion(sql: Sql): Promise<string> {
 	return row?.version ?? '';
 }
 
-/** Companies among so many contacts: each has eight as its primary company, and every fourth contact a second one. */
+/** The number of companies for this many contacts. Each is the primary company of eight, and every fourth contact has a second one. */
 export const companiesOf = (contacts: number) => Math.ceil(contacts / 8);
 
-/** Replaces the company contacts by so many made-up ones, of some 176 bytes each in the list. */
+/** Replaces the company contacts with this many made-up ones, each about 176 bytes in the list. */
 export async function fillCompanyContacts(sql: Sql, contacts: number): Promise<void> {
 	const companies = companiesOf(contacts);
 	await sql`truncate company_contacts restart identity`;
@@ -40,8 +40,8 @@ export async function fillCompanyContacts(sql: Sql, contacts: number): Promise<v
 }
 
 /**
- * The same state before every measurement that writes: a row for every other chat, nothing dirty in memory. The last
- * requests of the measurement before may still be written meanwhile.
+ * Restores the same state before every measurement that writes: a row for every other chat, and no dirty pages. The last
+ * requests of the previous measurement may still be writing meanwhile.
  */
 export async function resetPersonalContacts(sql: Sql, { count, subscriptions }: Chats): Promise<void> {
 	await sql`truncate personal_contacts, direct_subscriptions`;
@@ -57,7 +57,7 @@ export async function resetPersonalContacts(sql: Sql, { count, subscriptions }: 
 	await sql`checkpoint`;
 }
 
-/** What PostgreSQL is asked to print of the list: the elements that the service asks it for, or the bare columns. */
+/** What PostgreSQL prints of the list: the JSON elements that the service reads, or the bare columns. */
 export const copiesOfTheList = {
 	elements: `
 		copy (

@@ -16,7 +16,7 @@ export const credentials = 'project=bench&api_key=bench-key';
 
 const password = 'bench';
 
-/** A PostgreSQL of the run's own, in a temporary folder. */
+/** A PostgreSQL server for this run, in a temporary folder. */
 export interface BenchDatabase {
 	version: string;
 	settings: Record<string, string>;
@@ -24,13 +24,13 @@ export interface BenchDatabase {
 	inMemory: boolean;
 	/** Connection URL with the service's own role. */
 	urlFor(service: 'personal-contacts' | 'company-contacts'): string;
-	/** Sees to it that there are exactly so many company contacts. */
+	/** Ensures that there are exactly this many company contacts. */
 	haveCompanyContacts(count: number): Promise<void>;
-	/** Brings the personal contacts into the state that every measurement begins with. */
+	/** Restores the personal contacts to the state in which every measurement begins. */
 	resetPersonalContacts(chats: Chats): Promise<void>;
 }
 
-/** @throws Error when a commit would not be durable: then nothing that is measured would hold */
+/** @throws Error when a commit would not be durable, which would make every measurement wrong */
 export async function startDatabase(lifetime: Lifetime): Promise<BenchDatabase> {
 	const folder = mkdtempSync(join(tmpdir(), 'contacts-bench-'));
 	lifetime.own(() => rmSync(folder, { recursive: true, force: true }));

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { createLifetime, Interrupted } from './lifetime.js';
 
-test('everything is ended once, the last first', async () => {
+test('everything ends once, in reverse order', async () => {
 	const lifetime = createLifetime();
 	const ended: string[] = [];
 	for (const name of ['folder', 'database', 'service']) lifetime.own(() => void ended.push(name));
@@ -13,7 +13,7 @@ test('everything is ended once, the last first', async () => {
 	expect(ended).toEqual(['early', 'service', 'database', 'folder']);
 });
 
-test('what is started while everything ends is ended at once', async () => {
+test('a resource that starts during the shutdown ends at once', async () => {
 	const lifetime = createLifetime();
 	await lifetime.end();
 	let ended = false;
@@ -26,7 +26,7 @@ test('what is started while everything ends is ended at once', async () => {
 	expect(lifetime.ending).toBe(true);
 });
 
-test('one that fails to end does not keep the others from it', async () => {
+test('a resource that fails to end does not keep the others from ending', async () => {
 	const lifetime = createLifetime();
 	let ended = false;
 	lifetime.own(() => {

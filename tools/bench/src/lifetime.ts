@@ -1,22 +1,22 @@
-/** What was started and has to be ended, whichever way the run ends. */
+/** The resources to end, however the run ends. */
 export interface Lifetime {
 	/**
-	 * Registers how something is ended.
+	 * Registers a function that ends a resource.
 	 *
-	 * @returns ends it now; a second call does nothing
-	 * @throws Interrupted when everything is being ended already: then it is ended at once
+	 * @returns a function that ends it now; a second call does nothing
+	 * @throws Interrupted during the shutdown; the resource then ends at once
 	 */
 	own(end: () => Promise<void> | void): () => Promise<void>;
 	/**
-	 * Ends everything that is still there, the last first. Whoever registers something from now on is refused.
+	 * Ends everything that remains, in reverse order. From then on it refuses registrations.
 	 *
-	 * @throws the first failure, after all the others were ended
+	 * @throws the first failure, once all others have ended
 	 */
 	end(): Promise<void>;
 	readonly ending: boolean;
 }
 
-/** The run was told to stop. */
+/** Somebody interrupted the run. */
 export class Interrupted extends Error {
 	override name = 'Interrupted';
 }

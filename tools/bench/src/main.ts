@@ -15,7 +15,7 @@ process.on('uncaughtException', (error) => void stop(`error: ${error.stack}`));
 try {
 	await createProgram(run).parseAsync(process.argv);
 } catch (error) {
-	// Whoever interrupted ends the process, when everything is ended.
+	// The signal handler ends the process once everything has ended.
 	if (!lifetime.ending) {
 		await endEverything();
 		process.exit(exitCode(error));
@@ -48,7 +48,7 @@ async function run(settings: Settings): Promise<void> {
 }
 
 function exitCode(error: unknown): number {
-	// Commander has said it already.
+	// Commander has printed it already.
 	if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
 	process.stderr.write(`error: ${error instanceof Error ? error.message : String(error)}\n`);
 	return 1;

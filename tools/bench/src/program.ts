@@ -14,7 +14,7 @@ interface Options {
 	profile?: string | true;
 }
 
-/** The command line; `run` is given what it asks for. It throws instead of ending the process. */
+/** The command line. It passes the parsed options to `run`, and throws instead of ending the process. */
 export function createProgram(run: (settings: Settings) => Promise<void>): Command {
 	const names = scenarios.map(({ name }) => name);
 	return new Command('bench')
@@ -50,7 +50,7 @@ function usualScenarios(quick: boolean, withMillion = !quick): string[] {
 	return usual.map(({ name }) => name);
 }
 
-/** Package managers run a script in the folder of its package, and tell where they were called. */
+/** Package managers run a script in the folder of its package, and pass on where they were called. */
 function fromWhereItWasCalled(path: string): string {
 	return resolve(path.startsWith('.local/') ? root : (process.env.INIT_CWD ?? process.cwd()), path);
 }

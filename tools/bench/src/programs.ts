@@ -1,7 +1,7 @@
 import { accessSync, constants } from 'node:fs';
 import { delimiter, join } from 'node:path';
 
-/** The path of a program: on the PATH, or in one of these folders; undefined: there is none. */
+/** The path of a program, on the PATH or in one of these folders. Undefined: it was not found. */
 export function findProgram(name: string, folders: string[] = []): string | undefined {
 	const paths = [...(process.env.PATH ?? '').split(delimiter), ...folders].map((folder) => join(folder, name));
 	return paths.find((path) => {

@@ -3,14 +3,14 @@ import { type Figures, figuresOf, ratiosOf } from './statistics.js';
 export type Figure = 'throughput' | 'latency' | 'time' | 'first byte' | 'peak memory' | 'memory at rest';
 export type Unit = '/s' | 'ms' | 'MiB';
 
-/** What must hold of the ratio, of the ratio of costs, or of our own figure. */
+/** The target of the ratio, of the ratio of costs, or of our own figure. */
 export interface Target {
 	of: 'ratio' | 'cost' | 'ours';
 	atLeast?: number;
 	atMost?: number;
 }
 
-/** Cores that were busy, on average over a measurement; null where the system doesn't tell. */
+/** The average number of busy cores during a measurement. Null where the system does not report it. */
 export interface Cpu {
 	server: number | null;
 	generator: number;
@@ -22,16 +22,16 @@ export interface Comparison {
 	figure: Figure;
 	unit: Unit;
 	ours: Figures;
-	/** Null: the figure has only a target of its own. */
+	/** Null: the figure has a target but no reference. */
 	reference: { name: string; figures: Figures; cpu: Cpu | null } | null;
-	/** Ours by the reference's, round by round. */
+	/** Our figure divided by the reference's, round by round. */
 	ratio: Figures | null;
 	target: Target | null;
 	met: boolean | null;
 	cpu: Cpu | null;
-	/** Microseconds of a core that the server uses for a request; `ratio` is ours by the reference's. */
+	/** CPU microseconds of the server for one request. `ratio` is ours divided by the reference's. */
 	cost: { ours: number; reference: number; ratio: number } | null;
-	/** What a reader should know of this very measurement. */
+	/** What a reader should know about this measurement. */
 	notes: string[];
 }
 
@@ -49,7 +49,7 @@ export interface Report {
 		cpu: string;
 		cores: number;
 		memory_mib: number;
-		/** Processes that wanted a core in the minute before the run, on average. */
+		/** The load average of the minute before the run. */
 		load_average: number;
 		node: string;
 		postgresql: string;
@@ -62,7 +62,7 @@ export interface Report {
 		seconds: number;
 		warm_up_seconds: number;
 		profiled: boolean;
-		/** What sends requests with small answers. */
+		/** The generator for requests with small responses. */
 		generator: 'wrk' | 'autocannon';
 	};
 	comparisons: Comparison[];
@@ -109,7 +109,7 @@ function costsOf({ cost, reference }: ComparisonInput): Comparison['cost'] {
 	return { ours: cost, reference: reference.cost, ratio: cost / reference.cost };
 }
 
-/** Null where the system does not tell the cost. */
+/** Null where the system does not report CPU use. */
 function isMet({ of, atLeast, atMost }: Target, value: number | undefined): boolean | null {
 	if (value === undefined) return of === 'cost' ? null : false;
 	return value >= (atLeast ?? -Infinity) && value <= (atMost ?? Infinity);

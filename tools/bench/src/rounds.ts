@@ -8,7 +8,7 @@ export interface Measurement {
 	/** In milliseconds. */
 	latency: { p50: number; p99: number };
 	cpu: Cpu | null;
-	/** Short parts of it, of which each tells the cost of a request. */
+	/** Short parts of the measurement, each with the cost of a request. */
 	windows: CpuWindow[];
 }
 
@@ -18,10 +18,10 @@ export interface Subject<T> {
 }
 
 /**
- * Measures all subjects in every round, one at a time, in an order that turns round from one to the next: none is always
- * the first after a pause or the last on a warm machine.
+ * Measures all subjects in every round, one at a time, and reverses the order from round to round. So none is always
+ * first after a pause or last on a warm machine.
  *
- * @returns the measurements of each subject, by the rounds
+ * @returns the measurements of each subject, by round
  */
 export async function interleave<T, Names extends string>(
 	subjects: Record<Names, Subject<T>>,
@@ -39,7 +39,7 @@ export async function interleave<T, Names extends string>(
 	return measured;
 }
 
-/** The median use of the CPU. */
+/** The median CPU use. */
 export function cpuOf(measurements: readonly Measurement[]): Cpu | null {
 	const cpus = measurements.flatMap(({ cpu }) => cpu ?? []);
 	if (cpus.length === 0) return null;
@@ -51,8 +51,8 @@ export function cpuOf(measurements: readonly Measurement[]): Cpu | null {
 }
 
 /**
- * Microseconds of a core that the server uses for a request; null where the system does not tell. It is that of the cheapest
- * quarter of all windows: whatever else runs on the machine makes a request dearer, and never cheaper.
+ * CPU microseconds of the server for one request. Null where the system does not report CPU use. It averages the cheapest
+ * quarter of all windows: other processes on the machine make a request more expensive, never cheaper.
  */
 export function costOf(measurements: readonly Measurement[]): number | null {
 	const costs = measurements.flatMap(({ windows }) => windows.map(({ cpuSeconds, answers }) => cpuSeconds / answers));

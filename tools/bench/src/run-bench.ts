@@ -7,7 +7,7 @@ import type { Report } from './report.js';
 import { scenarios } from './scenarios/all.js';
 
 /**
- * Runs the scenarios one after the other. One that can't be measured is told as a failure, and the others run none the less.
+ * Runs the scenarios one after the other. Reports one that can't be measured as a failure, and still runs the others.
  *
  * @throws Error when there is no database to measure with
  */
@@ -47,7 +47,7 @@ export async function runBench(
 		seconds: 0,
 	};
 	for (const scenario of scenarios.filter(({ name }) => settings.scenarios.includes(name))) {
-		// What a scenario has started ends with it, also where it fails.
+		// Everything that a scenario started ends with it, even when it fails.
 		const own = createLifetime();
 		const end = lifetime.own(own.end);
 		try {

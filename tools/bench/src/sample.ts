@@ -1,6 +1,6 @@
 import { Agent, request } from 'node:http';
 
-/** An answer as it came over the wire. */
+/** A response as it came over the wire. */
 export interface Sample {
 	status: number;
 	/** Names and values in turn, as they were sent. */
@@ -15,10 +15,10 @@ export interface RequestLine {
 	body?: string;
 }
 
-/** Asks once, on a connection of its own. */
+/** Sends one request on a new connection. */
 export function takeSample({ url, method = 'GET', headers = {}, body }: RequestLine): Promise<Sample> {
 	return new Promise((resolve, reject) => {
-		// As the generator does: otherwise the connection would be announced as this request's alone, and answered so.
+		// As the generator does. Otherwise the request has `Connection: close`, and the response too.
 		const agent = new Agent({ keepAlive: true });
 		const sent = request(url, { method, headers, agent }, (response) => {
 			const chunks: Buffer[] = [];

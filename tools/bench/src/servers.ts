@@ -6,35 +6,35 @@ import { fileURLToPath } from 'node:url';
 import { freePort } from '@contacts/local-postgres/server.js';
 import type { Lifetime } from './lifetime.js';
 
-/** A server as a process of its own. */
+/** A server in a separate process. */
 export interface RunningServer {
 	url: string;
 	pid: number;
-	/** Milliseconds from the start of the process until /health/ready answered with 200. */
+	/** Milliseconds from the start of the process until /health/ready responded with 200. */
 	startedIn: number;
-	/** Ends it in order and waits until it is gone. */
+	/** Stops it gracefully and waits until it has exited. */
 	stop(): Promise<void>;
 }
 
 export interface ServerCommand {
 	/** Arguments of node: its flags, then the program. */
 	args: string[];
-	/** All of its environment but PATH and PORT. */
+	/** Its whole environment except PATH and PORT. */
 	env: Record<string, string>;
 }
 
 const readyWithin = 60_000;
 
 /**
- * Starts a server with nothing of this process's own environment. It logs to /dev/null: what a log collector costs is not
- * measured, writing the lines is.
+ * Starts a server without this process's environment. It logs to /dev/null, so the cost of a log collector is not
+ * measured, but the cost of writing the lines is.
  *
- * @throws Error with what it wrote to standard error, when it isn't ready in time
+ * @throws Error with its standard error, when it isn't ready in time
  */
 export async function startServer(lifetime: Lifetime, { args, env }: ServerCommand): Promise<RunningServer> {
 	const port = await freePort();
 	const begun = performance.now();
-	// The channel ends the server also where this process is killed and can't.
+	// The IPC channel also ends the server when this process is killed.
 	const child = spawn(process.execPath, args, {
 		env: { PATH: process.env.PATH ?? '', NODE_ENV: 'production', HOST: '127.0.0.1', ...env, PORT: String(port) },
 		stdio: ['ignore', 'ignore', 'pipe', 'ipc'],

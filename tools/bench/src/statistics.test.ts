@@ -4,7 +4,7 @@ import { costOf, type Measurement } from './rounds.js';
 import { cheapestQuarter, figuresOf, median, quantile, ratiosOf } from './statistics.js';
 
 describe('median', () => {
-	test('is the middle value, or the mean of the two in the middle, and leaves its input alone', () => {
+	test('is the middle value, or the mean of the two in the middle, and does not change its input', () => {
 		const values = [9, 1, 5];
 		expect(median(values)).toBe(5);
 		expect(values).toEqual([9, 1, 5]);
@@ -12,45 +12,45 @@ describe('median', () => {
 		expect(median([3])).toBe(3);
 	});
 
-	test('of nothing is refused', () => {
+	test('of no values throws', () => {
 		expect(() => median([])).toThrow(RangeError);
 	});
 });
 
-test('figures hold the rounds in their order, and their spread', () => {
+test('figures have the rounds in order, and their spread', () => {
 	expect(figuresOf([3, 1, 2])).toEqual({ median: 2, min: 1, max: 3, rounds: [3, 1, 2] });
 });
 
 describe('ratios', () => {
-	test('are taken round by round, so that a slow while counts in both', () => {
+	test('are computed round by round, so that a slow period affects both', () => {
 		// The second round ran on a machine half as fast.
 		expect(ratiosOf([80, 40, 90], [100, 50, 100])).toMatchObject({ rounds: [0.8, 0.8, 0.9], median: 0.8 });
 	});
 
-	test('of rounds without a partner are refused', () => {
+	test('of an unequal number of rounds throw', () => {
 		expect(() => ratiosOf([1, 2], [1])).toThrow(RangeError);
 	});
 });
 
-test('a quantile is one of the values, by the nearest rank', () => {
+test('a quantile is one of the values, by nearest rank', () => {
 	const sorted = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10];
 	expect([0, 0.5, 0.9, 0.99, 1].map((part) => quantile(sorted, part))).toEqual([1, 5, 9, 10, 10]);
 	expect(quantile([7], 0.5)).toBe(7);
 	expect(() => quantile([], 0.5)).toThrow(RangeError);
 });
 
-test('the cheapest quarter is the mean of the least values, of one at least', () => {
+test('the cheapest quarter is the mean of the smallest values, at least of one', () => {
 	expect(cheapestQuarter([9, 1, 8, 3, 7, 6, 5, 4])).toBe(2);
 	expect(cheapestQuarter([5, 4])).toBe(4);
 	expect(() => cheapestQuarter([])).toThrow(RangeError);
 });
 
-test('the cost of a request is that of the cheapest windows of all rounds, in microseconds', () => {
+test('the cost of a request is the mean of the cheapest windows of all rounds, in microseconds', () => {
 	const measurement = (...costs: number[]): Measurement => ({
 		...{ perSecond: 1, latency: { p50: 1, p99: 1 }, cpu: null },
 		windows: costs.map((cost) => ({ answers: 1000, cpuSeconds: cost / 1000 })),
 	});
-	// While something else ran on the machine, a request cost twice as much.
+	// While another process ran on the machine, a request cost twice as much.
 	expect(costOf([measurement(40, 81, 80, 80), measurement(42, 90, 85, 88)])).toBeCloseTo(41);
 	expect(costOf([measurement()])).toBeNull();
 });
@@ -66,11 +66,11 @@ describe('a comparison', () => {
 		{ ours: [106, 106, 106], target: { of: 'ratio', atMost: 1.05 }, met: false },
 		{ ours: [251, 252, 253], target: { of: 'ours', atMost: 251 }, met: false },
 		{ ours: [1, 2, 3], target: { of: 'ours', atMost: 2 }, met: true },
-	] as const)('of $ours with $target meets it: $met', ({ ours, target, met }) => {
+	] as const)('of $ours with target $target: met is $met', ({ ours, target, met }) => {
 		expect(compare({ ...input, ours, reference, target }).met).toBe(met);
 	});
 
-	test('without a target is not judged, and a ratio needs a reference to be met', () => {
+	test('without a target is neither met nor missed, and a ratio needs a reference to be met', () => {
 		expect(compare({ ...input, ours: [1, 1, 1], reference }).met).toBeNull();
 		expect(compare({ ...input, ours: [1], target: { of: 'ratio', atLeast: 0 } })).toMatchObject({
 			ratio: null,
@@ -78,7 +78,7 @@ describe('a comparison', () => {
 		});
 	});
 
-	test('of costs is judged where the system tells the cost of both servers', () => {
+	test('of costs is met or missed only where the system reports the cost of both servers', () => {
 		const costs = (mine: number | null, other: number | null) =>
 			compare({
 				...{ ...input, ours: [50], cost: mine, target: { of: 'cost', atMost: 2 } },

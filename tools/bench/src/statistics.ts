@@ -3,7 +3,7 @@ export interface Figures {
 	median: number;
 	min: number;
 	max: number;
-	/** In the order of the rounds. */
+	/** The values, in the order of the rounds. */
 	rounds: number[];
 }
 
@@ -22,22 +22,22 @@ export function median(values: readonly number[]): number {
 }
 
 /**
- * Ours by the reference, round by round: what both measured within the same seconds is compared, so that a machine that
- * was slower for a while counts in both.
+ * Ours divided by the reference, round by round. This compares measurements of the same seconds, so that a machine that
+ * was slower for a while affects both.
  */
 export function ratiosOf(ours: readonly number[], reference: readonly number[]): Figures {
 	if (ours.length !== reference.length) throw new RangeError('there is a round that only one of both has measured');
 	return figuresOf(ours.map((value, round) => value / (reference[round] as number)));
 }
 
-/** The mean of the least quarter of the values, at least of one. */
+/** The mean of the smallest quarter of the values, at least of one. */
 export function cheapestQuarter(values: readonly number[]): number {
 	if (values.length === 0) throw new RangeError('there is no quarter of no values');
 	const least = [...values].sort((a, b) => a - b).slice(0, Math.ceil(values.length / 4));
 	return least.reduce((sum, value) => sum + value, 0) / least.length;
 }
 
-/** The value below which this part (0 to 1) of the sorted values lies, by the nearest rank. */
+/** The quantile (0 to 1) of the sorted values, by nearest rank. */
 export function quantile(sorted: ArrayLike<number>, part: number): number {
 	if (sorted.length === 0) throw new RangeError('there is no quantile of no values');
 	return sorted[Math.max(0, Math.ceil(part * sorted.length) - 1)] as number;

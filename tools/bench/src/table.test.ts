@@ -43,7 +43,7 @@ const report: Report = {
 	seconds: 12,
 };
 
-test('the table tells figures, ratios with their spread, targets, failures, and where the generator was the limit', () => {
+test('the table shows figures, ratios with their spread, targets, failures, and where the generator was the limit', () => {
 	expect(tableOf(report)).toBe(`\
 scenario  figure       ours     reference       ratio (min–max)   target     met  CPU a request
 list      throughput   8,500/s  10,000/s   raw  0.85 (0.80–0.90)  CPU ≤ 2    NO   34.3 µs, × 2.01
@@ -56,7 +56,7 @@ list: the load generator was the limit of "raw" (server 50 % of a core, ours 85 
 `);
 });
 
-test('the table warns where a database in memory, the profiler or a busy machine have spoilt the figures', () => {
+test('the table warns when a database in memory, the profiler or a busy machine make the figures unreliable', () => {
 	const machine = { ...report.machine, data_in_memory: true, load_average: 1.5 };
 	const table = tableOf({ ...report, machine, settings: { ...report.settings, profiled: true } });
 	expect(table).toContain('The database was in memory');

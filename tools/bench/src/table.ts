@@ -1,10 +1,10 @@
 import type { Comparison, Report, Target, Unit } from './report.js';
 import type { Figures } from './statistics.js';
 
-/** Below so much of a core the server was not what limited a measurement. */
+/** Below this CPU use the server was not the limit of a measurement. */
 const busy = 0.85;
 
-/** The result for people. */
+/** The result as a table for people. */
 export function tableOf({ machine, settings, comparisons, failures, seconds }: Report): string {
 	const head = ['scenario', 'figure', 'ours', 'reference', '', 'ratio (min–max)', 'target', 'met', 'CPU a request'];
 	const rows = comparisons.map((comparison) => rowOf(comparison));
@@ -57,7 +57,7 @@ function targetText({ of, atLeast, atMost }: Target, unit: Unit): string {
 	return of === 'ours' ? `${limit} ${unit}` : of === 'cost' ? `CPU ${limit}` : limit;
 }
 
-/** Says where the generator and not a server set the pace: there both look more alike than they are. */
+/** Says where the generator was the limit instead of a server. There both servers look more alike than they are. */
 function notesOf({ scenario, figure, cpu, reference, notes }: Comparison): string[] {
 	const lines = notes.length > 0 ? [`${scenario}: ${notes.join(', ')}.`] : [];
 	const idle = reference?.cpu?.server ?? 1;

@@ -7,7 +7,7 @@ import { contacts } from './testing/command.js';
 const page = new URL('../../../docs/cli.md', import.meta.url);
 const marker = '<!-- Made of the help of each command: UPDATE_DOCS=1 npx -y pnpm@12 test writes it anew. -->\n';
 
-/** The words of every command that does something itself, such as `key create`. */
+/** The words of every leaf command, such as `key create`. */
 function pathsBelow(command: Command, path: string[] = []): string[][] {
 	const below = command.commands.flatMap((child) => pathsBelow(child, [...path, child.name()]));
 	return command.commands.length === 0 || path.join() === 'sync' ? [path, ...below] : below;

@@ -6,18 +6,18 @@ import { streams } from './streams.js';
 export interface ConfirmOptions {
 	/** Don't ask. */
 	yes?: boolean;
-	/** Where there is nobody to ask: refuse, or go on, as scripts that know what they do rely on. */
+	/** Without a terminal: refuse, or continue, which scripts rely on. */
 	unattended?: 'refuse' | 'go on';
 }
 
-/** The sentence that every such option has in the help. */
+/** The sentence in the help of every such option. */
 export const yesOption = ['-y, --yes', 'do it without asking'] as const;
 
 /**
  * Asks the person at the terminal before something is destroyed.
  *
- * @param consequence a sentence that says what will be gone
- * @throws UsageError where there is nobody to ask; CommandError when the answer is not yes
+ * @param consequence a sentence that says what will be lost
+ * @throws UsageError without a terminal; CommandError when the reply is not yes
  */
 export async function confirm(
 	consequence: string,

@@ -8,7 +8,7 @@ import { CommandError } from './errors.js';
 const root = fileURLToPath(new URL('../../..', import.meta.url));
 
 /**
- * The database that the command works on: `DATABASE_URL`, or the local one while `start` runs.
+ * The database for the command: `DATABASE_URL`, or the local one while `start` runs.
  *
  * @throws CommandError when there is neither
  */
@@ -21,14 +21,14 @@ export async function findDatabaseUrl(environment: NodeJS.ProcessEnv): Promise<s
 
 /** Runs some work on the operator's connection. */
 export async function withDatabase<T>(environment: NodeJS.ProcessEnv, work: (sql: Sql) => Promise<T>): Promise<T> {
-	// Loaded only where it is used: every command would wait for the client, its help too.
+	// Loaded only here, so that the help of a command does not load the client.
 	const { connect, reach } = await import('@contacts/common/database/connect.js');
 	const sql = connect(await findDatabaseUrl(environment), {
 		max: 1,
 		fetch_types: false,
 		connect_timeout: 5,
 		onnotice: () => undefined,
-		// Who, for the audit log.
+		// The user, for the audit log.
 		connection: { application_name: 'contacts', 'contacts.actor': actorOf(environment) },
 	});
 	try {
@@ -39,13 +39,13 @@ export async function withDatabase<T>(environment: NodeJS.ProcessEnv, work: (sql
 	}
 }
 
-/** Runs some work in one transaction: all of it is done and recorded, or nothing. */
+/** Runs some work in one transaction, which does and records all of it or nothing. */
 export async function withTransaction<T>(environment: NodeJS.ProcessEnv, work: (sql: Sql) => Promise<T>): Promise<T> {
 	const { inTransaction } = await import('./backup/transaction.js');
 	return inTransaction(await findDatabaseUrl(environment), 'begin', work, actorOf(environment));
 }
 
-/** Who runs the command: `CONTACTS_ACTOR`, or the user of this machine. */
+/** The user of the command: `CONTACTS_ACTOR`, or the user on this machine. */
 export function actorOf(environment: NodeJS.ProcessEnv): string {
 	return environment.CONTACTS_ACTOR || `${userName()}@${hostname()}`;
 }

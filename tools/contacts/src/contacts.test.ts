@@ -24,14 +24,14 @@ afterAll(async () => {
 	await migrated?.drop();
 });
 
-/** The names of all subcommands, below one another. */
+/** The full names of all subcommands. */
 function commandsBelow(command: Command, names: string[] = []): string[][] {
 	return [names, ...command.commands.flatMap((below) => commandsBelow(below, [...names, below.name()]))];
 }
 
 describe('--help', () => {
 	test.each(commandsBelow(createProgram({})).map((names) => names.join(' ')))(
-		'of "%s" says what it takes, on standard output, exit 0',
+		'of "%s" prints its arguments and options on standard output, exit 0',
 		async (command) => {
 			const outcome = await contacts(undefined, [...command.split(' ').filter(Boolean), '--help']);
 			expect(outcome).toMatchObject({ code: 0, stderr: '' });
@@ -39,7 +39,7 @@ describe('--help', () => {
 		},
 	);
 
-	test('there are all the commands that the README promises', () => {
+	test('every command that the README names exists', () => {
 		const names = commandsBelow(createProgram({})).map((path) => path.join(' '));
 		expect(names).toEqual(
 			expect.arrayContaining([
@@ -53,7 +53,7 @@ describe('--help', () => {
 	});
 });
 
-test('--help loads nothing that only the work of a command needs', async () => {
+test('--help loads no module that only the work of a command needs', async () => {
 	const folder = await temporaryFolder();
 	await spawnContacts(undefined, ['--help'], { environment: { NODE_V8_COVERAGE: folder } });
 	const [report = ''] = await readdir(folder);
@@ -91,7 +91,7 @@ describe('wrong usage, exit 2', () => {
 });
 
 describe('migrate', () => {
-	test('brings an empty database up to date, and says the second time that it is', async () => {
+	test('brings an empty database up to date, and the second time reports that it is', async () => {
 		const first = await contacts(empty.url, ['migrate']);
 		expect(first).toMatchObject({ code: 0, stderr: '' });
 		expect(first.stdout).toMatch(/^Applied: 1\.projects-and-api-keys, 2\.personal-contacts, .+\.\n$/);
@@ -108,7 +108,7 @@ describe('migrate', () => {
 		expect(JSON.parse((await contacts(empty.url, ['migrate', '--json'])).stdout)).toMatchObject({ applied: [] });
 	});
 
-	test('several at once all succeed, and one of them applies', async () => {
+	test('of several concurrent runs all succeed, and one applies the migrations', async () => {
 		const database = await createTestDatabase('template0');
 		try {
 			const outcomes = await Promise.all([1, 2, 3].map(() => contacts(database.url, ['migrate', '--json'])));
@@ -121,7 +121,7 @@ describe('migrate', () => {
 	});
 });
 
-test('as a process it exits with 0, 1 or 2, and prints the same', async () => {
+test('as a separate process the command exits with 0, 1 or 2 and prints the same', async () => {
 	const calls = [
 		['project', 'list'],
 		['project', 'disable', 'missing'],
@@ -140,12 +140,12 @@ describe('no database, exit 1 with one line', () => {
 		return url.href;
 	};
 
-	test('none named and none running: says what to do', async () => {
+	test('without DATABASE_URL and without a local database: says what to do', async () => {
 		const outcome = await contacts(undefined, list, { environment: { LOCAL_DATA_DIR: await temporaryFolder() } });
 		expectOneLine(outcome, 1, /DATABASE_URL.*pnpm@12 start/);
 	});
 
-	test('an empty DATABASE_URL counts as none', async () => {
+	test('an empty DATABASE_URL counts as not set', async () => {
 		expectOneLine(
 			await contacts('', list, { environment: { LOCAL_DATA_DIR: await temporaryFolder() } }),
 			1,
@@ -165,7 +165,7 @@ describe('no database, exit 1 with one line', () => {
 		const url = withPart((parts) => {
 			parts.hostname = 'nowhere.invalid';
 		});
-		// Without a name server the answer is another, and the sentence the same.
+		// Without a name server the error differs, but the sentence is the same.
 		expectOneLine(
 			await contacts(url, command === 'list' ? list : ['migrate']),
 			1,
@@ -173,7 +173,7 @@ describe('no database, exit 1 with one line', () => {
 		);
 	});
 
-	// Both wait for as long as the command does.
+	// Both tests wait for the timeout of the command.
 	test.concurrent('something else listens there and hangs up', async () => {
 		const server = createServer((socket) => socket.destroy()).listen(0, '127.0.0.1');
 		await once(server, 'listening');
@@ -224,7 +224,7 @@ describe('no database, exit 1 with one line', () => {
 		expectOneLine(await contacts(serverUrl('no_such_database'), list), 1, 'does not exist');
 	});
 
-	test('of several hosts none can be used: each is named with the reason, and one that can is found', async () => {
+	test('of several hosts a usable one is found; when there is none, each is named with the reason', async () => {
 		const { host } = new URL(migrated.url);
 		const urlOf = (...hosts: string[]) => migrated.url.replace(host, hosts.join());
 		expectOneLine(
@@ -235,7 +235,7 @@ describe('no database, exit 1 with one line', () => {
 		expect((await contacts(urlOf('127.0.0.1:1', host), list)).code).toBe(0);
 	});
 
-	test('DATABASE_URL is no URL: named, and not echoed', async () => {
+	test('an invalid DATABASE_URL is named but not echoed', async () => {
 		const outcome = await contacts('canary-nonsense', list);
 		expectOneLine(outcome, 1, 'DATABASE_URL');
 		expect(outcome.stderr).not.toContain('canary');

@@ -11,7 +11,7 @@ import { describe, expect, vi } from 'vitest';
 import { contacts, type Outcome } from './testing/command.js';
 import { startOnTerminal } from './testing/terminal.js';
 
-/** Clears a screen, rings, goes back, begins a C1 sequence, turns text around, and begins a line that looks like ours. */
+/** Clears the screen, rings, moves back, begins a C1 sequence, reverses text, and begins a line that looks like ours. */
 const hostile = '\u001b[2J\u0007\r\u007f\u009b31m\u202e\u2066\u2028\nerror: none';
 const shown = '\\u001b[2J\\u0007\\u000d\\u007f\\u009b31m\\u202e\\u2066\\u2028\\u000aerror: none';
 const unsafe = /(?!\n)[\p{Cc}\p{Bidi_Control}\p{Zl}\p{Zp}]/u;
@@ -34,13 +34,13 @@ function expectShown({ stdout, stderr }: Outcome, stream: 'stdout' | 'stderr', t
 	if (stream === 'stderr') expect(stderr).toMatch(/^error: [^\n]+\n$/);
 }
 
-describe('a control character is shown as an escape, never obeyed:', () => {
-	test('of a column of a CSV file', async () => {
+describe('a control character is shown as an escape, never executed:', () => {
+	test('from a column of a CSV file', async () => {
 		const path = await file('list.csv', `bitrix_id,"${hostile}"\n1,a\n`);
 		expectShown(await contacts(database.url, ['import', path]), 'stderr');
 	});
 
-	test('of a key and a value of NDJSON and JSON, which are named by their line alone', async () => {
+	test('from a key or a value of NDJSON and JSON, where the message names only the line', async () => {
 		const record = JSON.stringify({ bitrix_id: 1, [hostile]: hostile });
 		for (const path of [await file('list.ndjson', record), await file('list.json', `[${record}]`)]) {
 			const outcome = await contacts(database.url, ['import', path]);
@@ -49,7 +49,7 @@ describe('a control character is shown as an escape, never obeyed:', () => {
 		}
 	});
 
-	test('of a backup’s header', async () => {
+	test('from a backup’s header', async () => {
 		const path = await file(
 			'x.backup',
 			gzipSync(`${JSON.stringify({ format: 'contacts-backup', version: hostile })}\n`),
@@ -57,7 +57,7 @@ describe('a control character is shown as an escape, never obeyed:', () => {
 		expectShown(await contacts(database.url, ['restore', path]), 'stderr');
 	});
 
-	test('of the time in a backup’s header', async () => {
+	test('from the time in a backup’s header', async () => {
 		const path = join(await temporaryFolder(), 'contacts.backup');
 		expect(await contacts(database.url, ['backup', path])).toMatchObject({ code: 0 });
 		const [header = '', ...rest] = gunzipSync(await readFile(path))
@@ -77,7 +77,7 @@ describe('a control character is shown as an escape, never obeyed:', () => {
 		}
 	});
 
-	test('of the audit log, as a table and as JSON, which stays the same JSON', async () => {
+	test('from the audit log, as a table and as JSON, which keeps its meaning', async () => {
 		expectShown(await contacts(database.url, ['audit']), 'stdout');
 		const json = await contacts(database.url, ['audit', '--json']);
 		expect(json.stdout).not.toMatch(unsafe);
@@ -86,7 +86,7 @@ describe('a control character is shown as an escape, never obeyed:', () => {
 		);
 	});
 
-	test('of what the synchroniser has stored of the portal, as text and as JSON', async () => {
+	test('from portal data that the synchroniser stored, as text and as JSON', async () => {
 		const text = await contacts(database.url, ['sync', 'status']);
 		expect(text.stdout).not.toMatch(unsafe);
 		expect(text.stdout).toContain('\\u001b[2J\\u0007');
@@ -95,7 +95,7 @@ describe('a control character is shown as an escape, never obeyed:', () => {
 		expect(JSON.parse(json.stdout).state.alarm).toBe(hostile);
 	});
 
-	test('of the names of files and words on the command line', async () => {
+	test('from file names and arguments on the command line', async () => {
 		expectShown(await contacts(database.url, ['import', `${hostile}.csv`]), 'stderr');
 		expectShown(await contacts(database.url, ['project', 'disable', hostile]), 'stderr');
 		for (const args of [[hostile], ['project', `--${hostile}`]]) {
@@ -106,7 +106,7 @@ describe('a control character is shown as an escape, never obeyed:', () => {
 		}
 	});
 
-	test('of a question', async ({ skip }) => {
+	test('from a confirmation question', async ({ skip }) => {
 		const path = await file(`old\u009b31m\u202e`, '');
 		const terminal = startOnTerminal(skip, database.url, ['backup', path]);
 		await vi.waitUntil(() => /Go on\?/.test(terminal.output()), { timeout: 10_000 });
@@ -117,7 +117,7 @@ describe('a control character is shown as an escape, never obeyed:', () => {
 	});
 });
 
-test('there is one place that writes to the terminal', async () => {
+test('only one module writes to the terminal', async () => {
 	const folder = fileURLToPath(new URL('.', import.meta.url));
 	const names = (await readdir(folder, { recursive: true })).filter((name) => /(?<!\.test)\.ts$/.test(name));
 	const found: string[] = [];

@@ -11,7 +11,7 @@ const advice: Record<string, string> = {
 		'the mirror was made with another portal, other fields or another country ("contacts sync status" shows them): set the BITRIX24_ variables as they were, or run "contacts sync --remap" with the new ones',
 };
 
-/** What a code of the portal, or of ours, means for the person at the terminal, and what to do. */
+/** Explains an error code, of the portal or of the synchroniser, and says what to do. */
 export function adviceFor(code: string): string {
 	if (code.startsWith('portal_moved_to_')) return `the portal has moved to ${code.slice(16)}: set BITRIX24_WEBHOOK_URL`;
 	if (code.startsWith('no_field_'))
@@ -19,7 +19,7 @@ export function adviceFor(code: string): string {
 	return advice[code] ?? 'try again later';
 }
 
-/** Why what was asked of the synchroniser was not done, in one line. */
+/** Why the synchroniser did not fulfil a request, in one line. */
 export function explainRequestError(error: RequestError): string {
 	switch (error.reason) {
 		case 'portal': {

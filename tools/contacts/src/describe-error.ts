@@ -1,9 +1,9 @@
 import { CommandError, UsageError } from './errors.js';
 
-/** What the client or the system calls a server that can't be reached, or that hangs up. */
+/** Error codes of the client and the system for a server that can't be reached or closes the connection. */
 const unreachable = /^(CONNECT_TIMEOUT|CONNECTION_CLOSED|ECONN\w+|E\w+UNREACH|ETIMEDOUT|ENOTFOUND|EAI_AGAIN)$/;
 
-/** What went wrong in one line, with the next step where there is one. */
+/** Describes an error in one line, with the next step where there is one. */
 export function describeError(error: unknown): string {
 	if (error instanceof CommandError || error instanceof UsageError) return error.message;
 	const { code, message } = error as { code?: string; message?: string };

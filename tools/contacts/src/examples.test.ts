@@ -2,7 +2,7 @@ import type { Command } from 'commander';
 import { describe, expect, test } from 'vitest';
 import { createProgram } from './program.js';
 
-/** All commands that do something, with their words. */
+/** All leaf commands, with their names. */
 function leaves(command: Command, words: string[] = []): [string, Command][] {
 	const below = command.commands.flatMap((sub) => leaves(sub, [...words, sub.name()]));
 	return below.length > 0 && command.name() !== 'sync' ? below : [[words.join(' '), command], ...below];
@@ -26,12 +26,12 @@ describe.each(leaves(program))('the help of "%s"', (words, command) => {
 			.filter((call) => call !== undefined),
 	);
 
-	test('has examples, of this very command', () => {
+	test('has examples of this command', () => {
 		expect(lines.length).toBeGreaterThan(0);
 		expect(calls.some((call) => `${call} `.startsWith(`${words} `))).toBe(true);
 	});
 
-	test.each(calls)('its example "contacts %s" is taken as it stands', async (call) => {
+	test.each(calls)('its example "contacts %s" is valid as it stands', async (call) => {
 		let done = false;
 		const parser = createProgram({}).configureOutput({ writeErr: () => undefined });
 		for (const [, leaf] of leaves(parser)) {

@@ -4,7 +4,7 @@ import { escapeControls, escapeJsonLines } from '@contacts/common/observability/
 import { streams } from './streams.js';
 import { type Style, styleOfState } from './style.js';
 
-/** A part of a line in a colour, where the stream is a terminal that shows colours (NO_COLOR, FORCE_COLOR). */
+/** A part of a line in a colour, if the stream is a terminal with colours (NO_COLOR, FORCE_COLOR). */
 export interface Styled {
 	style: Style;
 	text: string;
@@ -18,7 +18,7 @@ export interface OutputOptions {
 }
 
 /**
- * Prints lines on standard output. Here, and for standard error below, everything passes that the command prints for people:
+ * Prints lines on standard output. All output for people passes through here, or below for standard error:
  * a control character in it is shown as an escape, so that nothing from a file, the portal or the database reaches the
  * terminal as a command, or looks like a line of ours.
  */
@@ -31,12 +31,12 @@ export function printNote(...lines: Line[]): void {
 	streams().stderr.write(render(lines, streams().stderr));
 }
 
-/** Prints what the command itself has written for a program, such as a script: exactly so. */
+/** Prints the command's own output for a program, such as a script, without escaping. */
 export function printScript(text: string): void {
 	streams().stdout.write(text);
 }
 
-/** Where the library of the command line prints help and errors. What was typed may be part of an error. */
+/** The output of the command-line library, for help and errors. An error may contain typed text. */
 export const commanderOutput = {
 	writeOut: (text: string) => void streams().stdout.write(text),
 	writeErr: (text: string) => void streams().stderr.write(text),
@@ -56,12 +56,12 @@ function render(lines: readonly Line[], stream: Writable): string {
 /** Between two columns of a table. */
 const gap = '  ';
 
-/** A column is not made narrower than this: nothing could be read in it. */
+/** The minimum width of a column, so that it stays readable. */
 const narrowest = 5;
 
 /**
  * Prints records: as a JSON array, or as a table with the fields' names as its head. On a terminal the table fits its width:
- * what is too long ends in an ellipsis. Elsewhere nothing is cut off.
+ * a longer value ends in an ellipsis. Elsewhere nothing is cut off.
  */
 export async function printRecords(
 	records: readonly object[],
@@ -72,7 +72,7 @@ export async function printRecords(
 		printJson(JSON.stringify(records, null, 2));
 		return;
 	}
-	// Loaded only where they are used: every command would wait for them, its help too.
+	// Loaded only here, so that the help of a command does not load them.
 	const [{ default: stringWidth }, { default: truncate }] = await Promise.all([
 		import('string-width'),
 		import('cli-truncate'),
@@ -97,7 +97,7 @@ export async function printRecords(
 	}
 }
 
-/** The widths, the widest made narrower until all together fit into the line. */
+/** The column widths. Shrinks the widest columns until the line fits. */
 export function fitWidths(natural: readonly number[], line: number): number[] {
 	const widths = [...natural];
 	let excess = widths.reduce((sum, width) => sum + width, gap.length * (widths.length - 1)) - line;
@@ -109,7 +109,7 @@ export function fitWidths(natural: readonly number[], line: number): number[] {
 	return widths;
 }
 
-/** Escaped before it is measured: an escape is wider than its character. */
+/** Escapes before measuring, because an escape is wider than its character. */
 function cell(value: unknown): string {
 	if (value === null || value === undefined) return '-';
 	return escapeControls(typeof value === 'object' ? JSON.stringify(value) : String(value));

@@ -1,6 +1,6 @@
 import type { Sql } from '@contacts/common/database/client.js';
 
-/** By what a person is found: a chat with the bot, or a contact of the CRM. */
+/** Identifies a person: by a chat with the bot, or by a contact of the CRM. */
 export type PersonQuery =
 	| { by: 'chat'; chatId: number }
 	| { by: 'phone'; phone: string }
@@ -14,7 +14,7 @@ export interface StoredPerson {
 	company_contacts: Record<string, unknown>[];
 }
 
-/** One statement, so that all of it is of one moment. */
+/** One statement, for a consistent snapshot. */
 export async function readPerson(sql: Sql, query: PersonQuery): Promise<StoredPerson> {
 	const chat = query.by === 'chat' ? sql`chat_id = ${query.chatId}::float8::bigint` : sql`false`;
 	const contact =
@@ -42,7 +42,7 @@ export async function readPerson(sql: Sql, query: PersonQuery): Promise<StoredPe
 	return row.person;
 }
 
-/** How many rows of each table were deleted. */
+/** The number of deleted rows of each table. */
 export interface Deleted {
 	personal_contacts: number;
 	direct_subscriptions: number;
@@ -61,13 +61,13 @@ export async function erasePerson(sql: Sql, chatId: number): Promise<Deleted> {
 	return row;
 }
 
-/** Rows that are deleted at once: nobody waits for long for one of them. */
+/** The number of rows per delete, small enough that nobody waits long for a lock. */
 const pruneBatch = 5000;
 
 const isOld = (sql: Sql, column: string, months: number) =>
 	sql`${sql(column)} < now() - make_interval(months => ${months}::int)`;
 
-/** Personal contacts that nobody has written for so long, but for those of chats that are subscribed: they are in use. */
+/** Personal contacts that nobody has written for that long, except those of subscribed chats, which are in use. */
 const unusedContacts = (sql: Sql, months: number) => sql`
 	select chat_id from personal_contacts c
 	where ${isOld(sql, 'updated_at', months)} and not exists (
@@ -85,7 +85,7 @@ export async function countUnused(sql: Sql, months: number): Promise<Deleted> {
 	return row;
 }
 
-/** Deletes personal contacts, ended subscriptions and reports that are older than so many months, in small steps. */
+/** Deletes personal contacts, ended subscriptions and reports older than this many months, in small steps. */
 export async function prunePersons(sql: Sql, months: number): Promise<Deleted> {
 	const repeat = async (step: () => PromiseLike<{ count: number }>) => {
 		let all = 0;

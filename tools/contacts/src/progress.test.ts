@@ -17,7 +17,7 @@ const generated = async (broken = '') => {
 };
 
 describe('on a terminal', () => {
-	test('a bar moves to its end, the cursor comes back, and the summary stands below', async ({ skip }) => {
+	test('the bar reaches its end, the cursor comes back, and the summary follows below', async ({ skip }) => {
 		const terminal = startOnTerminal(skip, undefined, ['import', await generated(), '--dry-run']);
 		expect(await terminal.ended).toBe(0);
 		const output = terminal.output();
@@ -27,7 +27,7 @@ describe('on a terminal', () => {
 		expect(output).toMatch(/\n5000 records: 5000 good, 0 refused; nothing was written\.\r?\n$/);
 	});
 
-	test('Ctrl-C ends the work, not only the bar, and the cursor comes back', async ({ skip }) => {
+	test('Ctrl-C ends both the work and the bar, and the cursor comes back', async ({ skip }) => {
 		const path = join(await temporaryFolder(), 'endless.csv');
 		execFileSync('mkfifo', [path]);
 		const terminal = startOnTerminal(skip, undefined, ['import', path, '--dry-run']);
@@ -47,7 +47,7 @@ describe('on a terminal', () => {
 });
 
 describe('elsewhere', () => {
-	test('no bar, no escape sequences and no carriage returns, only lines', async () => {
+	test('output has only lines: no bar, no escape sequences and no carriage returns', async () => {
 		const outcome = await contacts(undefined, ['import', await generated('0,,,,,,\n'), '--dry-run']);
 		expect(outcome).toEqual({
 			code: 1,
@@ -55,7 +55,7 @@ describe('elsewhere', () => {
 			// Record 5000 of the generator is followed by the wrong one; some before it are of two lines.
 			stderr: expect.stringMatching(/^line \d{4}: bitrix_id: not a positive integer up to 9007199254740991\n$/),
 		});
-		// No control character but the line break, and nothing of a bar.
+		// No control character except line breaks, and no part of a bar.
 		expect(outcome.stdout + outcome.stderr).not.toMatch(/[^\P{Cc}\n]|[█░]/u);
 	});
 
@@ -64,7 +64,7 @@ describe('elsewhere', () => {
 		vi.restoreAllMocks();
 	});
 
-	test('a plain line every ten seconds', () => {
+	test('a plain line appears every ten seconds', () => {
 		vi.useFakeTimers({ now: 0 });
 		const lines: string[] = [];
 		vi.spyOn(process.stderr, 'write').mockImplementation((line) => {
@@ -83,7 +83,7 @@ describe('elsewhere', () => {
 		]);
 	});
 
-	test('of an empty file too', () => {
+	test('a plain line also appears for an empty file', () => {
 		vi.useFakeTimers({ now: 0 });
 		const write = vi.spyOn(process.stderr, 'write').mockReturnValue(true);
 		const progress = createProgress(0);

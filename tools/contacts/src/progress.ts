@@ -12,7 +12,7 @@ export interface Progress {
 const lineIntervalMs = 10_000;
 
 /**
- * A bar on standard error where that is a terminal, a plain line every 10 seconds elsewhere, with the rate and the remaining
+ * Shows a bar on standard error if that is a terminal, and a plain line every 10 seconds elsewhere, with the rate and remaining
  * time. `total` is in the unit of `done`, such as bytes.
  */
 export function createProgress(total: number): Progress {
@@ -28,7 +28,7 @@ function createBar(total: number, rate: (records: number) => number): Progress {
 			barsize: 24,
 			hideCursor: true,
 			stream: streams().stderr,
-			// It would stop the bar at a signal and let the work go on.
+			// Its handler would stop only the bar at a signal, and not the work.
 			gracefulExit: false,
 		},
 		cliProgress.Presets.shades_classic,
@@ -38,7 +38,7 @@ function createBar(total: number, rate: (records: number) => number): Progress {
 		for (const signal of signals) process.removeListener(signal, end);
 		bar.stop();
 	};
-	/** Gives the terminal back its cursor, and ends as if nobody had listened. */
+	/** Restores the cursor of the terminal, then ends as without a signal handler. */
 	const end = (signal: NodeJS.Signals) => {
 		stop();
 		process.kill(process.pid, signal);

@@ -8,8 +8,8 @@ import { type Streams, withStreams } from './streams.js';
 /**
  * Runs the operator's command to its end.
  *
- * @param args what stands behind `contacts`
- * @returns its exit code: 0 when it did what was asked, 1 on failure, 2 on wrong usage
+ * @param args the arguments after `contacts`
+ * @returns its exit code: 0 on success, 1 on failure, 2 on wrong usage
  */
 export async function runContacts(args: string[], environment: NodeJS.ProcessEnv, streams: Streams): Promise<number> {
 	let code = 0;
@@ -24,10 +24,10 @@ export async function runContacts(args: string[], environment: NodeJS.ProcessEnv
 }
 
 function exitCode(error: unknown): number {
-	// Commander has said it already.
+	// Commander has printed it already.
 	if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
 	const usage = error instanceof UsageError;
-	// Wrong usage may be several settings, a line for each. What came from a file is no separate line.
+	// Wrong usage may concern several settings, with one line each. Text from a file gets no separate line.
 	const [first = '', ...others] = usage ? error.message.split('\n') : [describeError(error)];
 	printNote([{ style: 'red', text: 'error:' }, ` ${first}`], ...others);
 	return usage ? 2 : 1;

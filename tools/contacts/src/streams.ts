@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import type { Readable, Writable } from 'node:stream';
 
-/** What a run of the command reads and writes. */
+/** The streams of a run of the command. */
 export interface Streams {
 	stdin: Readable & { isTTY?: boolean };
 	stdout: Writable & { isTTY?: boolean; columns?: number };
@@ -10,16 +10,16 @@ export interface Streams {
 
 interface Run {
 	streams: Streams;
-	/** Some of what was asked for could not be done; what it was has been printed. */
+	/** Whether part of the work failed. The command has printed which. */
 	isIncomplete: boolean;
 }
 
 const runs = new AsyncLocalStorage<Run>();
 
-/** The streams of the command that runs here: a process may run several, each with other streams. By default the process's. */
+/** The streams of the current command, by default those of the process. One process may run several commands with other streams. */
 export const streams = (): Streams => runs.getStore()?.streams ?? process;
 
-/** Has the command exit with 1, though nothing is thrown. */
+/** Makes the command exit with 1 without an exception. */
 export function markIncomplete(): void {
 	const run = runs.getStore();
 	if (run !== undefined) run.isIncomplete = true;

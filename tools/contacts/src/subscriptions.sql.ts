@@ -11,14 +11,14 @@ export interface SubscriptionRow {
 const isActive = (sql: Sql, of = 'direct_subscriptions') =>
 	sql`${sql(of)}.started_at <= now() and (${sql(of)}.ended_at is null or ${sql(of)}.ended_at > now())`;
 
-/** @returns undefined where it is none */
+/** @returns undefined when it is invalid */
 export function parseChatId(given: string): number | undefined {
 	return /^-?[1-9][0-9]{0,15}$/.test(given) && Number.isSafeInteger(Number(given)) ? Number(given) : undefined;
 }
 
 /**
  * @param from when it begins, default: now; `until` when it ends, default: it is open-ended
- * @returns whether one was started; false: the chat has one in that time already
+ * @returns whether one was started; false: the chat already has one in that time
  */
 export async function startSubscription(
 	sql: Sql,
@@ -53,13 +53,13 @@ export async function endSubscription(sql: Sql, chatId: number, at: string | nul
 interface SavedSubscriptions {
 	added: number;
 	changed: number;
-	/** Lines that can't be saved: the chat has an open-ended subscription with another start. */
+	/** Lines that can't be saved, as the chat has an open-ended subscription with another start. */
 	conflicts: number[];
 }
 
 /**
- * Adds subscriptions that are not there, and gives those that are the end that is given. One without a start is the active
- * one of its chat. None depends on another.
+ * Adds missing subscriptions, and sets the given end of existing ones. One without a start means the active
+ * one of its chat. No line may depend on another.
  */
 export async function saveSubscriptions(sql: Sql, given: readonly GivenSubscription[]): Promise<SavedSubscriptions> {
 	const [row] = await sql<[SavedSubscriptions]>`
@@ -95,13 +95,13 @@ export async function saveSubscriptions(sql: Sql, given: readonly GivenSubscript
 	return row;
 }
 
-/** As many as are read at once. */
+/** The number of rows per query. */
 const pageSize = 5000;
 
 /**
- * The subscriptions of a chat; without one, all that are active; the newest first.
+ * The subscriptions of a chat, or all active ones without a chat. Newest first.
  *
- * @param limit the most that are read
+ * @param limit the maximum number of rows
  */
 export async function readSubscriptions(
 	sql: Sql,

@@ -18,7 +18,7 @@ let standIn: StandIn;
 let operator: postgres.Sql;
 const full: SyncRequest = { kind: 'full', bitrix_id: null, confirm_mass_delete: false };
 const patient = { timeout: 20_000 };
-/** What a test has started and may not have ended. */
+/** What a test has started and may still run. */
 let running: (() => Promise<void>)[];
 
 beforeEach(async () => {
@@ -35,7 +35,7 @@ afterEach(async () => {
 	await database?.drop();
 });
 
-/** Time that moves only when somebody sleeps. `onSleep` is what happens meanwhile. */
+/** A clock that advances only during sleeps. `onSleep` runs meanwhile. */
 function createClock(
 	onSleep = () => new Promise<unknown>((resolve) => setImmediate(resolve)),
 ): Clock & { readonly passed: number } {
@@ -105,11 +105,11 @@ async function lockedByOther(): Promise<Session> {
 	return session;
 }
 
-test('the command sees the progress of the synchroniser', async () => {
+test('the command shows the progress of the synchroniser', async () => {
 	startLoop();
 	await vi.waitUntil(async () => (await database.sql`select from company_contacts`).length === 300, patient);
 	const told: [number, number | undefined][] = [];
-	// A page takes longer than the command needs to look.
+	// A page takes longer than the polling interval of the command.
 	standIn.faults.always({ kind: 'slow', milliseconds: 100 }, { method: 'crm.item.list' });
 	const result = await ask(createClock(), { onProgress: (seen, total) => told.push([seen, total]) });
 	expect(result).toMatchObject({ outcome: { kind: 'full', seen: 300 } });
@@ -126,7 +126,7 @@ test('a request that nobody begins is withdrawn after a minute', async () => {
 	expect(await database.sql`select from crm_sync_requests`).toHaveLength(0);
 });
 
-test('as long as the holder of the lock is in the midst of a pass the command waits, and says so once', async () => {
+test('the command waits while the holder of the lock runs a pass, and says so once', async () => {
 	const session = await lockedByOther();
 	await database.sql`insert into crm_sync_runs (kind) values ('full')`;
 	const busy: string[] = [];
@@ -136,21 +136,21 @@ test('as long as the holder of the lock is in the midst of a pass the command wa
 	await session.close();
 	const taken = await answer;
 	expect(busy).toEqual(['full pass']);
-	// Nobody holds the lock any more: the command has it.
+	// Nobody else holds the lock any more, so the command gets it.
 	if (!('run' in taken)) throw new Error('it was done by somebody');
 	expect(await openSession(database.url)).toBe(undefined);
 	await taken.close();
 	expect(await database.sql`select from crm_sync_requests`).toHaveLength(0);
 });
 
-test('a synchroniser that has begun and then asks the portal for nothing is given up after fifteen minutes', async () => {
+test('the command gives up fifteen minutes after a synchroniser’s last request to the portal', async () => {
 	await lockedByOther();
 	const clock = createClock(() => database.sql`update crm_sync_requests set taken_at = now()`);
 	await expect(ask(clock)).rejects.toThrow(/has done nothing for 15 minutes/);
 	expect(clock.passed).toBeGreaterThan(900_000);
 });
 
-test('a request that a restore has deleted fails', async () => {
+test('a request fails when a restore deletes it', async () => {
 	await lockedByOther();
 	const clock = createClock(() => database.sql`delete from crm_sync_requests`);
 	await expect(ask(clock)).rejects.toThrow(/^The request was deleted, perhaps by a restore/);
@@ -171,7 +171,7 @@ test('a synchroniser that stops leaves the request to the command', async () => 
 	await taken.close();
 });
 
-test('a synchroniser with another configuration than the mirror’s changes nothing, leaves the lock, and works once it is agreed to', async () => {
+test('a synchroniser whose configuration differs from the mirror’s changes nothing, releases the lock, and works once the operator accepts it', async () => {
 	const first = startLoop();
 	await vi.waitUntil(async () => (await database.sql`select from company_contacts`).length === 300, patient);
 	await first.stop();
@@ -190,7 +190,7 @@ test('a synchroniser with another configuration than the mirror’s changes noth
 	expect(refused).toEqual([['BITRIX24_DEFAULT_COUNTRY is not set there and RU here']]);
 	expect([working, standIn.requests.length]).toEqual([0, requests]);
 
-	// Somebody agrees, as "contacts sync --remap" does.
+	// Accepts the configuration, as "contacts sync --remap" does.
 	await database.sql`
 		update crm_sync_state set configuration = ${JSON.stringify(mirrorConfiguration(russian))}::text::jsonb`;
 	await vi.waitUntil(() => working === 1, patient);

@@ -14,38 +14,38 @@ import { isLocked } from '@contacts/company-contacts/sync/session.sql.js';
 import { CommandError } from './errors.js';
 
 export interface AskOptions {
-	/** Of the operator. */
+	/** The operator's connection. */
 	sql: Sql;
-	/** For the command's own session, should it have to do the work itself. */
+	/** The URL for a separate session, in case the command must do the work itself. */
 	url: string;
 	request: SyncRequest;
 	configuration: MirrorConfiguration;
 	clock: Clock;
-	/** Stops the waiting, as Ctrl-C does. */
+	/** Aborts the waiting, as Ctrl-C does. */
 	signal: AbortSignal;
 	onProgress(seen: number, total: number | undefined): void;
-	/** Called when the synchroniser has been busy with something else for a while. */
+	/** Called when the synchroniser has been busy with other work for a while. */
 	onBusy(what: string): void;
 }
 
-/** Between two looks at the request. */
+/** The interval between two checks of the request. */
 const pollIntervalMs = 500;
 
-/** Within which a synchroniser that does nothing else should have begun: it looks once a second. */
+/** The timeout until an idle synchroniser begins. It checks for requests once a second. */
 const beginTimeoutMs = 60_000;
 
-/** Without a request to the portal for so long, work under way is given up: the longest rate-limit pause is 11 minutes. */
+/** The timeout without a request to the portal. The longest rate-limit pause is 11 minutes. */
 const stallTimeoutMs = 900_000;
 
-/** After which the command says what the synchroniser is busy with. */
+/** The delay before the command says what the synchroniser is busy with. */
 const busyNoteAfterMs = 10_000;
 
 /**
- * Has the synchroniser that holds the lock do something, and waits for it. It may end before it has done it: then the lock is
- * free, and whoever takes it does the work.
+ * Makes the synchroniser that holds the lock do something, and waits for it. When it ends too early, the lock becomes
+ * free, and the next holder does the work.
  *
- * @returns what was done; or, where nobody else works any more, a session to do it with
- * @throws CommandError when nobody does it, or the person has interrupted the command
+ * @returns the result, or, when no synchroniser runs any more, a session to do the work
+ * @throws CommandError when nobody does the work, or the user interrupts the command
  */
 export async function askSynchroniser(options: AskOptions): Promise<RequestResult | Session> {
 	const { sql, clock, signal } = options;
@@ -90,7 +90,7 @@ export async function askSynchroniser(options: AskOptions): Promise<RequestResul
 		}
 	}
 
-	/** @returns undefined when another one was faster, or has done it at the last moment */
+	/** @returns undefined when another holder was faster or has just finished the work */
 	async function takeOver(url: string, id: string): Promise<Session | undefined> {
 		const session = await openSession(url);
 		if (session === undefined) return undefined;

@@ -25,10 +25,10 @@ export interface SyncOptions extends OutputOptions {
 	remap?: boolean;
 }
 
-/** Between two passes of a command that goes on for ever. */
+/** The interval between two passes of a continuous run. */
 const intervalSeconds = 300;
 
-/** `contacts sync`: once, or for ever. */
+/** `contacts sync`: once, or continuously. */
 export async function runSync(environment: NodeJS.ProcessEnv, options: SyncOptions): Promise<void> {
 	const config = readConfig(environment);
 	const once =
@@ -39,7 +39,7 @@ export async function runSync(environment: NodeJS.ProcessEnv, options: SyncOptio
 		await withDatabase(environment, (sql) => recordOperation(sql, 'mass deletion confirmed', {}));
 	}
 	const isServed = await runOnce(environment, url, config, options);
-	// The synchroniser that has done it goes on anyway.
+	// The synchroniser that did it continues anyway.
 	if (!once && !isServed) await runForEver(url, config);
 }
 
@@ -54,7 +54,7 @@ function readConfig(environment: NodeJS.ProcessEnv): CrmConfig {
 	}
 }
 
-/** @returns whether a synchroniser that runs has done it, and not this command */
+/** @returns whether a running synchroniser did it instead of this command */
 async function runOnce(
 	environment: NodeJS.ProcessEnv,
 	url: string,
@@ -141,7 +141,7 @@ async function runHere(
 	}
 }
 
-/** What a pass has held back leaves the mirror incomplete: that is no success. */
+/** A pass that held back deletions leaves the mirror incomplete, which is not a success. */
 function report(result: RequestResult, options: SyncOptions): void {
 	if ('error' in result) throw new CommandError(explainRequestError(result.error));
 	printResult(result.outcome, sentence(result.outcome, options), options);

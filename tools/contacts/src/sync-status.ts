@@ -20,7 +20,7 @@ export async function printSyncStatus(environment: NodeJS.ProcessEnv, options: O
 	);
 }
 
-/** Where the synchroniser stands, line by line, for people. */
+/** The state of the synchroniser, as lines for people. */
 function describeState(state: SyncState, requests: number, now: number): string[] {
 	const ago = (time: number | null) =>
 		time === null ? 'never' : `${new Date(time).toISOString()} (${duration(now - time)} ago)`;
@@ -42,7 +42,7 @@ function describeState(state: SyncState, requests: number, now: number): string[
 	return lines;
 }
 
-/** What the mirror is made with, by the variables that set it. */
+/** The configuration of the mirror, by variable. */
 function describeConfiguration(configuration: MirrorConfiguration): string[] {
 	const { portal, webhook_user: user, trouble_options: options } = configuration;
 	return [

@@ -17,7 +17,7 @@ test.beforeAll(async () => {
 });
 
 describe('a table', () => {
-	test('on a terminal fits its width, with an ellipsis where something was cut off', async ({ skip }) => {
+	test('on a terminal fits its width, with an ellipsis where text is cut off', async ({ skip }) => {
 		for (const columns of [80, 120]) {
 			const terminal = startOnTerminal(skip, database.url, ['audit'], { columns });
 			expect(await terminal.ended).toBe(0);
@@ -29,7 +29,7 @@ describe('a table', () => {
 		}
 	});
 
-	test('elsewhere, and as JSON, nothing is cut off, and no escape sequence is printed', async () => {
+	test('elsewhere, and as JSON, has its full text and no escape sequence', async () => {
 		const { stdout } = await contacts(database.url, ['audit'], { environment: { COLUMNS: '40' } });
 		expect(stdout).toContain(actor);
 		expect(stdout).not.toMatch(/[^\P{Cc}\n]/u);
@@ -37,7 +37,7 @@ describe('a table', () => {
 		expect(records[0]).toMatchObject({ actor, details: { note: `an escape ${esc}[31m sequence` } });
 	});
 
-	test('gives up the width of the widest columns first, and never all of it', () => {
+	test('shrinks the widest columns first, and keeps a minimum width', () => {
 		expect(fitWidths([10, 30, 20], 100)).toEqual([10, 30, 20]);
 		expect(fitWidths([10, 30, 20], 54)).toEqual([10, 20, 20]);
 		expect(fitWidths([10, 30, 20], 34)).toEqual([10, 10, 10]);
@@ -49,7 +49,7 @@ describe('a table', () => {
 describe('colour', () => {
 	const list = ['project', 'list'];
 
-	test('is shown on a terminal, and by FORCE_COLOR; not elsewhere, nor with NO_COLOR', async ({ skip }) => {
+	test('appears on a terminal and with FORCE_COLOR, but not elsewhere or with NO_COLOR', async ({ skip }) => {
 		const green = `${esc}[32menabled`;
 		const terminal = startOnTerminal(skip, database.url, list);
 		expect(await terminal.ended).toBe(0);
@@ -63,13 +63,13 @@ describe('colour', () => {
 		expect(stdout).not.toContain(esc);
 	});
 
-	test('marks an error too', async () => {
+	test('also marks an error', async () => {
 		const outcome = await spawnContacts(database.url, ['key', 'revoke', '99'], { environment: { FORCE_COLOR: '1' } });
 		expect(outcome.stderr).toMatch(new RegExp(`^${esc}\\[31merror:${esc}\\[39m There is no key 99`));
 	});
 });
 
-describe('before anything is destroyed, the person at the terminal is asked', () => {
+describe('the command asks the person at the terminal before it destroys anything', () => {
 	const states = async () => {
 		const [row] = await database.sql<[{ revoked: number; disabled: number }]>`
 			select (select count(*) from api_keys where revoked_at is not null)::int as revoked,
@@ -101,7 +101,7 @@ describe('before anything is destroyed, the person at the terminal is asked', ()
 		await database.sql`update projects set disabled_at = null`;
 	});
 
-	test('with --yes nobody is asked, and a script goes on as it always did', async ({ skip }) => {
+	test('--yes skips the question, and a script continues without it', async ({ skip }) => {
 		const terminal = startOnTerminal(skip, database.url, ['key', 'revoke', '2', '--yes']);
 		expect(await terminal.ended).toBe(0);
 		expect(terminal.output()).not.toContain('Go on?');

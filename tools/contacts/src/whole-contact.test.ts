@@ -11,7 +11,7 @@ import { database, test } from '@contacts/testing/test.js';
 import { afterAll, beforeEach, describe, expect, onTestFinished } from 'vitest';
 import { contacts } from './testing/command.js';
 
-/** Something in every column, as the list has it. */
+/** A contact with a value in every column, as in the list. */
 const listed: Record<ContactColumn, string | number> = {
 	phone: '+79001234567',
 	company_ids: '7,1',
@@ -51,7 +51,7 @@ async function columnsOf(table: string): Promise<string[]> {
 	return rows.map(({ name }) => name);
 }
 
-describe('the list of columns names those', () => {
+describe('the list of columns names the columns', () => {
 	test('of the table', async () => {
 		const own = ['id', 'bitrix_id', 'created_at', 'updated_at'];
 		expect((await columnsOf('company_contacts')).filter((name) => !own.includes(name))).toEqual(contactColumnNames);
@@ -77,7 +77,7 @@ describe('the list of columns names those', () => {
 		}
 	});
 
-	test('whose changes partners get', async () => {
+	test('whose changes partners receive', async () => {
 		await importFile('contact.ndjson', `${JSON.stringify({ bitrix_id: 1, ...listed })}\n`);
 		const versionOf = async () => (await database.sql`select version::int from company_contacts_version`)[0]?.version;
 		for (const name of contactColumnNames) {
@@ -88,7 +88,7 @@ describe('the list of columns names those', () => {
 	});
 });
 
-describe('a contact with something in every column comes back whole', () => {
+describe('a contact with a value in every column comes back complete', () => {
 	const record = { bitrix_id: 1, ...listed };
 
 	test.each([

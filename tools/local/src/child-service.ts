@@ -7,17 +7,17 @@ import { StartFailure } from './failure.js';
 export interface ChildService {
 	name: string;
 	url: string;
-	/** Resolves when it has ended without having been asked to. */
+	/** Resolves when it ends unexpectedly. */
 	ended: Promise<void>;
 	stop(): Promise<void>;
 }
 
 /**
- * Starts a service as a process of its own and waits until it is ready. It ends when this process ends, however it ends.
+ * Starts a service in a separate process and waits until it is ready. It ends when this process ends, for whatever reason.
  * Its log goes to standard error.
  *
- * @param program the module to run, where it is not the package's main one
- * @throws StartFailure with what the service said
+ * @param program the module to run, default: the package's main one
+ * @throws StartFailure with the output of the service
  */
 export async function startService(
 	name: string,
@@ -28,7 +28,7 @@ export async function startService(
 	const main = fileURLToPath(import.meta.resolve(program));
 	const child = fork(main, [], {
 		env: { ...environment, HOST: '127.0.0.1', PORT: String(port) },
-		// A process group of its own: Ctrl-C reaches the launcher alone, which stops everything in order.
+		// A separate process group: Ctrl-C reaches only the launcher, which stops everything in order.
 		detached: true,
 		stdio: ['ignore', 2, 2, 'ipc'],
 		execArgv: [],

@@ -4,7 +4,7 @@ import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import { database, test } from '@contacts/testing/test.js';
 import { describe, expect, onTestFinished, vi } from 'vitest';
 
-// Whole servers are started here, several in some tests.
+// These tests start whole servers, some of them several.
 vi.setConfig({ testTimeout: 90_000, hookTimeout: 90_000 });
 
 async function start(dataFolder: string, more: Record<string, string> = {}): Promise<Launcher> {
@@ -32,7 +32,7 @@ const projectsOf = async (dataFolder: string) => {
 };
 
 describe('SIGKILL of the launcher', () => {
-	test('the services and the database end by themselves, and the next start on the same folder and ports works', async () => {
+	test('ends the services and the database, and the next start on the same folder and ports works', async () => {
 		const folder = await temporaryFolder();
 		const killed = await started(folder);
 		expect((await contacts(folder, 'project', 'create', 'mine')).code).toBe(0);
@@ -48,7 +48,7 @@ describe('SIGKILL of the launcher', () => {
 		expect(await next.end('SIGTERM')).toBe(0);
 	});
 
-	test('the next start need not wait for that', async () => {
+	test('does not delay the next start', async () => {
 		const folder = await temporaryFolder();
 		const killed = await started(folder);
 		const parts = partsOf(killed);
@@ -60,7 +60,7 @@ describe('SIGKILL of the launcher', () => {
 		expect(await next.end('SIGTERM')).toBe(0);
 	});
 
-	test('while the database is starting does not stand in the way of the next start either', async () => {
+	test('while the database is starting does not prevent the next start', async () => {
 		const folder = await temporaryFolder();
 		const killed = await start(folder);
 		await databaseBegins(killed);
@@ -73,7 +73,7 @@ describe('SIGKILL of the launcher', () => {
 
 describe('a part that ends by itself', () => {
 	test.each(['company-contacts', 'the database'])(
-		'%s: the rest is stopped, which one it was is said, exit 1, and the next start works',
+		'%s: the launcher names it, stops the rest and exits with 1, and the next start works',
 		async (name) => {
 			const folder = await temporaryFolder();
 			const launcher = await started(folder);
@@ -92,8 +92,8 @@ describe('a part that ends by itself', () => {
 	);
 });
 
-describe('a signal while it is starting', () => {
-	test('ends it with exit 0, and leaves nothing behind', async () => {
+describe('a signal during the start', () => {
+	test('ends the launcher with exit 0, and leaves nothing behind', async () => {
 		const folder = await temporaryFolder();
 		const launcher = await start(folder);
 		await databaseBegins(launcher);
@@ -103,7 +103,7 @@ describe('a signal while it is starting', () => {
 		expect(await remainsOf({ pids: { ...parts.pids, ...partsOf(launcher).pids }, ports: parts.ports })).toEqual([]);
 	});
 
-	test.each(['SIGINT', 'SIGHUP'] as const)('%s at once', async (signal) => {
+	test.each(['SIGINT', 'SIGHUP'] as const)('%s right after the start', async (signal) => {
 		const launcher = await start(await temporaryFolder(), { DATABASE_URL: database.url });
 		await launcher.waitForLine(/./);
 		expect(await launcher.end(signal)).toBe(0);

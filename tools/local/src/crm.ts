@@ -16,7 +16,7 @@ interface Announcement {
 	fields: { troubleContact: string; perplexityReason: string };
 }
 
-/** Starts a stand-in of the CRM and the synchroniser that mirrors it, each as a process of its own. */
+/** Starts a stand-in of the CRM and the synchroniser that mirrors it, each in a separate process. */
 export async function startCrm(databaseUrl: string, undo: (() => Promise<void>)[]): Promise<Crm> {
 	const child = fork(fileURLToPath(import.meta.resolve('@contacts/bitrix24-stand-in/main.js')), [], {
 		env: { ...process.env, PORT: '0' },

@@ -7,7 +7,7 @@ import { saveCompanyContacts } from '@contacts/company-contacts/save-company-con
 export const demoProject = 'demo';
 export const demoKey = 'demo-key';
 
-/** Made up; the numbers are of ranges kept free for fiction where a country has one. */
+/** Made-up contacts. Their numbers are from ranges reserved for fiction, where a country has one. */
 const sampleContacts: CompanyContactFields[] = [
 	{ bitrix_id: 1002, phone: '+442079460101', company_ids: ['1'], name: 'Alice Carter', assigned_by_id: 5 },
 	{
@@ -31,7 +31,7 @@ const sampleContacts: CompanyContactFields[] = [
 	{ bitrix_id: 1010, phone: '+442079460106', name: 'Фаина Зайцева' },
 ];
 
-/** Puts the demo project and the sample contacts into a database that has neither projects nor contacts. */
+/** Adds the demo project and the sample contacts to a database without projects and contacts. */
 export async function addDemo(sql: Sql): Promise<void> {
 	const [used] = await sql<{ used: boolean }[]>`
 		select exists (select from projects) or exists (select from company_contacts) as used`;
@@ -41,7 +41,7 @@ export async function addDemo(sql: Sql): Promise<void> {
 	await saveCompanyContacts(sql, sampleContacts);
 }
 
-/** Whether the demo's credentials still open the services: somebody may have revoked them. */
+/** Whether the demo's credentials are still valid: somebody may have revoked them. */
 export async function demoIsLive(sql: Sql): Promise<boolean> {
 	const [row] = await sql<{ live: boolean }[]>`
 		select exists (

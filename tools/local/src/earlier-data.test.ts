@@ -8,7 +8,7 @@ import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import postgres from 'postgres';
 import { expect, onTestFinished, test, vi } from 'vitest';
 
-// Whole servers are started here, several in some tests.
+// These tests start whole servers, some of them several.
 vi.setConfig({ testTimeout: 90_000, hookTimeout: 90_000 });
 
 async function started(dataFolder: string): Promise<Launcher> {
@@ -18,7 +18,7 @@ async function started(dataFolder: string): Promise<Launcher> {
 	return launcher;
 }
 
-/** What "contacts doctor" finds of the database's owner. */
+/** The findings of "contacts doctor" about the database's owner. */
 async function ownerOf(dataFolder: string): Promise<unknown> {
 	const { stdout } = await contacts(dataFolder, 'doctor', '--json');
 	const { findings } = JSON.parse(stdout) as { findings: { check: string }[] };
@@ -27,7 +27,7 @@ async function ownerOf(dataFolder: string): Promise<unknown> {
 
 const owned = { check: 'owner', state: 'ok', message: expect.stringContaining('belong to contacts_owner') };
 
-test('a new data folder has a database whose owner is no superuser, and can back it up and restore it', async () => {
+test('a new data folder has a database whose owner is not a superuser, and backup and restore work', async () => {
 	const folder = await temporaryFolder();
 	await started(folder);
 	expect(await ownerOf(folder)).toEqual(owned);
@@ -39,7 +39,7 @@ test('a new data folder has a database whose owner is no superuser, and can back
 	expect(JSON.parse(stdout)).toMatchObject([{ code: 'demo' }]);
 });
 
-test('one from when the superuser owned everything goes on working, with the same owner and all its data', async () => {
+test('a data folder from when the superuser owned everything still works with all its data, and gets the same owner', async () => {
 	const folder = await temporaryFolder();
 	const password = 'made by an earlier version';
 	mkdirSync(folder, { recursive: true });
@@ -57,7 +57,7 @@ test('one from when the superuser owned everything goes on working, with the sam
 	await sql.end();
 	await server.stop();
 
-	// Twice: the second start finds what the first has made.
+	// Twice: the second start finds the owner that the first one created.
 	for (const start of ['first', 'second']) {
 		const running = await started(folder);
 		expect(await ownerOf(folder)).toEqual(owned);

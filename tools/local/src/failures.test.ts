@@ -9,7 +9,7 @@ import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import { database, test } from '@contacts/testing/test.js';
 import { describe, expect, onTestFinished, vi } from 'vitest';
 
-// Whole servers are started here, several in some tests.
+// These tests start whole servers, some of them several.
 vi.setConfig({ testTimeout: 90_000, hookTimeout: 90_000 });
 
 async function start(dataFolder: string, more: Record<string, string> = {}): Promise<Launcher> {
@@ -18,7 +18,7 @@ async function start(dataFolder: string, more: Record<string, string> = {}): Pro
 	return launcher;
 }
 
-/** It fails with exit 1, with these lines on standard error, and leaves nothing running. */
+/** Expects exit 1 with these lines on standard error, and that nothing keeps running. */
 async function expectLines(more: Record<string, string>, lines: (string | RegExp)[], dataFolder?: string) {
 	const launcher = await start(dataFolder ?? (await temporaryFolder()), more);
 	expect(await launcher.exit).toBe(1);
@@ -36,7 +36,7 @@ async function takenPort(): Promise<string> {
 
 describe('a port', () => {
 	test.each(['COMPANY_CONTACTS_PORT', 'PERSONAL_CONTACTS_PORT'])(
-		'that is taken: one line that names %s, and the folder is free again',
+		'that is in use: one line names %s, and the folder is free again',
 		async (variable) => {
 			const port = await takenPort();
 			const folder = await temporaryFolder();
@@ -47,7 +47,7 @@ describe('a port', () => {
 		},
 	);
 
-	test('that both services are to have: one line that names both variables', async () => {
+	test('that both services have: one line names both variables', async () => {
 		const port = String((await freePorts()).company);
 		await expectLines({ COMPANY_CONTACTS_PORT: port, PERSONAL_CONTACTS_PORT: port }, [
 			/COMPANY_CONTACTS_PORT.*PERSONAL_CONTACTS_PORT|PERSONAL_CONTACTS_PORT.*COMPANY_CONTACTS_PORT/,
@@ -56,7 +56,7 @@ describe('a port', () => {
 });
 
 describe('wrong variables', () => {
-	test('are named in a line each, with what is allowed', async () => {
+	test('are named in one line each, with the allowed values', async () => {
 		const wrong = {
 			COMPANY_CONTACTS_PORT: 'canary',
 			PERSONAL_CONTACTS_PORT: '65536',
@@ -145,7 +145,7 @@ describe('data that can’t be used: one line', () => {
 	test.each([
 		['precious', /holds files but no database\. Move them away, or use another LOCAL_DATA_DIR\.$/],
 		['PG_VERSION', /is of PostgreSQL 12, and this is PostgreSQL \d+\. Move it away, or use another LOCAL_DATA_DIR\.$/],
-	])('files that are no database, or one of another version (%s), which stay', async (name, line) => {
+	])('files that are not a database, or of another version (%s), are kept', async (name, line) => {
 		const folder = await temporaryFolder();
 		mkdirSync(join(folder, 'postgres'));
 		writeFileSync(join(folder, 'postgres', name), '12');

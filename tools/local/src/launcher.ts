@@ -10,24 +10,24 @@ import type { Settings } from './settings.js';
 
 export interface Running {
 	services: ChildService[];
-	/** Whether the demo project's key opens the services. */
+	/** Whether the demo project's key is valid. */
 	demo: boolean;
-	/** The stand-in of the CRM and its synchroniser, where they were asked for. */
+	/** The stand-in of the CRM and its synchroniser, if requested. */
 	crm: Crm | undefined;
-	/** Resolves with what ended by itself, services and database alike. */
+	/** Resolves with the first service or database that ends by itself. */
 	broken: Promise<string>;
 	/** Stops everything, the database last. */
 	stop(): Promise<void>;
 }
 
-/** Starts everything, the database first; what was started is stopped again where a later step fails. */
+/** Starts everything, the database first. Stops everything again when a later step fails. */
 export async function launch(settings: Settings): Promise<Running> {
 	const undo: (() => Promise<void>)[] = [];
 	const stop = async () => {
 		for (const step of undo.splice(0).reverse()) await step();
 	};
 	try {
-		// The folder first: a second start of the same kind is told so, not that a port is taken.
+		// Locks the folder first, so that a second launcher reports that, and not a port in use.
 		const { databaseUrl: given } = settings;
 		const folder = given === undefined ? await holdFolder(settings.dataFolder) : undefined;
 		undo.push(async () => folder?.release());
@@ -68,14 +68,14 @@ export async function launch(settings: Settings): Promise<Running> {
 	}
 }
 
-/** Waits for all even when one fails, so that each can be stopped. */
+/** Waits for all even when one fails, so that the caller can stop each. */
 async function allOrNothing<T>(promises: Promise<T>[]): Promise<T[]> {
 	const results = await Promise.allSettled(promises);
 	for (const result of results) if (result.status === 'rejected') throw result.reason;
 	return results.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []));
 }
 
-/** @throws StartFailure where another process listens on the port */
+/** @throws StartFailure when another process listens on the port */
 async function checkPort(port: number, variable: string): Promise<void> {
 	const server = createServer().listen(port, '127.0.0.1');
 	try {

@@ -12,14 +12,14 @@ import { addDemo, demoIsLive } from './demo.js';
 export type ServiceUrls = Record<'personal-contacts' | 'company-contacts' | 'company-contacts-sync', string>;
 
 export interface LocalDatabase {
-	/** The connection of each service, with its own role. */
+	/** The connection URL of each service, with its own role. */
 	urls: ServiceUrls;
-	/** Whether the demo project's key opens the services. */
+	/** Whether the demo project's key is valid. */
 	demo: boolean;
 	server: LocalPostgres;
 }
 
-/** Starts the embedded database of a data folder, migrated, with the demo in it when it is empty. */
+/** Starts the embedded database of a data folder and migrates it. Adds the demo to an empty one. */
 export async function startLocalDatabase(dataFolder: string, folder: HeldFolder): Promise<LocalDatabase> {
 	const password = passwordOf(dataFolder);
 	const server = await startLocalPostgres({
@@ -33,7 +33,7 @@ export async function startLocalDatabase(dataFolder: string, folder: HeldFolder)
 		if (existing === undefined) await admin`create database contacts`;
 		await admin.end();
 
-		// At each start, as a data folder of an earlier version has a database that belongs to the superuser.
+		// At each start, because the superuser owns the database in a data folder of an earlier version.
 		const url = await transferToOwner(server.url('contacts'), password);
 		await migrate(url);
 		await setRolePasswords(url, {
@@ -58,7 +58,7 @@ export async function startLocalDatabase(dataFolder: string, folder: HeldFolder)
 	}
 }
 
-/** The database's password: made once, and readable by this user alone. */
+/** The database's password. Created once, and readable only by this user. */
 function passwordOf(dataFolder: string): string {
 	const file = join(dataFolder, 'password');
 	if (!existsSync(file)) {

@@ -7,7 +7,7 @@ import { promisify } from 'node:util';
 import { contacts, dispose, type Launcher, launch, partsOf, remainsOf } from '@contacts/testing/launcher.js';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 
-// Whole servers are started here, several in some tests.
+// These tests start whole servers, some of them several.
 vi.setConfig({ testTimeout: 90_000, hookTimeout: 90_000 });
 
 let folder: string;
@@ -37,7 +37,7 @@ const curlLines = () =>
 		.split('\n')
 		.filter((line) => line.trimStart().startsWith('curl '));
 
-/** Where there is no curl, a stand-in for what the printed lines use of it. */
+/** Without curl, a stand-in for the options that the printed lines use. */
 const standIn = `curl() { "$NODE" --input-type=module --eval '
 	const [url, ...rest] = process.argv.slice(1).sort((a, b) => b.startsWith("http") - a.startsWith("http"));
 	const option = (name) => process.argv[process.argv.indexOf(name) + 1];
@@ -53,7 +53,7 @@ const paste = async (line: string) => {
 };
 
 describe('start', () => {
-	test('says where both services are, and both are ready', async () => {
+	test('prints the URLs of both services, and both are ready', async () => {
 		const urls = [`http://127.0.0.1:${running.ports.company}`, `http://127.0.0.1:${running.ports.personal}`];
 		expect(running.stdout()).toMatch(new RegExp(`^company-contacts +${urls[0]}$`, 'm'));
 		expect(running.stdout()).toMatch(new RegExp(`^personal-contacts +${urls[1]}$`, 'm'));
@@ -62,7 +62,7 @@ describe('start', () => {
 		for (const url of urls) expect((await fetch(`${url}/docs`)).status).toBe(200);
 	});
 
-	test('runs each service as a process of its own', () => {
+	test('runs each service in a separate process', () => {
 		const { pids } = partsOf(running);
 		expect(Object.keys(pids).sort()).toEqual(['company-contacts', 'database', 'personal-contacts']);
 		expect(new Set([...Object.values(pids), running.pid]).size).toBe(4);
@@ -93,7 +93,7 @@ describe('start', () => {
 		expect(statSync(join(folder, 'postgres')).mode & 0o077).toBe(0);
 	});
 
-	test('a second one on the same folder fails with one line, and disturbs nothing', async () => {
+	test('a second start on the same folder fails with one line, and does not affect the first', async () => {
 		const second = await launch(folder);
 		expect(await second.exit).toBe(1);
 		expect(second.stderr()).toBe(`It runs already on ${folder}: stop that one first, or set another LOCAL_DATA_DIR.\n`);
@@ -102,7 +102,7 @@ describe('start', () => {
 	});
 });
 
-/** Of these tests each needs the one before. */
+/** Each of these tests depends on the previous one. */
 describe('a restart', () => {
 	const stopInOrder = async (...signals: NodeJS.Signals[]) => {
 		const parts = partsOf(running);
@@ -112,7 +112,7 @@ describe('a restart', () => {
 		expect(running.stdout()).toMatch(/Stopping \.\.\.\nStopped\.\n$/);
 		const lines = running.stderr().trimEnd().split('\n');
 		expect(lines.filter((line) => !line.startsWith('{'))).toEqual([]);
-		// The services were given the time to end by themselves.
+		// The services had time to end by themselves.
 		const stopped = lines.map((line) => JSON.parse(line)).filter(({ msg }) => msg === 'stopped');
 		expect(stopped.map(({ name }) => name).sort()).toEqual(['company-contacts', 'personal-contacts']);
 		expect(await remainsOf(parts)).toEqual([]);
@@ -137,7 +137,7 @@ describe('a restart', () => {
 		await stopInOrder('SIGTERM');
 	});
 
-	test('"contacts" says what to do while nothing runs', async () => {
+	test('"contacts" says what to do when nothing runs', async () => {
 		expect(await contacts(folder, 'project', 'list')).toEqual({
 			code: 1,
 			stdout: '',
@@ -145,7 +145,7 @@ describe('a restart', () => {
 		});
 	});
 
-	test('has all the data, and adds the demo no second time', async () => {
+	test('keeps all data, and does not add the demo again', async () => {
 		running = await launch(folder);
 		await running.ready();
 		const { count, data } = await list();
@@ -159,11 +159,11 @@ describe('a restart', () => {
 		expect(await paste(saving.replace('5550001', '77'))).toEqual({ ok: 'skipped' });
 	});
 
-	test('SIGINT stops everything in order too, sent twice even, as a terminal and a package manager do', async () => {
+	test('SIGINT also stops everything in order, even when it is sent twice, as by a terminal and a package manager', async () => {
 		await stopInOrder('SIGINT', 'SIGINT');
 	});
 
-	test('without the demo’s key prints no credentials that would not work', async () => {
+	test('prints no credentials when the demo’s key is revoked', async () => {
 		running = await launch(folder);
 		await running.ready();
 		const [{ id }] = JSON.parse((await contacts(folder, 'key', 'list', 'demo', '--json')).stdout);

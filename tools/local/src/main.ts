@@ -8,7 +8,7 @@ import { launch, type Running } from './launcher.js';
 import { readSettings, type Settings } from './settings.js';
 import { watchWrappers } from './wrappers.js';
 
-/** What the client or the system calls a server that can't be reached, or that hangs up. */
+/** Error codes of the client and the system for a server that can't be reached or closes the connection. */
 const unreachable = /^(CONNECT_TIMEOUT|CONNECTION_CLOSED|ECONN\w+|E\w+UNREACH|ETIMEDOUT|ENOTFOUND|EAI_AGAIN)$/;
 
 let running: Running | undefined;
@@ -34,11 +34,11 @@ try {
 	process.exit(1);
 }
 
-/** Orderly; a repeated signal changes nothing, as package managers send the same one twice. */
+/** Stops gracefully. Ignores a repeated signal, because package managers send the same one twice. */
 function stop(): void {
 	if (stopping) return;
 	stopping = true;
-	// Still starting: the start notices when it is done.
+	// Still starting: the start checks for the signal when it is done.
 	if (running !== undefined) void finish(0);
 }
 

@@ -5,7 +5,7 @@ import { dispose, launch, partsOf, remainsOf } from '@contacts/testing/launcher.
 import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import { afterEach, beforeEach, expect, onTestFinished, test, vi } from 'vitest';
 
-// Whole servers are started here, several in some tests.
+// These tests start whole servers, some of them several.
 vi.setConfig({ testTimeout: 90_000, hookTimeout: 90_000 });
 
 let database: TestDatabase;
@@ -15,7 +15,7 @@ beforeEach(async () => {
 });
 afterEach(() => database.drop());
 
-test('with DATABASE_URL that database is migrated and served, and no demo is ever put into it', async () => {
+test('with DATABASE_URL the launcher migrates and serves that database, and never adds the demo', async () => {
 	const folder = await temporaryFolder();
 	const running = await launch(folder, { DATABASE_URL: database.url });
 	onTestFinished(() => dispose(running));
@@ -30,7 +30,7 @@ test('with DATABASE_URL that database is migrated and served, and no demo is eve
 	const list = (query: string) => fetch(`http://127.0.0.1:${running.ports.company}/api/company_contacts.list?${query}`);
 	expect((await list('project=demo&api_key=demo-key')).status).toBe(401);
 
-	// It is this very database that is served, and no other was made.
+	// The services use this database, and no other was created.
 	await addProject(database.sql, 'mine', 'my-key');
 	await expect.poll(async () => (await list('project=mine&api_key=my-key')).status, { timeout: 10_000 }).toBe(200);
 	expect(readdirSync(folder)).toEqual([]);
@@ -39,11 +39,11 @@ test('with DATABASE_URL that database is migrated and served, and no demo is eve
 	expect(Object.keys(parts.pids).sort()).toEqual(['company-contacts', 'personal-contacts']);
 	expect(await running.end('SIGTERM')).toBe(0);
 	expect(await remainsOf(parts)).toEqual([]);
-	// The database itself is not of the launcher, and stays.
+	// The launcher does not own this database, so it keeps running.
 	expect(await database.sql`select code from projects`).toEqual([{ code: 'mine' }]);
 });
 
-test('two can run on the same database, as each has its own ports', async () => {
+test('two launchers with different ports can run on the same database', async () => {
 	const first = await launch(await temporaryFolder(), { DATABASE_URL: database.url });
 	onTestFinished(() => dispose(first));
 	const second = await launch(await temporaryFolder(), { DATABASE_URL: database.url });

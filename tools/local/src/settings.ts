@@ -15,11 +15,11 @@ const variables = Type.Object({
 export interface Settings {
 	personalPort: number;
 	companyPort: number;
-	/** A database of the user's own; undefined: the embedded one. */
+	/** The user's own database. Undefined: the embedded one. */
 	databaseUrl: string | undefined;
 	/** Absolute path. */
 	dataFolder: string;
-	/** Also starts a stand-in of the CRM, and the synchroniser beside it. */
+	/** Also start a stand-in of the CRM and a synchroniser. */
 	withCrm: boolean;
 }
 

@@ -10,10 +10,10 @@ import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import { database, test } from '@contacts/testing/test.js';
 import { expect, onTestFinished, vi } from 'vitest';
 
-// Whole servers are started here, several in some tests.
+// These tests start whole servers, some of them several.
 vi.setConfig({ testTimeout: 90_000, hookTimeout: 90_000 });
 
-/** A package manager as the system sees it: Node.js under the name of npx, which starts another process and waits. */
+/** A package manager as the system sees it: Node.js under the name npx, which starts another process and waits. */
 const wrapper = `
 	const { spawn } = require('node:child_process');
 	const child = spawn(process.env.NODE, [process.env.MAIN], { stdio: 'inherit' });
@@ -21,16 +21,16 @@ const wrapper = `
 	child.on('exit', (code) => process.exit(code ?? 1));`;
 
 interface Wrapped {
-	/** What was started by the test. */
+	/** The processes that the test started. */
 	outer: ChildProcess;
 	npx: number;
 	launcher: number;
-	/** Waits until all that holds the standard output has ended. */
+	/** Waits until every process with this standard output has ended. */
 	closed: Promise<unknown>;
 	output(): string;
 }
 
-/** Starts the launcher through npx, through a shell that may never ask how npx has ended. */
+/** Starts the launcher through npx, in a shell that may never wait for npx. */
 async function startWrapped(shellCommand: string): Promise<Wrapped> {
 	const folder = await temporaryFolder();
 	const npx = join(folder, 'npx');
@@ -61,9 +61,9 @@ async function startWrapped(shellCommand: string): Promise<Wrapped> {
 
 test.for([
 	['its parent has noticed', '"$0" -e "$1"; true'],
-	// The shell becomes another program, which knows nothing of its child and never asks how it has ended.
+	// The shell replaces itself with a program that does not know its child and never waits for it.
 	['nobody has asked how it ended', '"$0" -e "$1" & exec sleep 60 >&-'],
-])('when npx is killed the launcher stops everything in order: %s', async ([, shellCommand = ''], { skip }) => {
+])('the launcher stops everything in order when npx is killed: %s', async ([, shellCommand = ''], { skip }) => {
 	if (process.platform !== 'linux') return skip('The programs above a process are known on Linux only.');
 	const wrapped = await startWrapped(shellCommand);
 	process.kill(wrapped.npx, 'SIGKILL');

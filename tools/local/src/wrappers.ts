@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs';
 
 /**
- * Calls back when one of the programs that this process was started through has ended: npx and pnpm pass a signal on only
- * in part, and a SIGTERM to npx alone would leave everything running with nobody to stop it. Known on Linux only; elsewhere
- * nothing is watched.
+ * Calls back when a parent package manager of this process has ended: npx and pnpm pass a signal on only
+ * in part, so a SIGTERM to npx alone would leave everything running. Works on Linux only; elsewhere
+ * it does nothing.
  */
 export function watchWrappers(onGone: () => void): NodeJS.Timeout | undefined {
 	const wrappers = wrappersOf(process.ppid);
@@ -16,7 +16,7 @@ export function watchWrappers(onGone: () => void): NodeJS.Timeout | undefined {
 	return timer.unref();
 }
 
-/** The process IDs above this one, for as long as they are package managers and the shells between them. */
+/** The IDs of the parent processes, as long as they are package managers and the shells between them. */
 function wrappersOf(first: number): number[] {
 	const found: { pid: number; manager: boolean }[] = [];
 	for (let pid = first; pid > 1; ) {
@@ -25,7 +25,7 @@ function wrappersOf(first: number): number[] {
 		found.push({ pid, manager: /^(npm|npx|pnpm)/.test(status.name) });
 		pid = status.parent;
 	}
-	// A shell above the last package manager is the user's own.
+	// A shell above the topmost package manager belongs to the user.
 	const last = found.map(({ manager }) => manager).lastIndexOf(true);
 	return found.slice(0, last + 1).map(({ pid }) => pid);
 }
@@ -34,7 +34,7 @@ function readStatus(pid: number): { name: string; parent: number } | undefined {
 	try {
 		const [, name = '', state, parent = '0'] =
 			/\((.*)\) (\S) (\d+)/s.exec(readFileSync(`/proc/${pid}/stat`, 'utf8')) ?? [];
-		// It has ended, and its parent has not asked how.
+		// A zombie: it has ended, but its parent has not waited for it.
 		if (state === 'Z') return undefined;
 		return { name, parent: Number(parent) };
 	} catch {

@@ -20,7 +20,7 @@ test('each line is drawn through its points, within its panel', () => {
 	]);
 	expect(svg).toMatch(/^<svg xmlns="http:\/\/www.w3.org\/2000\/svg" viewBox="0 0 990 450"/);
 	expect(svg.match(/<g transform="translate\(0 (40|240)\)">/g)).toHaveLength(2);
-	// From the lower left to the upper right corner, with the middle half way.
+	// From the lower left to the upper right corner, through the centre.
 	expect(svg).toContain('d="M60 170L390 100L720 30"');
 	expect(svg).toContain('>a &amp; b<');
 	expect(svg.match(/stroke-width="1.5"/g)).toHaveLength(1);

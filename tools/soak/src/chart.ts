@@ -16,7 +16,7 @@ const left = 60;
 const right = 270;
 const top = 30;
 const bottom = 30;
-// Okabe and Ito's palette, which can be told apart without seeing all colours.
+// Okabe and Ito's palette, which is safe for colour-blind readers.
 const colours = ['#0072b2', '#d55e00', '#009e73', '#cc79a7', '#e69f00', '#56b4e9'];
 
 /** Line charts one below the other over the same time, as an SVG document. */
@@ -52,7 +52,7 @@ function draw({ title, lines }: Panel, end: number): string {
 			`<text x="${left - 6}" y="${y(value) + 4}" text-anchor="end">${round(value)}</text>`,
 		);
 	}
-	// Minutes, or seconds in a run that is too short for them.
+	// Minutes, or seconds in a short run.
 	const [unit, name] = end >= 120 ? [60, 'min'] : [1, 's'];
 	const timeStep = niceStep(end / unit / 6);
 	for (let time = 0; time * unit <= end; time += timeStep) {

@@ -1,20 +1,20 @@
 import type { Kind, Outcome } from './requests.js';
 
 export interface Load {
-	/** Requests that were answered, or dropped as intended. */
+	/** Requests with the expected response, or dropped on purpose. */
 	readonly answered: number;
 	readonly unexpected: number;
-	/** Requests that were not sent because too many had no answer yet. */
+	/** Requests that were not sent because too many were in flight. */
 	readonly heldBack: number;
 	/** How often each kind had each outcome. */
 	readonly counts: ReadonlyMap<string, ReadonlyMap<Outcome, number>>;
-	/** Gives after the requests under way. */
+	/** Stops, and resolves once the requests in flight have finished. */
 	stop(): Promise<void>;
 }
 
 const mostAtOnce = 500;
 
-/** Sends requests at a steady rate, whether or not those before were answered. */
+/** Sends requests at a steady rate, whether or not earlier ones have finished. */
 export function startLoad(kinds: readonly Kind[], perSecond: number): Load {
 	const deck = kinds.flatMap((kind) => Array<Kind>(kind.share).fill(kind));
 	const counts = new Map(kinds.map(({ name }) => [name, new Map<Outcome, number>()]));

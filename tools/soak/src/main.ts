@@ -45,7 +45,7 @@ async function soak({ minutes, rate, file }: Settings): Promise<boolean> {
 
 	const samples: Sample[] = [];
 	const sample = sampler(stage, load);
-	// Every five seconds; in a short run more often, so that there is something to see.
+	// Every five seconds. In a short run more often, so that the chart has enough points.
 	const pause = Math.min(5000, minutes * 3000);
 	const complaints: string[] = [];
 	const changes = setInterval(() => {
@@ -70,14 +70,14 @@ async function soak({ minutes, rate, file }: Settings): Promise<boolean> {
 	close();
 	const ended = complaints.length;
 	const notInOrder = await stage.stop();
-	// That all has ended now is no news.
+	// From here on the services end on purpose.
 	complaints.splice(ended);
 	complaints.push(...notInOrder);
 
 	writeFileSync(file, chartOf(samples, `${minutes} minutes at ${rate} requests a second`));
 	process.stdout.write(`${verdictOn(samples, load).join('\n')}\nThe chart is in ${resolve(file)}\n`);
 	for (const complaint of complaints) process.stderr.write(`${complaint}\n`);
-	// Ended before anything was answered: nothing was wrong by then.
+	// Interrupted before the first response: nothing has failed.
 	const somethingCame = load.answered > 0 || interrupted.signal.aborted;
 	return complaints.length === 0 && load.unexpected === 0 && somethingCame;
 }

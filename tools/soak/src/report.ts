@@ -8,7 +8,7 @@ const services = [
 	['personal-contacts', (sample: Sample) => sample.personal],
 ] as const;
 
-/** Below it a slope says more about the start than about an hour. */
+/** In a shorter run a slope says more about the start than about an hour. */
 const tellingMinutes = 5;
 
 /** An SVG document with everything that was sampled. */
@@ -42,7 +42,7 @@ export function chartOf(samples: readonly Sample[], heading: string): string {
 	]);
 }
 
-/** What came of it, in lines for people. */
+/** The result as lines for people. */
 export function verdictOn(samples: readonly Sample[], load: Load): string[] {
 	const seconds = samples.at(-1)?.seconds ?? 0;
 	const lines = [...load.counts].map(([kind, outcomes]) => {

@@ -2,13 +2,13 @@ import { Agent, request } from 'node:http';
 import { connect } from 'node:net';
 import type { Stage } from './stage.js';
 
-/** A status, `dropped` where this client went away half way, or the code of what went wrong. */
+/** A status, `dropped` where this client disconnected on purpose, or an error code. */
 export type Outcome = number | 'dropped' | string;
 
-/** A kind of request, as the services meet it in production. */
+/** A kind of request that services get in production. */
 export interface Kind {
 	name: string;
-	/** How many of a hundred requests are of this kind. */
+	/** The share of this kind, in percent. */
 	share: number;
 	expected: readonly Outcome[];
 	send(): Promise<Outcome>;
@@ -16,7 +16,7 @@ export interface Kind {
 
 const limit = 10_000;
 
-/** Everything that clients do, in its usual proportions. */
+/** Every kind of request, in its usual share. */
 export function requestKinds({ company, personal, credentials }: Stage): { kinds: Kind[]; close(): void } {
 	const agent = new Agent({ keepAlive: true, maxSockets: 50 });
 	const list = `${company.url}/api/company_contacts.list?${credentials}`;
@@ -116,7 +116,7 @@ function exchange(
 	});
 }
 
-/** Sends the beginning of a request and goes away: after the first of the answer, or as soon as it was sent. */
+/** Sends a request and disconnects, either after the first part of the response or as soon as the request is sent. */
 function drop(url: string, text: string, afterAnswer = false): Promise<Outcome> {
 	const { hostname, port } = new URL(url);
 	return new Promise((resolve) => {

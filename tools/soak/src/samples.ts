@@ -8,7 +8,7 @@ export interface Use {
 	resident: number;
 	/** MiB of JavaScript's heap. */
 	heap: number;
-	/** Open file descriptors; undefined where the system does not tell. */
+	/** Open file descriptors. Undefined where the system does not report them. */
 	descriptors: number | undefined;
 	/** Handles that the event loop watches. */
 	handles: number;
@@ -17,18 +17,18 @@ export interface Use {
 }
 
 export interface Sample {
-	/** Since the beginning. */
+	/** Since the start of the run. */
 	seconds: number;
 	company: Use;
 	personal: Use;
-	/** Connections that PostgreSQL has, by the name of the application. */
+	/** Connections of PostgreSQL, by application name. */
 	backends: Map<string, number>;
-	/** Per second, since the sample before. */
+	/** Per second, since the previous sample. */
 	answers: number;
 	unexpected: number;
 }
 
-/** Takes samples; each counts what was answered since the one before. */
+/** Takes samples. Each counts the responses since the previous one. */
 export function sampler(stage: Stage, load: Load): () => Promise<Sample> {
 	const begun = performance.now();
 	let before = { seconds: 0, answered: 0, unexpected: 0 };

@@ -9,18 +9,18 @@ export interface Service {
 	name: ServiceName;
 	url: string;
 	pid: number | undefined;
-	/** Gives how it has ended, and what it said last. */
+	/** Resolves when it has ended, with how it ended and its last output. */
 	crashed: Promise<string>;
 	/** @returns its exit code */
 	stop(): Promise<number | null>;
 }
 
-/** Starts a built service as a process of its own, on a free port, and waits until it is ready. */
+/** Starts a built service in a separate process, on a free port, and waits until it is ready. */
 export async function startService(name: ServiceName, environment: Record<string, string>): Promise<Service> {
 	const port = await freePort();
 	const child = fork(fileURLToPath(import.meta.resolve(`@contacts/${name}/main.js`)), [], {
 		env: { ...environment, HOST: '127.0.0.1', PORT: String(port) },
-		// A process group of its own: Ctrl-C reaches this program alone, which stops everything in order.
+		// A separate process group: Ctrl-C reaches only this program, which stops everything in order.
 		detached: true,
 		stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
 		execArgv: [],

@@ -21,7 +21,7 @@ export interface Settings {
 /** Wrong usage: the message is one line for the person who started it. */
 export class UsageError extends Error {}
 
-/** @returns undefined where the usage was asked for */
+/** @returns undefined when the caller asked for the usage text */
 export function readSettings(args: string[]): Settings | undefined {
 	let values: { minutes: string; rate: string; file: string; help: boolean };
 	try {

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { secondHalf, slopePerHour } from './slope.js';
 
-test('a straight line has its own slope, per hour', () => {
+test('the slope of a straight line is exact, per hour', () => {
 	expect(
 		slopePerHour([
 			[0, 80],
@@ -18,7 +18,7 @@ test('a straight line has its own slope, per hour', () => {
 	).toBe(0);
 });
 
-test('noise that is alike at both ends does not count', () => {
+test('noise that is equal at both ends does not change the slope', () => {
 	expect(
 		slopePerHour([
 			[0, 1],
@@ -30,7 +30,7 @@ test('noise that is alike at both ends does not count', () => {
 	).toBeCloseTo(0);
 });
 
-test('one point, or all at one time, have none', () => {
+test('one point, or points at the same time, have no slope', () => {
 	expect([
 		slopePerHour([[5, 7]]),
 		slopePerHour([
@@ -40,7 +40,7 @@ test('one point, or all at one time, have none', () => {
 	]).toEqual([0, 0]);
 });
 
-test('the second half is one of the time, not of the count', () => {
+test('the second half is half of the time, not of the points', () => {
 	expect(
 		secondHalf([
 			[0, 1],

@@ -1,7 +1,7 @@
 /** A value at a time in seconds. */
 export type Point = readonly [seconds: number, value: number];
 
-/** How much the values grow in an hour: the slope of the straight line that fits them best (least squares). */
+/** How much the values grow in an hour: the slope of their least-squares line. */
 export function slopePerHour(points: readonly Point[]): number {
 	const count = points.length;
 	const meanTime = points.reduce((sum, [seconds]) => sum + seconds, 0) / count;
@@ -15,7 +15,7 @@ export function slopePerHour(points: readonly Point[]): number {
 	return variance === 0 ? 0 : (covariance / variance) * 3600;
 }
 
-/** The points of the second half of the time, when what is filled once has been filled. */
+/** The points of the second half of the time, when caches and pools are full. */
 export function secondHalf(points: readonly Point[]): Point[] {
 	const middle = ((points[0]?.[0] ?? 0) + (points.at(-1)?.[0] ?? 0)) / 2;
 	return points.filter(([seconds]) => seconds >= middle);

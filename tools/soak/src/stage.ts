@@ -15,15 +15,15 @@ import { type Service, startService } from './service.js';
 export interface Stage {
 	company: Service;
 	personal: Service;
-	/** The query string of the project that opens both services. */
+	/** The query string with the credentials for both services. */
 	credentials: string;
-	/** Saves something else in one of the contacts, so that lists that were made before are made anew. */
+	/** Changes one of the contacts, so that the services rebuild their cached lists. */
 	changeContact(): Promise<void>;
-	/** Connections that PostgreSQL has, by the name of the application. */
+	/** Connections of PostgreSQL, by application name. */
 	backends(): Promise<Map<string, number>>;
-	/** Gives what of it has ended first. */
+	/** Resolves with the first part that ends. */
 	broken: Promise<string>;
-	/** Stops everything, the database last, and removes it. @returns what did not end in order */
+	/** Stops everything, the database last, and removes it. @returns the parts that did not stop gracefully */
 	stop(): Promise<string[]>;
 }
 
@@ -40,7 +40,7 @@ const contact = (number: number, reason: string) => ({
 	perplexity_reason: reason,
 });
 
-/** A PostgreSQL of its own with made-up contacts, and both services over it. */
+/** A separate PostgreSQL with made-up contacts, and both services on it. */
 export async function setStage(): Promise<Stage> {
 	const folder = mkdtempSync(join(tmpdir(), 'contacts-soak-'));
 	const password = randomBytes(24).toString('base64url');
@@ -80,7 +80,7 @@ export async function setStage(): Promise<Stage> {
 			});
 			return service;
 		};
-		// The load comes from one client, whose limit is not what is looked at here.
+		// The load comes from one client, and this tool does not test its rate limit.
 		const company = await start('company-contacts', { RATE_LIMIT_PER_SECOND: '100000', RATE_LIMIT_BURST: '100000' });
 		const personal = await start('personal-contacts');
 		const broken = Promise.race([company.crashed, personal.crashed, server.ended.then(() => 'PostgreSQL has ended.')]);

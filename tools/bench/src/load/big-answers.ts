@@ -1,7 +1,7 @@
 /**
- * Load for answers of many kilobytes, by Node.js's own client, which parses natively and drops what it has read. autocannon
- * parses in JavaScript and makes text of every body: with lists of megabytes it would be busy seven times as long as the
- * server, and every server would seem to be as fast as it.
+ * Load with large responses, by Node.js's own client, which parses natively and discards what it has read. autocannon
+ * parses in JavaScript and decodes every body to text. With lists of megabytes it would use seven times the CPU of the
+ * server, and every server would seem as fast as autocannon.
  */
 import { Agent, get } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -31,7 +31,7 @@ export async function loadBigAnswers(order: LoadOrder, seconds: number): Promise
 	const elapsed = (performance.now() - begun) / 1000;
 	const { user, system } = process.cpuUsage(cpu);
 	const windows = costs();
-	// What is under way is broken off: its part is counted by the bytes that have come.
+	// Aborts the requests in flight. Each counts as the share of its bytes that arrived.
 	stopped = true;
 	loops.catch(() => undefined);
 	agent.destroy();
@@ -44,7 +44,7 @@ export async function loadBigAnswers(order: LoadOrder, seconds: number): Promise
 	};
 }
 
-/** @throws Error when it isn't the whole answer that was expected */
+/** @throws Error when the response is incomplete or unexpected */
 function readAnswer(order: LoadOrder, agent: Agent, count: (bytes: number) => void): Promise<void> {
 	const { headers, requests, status, bytes } = order;
 	const url = order.url + requests[0]?.path;

@@ -1,4 +1,4 @@
-/** Downloads one answer, keeps nothing of it but its beginning and its end, and takes the time. */
+/** Downloads one response and measures the time. Keeps only the beginning and the end of the body. */
 import { get } from 'node:http';
 import type { Transfer } from './transfer.js';
 

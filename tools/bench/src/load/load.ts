@@ -4,9 +4,9 @@ import type { Measurement } from '../rounds.js';
 import type { LoadMessage, LoadOrder } from './order.js';
 
 /**
- * Loads a server from a process of its own.
+ * Loads a server from a separate process.
  *
- * @throws Error when an answer had another status than the expected, or none came
+ * @throws Error when a response had an unexpected status, or none came
  */
 export async function load(lifetime: Lifetime, order: LoadOrder): Promise<Measurement> {
 	const result = await runChild(lifetime, 'load/worker', order, (message: LoadMessage) => {

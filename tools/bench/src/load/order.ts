@@ -1,39 +1,39 @@
-/** What the load process is told to do. */
+/** What the load process should do. */
 export interface LoadOrder {
-	/** The server's process, whose use of the CPU is measured beside. */
+	/** The server's process, whose CPU use is measured meanwhile. */
 	pid: number;
-	/** Of the server, without a path. */
+	/** The server's URL, without a path. */
 	url: string;
 	method: 'GET' | 'POST';
 	headers: Record<string, string>;
-	/** What is sent, again and again in turn. */
+	/** The requests to send, in turn and repeatedly. */
 	requests: { path: string; body?: string }[];
 	connections: number;
 	warmUpSeconds: number;
 	seconds: number;
-	/** Every answer must have this status. */
+	/** Every response must have this status. */
 	status: number;
-	/** Of the body of an answer. */
+	/** The length of a response body. */
 	bytes: number;
 }
 
 /** A short part of a run. */
 export interface CpuWindow {
 	answers: number;
-	/** Seconds of a core that the server has used. */
+	/** CPU seconds that the server used. */
 	cpuSeconds: number;
 }
 
 /** One run. */
 export interface LoadResult {
-	/** How many came; of a big one that came in part, that part. */
+	/** The number of responses. A partial one counts as its share. */
 	answers: number;
-	/** Of a single request, in milliseconds. */
+	/** The latency of a single request, in milliseconds. */
 	latency: { p50: number; p99: number };
 	seconds: number;
-	/** Seconds of a core that the generator itself used. */
+	/** CPU seconds that the generator itself used. */
 	cpuSeconds: number;
-	/** None where the system does not tell the use of the CPU. */
+	/** Empty where the system does not report CPU use. */
 	windows: CpuWindow[];
 }
 

@@ -1,9 +1,9 @@
-/** Load for answers of a few kilobytes at most, by autocannon. */
+/** Load with responses of a few kilobytes at most, by autocannon. */
 import autocannon from 'autocannon';
 import type { LoadOrder, LoadResult } from './order.js';
 import { latencyOf, watchCosts } from './windows.js';
 
-/** @throws Error when an answer had another status, or a request failed */
+/** @throws Error when a response had another status, or a request failed */
 export async function loadSmallAnswers(order: LoadOrder, seconds: number): Promise<LoadResult> {
 	const { pid, url, method, headers, requests, connections, status } = order;
 	const each = Math.ceil(requests.length / connections);
@@ -23,7 +23,7 @@ export async function loadSmallAnswers(order: LoadOrder, seconds: number): Promi
 				sampleInt: 50,
 				timeout: 60,
 				setupClient(client) {
-					// Each connection begins at another place of the same list.
+					// Each connection starts at a different position in the same list.
 					const from = each * connection++;
 					const own = [...requests.slice(from), ...requests.slice(0, from)];
 					client.setRequests(own.map((request) => ({ method, headers, ...request })));
@@ -31,7 +31,7 @@ export async function loadSmallAnswers(order: LoadOrder, seconds: number): Promi
 			},
 			(error, finished) => (error ? reject(error) : resolve(finished)),
 		);
-		// Making the requests is over then, and sending them begins.
+		// At this point autocannon has built the requests and begins to send them.
 		instance.once('start', () => {
 			begun = Date.now();
 			cpu = process.cpuUsage();

@@ -1,7 +1,7 @@
-/** One big answer, as its reader saw it. */
+/** One large response, as its reader saw it. */
 export interface Transfer {
 	status: number;
-	/** Whether its length was not known beforehand. */
+	/** Whether the service streamed it, without knowing its length beforehand. */
 	streamed: boolean;
 	bytes: number;
 	/** Milliseconds from the request until the first byte of the body. */
@@ -10,6 +10,6 @@ export interface Transfer {
 	milliseconds: number;
 	/** The first characters of the body. */
 	head: string;
-	/** The last two. */
+	/** The last two characters of the body. */
 	tail: string;
 }

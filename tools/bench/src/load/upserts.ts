@@ -1,15 +1,15 @@
-/** What upserts are spread over evenly. */
+/** The chats over which upserts are spread evenly. */
 export interface Chats {
 	/** Every other one has a row when a measurement begins. */
 	count: number;
-	/** Of these have so many an active subscription: nothing is saved of them. */
+	/** This many of them have an active subscription, so that nothing about them is saved. */
 	subscriptions: number;
 }
 
-/** Distinct upserts of a run. */
+/** The number of distinct upserts in a run. */
 const distinct = 20_000;
 
-/** What every upsert sends beside its chat. */
+/** The fields that every upsert sends besides its chat. */
 export const contact = { username: 'ivan.petrov', name: 'Ivan Petrov', birth_date: '1990-05-17' };
 
 /** Bodies with chats drawn at random. */

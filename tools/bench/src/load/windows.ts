@@ -2,14 +2,14 @@ import { cpuSecondsOf } from '@contacts/testing/proc.js';
 import { quantile } from '../statistics.js';
 import type { CpuWindow, LoadResult } from './order.js';
 
-/** Short enough that some pass while nothing else runs on the machine, and of some hundred answers at least. */
+/** Short enough that nothing else runs on the machine during some windows, and long enough for at least a hundred responses. */
 const windowMs = 250;
 
 /**
- * Watches what answers cost the server, window by window.
+ * Measures the server's CPU use per response, window by window.
  *
- * @param answers how many have come so far
- * @returns ends it, and returns the windows
+ * @param answers the number of responses so far
+ * @returns a function that stops it and returns the windows
  */
 export function watchCosts(pid: number, answers: () => number): () => CpuWindow[] {
 	const windows: CpuWindow[] = [];
@@ -26,7 +26,7 @@ export function watchCosts(pid: number, answers: () => number): () => CpuWindow[
 	};
 }
 
-/** @throws Error for none */
+/** @throws Error for an empty array */
 export function latencyOf(milliseconds: number[]): LoadResult['latency'] {
 	if (milliseconds.length === 0) throw new Error('nothing was answered whole');
 	const sorted = Float64Array.from(milliseconds).sort();

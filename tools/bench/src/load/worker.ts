@@ -1,10 +1,10 @@
-/** The load process: carries out one order, after a warm-up, and reports the result. */
+/** The load process: runs one order after a warm-up and reports the result. */
 import { loadBigAnswers } from './big-answers.js';
 import type { LoadMessage, LoadOrder, LoadResult } from './order.js';
 import { loadSmallAnswers } from './small-answers.js';
 import { findWrk, loadByWrk } from './wrk.js';
 
-/** From so many bytes on, an answer is big. */
+/** A response of this many bytes or more is big. */
 const big = 65_536;
 
 process.once('message', (order: LoadOrder) => {

@@ -1,4 +1,4 @@
-/** Load for answers of a few kilobytes at most, by wrk: it takes a tenth of the processor that a generator in JavaScript does. */
+/** Load with responses of a few kilobytes at most, by wrk. It uses a tenth of the CPU of a generator in JavaScript. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -11,14 +11,14 @@ import type { CpuWindow, LoadOrder, LoadResult } from './order.js';
 
 export const findWrk = () => findProgram('wrk');
 
-/** One run of it, which is one window: it counts whole seconds. */
+/** One run of wrk is one window, as wrk counts in whole seconds. */
 interface Run extends CpuWindow {
 	seconds: number;
 	latency: LoadResult['latency'];
 	generatorSeconds: number;
 }
 
-/** @throws Error when an answer had a status from 400 on, or a request failed */
+/** @throws Error when a response had a status of 400 or more, or a request failed */
 export async function loadByWrk(wrk: string, order: LoadOrder, seconds: number): Promise<LoadResult> {
 	const folder = mkdtempSync(join(tmpdir(), 'contacts-wrk-'));
 	try {
@@ -71,7 +71,7 @@ async function run(wrk: string, { url, connections, pid }: LoadOrder, script: st
 	return { answers, cpuSeconds, seconds: duration / 1e6, latency, generatorSeconds };
 }
 
-/** Each request is made as text once. A single one is kept by wrk itself, which then asks no script. */
+/** Formats each request as text once. wrk itself caches a single request and then calls no script. */
 function scriptOf({ method, headers, requests }: LoadOrder, list: string): string {
 	const fields = Object.entries(headers).map(([name, value]) => `wrk.headers[ [==[${name}]==] ] = [==[${value}]==]`);
 	const turn = `

@@ -1,4 +1,4 @@
-/** The limit of what PostgreSQL can deliver of the list: COPY, read by the driver and thrown away. */
+/** The fastest that PostgreSQL can deliver the list: COPY, which the driver reads and discards. */
 import postgres from 'postgres';
 import { copiesOfTheList } from '../data.sql.js';
 
@@ -18,7 +18,7 @@ process.once('disconnect', () => process.exit(0));
 
 async function read(databaseUrl: string, copy: string): Promise<CopyTransfer> {
 	const sql = postgres(databaseUrl, { max: 1, fetch_types: false });
-	// The service's connections are there already when a request comes.
+	// The service's connections are also open before a request comes.
 	await sql`select 1`;
 	const begun = performance.now();
 	let bytes = 0;

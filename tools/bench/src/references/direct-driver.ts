@@ -1,11 +1,11 @@
-/** The driver alone: as many loops as there are connections, each with one statement after the other. */
+/** The driver alone: one loop per connection, each with one statement after the other. */
 import { createClient } from '@contacts/common/database/client.js';
 import { runSingleStatement, singleStatementValues } from './single-statement.sql.js';
 
 export interface DriverOrder {
 	databaseUrl: string;
 	clients: number;
-	/** Upserts are of chats up to this one. */
+	/** The highest chat ID of the upserts. */
 	chats: number;
 	warmUpSeconds: number;
 	seconds: number;

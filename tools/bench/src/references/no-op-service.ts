@@ -1,4 +1,4 @@
-/** personal-contacts with everything that it has, but a save that does nothing. */
+/** personal-contacts with all its features, but with a save that does nothing. */
 import { runServiceWith } from './service-with.js';
 
 await runServiceWith(async () => true);

@@ -7,7 +7,7 @@ import type { Lifetime } from '../lifetime.js';
 import { findProgram } from '../programs.js';
 import { singleStatement, singleStatementValues } from './single-statement.sql.js';
 
-/** The path of pgbench: on the PATH, or where Debian puts it; undefined: there is none. */
+/** The path of pgbench, on the PATH or where Debian installs it. Undefined: it was not found. */
 export function findPgbench(): string | undefined {
 	const debian = '/usr/lib/postgresql';
 	const versions = entriesOf(debian).sort((a, b) => Number(b) - Number(a));
@@ -18,10 +18,10 @@ export function findPgbench(): string | undefined {
 }
 
 /**
- * Runs the single statement with prepared protocol for whole seconds, at least one.
+ * Runs the single statement with the prepared protocol, for at least one whole second.
  *
- * @returns statements per second, the making of connections left out
- * @throws Error with the last lines that it printed, when it fails
+ * @returns statements per second, without the time to connect
+ * @throws Error with its last lines of output, when it fails
  */
 export async function runPgbench(
 	lifetime: Lifetime,
@@ -72,7 +72,7 @@ export async function runPgbench(
 	}
 }
 
-/** Reads pgbench's report; its wording differs between versions. */
+/** Parses pgbench's report, whose wording differs between versions. */
 export function statementsPerSecond(output: string): number | undefined {
 	const rate = /^tps = ([0-9.]+) \((?:without initial connection|excluding connections)/m.exec(output)?.[1];
 	return rate === undefined ? undefined : Number(rate);

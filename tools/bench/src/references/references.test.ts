@@ -9,7 +9,7 @@ import type { DriverMessage, DriverOrder } from './direct-driver.js';
 import { statementsPerSecond } from './pgbench.js';
 import { runSingleStatement, singleStatement, singleStatementValues } from './single-statement.sql.js';
 
-test('the rate is read from the report of pgbench, old and new', () => {
+test('the parser reads the rate from the reports of old and new versions of pgbench', () => {
 	const report = (line: string) => `number of clients: 10\nlatency average = 1.8 ms\n${line}\n`;
 	expect(statementsPerSecond(report('tps = 5387.123456 (without initial connection time)'))).toBe(5387.123456);
 	const old = 'tps = 5300.1 (including connections establishing)\ntps = 5387.5 (excluding connections establishing)';
@@ -17,12 +17,12 @@ test('the rate is read from the report of pgbench, old and new', () => {
 	expect(statementsPerSecond('pgbench: error: connection failed')).toBeUndefined();
 });
 
-test('pgbench is given every value that the statement names, but the chat, which it draws', () => {
+test('pgbench receives every value of the statement except the chat, which it draws at random', () => {
 	const names = new Set([...singleStatement.matchAll(/(?<!:):([a-z_]+)/g)].map(([, name]) => name));
 	expect([...names].sort()).toEqual(['chat_id', ...Object.keys(singleStatementValues)].sort());
 });
 
-test('the single statement does what the service does', async () => {
+test('the single statement stores the same as the service', async () => {
 	const { url, sql, drop } = await createTestDatabase();
 	onTestFinished(drop);
 	await addProject(sql, 'bench', 'key');
@@ -63,7 +63,7 @@ test('the single statement does what the service does', async () => {
 	expect(await rows(10)).toHaveLength(2);
 });
 
-test('the driver loop runs the statement on all its connections for as long as it is told', async () => {
+test('the driver loop runs the statement on all its connections for the given time', async () => {
 	const { url, sql, drop } = await createTestDatabase();
 	onTestFinished(drop);
 	await addProject(sql, 'bench', 'key');
@@ -75,7 +75,7 @@ test('the driver loop runs the statement on all its connections for as long as i
 	const done = await run({});
 	if ('failure' in done) throw new Error(done.failure);
 	const [stored] = await sql<{ count: number }[]>`select count(*)::int as count from personal_contacts`;
-	// Of few statements hardly two are of the same chat.
+	// Few statements hardly ever hit the same chat twice.
 	expect(stored?.count).toBeGreaterThan(0.9 * done.statements);
 	expect(stored?.count).toBeLessThanOrEqual(done.statements);
 	expect(done.seconds).toBeGreaterThanOrEqual(0.2);

@@ -1,6 +1,6 @@
 /**
- * The limit of what a Node.js process can do for the list: a bare `node:http` server that answers every request with the
- * same bytes. Without arguments it answers with two bytes.
+ * The fastest that a Node.js process can serve the list: a bare `node:http` server that responds to every request with the
+ * same bytes. Without arguments it responds with two bytes.
  *
  * node same-bytes.js [FOLDER with head.json and body]
  */

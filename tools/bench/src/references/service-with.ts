@@ -15,7 +15,7 @@ export interface Upsert {
 	birth_date?: string | null;
 }
 
-/** Runs personal-contacts with everything that it has, but for how a contact is saved. */
+/** Runs personal-contacts with all its features, but with another way to save a contact. */
 export async function runServiceWith(
 	save: (database: Database, contact: Upsert, projectId: number) => Promise<boolean>,
 ): Promise<void> {

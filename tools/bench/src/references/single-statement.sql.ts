@@ -1,7 +1,7 @@
 import type { Sql } from '@contacts/common/database/client.js';
 import { contact } from '../load/upserts.js';
 
-/** One upsert by one statement, with names where the values belong, as pgbench takes them. */
+/** One upsert in one statement, with named placeholders as pgbench expects them. */
 export const singleStatement = `
 	insert into personal_contacts as stored (chat_id, username, name, birth_date, project_id)
 	select :chat_id::bigint, :username::text, :name::text, :birth_date::text::date, :project_id::bigint
@@ -19,7 +19,7 @@ export const singleStatement = `
 		updated_at = clock_timestamp()
 	returning true as saved`;
 
-/** All values but the chat. */
+/** All values except the chat. */
 export const singleStatementValues = {
 	...contact,
 	project_id: 1,

@@ -4,7 +4,7 @@ import { million } from './million.js';
 import { memoryAtRest, startUp } from './start-up.js';
 import { upsertScenarios } from './upserts.js';
 
-/** In the order in which they run: those with the same data stand together. */
+/** In the order in which they run. Scenarios with the same data are together. */
 export const scenarios: Scenario[] = [
 	startUp,
 	memoryAtRest,

@@ -14,22 +14,22 @@ import { comparePeaks } from './memory.js';
 interface ListScenario {
 	name: string;
 	contacts: number;
-	/** Asks for one company only. */
+	/** Requests one company only. */
 	filtered?: boolean;
 	encoding?: 'gzip' | 'br';
 	/** Sends the entity tag of the list back. */
 	unchanged?: boolean;
-	/** Asks for the changes behind the last one, and not for the list. */
+	/** Requests the changes after the last one instead of the list. */
 	nothingNew?: boolean;
 	connections: number;
-	/** The highest cost that is good enough, as a multiple of the reference's. */
+	/** The target: the highest cost, as a multiple of the reference's. */
 	atMost?: number;
 	long?: boolean;
 }
 
 const reference = 'raw node:http, same bytes';
 
-/** Header fields that every Node.js server adds by itself, and those of the connection. */
+/** Header fields that every Node.js server adds itself, and those of the connection. */
 const ownHeaders = ['date', 'connection', 'keep-alive', 'transfer-encoding'];
 
 export const listScenarios: Scenario[] = [
@@ -124,7 +124,7 @@ function listsOf(
 
 const manyCompanies = 1000;
 
-/** Lists of many companies, each asked for in its turn, beside the list of one of them. */
+/** Lists of many companies, requested in turn, compared with the list of one of them. */
 export const companiesInTurn: Scenario = {
 	name: 'lists of 1,000 companies',
 	async run(bench) {
@@ -164,7 +164,7 @@ export const companiesInTurn: Scenario = {
 	},
 };
 
-/** Follows the changes to their end, and asks for what comes after it. */
+/** Follows the changes to their end, and returns the path of what comes after. */
 async function pathOfNothingNew(url: string): Promise<string> {
 	const path = `/api/company_contacts.changes?${credentials}`;
 	for (let cursor = ''; ; ) {
@@ -175,7 +175,7 @@ async function pathOfNothingNew(url: string): Promise<string> {
 	}
 }
 
-/** A reference that answers with the bytes of this sample. */
+/** A reference that responds with the bytes of this sample. */
 function startSameBytes(bench: Bench, { status, rawHeaders, body }: Sample): Promise<RunningServer> {
 	const folder = mkdtempSync(join(tmpdir(), 'contacts-bench-bytes-'));
 	bench.lifetime.own(() => rmSync(folder, { recursive: true, force: true }));
@@ -189,7 +189,7 @@ function startSameBytes(bench: Bench, { status, rawHeaders, body }: Sample): Pro
 	return startReference(bench, 'same-bytes', [folder]);
 }
 
-/** @throws Error where an answer is not what the sample was: then two different things would be compared */
+/** @throws Error when a response differs from the sample: the comparison would be invalid */
 function checkSame(sample: Sample, other: Sample): void {
 	const names = ({ rawHeaders }: Sample) =>
 		rawHeaders

@@ -2,7 +2,7 @@ import { memoryOf } from '@contacts/testing/proc.js';
 import { type Comparison, compare, type Target } from '../report.js';
 import type { RunningServer } from '../servers.js';
 
-/** The most memory that both took since they began; none where the system doesn't tell. */
+/** The peak memory of both since their start. None where the system does not report it. */
 export function comparePeaks(
 	scenario: string,
 	ours: RunningServer,

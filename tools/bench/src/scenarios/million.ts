@@ -11,7 +11,7 @@ const name = 'list of 1,000,000';
 const contacts = 1_000_000;
 const references = { elements: 'COPY of the same query', columns: 'COPY of the bare columns' } as const;
 
-/** The whole list, far beyond what is kept in memory, to one client at a time. */
+/** The whole list, far larger than the list cache, for one client at a time. */
 export const million: Scenario = {
 	name,
 	async run(bench) {

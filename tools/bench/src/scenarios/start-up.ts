@@ -9,7 +9,7 @@ const services: ServiceName[] = ['company-contacts', 'personal-contacts'];
 
 const bareServer = 'bare node:http server';
 
-/** The smallest server there is: what remains is the start of Node.js itself. */
+/** The smallest possible server: its start is the start of Node.js itself. */
 const bare = `require('node:http').createServer((_, r) => r.end('ok')).listen(process.env.PORT, '127.0.0.1');
 	process.once('disconnect', () => process.exit(0));`;
 

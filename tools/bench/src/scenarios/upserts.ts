@@ -11,14 +11,14 @@ import { takeSample } from '../sample.js';
 import type { RunningServer } from '../servers.js';
 import { comparePeaks } from './memory.js';
 
-/** Clients of the database in the reference without HTTP: as many as the service has connections. */
+/** Database clients of the reference without HTTP: as many as the service has connections. */
 const databaseClients = 10;
 
-/** A server that our service is compared with. */
+/** A server to compare our service with. */
 interface Reference {
 	name: string;
 	program: string;
-	/** Whether what it is sent gets into the database. */
+	/** Whether it stores the requests in the database. */
 	writes: boolean;
 }
 
@@ -172,7 +172,7 @@ function overHttp(
 	};
 }
 
-/** The same statement for each upsert, from a client that does nothing else: pgbench, or the driver where there is none. */
+/** The same statement for each upsert, from a client that does nothing else: pgbench, or the driver without pgbench. */
 function withoutHttp({ lifetime, settings, database }: Bench, chats: Chats): Subject<Measurement> {
 	const pgbench = findPgbench();
 	const databaseUrl = database.urlFor('personal-contacts');
@@ -196,9 +196,9 @@ function withoutHttp({ lifetime, settings, database }: Bench, chats: Chats): Sub
 	}
 }
 
-/** @throws Error when an upsert isn't answered with `saved` */
+/** @throws Error when the response to an upsert isn't `saved` */
 async function checkSaves({ url }: RunningServer): Promise<void> {
-	// Of no chat that has a subscription: these are multiples of four.
+	// Not a chat with a subscription: these are multiples of four.
 	const body = JSON.stringify({ chat_id: 1 });
 	const { status, body: answer } = await takeSample({ url: url + path, method: 'POST', headers, body });
 	if (status !== 200 || String(answer) !== '{"ok":"saved"}') throw new Error(`an upsert was answered with ${status}`);

@@ -19,7 +19,7 @@ import {
 	parseHeader,
 } from './format.js';
 
-/** Rows are given in pieces of some so many bytes. */
+/** The approximate size of a piece of rows, in bytes. */
 const pieceBytes = 65_536;
 
 /** A backup, read from its beginning to its end. */
@@ -28,14 +28,14 @@ export interface BackupReader {
 	/**
 	 * The rows of the next table.
 	 *
-	 * @throws DamagedBackupError when they are not as many as were written, or one is too long
+	 * @throws DamagedBackupError when their number differs from the written one, or one is too long
 	 */
 	rows(): AsyncGenerator<Buffer>;
-	/** @throws DamagedBackupError when what was not read yet is damaged, or the hash of everything is another */
+	/** @throws DamagedBackupError when the rest is damaged, or the hash of everything differs */
 	verifyRest(): Promise<void>;
 }
 
-/** @throws CommandError when this is no file */
+/** @throws CommandError when this is not a file */
 export async function openFile(path: string): Promise<Readable> {
 	const stats = await stat(path).catch((error: NodeJS.ErrnoException) => {
 		throw new CommandError(
@@ -47,9 +47,9 @@ export async function openFile(path: string): Promise<Readable> {
 }
 
 /**
- * Unpacks a backup and has `work` read it, with progress.
+ * Unpacks a backup and lets `work` read it, with progress.
  *
- * @throws DamagedBackupError, CommandError when it is not what was written
+ * @throws DamagedBackupError, CommandError when it differs from what was written
  */
 export async function readBackup(
 	source: Readable,
@@ -99,7 +99,7 @@ function createReader(
 		return value.bytes;
 	}
 
-	/** Goes on where it was left. */
+	/** Continues from the current position. */
 	async function* rows(): AsyncGenerator<Buffer> {
 		const { name = '', rows: expected = 0 } = header.tables[table] ?? {};
 		for (let isEnd = false; !isEnd; ) {

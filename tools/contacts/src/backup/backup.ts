@@ -24,7 +24,7 @@ import { findTarget, writeFileWhole } from './output-file.js';
 import { countRows, readRows, readSchemaVersion, readTables, record } from './tables.sql.js';
 import { inTransaction, isDatabaseError } from './transaction.js';
 
-/** How a snapshot of everything begins: what others write meanwhile is not seen. */
+/** Begins a snapshot of everything, which does not see concurrent writes. */
 const snapshot = 'begin isolation level repeatable read read only';
 
 export interface BackupOptions extends OutputOptions, ConfirmOptions {
@@ -76,14 +76,14 @@ function printSummary(file: string, header: Header, options: OutputOptions): voi
 	printResult({ file, ...summary }, text, options);
 }
 
-/** Writes everything that is in the database at one moment. */
+/** Writes a consistent snapshot of the whole database. */
 function writeBackup(url: string, destination: Writable, key: BackupKey | undefined): Promise<Header> {
 	return inTransaction(url, snapshot, async (sql) => {
 		const header = await describe(sql, new Date(), key);
 		const progress = createProgress(header.tables.reduce((sum, { rows }) => sum + rows, 0));
 		try {
 			const text = textOf(sql, header, (rows) => progress.update(rows, rows), key);
-			// Standard output is not ours to end.
+			// This function must not end standard output.
 			await pipeline(text, createGzip(), destination, { end: destination !== streams().stdout });
 		} catch (error) {
 			const { code, syscall } = error as NodeJS.ErrnoException;
@@ -106,7 +106,7 @@ async function describe(sql: Sql, now: Date, key: BackupKey | undefined): Promis
 	return { format: formatName, version, key_id: key?.id ?? null, schema, created_at: now.toISOString(), tables };
 }
 
-/** The text of a backup. `onRows` is told how many rows have been read. */
+/** The text of a backup. `onRows` receives the number of rows read so far. */
 async function* textOf(
 	sql: Sql,
 	header: Header,

@@ -2,14 +2,14 @@ import { createHash, createHmac, type Hash, type Hmac, timingSafeEqual } from 'n
 import { CommandError, UsageError } from '../errors.js';
 
 /**
- * A backup is text, compressed by gzip: the header in a line of JSON, of each table its rows as COPY writes them and a line
- * `\.`, and at the end a line of JSON with the hash of everything before it. The hash is SHA-256, which finds damage, or with
- * a key HMAC-SHA-256, which finds forgery too.
+ * A backup is gzipped text: the header as a line of JSON, the rows of each table as COPY writes them, followed by a line
+ * `\.`, and at the end a line of JSON with the hash of everything before it. The hash is SHA-256, which detects damage, or with
+ * a key HMAC-SHA-256, which also detects forgery.
  */
 export interface Header {
 	format: typeof formatName;
 	version: typeof version;
-	/** Of the key that the hash is made with; null without one. */
+	/** The ID of the key of the hash. Null without a key. */
 	key_id: string | null;
 	/** The last migration of the database. */
 	schema: number;
@@ -22,43 +22,43 @@ export interface TableHeader {
 	name: string;
 	columns: string[];
 	rows: number;
-	/** The ID that the next row would have got; null for a table without an identity column. */
+	/** The ID of the next row. Null for a table without an identity column. */
 	next_id: number | null;
 }
 
 export const formatName = 'contacts-backup';
 export const version = 3;
 
-/** The line behind the rows of a table. */
+/** The line after the rows of a table. */
 export const endOfRows = '\\.';
 
 /**
- * The longest row, in bytes, when it is written and when it is read. What the services and the CRM store is far shorter, and
+ * The longest row in bytes, for writing and reading. Rows of the services and the CRM are far shorter. The limit matters as
  * an archive of a few kilobytes can unpack to any length.
  */
 export const maxRowBytes = 16 * 1024 * 1024;
 
-/** The longest header, in bytes: it takes some kilobytes. */
+/** The longest header, in bytes. A usual one has some kilobytes. */
 const maxHeaderBytes = 65_536;
 
-/** Something is wrong with the file, so nothing of it is taken. */
+/** The file is damaged, so nothing of it is restored. */
 export class DamagedBackupError extends CommandError {
 	constructor(what: string) {
 		super(`The backup is damaged: ${what}. Nothing was changed; take another copy of the file.`);
 	}
 }
 
-/** A secret that makes the hash of a backup one that nobody else can compute. */
+/** A secret for the hash of a backup, so that nobody else can compute it. */
 export interface BackupKey {
 	secret: string;
-	/** Names the key in a header, so that another one is refused before anything is read. It tells nothing of the secret. */
+	/** Identifies the key in a header, so that a wrong key is refused before any row is read. It reveals nothing of the secret. */
 	id: string;
 }
 
 /**
  * The key in `BACKUP_KEY`; undefined where that is not set.
  *
- * @throws UsageError when it is no key
+ * @throws UsageError when it is not a valid key
  */
 export function readBackupKey({ BACKUP_KEY: secret }: NodeJS.ProcessEnv): BackupKey | undefined {
 	if (!secret) return undefined;
@@ -85,13 +85,13 @@ export function isSame(one: Buffer, other: string): boolean {
 	return one.length === bytes.length && timingSafeEqual(one, bytes);
 }
 
-/** @throws CommandError when this is no backup that this release reads */
+/** @throws CommandError when this is not a backup that this release can read */
 export function parseHeader(line: Buffer): Header {
 	let header: Partial<Header> | null = null;
 	try {
 		if (line.length <= maxHeaderBytes) header = JSON.parse(line.toString('utf8'));
 	} catch {
-		// No JSON: no header.
+		// Without valid JSON there is no header.
 	}
 	if (header?.format !== formatName) throw new CommandError('This is no file that "contacts backup" has written.');
 	if (header.version !== version)
@@ -113,7 +113,7 @@ export function parseHeader(line: Buffer): Header {
 	return header as Header;
 }
 
-/** @throws CommandError when a backup has no keyed hash and a key is given, or the other way round, or another key was used */
+/** @throws CommandError when only one of backup and caller has a key, or the keys differ */
 export function checkKey({ key_id }: Header, key: BackupKey | undefined): void {
 	if (key === undefined) {
 		if (key_id === null) return;

@@ -3,13 +3,13 @@ import { open, realpath, rename, stat } from 'node:fs/promises';
 import type { Writable } from 'node:stream';
 import { CommandError } from '../errors.js';
 
-/** Where a file will be, or that one is there already. */
+/** The path of the new file, and whether a file exists there. */
 export interface Target {
 	path: string;
 	exists: boolean;
 }
 
-/** @throws CommandError when there can't be a file */
+/** @throws CommandError when a file can't be there */
 export async function findTarget(given: string): Promise<Target> {
 	const path = await realpath(given).catch(() => undefined);
 	if (path === undefined) return { path: given, exists: false };
@@ -18,8 +18,8 @@ export async function findTarget(given: string): Promise<Target> {
 }
 
 /**
- * Lets `write` fill a file that only its owner may read. It stands under its name once it is complete and on the disk, and
- * not at all when something fails or the command is ended.
+ * Lets `write` fill a file that only its owner may read. The file gets its name once it is complete and on the disk, and
+ * never when something fails or the command is interrupted.
  */
 export async function writeFileWhole(path: string, write: (stream: Writable) => Promise<void>): Promise<void> {
 	const temporary = `${path}.${process.pid}.part`;

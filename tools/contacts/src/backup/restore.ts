@@ -43,7 +43,7 @@ async function readInto(
 	replace: boolean,
 	key: BackupKey | undefined,
 ): Promise<Header> {
-	// Held until the end: a synchroniser would go on from where the other data stood.
+	// Held until the end: a synchroniser would continue from the position of the old data.
 	const session = await openSession(url);
 	if (session === undefined) throw new CommandError('A synchroniser works on this database: stop it first.');
 	try {
@@ -56,10 +56,10 @@ async function readInto(
 }
 
 /**
- * Puts a backup into the database, within the transaction of its caller. What the services read stays as it was until the
- * commit, and nobody else can write. Identity sequences never go back.
+ * Restores a backup in the caller's transaction. The services read the old data until the
+ * commit, and nobody else can write. Identity sequences never move back.
  *
- * @param replace delete what is there, instead of refusing
+ * @param replace delete existing data instead of refusing
  * @throws DamagedBackupError, CommandError: the transaction must not be committed
  */
 async function restoreAll(sql: Sql, backup: BackupReader, replace: boolean): Promise<void> {
@@ -72,7 +72,7 @@ async function restoreAll(sql: Sql, backup: BackupReader, replace: boolean): Pro
 		throw new CommandError(
 			'The tables here have other columns than those of the backup, though the schema is the same.',
 		);
-	// What is taken from a sequence is taken for good, unless the sequence was restarted in the same transaction.
+	// Values taken from a sequence do not roll back, unless the same transaction restarted the sequence.
 	for (const { sequence, nextId } of tables) {
 		if (sequence !== null) await database.restartSequence(sql, sequence, nextId ?? 1);
 	}
@@ -80,7 +80,7 @@ async function restoreAll(sql: Sql, backup: BackupReader, replace: boolean): Pro
 
 	for (const [index, table] of tables.entries()) {
 		const { rows = 0, next_id = null } = header.tables[index] ?? {};
-		// Projects and keys were recorded as made anew.
+		// The triggers recorded projects and keys as new.
 		if (table.name === 'audit_log') await database.deleteRows(sql, table.name);
 		try {
 			await database.insertRows(sql, table, backup.rows());
@@ -105,8 +105,8 @@ async function restoreAll(sql: Sql, backup: BackupReader, replace: boolean): Pro
 }
 
 /**
- * What it means that rows were refused: in a file that is as it was written they are right, and the server's log tells what it
- * has against them. Its message may quote a person's data.
+ * Explains refused rows. In an undamaged file they are valid, and the server's log says why it refused
+ * them. The server's message may quote personal data.
  */
 async function explain(error: unknown, backup: BackupReader, table: string): Promise<unknown> {
 	if (!/^(22|23|54)/.test((error as { code?: string }).code ?? '')) return error;

@@ -3,12 +3,12 @@ import { type Operation, recordOperation } from '@contacts/common/auth/projects.
 import type { Sql } from '@contacts/common/database/client.js';
 import { CommandError } from '../errors.js';
 
-/** What a backup holds, each table after those that it refers to. */
+/** The tables of a backup, each after those that it references. */
 const tables = [
 	'projects',
 	'api_keys',
 	'api_key_uses',
-	// Behind those whose changes are recorded in it.
+	// After the tables whose changes it records.
 	'audit_log',
 	'personal_contacts',
 	'direct_subscriptions',
@@ -18,31 +18,31 @@ const tables = [
 	'crm_event_inbox',
 ];
 
-/** What is true of the moment only. A restore empties them. */
+/** Tables with transient state. A restore empties them. */
 const transientTables = ['crm_sync_staging', 'crm_sync_requests', 'direct_subscription_reports'];
 
-/** Made by triggers as contacts change. */
+/** Filled by triggers as contacts change. */
 const changeTables = ['company_contacts_version', 'company_contacts_changes', 'company_contacts_lists'];
 
 /**
- * What it does not hold: `schema_migrations` says what the database is, not what is in it, versions must never go back, or a
- * running process would take old keys or contacts for current, and the rest is true of the moment only.
+ * What a backup does not hold. `schema_migrations` describes the schema, not the data. Versions must never go back, or a
+ * running process would treat old keys or contacts as current. The rest is transient state.
  */
 export const excludedTables = ['schema_migrations', 'key_ring_version', ...changeTables, ...transientTables];
 
-/** A table with one row from the beginning: it does not count as something in the database. */
+/** A table that always has one row, so it does not count as existing data. */
 export const stateTable = 'crm_sync_state';
 
 export interface Table {
 	name: string;
 	columns: string[];
-	/** Of the identity column, where there is one. */
+	/** The sequence of the identity column, if there is one. */
 	sequence: string | null;
-	/** The ID that the next row would get. */
+	/** The ID of the next row. */
 	nextId: number | null;
 }
 
-/** The number of the last migration; undefined: there are no tables at all. */
+/** The number of the last migration. Undefined: there are no tables. */
 export async function readSchemaVersion(sql: Sql): Promise<number | undefined> {
 	if (!(await exists(sql, 'schema_migrations'))) return undefined;
 	const [{ version }] = await sql<[{ version: number }]>`
@@ -50,7 +50,7 @@ export async function readSchemaVersion(sql: Sql): Promise<number | undefined> {
 	return version;
 }
 
-/** The tables as they are here: a schema of an earlier release has fewer. */
+/** The tables of this database. A schema of an earlier release has fewer. */
 export async function readTables(sql: Sql): Promise<Table[]> {
 	const found: Table[] = [];
 	for (const name of tables) {
@@ -78,7 +78,7 @@ export async function countRows(sql: Sql, table: string): Promise<number> {
 	return row.count;
 }
 
-/** The rows of a table as text, one a line. */
+/** The rows of a table as text, one per line. */
 export async function* readRows(sql: Sql, { name, columns }: Pick<Table, 'name' | 'columns'>): AsyncGenerator<Buffer> {
 	const rows = await sql`copy ${sql(name)} (${sql(columns)}) to stdout`.readable();
 	try {
@@ -94,16 +94,16 @@ export async function insertRows(sql: Sql, { name, columns }: Table, rows: Async
 	try {
 		await pipeline(rows, destination);
 	} catch (error) {
-		// What is wrong with the rows themselves is no error of the database.
+		// Invalid rows are not an error of the database.
 		throw error === destination.errored && !(error instanceof CommandError) ? ofDatabase(error) : error;
 	}
 }
 
-/** Marked as every error of a statement is: the client marks those of a stream at times. */
+/** Marked like every error of a statement. The client marks errors of a stream only sometimes. */
 const ofDatabase = (error: unknown) =>
 	'query' in (error as Error) ? error : Object.assign(error as Error, { query: 'copy' });
 
-/** Keeps everybody else from writing until the end of the transaction. Reading goes on, of what was there before. */
+/** Blocks all other writes until the end of the transaction. Others can still read the old data. */
 export async function lockTables(sql: Sql, all: readonly Table[]): Promise<void> {
 	for (const { name } of all) await sql`lock table ${sql(name)} in share row exclusive mode`;
 }
@@ -112,22 +112,22 @@ export async function deleteRows(sql: Sql, table: string): Promise<void> {
 	await sql`delete from ${sql(table)}`;
 }
 
-/** Empties what a backup does not hold and must not survive it. */
+/** Empties the tables that a backup does not hold and that must not survive a restore. */
 export async function deleteTransientRows(sql: Sql): Promise<void> {
 	for (const name of transientTables) if (await exists(sql, name)) await deleteRows(sql, name);
 }
 
-/** Gives the next row this ID. Undone with the transaction. */
+/** Sets the ID of the next row. Rolls back with the transaction. */
 export async function restartSequence(sql: Sql, sequence: string, next: number): Promise<void> {
 	await sql.unsafe(`alter sequence ${sequence} restart with ${BigInt(next)}`);
 }
 
-/** Copies that partners keep, and lists that processes keep, are of other data: they begin again. */
+/** Copies of partners and cached lists have other data, so they must start again. */
 export async function beginEpoch(sql: Sql): Promise<void> {
 	if (await exists(sql, 'company_contacts_version')) await sql`select begin_company_contacts_epoch()`;
 }
 
-/** Records what was done in the audit log; not in a schema of before there were such records, nor where nothing can be written. */
+/** Records the action in the audit log, unless the schema is too old for such records or the database is read-only. */
 export async function record(sql: Sql, operation: Operation, details: object): Promise<void> {
 	const [row] = await sql<[{ possible: boolean }]>`
 		select to_regprocedure('public.record_operation(text, jsonb)') is not null and not pg_is_in_recovery() as possible`;

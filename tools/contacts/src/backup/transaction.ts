@@ -4,11 +4,11 @@ import { isLostConnection } from '@contacts/common/database/errors.js';
 import { CommandError } from '../errors.js';
 
 /**
- * Does some work in one transaction, on a separate connection without time limits for statements.
+ * Runs `work` in one transaction, on a separate connection without statement timeouts.
  *
- * @param begin how the transaction begins
- * @param actor who does it, for the audit log
- * @throws CommandError when the connection is lost: nothing was changed then
+ * @param begin the mode of the transaction
+ * @param actor the user, for the audit log
+ * @throws CommandError when the connection is lost; nothing has changed then
  */
 export async function inTransaction<T>(
 	url: string,
@@ -30,7 +30,7 @@ export async function inTransaction<T>(
 		onclose() {
 			if (state !== 'open' && state !== 'committing') return;
 			lost = true;
-			// The client would reconnect, and the rest would run outside of the transaction.
+			// Otherwise the client would reconnect and run the rest outside the transaction.
 			void sql.end({ timeout: 0 });
 		},
 		connection: {
@@ -40,7 +40,7 @@ export async function inTransaction<T>(
 			idle_in_transaction_session_timeout: 0,
 			// Milliseconds.
 			lock_timeout: 10_000,
-			// What a row looks like as text must not depend on the settings of a server.
+			// The text of a row must not depend on the settings of a server.
 			DateStyle: 'ISO, YMD',
 			IntervalStyle: 'postgres',
 			TimeZone: 'UTC',
@@ -59,7 +59,7 @@ export async function inTransaction<T>(
 		isDone = true;
 		return result;
 	} catch (error) {
-		// The error may come before the connection is told to be closed.
+		// The error may come before the client reports that the connection closed.
 		lost ||= isDatabaseError(error) && isLostConnection(error);
 		if (!lost || (state as string) === 'connecting') throw explain(error);
 		const outcome =
@@ -67,12 +67,12 @@ export async function inTransaction<T>(
 		throw new CommandError(`The connection to the database was lost; ${outcome}. Try again.`);
 	} finally {
 		state = 'over';
-		// What was not committed is rolled back by the server.
+		// The server rolls back what was not committed.
 		await sql.end({ timeout: isDone ? 5 : 0 });
 	}
 }
 
-/** Whether an error comes from the database's client, and not from a file or a pipe: those have the same codes. */
+/** Whether an error comes from the database client. Errors of files and pipes have the same codes. */
 export function isDatabaseError(error: unknown): boolean {
 	return error instanceof Error && 'query' in error;
 }

@@ -8,7 +8,7 @@ import postgres from 'postgres';
 import { expect, onTestFinished } from 'vitest';
 import { contacts } from '../testing/command.js';
 
-/** Of the operator's role, which has fewer rights than the tables' owner. */
+/** The URL for the operator's role, which has fewer rights than the tables' owner. */
 let url: string;
 
 test.beforeAll(async () => {
@@ -21,7 +21,7 @@ const run = async (...args: string[]) => {
 	return outcome.stdout;
 };
 
-/** The lines of the table behind its head, the oldest first: action, project, key and details. */
+/** The lines of the table after its header, oldest first: action, project, key and details. */
 const rowsOf = (table: string) =>
 	table
 		.trimEnd()
@@ -30,7 +30,7 @@ const rowsOf = (table: string) =>
 		.map((line) => line.replace(/^\S+ +alice +contacts_operator +/, '').replace(/ {2,}/g, ' | '))
 		.reverse();
 
-test('everything that the operator’s commands do to a project and its keys is told, with old and new values', async () => {
+test('the audit log shows every change of a project and its keys by the operator’s commands, with old and new values', async () => {
 	await run('project', 'create', 'acme');
 	const { id } = JSON.parse(await run('key', 'create', 'acme', '--service', 'company-contacts', '--json'));
 	const rotated = JSON.parse(await run('key', 'rotate', String(id), '--overlap', '1d', '--json'));
@@ -53,7 +53,7 @@ test('everything that the operator’s commands do to a project and its keys is 
 	]);
 });
 
-test('a change by hand shows each column; JSON has the values, and older rows are shown as they are', async () => {
+test('a manual change shows each column; JSON has the values; older rows are shown unchanged', async () => {
 	await run('project', 'create', 'other');
 	const { id } = JSON.parse(await run('key', 'create', 'other', '--json'));
 	await database.sql`
@@ -75,7 +75,7 @@ test('a change by hand shows each column; JSON has the values, and older rows ar
 	});
 });
 
-test('an import is told with its file and counts, and a dry run is not', async () => {
+test('an import is recorded with its file and counts, and a dry run is not', async () => {
 	const path = join(await temporaryFolder(), 'contacts.csv');
 	await writeFile(path, 'bitrix_id,name\n1,Ann\n2,Bob\n');
 	await run('import', path, '--dry-run');
@@ -94,7 +94,7 @@ test('an import is told with its file and counts, and a dry run is not', async (
 	]);
 });
 
-test('the operator can’t imitate what records itself, and the services can record nothing', async () => {
+test('the operator can’t forge automatic records, and the services can record nothing', async () => {
 	const record = (user: RoleUser, action: string) => {
 		const sql = postgres(urlAs(database.url, user, rolePassword), { max: 1 });
 		onTestFinished(() => sql.end());

@@ -23,7 +23,7 @@ export function addAuditCommand(program: Command, environment: NodeJS.ProcessEnv
 		});
 }
 
-/** Such as `service: none -> personal-contacts, hash: changed`; null: nothing to tell. */
+/** Such as `service: none -> personal-contacts, hash: changed`; null: no details. */
 function describeDetails(details: AuditRow['details']): string | null {
 	const parts = Object.entries(details).map(
 		([name, value]) => `${name}: ${isChange(value) ? `${text(value.from)} -> ${text(value.to)}` : text(value)}`,

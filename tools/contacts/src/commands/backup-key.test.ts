@@ -12,7 +12,7 @@ import { contacts, expectOneLine } from '../testing/command.js';
 const key = 'a-key-of-this-test-0123456789-abcdef';
 const otherKey = key.toUpperCase();
 
-/** Empty before and after every test but the ones that make their own. */
+/** Empty before and after every test, except those that create their own. */
 let copy: TestDatabase;
 let untouched: Record<string, string[]>;
 
@@ -46,7 +46,7 @@ const linesOf = async (file: string) =>
 const headerOf = async (file: string) => JSON.parse((await linesOf(file))[0] ?? '');
 const pack = (file: string, lines: string[]) => writeFile(file, gzipSync(`${lines.join('\n')}\n`));
 
-test('a backup with BACKUP_KEY is restored with it, and both commands say that it is keyed', async () => {
+test('a backup with BACKUP_KEY can be restored with that key, and both commands say that it is keyed', async () => {
 	const file = join(await temporaryFolder(), 'contacts.backup');
 	const target = await createTestDatabase();
 	onTestFinished(() => target.drop());
@@ -58,7 +58,7 @@ test('a backup with BACKUP_KEY is restored with it, and both commands say that i
 	expect(again.stdout).toMatch(/Its keyed hash is right\.\n$/);
 });
 
-test('the last line of a keyed backup is an HMAC-SHA-256 of all lines before it, and the key is nowhere in it', async () => {
+test('the last line of a keyed backup is an HMAC-SHA-256 of all lines before it, and the file does not contain the key', async () => {
 	const file = await backup(key);
 	const lines = await linesOf(file);
 	const before = `${lines.slice(0, -1).join('\n')}\n`;
@@ -68,7 +68,7 @@ test('the last line of a keyed backup is an HMAC-SHA-256 of all lines before it,
 	expect(lines.join('\n')).not.toContain(key);
 });
 
-test('without BACKUP_KEY, or with an empty one, a backup has a plain hash and names no key', async () => {
+test('without BACKUP_KEY, or with an empty one, a backup has a plain hash and no key ID', async () => {
 	for (const value of [undefined, '']) {
 		const file = await backup(value);
 		expect(await headerOf(file)).toMatchObject({ version: 3, key_id: null });
@@ -92,13 +92,13 @@ test('a backup without a key is refused with BACKUP_KEY', async () => {
 const forged = '\tMallory\t';
 const forge = (lines: string[]) => lines.map((line) => line.replace(/\t[^\t]* 3\t/, forged));
 
-/** The hash of the file made right again, as somebody without the key can. */
+/** Recomputes the hash of the file, as somebody without the key can. */
 const reseal = (lines: string[], seal: (before: string) => object) => {
 	const before = lines.slice(0, -1);
 	return [...before, JSON.stringify(seal(`${before.join('\n')}\n`))];
 };
 
-test('somebody without the key can’t alter a keyed backup, nor the key’s name in its header', async () => {
+test('somebody without the key can’t alter a keyed backup or the key ID in its header', async () => {
 	const file = await backup(key);
 	const lines = await linesOf(file);
 	const edited = reseal(forge(lines), () => JSON.parse(lines.at(-1) ?? ''));
@@ -106,7 +106,7 @@ test('somebody without the key can’t alter a keyed backup, nor the key’s nam
 	await pack(file, edited);
 	await expectRefused(file, key, 'The backup is damaged: its content is not what was written');
 
-	// Written with a key of somebody else under the name of the right one.
+	// Written with another key under the ID of the right one.
 	const foreign = reseal(forge(lines), (before) => ({
 		end: true,
 		hmac_sha256: createHmac('sha256', otherKey).update(before).digest('hex'),
@@ -114,7 +114,7 @@ test('somebody without the key can’t alter a keyed backup, nor the key’s nam
 	await pack(file, foreign);
 	await expectRefused(file, key, 'The backup is damaged: its content is not what was written');
 
-	// With the hash of a backup that has no key.
+	// With the hash of a backup without a key.
 	const plain = reseal(forge(lines), (before) => ({
 		end: true,
 		sha256: createHash('sha256').update(before).digest('hex'),
@@ -123,7 +123,7 @@ test('somebody without the key can’t alter a keyed backup, nor the key’s nam
 	await expectRefused(file, key, 'The backup is damaged: its content is not what was written');
 });
 
-test('a backup without a key can be altered by anybody: its hashes find damage alone', async () => {
+test('anybody can alter a backup without a key, as its hashes detect damage only', async () => {
 	const file = await backup(undefined);
 	const edited = reseal(forge(await linesOf(file)), (before) => ({
 		end: true,
@@ -144,7 +144,7 @@ test.each([
 	`${'x'.repeat(40)}\n`,
 	`${'x'.repeat(40)}ü`,
 	'x'.repeat(513),
-])('a BACKUP_KEY that is no key is wrong usage, and is not shown: %j', async (value) => {
+])('an invalid BACKUP_KEY is wrong usage and is not shown: %j', async (value) => {
 	const file = join(await temporaryFolder(), 'contacts.backup');
 	for (const command of ['backup', 'restore']) {
 		const outcome = await contacts(copy.url, [command, file], withKey(value));

@@ -6,7 +6,7 @@ import { expect } from 'vitest';
 import { fillDatabase } from '../testing/backup.js';
 import { contacts, expectOneLine } from '../testing/command.js';
 
-test('backup --verify accepts what was written, refuses what is not, and asks no database', async () => {
+test('backup --verify accepts an unchanged backup, refuses any other, and needs no database', async () => {
 	await fillDatabase(database.sql, 50);
 	const file = join(await temporaryFolder(), 'contacts.backup');
 	const written = await contacts(database.url, ['backup', file, '--json']);

@@ -39,14 +39,14 @@ async function start(
 	database: TestDatabase,
 	service: typeof companyContacts | typeof personalContacts,
 ): Promise<TestApp> {
-	// Each app has its own variables, and the test gives none.
+	// Each app has its own variables, and the test sets none.
 	const app = await startTestApp(service as typeof companyContacts, database.url);
 	onTestFinished(() => app.close());
 	return app;
 }
 
 describe('a restored copy', () => {
-	test('is the same in every table, and gives the same next IDs', async () => {
+	test('is the same in every table, and assigns the same next IDs', async () => {
 		const copy = await newDatabase();
 		const outcome = await contacts(copy.url, ['restore', file]);
 		expect(outcome).toMatchObject({ code: 0, stderr: '' });
@@ -58,11 +58,11 @@ describe('a restored copy', () => {
 		const [[there], [here]] = await Promise.all([source.sql.unsafe(insert), copy.sql.unsafe(insert)]);
 		await source.sql`delete from company_contacts where bitrix_id = 4711`;
 		expect(here).toEqual(there);
-		// The highest ID was deleted before the backup, and is not given a second time.
+		// The row with the highest ID was deleted before the backup. The ID is not reused.
 		expect(here?.id).toBe(2504);
 	});
 
-	test('serves the same list to the same keys, byte by byte, in processes that were running before', async () => {
+	test('serves the same list to the same keys, byte by byte, from processes that were already running', async () => {
 		const copy = await newDatabase();
 		const [app, original] = [await start(copy, companyContacts), await start(source, companyContacts)];
 		const path = '/api/company_contacts.list?project=alpha&api_key=alpha-key';
@@ -79,7 +79,7 @@ describe('a restored copy', () => {
 		expect((await app.fetch(path.replace('alpha-key', 'revoked-key'))).status).toBe(401);
 	});
 
-	test('keeps what was saved of persons, and their subscriptions', async () => {
+	test('keeps personal contacts and their subscriptions', async () => {
 		const copy = await newDatabase();
 		expect((await contacts(copy.url, ['restore', file])).code).toBe(0);
 		const app = await start(copy, personalContacts);
@@ -102,7 +102,7 @@ describe('a restored copy', () => {
 	});
 });
 
-test('nothing of the schema is forgotten', async () => {
+test('a backup covers every table of the schema', async () => {
 	const header = JSON.parse(
 		gunzipSync(await readFile(file))
 			.toString()
@@ -117,7 +117,7 @@ test('nothing of the schema is forgotten', async () => {
 	expect(described.sort(byName)).toEqual([...kept].sort(byName));
 });
 
-test('the file is for its owner alone, stands under its name only, and holds no key', async () => {
+test('only its owner can read the file, it leaves no temporary file, and it contains no API key', async () => {
 	expect((await stat(file)).mode & 0o777).toBe(0o600);
 	expect(await readdir(folder)).toEqual(['contacts.backup']);
 	const text = gunzipSync(await readFile(file)).toString();
@@ -125,7 +125,7 @@ test('the file is for its owner alone, stands under its name only, and holds no 
 	expect(text).not.toContain('alpha-key');
 });
 
-test('--json tells what is in it', async () => {
+test('--json reports what the backup contains', async () => {
 	const path = join(await temporaryFolder(), 'b');
 	const outcome = await contacts(source.url, ['backup', path, '--json']);
 	const { tables, rows } = JSON.parse(outcome.stdout);
@@ -133,13 +133,13 @@ test('--json tells what is in it', async () => {
 	expect(rows).toBe(tables.reduce((sum: number, table: { rows: number }) => sum + table.rows, 0));
 });
 
-test('a full pass under way is not in it, and none is left where it is restored', async () => {
+test('a backup omits a running full pass, and a restore leaves none', async () => {
 	const [database, copy] = [await newDatabase(), await newDatabase()];
 	const stage = (sql: typeof database.sql) =>
 		sql`insert into crm_sync_staging (bitrix_id, name, trouble_contact) values (7, 'staged', true)`;
 	await stage(database.sql);
 	const path = join(await temporaryFolder(), 'b');
-	// As a full pass holds the table while it is finished: a backup does not wait for it.
+	// A full pass locks the table like this while it finishes. A backup does not wait for it.
 	await database.sql.begin(async (sql) => {
 		await sql`lock table crm_sync_staging in access exclusive mode`;
 		expect(await contacts(database.url, ['backup', path])).toMatchObject({ code: 0, stderr: '' });
@@ -153,13 +153,13 @@ test('a full pass under way is not in it, and none is left where it is restored'
 	expect(await copy.sql`select from crm_sync_requests`).toHaveLength(0);
 });
 
-test('what others write while it is made is not in it', async () => {
+test('a backup does not contain concurrent writes', async () => {
 	const database = await newDatabase();
 	await fillDatabase(database.sql, 10);
 	const path = join(await temporaryFolder(), 'b');
 	let running: Promise<Outcome> | undefined;
 	await database.sql.begin(async (other) => {
-		// It waits here with its snapshot, before it has come to the contacts.
+		// The backup waits here with its snapshot, before it reads the contacts.
 		await other`lock table audit_log in access exclusive mode`;
 		running = contacts(database.url, ['backup', path]);
 		await vi.waitUntil(
@@ -177,7 +177,7 @@ test('what others write while it is made is not in it', async () => {
 	);
 });
 
-test('the audit log tells who made a backup and who restored it', async () => {
+test('the audit log shows who made a backup and who restored it', async () => {
 	const [database, copy] = [await newDatabase(), await newDatabase()];
 	const path = join(await temporaryFolder(), 'b');
 	const environment = { CONTACTS_ACTOR: 'alice' };
@@ -197,7 +197,7 @@ test('the audit log tells who made a backup and who restored it', async () => {
 	]);
 });
 
-test('whoever keeps a copy of the contacts begins again after a restore', async () => {
+test('clients with a copy of the contacts start again after a restore', async () => {
 	const copy = await newDatabase();
 	const epochOf = async () => (await copy.sql`select epoch from company_contacts_version`)[0]?.epoch;
 	const before = await epochOf();
@@ -205,13 +205,13 @@ test('whoever keeps a copy of the contacts begins again after a restore', async 
 	expect(await epochOf()).not.toBe(before);
 });
 
-test('many rows take no more memory than few', async () => {
+test('memory does not grow with the number of rows', async () => {
 	const [many, copy] = [await newDatabase(), await newDatabase()];
 	await many.sql`
 		insert into company_contacts (bitrix_id, name, perplexity_reason)
 		select id, 'Contact ' || id, repeat('x', 600) from generate_series(1, 60000) id`;
 	const path = join(await temporaryFolder(), 'many');
-	// Of the 50 MB of text it could hold about a half.
+	// It could hold about half of the 50 MB of text.
 	const environment = { NODE_OPTIONS: '--max-old-space-size=28' };
 	expect(await contacts(many.url, ['backup', path], { environment })).toMatchObject({ code: 0 });
 	expect(await contacts(copy.url, ['restore', path], { environment })).toMatchObject({ code: 0 });
@@ -219,7 +219,7 @@ test('many rows take no more memory than few', async () => {
 	expect(row).toEqual({ count: 60_000, ids: 60_000 });
 });
 
-test('through pipes: - is standard output and standard input', async () => {
+test('- stands for standard output and standard input, so pipes work', async () => {
 	const copy = await newDatabase();
 	const script = '"$NODE" "$MAIN" backup - | DATABASE_URL="$COPY" "$NODE" "$MAIN" restore -';
 	const { stdout } = await promisify(execFile)('sh', ['-c', script], {
@@ -229,7 +229,7 @@ test('through pipes: - is standard output and standard input', async () => {
 	expect(await readEverything(copy.sql)).toEqual(await readEverything(source.sql));
 });
 
-test('the operator’s role is not enough, which is said', async () => {
+test('the operator’s role may not make a backup, and the error says so', async () => {
 	const url = urlAs(source.url, 'operator', rolePassword);
 	expect(url).toContain(roles.operator);
 	const path = join(await temporaryFolder(), 'b');
@@ -237,7 +237,7 @@ test('the operator’s role is not enough, which is said', async () => {
 	expectOneLine(await contacts(url, ['restore', file]), 1, 'This needs the owner of the database');
 });
 
-test('a backup of an earlier schema is restored into one, and brought up to date', async () => {
+test('a backup of an earlier schema can be restored into that schema and then migrated', async () => {
 	const [old, copy] = [await createTestDatabase('template0'), await createTestDatabase('template0')];
 	onTestFinished(async () => void (await Promise.all([old.drop(), copy.drop()])));
 	expect((await contacts(old.url, ['migrate', '--to', '5'])).stdout).toMatch(/^Applied: .+, 5\.roles\.\n$/);

@@ -13,7 +13,7 @@ test.beforeAll(async () => {
 	]);
 });
 
-/** As the operator, whose rights must do. */
+/** Runs as the operator, whose rights must suffice. */
 const run = (...args: string[]) => contacts(urlAs(database.url, 'operator', rolePassword), ['contact', ...args]);
 async function namesOf(...args: string[]): Promise<string[]> {
 	const outcome = await run('list', ...args, '--json');
@@ -22,7 +22,7 @@ async function namesOf(...args: string[]): Promise<string[]> {
 }
 
 describe('contact list', () => {
-	test('shows all, those of a company, those with a number, or those with both', async () => {
+	test('shows all contacts, or filters by company, by number, or by both', async () => {
 		expect(await namesOf()).toEqual(['Alice', 'Boris', 'Chen']);
 		expect(await namesOf('--company', '1')).toEqual(['Alice', 'Boris']);
 		expect(await namesOf('--company', '9223372036854775807')).toEqual([]);
@@ -30,7 +30,7 @@ describe('contact list', () => {
 		expect(await namesOf('--company', '11', '--phone', '+442079460102')).toEqual([]);
 	});
 
-	test('prints a table, and says where it is cut', async () => {
+	test('prints a table, and says when it is cut off', async () => {
 		const outcome = await run('list', '--limit', '2');
 		expect(outcome).toMatchObject({ code: 0, stderr: 'There are more than 2: see --limit.\n' });
 		expect(outcome.stdout.split('\n').map((line) => line.split(/ +/).slice(1, 4))).toEqual([
@@ -67,7 +67,7 @@ describe('contact get', () => {
 		expect((await run('get', '1005')).stdout).toMatch(/ 1005 +\+442079460102 +7,1 +Boris /);
 	});
 
-	test('fails where there is none, and for what is no ID', async () => {
+	test('fails for an unknown ID and for an invalid one', async () => {
 		expectOneLine(await run('get', '4711'), 1, 'There is no contact with the bitrix_id 4711.');
 		expectOneLine(await run('get', 'x'), 2, 'bitrix_id is a positive integer');
 	});

@@ -48,7 +48,7 @@ describe('all is well', () => {
 		if (folder) await rm(folder, { recursive: true });
 	});
 
-	test('exit 0, for the owner and for the operator', async () => {
+	test('exits with 0 for the owner and for the operator', async () => {
 		const environment = { BITRIX24_WEBHOOK_URL: portal.webhookUrl };
 		expect((await contacts(url, ['sync', '--once'], { environment })).code).toBe(0);
 		for (const user of [url, urlAs(url, 'operator', rolePassword)]) {
@@ -75,7 +75,7 @@ describe('all is well', () => {
 });
 
 describe('database', () => {
-	test('settings that lose what was answered as saved: exit 1, with what to do', async () => {
+	test('settings that can lose acknowledged writes: exit 1, with what to do', async () => {
 		const mine = await createTestDatabase();
 		onTestFinished(() => mine.drop());
 		await mine.sql.unsafe(`alter database ${new URL(mine.url).pathname.slice(1)} set synchronous_commit = off`);
@@ -94,7 +94,7 @@ describe('database', () => {
 			/refuses the user/,
 		],
 		['no URL', async () => 'canary', /DATABASE_URL/],
-	])('%s: the rest is looked at all the same, and no secret is shown', async (_, url, message) => {
+	])('%s: the other checks still run, and no secret is shown', async (_, url, message) => {
 		const outcome = await contacts(await url(), ['doctor', '--json'], {
 			environment: { BITRIX24_WEBHOOK_URL: portal.webhookUrl },
 		});
@@ -154,7 +154,7 @@ describe('synchroniser', () => {
 describe('crm', () => {
 	const crm = (environment: Record<string, string>, now = Date.now) => look('crm', operator(), environment, now);
 
-	test('a webhook that is none is named, and not echoed', async () => {
+	test('an invalid webhook is named but not echoed', async () => {
 		const findings = await crm({ BITRIX24_WEBHOOK_URL: 'https://portal.invalid/canary/' });
 		expect(findings).toEqual([found('problem', /^BITRIX24_WEBHOOK_URL is wrong/)]);
 		expect(JSON.stringify(findings)).not.toContain('canary');
@@ -172,13 +172,13 @@ describe('crm', () => {
 		expect(findings).toEqual([found('problem', /no_field_UF_CRM_404/, /check BITRIX24_UF_TROUBLE/)]);
 	});
 
-	test('a portal that can’t be reached is given up after its timeout', async () => {
+	test('an unreachable portal fails the check after its timeout', async () => {
 		const environment = { BITRIX24_WEBHOOK_URL: `http://127.0.0.1:${await freePort()}/rest/1/canary/` };
 		const findings = await look('crm', operator(), environment, Date.now, 300);
 		expect(findings).toEqual([found('problem', /refused .+ with network|does not answer/)]);
 	});
 
-	test('a clock that goes wrong, and contacts that its user no longer sees', async () => {
+	test('a wrong clock, and contacts that the portal’s user no longer sees', async () => {
 		const mine = await createTestDatabase();
 		onTestFinished(() => mine.drop());
 		await mine.sql`insert into company_contacts (bitrix_id) select generate_series(1, 10)`;
@@ -205,7 +205,7 @@ test('passwords that are defaults of the compose file are named, never shown', a
 });
 
 describe('redis', () => {
-	test('no URL of Redis, and nobody there', async () => {
+	test('no URL of Redis, and no server at the URL', async () => {
 		expect(await look('redis', operator(), { REDIS_URL: 'http://canary' })).toEqual([
 			found('problem', /no URL like redis:/),
 		]);

@@ -16,7 +16,7 @@ export function addDoctorCommand(program: Command, environment: NodeJS.ProcessEn
 				examples('contacts doctor', 'contacts doctor --json | jq .findings'),
 		)
 		.action(async (options: OutputOptions) => {
-			// Loaded only where they are used: every other command would wait for the synchroniser and for Redis.
+			// Loaded only here, so that other commands do not load the synchroniser and Redis.
 			const { examine } = await import('../doctor/doctor.js');
 			const findings = await examine(environment, Date.now);
 			const ok = findings.every(({ state }) => state !== 'problem');

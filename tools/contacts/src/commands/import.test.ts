@@ -33,7 +33,7 @@ describe('the format', () => {
 		['list.ndjson', ndjson],
 		['list.jsonl', ndjson],
 		['a name with spaces.2026.csv', csv],
-	])('is told by the name of the file: %s', async (name, content) => {
+	])('follows from the name of the file: %s', async (name, content) => {
 		expect(await run(await file(name, content))).toEqual({
 			code: 0,
 			stdout: '2 records: 2 good, 0 refused; 2 contacts new, 0 changed.\n',
@@ -46,13 +46,13 @@ describe('the format', () => {
 		['csv', csv],
 		['json', json],
 		['ndjson', ndjson],
-	])('is %s where --format says so, whatever the name', async (format, content) => {
+	])('is %s when --format says so, whatever the name', async (format, content) => {
 		expect(await run(await file('list.txt', content), '--format', format)).toMatchObject({ code: 0, stderr: '' });
 		expect(await names()).toEqual(['a', 'b']);
 	});
 
 	test.each(['list.txt', 'list', '.csv', 'list.csv.gz', 'list.constructor', 'list.toString'])(
-		'that nothing tells is wrong usage: %s',
+		'that does not follow from the name is wrong usage: %s',
 		async (name) => {
 			const expected = 'does not end in .csv, .json or .ndjson: say --format';
 			await expectWrongUsage(database.url, ['import', await file(name, csv)], expected);
@@ -60,11 +60,11 @@ describe('the format', () => {
 	);
 });
 
-test('a format that nothing tells ends with exit 2 and one line', async () => {
+test('an unknown format ends with exit 2 and one line', async () => {
 	expectOneLine(await run(await file('list.txt', csv)), 2, 'does not end in .csv, .json or .ndjson: say --format');
 });
 
-describe('a file that can’t be read fails with one line', () => {
+describe('an unreadable file fails with one line', () => {
 	test('missing', async () => {
 		const path = join(await temporaryFolder(), 'missing.csv');
 		expectOneLine(await run(path), 1, `There is no file ${path}.`);
@@ -90,14 +90,14 @@ describe('a file that can’t be read fails with one line', () => {
 	});
 });
 
-test('a JSON file that breaks off is saved up to there, fails and says where', async () => {
+test('a truncated JSON file is saved up to its end, fails, and the error says where', async () => {
 	const generated = generateContacts(700, 11);
 	const path = await file('list.json', JSON.stringify(generated).slice(0, -30));
 	expectOneLine(await run(path), 1, 'it breaks off after element 699.');
 	expect(await names()).toEqual(generated.slice(0, -1).map(({ name }) => name));
 });
 
-test('NDJSON with one line that is wrong: the others are saved, exit 1', async () => {
+test('NDJSON with one wrong line: the others are saved, exit 1', async () => {
 	const outcome = await run(await file('list.ndjson', ndjson.replace('\n', '\n{"bitrix_id":\n')));
 	expect(outcome).toEqual({
 		code: 1,
@@ -107,7 +107,7 @@ test('NDJSON with one line that is wrong: the others are saved, exit 1', async (
 	expect(await names()).toEqual(['a', 'b']);
 });
 
-test('10,000 contacts arrive, the second time nothing is new or changed, and --json says so', async () => {
+test('an import of 10,000 contacts stores all, a second one changes nothing, and --json says so', async () => {
 	const generated = generateContacts(10_000, 12);
 	const path = await file('list.csv', toCsv(generated));
 	const summary = { records: 10_000, accepted: 10_000, refused: 0, reasons: {} };
@@ -128,7 +128,7 @@ test('10,000 contacts arrive, the second time nothing is new or changed, and --j
 describe('--country', () => {
 	const path = () => file('list.csv', 'bitrix_id,phone\n1,030 901820\n');
 
-	test('takes national numbers as of this country, in either case', async () => {
+	test('reads national numbers as numbers of this country, in upper or lower case', async () => {
 		for (const country of ['DE', 'de']) {
 			expect(await run(await path(), '--country', country)).toMatchObject({ code: 0 });
 			const rows = await database.sql`select phone from company_contacts`;
@@ -137,14 +137,14 @@ describe('--country', () => {
 		}
 	});
 
-	test.each(['XX', 'Germany', '49', ''])('that is none is wrong usage: %j', async (country) => {
+	test.each(['XX', 'Germany', '49', ''])('that is invalid is wrong usage: %j', async (country) => {
 		const expected = '--country takes an ISO country code';
 		await expectWrongUsage(database.url, ['import', await path(), '--country', country], expected);
 		expect(await names()).toEqual([]);
 	});
 });
 
-test('without a database it fails with one line, and a dry run needs none', async () => {
+test('without a database an import fails with one line, and a dry run succeeds', async () => {
 	const path = await file('list.csv', csv);
 	const environment = { LOCAL_DATA_DIR: await temporaryFolder() };
 	expectOneLine(await contacts(undefined, ['import', path], { environment }), 1, 'There is no database');

@@ -26,7 +26,7 @@ async function statusOf(key: string, later = 0): Promise<number> {
 const daysUntil = (time: string) => Math.round(((Date.parse(time) - Date.now()) / day) * 100) / 100;
 
 describe('key rotate', () => {
-	test('makes a key for the same service; both are valid until the overlap is over, then the new one alone', async () => {
+	test('makes a key for the same service; both are valid until the overlap ends, then only the new one', async () => {
 		const old = await json('create', 'one', '--service', 'company-contacts');
 		const made = await json('rotate', String(old.id), '--overlap', '12h');
 		expect(made).toMatchObject({ old_id: old.id, project: 'one', service: 'company-contacts', expires_at: null });
@@ -35,14 +35,14 @@ describe('key rotate', () => {
 		expect([await statusOf(old.key, 0.51 * day), await statusOf(made.key, 0.51 * day)]).toEqual([401, 200]);
 	});
 
-	test('the overlap is seven days unless it is said, and never longer than the old key would have lived', async () => {
+	test('the overlap is seven days by default, and never outlives the old key', async () => {
 		const lasting = await json('create', 'one');
 		expect(daysUntil((await json('rotate', String(lasting.id))).old_expires_at)).toBe(7);
 		const ending = await json('create', 'one', '--expires', '3');
 		expect(daysUntil((await json('rotate', String(ending.id))).old_expires_at)).toBe(3);
 	});
 
-	test('a key that ends is followed by one that lives as long, though it was rotated late', async () => {
+	test('the successor of an expiring key has the same lifetime, even when it is rotated late', async () => {
 		const old = await json('create', 'one', '--expires', '30');
 		await database.sql`
 			update api_keys set created_at = created_at - interval '20 days', expires_at = expires_at - interval '20 days'
@@ -53,7 +53,7 @@ describe('key rotate', () => {
 		expect([await statusOf(made.key, 29 * day), await statusOf(made.key, 31 * day)]).toEqual([200, 401]);
 	});
 
-	test('prints the new key alone on standard output, and says on standard error when each ends', async () => {
+	test('prints only the new key on standard output, and the expiry of both on standard error', async () => {
 		const old = await json('create', 'one', '--expires', '30');
 		const outcome = await run('rotate', String(old.id));
 		expect(outcome.stdout).toMatch(/^cck_\w+\n$/);
@@ -62,7 +62,7 @@ describe('key rotate', () => {
 		);
 	});
 
-	test('a key that is revoked, or that never was, can’t be rotated', async () => {
+	test('a revoked or unknown key can’t be rotated', async () => {
 		const old = await json('create', 'one');
 		await run('revoke', String(old.id), '--yes');
 		for (const id of [String(old.id), '999999']) {
@@ -70,7 +70,7 @@ describe('key rotate', () => {
 		}
 	});
 
-	test.each(['7', '1w', '-1d', ''])('an overlap that is none is wrong usage: %j', async (overlap) => {
+	test.each(['7', '1w', '-1d', ''])('an invalid overlap is wrong usage: %j', async (overlap) => {
 		await expectWrongUsage(database.url, ['key', 'rotate', '1', `--overlap=${overlap}`], '--overlap takes');
 	});
 });

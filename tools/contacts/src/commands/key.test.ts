@@ -24,7 +24,7 @@ const statusOf = async (key: string, project = 'one') => {
 };
 const sha256 = (key: string) => createHash('sha256').update(key).digest('hex');
 
-/** The tables of the whole database in which some row holds this text in some column; bytes are searched as hex. */
+/** The tables of the whole database that have this text in any column. Bytes are searched as hex. */
 async function tablesWith(text: string): Promise<string[]> {
 	const tables = await database.sql<{ name: string }[]>`
 		select format('%I.%I', schemaname, tablename) as name from pg_tables
@@ -39,7 +39,7 @@ async function tablesWith(text: string): Promise<string[]> {
 }
 
 describe('key create', () => {
-	test('prints the key alone on standard output, and it opens the service for its project only', async () => {
+	test('prints only the key on standard output, and the service accepts it for its project only', async () => {
 		const outcome = await run(['create', 'one']);
 		expect(outcome.code).toBe(0);
 		const key = outcome.stdout.trimEnd();
@@ -50,7 +50,7 @@ describe('key create', () => {
 		expect(await statusOf(key, 'two')).toBe(401);
 	});
 
-	test('the key is stored nowhere, only its SHA-256', async () => {
+	test('the database stores only the SHA-256 of a key', async () => {
 		const { key } = await create();
 		expect(await tablesWith(sha256(key))).toEqual(['public.api_keys']);
 		expect(await tablesWith(key)).toEqual([]);
@@ -72,7 +72,7 @@ describe('key create', () => {
 		});
 	});
 
-	test('--service makes a key that this service takes and the other does not', async () => {
+	test('--service makes a key that this service accepts and the other refuses', async () => {
 		const own = await create('--service', 'company-contacts');
 		const other = await create('--service', 'personal-contacts');
 		expect([own.service, other.service]).toEqual(['company-contacts', 'personal-contacts']);
@@ -93,26 +93,26 @@ describe('--expires', () => {
 		return row ?? { at: Number.NaN, now: 0 };
 	};
 
-	test('takes a number of days from now', async () => {
+	test('accepts a number of days from now', async () => {
 		const { id, key } = await create('--expires', '30');
 		const { at, now } = await expiryOf(id);
 		expect(Math.abs(at - now - 30 * day)).toBeLessThan(60_000);
 		expect(await statusOf(key)).toBe(200);
 	});
 
-	test('takes a date, at 00:00 UTC', async () => {
+	test('accepts a date, which means 00:00 UTC', async () => {
 		const { id, expires_at } = await create('--expires', '2099-01-31');
 		expect(expires_at).toBe('2099-01-31T00:00:00.000Z');
 		expect((await expiryOf(id)).at).toBe(Date.UTC(2099, 0, 31));
 	});
 
-	test('the key is refused once the time has come', async () => {
+	test('the service refuses the key once it has expired', async () => {
 		const { id, key } = await create('--expires', '1');
 		await database.sql`update api_keys set expires_at = now() where id = ${id}`;
 		expect(await statusOf(key)).toBe(401);
 	});
 
-	test.each(['2020-01-01', '2020-01-01T00:00:00Z'])('the past is wrong usage: %s', async (when) => {
+	test.each(['2020-01-01', '2020-01-01T00:00:00Z'])('a time in the past is wrong usage: %s', async (when) => {
 		expectOneLine(await run(['create', 'one', '--expires', when]), 2, '--expires must be in the future');
 	});
 
@@ -134,7 +134,7 @@ describe('--expires', () => {
 		['2026-01-31T12:00:00Z', '1m', '2026-02-28T12:00:00.000Z'],
 		['2028-02-29T12:00:00Z', '1y', '2029-02-28T12:00:00.000Z'],
 		['2026-12-31T12:00:00Z', '2m', '2027-02-28T12:00:00.000Z'],
-	])('from %s on, %s ends with a month that is too short for it', (from, given, expected) => {
+	])('from %s on, %s ends on the last day of a shorter month', (from, given, expected) => {
 		expect(parseExpiry(given, new Date(from)).toISOString()).toBe(expected);
 	});
 
@@ -158,11 +158,11 @@ describe('--expires', () => {
 			'31.01.2027',
 		],
 		...['2027-02-30T00:00:00Z', '2027-01-01T25:00:00Z', '2027-01-01T00:00:00', 'Infinity', '2026-03-01'],
-	])('nonsense, and what is not in the future: %j', (given) => {
+	])('an invalid or past time is wrong usage: %j', (given) => {
 		expect(() => parseExpiry(given, now)).toThrow(/^--expires (takes|must be)/);
 	});
 
-	test('nonsense on the command line makes no key', async () => {
+	test('an invalid time on the command line makes no key', async () => {
 		const before = await database.sql`select count(*)::int from api_keys`;
 		expectOneLine(await run(['create', 'one', '--expires', '-1']), 2, '--expires takes');
 		expectOneLine(await run(['create', 'one', '--expires', 'tomorrow']), 2, '--expires takes');
@@ -188,7 +188,7 @@ describe('--stdin', () => {
 		expect(await tablesWith(sha256(key))).toEqual(['public.api_keys']);
 	});
 
-	test('--json does not print it either', async () => {
+	test('--json does not print an imported key', async () => {
 		const outcome = await given('canary-json', '--json');
 		expect(JSON.parse(outcome.stdout)).toEqual({
 			id: expect.any(Number),
@@ -199,7 +199,7 @@ describe('--stdin', () => {
 		});
 	});
 
-	test('the same key twice for a project fails, for another project it does not', async () => {
+	test('importing the same key twice fails for one project, and succeeds for another', async () => {
 		expect((await given('canary-twice')).code).toBe(0);
 		const again = await given('canary-twice');
 		expectOneLine(again, 1, 'has, or had, this very key');
@@ -216,7 +216,7 @@ describe('--stdin', () => {
 		['a control character', 'canary\u0007'],
 		['one character too many', `canary${'x'.repeat(maxKeyLength - 5)}`],
 		['bytes that are not UTF-8', Buffer.from([0x63, 0x61, 0xff, 0x6e])],
-	])('what is no key is wrong usage, is not echoed and makes none: %s', async (_, input) => {
+	])('an invalid key is wrong usage, is not echoed and is not stored: %s', async (_, input) => {
 		const before = await database.sql`select count(*)::int from api_keys`;
 		const outcome = await given(input);
 		expectOneLine(outcome, 2, '--stdin takes one line with the key');
@@ -226,7 +226,7 @@ describe('--stdin', () => {
 });
 
 describe('--name', () => {
-	test('is shown by create, in the list and in the audit log, and a rotated key has it too', async () => {
+	test('appears in the output of create, in the list and in the audit log, and a rotated key keeps it', async () => {
 		const name = 'billing job, ключ 1';
 		const { id, ...made } = await create('--name', name);
 		expect(made).toMatchObject({ name });
@@ -242,7 +242,7 @@ describe('--name', () => {
 		for (const { details } of ofKey) expect(details).toMatchObject({ name });
 	});
 
-	test.each(['', 'x'.repeat(101), 'two\nlines', '\u001b[2J'])('what is no name makes no key: %j', async (name) => {
+	test.each(['', 'x'.repeat(101), 'two\nlines', '\u001b[2J'])('an invalid name makes no key: %j', async (name) => {
 		const before = await database.sql`select count(*)::int from api_keys`;
 		expectOneLine(await run(['create', 'one', '--name', name]), 2, '--name takes 1 to 100 characters');
 		expect(await database.sql`select count(*)::int from api_keys`).toEqual(before);
@@ -271,14 +271,14 @@ describe('key list and key revoke', () => {
 		expect(rows.find((row) => row.id === id)).toMatchObject({ state: 'revoked' });
 	});
 
-	test('revoking twice, or what does not exist, fails', async () => {
+	test('revoking a revoked or unknown key fails', async () => {
 		const { id } = await create();
 		expect(JSON.parse((await run(['revoke', String(id), '--json'])).stdout)).toEqual({ id, state: 'revoked' });
 		expectOneLine(await run(['revoke', String(id)]), 1, `There is no key ${id} that could be revoked`);
 		expectOneLine(await run(['revoke', '999999']), 1, 'There is no key 999999');
 	});
 
-	test.each(['0', '-1', 'abc', '1.5', '', '99999999999999999999'])('no ID is wrong usage: %j', async (id) => {
+	test.each(['0', '-1', 'abc', '1.5', '', '99999999999999999999'])('an invalid ID is wrong usage: %j', async (id) => {
 		await expectWrongUsage(database.url, ['key', 'revoke', id], 'The ID of a key is a positive integer');
 	});
 });

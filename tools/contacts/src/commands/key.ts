@@ -121,7 +121,7 @@ function parseOverlap(given: string): number {
 	return Number(number) * { d: 86_400, h: 3600, m: 60 }[unit as 'd' | 'h' | 'm'];
 }
 
-/** Days, months or years from now; or a date: the start of that day in UTC, or an exact ISO 8601 time. */
+/** Days, months or years from now, a date (the start of that day in UTC), or an exact ISO 8601 time. */
 export function parseExpiry(given: string, now: Date): Date {
 	const [, count, unit] = /^([1-9][0-9]{0,4})([dmy]?)$/.exec(given) ?? [];
 	if (count !== undefined) {
@@ -134,7 +134,7 @@ export function parseExpiry(given: string, now: Date): Date {
 	}
 	const date = /^\d{4}-\d{2}-\d{2}(T[\d:.]+(Z|[+-]\d{2}:\d{2}))?$/.test(given) ? new Date(given) : undefined;
 	const calendarDay = given.slice(0, 10);
-	// The 30th of February would be taken as a day of March.
+	// Date would read 30 February as a day in March.
 	const real =
 		date !== undefined && !Number.isNaN(date.getTime()) && new Date(calendarDay).toISOString().startsWith(calendarDay);
 	if (!real) throw new UsageError('--expires takes days (90d), months (6m), years (1y) or a date like 2027-01-31.');
@@ -142,14 +142,14 @@ export function parseExpiry(given: string, now: Date): Date {
 	return date;
 }
 
-/** A month that is too short ends sooner: a month after 31 January is the last day of February. */
+/** Uses the last day of a shorter month: a month after 31 January is the last day of February. */
 function addMonths(date: Date, months: number): void {
 	const day = date.getUTCDate();
 	date.setUTCMonth(date.getUTCMonth() + months);
 	if (date.getUTCDate() !== day) date.setUTCDate(0);
 }
 
-/** A key from standard input: one line, any printable form. */
+/** A key from standard input: one line of printable characters. */
 function givenKey(input: Buffer): string {
 	const key = (isUtf8(input) ? input.toString('utf8') : '').replace(/^\uFEFF/, '').replace(/\r?\n$/, '');
 	if (key === '' || key.length > maxKeyLength || /\s|\p{Cc}/u.test(key)) {

@@ -5,7 +5,7 @@ import { UsageError } from '../errors.js';
 import { examples } from '../examples.js';
 import { type OutputOptions, printResult } from '../output.js';
 
-/** The variables that give the database roles their passwords. */
+/** The variables with the passwords of the database roles. */
 const passwordVariables: Record<RoleUser, string> = {
 	'personal-contacts': 'PERSONAL_CONTACTS_DATABASE_PASSWORD',
 	'company-contacts': 'COMPANY_CONTACTS_DATABASE_PASSWORD',

@@ -10,14 +10,14 @@ const run = (...args: string[]) =>
 		environment: { CONTACTS_ACTOR: 'officer' },
 	});
 
-/** What personal contacts hold that must be in no audit row. */
+/** Personal data that must be in no audit row. */
 const canary = 'Canary Name';
 
 test.beforeAll(async () => {
 	await addProject(database.sql, 'bot', 'bot-key');
 });
 
-/** A chat with everything that can be stored about it. */
+/** Stores everything that can be stored about a chat. */
 async function addPerson(chatId: number): Promise<void> {
 	await database.sql`
 		insert into personal_contacts (chat_id, username, name, birth_date, project_id)
@@ -47,7 +47,7 @@ async function lastAudit() {
 }
 
 describe('person find', () => {
-	test('tells the tables of a chat and how many rows, and no data', async () => {
+	test('prints the tables and row counts of a chat, and no data', async () => {
 		await addPerson(-100);
 		const outcome = await run('find', '--chat', '-100', '--json');
 		expect(JSON.parse(outcome.stdout)).toEqual([
@@ -108,7 +108,7 @@ describe('person export', () => {
 		expect(JSON.stringify(audit)).not.toMatch(/2025550103|Boris/);
 	});
 
-	test('every table with a chat or a contact in it is looked at', async () => {
+	test('covers every table that refers to a chat or a contact', async () => {
 		const columns = await database.sql<{ table: string }[]>`
 			select table_name as table from information_schema.columns
 			where table_schema = 'public' and column_name = 'chat_id' order by 1`;
@@ -117,7 +117,7 @@ describe('person export', () => {
 });
 
 describe('person erase', () => {
-	test('deletes everything of the chat and nothing of others, and records it without the data', async () => {
+	test('deletes all data of the chat and none of others, and records it without the data', async () => {
 		await addPerson(300);
 		await addPerson(301);
 		const outcome = await run('erase', '--chat', '300', '--yes');
@@ -138,13 +138,13 @@ describe('person erase', () => {
 		expect(log[0]?.log).not.toMatch(/canary|Canary|1990-05-17|\b300\b/);
 	});
 
-	test('asks first: without a terminal it does nothing', async () => {
+	test('asks for confirmation, so without a terminal it does nothing', async () => {
 		await addPerson(302);
 		expectOneLine(await run('erase', '--chat', '302'), 2, 'say --yes');
 		expect(await rowsOf(302)).toEqual([1, 2, 1]);
 	});
 
-	test('of a company contact it says that the CRM is where to erase, and deletes nothing', async () => {
+	test('for a company contact it points to the CRM and deletes nothing', async () => {
 		await addContact(4, '+12025550104');
 		for (const query of [
 			['--phone', '+12025550104'],
@@ -165,7 +165,7 @@ describe('person prune', () => {
 			insert into personal_contacts (chat_id, project_id, updated_at)
 			select n, p.id, case when n <= 6000 then now() - interval '25 months' else now() - interval '23 months' end
 			from generate_series(1, 6100) n, projects p`;
-		// Chat 1 is subscribed, chat 2 no longer, chat 3 will be.
+		// Chat 1 has an active subscription, chat 2 an ended one, chat 3 a planned one.
 		await other.sql`
 			insert into direct_subscriptions (chat_id, started_at, ended_at) values
 				(1, now() - interval '30 months', null),
@@ -180,7 +180,7 @@ describe('person prune', () => {
 	};
 	const expected = { personal_contacts: 5999, direct_subscriptions: 1, direct_subscription_reports: 1 };
 
-	test('counts first, and deletes exactly that with --yes', async () => {
+	test('first counts the rows, and with --yes deletes exactly those', async () => {
 		const { other, prune } = await own();
 		const dry = await prune();
 		expect(dry.stdout).toBe('To delete: 5999 personal contacts, 1 ended subscriptions. Say --yes to do it.\n');
@@ -213,7 +213,7 @@ describe('wrong usage', () => {
 			await expectWrongUsage(database.url, ['person', word, ...args], line);
 	});
 
-	test('another role may do none of it, and is told which may', async () => {
+	test('any other role is refused, and the error names the required one', async () => {
 		const operator = urlAs(database.url, 'operator', rolePassword);
 		for (const args of [
 			['find', '--chat', '1'],

@@ -114,7 +114,7 @@ export function addPersonCommands(program: Command, environment: NodeJS.ProcessE
 		});
 }
 
-/** Reads what is stored, and records that somebody has. */
+/** Reads the stored data, and records that somebody did. */
 async function look(environment: NodeJS.ProcessEnv, operation: Operation, query: PersonQuery): Promise<StoredPerson> {
 	const stored = await withDatabase(environment, async (sql: Sql) => {
 		const person = await readPerson(sql, query);

@@ -10,7 +10,7 @@ const stored = (code: string) => database.sql<{ disabled: boolean }[]>`
 
 describe('project create', () => {
 	test.each(['a', '0', 'with-dash_and_9', 'x'.repeat(63)])(
-		'makes %s, enabled, and names the next step',
+		'creates %s enabled, and prints the next step',
 		async (code) => {
 			const outcome = await run('create', code);
 			expect(outcome).toMatchObject({ code: 0, stderr: '' });
@@ -24,19 +24,19 @@ describe('project create', () => {
 		expect([outcome.code, JSON.parse(outcome.stdout)]).toEqual([0, { code: 'json' }]);
 	});
 
-	test('a code that is taken fails, and leaves the project as it is', async () => {
+	test('an existing code fails, and does not change the project', async () => {
 		await run('create', 'taken');
 		await run('disable', 'taken');
 		expectOneLine(await run('create', 'taken'), 1, 'There is a project "taken" already');
 		expect(await stored('taken')).toEqual([{ disabled: true }]);
 	});
 
-	test('a wrong code ends with exit 2 and one line', async () => {
+	test('an invalid code ends with exit 2 and one line', async () => {
 		expectOneLine(await run('create', 'A'), 2, 'A project code begins with');
 	});
 
 	test.each(['A', 'a b', '-a', '_a', 'ä', 'a.b', 'x'.repeat(64), "a'; drop table projects; --", ''])(
-		'a wrong code is wrong usage, and makes nothing: "%s"',
+		'an invalid code is wrong usage and creates nothing: "%s"',
 		async (code) => {
 			const before = await database.sql`select code from projects`;
 			await expectWrongUsage(database.url, ['project', 'create', '--', code], 'A project code begins with');
@@ -46,7 +46,7 @@ describe('project create', () => {
 });
 
 describe('project disable and enable', () => {
-	test('one after the other, each as often as wanted', async () => {
+	test('work in turn, and can be repeated', async () => {
 		await run('create', 'switched');
 		for (const [word, disabled] of [
 			['disable', true],
@@ -73,7 +73,7 @@ describe('project disable and enable', () => {
 	});
 });
 
-test('create --sandbox makes a project that says so, for good', async () => {
+test('create --sandbox makes a project that stays a sandbox', async () => {
 	expect(await run('create', 'to-try', '--sandbox')).toEqual({
 		code: 0,
 		stdout: 'Created sandbox project to-try. Give it a key: contacts key create to-try\n',
@@ -116,7 +116,7 @@ describe('project list', () => {
 		}
 	});
 
-	test('of no project is an empty list, and a table with its head alone', async () => {
+	test('prints an empty JSON list, or a table with only its header, when there is no project', async () => {
 		const own = await createTestDatabase();
 		try {
 			expect(await contacts(own.url, ['project', 'list', '--json'])).toEqual({ code: 0, stdout: '[]\n', stderr: '' });

@@ -37,7 +37,7 @@ async function variant(content: Buffer | string): Promise<string> {
 	return path;
 }
 
-describe('a file that is not as it was written is refused, and nothing is changed', () => {
+describe('a file that differs from what was written is refused, and nothing changes', () => {
 	const shares = [0, 0.0001, 0.1, 0.4, 0.7, 0.95, 0.9999];
 	test.each(shares)('cut off after %d of its length', async (share) => {
 		const cut = await variant(bytes.subarray(0, Math.floor(bytes.length * share)));
@@ -79,7 +79,7 @@ describe('a file that is not as it was written is refused, and nothing is change
 			'its content',
 		],
 	];
-	test.each(change)('packed anew with another content: %s', async (_, edit, reason) => {
+	test.each(change)('packed again with other content: %s', async (_, edit, reason) => {
 		const edited = edit(gunzipSync(bytes).toString().split('\n')).join('\n');
 		expect(edited).not.toBe(gunzipSync(bytes).toString());
 		const outcome = await contacts(copy.url, ['restore', await variant(gzipSync(edited))]);

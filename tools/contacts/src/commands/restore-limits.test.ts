@@ -8,7 +8,7 @@ import { expect, onTestFinished } from 'vitest';
 import { readEverything } from '../testing/backup.js';
 import { contacts, expectOneLine } from '../testing/command.js';
 
-/** A backup of one row of the audit log, up to that row. */
+/** The beginning of a backup, up to one row of the audit log. */
 async function startOfBackup(): Promise<string> {
 	const empty = await createTestDatabase();
 	onTestFinished(() => empty.drop());
@@ -59,7 +59,7 @@ test.each([
 	expect(await readEverything(database.sql)).toEqual(before);
 });
 
-test('a row that could not be restored is not backed up: the command says so, and leaves no file', async () => {
+test('backup fails on a row that could not be restored, and leaves no file', async () => {
 	const full = await createTestDatabase();
 	onTestFinished(() => full.drop());
 	await full.sql`insert into company_contacts (bitrix_id, name) values (1, repeat('x', ${17 * mebibyte}))`;

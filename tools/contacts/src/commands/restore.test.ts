@@ -45,7 +45,7 @@ async function variant(content: Buffer | string): Promise<string> {
 	return path;
 }
 
-/** The connections of commands to a database that wait for a lock, or for their client. */
+/** The connections of commands that wait for a lock or for their client. */
 async function waiting(database: TestDatabase, wait: 'Lock' | 'Client'): Promise<number[]> {
 	const rows = await database.sql<{ pid: number }[]>`
 		select pid from pg_stat_activity
@@ -60,8 +60,8 @@ test.each([
 	expectOneLine(await contacts(copy.url, ['restore', path]), 1, reason);
 });
 
-describe('a database with something in it', () => {
-	test('is left alone, and what is there is named', async () => {
+describe('a database that is not empty', () => {
+	test('is not changed, and the error names what it contains', async () => {
 		const full = await newDatabase();
 		await addProject(full.sql, 'mine', 'my-key');
 		const before = await readEverything(full.sql);
@@ -70,7 +70,7 @@ describe('a database with something in it', () => {
 		expect(await readEverything(full.sql)).toEqual(before);
 	});
 
-	test('is emptied with --replace, which has to be confirmed', async () => {
+	test('is emptied with --replace, which needs a confirmation', async () => {
 		const full = await newDatabase();
 		await fillDatabase(full.sql, 50);
 		await full.sql`insert into crm_sync_runs (kind) select 'full' from generate_series(1, 40)`;
@@ -85,13 +85,13 @@ describe('a database with something in it', () => {
 		const { sequences, ...rows } = await readEverything(full.sql);
 		const { sequences: expected, ...expectedRows } = await readEverything(source.sql);
 		expect(rows).toEqual(expectedRows);
-		// Cursors of before are refused: copies of these contacts begin again.
+		// Older cursors are refused, so copies of these contacts start again.
 		expect(await readEpoch()).not.toEqual([epoch]);
-		// An ID that was given out here is not given out again.
+		// An ID that was assigned here is not assigned again.
 		expect(sequences).toEqual(expected?.map((row) => row.replace('crm_sync_runs_id_seq 2', 'crm_sync_runs_id_seq 42')));
 	});
 
-	test('stays as it was when the new one turns out to be damaged', async () => {
+	test('keeps its data when the backup turns out to be damaged', async () => {
 		const full = await newDatabase();
 		await fillDatabase(full.sql, 50);
 		const before = await readEverything(full.sql);
@@ -101,7 +101,7 @@ describe('a database with something in it', () => {
 	});
 });
 
-test('beside a synchroniser nothing is restored', async () => {
+test('restore refuses to run beside a synchroniser', async () => {
 	const session = await openSession(copy.url);
 	try {
 		expectOneLine(
@@ -114,11 +114,11 @@ test('beside a synchroniser nothing is restored', async () => {
 	}
 });
 
-/** How long another process may take to get somewhere. */
+/** How long another process may take to reach a state. */
 const patient = { timeout: 20_000 };
 
-describe('ended in the middle', () => {
-	/** A restore that has been given half of the file, and has written something of it. */
+describe('interrupted halfway', () => {
+	/** Starts a restore that has received half of the file and has written some of it. */
 	async function halfway(database: TestDatabase) {
 		const child = spawn(process.execPath, [main, 'restore', '-', '--replace', '--yes'], {
 			env: environmentOf(database.url),
@@ -140,12 +140,12 @@ describe('ended in the middle', () => {
 		return { child, errors, exited };
 	}
 
-	test('the command is killed: everything is as it was, and the next one succeeds', async () => {
+	test('a killed restore changes nothing, and the next one succeeds', async () => {
 		const full = await newDatabase();
 		await fillDatabase(full.sql, 20);
 		const before = await readEverything(full.sql);
 		const { child, exited } = await halfway(full);
-		// What the services read meanwhile is what was there.
+		// Meanwhile the services read the old data.
 		expect(await readEverything(full.sql)).toEqual(before);
 		child.kill('SIGKILL');
 		await exited;
@@ -154,10 +154,10 @@ describe('ended in the middle', () => {
 		expect(await contacts(full.url, ['restore', file, '--replace', '--yes'])).toMatchObject({ code: 0 });
 	});
 
-	test('the connection is lost: it says so', async () => {
+	test('a restore reports a lost connection', async () => {
 		const before = await readEverything(copy.sql);
 		const { child, errors, exited } = await halfway(copy);
-		// Between two pieces of the file the server is busy.
+		// The server is busy between two pieces of the file.
 		let pids: number[] = [];
 		await vi.waitUntil(async () => {
 			pids = await waiting(copy, 'Client');
@@ -171,13 +171,13 @@ describe('ended in the middle', () => {
 	});
 
 	test.each(['SIGTERM', 'SIGINT', 'lost'] as const)(
-		'a backup (%s): no file is left, and the old one stands',
+		'a backup (%s) leaves no partial file, and keeps the old one',
 		async (how) => {
 			const database = await newDatabase();
 			const place = await temporaryFolder();
 			const path = join(place, 'old');
 			await writeFile(path, 'the old one');
-			// A client that has no connection yet has none to reserve.
+			// A client without an open connection has none to reserve.
 			await database.sql`select 1`;
 			const other = await database.sql.reserve();
 			await other`begin`;
@@ -198,13 +198,13 @@ describe('ended in the middle', () => {
 	);
 });
 
-describe('where a backup can’t be written', () => {
-	test('a folder that is not there, and a folder itself', async () => {
+describe('a backup that can’t be written fails', () => {
+	test('for a missing folder, and for a folder as the file', async () => {
 		expectOneLine(await contacts(source.url, ['backup', '/nowhere/b']), 1, "/nowhere/b can't be written (ENOENT)");
 		expectOneLine(await contacts(source.url, ['backup', folder]), 1, 'is no file');
 	});
 
-	test('an existing file is replaced only when that is confirmed', async () => {
+	test('for an existing file, unless replacing it is confirmed', async () => {
 		const path = await variant('precious');
 		expectOneLine(await contacts(source.url, ['backup', path]), 2, /will be replaced\. .+ --yes/);
 		expect(await readFile(path, 'utf8')).toBe('precious');
@@ -212,7 +212,7 @@ describe('where a backup can’t be written', () => {
 		expect(gunzipSync(await readFile(path)).length).toBeGreaterThan(100_000);
 	});
 
-	test('a full disk, and a reader that goes away', async () => {
+	test('for a full disk, and for a reader that closes the pipe', async () => {
 		const full = await open('/dev/full', 'w');
 		onTestFinished(() => full.close());
 		const run = async (stdout: number | 'pipe') => {

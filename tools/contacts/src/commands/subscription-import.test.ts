@@ -33,11 +33,11 @@ async function ownDatabase(): Promise<TestDatabase> {
 }
 
 describe('subscription import', () => {
-	test('CSV and NDJSON, past, active and planned, and again without a change', async () => {
+	test('imports past, active and planned subscriptions from CSV and NDJSON, and a second run changes nothing', async () => {
 		const own = await ownDatabase();
 		const csv = `ended_at,chat_id,started_at\n,1,${start}\n2026-02-01,-2,2026-01-01\n,3,2999-01-01\n,1,2025-01-01T01:00:00+01:00\n`;
 		const bad = await importText(csv, { url: own.url });
-		// Chat 1 would have two without an end.
+		// Chat 1 would have two open-ended ones.
 		expect(bad).toMatchObject({ code: 1, stdout: '' });
 		expect(bad.stderr).toContain('line 5: the chat has another subscription without an end\n');
 		expect(await stored(own)).toEqual([]);
@@ -59,7 +59,7 @@ describe('subscription import', () => {
 		expect(await stored(own)).toContain('1 2026-01-01 2999-01-01');
 	});
 
-	test('a subscription that has ended is not opened again by a file from before', async () => {
+	test('an older file does not reopen an ended subscription', async () => {
 		const own = await ownDatabase();
 		const csv = `chat_id,started_at\n1,${start}\n`;
 		await importText(csv, { url: own.url });
@@ -68,7 +68,7 @@ describe('subscription import', () => {
 		expect(await stored(own)).toEqual(['1 2026-01-01 2026-02-01']);
 	});
 
-	test('without a start it is the active one, or begins now; a chat may stand in the file twice', async () => {
+	test('a line without a start means the active subscription or a new one; a chat may appear twice', async () => {
 		const own = await ownDatabase();
 		await importText(`chat_id,started_at\n1,${start}\n`, { url: own.url });
 		const csv = 'chat_id,ended_at\n1,2999-01-01\n2,\n2,\n2,2999-01-01\n';
@@ -80,7 +80,7 @@ describe('subscription import', () => {
 		expect(second).toMatch(/^2 20\d\d-\d\d-\d\d 2999-01-01$/);
 	});
 
-	test('100,000 lines within the time limit of a test, and again', async () => {
+	test('imports 100,000 lines twice within the time limit of a test', async () => {
 		const own = await ownDatabase();
 		const lines = Array.from(
 			{ length: 100_000 },
@@ -93,7 +93,7 @@ describe('subscription import', () => {
 		expect(JSON.parse(again.stdout)).toEqual({ records: 100_000, added: 0, changed: 0 });
 	}, 180_000);
 
-	test('it is recorded with its numbers, and not when nothing was imported', async () => {
+	test('the audit log records an import with its numbers, unless nothing was imported', async () => {
 		const own = await ownDatabase();
 		await importText('chat_id\nx\n', { url: own.url });
 		await importText(`chat_id,started_at\n5,${start}\n`, { url: own.url });
@@ -124,13 +124,13 @@ describe('a wrong line is named, and nothing is imported', () => {
 		expect(await stored()).toEqual([]);
 	});
 
-	test('of very many the first are named and all are counted', async () => {
+	test('of many wrong lines the first are named and all are counted', async () => {
 		const outcome = await importText(`chat_id\n${'x\n'.repeat(1000)}`);
 		expect(outcome.stderr.split('\n').filter((line) => line.startsWith('line '))).toHaveLength(100);
 		expect(outcome.stderr).toContain('error: 1000 of 1000 lines are wrong');
 	});
 
-	test('a field that nobody knows, in CSV and in NDJSON', async () => {
+	test('an unknown field, in CSV and in NDJSON', async () => {
 		expectOneLine(
 			await importText('chat_id,since\n1,\n'),
 			1,
@@ -140,7 +140,7 @@ describe('a wrong line is named, and nothing is imported', () => {
 		expect(outcome.stderr).toContain('line 1: only chat_id, started_at, ended_at are known');
 	});
 
-	test('a file that is not there, and a format that nobody knows', async () => {
+	test('a missing file, and an unknown format', async () => {
 		expectOneLine(await contacts(database.url, ['subscription', 'import', '/none.csv']), 1, 'There is no file');
 		await expectWrongUsage(database.url, ['subscription', 'import', 'a.xlsx'], 'does not end in .csv or .ndjson');
 	});

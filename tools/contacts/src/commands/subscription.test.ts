@@ -29,7 +29,7 @@ describe('subscription start, end and list', () => {
 		},
 	);
 
-	test('a chat can be subscribed anew, and both subscriptions are kept', async () => {
+	test('a chat can be subscribed again, and both subscriptions are kept', async () => {
 		await run('start', '71');
 		await run('end', '71');
 		await run('start', '71');
@@ -41,12 +41,12 @@ describe('subscription start, end and list', () => {
 		expect(states).toEqual(['active', 'ended']);
 	});
 
-	test('--json prints the state, of a negative chat too', async () => {
+	test('--json prints the state, also of a negative chat', async () => {
 		expect(JSON.parse((await run('start', '--json', '-72')).stdout)).toEqual({ chat_id: -72, state: 'active' });
 		expect(JSON.parse((await run('end', '-72', '--json')).stdout)).toEqual({ chat_id: -72, state: 'ended' });
 	});
 
-	test('start fails while one is active, the one that ends in the future too, and adds nothing', async () => {
+	test('start fails and adds nothing while a subscription is active, even one that ends in the future', async () => {
 		await run('start', '73');
 		expectOneLine(await run('start', '73'), 1, 'Chat 73 has an active subscription already');
 		expect(await stored('73')).toHaveLength(1);
@@ -57,20 +57,20 @@ describe('subscription start, end and list', () => {
 		expect(await stored('74')).toEqual([{ active: false, open: false }]);
 	});
 
-	test('end fails where none is active', async () => {
+	test('end fails when no subscription is active', async () => {
 		expectOneLine(await run('end', '75'), 1, 'Chat 75 has no active subscription');
 		await run('start', '75');
 		await run('end', '75');
 		expectOneLine(await run('end', '75'), 1, 'has no active subscription');
 	});
 
-	test('two starts at once leave one subscription', async () => {
+	test('two concurrent starts leave one subscription', async () => {
 		const outcomes = await Promise.all([run('start', '76'), run('start', '76')]);
 		expect(outcomes.map(({ code }) => code).sort()).toEqual([0, 1]);
 		expect(await stored('76')).toHaveLength(1);
 	});
 
-	test('list without a chat shows the active ones of all chats, the newest first', async () => {
+	test('list without a chat shows the active subscriptions of all chats, newest first', async () => {
 		const own = await createTestDatabase();
 		try {
 			await own.sql`
@@ -124,7 +124,7 @@ describe('planned times', () => {
 		]);
 	});
 
-	test('subscriptions of one chat don’t overlap, and may follow each other', async () => {
+	test('subscriptions of one chat can’t overlap, but may follow each other', async () => {
 		await run('start', '82', '--from', '2999-01-01', '--until', '2999-02-01');
 		expectOneLine(await run('start', '82', '--from', '2998-12-31', '--until', '2999-01-02'), 1, 'already in that time');
 		expectOneLine(await run('start', '82'), 1, 'already');
@@ -143,7 +143,7 @@ describe('planned times', () => {
 		expect(await rows(83)).toEqual([]);
 	});
 
-	test('what was started and ended by hand is recorded, without the chat', async () => {
+	test('the audit log records starts and ends by hand, without the chat', async () => {
 		const actions = await database.sql`
 			select action, actor, details::text from audit_log where action like 'subscription %' and details::text like '%2999%'`;
 		expect(actions.map(({ action }) => action)).toEqual(
@@ -153,7 +153,7 @@ describe('planned times', () => {
 	});
 });
 
-test('list goes on beyond a page, each once, and --limit stops it', async () => {
+test('list reads several pages without duplicates, up to --limit', async () => {
 	const own = await createTestDatabase();
 	onTestFinished(() => own.drop());
 	// Many begin at the same time.
@@ -167,7 +167,7 @@ test('list goes on beyond a page, each once, and --limit stops it', async () => 
 	expect((await list('--limit', '5001')).map(({ chat_id }) => chat_id)).toEqual(all.slice(0, 5001));
 });
 
-describe('a chat_id that is none is wrong usage, and changes nothing', () => {
+describe('an invalid chat_id is wrong usage and changes nothing', () => {
 	test.each([
 		'0',
 		'-0',
@@ -187,7 +187,7 @@ describe('a chat_id that is none is wrong usage, and changes nothing', () => {
 		expect(rows).toHaveLength(0);
 	});
 
-	test('exit 2, with one line', async () => {
+	test('exits with 2 and one line', async () => {
 		expectOneLine(await run('start', '0'), 2, 'A chat_id is an integer other than 0');
 	});
 

@@ -144,7 +144,7 @@ function chatIdOf(given: string): number {
 	return chatId;
 }
 
-/** @returns null where none is given */
+/** @returns null without a value */
 async function timeOf(option: string, given: string | undefined): Promise<string | null> {
 	const { parseTime } = await import('../import/import-subscriptions.js');
 	const time = parseTime(given);

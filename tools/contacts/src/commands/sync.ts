@@ -39,7 +39,7 @@ export function addSyncCommand(program: Command, environment: NodeJS.ProcessEnv)
 			if (options.dryRun && options.contact !== undefined) {
 				throw new UsageError('--dry-run tells of a full pass: it does not go with --contact.');
 			}
-			// The synchroniser is loaded only where it is used: every other command would wait for it.
+			// Loaded only here, so that other commands do not load the synchroniser.
 			const { runSync } = await import('../sync-run.js');
 			await runSync(environment, options);
 		});
@@ -50,7 +50,7 @@ export function addSyncCommand(program: Command, environment: NodeJS.ProcessEnv)
 		.option('--json', 'print the record as JSON')
 		.addHelpText('after', examples('contacts sync status'))
 		.action(async (_options: OutputOptions, command: Command) => {
-			// "sync" has this option too, and takes it first.
+			// "sync" also has this option, and parses it first.
 			const options = command.optsWithGlobals<OutputOptions>();
 			const { printSyncStatus } = await import('../sync-status.js');
 			await printSyncStatus(environment, options);

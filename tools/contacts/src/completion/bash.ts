@@ -1,8 +1,8 @@
 import type { Node } from './tree.js';
 
 /**
- * The script for bash, which zsh runs as well. It holds every word itself: nothing is started when the key is pressed, and
- * nothing that was typed is evaluated.
+ * The script for bash, which zsh also runs. It contains every word, so that Tab starts no program, and
+ * it never evaluates typed text.
  */
 export function bashScript(name: string, nodes: readonly Node[]): string {
 	const paths = nodes.flatMap(({ path }) => (path === '' ? [] : [quote(path)]));
@@ -47,7 +47,7 @@ complete -o default -F _${name} ${name}
 `;
 }
 
-/** zsh runs what is written for bash once it is told to. */
+/** Enables completion scripts for bash in zsh. */
 export function zshScript(name: string, nodes: readonly Node[]): string {
 	const ready = '(( $+functions[compdef] )) || { autoload -U +X compinit && compinit -i; }';
 	return `${ready}\nautoload -U +X bashcompinit && bashcompinit\n${bashScript(name, nodes)}`;

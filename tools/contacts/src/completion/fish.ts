@@ -27,5 +27,5 @@ ${lines.join('\n')}
 `;
 }
 
-/** In single quotes, which mean nothing to fish within them but themselves and the backslash. */
+/** In single quotes. Inside them fish interprets only quotes and backslashes. */
 const quote = (text: string) => `'${text.replace(/[\\']/g, '\\$&')}'`;

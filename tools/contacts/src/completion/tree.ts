@@ -1,17 +1,17 @@
 import type { Command } from 'commander';
 
-/** A command as a shell has to know it. */
+/** A command as the completion scripts need it. */
 export interface Node {
 	/** Its words after the program's name, such as `key create`; empty for the program itself. */
 	path: string;
 	subcommands: { name: string; description: string }[];
 	options: { flag: string; description: string; choices: string[]; takesValue: boolean }[];
-	/** What its argument may be, where only certain words are taken. */
+	/** The allowed values of its argument, where it has fixed ones. */
 	choices: string[];
 	takesFile: boolean;
 }
 
-/** Every command of the program, each before those below it. */
+/** Every command of the program, each before its subcommands. */
 export function flatten(command: Command, path: string[] = []): Node[] {
 	const help = command.createHelp();
 	const subcommands = help.visibleCommands(command).filter((below) => below.name() !== 'help');

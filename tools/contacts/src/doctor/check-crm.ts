@@ -9,16 +9,16 @@ import { readState } from '@contacts/company-contacts/sync/sync.sql.js';
 import { adviceFor } from '../crm-advice.js';
 import { type Finding, findingsOf, seconds } from './check.js';
 
-/** How long the portal is asked, with the retries. */
+/** The timeout for requests to the portal, retries included. */
 const defaultTimeoutMs = 10_000;
 
-/** The largest difference between the portal's clock and this one that nobody has to look at. */
+/** The largest acceptable difference between the portal's clock and this one. */
 const clockToleranceMs = 30_000;
 
-/** The share of the mirrored contacts that the portal may lack before its user is thought to have lost rights. */
+/** The share of mirrored contacts that the portal may lack before the check assumes that its user lost rights. */
 const missingShare = 0.02;
 
-/** @param mirrored how many contacts are stored; undefined: not known */
+/** @param mirrored how many contacts are stored; undefined: unknown */
 export async function checkCrm(
 	environment: NodeJS.ProcessEnv,
 	mirrored: number | undefined,
@@ -82,7 +82,7 @@ function readConfig(environment: NodeJS.ProcessEnv): CrmConfig | string[] {
 	}
 }
 
-/** Whether the mirror is kept, and what holds it up. */
+/** Whether the synchroniser keeps the mirror up to date, and what blocks it. */
 export async function checkSynchroniser(
 	sql: Sql,
 	environment: NodeJS.ProcessEnv,

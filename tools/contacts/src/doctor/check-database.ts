@@ -4,10 +4,10 @@ import { readSchemaVersion } from '../backup/tables.sql.js';
 import { type Finding, findingsOf, seconds } from './check.js';
 import { readClock, readServer } from './doctor.sql.js';
 
-/** The oldest server that works, as `server_version_num` counts. */
+/** The oldest supported server, as `server_version_num`. */
 const oldestServer = 150_000;
 
-/** The largest difference between two clocks that nobody has to look at. */
+/** The largest acceptable difference between two clocks. */
 const clockToleranceMs = 2000;
 
 /** @param place the database's address without the password */
@@ -34,7 +34,7 @@ export async function checkDatabase(sql: Sql, place: string): Promise<Finding[]>
 	return found;
 }
 
-/** Whether the schema is the one of this release. */
+/** Whether the schema is that of this release. */
 export async function checkMigrations(sql: Sql): Promise<Finding[]> {
 	const { found, ok, problem } = findingsOf('migrations');
 	const [here, newest] = [await readSchemaVersion(sql), await newestSchema()];

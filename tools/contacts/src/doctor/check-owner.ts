@@ -3,7 +3,7 @@ import { roles } from '@contacts/common/database/roles.js';
 import { type Finding, findingsOf } from './check.js';
 import { readOwner } from './doctor.sql.js';
 
-/** Whether a role could run something with the rights of the tables' owner, and how much that would be worth. */
+/** Whether a role could run code with the rights of the tables' owner, and how powerful that owner is. */
 export async function checkOwner(sql: Sql): Promise<Finding[]> {
 	const { found, ok, problem, warning } = findingsOf('owner');
 	const names = Object.values(roles);
@@ -36,7 +36,7 @@ export async function checkOwner(sql: Sql): Promise<Finding[]> {
 	return found;
 }
 
-/** What everybody may do is said once. */
+/** Reports rights of `public` only once. */
 const holders = (names: readonly string[]) => (names.includes('public') ? ['public'] : names);
 
 const who = (name: string) => (name === 'public' ? 'Every role' : name);

@@ -1,9 +1,9 @@
 import { type Finding, findingsOf } from './check.js';
 
-/** Those of the compose file, for a machine that nobody else reaches. */
+/** The defaults of the compose file, for a machine that nobody else can reach. */
 const defaultPassword = /local-only-[a-z]+/;
 
-/** Whether the passwords that this command was started with are those that everybody can read in the repository. */
+/** Whether this command's passwords are the public defaults of the repository. */
 export function checkPasswords(environment: NodeJS.ProcessEnv): Finding[] {
 	const { found, ok, warning } = findingsOf('passwords');
 	const names = Object.keys(environment).filter((name) => /(_PASSWORD|^DATABASE_URL|^REDIS_URL)$/.test(name));

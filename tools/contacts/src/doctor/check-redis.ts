@@ -1,10 +1,10 @@
 import { Redis } from 'ioredis';
 import { type Finding, findingsOf } from './check.js';
 
-/** The oldest version whose scripts may use its clock. */
+/** The oldest version whose scripts may read the server's clock. */
 const oldestRedis = 5;
 
-/** Whether the Redis that the replicas share the limit through is there and keeps what it is given. */
+/** Whether the Redis that replicas share the rate limit through is up and does not evict keys. */
 export async function checkRedis(url: string | undefined): Promise<Finding[]> {
 	const { found, ok, problem, skipped, warning } = findingsOf('redis');
 	if (!url) {

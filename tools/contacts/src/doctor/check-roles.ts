@@ -8,7 +8,7 @@ const read = ['select'];
 const write = ['insert', 'select', 'update'];
 const all = ['delete', 'insert', 'select', 'update'];
 
-/** What the synchroniser may do; the operator may do it by hand. */
+/** The rights of the synchroniser. The operator has them too, for work by hand. */
 const sync: Rights = {
 	company_contacts: all,
 	crm_event_inbox: all,
@@ -21,7 +21,7 @@ const sync: Rights = {
 
 const authentication = { projects: read, api_keys: read, key_ring_version: read, api_key_uses: write };
 
-/** What each role may do with which table or function, and nothing else, once everything is migrated. */
+/** The exact rights of each role on each table and function, once everything is migrated. */
 const expected: Record<string, Rights> = {
 	[roles['personal-contacts']]: {
 		...authentication,
@@ -60,7 +60,7 @@ const expected: Record<string, Rights> = {
 	},
 };
 
-/** Whether each role is there, can log in, and may do what it needs and nothing else. The schema must be up to date. */
+/** Whether each role exists, can log in, and has exactly the rights that it needs. The schema must be up to date. */
 export async function checkRoles(sql: Sql): Promise<Finding[]> {
 	const { found, ...add } = findingsOf('roles');
 	const names = Object.values(roles);
@@ -75,10 +75,10 @@ export async function checkRoles(sql: Sql): Promise<Finding[]> {
 	return found;
 }
 
-/** By table, what a role may do with it. */
+/** The rights of a role, by table. */
 type Rights = Record<string, string[]>;
 
-/** @param role undefined: there is none */
+/** @param role undefined: the role does not exist */
 export function judgeRole(
 	name: string,
 	role: RoleRow | undefined,
@@ -111,7 +111,7 @@ export function judgeRole(
 		if (missing.length > 0)
 			problem(`${name} may not ${missing.join(', ')} ${table}.`, `As the owner: ${grant(missing)}`);
 		if (excess.length > 0) {
-			// Revoking a right on a table revokes it on each column too.
+			// Revoking a right on a table also revokes it on each column.
 			const lost = needs.filter((right) => excess.includes(wholeTable(right)) && right !== wholeTable(right));
 			const advice = `revoke ${excess.join(', ')} on ${table} from ${name};`;
 			problem(
@@ -122,5 +122,5 @@ export function judgeRole(
 	}
 }
 
-/** The right on the whole table that a right on a column is part of. */
+/** The right on the whole table that includes a right on a column. */
 const wholeTable = (right: string) => right.replace(/ \(.*$/, '');

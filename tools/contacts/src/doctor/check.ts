@@ -1,15 +1,15 @@
-/** What a check has found, and what to do where something is wrong. No secret is in it. */
+/** The result of a check, and what to do about a problem. It contains no secret. */
 export interface Finding {
-	/** What was looked at, such as `database`. */
+	/** What was checked, such as `database`. */
 	check: string;
-	/** `warning`: it works, but somebody should know. `skipped`: not set up, or not to be seen because of another problem. */
+	/** `warning`: it works, but somebody should know. `skipped`: not set up, or hidden by another problem. */
 	state: 'ok' | 'warning' | 'problem' | 'skipped';
 	message: string;
 	/** What to do. */
 	advice?: string;
 }
 
-/** The findings of one check, which it is made with. */
+/** Builds the findings of one check. */
 export function findingsOf(check: string) {
 	const found: Finding[] = [];
 	const add = (state: Finding['state']) => (message: string, advice?: string) =>

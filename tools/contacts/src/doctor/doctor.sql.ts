@@ -1,7 +1,7 @@
 import type { Sql } from '@contacts/common/database/client.js';
 
 export interface ServerRow {
-	/** Such as 150004. */
+	/** `server_version_num`, such as 150004. */
 	version_number: number;
 	version: string;
 	encoding: string;
@@ -32,9 +32,9 @@ export async function readClock(sql: Sql): Promise<number> {
 export interface RoleRow {
 	name: string;
 	can_login: boolean;
-	/** It may do more than any grant says. */
+	/** Whether it has rights beyond its grants. */
 	is_mighty: boolean;
-	/** Null: only a superuser may know. */
+	/** Null: only a superuser can read it. */
 	has_password: boolean | null;
 }
 
@@ -50,15 +50,15 @@ export async function readRoles(sql: Sql, names: readonly string[]): Promise<rea
 }
 
 export interface OwnerRow {
-	/** Who owns the tables. */
+	/** The owner of the tables. */
 	owner: string;
 	is_superuser: boolean;
 	database: string;
-	/** Of the roles, and `public`, those that may create temporary objects in this database. */
+	/** The roles, including `public`, that may create temporary objects in this database. */
 	temporary: string[];
-	/** Of the same, those that may create objects in the schema. */
+	/** The roles, including `public`, that may create objects in the schema. */
 	creating: string[];
-	/** Functions that run with their owner's rights and would find a caller's temporary objects, or any other. */
+	/** Functions that run with their owner's rights and could resolve names to objects of the caller. */
 	unsafe_functions: string[];
 }
 

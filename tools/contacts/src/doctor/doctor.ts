@@ -13,7 +13,7 @@ import { countContacts } from './doctor.sql.js';
 
 /**
  * @param now this machine's clock, milliseconds since the epoch
- * @param portalTimeoutMs how long the CRM is asked
+ * @param portalTimeoutMs timeout for requests to the CRM
  */
 export async function examine(
 	environment: NodeJS.ProcessEnv,
@@ -29,7 +29,7 @@ export async function examine(
 
 interface DatabaseFindings {
 	findings: Finding[];
-	/** How many contacts are stored; undefined: not known. */
+	/** The number of stored contacts. Undefined: unknown. */
 	mirrored: number | undefined;
 }
 

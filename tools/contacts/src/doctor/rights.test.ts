@@ -11,11 +11,11 @@ import { readRoles } from './doctor.sql.js';
 const operator = (of: TestDatabase = database) => urlAs(of.url, 'operator', rolePassword);
 
 describe('roles', () => {
-	test('a freshly migrated database has exactly the rights that are expected', async () => {
+	test('a freshly migrated database has exactly the expected rights', async () => {
 		expect(await look('roles', database.url)).toEqual([found('ok', /All 5 roles/)]);
 	});
 
-	test('a role that can’t log in is told, and one that is missing', async () => {
+	test('reports a role that can’t log in and a missing role', async () => {
 		const roles = await readRoles(database.sql, ['pg_monitor', 'no_such_role']);
 		expect([...roles]).toEqual([{ name: 'pg_monitor', can_login: false, is_mighty: false, has_password: false }]);
 		const { found: findings, ...add } = findingsOf('roles');
@@ -29,7 +29,7 @@ describe('roles', () => {
 		]);
 	});
 
-	test('too many rights and too few, each with the statement that fixes it', async () => {
+	test('reports excess and missing rights, each with the statement that fixes it', async () => {
 		const mine = await createTestDatabase();
 		onTestFinished(() => mine.drop());
 		await mine.sql`grant select on company_contacts to personal_contacts_service`;
@@ -53,13 +53,13 @@ describe('roles', () => {
 });
 
 describe('owner', () => {
-	test('a superuser, as of an earlier installation: a warning', async () => {
+	test('warns about a superuser as the owner, as in an earlier installation', async () => {
 		expect(await look('owner', operator())).toEqual([
 			found('warning', /belong to postgres, a superuser/, /docs\/operators\.md/),
 		]);
 	});
 
-	test('functions, temporary tables and objects that lead to its rights, each with the statement that ends it', async () => {
+	test('reports functions, temporary tables and objects that lead to its rights, each with the statement that fixes it', async () => {
 		const mine = await createTestDatabase();
 		onTestFinished(() => mine.drop());
 		await mine.sql`alter function audit_key() set search_path = pg_catalog, public`;
@@ -77,7 +77,7 @@ describe('owner', () => {
 		]);
 		for (const { advice = '' } of findings) await mine.sql.unsafe(advice.replace(/^.*?: /, ''));
 		expect(await look('owner', operator(mine))).toEqual([found('warning', /a superuser/)]);
-		// What the statements name goes on working.
+		// Everything that the statements name still works.
 		await addProject(mine.sql, 'logged', 'logged-key');
 		const rows = await mine.sql`select action from audit_log`;
 		expect(rows.map(({ action }) => action)).toEqual(['project created', 'key created']);

@@ -4,7 +4,7 @@ import { importRecords } from './import-file.js';
 import { readCsv } from './read-csv.js';
 import { readJsonArray, readNdjson } from './read-json.js';
 
-/** What is stored of contact 1 before each import. */
+/** The stored fields of contact 1 before each import. */
 const full = {
 	bitrix_id: 1,
 	phone: '+79001234567',
@@ -43,7 +43,7 @@ const stored = () => database.sql`
 	from company_contacts order by bitrix_id`;
 
 describe('CSV', () => {
-	test('a column that the header lacks keeps what is stored, and is null for a new contact', async () => {
+	test('a column missing from the header keeps the stored value, and is null for a new contact', async () => {
 		expect(await load('bitrix_id,name\n1,Anna\n2,Bob\n')).toMatchObject({ created: 1, changed: 1 });
 		expect(await stored()).toEqual([
 			{ ...full, name: 'Anna' },
@@ -51,12 +51,12 @@ describe('CSV', () => {
 		]);
 	});
 
-	test('an empty cell of a column that is there clears what is stored', async () => {
+	test('an empty cell clears the stored value', async () => {
 		expect(await load('trouble_contact,bitrix_id,phone\n,1,\n')).toMatchObject({ created: 0, changed: 1 });
 		expect(await stored()).toEqual([{ ...full, phone: null, trouble_contact: false }]);
 	});
 
-	test('a header with bitrix_id alone adds contacts and changes none', async () => {
+	test('a header with only bitrix_id adds contacts and changes none', async () => {
 		const row = () => database.sql`select xmin::text, updated_at::text from company_contacts where bitrix_id = 1`;
 		const before = await row();
 		expect(await load('bitrix_id\n1\n2\n')).toMatchObject({ accepted: 2, created: 1, changed: 0 });
@@ -69,7 +69,7 @@ describe.each([
 	['a JSON array', readJsonArray, (records: object[]) => JSON.stringify(records)],
 	['NDJSON', readNdjson, (records: object[]) => records.map((record) => JSON.stringify(record)).join('\n')],
 ])('%s', (_, reader, format) => {
-	test('a field that a record lacks keeps what is stored, an explicit null clears it, each record by itself', async () => {
+	test('in each record an absent field keeps the stored value, and an explicit null clears it', async () => {
 		await load('bitrix_id,name,phone\n2,Bob,+79001234568\n3,Cy,+79001234569\n');
 		const summary = await load(
 			format([
@@ -90,7 +90,7 @@ describe.each([
 	});
 
 	test.each([1, 600])(
-		'of two records of a contact the later counts for the fields it has, %d records apart',
+		'of two records of a contact the later one wins for the fields it has, %d records apart',
 		async (apart) => {
 			const between = Array.from({ length: apart - 1 }, (_, index) => ({ bitrix_id: 100 + index }));
 			const first = { bitrix_id: 1, name: 'first', phone: '+79001234568' };

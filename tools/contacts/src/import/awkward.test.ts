@@ -4,7 +4,7 @@ import { createTestDatabase, type TestDatabase } from '@contacts/testing/databas
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { contacts } from '../testing/command.js';
 
-/** Good rows (bitrix_id 1 twice, 3, 9, 11, 15; 2 only with a country) among rows that are wrong in one way each. */
+/** Good rows (bitrix_id 1 twice, 3, 9, 11, 15; 2 only with a country) among rows with one error each. */
 const file = fileURLToPath(new URL('./fixtures/awkward.csv', import.meta.url));
 
 let database: TestDatabase;
@@ -77,14 +77,14 @@ const good = [
 	{ ...none, bitrix_id: 15, phone: '+79001234567', company_ids: '{4}', name: 'spaces around', assigned_by_id: 5 },
 ];
 
-describe('a file with a byte order mark, CRLF, and rows that are wrong', () => {
-	test('the fixture is what it should be', async () => {
+describe('a file with a byte order mark, CRLF and wrong rows', () => {
+	test('the fixture has the expected rows', async () => {
 		const bytes = await readFile(file);
 		expect([...bytes.subarray(0, 3)]).toEqual([0xef, 0xbb, 0xbf]);
 		expect(bytes.toString('latin1').match(/\r\n/g)).toHaveLength(20);
 	});
 
-	test('each wrong row is refused alone with its line and reason, and the good ones are stored; exit 1', async () => {
+	test('each wrong row is refused with its line and reason, the good rows are stored, exit 1', async () => {
 		const outcome = await run();
 		expect(outcome.stderr.split('\n')).toEqual([...refusals, '']);
 		expect(await stored()).toEqual(good);
@@ -103,7 +103,7 @@ describe('a file with a byte order mark, CRLF, and rows that are wrong', () => {
 		);
 	});
 
-	test('with --country RU the national number is taken too, and its row only', async () => {
+	test('--country RU also accepts the row with the national number, and no other', async () => {
 		const outcome = await run('--country', 'ru', '--json');
 		expect([outcome.code, JSON.parse(outcome.stdout)]).toEqual([
 			1,
@@ -122,7 +122,7 @@ describe('a file with a byte order mark, CRLF, and rows that are wrong', () => {
 		expect(await stored()).toEqual([good[0], second, ...good.slice(1)]);
 	});
 
-	test('--dry-run refuses the same and writes nothing, needing no database even', async () => {
+	test('--dry-run refuses the same rows, writes nothing and needs no database', async () => {
 		const outcome = await run('--dry-run');
 		expect(outcome.stderr.split('\n')).toEqual([...refusals, '']);
 		expect(outcome.stdout).toMatch(/^19 records: 6 good, 13 refused; nothing was written\.\n/);
@@ -131,7 +131,7 @@ describe('a file with a byte order mark, CRLF, and rows that are wrong', () => {
 		expect(await contacts(undefined, ['import', file, '--dry-run'])).toEqual(outcome);
 	});
 
-	test('running it again changes nothing', async () => {
+	test('a second import changes nothing', async () => {
 		await run();
 		const all = () => database.sql`select *, xmin::text from company_contacts order by id`;
 		const before = await all();

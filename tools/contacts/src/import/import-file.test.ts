@@ -18,7 +18,7 @@ async function* pieces(file: string): AsyncGenerator<Buffer> {
 	for (let from = 0; from < bytes.length; from += 65_536) yield bytes.subarray(from, from + 65_536);
 }
 
-/** Imports a file, and gives the summary with the refusals. */
+/** Imports a file. @returns the summary with the refusals */
 async function load(file: string, reader: typeof readCsv = readCsv, more: Partial<ImportOptions> = {}) {
 	const refusals: string[] = [];
 	const summary = await importRecords(database.sql, reader(pieces(file)), {
@@ -30,7 +30,7 @@ async function load(file: string, reader: typeof readCsv = readCsv, more: Partia
 	return { ...summary, refusals };
 }
 
-/** What is stored, as a file would give it, by bitrix_id. */
+/** The stored contacts in the format of a file, by bitrix_id. */
 const stored = () => database.sql<GeneratedContact[]>`
 	select bitrix_id::text, phone, array_to_string(company_ids, ',') as company_ids, name, assigned_by_id::text,
 	       case when trouble_contact then 'true' end as trouble_contact, perplexity_reason
@@ -46,7 +46,7 @@ const expected = (contacts: readonly GeneratedContact[]) =>
 describe('10,000 good records', () => {
 	const contacts = generateContacts(10_000, 1);
 
-	test('all arrive as they are in the file, and a second import writes nothing', async () => {
+	test('are stored exactly as in the file, and a second import writes nothing', async () => {
 		const summary = { records: 10_000, accepted: 10_000, refused: 0, reasons: {}, refusals: [] };
 		expect(await load(toCsv(contacts))).toEqual({ ...summary, created: 10_000, changed: 0 });
 		expect(await stored()).toEqual(expected(contacts));
@@ -56,7 +56,7 @@ describe('10,000 good records', () => {
 		expect(await rows()).toEqual(before);
 	});
 
-	test('as a JSON array and as NDJSON they give the same table as CSV', async () => {
+	test('give the same table from a JSON array, NDJSON and CSV', async () => {
 		await load(toCsv(contacts));
 		const table = await stored();
 		const formats = [
@@ -71,14 +71,14 @@ describe('10,000 good records', () => {
 		}
 	});
 
-	test('in any order of records they give the same', async () => {
+	test('give the same table in any order', async () => {
 		await load(toCsv(contacts.toReversed()));
 		expect(await stored()).toEqual(expected(contacts));
 	});
 });
 
 describe('changes', () => {
-	test('only what has changed is written: id and created_at stay, updated_at moves on', async () => {
+	test('an import writes only changed contacts: id and created_at stay, updated_at increases', async () => {
 		const [first, second, third] = generateContacts(3, 2);
 		if (!first || !second || !third) throw new Error('no contacts');
 		await load(toCsv([first, second]));
@@ -93,7 +93,7 @@ describe('changes', () => {
 	});
 
 	test.each([1, 499, 500, 501, 1200])(
-		'of two records of a contact the later counts, %d records apart',
+		'of two records of a contact the later one wins, %d records apart',
 		async (apart) => {
 			const between = generateContacts(apart, 3);
 			const file = toCsv([
@@ -108,7 +108,7 @@ describe('changes', () => {
 		},
 	);
 
-	test('an id in the file is passed over', async () => {
+	test('an import ignores an id in the file', async () => {
 		await load('id,bitrix_id,name\n777,5,a\nnonsense,6,b\n');
 		expect(await database.sql`select id::int, bitrix_id::int from company_contacts order by id`).toEqual([
 			{ id: 1, bitrix_id: 5 },
@@ -118,7 +118,7 @@ describe('changes', () => {
 });
 
 describe('failures', () => {
-	test('a record that is wrong is left out of the middle of thousands', async () => {
+	test('only the wrong record among thousands is left out', async () => {
 		const contacts = generateContacts(2000, 4);
 		const lines = contacts.map((contact) => JSON.stringify(contact));
 		lines.splice(700, 1, '{"bitrix_id":"0"}');
@@ -136,7 +136,7 @@ describe('failures', () => {
 		expect(await stored()).toEqual(expected(contacts.filter((_, index) => index !== 700 && index !== 1300)));
 	});
 
-	test('what came before the place where a JSON file breaks off is saved, to the last record', async () => {
+	test('every complete record of a truncated JSON file is saved', async () => {
 		const contacts = generateContacts(1234, 5);
 		const file = `${JSON.stringify(contacts).slice(0, -1)},{"bitrix_id":`;
 		await expect(load(file, readJsonArray)).rejects.toThrow(CommandError);
@@ -144,12 +144,12 @@ describe('failures', () => {
 		expect(await stored()).toEqual(expected(contacts));
 	});
 
-	test('a failure of the database ends the import with that failure', async () => {
+	test('an import fails with the error of the database', async () => {
 		await database.sql`alter table company_contacts add constraint canary check (bitrix_id <> 1000900)`;
 		await expect(load(toCsv(generateContacts(1000, 6)))).rejects.toMatchObject({ code: '23514' });
 	});
 
-	test('a dry run writes nothing, of a file that breaks off neither', async () => {
+	test('a dry run writes nothing, not even for a truncated file', async () => {
 		const contacts = generateContacts(1200, 7);
 		const summary = await load(toCsv(contacts), readCsv, { dryRun: true });
 		expect(summary).toMatchObject({ records: 1200, accepted: 1200, created: 0, changed: 0 });

@@ -22,19 +22,19 @@ export interface ImportSummary {
 	refused: number;
 	/** How often each reason was given. */
 	reasons: Record<string, number>;
-	/** What was written; a contact that is stored already as given is in neither number. */
+	/** The numbers of written contacts. A contact that is already stored with the same values is in neither. */
 	created: number;
 	changed: number;
 }
 
-/** What is written by one statement: at most so many contacts, and so many characters but for the last contact. */
+/** The limits of one statement: contacts, and characters, which the last contact may exceed. */
 const maxBatch = { contacts: 500, characters: 4_000_000 };
 
 /**
  * Saves the contacts of a file, batch by batch, in constant memory. Of two records with the same `bitrix_id` the later one
- * counts for the fields that it has. A record that is wrong is refused alone.
+ * wins for the fields that it has. Only wrong records are refused.
  *
- * @throws CommandError when the file can't be read any further: what came before is saved
+ * @throws CommandError when the file can't be read any further; earlier records are saved
  */
 export async function importRecords(
 	sql: Sql | undefined,
@@ -73,7 +73,7 @@ export async function importRecords(
 			options.onRecord(summary.records);
 		}
 	} catch (error) {
-		// The file can't be read any further: what came before is saved.
+		// The file can't be read any further. Earlier records are saved.
 		if (error instanceof CommandError) await flush();
 		throw error;
 	}
@@ -81,7 +81,7 @@ export async function importRecords(
 	return summary;
 }
 
-/** About how many characters of memory a contact takes: each company ID is a string. */
+/** The approximate size of a contact in memory, in characters. Each company ID is a string. */
 function lengthOf(contact: CompanyContactFields): number {
 	return contactColumnNames.reduce((sum, name) => {
 		const value = contact[name];

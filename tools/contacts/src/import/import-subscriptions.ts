@@ -4,7 +4,7 @@ import { CommandError } from '../errors.js';
 import { parseChatId, saveSubscriptions } from '../subscriptions.sql.js';
 import type { SourceRecord } from './record.js';
 
-/** A subscription as a file gives it. Times are RFC 3339 in UTC; without a start it is the one that is active. */
+/** A subscription in a file. Times are RFC 3339 in UTC. Without a start it means the active subscription. */
 export interface GivenSubscription {
 	line: number;
 	chat_id: number;
@@ -22,17 +22,17 @@ export interface SubscriptionImport {
 	changed: number;
 }
 
-/** Lines that are saved by one statement. */
+/** The number of lines that one statement saves. */
 const maxBatch = 5000;
 
-/** Wrong lines that are named; the others are counted. */
+/** The number of wrong lines to name. Further ones are only counted. */
 const maxNamedLines = 100;
 
 /**
- * Saves the subscriptions of a file, all or none.
+ * Saves all subscriptions of a file, or none.
  *
- * @param onError is told of a line that is wrong
- * @throws CommandError when any line is wrong: nothing must be committed then
+ * @param onError called for each wrong line
+ * @throws CommandError when any line is wrong; the caller must not commit then
  */
 export async function importSubscriptions(
 	sql: Sql,
@@ -41,7 +41,7 @@ export async function importSubscriptions(
 ): Promise<SubscriptionImport> {
 	const summary: SubscriptionImport = { records: 0, added: 0, changed: 0 };
 	let batch: GivenSubscription[] = [];
-	/** By chat, the starts of the lines in the batch. */
+	/** The starts of the lines in the batch, by chat. */
 	let starts = new Map<number, (string | null)[]>();
 	let wrong = 0;
 
@@ -51,7 +51,7 @@ export async function importSubscriptions(
 	}
 
 	async function flush(): Promise<void> {
-		// After a wrong line the rest is only checked.
+		// After a wrong line the import only checks the rest.
 		if (wrong === 0 && batch.length > 0) {
 			const { added, changed, conflicts } = await saveSubscriptions(sql, batch);
 			summary.added += added;
@@ -69,7 +69,7 @@ export async function importSubscriptions(
 			reject(record.line, given);
 		} else {
 			const before = starts.get(given.chat_id) ?? [];
-			// Lines of one batch don't see each other: what depends on an earlier line comes after its batch.
+			// Lines of one batch don't see each other, so a line that depends on an earlier one goes into a later batch.
 			const depends = before.some((start) => start === null || given.started_at === null || start === given.started_at);
 			if (depends || batch.length >= maxBatch) await flush();
 			starts.set(given.chat_id, [...(starts.get(given.chat_id) ?? []), given.started_at]);
@@ -82,7 +82,7 @@ export async function importSubscriptions(
 	return summary;
 }
 
-/** @returns what is wrong, where something is */
+/** @returns the reason when a line is wrong */
 function toSubscription(line: number, fields: Record<string, unknown>): GivenSubscription | string {
 	const unknown = Object.keys(fields).find((name) => !subscriptionColumns.names.includes(name));
 	if (unknown !== undefined) return `only ${subscriptionColumns.names.join(', ')} are known`;
@@ -102,9 +102,9 @@ function toSubscription(line: number, fields: Record<string, unknown>): GivenSub
 }
 
 /**
- * A time as RFC 3339 has it, or a date, which begins at 00:00 UTC.
+ * An RFC 3339 time, or a date, which means 00:00 UTC.
  *
- * @returns the same in UTC; null: there is none; undefined: it is wrong
+ * @returns the time in UTC; null: none given; undefined: invalid
  */
 export function parseTime(given: unknown): string | null | undefined {
 	if (given === undefined || given === null || given === '') return null;

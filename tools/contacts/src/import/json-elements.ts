@@ -17,8 +17,8 @@ const isSpace = (byte: number) => byte === 0x20 || byte === 0x0a || byte === 0x0
 type Place = 'start' | 'first element' | 'element' | 'within' | 'after' | 'end';
 
 /**
- * Cuts a JSON array into its elements, in bounded memory. Whether an element is JSON is for the caller to see. An object or
- * list is given as soon as it is complete, whatever follows it.
+ * Splits a JSON array into its elements, in bounded memory. The caller must parse each element. An object or
+ * list is returned as soon as it is complete, whatever follows it.
  *
  * @returns whether the array was complete, with nothing but white space around it
  */
@@ -43,7 +43,7 @@ export async function* readElements(chunks: AsyncIterable<Buffer>): AsyncGenerat
 	};
 
 	for await (const chunk of chunks) {
-		// Where the part of an element begins that is in this chunk.
+		// Where the current element begins in this chunk.
 		let from = 0;
 		for (let at = 0; at < chunk.length; at++) {
 			const byte = chunk[at] as number;

@@ -1,10 +1,10 @@
-/** The most levels of lists and objects that a record may have. A contact has one. */
+/** The maximum nesting of lists and objects in a record. A contact has one level. */
 export const maxLevels = 32;
 
 const quote = 0x22;
 const backslash = 0x5c;
 
-/** Follows the brackets of a JSON text, byte by byte. What is within a string does not count. */
+/** Tracks the brackets of a JSON text byte by byte, outside strings. */
 export class JsonNesting {
 	level = 0;
 	deepest = 0;
@@ -27,7 +27,7 @@ export class JsonNesting {
 	}
 }
 
-/** How many levels of lists and objects a JSON text has. */
+/** The nesting depth of lists and objects in a JSON text. */
 export function levelsOf(text: Uint8Array): number {
 	const nesting = new JsonNesting();
 	for (const byte of text) nesting.add(byte);

@@ -18,7 +18,7 @@ const program = (reader: string, pieces: string) => `
 	async function* chunks() {
 		for (const piece of ${pieces}) yield Buffer.isBuffer(piece) ? piece : Buffer.from(piece);
 	}
-	// In place of the database's client, which would hold a batch as one parameter.
+	// Replaces the database client, which would hold a batch as one parameter.
 	const sql = Object.assign(async () => [{ created: 0, changed: 0 }], { unsafe: () => undefined });
 	const refusals = [];
 	let failure;
@@ -106,6 +106,6 @@ test.each([
 ])('%s is read in little memory', async (_, reader, pieces, expected) => {
 	const { maxRss, ...outcome } = await run(reader, pieces);
 	expect(outcome).toEqual(expected);
-	// A process that reads a small file takes some 80 MB.
+	// A process that reads a small file needs some 80 MB.
 	expect(maxRss).toBeLessThan(220_000_000);
 });

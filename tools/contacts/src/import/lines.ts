@@ -1,14 +1,14 @@
-/** The longest line, or record of several lines, that is read, in bytes. */
+/** The maximum length of a line, or of a record of several lines, in bytes. */
 export const maxRecordBytes = 1_048_576;
 
 export interface Line {
 	/** Counted from 1. */
 	number: number;
-	/** Without its line ending; undefined for a line that is too long to be read. */
+	/** Without its line ending. Undefined for a line that is too long. */
 	bytes: Buffer | undefined;
 }
 
-/** The lines of a file, ended by LF or CRLF, in bounded memory: of a line that is longer than `max` bytes nothing is kept. */
+/** The lines of a file, ended by LF or CRLF, in bounded memory. A line of more than `max` bytes is discarded. */
 export async function* readLines(chunks: AsyncIterable<Buffer>, max = maxRecordBytes): AsyncGenerator<Line> {
 	let number = 1;
 	let pending: Buffer[] = [];
@@ -18,7 +18,7 @@ export async function* readLines(chunks: AsyncIterable<Buffer>, max = maxRecordB
 	const take = (): Line => {
 		let bytes: Buffer | undefined = size > max ? undefined : Buffer.concat(pending);
 		if (bytes?.at(-1) === 0x0d) bytes = bytes.subarray(0, -1);
-		// A byte order mark is no part of the text.
+		// Skips a byte order mark.
 		if (first && bytes?.subarray(0, 3).equals(Buffer.from([0xef, 0xbb, 0xbf]))) bytes = bytes.subarray(3);
 		first = false;
 		pending = [];

@@ -89,13 +89,13 @@ test.each([
 		expect(summary.records).toBe(count + (format === 'a JSON array' ? 1 : 0));
 		expect(summary.refused).toBe(format.includes('wrong') ? count / 2 : 0);
 		expect(held).toHaveLength(8);
-		// What is in use at the moment comes and goes; what is kept stays, and at 25 bytes for each record would be more.
+		// Memory in use varies. Retained memory would exceed this limit at 25 bytes per record.
 		expect(Math.min(...held.slice(4)) - Math.min(...held.slice(0, 4))).toBeLessThan(1_500_000);
 	},
 	120_000,
 );
 
-test.each(['readCsv', 'readNdjson'])('of a line that is far too long nothing is held (%s)', async (reader) => {
+test.each(['readCsv', 'readNdjson'])('a far too long line is not kept in memory (%s)', async (reader) => {
 	const { held } = await run(
 		`
 		import { readCsv } from ${built('read-csv')};

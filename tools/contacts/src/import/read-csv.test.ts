@@ -8,7 +8,7 @@ async function* cut(file: string | Buffer, size: number): AsyncGenerator<Buffer>
 	for (let from = 0; from < bytes.length; from += size) yield bytes.subarray(from, from + size);
 }
 
-/** What is read, in pieces of the file of this many bytes. */
+/** Reads a file in pieces of this many bytes. */
 async function read(file: string | Buffer, size = 65_536): Promise<SourceRecord[]> {
 	const records: SourceRecord[] = [];
 	for await (const record of readCsv(cut(file, size))) records.push(record);
@@ -39,7 +39,7 @@ describe('well-formed files', () => {
 		expect(await summary(file)).toEqual(['2 1 a', '3 2 b']);
 	});
 
-	test('semicolons, as Excel writes them where the comma is for decimals', async () => {
+	test('semicolons, as Excel writes them in locales with a decimal comma', async () => {
 		const file = '\uFEFFbitrix_id;name;company_ids\r\n1;"a; b";7,1\r\n2;"line\r\ntwo";\r\n3;a;b;c\r\n';
 		expect(await read(file)).toEqual([
 			{ line: 2, fields: { bitrix_id: '1', name: 'a; b', company_ids: '7,1' } },
@@ -48,11 +48,11 @@ describe('well-formed files', () => {
 		]);
 	});
 
-	test('empty lines are passed over, and counted', async () => {
+	test('empty lines are skipped, but counted', async () => {
 		expect(await summary('\n\r\nbitrix_id,name\n\n1,a\n\r\n\n2,b\n\n')).toEqual(['5 1 a', '8 2 b']);
 	});
 
-	test('columns in any order, and an id that is the service’s own, are all known', async () => {
+	test('accepts all columns in any order, and the service’s own id', async () => {
 		const columns = 'perplexity_reason,trouble_contact,id,assigned_by_id,name,company_ids,phone,bitrix_id';
 		expect(await read(`${columns}\nr,true,77,5,n,"1,2",+79001234567,9\n`)).toEqual([
 			{
@@ -103,7 +103,7 @@ describe('the line of column names', () => {
 		['bitrix_id,"name\n1,a\n', "can't be read"],
 		[Buffer.from([0x62, 0xff, 0x0a]), "can't be read: not valid UTF-8"],
 		[`bitrix_id,${'x'.repeat(maxRecordBytes)}\n1,a\n`, "can't be read: longer than"],
-	])('wrong: %j fails before any record, in one line of moderate length', async (file, message) => {
+	])('wrong: %j fails before any record, with a short one-line message', async (file, message) => {
 		const error = await read(file).then(
 			() => undefined,
 			(thrown: Error) => thrown,
@@ -115,7 +115,7 @@ describe('the line of column names', () => {
 	});
 });
 
-describe('a broken record is refused alone, and all others are kept', () => {
+describe('only a broken record is refused, and all others are kept', () => {
 	const around = (broken: string | Buffer) =>
 		Buffer.concat([Buffer.from('bitrix_id,name\n1,a\n'), Buffer.from(broken), Buffer.from('\n3,"c, d"\n4,e\n')]);
 
@@ -166,7 +166,7 @@ describe('a broken record is refused alone, and all others are kept', () => {
 		expect(await summary('bitrix_id,name\n1,a\n2,"b')).toEqual(['2 1 a', `3: ${open}`]);
 	});
 
-	test('an unclosed quote before more than 1 MiB of good records, which are all kept', async () => {
+	test('an unclosed quote before more than 1 MiB of good records keeps them all', async () => {
 		const lines = Array.from({ length: 60_000 }, (_, index) => `${index + 2},"name, of ${index + 2}"`);
 		const found = await summary(`bitrix_id,name\n1,"a\n${lines.join('\n')}\n`);
 		expect(found[0]).toBe(`2: ${open}`);

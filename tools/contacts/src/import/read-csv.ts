@@ -10,23 +10,23 @@ interface Columns {
 	required: string;
 }
 
-/** Of a file of contacts. `id` is the service's own and passed over. */
+/** The columns of a contacts file. `id` is the service's own and ignored. */
 const contactColumns: Columns = { names: ['id', 'bitrix_id', ...contactColumnNames], required: 'bitrix_id' };
 
 /** The longest line of column names, in bytes. */
 const maxHeadBytes = 65_536;
 
-/** The most line breaks in a record: each line is held as an object until its record ends. */
+/** The maximum number of line breaks in a record. Each line is an object in memory until its record ends. */
 const maxRecordLines = 10_000;
 
 /**
- * Reads CSV (RFC 4180, with LF or CRLF) that begins with a line of column names. An empty field is null. Where Excel has the
- * comma for decimals it separates by semicolons: a first line that has them and no comma tells.
+ * Reads CSV (RFC 4180, with LF or CRLF) that begins with a line of column names. An empty field is null. In locales with a
+ * decimal comma Excel separates by semicolons: a first line with semicolons and without a comma means that.
  *
- * The file is cut into records before they are parsed, so that a record with a broken quote is refused alone and takes no
- * good neighbour with it.
+ * The file is split into records before parsing, so that a record with a broken quote does not spoil
+ * its neighbours.
  *
- * @throws CommandError when the head is wrong: then no record could be understood
+ * @throws CommandError when the header is wrong, as no record could be understood
  */
 export async function* readCsv(chunks: AsyncIterable<Buffer>, columns = contactColumns): AsyncGenerator<SourceRecord> {
 	let head: string[] | undefined;
@@ -61,7 +61,7 @@ async function* readRecords(lines: AsyncIterable<Line>, delimiter: () => string)
 	let held: { line: number; bytes: Buffer }[] = [];
 	let heldBytes = 0;
 
-	/** Takes one line, and gives what is a whole record with it. */
+	/** Adds one line. @returns the records that it completes */
 	function* take(line: number, bytes: Buffer | undefined): Generator<RawRecord> {
 		if (bytes === undefined) {
 			yield* giveUp();
@@ -76,7 +76,7 @@ async function* readRecords(lines: AsyncIterable<Line>, delimiter: () => string)
 				const joined = held.flatMap((part, index) => (index === 0 ? [part.bytes] : [Buffer.from('\n'), part.bytes]));
 				const whole = { line: held[0]?.line ?? line, bytes: Buffer.concat(joined) };
 				if (parseRecord(whole, maxRecordBytes, delimiter()) === misplacedQuote) {
-					// This quote closes nothing: it opens the next record, after one that was never closed.
+					// This quote does not close the held one. It opens the next record, after a quote that was never closed.
 					yield* giveUpFirst();
 				} else {
 					held = [];
@@ -89,7 +89,7 @@ async function* readRecords(lines: AsyncIterable<Line>, delimiter: () => string)
 		}
 	}
 
-	/** The first of the held lines opens a quote that nothing closes: it is refused alone, and the others are read again. */
+	/** The first held line opens a quote that nothing closes. Refuses only that line, and reads the others again. */
 	function* giveUpFirst(): Generator<RawRecord> {
 		const [opened, ...others] = held;
 		held = [];
@@ -112,14 +112,14 @@ function hasOpenQuote(bytes: Buffer): boolean {
 	return open;
 }
 
-/** @returns the fields, or why there are none */
+/** @returns the fields, or the reason why they can't be read */
 function parseRecord({ bytes, open }: RawRecord, maxBytes: number, delimiter: string): string[] | string {
 	if (open) return 'a quote is opened and not closed';
 	if (bytes === undefined || bytes.length > maxBytes) return `longer than ${maxBytes} bytes`;
 	const text = decode(bytes);
 	if (text === undefined) return 'not valid UTF-8';
 	if (text.includes('\0')) return "a character that can't be stored";
-	// It is one record whatever it holds: no line break ends it.
+	// The text is one record, so line breaks do not end it.
 	try {
 		return (parse(text, { delimiter, record_delimiter: '\0', relax_column_count: true }) as string[][])[0] ?? [];
 	} catch {

@@ -10,7 +10,7 @@ async function* cut(file: string | Buffer, size: number): AsyncGenerator<Buffer>
 	for (let from = 0; from < bytes.length; from += size) yield bytes.subarray(from, from + size);
 }
 
-/** All records, taken as slowly as a database takes them, and how the reading failed. */
+/** Reads all records, as slowly as a database would. @returns them, and the error */
 async function read(reader: typeof readNdjson, file: string | Buffer, size = 65_536) {
 	const records: SourceRecord[] = [];
 	let failure: unknown;
@@ -41,7 +41,7 @@ describe('NDJSON', () => {
 		['LF', '\n', '\n'],
 		['CRLF', '\r\n', '\r\n'],
 		['no line end after the last', '\n', ''],
-	])('one object a line: %s', async (_, between, end) => {
+	])('one object per line: %s', async (_, between, end) => {
 		const file = `\uFEFF${lines(good(20)).join(between)}${end}`;
 		for (const size of [1, 3, 65_536]) {
 			expect(await read(readNdjson, file, size)).toEqual({ records: asRead(good(20)), failure: undefined });
@@ -56,7 +56,7 @@ describe('NDJSON', () => {
 		['null', 'null', 'not a JSON object'],
 		['not UTF-8', Buffer.from([0x22, 0xff, 0x22]), 'not valid UTF-8'],
 		['more than 1 MiB', `"${'x'.repeat(maxRecordBytes)}"`, `longer than ${maxRecordBytes} bytes`],
-	])('a line that is wrong is refused alone: %s', async (_, line, error) => {
+	])('only a wrong line is refused: %s', async (_, line, error) => {
 		const file = Buffer.concat([
 			Buffer.from('{"bitrix_id":1}\n'),
 			Buffer.from(line),
@@ -92,7 +92,7 @@ describe('a JSON array', () => {
 		expect(await read(readJsonArray, ' [ ]\n')).toEqual({ records: [], failure: undefined });
 	});
 
-	test('an element that is no object is refused alone', async () => {
+	test('only an element that is not an object is refused', async () => {
 		const found = await read(readJsonArray, '[{"bitrix_id":1},2,"x",null,[{"bitrix_id":3}],{"bitrix_id":4}]');
 		const error = 'not a JSON object';
 		expect(found).toEqual({
@@ -105,7 +105,7 @@ describe('a JSON array', () => {
 		});
 	});
 
-	test('of very many elements that are no objects is read to its end', async () => {
+	test('of very many elements that are not objects is read to its end', async () => {
 		const { records, failure } = await read(readJsonArray, JSON.stringify(Array.from({ length: 5000 }, () => 1)));
 		expect([records.length, failure]).toEqual([5000, undefined]);
 	});
@@ -117,7 +117,7 @@ describe('a JSON array', () => {
 		['within an element', begin(2500) + 20],
 		['after a comma', begin(2500)],
 		['before the last bracket', whole.length - 1],
-	])('that is cut off %s gives all before it and fails', async (_, length) => {
+	])('that is cut off %s returns everything before it and fails', async (_, length) => {
 		const complete = length === whole.length - 1 ? 3000 : 2500;
 		for (const size of [1000, 65_536, 1_000_000]) {
 			const { records, failure } = await read(readJsonArray, whole.subarray(0, length), size);
@@ -132,7 +132,7 @@ describe('a JSON array', () => {
 		['a comma too many', Buffer.from(',')],
 		['a byte that is not UTF-8', Buffer.from([0xff])],
 		['a name that is not UTF-8', Buffer.concat([Buffer.from('{"name":"'), Buffer.from([0xff]), Buffer.from('"},')])],
-	])('with %s in its middle gives all before it and fails', async (_, broken) => {
+	])('with %s in its middle returns everything before it and fails', async (_, broken) => {
 		const file = Buffer.concat([whole.subarray(0, begin(2500)), broken, whole.subarray(begin(2500))]);
 		for (const size of [1000, 65_536, 1_000_000]) {
 			const { records, failure } = await read(readJsonArray, file, size);
@@ -142,7 +142,7 @@ describe('a JSON array', () => {
 	});
 
 	test.each(['', ' \n', '{}', '{"bitrix_id":1}', '5', '"x"', 'null', 'nonsense', '[] []', '[] x'])(
-		'is not what the file holds: %j fails',
+		'is missing: %j fails',
 		async (file) => {
 			const { records, failure } = await read(readJsonArray, file);
 			expect(records).toEqual([]);
@@ -150,7 +150,7 @@ describe('a JSON array', () => {
 		},
 	);
 
-	test('a failure of the source itself is a failure too, never the end of the file', async () => {
+	test('an error of the source fails the reading, and never counts as the end of the file', async () => {
 		async function* broken(): AsyncGenerator<Buffer> {
 			yield Buffer.from('[{"bitrix_id":1}]');
 			throw new Error('read failed');

@@ -4,7 +4,7 @@ import { levelsOf, maxLevels } from './json-nesting.js';
 import { maxRecordBytes, readLines } from './lines.js';
 import { decode, type SourceRecord } from './record.js';
 
-/** Reads NDJSON: one JSON object a line. */
+/** Reads NDJSON: one JSON object per line. */
 export async function* readNdjson(chunks: AsyncIterable<Buffer>): AsyncGenerator<SourceRecord> {
 	for await (const { number: line, bytes } of readLines(chunks)) {
 		if (bytes?.length === 0) continue;
@@ -19,7 +19,7 @@ export async function* readNdjson(chunks: AsyncIterable<Buffer>): AsyncGenerator
 /**
  * Reads a JSON array of objects. `line` is the place in the array, counted from 1.
  *
- * @throws CommandError when the file stops being a JSON array: what came before is kept
+ * @throws CommandError when the file stops being a JSON array; earlier records are kept
  */
 export async function* readJsonArray(chunks: AsyncIterable<Buffer>): AsyncGenerator<SourceRecord> {
 	const elements = readElements(chunks);
@@ -48,7 +48,7 @@ export async function* readJsonArray(chunks: AsyncIterable<Buffer>): AsyncGenera
 const tooLong = `longer than ${maxRecordBytes} bytes`;
 const tooDeep = `nested deeper than ${maxLevels} levels`;
 
-/** @returns undefined where the text is no JSON */
+/** @returns undefined when the text is not JSON */
 function parse(text: string | undefined): unknown {
 	try {
 		return JSON.parse(text ?? '');

@@ -1,7 +1,7 @@
-/** What a file gives for one contact: its fields by name, or why they can't be read. `line` counts from 1. */
+/** One contact of a file: its fields by name, or why they can't be read. `line` counts from 1. */
 export type SourceRecord = { line: number; fields: Record<string, unknown> } | { line: number; error: string };
 
-/** Decodes strictly: a byte that is not UTF-8 is an error, where it would otherwise become another character. */
+/** Decodes strictly: a byte that is not UTF-8 is an error instead of a replacement character. */
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
 /** @returns the text, or undefined where the bytes are not UTF-8 */

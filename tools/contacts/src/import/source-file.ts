@@ -11,9 +11,9 @@ export interface SourceFile<Format> {
 }
 
 /**
- * Opens a file for an import, shows the progress of its reading, and closes it after the work.
+ * Opens a file for an import, shows the progress, and closes the file after the work.
  *
- * @param format default: what the file name ends in
+ * @param format default: the extension of the file name
  * @throws UsageError, CommandError when there is no such format or file
  */
 export async function withSourceFile<Format extends string, T>(

@@ -11,7 +11,7 @@ const reasonOf = (fields: Record<string, unknown>) => {
 	return 'taken';
 };
 
-describe('a record is taken', () => {
+describe('a record is accepted', () => {
 	test.each<[string, Record<string, unknown>, object]>([
 		['nothing but a bitrix_id', { bitrix_id: '1' }, {}],
 		[
@@ -52,7 +52,7 @@ describe('a record is taken', () => {
 		expect(toContact(fields)).toStrictEqual({ bitrix_id: 1, ...expected });
 	});
 
-	test('with a national number, when its country is known', () => {
+	test('with a national number when the country is known', () => {
 		expect(toContact({ bitrix_id: '1', phone: '8 (900) 123-45-68' }, 'RU').phone).toBe('+79001234568');
 		expect(toContact({ bitrix_id: '1', phone: '+442079460101' }, 'RU').phone).toBe('+442079460101');
 	});
@@ -74,13 +74,13 @@ describe('a record is refused, with a reason that names the field and never the 
 		},
 	);
 
-	test.each([true, [], {}])('no text where one belongs: %j', (value) => {
+	test.each([true, [], {}])('no text in a text field: %j', (value) => {
 		for (const field of ['bitrix_id', 'phone', 'company_ids', 'name', 'assigned_by_id', 'perplexity_reason']) {
 			expect(reasonOf({ bitrix_id: '1', [field]: value })).toBe(`${field}: not a text`);
 		}
 	});
 
-	test.each(['a\0b', 'a\ud800', '\udc00b'])('a character that no text of the database can hold: %j', (value) => {
+	test.each(['a\0b', 'a\ud800', '\udc00b'])('a character that the database can’t store: %j', (value) => {
 		for (const field of ['bitrix_id', 'phone', 'company_ids', 'name', 'trouble_contact', 'perplexity_reason']) {
 			expect(reasonOf({ bitrix_id: '1', [field]: value })).toBe(`${field}: a character that can't be stored`);
 		}
@@ -104,7 +104,7 @@ describe('a record is refused, with a reason that names the field and never the 
 		expect(reasonOf({ bitrix_id: '1', trouble_contact: value })).toBe('trouble_contact: neither "true" nor empty');
 	});
 
-	test('a field that is not known', () => {
+	test('an unknown field', () => {
 		expect(reasonOf({ bitrix_id: '1', Name: 'a' })).toBe('a field that is not known');
 		expect(reasonOf(JSON.parse('{"bitrix_id":"1","__proto__":{"name":"a"}}'))).toBe('a field that is not known');
 	});

@@ -7,15 +7,15 @@ import {
 import { toE164 } from '@contacts/company-contacts/phone.js';
 import type { CountryCode } from 'libphonenumber-js/min';
 
-/** The reason why a record is refused; its message names the field, never the value. */
+/** Why a record is refused. The message names the field, never the value. */
 export class RecordError extends Error {}
 
 const maxBigint = 2n ** 63n - 1n;
 
 /**
- * A contact from the fields of a record, by the rules of the list's answer: the same field names, digits or numbers for
- * IDs, `true` or nothing for `trouble_contact`. White space around a value is no part of it. It has the fields that the record
- * has: an absent one keeps what is stored.
+ * Converts the fields of a record to a contact, by the rules of the list's response: the same field names, digits or numbers for
+ * IDs, `true` or nothing for `trouble_contact`. Trims white space around values. The contact has only the fields of the
+ * record: an absent one keeps the stored value.
  *
  * @throws RecordError for the first field that is wrong
  */
@@ -33,7 +33,7 @@ export function toContact(fields: Record<string, unknown>, country?: CountryCode
 	return contact;
 }
 
-/** How the value of each column is read. */
+/** The parser of each column. */
 const parsers: {
 	[Name in ContactColumn]: (value: unknown, country: CountryCode | undefined) => CompanyContact[Name];
 } = {

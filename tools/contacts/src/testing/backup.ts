@@ -5,7 +5,7 @@ import { saveCompanyContacts } from '@contacts/company-contacts/save-company-con
 import { excludedTables } from '../backup/tables.sql.js';
 import { generateContacts } from './generated-contacts.js';
 
-/** Something in every table, with all that can stand in them: Unicode, control characters, nulls, empty lists, extremes. */
+/** Fills every table with all kinds of values: Unicode, control characters, nulls, empty lists, extremes. */
 export async function fillDatabase(sql: Sql, companyContacts: number): Promise<void> {
 	for (const code of ['alpha', 'beta', 'gone']) await insertProject(sql, code);
 	for (const [project, key] of [
@@ -63,8 +63,8 @@ export async function fillDatabase(sql: Sql, companyContacts: number): Promise<v
 }
 
 /**
- * Everything that is stored, but for what belongs to the database itself: each table's rows, and the next IDs. What the audit
- * log has of backups and restores is no part of it.
+ * All stored data except that of the database itself: each table's rows, and the next IDs. It omits the audit
+ * log's records of backups and restores.
  */
 export async function readEverything(sql: Sql): Promise<Record<string, string[]>> {
 	const tables = await sql<{ name: string }[]>`

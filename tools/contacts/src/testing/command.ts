@@ -14,17 +14,17 @@ export interface Outcome {
 }
 
 export interface RunOptions {
-	/** What standard input gives; nothing by default. */
+	/** The text on standard input; empty by default. */
 	input?: string | Buffer;
 	environment?: Record<string, string>;
 }
 
-/** The environment of a command: nothing of the test's own but what any process needs. */
+/** The environment of a command: of the test's own only what any process needs. */
 export function environmentOf(databaseUrl: string | undefined, more: Record<string, string> = {}): NodeJS.ProcessEnv {
 	return environmentOfProcess({ ...(databaseUrl === undefined ? {} : { DATABASE_URL: databaseUrl }), ...more });
 }
 
-/** Runs `contacts` within this process, to its end. What a process adds to it is shown by `spawnContacts`. */
+/** Runs `contacts` within this process, to its end. `spawnContacts` covers what a separate process adds. */
 export async function contacts(
 	databaseUrl: string | undefined,
 	args: string[],
@@ -39,7 +39,7 @@ export async function contacts(
 	return { code, stdout: out, stderr: error };
 }
 
-/** Runs `contacts` as a process of its own, to its end. */
+/** Runs `contacts` as a separate process, to its end. */
 export async function spawnContacts(
 	databaseUrl: string | undefined,
 	args: string[],
@@ -53,14 +53,14 @@ export async function spawnContacts(
 	return { code, stdout: command.stdout(), stderr: command.stderr() };
 }
 
-/** It failed with one line on standard error and nothing on standard output. */
+/** Expects a failure with one line on standard error and nothing on standard output. */
 export function expectOneLine(outcome: Outcome, code: 1 | 2, line: string | RegExp): void {
 	expect(outcome).toEqual({ code, stdout: '', stderr: expect.stringMatching(/^error: [^\n]+\n$/) });
 	if (typeof line === 'string') expect(outcome.stderr).toContain(line);
 	else expect(outcome.stderr).toMatch(line);
 }
 
-/** It is wrong usage, which ends with exit 2 and this line among others. */
+/** Expects wrong usage: exit 2, with this line among others. */
 export async function expectWrongUsage(databaseUrl: string, args: string[], line: string): Promise<void> {
 	const outcome = await contacts(databaseUrl, args);
 	expect(outcome).toEqual({ code: 2, stdout: '', stderr: expect.stringContaining(line) });

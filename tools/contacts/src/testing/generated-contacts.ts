@@ -1,10 +1,10 @@
-/** A contact as a file gives it: every field is text. */
+/** A contact in a file: every field is text. */
 export type GeneratedContact = Record<
 	'bitrix_id' | 'phone' | 'company_ids' | 'name' | 'assigned_by_id' | 'trouble_contact' | 'perplexity_reason',
 	string | null
 >;
 
-/** Numbers from 0 up to 1 that are the same in every run (mulberry32). */
+/** Numbers from 0 to 1, the same in every run (mulberry32). */
 export function seededRandom(seed: number): () => number {
 	let state = seed;
 	return () => {
@@ -17,7 +17,7 @@ export function seededRandom(seed: number): () => number {
 
 const names = ['Anna "Ann" Lee', 'Иван Петров', 'O’Neill, Emil', "D'Arcy", '王小明', 'Zoë 🙂', 'line one\nline two'];
 
-/** Good contacts with everything that files have: a few large companies and many small ones, quotes, missing fields. */
+/** Valid contacts with all features of real files: a few large companies and many small ones, quotes, missing fields. */
 export function generateContacts(count: number, seed: number): GeneratedContact[] {
 	const random = seededRandom(seed);
 	const below = (limit: number) => Math.floor(random() * limit);

@@ -3,12 +3,12 @@ import { once } from 'node:events';
 import type { TestContext } from 'vitest';
 import { environmentOf, main } from './command.js';
 
-/** The words of a shell command that none of its characters means anything in. */
+/** Quotes words for a shell, so that no character has a special meaning. */
 const quoted = (words: string[]) => words.map((word) => `'${word.replaceAll("'", `'\\''`)}'`).join(' ');
 
 const answers = (program: string, ...args: string[]) => String(spawnSync(program, args).stdout ?? '');
 
-/** How to run a command on a terminal of its own here: with `script` of util-linux, or with Python. */
+/** How to run a command on its own terminal on this machine: with `script` of util-linux, or with Python. */
 function onTerminal(command: string): string[] | undefined {
 	if (answers('script', '--version').includes('util-linux'))
 		return ['script', '--quiet', '--return', '--command', command, '/dev/null'];
@@ -19,16 +19,16 @@ function onTerminal(command: string): string[] | undefined {
 }
 
 export interface Terminal {
-	/** All that was shown so far. */
+	/** The output so far. */
 	output(): string;
-	/** What the person at the terminal types. */
+	/** Types text at the terminal. */
 	type(keys: string): void;
 	/** The exit code of the command, once it has ended. */
 	ended: Promise<number | null>;
 }
 
 /**
- * Runs `contacts` on a terminal. Where there is no program to make one, the test is skipped, and says so.
+ * Runs `contacts` on a terminal. Skips the test, with a note, when no program can create a terminal.
  *
  * @param columns the width of the terminal
  */
