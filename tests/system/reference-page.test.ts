@@ -89,7 +89,7 @@ test('a request on the page lists the contacts, and the page neither shows nor s
 	expect(all.status).toBe('200');
 	expect(JSON.parse(all.body)).toMatchObject({ count: 2, data: [{ name: 'Alice Carter' }, { name: 'Chen Wei' }] });
 
-	await page.getByPlaceholder('company_id').fill('11');
+	await operation(page).getByPlaceholder('company_id').fill('11');
 	expect(JSON.parse((await execute(page)).body)).toMatchObject({ count: 1, data: [{ name: 'Chen Wei' }] });
 
 	const shown = await page.locator('.live-responses-table, .request-url, .curl-command').allTextContents();
@@ -115,7 +115,7 @@ test('the page shows a 304 for a known list, and the 401 problem for a wrong key
 	expect(JSON.parse(refused.body)).toMatchObject({ code: 'unauthorized', detail: expect.stringContaining('api_key') });
 
 	await typeCredentials(page, key);
-	await page.getByPlaceholder('If-None-Match').fill('*');
+	await operation(page).getByPlaceholder('If-None-Match').fill('*');
 	const received = page.waitForResponse((response) => response.url().includes('/api/'));
 	await operation(page).locator('.execute').click();
 	expect((await received).status()).toBe(304);
@@ -126,12 +126,12 @@ test('a wrong field says in words what is allowed, and the page removes the last
 	const page = await browser.open(`${gateway.url}/docs`);
 	await typeCredentials(page, key);
 	expect((await execute(page)).status).toBe('200');
-	await page.getByPlaceholder('company_id').fill('0x1');
+	await operation(page).getByPlaceholder('company_id').fill('0x1');
 	await operation(page).locator('.execute').click();
 	await page.getByText('A positive integer in decimal digits, at most 9223372036854775807.').waitFor();
 	expect(await operation(page).locator('.live-responses-table').count()).toBe(0);
 	expect(browser.requests.filter((url) => url.includes('company_id'))).toEqual([]);
-	await page.getByPlaceholder('company_id').fill('1');
+	await operation(page).getByPlaceholder('company_id').fill('1');
 	expect(JSON.parse((await execute(page)).body)).toMatchObject({ count: 1, data: [{ name: 'Alice Carter' }] });
 });
 
@@ -179,8 +179,8 @@ test('on a phone nothing is wider than the screen, and a request works', async (
 	expect(await overflow(page)).toBeLessThanOrEqual(0);
 	await typeCredentials(page, key);
 	expect((await execute(page)).status).toBe('200');
-	await page.locator('details.errors > summary').tap();
-	for (const each of await page.locator('details.headers summary').all()) await each.tap();
+	await operation(page).locator('details.errors > summary').tap();
+	for (const each of await operation(page).locator('details.headers summary').all()) await each.tap();
 	expect(await overflow(page)).toBeLessThanOrEqual(0);
 	expect(browser.complaints).toEqual([]);
 });
@@ -204,7 +204,7 @@ test('the page shows only the beginning of a long list, so that a browser does n
 	const browser = await withBrowser(desktop);
 	const page = await browser.open(`${gateway.url}/docs`);
 	await typeCredentials(page, key);
-	await page.getByPlaceholder('company_id').fill('99');
+	await operation(page).getByPlaceholder('company_id').fill('99');
 	const { status, body } = await execute(page);
 	expect(status).toBe('200');
 	expect(JSON.parse(body)).toMatchObject({ count: 10_000, data: { length: 50 } });

@@ -65,14 +65,15 @@ export function describeObservability({ app, endpoint, request, withApp, good }:
 	});
 
 	test('the log has the client address from a trusted proxy, or else that of the connection', async () => {
-		for (const [trustProxy, client] of [
-			[['127.0.0.1'], '203.0.113.7'],
-			[undefined, '127.0.0.1'],
+		for (const [trustProxy, forwarded, client] of [
+			[['127.0.0.1'], '203.0.113.7', '203.0.113.7'],
+			[['127.0.0.1'], 'a secret', '127.0.0.1'],
+			[undefined, '203.0.113.7', '127.0.0.1'],
 		] as const) {
 			await withApp(trustProxy === undefined ? {} : { trustProxy: [...trustProxy] }, async (other) => {
 				const response = await request(
 					good,
-					{ headers: { 'content-type': 'application/json', 'x-forwarded-for': '203.0.113.7' } },
+					{ headers: { 'content-type': 'application/json', 'x-forwarded-for': forwarded } },
 					other,
 				);
 				await response.text();

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { isIP } from 'node:net';
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import fastify, {
 	type FastifyBaseLogger,
@@ -151,8 +152,7 @@ export async function createServer(options: ServerOptions): Promise<Server> {
 			{
 				project: request.project?.code,
 				key_id: request.project?.keyId,
-				// The client's address from trusted proxies.
-				client: request.ip,
+				client: clientOf(request),
 				method: request.method,
 				route: request.routeOptions.url,
 				status: reply.statusCode,
@@ -163,6 +163,11 @@ export async function createServer(options: ServerOptions): Promise<Server> {
 		done();
 	});
 	return server;
+}
+
+/** The client's address as trusted proxies report it. A proxy may pass on any text: only an address goes into the log. */
+function clientOf({ ip, socket }: FastifyRequest): string | undefined {
+	return isIP(ip) === 0 ? socket.remoteAddress : ip;
 }
 
 /** @param headers raw names and values in turn. The parsed headers contain only the first of several Host headers */

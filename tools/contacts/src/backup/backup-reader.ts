@@ -90,6 +90,7 @@ function createReader(
 	let read = 0;
 	let table = 0;
 	let rowsOfTable = 0;
+	let lastReader = Promise.resolve();
 
 	/** @returns undefined at the end of the file */
 	async function next(): Promise<Buffer | undefined> {
@@ -99,8 +100,25 @@ function createReader(
 		return value.bytes;
 	}
 
-	/** Continues from the current position. */
+	/**
+	 * Continues where the last reader stopped, once it has stopped: a stream that fails may end before the reader it was fed by,
+	 * and two at once would mix up the rows.
+	 */
 	async function* rows(): AsyncGenerator<Buffer> {
+		const before = lastReader;
+		let stopped: () => void = () => undefined;
+		lastReader = new Promise((resolve) => {
+			stopped = resolve;
+		});
+		try {
+			await before;
+			yield* rowsOfOne();
+		} finally {
+			stopped();
+		}
+	}
+
+	async function* rowsOfOne(): AsyncGenerator<Buffer> {
 		const { name = '', rows: expected = 0 } = header.tables[table] ?? {};
 		for (let isEnd = false; !isEnd; ) {
 			const piece: Buffer[] = [];
