@@ -141,10 +141,10 @@ export async function openKeyRing(options: KeyRingOptions, tolerant: (error: unk
 	return {
 		find(projectCode, key) {
 			if (snapshot === undefined) throw new DatabaseError('no keys could be loaded yet');
-			const found = snapshot.keys.get(indexOf(projectCode, hash('sha256', key, 'base64'))) ?? unknownKey;
+			const found = snapshot.keys.get(indexOf(projectCode, hash('sha256', key, 'base64')));
 			// An expired key stays in the snapshot, because the clock may be set back.
 			const at = now();
-			if (found.expiresAt <= at) return undefined;
+			if (found === undefined || found.expiresAt <= at) return undefined;
 			uses.set(found.project.keyId, at);
 			return found.project;
 		},
@@ -162,12 +162,6 @@ export async function openKeyRing(options: KeyRingOptions, tolerant: (error: unk
 		},
 	};
 }
-
-/** In place of a key that is not there: finding nothing takes the same steps as finding a key that has expired. */
-const unknownKey: LiveKey = {
-	project: { id: 0, code: '', keyId: 0, isSandbox: false },
-	expiresAt: Number.NEGATIVE_INFINITY,
-};
 
 function indexOf(projectCode: string, hash: string): string {
 	return `${hash} ${projectCode}`;
