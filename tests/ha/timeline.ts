@@ -59,10 +59,11 @@ export function drawTimeline(heading: string, run: Run): string {
 	const bottom = below + 2 * (plot + 20);
 	const minutes = Array.from({ length: Math.floor(seconds / 60) + 1 }, (_, n) => {
 		const at = x(run.begun + n * 60_000).toFixed(1);
-		return `<line x1="${at}" y1="${top}" x2="${at}" y2="${bottom}" stroke="#ccc"/><text x="${at}" y="${bottom + 14}">${n} min</text>`;
+		return `<line x1="${at}" y1="${top}" x2="${at}" y2="${bottom}" stroke="#ccc"/><text x="${at}" y="${bottom + 14}" text-anchor="middle">${n} min</text>`;
 	});
 	return [
 		`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${bottom + 24}" font-family="sans-serif" font-size="12">`,
+		`<title>${escaped(heading)}</title>`,
 		'<rect width="100%" height="100%" fill="white"/>',
 		`<text x="8" y="20" font-size="15">${escaped(heading)}</text>`,
 		`<text x="8" y="38"><tspan fill="${primaryColour}">primary</tspan> <tspan fill="${brokenColour}">broken, or failed</tspan> <tspan fill="${recoveringColour}">until all is whole</tspan> <tspan fill="#0072b2">status 200</tspan></text>`,
