@@ -16,6 +16,14 @@ export function parseChatId(given: string): number | undefined {
 	return /^-?[1-9][0-9]{0,15}$/.test(given) && Number.isSafeInteger(Number(given)) ? Number(given) : undefined;
 }
 
+/** No report of the bot that was sent before is applied afterwards. Call it first: reports lock in this order too. */
+async function overrideReports(sql: Sql, chatIds: readonly number[]): Promise<void> {
+	await sql`
+		select override_direct_subscription_reports(
+			array(select value::bigint from json_array_elements_text(${JSON.stringify(chatIds)}::text::json))
+		)`;
+}
+
 /**
  * @param from when it begins, default: now; `until` when it ends, default: it is open-ended
  * @returns whether one was started; false: the chat already has one in that time
@@ -25,6 +33,7 @@ export async function startSubscription(
 	chatId: number,
 	{ from, until }: { from: string | null; until: string | null },
 ): Promise<boolean> {
+	await overrideReports(sql, [chatId]);
 	const rows = await sql`
 		insert into direct_subscriptions (chat_id, started_at, ended_at)
 		select ${chatId}::float8::bigint, given.start, given.until
@@ -44,6 +53,7 @@ export async function startSubscription(
  * @returns whether one was active
  */
 export async function endSubscription(sql: Sql, chatId: number, at: string | null): Promise<boolean> {
+	await overrideReports(sql, [chatId]);
 	const rows = await sql`
 		update direct_subscriptions set ended_at = greatest(coalesce(${at}::text::timestamptz, now()), started_at)
 		where chat_id = ${chatId}::float8::bigint and ${isActive(sql)} returning id`;
@@ -62,6 +72,10 @@ interface SavedSubscriptions {
  * one of its chat. No line may depend on another.
  */
 export async function saveSubscriptions(sql: Sql, given: readonly GivenSubscription[]): Promise<SavedSubscriptions> {
+	await overrideReports(
+		sql,
+		given.map(({ chat_id }) => chat_id),
+	);
 	const [row] = await sql<[SavedSubscriptions]>`
 		with given as materialized (
 			select line, chat_id, coalesce(started_at, now()) as started_at, started_at is null as is_now, ended_at

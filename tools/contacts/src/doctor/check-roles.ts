@@ -48,6 +48,7 @@ const expected: Record<string, Rights> = {
 		audit_log: read,
 		key_ring_version: read,
 		schema_migrations: read,
+		'function override_direct_subscription_reports': ['execute'],
 		'function record_operation': ['execute'],
 	},
 	[roles.privacy]: {

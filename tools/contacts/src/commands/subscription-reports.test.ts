@@ -1,0 +1,64 @@
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
+import { database, test } from '@contacts/testing/test.js';
+import { expect } from 'vitest';
+import { contacts } from '../testing/command.js';
+
+// Reports of the bot backend beside what the operator does.
+
+const run = (...args: string[]) => contacts(database.url, ['subscription', ...args]);
+
+async function importText(text: string) {
+	const path = join(await temporaryFolder(), 'subscribers.csv');
+	await writeFile(path, text);
+	return run('import', path);
+}
+
+const databaseTime = async () => (await database.sql<[{ at: string }]>`select clock_timestamp()::text as at`)[0].at;
+
+/**
+ * Executes a report as personal-contacts sends it.
+ *
+ * @param sentAt when it was sent, by the database's clock
+ * @returns whether it was applied
+ */
+async function deliver(chatId: number, isActive: boolean, sentAt: string): Promise<boolean> {
+	const [row] = await database.sql<[{ is_applied: boolean }]>`
+		select apply_direct_subscription_report(
+			${chatId}::float8::bigint, ${isActive}::boolean, null, ${sentAt}::text::timestamptz,
+			clock_timestamp() + interval '1 hour'
+		) as is_applied`;
+	return row.is_applied;
+}
+
+const isSubscribed = async (chatId: number) =>
+	(
+		await database.sql`
+		select from direct_subscriptions
+		where chat_id = ${chatId}::float8::bigint and started_at <= now() and (ended_at is null or ended_at > now())`
+	).length === 1;
+
+test.each([
+	['start', 1, true, () => run('start', '1')],
+	['end', 2, false, () => run('end', '2')],
+	['import', 9007199254740991, true, () => importText('chat_id\n9007199254740991\n')],
+] as const)(
+	'a report that was sent before "subscription %s" and arrives later is not applied',
+	async (_, chatId, isActive, command) => {
+		expect(await deliver(chatId, !isActive, await databaseTime())).toBe(true);
+		const sentAt = await databaseTime();
+		expect(await command()).toMatchObject({ code: 0, stderr: '' });
+		expect(await deliver(chatId, !isActive, sentAt)).toBe(false);
+		expect(await isSubscribed(chatId)).toBe(isActive);
+		expect(await deliver(chatId, !isActive, await databaseTime())).toBe(true);
+		expect(await isSubscribed(chatId)).toBe(!isActive);
+	},
+);
+
+test('a command that fails holds no report back', async () => {
+	const sentAt = await databaseTime();
+	expect(await run('end', '3')).toMatchObject({ code: 1 });
+	expect(await deliver(3, true, sentAt)).toBe(true);
+	expect(await isSubscribed(3)).toBe(true);
+});
