@@ -124,6 +124,7 @@ describe('an error of the gateway itself is a problem like all others', () => {
 		const alone = await startNginx(gatewayConfig('127.0.0.1:1'));
 		await expectProblemOfGateway(await exchange(alone, `GET ${target} HTTP/1.1\r\n${rest}\r\n`), 503, 'overloaded');
 		expect(alone.errorLog() + alone.accessLog() + alone.output()).not.toContain('canary');
+		expect(JSON.parse(alone.accessLog())).toMatchObject({ status: 503, upstream_status: '502' });
 		await alone.stop();
 	});
 

@@ -185,6 +185,21 @@ test('the gateway drops the headers of a client about tracing, its identity and 
 	upstream.close();
 });
 
+test('the access log has the status and the time of the service beside those of the gateway', async () => {
+	const before = gateway.accessLog().length;
+	await get(path + query);
+	await get(path);
+	await get('/metrics');
+	const lines = () => gateway.accessLog().slice(before).split('\n').filter(Boolean);
+	await expect.poll(() => lines().length).toBe(3);
+	const seconds = expect.stringMatching(/^\d+\.\d{3}$/);
+	expect(lines().map((line) => JSON.parse(line))).toMatchObject([
+		{ path, status: 200, upstream_status: '200', upstream_seconds: seconds },
+		{ path, status: 401, upstream_status: '401', upstream_seconds: seconds },
+		{ path: 'other', status: 404, upstream_status: '', upstream_seconds: '' },
+	]);
+});
+
 test('no log of nginx, the service or PostgreSQL has an API key', async () => {
 	for (const target of [
 		path + query,
