@@ -1,6 +1,6 @@
 #!/bin/sh
 # Writes a backup into BACKUP_DIRECTORY, reads it again, and deletes those older than BACKUP_KEEP_DAYS (30). Nothing is deleted
-# without a new backup. Reports the time to Prometheus's node exporter, for the alert BackupOld.
+# without a new backup. Reports the time to Prometheus's node exporter, for the alert BackupStale.
 set -eu
 umask 077
 cd "$(dirname "$0")/../.."
