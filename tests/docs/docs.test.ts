@@ -1,8 +1,5 @@
 import { posix } from 'node:path';
 import { catalogue } from '@contacts/common/http/problems.js';
-import { serviceVariables } from '@contacts/common/process/config.js';
-import { variables as companyVariables } from '@contacts/company-contacts/config.js';
-import { variables as syncVariables } from '@contacts/company-contacts/sync/config.js';
 import { createProgram } from '@contacts/operator/program.js';
 import { describe, expect, test } from 'vitest';
 import { files, type Page, pageAt, pages, read } from './pages.js';
@@ -148,37 +145,6 @@ test('the tests detect wrong names and calls', () => {
 	]).toEqual([true, false, false]);
 	expect(exists('**/key-ring.ts')).toBe(true);
 	expect(exists('**/nonsense.ts')).toBe(false);
-});
-
-describe('the configuration', () => {
-	const services: [string, Record<string, { default?: string }>][] = [
-		['personal-contacts', serviceVariables(3001).properties],
-		['company-contacts', companyVariables.properties],
-		['the synchroniser', syncVariables.properties],
-	];
-	const rows = ['docs/configuration.md', 'docs/mirror.md']
-		.flatMap((path) => pageAt(path).text.split('\n'))
-		.filter((line) => line.startsWith('| `'));
-	const example = read('.env.example');
-
-	test.each(services)('of %s is documented with its defaults, and is in .env.example', (_, properties) => {
-		for (const [name, { default: usual }] of Object.entries(properties)) {
-			const row = rows.find((line) => line.split('|')[1]?.includes(`\`${name}\``));
-			expect(row, name).not.toBe(undefined);
-			const [, inExample] = new RegExp(`^${name}=(.*)$`, 'm').exec(example) ?? [];
-			expect(inExample, name).not.toBe(undefined);
-			if (usual === undefined || name === 'PORT') continue;
-			expect(row?.split('|')[2], name).toContain(usual);
-			expect(inExample, name).toBe(usual);
-		}
-	});
-
-	test('in .env.example has no variable that nothing reads', () => {
-		const read_ = new Set(services.flatMap(([, properties]) => Object.keys(properties)));
-		// The library of OpenTelemetry reads its own variables.
-		const set = [...example.matchAll(/^([A-Z_0-9]+)=/gm)].map(([, name]) => String(name));
-		expect(set.filter((name) => !read_.has(name) && !name.startsWith('OTEL_'))).toEqual([]);
-	});
 });
 
 test('docs/api.md lists every error code, and no other', () => {

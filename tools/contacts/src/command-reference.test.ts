@@ -1,11 +1,11 @@
-import { readFile, writeFile } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import type { Command } from 'commander';
 import { expect, test } from 'vitest';
 import { createProgram } from './program.js';
 import { contacts } from './testing/command.js';
 
 const page = new URL('../../../docs/cli.md', import.meta.url);
-const marker = '<!-- Made of the help of each command: UPDATE_DOCS=1 npx -y pnpm@12 test writes it anew. -->\n';
+const marker = '<!-- Generated from the help of each command: npx -y pnpm@12 reference updates it. -->\n';
 
 /** The words of every leaf command, such as `key create`. */
 function pathsBelow(command: Command, path: string[] = []): string[][] {
@@ -21,7 +21,5 @@ test('docs/cli.md has the help of every command', async () => {
 		}),
 	);
 	const [prose = ''] = (await readFile(page, 'utf8')).split(marker);
-	const expected = `${prose}${marker}\n${sections.join('\n')}`;
-	if (process.env.UPDATE_DOCS) await writeFile(page, expected);
-	expect(await readFile(page, 'utf8')).toBe(expected);
+	await expect(`${prose}${marker}\n${sections.join('\n')}`).toMatchFileSnapshot(page.pathname);
 });

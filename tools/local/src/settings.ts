@@ -5,11 +5,19 @@ import { Type } from '@sinclair/typebox';
 
 export const root = fileURLToPath(new URL('../../..', import.meta.url));
 
-const variables = Type.Object({
-	PERSONAL_CONTACTS_PORT: integerVariable(1, 65_535, 3001, 'port of personal-contacts'),
-	COMPANY_CONTACTS_PORT: integerVariable(1, 65_535, 3000, 'port of company-contacts'),
-	DATABASE_URL: Type.Optional(databaseUrlVariable()),
-	LOCAL_DATA_DIR: Type.String({ default: '.local', allowed: 'a folder' }),
+export const variables = Type.Object({
+	PERSONAL_CONTACTS_PORT: integerVariable(1, 65_535, 3001, 'port of personal-contacts on 127.0.0.1'),
+	COMPANY_CONTACTS_PORT: integerVariable(1, 65_535, 3000, 'port of company-contacts on 127.0.0.1'),
+	DATABASE_URL: Type.Optional(
+		databaseUrlVariable(
+			'this PostgreSQL (15 or newer) instead of the embedded one; it is migrated, and gets no demo data',
+		),
+	),
+	LOCAL_DATA_DIR: Type.String({
+		default: '.local',
+		allowed: 'a folder',
+		description: 'folder of the embedded database',
+	}),
 });
 
 export interface Settings {

@@ -135,7 +135,7 @@ test('unknown variables are ignored, and the environment stays unchanged', () =>
 
 test('a service can add variables, which are checked in the same way', () => {
 	const own = Type.Object({
-		REDIS_URL: Type.Optional(urlVariable(['redis:', 'rediss:'], 'a URL like redis://host:6379')),
+		REDIS_URL: Type.Optional(urlVariable(['redis:', 'rediss:'], 'a URL like redis://host:6379', 'a Redis')),
 		BURST: integerVariable(1, 10, 5, 'meaning'),
 	});
 	expect(readVariables(own, {})).toEqual({ BURST: 5 });

@@ -30,14 +30,15 @@ function isAddressRange(text: string): boolean {
 }
 
 /** A variable that is a URL of one of these protocols, such as `redis:`. */
-export function urlVariable(protocols: string[], allowed: string): TString {
-	return Type.String({ url: protocols, allowed });
+export function urlVariable(protocols: string[], allowed: string, description: string): TString {
+	return Type.String({ url: protocols, allowed, description });
 }
 
 /** A variable that names a PostgreSQL database, on one or several hosts. */
-export function databaseUrlVariable(): TString {
+export function databaseUrlVariable(description: string): TString {
 	return Type.String({
 		databaseUrl: true,
+		description,
 		allowed:
 			'a URL like postgres://user:password@host:5432/database, or with several hosts postgres://user:password@host1:5432,host2:5432/database?target_session_attrs=read-write',
 	});
@@ -57,19 +58,31 @@ export function integerVariable(
 /** The variables that every service reads. `port` is the default of PORT. */
 export function serviceVariables(port: number) {
 	return Type.Object({
-		DATABASE_URL: databaseUrlVariable(),
-		HOST: Type.String({ default: '127.0.0.1', allowed: 'an address or a host name to listen on' }),
+		DATABASE_URL: databaseUrlVariable(
+			'the PostgreSQL database (15 or newer); with several hosts, the process finds the primary',
+		),
+		HOST: Type.String({
+			default: '127.0.0.1',
+			allowed: 'an address or a host name to listen on',
+			description: 'where to listen',
+		}),
 		PORT: integerVariable(0, 65_535, port, 'TCP port to listen on; 0 picks a free one'),
-		LOG_LEVEL: Type.String({ enum: logLevels, default: 'info', allowed: `one of ${logLevels.join(', ')}` }),
+		LOG_LEVEL: Type.String({
+			enum: logLevels,
+			default: 'info',
+			allowed: `one of ${logLevels.join(', ')}`,
+			description: 'the least level that is logged',
+		}),
 		TRUST_PROXY: Type.Optional(
 			Type.Unsafe<string[]>({
 				type: 'string',
 				addresses: true,
 				allowed: 'addresses or CIDR ranges of the proxies in front, separated by commas',
+				description: 'proxies whose `X-Forwarded-For` is trusted',
 			}),
 		),
 		DATABASE_POOL_SIZE: integerVariable(1, 500, 10, 'maximum number of database connections for requests'),
-		SHUTDOWN_TIMEOUT_SECONDS: integerVariable(1, 3600, 10, 'how long a stop waits for the requests under way'),
+		SHUTDOWN_TIMEOUT_SECONDS: integerVariable(1, 3600, 10, 'how long a stopping process waits for requests in flight'),
 	});
 }
 

@@ -19,25 +19,29 @@ export const crmVariables = Type.Object({
 	BITRIX24_WEBHOOK_URL: urlVariable(
 		['https:', 'http:'],
 		'an inbound webhook, https://PORTAL/rest/USER/SECRET/ (http for a loopback host only)',
+		'the portal to read; it is a secret and appears in no log',
 	),
 	BITRIX24_PLAN: Type.String({
 		enum: ['standard', 'enterprise'],
 		default: 'standard',
 		allowed: 'standard or enterprise',
+		description: 'the portal’s limits: 2 requests a second and 50 at once, or 5 and 250',
 	}),
-	BITRIX24_UF_TROUBLE: fieldCode('custom field that says whether a contact is a problem'),
-	BITRIX24_UF_REASON: fieldCode('custom field that says why'),
+	BITRIX24_UF_TROUBLE: fieldCode(
+		'custom field that says whether a contact is a problem; without it `trouble_contact` stays null',
+	),
+	BITRIX24_UF_REASON: fieldCode('custom field that says why; without it `perplexity_reason` stays null'),
 	BITRIX24_TROUBLE_OPTIONS: Type.Optional(
 		Type.String({
 			allowed: 'IDs or labels of list options, separated by commas',
-			description: 'options of a list that mean trouble',
+			description: 'where the first field is a list: the options that mean trouble',
 		}),
 	),
 	BITRIX24_DEFAULT_COUNTRY: Type.Optional(
 		Type.String({
 			pattern: '^[A-Z]{2}$',
 			allowed: 'an ISO country code such as DE',
-			description: 'country of phones without a plus',
+			description: 'country of phones without a plus; without it only numbers with a plus are accepted',
 		}),
 	),
 });
@@ -48,7 +52,11 @@ export const variables = Type.Composite([
 	crmVariables,
 	Type.Object({
 		BITRIX24_APPLICATION_TOKEN: Type.Optional(
-			Type.String({ minLength: 32, allowed: 'the application token of an outgoing webhook, at least 32 characters' }),
+			Type.String({
+				minLength: 32,
+				allowed: 'the application token of an outgoing webhook, at least 32 characters',
+				description: 'switches the webhook for events on',
+			}),
 		),
 		BITRIX24_INTERVAL_SECONDS: integerVariable(5, 86_400, 300, 'seconds between two passes'),
 	}),

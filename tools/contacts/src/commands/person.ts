@@ -81,7 +81,7 @@ export function addPersonCommands(program: Command, environment: NodeJS.ProcessE
 			);
 			if (!options.json)
 				printNote(
-					'Backups keep them until they are deleted, and the bot backend may save the chat anew: docs/data-protection.md.',
+					'Backups keep them until they are deleted, and the bot backend may save the chat again: docs/data-protection.md.',
 				);
 		});
 

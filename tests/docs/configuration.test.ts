@@ -1,0 +1,65 @@
+import { join } from 'node:path';
+import { serviceVariables } from '@contacts/common/process/config.js';
+import { variables as companyVariables } from '@contacts/company-contacts/config.js';
+import { variables as syncVariables } from '@contacts/company-contacts/sync/config.js';
+import { variables as startVariables } from '@contacts/local/settings.js';
+import { describe, expect, test } from 'vitest';
+import { read, root } from './pages.js';
+
+type Variables = Record<string, { default?: string; allowed?: string; description?: string }>;
+
+const personalVariables = serviceVariables(3001);
+const services: [string, { properties: Variables; required?: string[] }][] = [
+	['company-contacts', companyVariables],
+	['personal-contacts', personalVariables],
+	['the synchroniser', syncVariables],
+];
+
+const ports = services.map(([name, { properties }]) => `${properties.PORT?.default} (${name})`).join(', ');
+
+const page = 'docs/configuration.md';
+const marker = '<!-- Generated from the schemas of the variables: npx -y pnpm@12 reference updates it. -->\n';
+
+function table(heading: string, variables: Variables, required: string[]): string {
+	const rows = Object.entries(variables).map(([name, { default: usual, allowed, description }]) => {
+		expect(description, name).toMatch(/\w/);
+		const value = name === 'PORT' ? ports : (usual ?? (required.includes(name) ? 'required' : 'none'));
+		return `| \`${name}\` | ${value} | ${description} | ${allowed} |`;
+	});
+	return `\n## ${heading}\n\n| variable | default | meaning | allowed |\n|---|---|---|---|\n${rows.join('\n')}\n`;
+}
+
+const without = (variables: Variables, others: Variables): Variables =>
+	Object.fromEntries(Object.entries(variables).filter(([name]) => !(name in others)));
+
+test('docs/configuration.md has every variable of every process', async () => {
+	const { DATABASE_POOL_SIZE, ...common } = personalVariables.properties;
+	const required = services.flatMap(([, schema]) => schema.required ?? []);
+	const tables = [
+		table('All processes', common, required),
+		table('company-contacts and personal-contacts', { DATABASE_POOL_SIZE }, required),
+		table('company-contacts', without(companyVariables.properties, personalVariables.properties), required),
+		table('The synchroniser', without(syncVariables.properties, common), required),
+		table('The command start', startVariables.properties, []),
+	];
+	const [prose = ''] = read(page).split(marker);
+	await expect(prose + marker + tables.join('')).toMatchFileSnapshot(join(root, page));
+});
+
+describe('.env.example', () => {
+	const example = read('.env.example');
+
+	test.each(services)('has every variable of %s, with its default', (_, { properties }) => {
+		for (const [name, { default: usual }] of Object.entries(properties)) {
+			const [, inExample] = new RegExp(`^${name}=(.*)$`, 'm').exec(example) ?? [];
+			expect(inExample, name).toBe(name === 'PORT' ? '' : (usual ?? ''));
+		}
+	});
+
+	test('has no variable that nothing reads', () => {
+		const read_ = new Set(services.flatMap(([, { properties }]) => Object.keys(properties)));
+		// The library of OpenTelemetry reads its own variables.
+		const set = [...example.matchAll(/^([A-Z_0-9]+)=/gm)].map(([, name]) => String(name));
+		expect(set.filter((name) => !read_.has(name) && !name.startsWith('OTEL_'))).toEqual([]);
+	});
+});
