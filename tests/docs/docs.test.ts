@@ -143,7 +143,7 @@ test('the tests detect wrong names and calls', () => {
 		exists('services/*/src/nonsense.ts'),
 		exists('services/nonsense'),
 	]).toEqual([true, false, false]);
-	expect(exists('**/key-ring.ts')).toBe(true);
+	expect(exists('**/authenticate.ts')).toBe(true);
 	expect(exists('**/nonsense.ts')).toBe(false);
 });
 

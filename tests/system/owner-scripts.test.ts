@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { migrate } from '@contacts/common/database/migrate.js';
-import { ownerRole } from '@contacts/common/database/owner.js';
+import { ownerRole } from '@contacts/common/database/roles.js';
 import { type LocalPostgres, startLocalPostgres } from '@contacts/local-postgres/server.js';
 import postgres from 'postgres';
 import { afterAll, beforeAll, expect, test } from 'vitest';

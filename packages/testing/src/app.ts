@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { hashKey } from '@contacts/common/auth/api-key.js';
-import { type KeyRing, openKeyRing } from '@contacts/common/auth/key-ring.js';
+import { type KeyRing, openKeyRing } from '@contacts/common/auth/authenticate.js';
 import { insertKey, insertProject, type NewKey } from '@contacts/common/auth/projects.sql.js';
 import type { Sql } from '@contacts/common/database/client.js';
 import { type Database, type DatabaseOptions, openDatabase } from '@contacts/common/database/database.js';

@@ -20,7 +20,7 @@ const bytesPerMegabyte = 1_048_576;
 
 /** Builds the service. The parts stand in the order in which a request passes through them. */
 export async function buildApp(parts: ServiceParts, config: Config): Promise<Server> {
-	const { database, keyRing, registry, clock = () => performance.now() } = parts;
+	const { database, keyRing, registry, clock = performance.now.bind(performance) } = parts;
 	const policy = { perSecond: config.RATE_LIMIT_PER_SECOND, burst: config.RATE_LIMIT_BURST };
 
 	const listener = database.listenForChanges('company_contacts_changed', () => {

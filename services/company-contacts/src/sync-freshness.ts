@@ -1,5 +1,5 @@
 import type { Database } from '@contacts/common/database/database.js';
-import { lastKnown } from '@contacts/common/observability/last-known.js';
+import { lastKnown } from '@contacts/common/observability/metrics.js';
 import { Gauge, type Registry } from 'prom-client';
 import { readFreshness, type SyncFreshness } from './sync/sync.sql.js';
 

@@ -13,7 +13,7 @@ import { upsertPersonalContact } from './upsert-personal-contact.js';
 
 /** Builds the service. The parts stand in the order in which a request passes through them. */
 export async function buildApp(parts: ServiceParts): Promise<Server> {
-	const { server: options, database, keyRing, registry, clock = () => performance.now() } = parts;
+	const { server: options, database, keyRing, registry, clock = performance.now.bind(performance) } = parts;
 	const server = await createServer(options);
 	await server.register(metrics, { registry, database, keyRing });
 	await server.register(health, { database, writes: true });

@@ -1,9 +1,22 @@
+import { hash } from 'node:crypto';
 import type { FastifyRequest } from 'fastify';
 import fp from 'fastify-plugin';
+import type { Database } from '../database/database.js';
+import { DatabaseError } from '../database/errors.js';
 import { Problem } from '../http/problems.js';
-import { malformedParameters } from '../http/strict-parsing.js';
+import { malformedParameters } from '../http/server.js';
 import { maxKeyLength } from './api-key.js';
-import type { KeyRing, Project } from './key-ring.js';
+import { type LiveKeyRow, readKeyRingVersion, readLiveKeys, type ServiceName, saveKeyUses } from './key-ring.sql.js';
+
+/** The API client that a request comes from. */
+export interface Project {
+	id: number;
+	code: string;
+	/** It sees only invented contacts. */
+	isSandbox: boolean;
+	/** The key of the request. */
+	keyId: number;
+}
 
 declare module 'fastify' {
 	interface FastifyRequest {
@@ -42,4 +55,165 @@ function findProject(request: FastifyRequest, keyRing: KeyRing): Project | undef
 	if (malformedParameters(request.url).some((name) => name === 'project' || name === 'api_key')) return undefined;
 	if (project === '' || key === '' || key.length > maxKeyLength) return undefined;
 	return keyRing.find(project, key);
+}
+
+export interface KeyRing {
+	/**
+	 * Returns the project of this key, or undefined. It needs no query, and does the same work for every kind of wrong
+	 * credentials.
+	 *
+	 * @throws DatabaseError when no snapshot was loaded yet, so that no key can be checked.
+	 */
+	find(projectCode: string, key: string): Project | undefined;
+	/** Reads the version, and loads the keys again if it has changed. */
+	refresh(): Promise<void>;
+	/** When the snapshot was last known to be current, in milliseconds since the epoch; undefined before the first. */
+	readonly refreshedAt: number | undefined;
+	/** Stores when each key was last used. This also happens at regular intervals. */
+	flushUses(): Promise<void>;
+	/** Stops refreshing, and stores the last uses of keys. */
+	stop(): Promise<void>;
+}
+
+export interface KeyRingOptions {
+	database: Database;
+	service: ServiceName;
+	/** Called once when refreshing starts to fail, and once when it works again. */
+	onStateChange?: (error: unknown) => void;
+	/** Milliseconds between two checks of the version. A notification arrives sooner; the check is for lost notifications. */
+	interval?: number;
+	/** Milliseconds since the epoch. */
+	now?: () => number;
+}
+
+/** The interval at which the uses of keys are stored. `contacts key list` may lag by this. */
+const flushIntervalMs = 30_000;
+
+interface LiveKey {
+	project: Project;
+	/** Milliseconds since the epoch. */
+	expiresAt: number;
+}
+
+interface Snapshot {
+	version: string;
+	keys: Map<string, LiveKey>;
+}
+
+/**
+ * Opens the snapshot of all live keys, which every process keeps in memory. It is loaded at once. It is loaded again after
+ * a notification of PostgreSQL, after a reconnection of the listener, and when the check every `interval` finds a new
+ * version.
+ *
+ * @throws DatabaseError when the first load fails, unless `tolerant` returns true for a temporary failure: then loading is
+ *   retried every interval.
+ */
+export async function openKeyRing(options: KeyRingOptions, tolerant: (error: unknown) => boolean): Promise<KeyRing> {
+	const { database, service, interval = 400, now = Date.now, onStateChange = () => undefined } = options;
+	/** The last uses of keys that are not stored yet, in milliseconds since the epoch. */
+	let uses = new Map<number, number>();
+	let snapshot: Snapshot | undefined;
+	let refreshedAt: number | undefined;
+	let failing = false;
+	let refreshing: Promise<void> | undefined;
+	let again = false;
+	let stopped = false;
+
+	async function load(): Promise<void> {
+		const startedAt = now();
+		// Reads the version first: after a change between the two reads, the next check loads the keys again, so no change is
+		// missed.
+		const version = await readKeyRingVersion(database);
+		if (version !== snapshot?.version) {
+			const rows = await readLiveKeys(database, service);
+			snapshot = { version, keys: new Map(rows.map((row) => [indexOf(row.project_code, row.hash), entry(row)])) };
+		}
+		refreshedAt = startedAt;
+	}
+
+	/** Runs one refresh at a time. All requests during a refresh share one more, which starts after it. */
+	function refresh(): Promise<void> {
+		if (refreshing !== undefined) {
+			again = true;
+			return refreshing;
+		}
+		refreshing = (async () => {
+			do {
+				again = false;
+				await load();
+			} while (again);
+		})().finally(() => {
+			refreshing = undefined;
+		});
+		return refreshing;
+	}
+
+	async function refreshQuietly(): Promise<void> {
+		try {
+			await refresh();
+			if (failing) onStateChange(undefined);
+			failing = false;
+		} catch (error) {
+			if (!failing && !stopped) onStateChange(error);
+			failing = true;
+		}
+	}
+
+	/** Uses that can't be stored are kept for the next time, one entry for each key. No request waits for this. */
+	async function flushUses(): Promise<void> {
+		if (uses.size === 0) return;
+		const batch = uses;
+		uses = new Map();
+		await saveKeyUses(database, batch).catch(() => {
+			uses = new Map([...batch, ...uses]);
+		});
+	}
+
+	try {
+		await refresh();
+	} catch (error) {
+		if (!tolerant(error)) throw error;
+		failing = true;
+		onStateChange(error);
+	}
+	const timer = setInterval(refreshQuietly, interval);
+	timer.unref();
+	const usesTimer = setInterval(flushUses, flushIntervalMs);
+	usesTimer.unref();
+	const changes = database.listenForChanges('key_ring_changed', refreshQuietly);
+
+	return {
+		find(projectCode, key) {
+			if (snapshot === undefined) throw new DatabaseError('no keys could be loaded yet');
+			const found = snapshot.keys.get(indexOf(projectCode, hash('sha256', key, 'base64')));
+			// An expired key stays in the snapshot, because the clock may be set back.
+			const at = now();
+			if (found === undefined || found.expiresAt <= at) return undefined;
+			uses.set(found.project.keyId, at);
+			return found.project;
+		},
+		refresh,
+		get refreshedAt() {
+			return refreshedAt;
+		},
+		flushUses,
+		async stop() {
+			stopped = true;
+			clearInterval(timer);
+			clearInterval(usesTimer);
+			changes.stop();
+			await flushUses();
+		},
+	};
+}
+
+function indexOf(projectCode: string, hash: string): string {
+	return `${hash} ${projectCode}`;
+}
+
+function entry(row: LiveKeyRow): LiveKey {
+	return {
+		project: { id: row.project_id, code: row.project_code, isSandbox: row.sandbox, keyId: row.key_id },
+		expiresAt: row.expires_at ?? Number.POSITIVE_INFINITY,
+	};
 }

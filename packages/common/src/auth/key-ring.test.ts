@@ -6,7 +6,7 @@ import { describe, expect, onTestFinished, vi } from 'vitest';
 import type { ChangeSubscription } from '../database/change-listener.js';
 import { type Database, openDatabase } from '../database/database.js';
 import { DatabaseError, errorCode, isRefusal } from '../database/errors.js';
-import { type KeyRing, type KeyRingOptions, openKeyRing } from './key-ring.js';
+import { type KeyRing, type KeyRingOptions, openKeyRing } from './authenticate.js';
 import { revokeKey, setProjectEnabled } from './projects.sql.js';
 
 let nextRing = 1;

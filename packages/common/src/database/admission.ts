@@ -104,7 +104,7 @@ export class Admission {
 const slices = 4;
 
 /** Counts the events of the last `windowMs` milliseconds, with a resolution of a quarter of the window. */
-export class RecentCount {
+class RecentCount {
 	readonly #counts = new Array<number>(slices).fill(0);
 	#current = 0;
 

@@ -39,7 +39,7 @@ const maxRetryMs = 1000;
  * first subscription.
  */
 export function createChangeListener({ url, applicationName, onReturn }: ChangeListenerOptions): ChangeListener {
-	const subscriptions = new Set<{ channel: string; onChange: () => void; current: boolean }>();
+	const subscriptions = new Set<ChangeSubscription & { channel: string; onChange: () => void; current: boolean }>();
 	let client: postgres.Sql | undefined;
 	let closed = false;
 	let failures = 0;
@@ -123,19 +123,19 @@ export function createChangeListener({ url, applicationName, onReturn }: ChangeL
 
 	return {
 		subscribe(channel, onChange) {
-			const subscription = { channel, onChange, current: false };
-			subscriptions.add(subscription);
-			// While it is disconnected, the next attempt listens to this channel too.
-			if (retry === undefined) void listen();
-			return {
-				get current() {
-					return subscription.current;
-				},
+			const subscription = {
+				channel,
+				onChange,
+				current: false,
 				stop() {
 					subscriptions.delete(subscription);
 					subscription.current = false;
 				},
 			};
+			subscriptions.add(subscription);
+			// While it is disconnected, the next attempt listens to this channel too.
+			if (retry === undefined) void listen();
+			return subscription;
 		},
 		async close() {
 			closed = true;

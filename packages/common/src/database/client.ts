@@ -1,5 +1,6 @@
 import type postgres from 'postgres';
 import { connect } from './connect.js';
+import { ServerClock } from './expiring-write.js';
 
 /** A postgres.js client. */
 export type Sql = postgres.Sql;
@@ -49,4 +50,20 @@ export function createClient(options: ClientOptions): Sql {
 		},
 		// Not in the published types.
 	} as postgres.Options<Record<string, postgres.PostgresType>> & { max_pipeline: number });
+}
+
+/** A client with one connection, and the bounds of the server's clock on it. */
+export interface Client {
+	sql: Sql;
+	clock: ServerClock;
+}
+
+export function openClient(options: ClientOptions): Client {
+	const clock = new ServerClock();
+	return { sql: createClient({ ...options, poolSize: 1, onClose: () => clock.reset() }), clock };
+}
+
+/** Closes a client at once, even with a running statement. */
+export function endClient({ sql }: Client): void {
+	void sql.end({ timeout: 0 }).catch(() => undefined);
 }

@@ -4,7 +4,6 @@ import type { ClientOptions, PendingStatement, Sql } from './client.js';
 import { type CursorReader, createCursorReader } from './cursor.js';
 import { DatabaseError, type FailureReason, failureReason } from './errors.js';
 import { type ClockedRows, createWriteSender, type WriteStatement } from './expiring-write.js';
-import { createQuerySender } from './hedged-query.js';
 import { ConnectionPool } from './pool.js';
 
 /** Receives every statement. It must be quick and not throw. */
@@ -99,8 +98,6 @@ export function openDatabase(options: DatabaseOptions): Database {
 	const admission = new Admission({ deadlineMs, maxWaiting, clock, onFailure });
 	const pool = new ConnectionPool(options);
 	const reserved = new ConnectionPool({ ...options, poolSize: 1 });
-	const sendQuery = createQuerySender(pool);
-	const sendReserved = createQuerySender(reserved);
 	const sendWrite = createWriteSender(pool);
 	const cursors = createCursorReader({ ...options, poolSize: maxReaders }, deadlineMs);
 	const listener = createChangeListener({
@@ -124,10 +121,10 @@ export function openDatabase(options: DatabaseOptions): Database {
 	}
 
 	return {
-		query: (statement) => admission.run((turn) => timed(turn, (own) => sendQuery(own, statement))),
+		query: (statement) => admission.run((turn) => timed(turn, (own) => pool.query(own, statement))),
 		async queryReserved(statement) {
 			const askedAt = performance.now();
-			return sendReserved({ askedAt, until: askedAt + deadlineMs }, statement).catch((error: unknown) => {
+			return reserved.query({ askedAt, until: askedAt + deadlineMs }, statement).catch((error: unknown) => {
 				onFailure(failureReason(error));
 				throw new DatabaseError(error);
 			});

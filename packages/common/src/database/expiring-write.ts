@@ -1,5 +1,4 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { timedOut, withDeadline } from '../process/with-deadline.js';
 import type { Turn } from './admission.js';
 import type { PendingStatement, Sql } from './client.js';
 import { DeadlineError, judge } from './errors.js';
@@ -68,7 +67,6 @@ export function createWriteSender(pool: ConnectionPool): SendWrite {
 		);
 	}
 
-	/** Closes a connection that does not respond in time. */
 	async function respond<Rows extends ClockedRows>(
 		connection: Connection,
 		response: Promise<Rows>,
@@ -76,11 +74,7 @@ export function createWriteSender(pool: ConnectionPool): SendWrite {
 	): Promise<Rows> {
 		const { clock } = connection.client;
 		const sentAt = performance.now();
-		const rows = await withDeadline(response, timeoutMs);
-		if (rows === timedOut) {
-			connection.replace();
-			throw new DeadlineError(timeoutMs, true);
-		}
+		const rows = await connection.respond(response, timeoutMs);
 		const received = performance.now();
 		for (const row of rows) clock.addSample(row.clock, sentAt, received);
 		return rows;
@@ -123,4 +117,60 @@ export function createWriteSender(pool: ConnectionPool): SendWrite {
 			if (!again || turn.until - performance.now() < minWriteWindowMs + clockMarginMs) throw error;
 		}
 	};
+}
+
+/** Milliseconds after which a new sample replaces a better one, so that the bounds follow a corrected server clock. */
+const bestSampleFor = 5_000;
+
+/** Milliseconds after which a sample is invalid. Two clocks drift apart by less than 0.1 % of this time. */
+const maxSampleAge = 60_000;
+
+interface Sample {
+	/** A bound of how far the server's clock is ahead of `performance.now()`, in milliseconds. */
+	ahead: number;
+	receivedAt: number;
+}
+
+/** Bounds of the server's clock, in milliseconds since the epoch. */
+interface ClockBounds {
+	atLeast: number;
+	atMost: number;
+}
+
+/**
+ * Bounds of the server's clock.
+ *
+ * The statement was sent before the server's time in its response, and the response was received after it. Between two
+ * responses both clocks run at the same speed. So the bounds need only the monotonic clock of this machine. The distance
+ * between them is the duration of the fastest recent statement.
+ */
+export class ServerClock {
+	#lower: Sample | undefined;
+	#upper: Sample | undefined;
+
+	/**
+	 * @param time the server's time in a response
+	 * @param sentAt when its statement was sent, in milliseconds of `performance.now()`
+	 * @param receivedAt when the response was received
+	 */
+	addSample(time: number, sentAt: number, receivedAt: number): void {
+		const lower = { ahead: time - receivedAt, receivedAt };
+		const upper = { ahead: time - sentAt, receivedAt };
+		const isOld = (best: Sample) => receivedAt - best.receivedAt > bestSampleFor;
+		if (this.#lower === undefined || lower.ahead >= this.#lower.ahead || isOld(this.#lower)) this.#lower = lower;
+		if (this.#upper === undefined || upper.ahead <= this.#upper.ahead || isOld(this.#upper)) this.#upper = upper;
+	}
+
+	/** The bounds of the server's clock. Undefined without a recent sample. */
+	bounds(now: number): ClockBounds | undefined {
+		if (this.#lower === undefined || this.#upper === undefined) return undefined;
+		if (now - this.#lower.receivedAt > maxSampleAge || now - this.#upper.receivedAt > maxSampleAge) return undefined;
+		return { atLeast: now + this.#lower.ahead, atMost: now + this.#upper.ahead };
+	}
+
+	/** The connection is closed, and the next one may lead to another server. */
+	reset(): void {
+		this.#lower = undefined;
+		this.#upper = undefined;
+	}
 }

@@ -6,8 +6,7 @@ import postgres from 'postgres';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import type { Sql } from './client.js';
 import { migrate } from './migrate.js';
-import { ownerRole, transferToOwner } from './owner.js';
-import { roles, setRolePasswords, urlAs } from './roles.js';
+import { ownerRole, roles, setRolePasswords, transferToOwner, urlAs } from './roles.js';
 
 let folder: string;
 /** A separate server, because roles belong to the whole server. */

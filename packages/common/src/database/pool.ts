@@ -1,22 +1,12 @@
 import type { Turn } from './admission.js';
-import { type ClientOptions, createClient, type Sql } from './client.js';
-import { DeadlineError } from './errors.js';
+import { type Client, type ClientOptions, endClient, openClient, type PendingStatement, type Sql } from './client.js';
+import { DeadlineError, judge } from './errors.js';
 
-/** A client with one connection, and the bounds of the server's clock on it. */
-export interface Client {
-	sql: Sql;
-	clock: ServerClock;
-}
+/** A statement without a response after this time is also sent over another connection. Few statements take this long. */
+const hedgeAfterMs = 1000;
 
-export function openClient(options: ClientOptions): Client {
-	const clock = new ServerClock();
-	return { sql: createClient({ ...options, poolSize: 1, onClose: () => clock.reset() }), clock };
-}
-
-/** Closes a client at once, even with a running statement. */
-export function endClient({ sql }: Client): void {
-	void sql.end({ timeout: 0 }).catch(() => undefined);
-}
+/** The interval between two checks whether a statement may be hedged. */
+const hedgeRetryMs = 100;
 
 /** One connection, which runs one statement at a time. It is opened before the first statement, and again after it was lost. */
 export class Connection {
@@ -34,6 +24,22 @@ export class Connection {
 	replace(client = openClient(this.options)): void {
 		endClient(this.client);
 		this.client = client;
+	}
+
+	/** Waits for a response. Without one in time, the connection is closed. */
+	async respond<Rows>(pending: PromiseLike<Rows>, timeoutMs: number, deadlineMs = timeoutMs): Promise<Rows> {
+		let timer: NodeJS.Timeout | undefined;
+		const late = new Promise<never>((_, reject) => {
+			timer = setTimeout(() => {
+				this.replace();
+				reject(new DeadlineError(deadlineMs, true));
+			}, Math.ceil(timeoutMs));
+		});
+		try {
+			return await Promise.race([pending, late]);
+		} finally {
+			clearTimeout(timer);
+		}
 	}
 }
 
@@ -54,6 +60,7 @@ export class ConnectionPool {
 	readonly #idle: Connection[] = [];
 	readonly #queue: Waiter[] = [];
 	#generation = 0;
+	#hedging = false;
 	#closed = false;
 
 	constructor(readonly options: ClientOptions) {}
@@ -70,6 +77,24 @@ export class ConnectionPool {
 	/** Statements that wait for a connection. */
 	get waiting(): number {
 		return this.#queue.length;
+	}
+
+	/**
+	 * Sends a statement that may be executed twice. It is sent once more if its connection was lost. Without a response after
+	 * a second it is also sent over another connection, and the first response counts.
+	 */
+	async query<Rows>(turn: Turn, statement: (sql: Sql) => PendingStatement<Rows>): Promise<Rows> {
+		const connection = await this.acquire(turn);
+		try {
+			return await this.#send(connection, turn, statement).catch((error: unknown) => {
+				const { lost, readOnly } = judge(error);
+				if (readOnly) this.replaceAll(connection);
+				if (!lost && !readOnly) throw error;
+				return this.#send(connection, turn, statement);
+			});
+		} finally {
+			this.release(connection);
+		}
 	}
 
 	/**
@@ -113,6 +138,53 @@ export class ConnectionPool {
 		await Promise.all([...this.#connections].map(({ client }) => client.sql.end({ timeout: 5 })));
 	}
 
+	/**
+	 * If the other connection responds first, the connection is unresponsive and is replaced by it. If not, the statement is
+	 * just slow. Only one statement at a time is hedged, because a slow database must not get twice the work.
+	 */
+	async #send<Rows>(
+		connection: Connection,
+		{ askedAt, until }: Turn,
+		statement: (sql: Sql) => PendingStatement<Rows>,
+	): Promise<Rows> {
+		let hedgeTimer: NodeJS.Timeout | undefined;
+		let other: Client | undefined;
+		const response = new Promise<Rows>((resolve, reject) => {
+			const hedge = () => {
+				if (this.#hedging) {
+					hedgeTimer = setTimeout(hedge, hedgeRetryMs);
+					return;
+				}
+				this.#hedging = true;
+				const client = openClient(this.options);
+				other = client;
+				// A failure of the copy is ignored.
+				statement(client.sql).then(
+					(rows) => {
+						if (other !== client) return;
+						other = undefined;
+						this.#hedging = false;
+						connection.replace(client);
+						resolve(rows);
+					},
+					() => undefined,
+				);
+			};
+			hedgeTimer = setTimeout(hedge, hedgeAfterMs);
+			statement(connection.client.sql).then(resolve, reject);
+		});
+		try {
+			return await connection.respond(response, until - performance.now(), until - askedAt);
+		} finally {
+			clearTimeout(hedgeTimer);
+			if (other !== undefined) {
+				endClient(other);
+				other = undefined;
+				this.#hedging = false;
+			}
+		}
+	}
+
 	#wait({ askedAt, until, startedAt }: Turn, neededMs: number): Promise<Connection> {
 		const hadTurn = startedAt !== undefined;
 		return new Promise((resolve, reject) => {
@@ -143,60 +215,4 @@ export class ConnectionPool {
 
 function closedError(): Error {
 	return Object.assign(new Error('the database has been closed'), { code: 'CONNECTION_ENDED' });
-}
-
-/** Milliseconds after which a new sample replaces a better one, so that the bounds follow a corrected server clock. */
-const bestSampleFor = 5_000;
-
-/** Milliseconds after which a sample is invalid. Two clocks drift apart by less than 0.1 % of this time. */
-const maxSampleAge = 60_000;
-
-interface Sample {
-	/** A bound of how far the server's clock is ahead of `performance.now()`, in milliseconds. */
-	ahead: number;
-	receivedAt: number;
-}
-
-/** Bounds of the server's clock, in milliseconds since the epoch. */
-interface ClockBounds {
-	atLeast: number;
-	atMost: number;
-}
-
-/**
- * Bounds of the server's clock.
- *
- * The statement was sent before the server's time in its response, and the response was received after it. Between two
- * responses both clocks run at the same speed. So the bounds need only the monotonic clock of this machine. The distance
- * between them is the duration of the fastest recent statement.
- */
-export class ServerClock {
-	#lower: Sample | undefined;
-	#upper: Sample | undefined;
-
-	/**
-	 * @param time the server's time in a response
-	 * @param sentAt when its statement was sent, in milliseconds of `performance.now()`
-	 * @param receivedAt when the response was received
-	 */
-	addSample(time: number, sentAt: number, receivedAt: number): void {
-		const lower = { ahead: time - receivedAt, receivedAt };
-		const upper = { ahead: time - sentAt, receivedAt };
-		const isOld = (best: Sample) => receivedAt - best.receivedAt > bestSampleFor;
-		if (this.#lower === undefined || lower.ahead >= this.#lower.ahead || isOld(this.#lower)) this.#lower = lower;
-		if (this.#upper === undefined || upper.ahead <= this.#upper.ahead || isOld(this.#upper)) this.#upper = upper;
-	}
-
-	/** The bounds of the server's clock. Undefined without a recent sample. */
-	bounds(now: number): ClockBounds | undefined {
-		if (this.#lower === undefined || this.#upper === undefined) return undefined;
-		if (now - this.#lower.receivedAt > maxSampleAge || now - this.#upper.receivedAt > maxSampleAge) return undefined;
-		return { atLeast: now + this.#lower.ahead, atMost: now + this.#upper.ahead };
-	}
-
-	/** The connection is closed, and the next one may lead to another server. */
-	reset(): void {
-		this.#lower = undefined;
-		this.#upper = undefined;
-	}
 }

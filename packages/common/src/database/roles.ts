@@ -1,4 +1,6 @@
 import { createHash, createHmac, pbkdf2Sync, randomBytes } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import postgres from 'postgres';
 import { connect } from './connect.js';
 
 /** The database roles, by what connects with them. */
@@ -40,4 +42,28 @@ export function scramVerifier(password: string): string {
 	const storedKey = createHash('sha256').update(hmac(salted, 'Client Key')).digest('base64');
 	const serverKey = hmac(salted, 'Server Key').toString('base64');
 	return `SCRAM-SHA-256$${iterations}:${salt.toString('base64')}$${storedKey}:${serverKey}`;
+}
+
+/** The role that owns the database after `owner.sql` was run. */
+export const ownerRole = 'contacts_owner';
+
+/**
+ * Makes `contacts_owner`, which is not a superuser, the owner of the database and of all objects in its schema. The role
+ * can then log in with this password.
+ *
+ * @param superuserUrl connection URL of a superuser, to this database
+ * @returns the owner's connection URL
+ */
+export async function transferToOwner(superuserUrl: string, password: string): Promise<string> {
+	const sql = postgres(superuserUrl, { max: 1, fetch_types: false, onnotice: () => undefined });
+	try {
+		await sql.unsafe(await readFile(new URL('../../owner.sql', import.meta.url), 'utf8'));
+		await sql.unsafe(`alter role ${ownerRole} login password '${scramVerifier(password)}'`);
+	} finally {
+		await sql.end({ timeout: 5 });
+	}
+	const owner = new URL(superuserUrl);
+	owner.username = ownerRole;
+	owner.password = encodeURIComponent(password);
+	return owner.href;
 }

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { ServerClock } from './pool.js';
+import { ServerClock } from './expiring-write.js';
 
 test('the lower bound never exceeds the server’s clock and uses the fastest response', () => {
 	const clock = new ServerClock();

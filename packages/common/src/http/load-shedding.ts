@@ -1,7 +1,6 @@
 import underPressure from '@fastify/under-pressure';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import fp from 'fastify-plugin';
-import { RecentCount } from '../database/admission.js';
 import type { Database } from '../database/database.js';
 import { Problem } from './problems.js';
 
@@ -25,21 +24,24 @@ const alwaysAdmitted = 50;
  * is always busy and responds in time is not overloaded.
  */
 export const loadShedding = fp<LoadSheddingOptions>(async (scope, { clock, database }) => {
-	const received = new RecentCount(maxEventLoopDelayMs);
+	/** When each of the last requests arrived, one more than are always admitted: a ring. */
+	const arrivals = new Array<number>(alwaysAdmitted + 1).fill(Number.NEGATIVE_INFINITY);
+	let oldest = 0;
 	const shed = (_request: FastifyRequest, _reply: FastifyReply, done: () => void) => {
 		if (database?.isFull) throw new Problem('overloaded');
 		done();
 	};
 	scope.addHook('onRequest', (request, reply, done) => {
 		// Runs before the event loop delay is checked.
-		received.add(clock());
+		arrivals[oldest] = clock();
+		oldest = (oldest + 1) % arrivals.length;
 		shed(request, reply, done);
 	});
 	await scope.register(underPressure, {
 		maxEventLoopDelay: maxEventLoopDelayMs,
 		sampleInterval: maxEventLoopDelayMs,
 		pressureHandler: () => {
-			if (received.count(clock()) > alwaysAdmitted) throw new Problem('overloaded');
+			if (clock() - Number(arrivals[oldest]) < maxEventLoopDelayMs) throw new Problem('overloaded');
 		},
 	});
 	// Checks again after the body was received, which may take long.

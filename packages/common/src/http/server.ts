@@ -1,22 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { isIP } from 'node:net';
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
-import fastify, {
-	type FastifyBaseLogger,
-	type FastifyInstance,
-	type FastifyReply,
-	type FastifyRequest,
-	LogController,
-	type RawServerDefault,
-} from 'fastify';
+import fastify, { type FastifyBaseLogger, type FastifyInstance, LogController, type RawServerDefault } from 'fastify';
+import { logRequest } from '../observability/logger.js';
 import type { Tracing } from '../observability/tracing.js';
 import { emptyQuery } from '../schemas/credentials.js';
-import { formats } from '../schemas/fields.js';
+import { formats, readJson } from '../schemas/fields.js';
 import { createConnections } from './connections.js';
-import { methodNotAllowed } from './method-not-allowed.js';
 import { commonHeaders, Problem, sendProblem } from './problems.js';
-import { malformedParameters, readJson } from './strict-parsing.js';
 
 export type Server = FastifyInstance<
 	RawServerDefault,
@@ -117,11 +108,9 @@ export async function createServer(options: ServerOptions): Promise<Server> {
 
 	server.removeAllContentTypeParsers();
 	server.addContentTypeParser('application/json', { parseAs: 'buffer' }, (_request, bytes, done) => {
-		try {
-			done(null, readJson(bytes as Buffer));
-		} catch (error) {
-			done(error as Problem);
-		}
+		const body = readJson(bytes as Buffer);
+		if (body === undefined) done(new Problem('invalid_json'));
+		else done(null, body);
 	});
 
 	if (options.tracing) await server.register(options.tracing.plugin);
@@ -134,7 +123,7 @@ export async function createServer(options: ServerOptions): Promise<Server> {
 		if (hosts > 1 || (hosts === 0 && request.raw.httpVersion === '1.1')) throw new Problem('invalid_query');
 		done();
 	});
-	await server.register(methodNotAllowed);
+	rejectUnrouted(server);
 	server.addHook('onRoute', (route) => {
 		route.schema = { querystring: emptyQuery, ...route.schema };
 	});
@@ -148,26 +137,10 @@ export async function createServer(options: ServerOptions): Promise<Server> {
 		done();
 	});
 	server.addHook('onResponse', (request, reply, done) => {
-		request.log[levelOf(request, reply)](
-			{
-				project: request.project?.code,
-				key_id: request.project?.keyId,
-				client: clientOf(request),
-				method: request.method,
-				route: request.routeOptions.url,
-				status: reply.statusCode,
-				duration_ms: Math.round(reply.elapsedTime * 100) / 100,
-			},
-			'request',
-		);
+		logRequest(request, reply);
 		done();
 	});
 	return server;
-}
-
-/** The client's address as trusted proxies report it. A proxy may pass on any text: only an address goes into the log. */
-function clientOf({ ip, socket }: FastifyRequest): string | undefined {
-	return isIP(ip) === 0 ? socket.remoteAddress : ip;
 }
 
 /** @param headers raw names and values in turn. The parsed headers contain only the first of several Host headers */
@@ -180,8 +153,57 @@ function countHosts(headers: readonly string[]): number {
 	return count;
 }
 
-/** `error` for failures of the service, `debug` for probe routes, `info` for everything else. */
-function levelOf(request: FastifyRequest, reply: FastifyReply): 'debug' | 'info' | 'error' {
-	if (request.routeOptions.config?.probe) return 'debug';
-	return reply.statusCode >= 500 ? 'error' : 'info';
+/**
+ * Responds to requests without a route, before body, credentials and limits are checked: with 405 and `Allow` if the path
+ * exists with another method, and with 404 otherwise.
+ */
+function rejectUnrouted(server: Server): void {
+	const methods = new Map<string, Set<string>>();
+	server.addHook('onRoute', ({ url, method }) => {
+		const known = methods.get(url) ?? new Set();
+		for (const each of [method].flat()) known.add(each);
+		methods.set(url, known);
+	});
+	server.addHook('onRequest', (request, _reply, done) => {
+		if (!request.is404) return done();
+		const allowed = methods.get(pathOf(request.url));
+		if (allowed === undefined) throw new Problem('not_found');
+		throw new Problem('method_not_allowed', { headers: { allow: [...allowed].sort().join(', ') } });
+	});
+}
+
+/**
+ * The path as the router reads it, also of an absolute URL: without the query, and decoded except for an escaped slash and
+ * the like.
+ */
+function pathOf(url: string): string {
+	const path = url.replace(/^https?:\/\/[^/?#]*/i, '').split(/[?#]/, 1)[0] ?? '';
+	try {
+		return decodeURI(path);
+	} catch {
+		return path;
+	}
+}
+
+/**
+ * The names of the parameters in a URL whose percent-encoding is malformed, in their name or their value. The router's
+ * parser passes such a parameter on unchanged, so it would be read as a different text.
+ */
+export function malformedParameters(url: string): readonly string[] {
+	if (!url.includes('%') || isDecodable(url)) return [];
+	const query = url.slice(url.search(/[?#]/) + 1);
+	return query.split('&').flatMap((parameter) => {
+		if (isDecodable(parameter)) return [];
+		const [name = ''] = parameter.split('=', 1);
+		return [isDecodable(name) ? decodeURIComponent(name) : name];
+	});
+}
+
+function isDecodable(text: string): boolean {
+	try {
+		decodeURIComponent(text);
+		return true;
+	} catch {
+		return false;
+	}
 }

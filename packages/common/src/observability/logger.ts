@@ -1,6 +1,7 @@
 import { writeSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import type { FastifyBaseLogger } from 'fastify';
+import { isIP } from 'node:net';
+import type { FastifyBaseLogger, FastifyReply, FastifyRequest } from 'fastify';
 import { type DestinationStream, type Logger, pino } from 'pino';
 import { escapeJsonLines } from './escape-controls.js';
 
@@ -18,8 +19,8 @@ const safeFields = [
 ];
 
 /**
- * Logs one JSON line per event to standard output, or readable text if that is a terminal. The server itself logs requests
- * (see `server.ts`), so this code never sees a URL.
+ * Logs one JSON line per event to standard output, or readable text if that is a terminal. `logRequest` logs requests, so
+ * no URL is ever serialised.
  */
 export function createLogger(options: {
 	name: string;
@@ -37,6 +38,33 @@ export function createLogger(options: {
 		},
 		options.destination ?? openTerminal() ?? openStandardOutput(),
 	);
+}
+
+/** Logs a request that was responded to. */
+export function logRequest(request: FastifyRequest, reply: FastifyReply): void {
+	request.log[levelOf(request, reply)](
+		{
+			project: request.project?.code,
+			key_id: request.project?.keyId,
+			client: clientOf(request),
+			method: request.method,
+			route: request.routeOptions.url,
+			status: reply.statusCode,
+			duration_ms: Math.round(reply.elapsedTime * 100) / 100,
+		},
+		'request',
+	);
+}
+
+/** `error` for failures of the service, `debug` for probe routes, `info` for everything else. */
+function levelOf(request: FastifyRequest, reply: FastifyReply): 'debug' | 'info' | 'error' {
+	if (request.routeOptions.config?.probe) return 'debug';
+	return reply.statusCode >= 500 ? 'error' : 'info';
+}
+
+/** The client's address as trusted proxies report it. A proxy may pass on any text: only an address goes into the log. */
+function clientOf({ ip, socket }: FastifyRequest): string | undefined {
+	return isIP(ip) === 0 ? socket.remoteAddress : ip;
 }
 
 /**

@@ -1,11 +1,12 @@
 import type { FastifyInstance } from 'fastify';
 import fp from 'fastify-plugin';
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
-import type { KeyRing, Project } from '../auth/key-ring.js';
+import type { KeyRing, Project } from '../auth/authenticate.js';
 import type { Database } from '../database/database.js';
-import { measureDatabase } from '../database/metrics.js';
+import { failureReasons } from '../database/errors.js';
 import { probeRoute } from '../http/health.js';
 import { version } from '../process/version.js';
+import { withDeadline } from '../process/with-deadline.js';
 
 interface MetricsOptions {
 	registry: Registry;
@@ -13,6 +14,9 @@ interface MetricsOptions {
 	/** The key ring of a service that authenticates. */
 	keyRing?: KeyRing;
 }
+
+/** Of durations, in seconds. */
+const buckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5];
 
 /** Gauges of the library with names of counters, against Prometheus's rules. `nodejs_active_resources` has the same values. */
 const misnamed = ['nodejs_active_handles_total', 'nodejs_active_requests_total', 'nodejs_active_resources_total'];
@@ -48,7 +52,7 @@ export const metrics = fp<MetricsOptions>(async (server, { registry, database, k
 		name: 'http_request_duration_seconds',
 		help: 'Time from the arrival of a request to the end of its response.',
 		labelNames: ['method', 'route'],
-		buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5],
+		buckets,
 		registers,
 	});
 	measureDatabase(database, registry);
@@ -112,4 +116,79 @@ function measureProjects(server: FastifyInstance, registry: Registry): void {
 		}
 		done();
 	});
+}
+
+/** The duration of statements, the use of connections, and whether the database responds when the metrics are collected. */
+export function measureDatabase(database: Database, registry: Registry): void {
+	const registers = [registry];
+	const durations = new Histogram({
+		name: 'database_statement_duration_seconds',
+		help: 'Time from asking for a statement to its response, including the wait for a connection.',
+		buckets,
+		registers,
+	});
+	const waits = new Histogram({
+		name: 'database_connection_wait_seconds',
+		help: 'Time that a statement waited for a connection.',
+		buckets,
+		registers,
+	});
+	const errors = new Counter({
+		name: 'database_errors_total',
+		help: 'Requests for the database that failed: busy (too many waited), deadline, connection, or statement (the server refused it).',
+		labelNames: ['reason'],
+		registers,
+	});
+	for (const reason of failureReasons) errors.inc({ reason }, 0);
+	database.observe({
+		onStatement(waited, took) {
+			waits.observe(waited / 1000);
+			durations.observe(took / 1000);
+		},
+		onFailure: (reason) => errors.inc({ reason }),
+	});
+
+	const gauge = (name: string, help: string, read: () => number | Promise<number>) =>
+		new Gauge({
+			name,
+			help,
+			registers,
+			async collect() {
+				this.set(await read());
+			},
+		});
+	const { connections } = database;
+	gauge('database_connections_limit', 'Maximum number of connections for statements.', () => connections.limit);
+	gauge('database_connections_in_use', 'Connections with a statement on them.', () => connections.inUse);
+	gauge('database_statements_waiting', 'Statements that wait for a connection.', () => connections.waiting);
+	gauge('database_cursors', 'Open cursors for long results, on separate connections.', () => database.reading);
+	const isUp = () =>
+		database
+			.queryReserved((sql) => sql`select 1`)
+			.then(
+				() => 1,
+				() => 0,
+			);
+	gauge('database_up', '1 when the database responded to the last check, else 0.', lastKnown(isUp, 1));
+}
+
+/** The timeout for one metric. A collection of metrics must finish within seconds. */
+const maxWaitMs = 250;
+
+/**
+ * Reads a value at each call. If that takes too long, returns the last known value.
+ *
+ * @param read must not reject; it is not called again while it runs
+ */
+export function lastKnown<Value>(read: () => Promise<Value>, initial: Value): () => Promise<Value> {
+	let known = initial;
+	let reading: Promise<void> | undefined;
+	return async () => {
+		reading ??= read().then((value) => {
+			known = value;
+			reading = undefined;
+		});
+		await withDeadline(reading, maxWaitMs);
+		return known;
+	};
 }

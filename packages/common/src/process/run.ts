@@ -1,7 +1,7 @@
 import type { Static, TObject } from '@sinclair/typebox';
 import closeWithGrace from 'close-with-grace';
 import type { Registry } from 'prom-client';
-import { type KeyRing, openKeyRing } from '../auth/key-ring.js';
+import { type KeyRing, openKeyRing } from '../auth/authenticate.js';
 import type { ServiceName } from '../auth/key-ring.sql.js';
 import { type Database, openDatabase } from '../database/database.js';
 import { DatabaseError, errorCode, isRefusal } from '../database/errors.js';

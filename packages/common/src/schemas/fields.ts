@@ -80,3 +80,45 @@ export function readTimestamp(text: string): number | undefined {
 	const [whole, leap] = seconds === '60' ? ['59', 1000] : [seconds, 0];
 	return Date.parse(`${date}T${hours}:${minutes}:${whole}${fraction.slice(0, 4)}${offset.toUpperCase()}`) + leap;
 }
+
+const utf8 = new TextDecoder('utf-8', { fatal: true });
+
+/**
+ * Reads JSON strictly (RFC 8259): bytes that are not UTF-8 are an error. Decoding would replace them silently, and other
+ * data would be stored than was sent. A number that would become an integer only by rounding becomes infinity, which no
+ * schema accepts.
+ *
+ * @returns undefined for anything else
+ */
+export function readJson(bytes: Buffer): unknown {
+	try {
+		const text = utf8.decode(bytes);
+		const value: unknown = JSON.parse(text);
+		return mayBeRounded.test(text) ? JSON.parse(withoutRounded(text)) : value;
+	} catch {
+		return undefined;
+	}
+}
+
+/** A fraction, an exponent, or text that looks like one. Few bodies contain any, and only those are parsed a second time. */
+const mayBeRounded = /\d(?:\.\d|[eE][-+\d])/;
+
+/** The strings and numbers of valid JSON. Nothing else in it has digits or quotation marks. */
+const stringsAndNumbers = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d[\d.eE+-]*/g;
+
+/** @param text valid JSON */
+function withoutRounded(text: string): string {
+	return text.replace(stringsAndNumbers, (token) =>
+		token[0] !== '"' && Number.isInteger(Number(token)) && !isInteger(token) ? '1e999' : token,
+	);
+}
+
+/** Whether the text of a number is an integer, before it is rounded to a double. `1.0` and `1e3` are integers. */
+function isInteger(number: string): boolean {
+	const [mantissa = '', exponent = '0'] = number.toLowerCase().split('e');
+	const [whole = '', fraction = ''] = mantissa.replace('-', '').split('.');
+	const digits = (whole + fraction).replace(/0+$/, '');
+	// The decimal places that remain after the exponent has moved the point.
+	const places = digits.length - whole.length - Number(exponent);
+	return digits === '' || places <= 0;
+}

@@ -2,7 +2,7 @@ import { startTcpProxy } from '@contacts/testing/tcp-proxy.js';
 import { database as db, test } from '@contacts/testing/test.js';
 import { Registry } from 'prom-client';
 import { expect, onTestFinished } from 'vitest';
-import { type Database, type DatabaseOptions, openDatabase } from './database.js';
+import { type Database, type DatabaseOptions, openDatabase } from '../database/database.js';
 import { measureDatabase } from './metrics.js';
 
 test.beforeAll(async () => {
