@@ -75,22 +75,23 @@ export function createChangeFeed({ database, subscription, registry, clock }: Ch
 		return recent;
 	}
 
-	/** Concurrent callers share one query. */
+	/** Concurrent callers share one query, and count as one caller of the database: so any number of clients may poll at once. */
 	function refresh(): Promise<RecentChanges> {
-		const mine = asking ?? ask();
-		asking = mine;
-		return mine.finally(() => {
+		if (asking !== undefined) return asking;
+		const mine = ask().finally(() => {
 			if (asking === mine) asking = undefined;
 		});
+		asking = mine;
+		return mine;
 	}
 
 	async function currentFor(cursor: Cursor | undefined): Promise<RecentChanges> {
-		let current = isCurrent() && recent !== undefined ? recent : await database.admit(refresh);
+		let current = isCurrent() && recent !== undefined ? recent : await refresh();
 		// Another process may have seen a change before this one. The first query may have started before that change, so there
 		// are two.
 		for (let tries = 0; tries < 2 && cursor !== undefined; tries++) {
 			if (cursor.epoch === current.epoch && !isAhead(cursor, current)) break;
-			current = await database.admit(refresh);
+			current = await refresh();
 		}
 		return current;
 	}

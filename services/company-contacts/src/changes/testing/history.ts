@@ -32,95 +32,109 @@ const statement = fc.oneof(
 	),
 	fc.constant('update company_contacts set updated_at = now()'),
 );
-const session = fc.nat({ max: sessions - 1 });
-const copy = fc.nat({ max: copies - 1 });
-const replica = fc.nat({ max: 1 });
-const limit = fc.constantFrom(1, 2, 3, 1000);
+/** One statement of a session. A savepoint comes with the transaction, so there is always one to roll back to. */
+const write = fc.oneof(
+	{ weight: 8, arbitrary: statement },
+	{ weight: 3, arbitrary: fc.constant('begin; savepoint here') },
+	{ weight: 2, arbitrary: fc.constant('savepoint here') },
+	{ weight: 2, arbitrary: fc.constant('rollback to savepoint here') },
+	{ weight: 4, arbitrary: fc.constant('commit') },
+	{ weight: 1, arbitrary: fc.constant('rollback') },
+);
+/** Statements that run while nobody else writes. */
+const disturbance = fc.constantFrom(
+	'truncate company_contacts',
+	"update company_contacts_version set history = 'another server'",
+	"select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and query like 'listen%'",
+	`update company_contacts_changes set deleted_at = now() - interval '32 days' where deleted_at is not null;
+	select prune_company_contacts_tombstones()`,
+	// A restore, of everything or of less than there is.
+	...[0, 2].map(
+		(missing) => `
+		lock table company_contacts in share row exclusive mode;
+		create temporary table restored on commit drop as select id, bitrix_id from company_contacts order by id offset ${missing};
+		delete from company_contacts;
+		insert into company_contacts (id, bitrix_id, name) overriding system value select id, bitrix_id, 'restored' from restored;
+		select begin_company_contacts_epoch()`,
+	),
+);
+const poll = {
+	copy: fc.nat({ max: copies - 1 }),
+	replica: fc.nat({ max: 1 }),
+	limit: fc.constantFrom(1, 2, 3, 1000),
+};
 
-/** The steps, in this order. A step that has to wait for a transaction waits, and the rest continue. */
+/** What happens, in this order. What has to wait for a transaction waits, and the rest goes on. */
 export const histories = fc.array(
 	fc.oneof(
-		{ weight: 3, arbitrary: fc.record({ kind: fc.constant('begin' as const), session }) },
-		{ weight: 8, arbitrary: fc.record({ kind: fc.constant('write' as const), session, statement }) },
-		{ weight: 2, arbitrary: fc.record({ kind: fc.constant('savepoint' as const), session }) },
-		{ weight: 2, arbitrary: fc.record({ kind: fc.constant('rollback to' as const), session }) },
-		{ weight: 4, arbitrary: fc.record({ kind: fc.constant('commit' as const), session }) },
-		{ weight: 1, arbitrary: fc.record({ kind: fc.constant('rollback' as const), session }) },
-		{
-			weight: 2,
-			arbitrary: fc.record({ kind: fc.constant('save' as const), ids: fc.uniqueArray(bitrixId), whole: fc.boolean() }),
-		},
-		{
-			weight: 12,
-			arbitrary: fc.record({ kind: fc.constant('poll' as const), copy, replica, limit, crashes: fc.boolean() }),
-		},
-		{ weight: 3, arbitrary: fc.record({ kind: fc.constant('compare' as const), copy, replica, limit }) },
-		{
-			weight: 1,
-			arbitrary: fc.record({
-				kind: fc.constantFrom('restore', 'truncate', 'prune', 'move', 'cut'),
-				keep: fc.boolean(),
-			}),
-		},
+		{ weight: 20, arbitrary: fc.record({ session: fc.nat({ max: sessions - 1 }), write }) },
+		{ weight: 2, arbitrary: fc.record({ save: fc.uniqueArray(bitrixId), whole: fc.boolean() }) },
+		{ weight: 12, arbitrary: fc.record({ ...poll, crashes: fc.boolean() }) },
+		{ weight: 3, arbitrary: fc.record(poll) },
+		{ weight: 1, arbitrary: fc.record({ disturbance }) },
 	),
 	{ minLength: 5, maxLength: 40, size: 'max' },
 );
 type Step = typeof histories extends fc.Arbitrary<(infer Each)[]> ? Each : never;
 
-// unique_violation, in_failed_sql_transaction, invalid_savepoint_specification
-const expectedCodes = new Set(['23505', '25P02', '3B001']);
+// unique_violation, no_active_sql_transaction, in_failed_sql_transaction
+const expectedCodes = new Set(['23505', '25P01', '25P02']);
 
-/** A session of somebody with a shell. Its statements run in order, and nobody else waits for them. */
-class Session {
+/** A connection whose statements run in order. Nobody else waits for them. */
+class Writer {
 	readonly #sql: Sql;
 	#last: Promise<unknown> = Promise.resolve();
 	inTransaction = false;
-	savepoints = 0;
 	constructor(url: string) {
 		this.#sql = postgres(url, { max: 1, fetch_types: false, onnotice: () => undefined });
 	}
 
-	send(text: string): void {
-		this.#last = this.#last.then(async () => {
-			try {
-				await this.#sql.unsafe(text).simple();
-			} catch (error) {
-				// If two transactions insert the same contact, one fails, and so does the rest of its transaction.
-				if (!expectedCodes.has(String(errorCode(error)))) throw error;
-			}
-		});
-		// Whoever awaits it at the end receives the error.
+	run(work: (sql: Sql) => Promise<unknown>): void {
+		this.#last = this.#last.then(() => work(this.#sql));
+		// Whoever awaits `idle` receives the error.
 		this.#last.catch(() => undefined);
 	}
 
-	end(how: 'commit' | 'rollback'): void {
-		if (this.inTransaction) this.send(how);
-		this.inTransaction = false;
-		this.savepoints = 0;
+	/** Sends what somebody with a shell writes. */
+	send(text: string): void {
+		if (text.startsWith('begin')) this.inTransaction = true;
+		if (text === 'commit' || text === 'rollback') this.inTransaction = false;
+		this.run((sql) =>
+			sql
+				.unsafe(text)
+				.simple()
+				.catch((error: unknown) => {
+					// If two transactions insert the same contact, one fails, and so does the rest of its transaction.
+					if (!expectedCodes.has(String(errorCode(error)))) throw error;
+				}),
+		);
 	}
 
 	idle = () => this.#last;
-	close = () => this.#sql.end();
+	close = () => this.#sql.end({ timeout: 5 });
 }
 
 /** Runs histories on one database, with two replicas of the service. */
 export class HistoryRunner {
-	readonly #sessions: Session[];
-	readonly #writer: Sql;
+	readonly #sessions: Writer[];
+	readonly #synchroniser: Writer;
 	/** Kept through all histories. */
 	readonly #oldest = new Copy();
-	#saves: Promise<unknown>[] = [];
 	constructor(
 		readonly sql: Sql,
 		url: string,
 		readonly apps: readonly TestApp[],
 	) {
-		this.#sessions = Array.from({ length: sessions }, () => new Session(url));
-		this.#writer = postgres(url, { max: 1, fetch_types: false });
+		this.#sessions = Array.from({ length: sessions }, () => new Writer(url));
+		this.#synchroniser = new Writer(url);
+	}
+
+	get #writers() {
+		return [...this.#sessions, this.#synchroniser];
 	}
 
 	async close(): Promise<void> {
-		await Promise.all([...this.#sessions.map((each) => each.close()), this.#writer.end({ timeout: 5 })]);
+		await Promise.all(this.#writers.map((each) => each.close()));
 	}
 
 	async run(steps: readonly Step[]): Promise<void> {
@@ -131,74 +145,31 @@ export class HistoryRunner {
 	}
 
 	async #take(step: Step, all: Copy[]): Promise<void> {
-		if ('session' in step) return this.#write(step, this.#sessions[step.session] as Session);
-		switch (step.kind) {
-			case 'save': {
-				const text = (id: number) => ({ name: `saved ${id % 3}`, ...(step.whole ? { phone: null } : {}) });
-				const contacts = step.ids.map((id) => ({ bitrix_id: id, ...text(id) }));
-				const saved = saveCompanyContacts(this.#writer, contacts);
-				saved.catch(() => undefined);
-				this.#saves.push(saved);
-				return;
-			}
-			case 'poll': {
-				const reader = all[step.copy] as Copy;
-				const stored = { contacts: new Map(reader.contacts), cursor: reader.cursor };
-				await reader.poll(this.apps[step.replica] as TestApp, step.limit);
-				// The copy had not stored the page.
-				if (step.crashes) Object.assign(reader, stored);
-				return;
-			}
-			case 'compare':
-				// While somebody writes, the right list is not known.
-				if (this.#sessions.some(({ inTransaction }) => inTransaction)) return;
-				await this.#settle();
-				return this.#compare(all[step.copy] as Copy, step.replica, step.limit);
-			default:
-				return this.#disturb(step);
+		if ('write' in step) this.#sessions[step.session]?.send(step.write);
+		else if ('save' in step) {
+			const phone = step.whole ? { phone: null } : {};
+			const contacts = step.save.map((id) => ({ bitrix_id: id, name: `saved ${id % 3}`, ...phone }));
+			this.#synchroniser.run((sql) => saveCompanyContacts(sql, contacts));
+		} else if ('disturbance' in step) {
+			await this.#settle();
+			await this.sql.unsafe(step.disturbance).simple();
+		} else if ('crashes' in step) {
+			const reader = all[step.copy] as Copy;
+			const stored = { contacts: new Map(reader.contacts), cursor: reader.cursor };
+			await reader.poll(this.apps[step.replica] as TestApp, step.limit);
+			// The copy had not stored the page.
+			if (step.crashes) Object.assign(reader, stored);
+		} else if (this.#sessions.every(({ inTransaction }) => !inTransaction)) {
+			// While somebody writes, the right list is not known.
+			await this.#settle();
+			await this.#compare(all[step.copy] as Copy, step.replica, step.limit);
 		}
-	}
-
-	#write(step: Extract<Step, { session: number }>, session: Session): void {
-		if (step.kind === 'write') session.send(step.statement);
-		else if (step.kind === 'commit' || step.kind === 'rollback') session.end(step.kind);
-		else if (step.kind === 'begin') {
-			if (!session.inTransaction) session.send('begin');
-			session.inTransaction = true;
-		} else if (session.inTransaction && step.kind === 'savepoint') {
-			session.send('savepoint here');
-			session.savepoints++;
-		} else if (session.inTransaction && session.savepoints > 0) session.send('rollback to savepoint here');
-	}
-
-	async #disturb({ kind, keep }: Extract<Step, { keep: boolean }>): Promise<void> {
-		await this.#settle();
-		const { sql } = this;
-		if (kind === 'truncate') await sql`truncate company_contacts`;
-		if (kind === 'move') await sql`update company_contacts_version set history = 'another server'`;
-		if (kind === 'cut')
-			await sql`select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and query like 'listen%'`;
-		if (kind === 'prune') {
-			await sql`update company_contacts_changes set deleted_at = now() - interval '32 days' where deleted_at is not null`;
-			await sql`select prune_company_contacts_tombstones()`;
-		}
-		if (kind === 'restore')
-			await sql.begin(async (transaction) => {
-				await transaction`lock table company_contacts in share row exclusive mode`;
-				const rows = await transaction`delete from company_contacts returning id, bitrix_id`;
-				for (const { id, bitrix_id } of rows.slice(keep ? 0 : 2))
-					await transaction`
-						insert into company_contacts (id, bitrix_id, name) overriding system value values (${id}, ${bitrix_id}, 'restored')`;
-				await transaction`select begin_company_contacts_epoch()`;
-			});
 	}
 
 	/** Waits until nobody writes. */
 	async #settle(): Promise<void> {
-		for (const each of this.#sessions) each.end('commit');
-		await Promise.all(this.#sessions.map((each) => each.idle()));
-		await Promise.all(this.#saves);
-		this.#saves = [];
+		for (const each of this.#sessions) each.send('commit');
+		await Promise.all(this.#writers.map((each) => each.idle()));
 	}
 
 	/** Polls to the end. Then the copy must equal the list. */
