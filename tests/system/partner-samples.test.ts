@@ -70,4 +70,12 @@ describe.each(Object.keys(languages))('the sample in %s', (language) => {
 		expect(stdout + stderr).toMatch(/unauthorized\W+[0-9a-f-]{36}/);
 		expect(stdout + stderr).not.toContain('canary');
 	});
+
+	test('fails without the key when nothing responds', async () => {
+		const closed = await startTestApp(service, database.url);
+		await closed.close();
+		const { code, stdout, stderr } = await run(language, closed.url, 'canary');
+		expect(code).not.toBe(0);
+		expect(stdout + stderr).not.toContain('canary');
+	});
 });
