@@ -1,5 +1,5 @@
 import { readdirSync, readFileSync } from 'node:fs';
-import { join, sep } from 'node:path';
+import { join, posix } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { lexer, type Token, type Tokens, walkTokens } from 'marked';
 
@@ -28,14 +28,19 @@ export interface Page {
 
 export const read = (path: string) => readFileSync(join(root, path), 'utf8');
 
+const skipped = ['.git', '.local', 'node_modules'];
+
+/** By hand: from Node.js 22 on, `recursive` follows links, and those in node_modules lead in circles. */
+function filesBelow(folder: string): string[] {
+	return readdirSync(join(root, folder), { withFileTypes: true }).flatMap((entry) => {
+		const path = posix.join(folder, entry.name);
+		if (entry.isFile()) return [path];
+		return entry.isDirectory() && !skipped.includes(entry.name) ? filesBelow(path) : [];
+	});
+}
+
 /** Every file of the repository, build output included, relative to its root. */
-export const files: readonly string[] = readdirSync(root, { withFileTypes: true }).flatMap((entry) => {
-	if (!entry.isDirectory()) return [entry.name];
-	if (['.git', '.local', 'node_modules'].includes(entry.name)) return [];
-	return readdirSync(join(root, entry.name), { recursive: true, withFileTypes: true })
-		.filter((below) => below.isFile() && !below.parentPath.includes('node_modules'))
-		.map((below) => join(below.parentPath, below.name).slice(root.length).split(sep).join('/'));
-});
+export const files: readonly string[] = filesBelow('');
 
 const isPage = /^([A-Z]+\.md|docs\/(decisions\/)?[^/]+\.md|(packages|tools|services)\/[^/]+\/README\.md)$/;
 

@@ -27,6 +27,8 @@ export class Copy {
 			this.cursor = undefined;
 			return true;
 		}
+		// As a partner does: on a busy machine the deadline of a query may pass.
+		if (response.headers.has('retry-after')) return true;
 		if (response.status !== 200) throw new Error(`${response.status}: ${await response.text()}`);
 		const body = (await response.json()) as ChangesBody;
 		for (const { deleted, contact } of body.changes) {
