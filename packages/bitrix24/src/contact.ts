@@ -1,3 +1,5 @@
+import { Bitrix24Error } from './errors.js';
+
 /**
  * A contact of the portal, in one format for all methods. An undefined field was not returned, which is not the same as
  * empty. Custom fields have their raw values, and are null if they are not configured.
@@ -39,6 +41,12 @@ export interface CustomFields {
 	reason: CustomField | undefined;
 }
 
+/** The codes of the custom fields, `UF_CRM_…`; undefined: none is configured. */
+export interface FieldCodes {
+	trouble: string | undefined;
+	reason: string | undefined;
+}
+
 type Row = Record<string, unknown>;
 
 /** @returns undefined if this is not a contact: then the whole response is invalid */
@@ -75,6 +83,45 @@ export function fromClassic(row: unknown, fields: CustomFields): CrmContact | un
 		trouble: fields.trouble ? row[fields.trouble.code] : null,
 		reason: fields.reason ? row[fields.reason.code] : null,
 	};
+}
+
+/**
+ * Reads contacts in strictly ascending order, after the last seen one. Anything else is not a valid page.
+ *
+ * @throws Bitrix24Error `retry`
+ */
+export function toPage(
+	method: string,
+	rows: unknown,
+	read: (row: unknown) => CrmContact | undefined,
+	after: number,
+): { contacts: CrmContact[]; last: number | undefined } {
+	if (!Array.isArray(rows)) throw new Bitrix24Error('retry', 'no_rows', method);
+	let last = after;
+	const contacts = rows.map((row) => {
+		const contact = read(row);
+		if (contact === undefined || contact.id <= last) throw new Bitrix24Error('retry', 'rows_out_of_order', method);
+		last = contact.id;
+		return contact;
+	});
+	return { contacts, last: contacts.at(-1)?.id };
+}
+
+/**
+ * Finds the custom fields among those of crm.item.fields.
+ *
+ * @throws Bitrix24Error `stop` when the portal lacks a configured field
+ */
+export function customFieldsOf(all: Row, codes: FieldCodes): CustomFields {
+	const find = (code: string | undefined): CustomField | undefined => {
+		if (code === undefined) return undefined;
+		const entry = Object.entries(all).find(([, field]) => isRow(field) && field.upperName === code);
+		if (entry === undefined) throw new Bitrix24Error('stop', `no_field_${code}`.slice(0, 64), 'crm.item.fields');
+		const [itemName, field] = entry as [string, Row];
+		const items = field.type === 'enumeration' && Array.isArray(field.items) ? field.items.filter(isRow) : undefined;
+		return { itemName, code, options: items && new Map(items.map((item) => [String(item.ID), String(item.VALUE)])) };
+	};
+	return { trouble: find(codes.trouble), reason: find(codes.reason) };
 }
 
 /** The fields that a row may lack. */

@@ -1,29 +1,35 @@
+import { classicPage, readParts } from './classic.js';
 import {
 	type CrmContact,
-	type CustomField,
 	type CustomFields,
-	fromClassic,
+	customFieldsOf,
+	type FieldCodes,
 	fromItem,
 	isComplete,
 	isRow,
+	toPage,
 } from './contact.js';
-import { Bitrix24Error } from './errors.js';
-import { createLookUps, entityTypeId, type LookUps } from './look-ups.js';
-import type { RestClient } from './rest-client.js';
+import { Bitrix24Error, concernsRecord } from './errors.js';
+import { type Command, maxCommands, type Outcome, type RestClient } from './rest-client.js';
 
-/** The codes of the custom fields, `UF_CRM_…`; undefined: none is configured. */
-export interface FieldCodes {
-	trouble: string | undefined;
-	reason: string | undefined;
+/** The type ID of contacts among the portal's items. */
+const entityTypeId = 3;
+
+/** The result of one request for single contacts. */
+export interface LookUps {
+	found: CrmContact[];
+	/** IDs of contacts that don't exist (any more). */
+	deleted: number[];
+	/** IDs of contacts that the webhook's user may not read (any more). */
+	denied: number[];
+	/** IDs of contacts whose state is unclear, or that are incomplete, with a code. */
+	unclear: Map<number, string>;
 }
 
-export type { LookUps } from './look-ups.js';
-
-/** A page of ordinary contacts: those with a higher ID, changed at or after a time. */
-interface PageQuery {
+/** Ordinary contacts with a higher ID, changed at or after a time. */
+export interface PageFilter {
 	after: number;
-	/** Milliseconds since the epoch. */
-	changedSince?: number;
+	changedSince: string | undefined;
 }
 
 export interface Page {
@@ -38,8 +44,11 @@ export interface Page {
 export interface Portal {
 	/** How many ordinary contacts there are, and the portal's clock. */
 	count(): Promise<{ total: number | undefined; at: number }>;
-	/** Up to 50 contacts in the order of their IDs; only a page without a last contact is the end. */
-	page(query: PageQuery): Promise<Page>;
+	/**
+	 * Up to 50 contacts with a higher ID, in the order of their IDs, changed at or after a time in milliseconds since the epoch.
+	 * Only a page without a last contact is the end.
+	 */
+	page(query: { after: number; changedSince?: number }): Promise<Page>;
 	/**
 	 * Reads contacts by their IDs, 50 a request, and yields the result of each request: results next to an error of the
 	 * portal are yielded before the error is thrown.
@@ -65,30 +74,25 @@ const maxReads = 3;
  */
 export async function openPortal(client: RestClient, codes: FieldCodes): Promise<Portal> {
 	let fields = await readFields(client, codes);
-	const lookUps = createLookUps(client, () => fields);
-	// crm.item.list returns phones and links on some portals and not on others; the deprecated crm.contact.list needs other calls
-	// for them. The first pages show which of the two this portal needs.
-	let classic = false;
+	// crm.item.list returns phones and companies on some portals and not on others. The first pages show which of the two
+	// this portal is.
+	let isClassic = false;
 	let comparisons = maxComparisons;
 	const proven = { companies: false, phones: false };
 
-	async function itemPage(query: PageQuery): Promise<Page> {
+	async function itemPage({ after, changedSince }: PageFilter): Promise<Page> {
 		const params = {
 			entityTypeId,
 			// Phones are returned only with all fields.
 			select: ['*'],
-			filter: {
-				categoryId: 0,
-				'>id': query.after,
-				...(query.changedSince === undefined ? {} : { '>=updatedTime': isoTime(query.changedSince) }),
-			},
+			filter: { categoryId: 0, '>id': after, '>=updatedTime': changedSince },
 			order: { id: 'ASC' },
 			// No total count: it takes seconds for each page on a large portal.
 			start: -1,
 		};
 		return client.call('crm.item.list', params, ({ result, at }) => {
 			const rows = isRow(result) ? result.items : undefined;
-			return { ...toPage('crm.item.list', rows, (row) => fromItem(row, fields), query.after), at };
+			return { ...toPage('crm.item.list', rows, (row) => fromItem(row, fields), after), at };
 		});
 	}
 
@@ -100,7 +104,10 @@ export async function openPortal(client: RestClient, codes: FieldCodes): Promise
 	async function agreesWithItems(listed: CrmContact[]): Promise<boolean> {
 		if (comparisons === 0 || listed.length === 0) return true;
 		comparisons--;
-		const items = await lookUps.items(listed.map(({ id }) => id));
+		const outcomes = await batch(listed.map(({ id }) => itemCommand(id)));
+		const items = new Map(
+			outcomes.flatMap((outcome) => contactOf(outcome) ?? []).map((contact) => [contact.id, contact]),
+		);
 		for (const contact of listed) {
 			const { companyIds: companies = [], phones = [] } = contact;
 			const item = items.get(contact.id);
@@ -114,33 +121,51 @@ export async function openPortal(client: RestClient, codes: FieldCodes): Promise
 		return true;
 	}
 
-	async function classicPage(query: PageQuery): Promise<Page> {
-		const params = {
-			select: [
-				'ID',
-				'NAME',
-				'SECOND_NAME',
-				'LAST_NAME',
-				'ASSIGNED_BY_ID',
-				'CATEGORY_ID',
-				'COMPANY_ID',
-				'HAS_PHONE',
-				'PHONE',
-				...Object.values(codes).filter(Boolean),
-			],
-			filter: {
-				CATEGORY_ID: 0,
-				'>ID': query.after,
-				...(query.changedSince === undefined ? {} : { '>=DATE_MODIFY': isoTime(query.changedSince) }),
-			},
-			order: { ID: 'ASC' },
-			start: -1,
-		};
-		const page = await client.call('crm.contact.list', params, ({ result, at }) => ({
-			...toPage('crm.contact.list', result, (row) => fromClassic(row, fields), query.after),
-			at,
-		}));
-		return { ...page, contacts: await lookUps.complete(page.contacts) };
+	async function* lookUp(ids: number[]): AsyncGenerator<LookUps> {
+		for (let from = 0; from < ids.length; from += maxCommands) {
+			const some = ids.slice(from, from + maxCommands);
+			const outcomes = await client.batch(some.map(itemCommand));
+			const lookUps: LookUps = { found: [], deleted: [], denied: [], unclear: new Map() };
+			for (const [index, id] of some.entries()) add(lookUps, id, outcomes[index]);
+			try {
+				// The portal has just returned them, so an empty list of companies is complete.
+				if (!lookUps.found.every(isComplete)) await readParts(batch, lookUps.found, (links) => links);
+			} catch (error) {
+				lookUps.found = lookUps.found.filter(isComplete);
+				yield lookUps;
+				throw error;
+			}
+			for (const contact of lookUps.found) if (!isComplete(contact)) lookUps.unclear.set(contact.id, 'incomplete');
+			yield lookUps;
+			throwPortalError(outcomes);
+		}
+	}
+
+	function add(lookUps: LookUps, id: number, outcome: Outcome | undefined): void {
+		if (outcome instanceof Bitrix24Error) {
+			if (outcome.kind === 'not_found') lookUps.deleted.push(id);
+			else if (outcome.kind === 'access_denied') lookUps.denied.push(id);
+			else if (concernsRecord(outcome)) lookUps.unclear.set(id, outcome.code);
+			return;
+		}
+		const contact = contactOf(outcome);
+		if (contact?.id !== id) lookUps.unclear.set(id, 'no_item');
+		else if (contact.categoryId === undefined) lookUps.unclear.set(id, 'no_category');
+		else if (contact.categoryId === 0) lookUps.found.push(contact);
+		// A catalogue vendor is not an ordinary contact (any more).
+		else lookUps.deleted.push(id);
+	}
+
+	/** The contact of crm.item.get, if it returned one. */
+	function contactOf(outcome: Outcome | undefined): CrmContact | undefined {
+		if (outcome === undefined || outcome instanceof Bitrix24Error || !isRow(outcome.result)) return undefined;
+		return fromItem(outcome.result.item, fields);
+	}
+
+	async function batch(commands: Command[]): Promise<Outcome[]> {
+		const outcomes = await client.batch(commands);
+		throwPortalError(outcomes);
+		return outcomes;
 	}
 
 	return {
@@ -154,37 +179,27 @@ export async function openPortal(client: RestClient, codes: FieldCodes): Promise
 			if (at === undefined) throw new Bitrix24Error('stop', 'no_portal_clock', 'crm.item.list');
 			return { total, at };
 		},
-		async page(query) {
-			if (classic) return classicPage(query);
+		async page({ after, changedSince }) {
+			const filter = { after, changedSince: changedSince === undefined ? undefined : isoTime(changedSince) };
 			// A contact that is changed between the two calls differs as well: then the page agrees when it is read again.
-			for (let tries = 0; tries < maxReads; tries++) {
-				const page = await itemPage(query);
+			for (let tries = 0; tries < maxReads && !isClassic; tries++) {
+				const page = await itemPage(filter);
 				if (!page.contacts.every(isComplete)) break;
 				if (await agreesWithItems(page.contacts)) return page;
 			}
-			classic = true;
-			return classicPage(query);
+			isClassic = true;
+			return classicPage({ client, codes, fields, batch, lookUp }, filter);
 		},
-		lookUp: lookUps.lookUp,
+		lookUp,
 	};
 }
 
-/** Contacts in strictly ascending order, after the last seen one. Anything else is not a valid page. */
-function toPage(
-	method: string,
-	rows: unknown,
-	read: (row: unknown) => CrmContact | undefined,
-	after: number,
-): { contacts: CrmContact[]; last: number | undefined } {
-	if (!Array.isArray(rows)) throw new Bitrix24Error('retry', 'no_rows', method);
-	let last = after;
-	const contacts = rows.map((row) => {
-		const contact = read(row);
-		if (contact === undefined || contact.id <= last) throw new Bitrix24Error('retry', 'rows_out_of_order', method);
-		last = contact.id;
-		return contact;
-	});
-	return { contacts, last: contacts.at(-1)?.id };
+const itemCommand = (id: number): Command => ({ method: 'crm.item.get', params: { entityTypeId, id } });
+
+/** Throws the first error that is about the portal and not about one record. */
+function throwPortalError(outcomes: Outcome[]): void {
+	const error = outcomes.find((outcome) => outcome instanceof Bitrix24Error && !concernsRecord(outcome));
+	if (error !== undefined) throw error;
 }
 
 /** Adds an offset. Without one, the portal reads the time as its local time. */
@@ -199,13 +214,5 @@ async function readFields(client: RestClient, codes: FieldCodes): Promise<Custom
 		if (!isRow(result) || !isRow(result.fields)) throw new Bitrix24Error('retry', 'no_fields', 'crm.item.fields');
 		return result.fields;
 	});
-	const find = (code: string | undefined): CustomField | undefined => {
-		if (code === undefined) return undefined;
-		const entry = Object.entries(all).find(([, field]) => isRow(field) && field.upperName === code);
-		if (entry === undefined) throw new Bitrix24Error('stop', `no_field_${code}`.slice(0, 64), 'crm.item.fields');
-		const [itemName, field] = entry as [string, Record<string, unknown>];
-		const items = field.type === 'enumeration' && Array.isArray(field.items) ? field.items.filter(isRow) : undefined;
-		return { itemName, code, options: items && new Map(items.map((item) => [String(item.ID), String(item.VALUE)])) };
-	};
-	return { trouble: find(codes.trouble), reason: find(codes.reason) };
+	return customFieldsOf(all, codes);
 }

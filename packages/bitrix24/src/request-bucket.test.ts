@@ -31,7 +31,7 @@ function startClient(arrival: number, begin: number) {
 	return {
 		client,
 		waits,
-		call: () => client.call('crm.contact.fields', {}, ({ result }) => typeof result),
+		call: () => client.call('profile', {}, ({ result }) => typeof result),
 		setClock(milliseconds: number) {
 			time = milliseconds;
 		},

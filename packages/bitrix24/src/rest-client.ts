@@ -26,6 +26,12 @@ export interface Command {
 	params: Record<string, string | number>;
 }
 
+/** The result of a command in a batch. */
+export type Outcome = RestResponse | Bitrix24Error;
+
+/** The portal refuses longer batches. */
+export const maxCommands = 50;
+
 export interface RestClient {
 	/**
 	 * @param read parses the response. If it throws a Bitrix24Error, the call is retried like any other
@@ -33,10 +39,10 @@ export interface RestClient {
 	 */
 	call<T>(method: string, params: Record<string, unknown>, read: (response: RestResponse) => T): Promise<T>;
 	/**
-	 * Up to 50 commands in one request. A failed command returns its error instead of a response, after the retries of the
+	 * Up to `maxCommands` in one request. A failed command returns its error instead of a response, after the retries of the
 	 * error's kind. The other responses are kept even after a `pause` or a `stop`.
 	 */
-	batch(commands: Command[]): Promise<(RestResponse | Bitrix24Error)[]>;
+	batch(commands: Command[]): Promise<Outcome[]>;
 	/** The state of the token bucket. The next client starts with it, so that a restart allows no new burst. */
 	readonly arrival: number;
 	readonly requests: number;
@@ -144,14 +150,14 @@ export function createRestClient(options: RestClientOptions): RestClient {
 	}
 
 	/** One request with these commands, by name. */
-	async function send(commands: Map<string, Command>): Promise<Map<string, RestResponse | Bitrix24Error>> {
+	async function send(commands: Map<string, Command>): Promise<Map<string, Outcome>> {
 		const cmd = Object.fromEntries([...commands].map(([name, command]) => [name, queryOf(command)]));
 		const { results, errors, at } = await call('batch', { halt: 0, cmd }, ({ result, at }) => ({
 			results: mapOf(mapOf(result).result),
 			errors: mapOf(mapOf(result).result_error),
 			at,
 		}));
-		const outcomes = new Map<string, RestResponse | Bitrix24Error>();
+		const outcomes = new Map<string, Outcome>();
 		for (const [name, { method }] of commands) {
 			if (name in errors) {
 				const code = codeOf(mapOf(errors[name]).error);
@@ -165,7 +171,7 @@ export function createRestClient(options: RestClientOptions): RestClient {
 	return {
 		call,
 		async batch(commands) {
-			const outcomes = new Map<string, RestResponse | Bitrix24Error>();
+			const outcomes = new Map<string, Outcome>();
 			for (const { method } of commands) throwIfPaused(method);
 			let left = new Map(commands.map((command, index) => [`c${index}`, command]));
 			for (let tries = 1; left.size > 0; tries++) {

@@ -1,4 +1,4 @@
-import type { FieldCodes } from '@contacts/bitrix24/portal.js';
+import type { FieldCodes } from '@contacts/bitrix24/contact.js';
 import { policies, type RequestPolicy } from '@contacts/bitrix24/rest-client.js';
 import { integerVariable, serviceVariables, urlVariable } from '@contacts/common/process/config.js';
 import { type Static, Type } from '@sinclair/typebox';
