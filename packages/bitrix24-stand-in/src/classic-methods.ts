@@ -1,12 +1,11 @@
 import { classicRow, fullClassic, readClassicSelect } from './classic-rows.js';
 import type { StandInContact } from './contact.js';
 import { crmError, RestError } from './errors.js';
-import { classicFields } from './field-descriptions.js';
 import { classicLookup } from './field-lookup.js';
 import { compileFilter } from './filter.js';
 import { listPage } from './list.js';
 import type { Method } from './methods.js';
-import { compileOrder } from './order.js';
+import { readOrder } from './order.js';
 import { type Params, toInteger } from './php-values.js';
 import { isReadable, type Portal } from './portal.js';
 
@@ -19,8 +18,6 @@ export const contactList: Method = async (given, portal) => {
 		params.filter,
 		{
 			lookup,
-			// [DOC] `logic` is not supported.
-			nested: false,
 			unknown: (name) => {
 				if (switches.classicUnknownFilter === 'refused') {
 					throw new RestError('ERROR_CORE', `Unknown field '${name}'`, 400);
@@ -37,7 +34,7 @@ export const contactList: Method = async (given, portal) => {
 		method: 'crm.contact.list',
 		params,
 		filter,
-		order: compileOrder(params.order, lookup, false, switches),
+		order: readOrder(params.order, lookup, false, switches),
 		wrapsAround: switches.classicPastEnd === 'first-page',
 		twoQueries: switches.classicTwoQueries,
 	});
@@ -54,9 +51,6 @@ export const contactGet: Method = (given, portal) => {
 	if (!isReadable(contact)) throw crmError('', 'classicAccessDenied', portal.switches);
 	return { result: fullClassic(contact, portal) };
 };
-
-/** crm.contact.fields. [DOC] */
-export const contactFieldsMethod: Method = (_params, portal) => ({ result: classicFields(portal) });
 
 /** crm.contact.company.items.get. [DOC] An id that is none is refused with status 200. */
 export const contactCompanies: Method = (given, portal) => {

@@ -5,7 +5,7 @@ import type { Portal } from './portal.js';
 import { formatDate } from './portal-dates.js';
 import { classicValue } from './user-field-values.js';
 
-/** What a call of crm.contact.* wants of each row. */
+/** What a call of crm.contact.* selects of each row. */
 export interface ClassicSelect {
 	/** Undefined: all standard fields. */
 	names: Set<string> | undefined;
@@ -49,7 +49,7 @@ export function classicRow(contact: StandInContact, select: ClassicSelect, porta
 	return row;
 }
 
-/** A contact as crm.contact.get gives it: with the multifields. [DOC] */
+/** A contact as crm.contact.get returns it: with the multifields. [DOC] */
 export function fullClassic(contact: StandInContact, portal: Portal): Params {
 	const multiFields = new Set(['PHONE', 'EMAIL']);
 	return classicRow(contact, { names: undefined, userFields: 'all', multiFields }, portal);

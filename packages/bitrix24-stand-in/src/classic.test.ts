@@ -69,7 +69,7 @@ describe('crm.contact.list', () => {
 		const list = async (params: object) => ids(await call<Row[]>(standIn, 'crm.contact.list', params));
 		expect(await list({ FILTER: { '>ID': 2 } })).toEqual(['3', '4']);
 		expect(await list({ filter: { '>=DATE_MODIFY': '2026-08-20T09:10:30+03:00' } })).toEqual(['2']);
-		expect(await list({ filter: { '@ID': ['1', '4'] }, ORDER: { ID: 'DESC' } })).toEqual(['4', '1']);
+		expect(await list({ filter: { '!ID': 2 }, ORDER: { ID: 'DESC' } })).toEqual(['4', '3', '1']);
 		expect(await list({ filter: { PHONE: '+13333333555' } })).toEqual(['2']);
 		expect(await list({ start: -1, filter: { '>ID': 3 } })).toEqual(['4']);
 	});

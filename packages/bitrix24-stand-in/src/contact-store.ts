@@ -1,7 +1,7 @@
 import type { StandInContact } from './contact.js';
 import type { Portal } from './portal.js';
 
-/** The changes that people make in the portal: the one place that gives ids and moves updatedTime. */
+/** The changes that people make in the portal: the one place that assigns ids and moves updatedTime. */
 export class ContactStore {
 	readonly #portal: Portal;
 	readonly #bin = new Map<number, StandInContact>();
@@ -11,7 +11,7 @@ export class ContactStore {
 		this.#portal = portal;
 	}
 
-	/** Adds a contact, with the next id unless one is given. Ids of deleted contacts don't come again. */
+	/** Adds a contact, with the next id unless it has one. Ids of deleted contacts don't come again. */
 	add(contact: Partial<StandInContact>): StandInContact {
 		const now = this.#now();
 		const added = { createdTime: now, updatedTime: now, ...contact, id: contact.id ?? this.#nextId() };

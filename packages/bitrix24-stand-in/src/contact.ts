@@ -32,18 +32,8 @@ export interface StandInContact {
 export interface UserField {
 	/** The original name: UF_CRM_1700000000001. */
 	name: string;
-	/** The name in crm.item.*; made from the original name by the documented rules when it is not given. */
-	camelName?: string;
 	type: 'boolean' | 'string' | 'enumeration';
 	multiple?: boolean;
 	items?: { id: number; value: string }[];
 	title?: string;
-}
-
-/** The categories that contacts are in beside the general one, as crm.category.list names them. */
-export interface ContactCategory {
-	id: number;
-	name: string;
-	/** CATALOG_CONTRACTOR_CONTACT: the catalogue's vendors. */
-	code?: string;
 }

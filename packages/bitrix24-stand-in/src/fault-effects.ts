@@ -1,9 +1,7 @@
-import type { StandInContact } from './contact.js';
 import { RestError } from './errors.js';
 import type { Fault } from './faults.js';
 import type { MethodResult } from './methods.js';
 import { isMap, type Params } from './php-values.js';
-import type { Portal } from './portal.js';
 
 /** The faults of one call, at the points at which they have their effects. */
 export class ActiveFaults {
@@ -20,15 +18,6 @@ export class ActiveFaults {
 			| undefined;
 	}
 
-	/** Changes the portal for good, before the call is handled. */
-	changePortal(portal: Portal): void {
-		for (const fault of this.#faults) {
-			if (fault.kind === 'revoke-webhook') portal.revoked = true;
-			if (fault.kind === 'hide-contacts') hideContacts(portal, fault.where);
-			if (fault.kind === 'remove-field') removeField(portal, fault.name);
-		}
-	}
-
 	/** @throws RestError in place of the method's response */
 	throwError(): void {
 		const fault = this.find('error');
@@ -39,24 +28,11 @@ export class ActiveFaults {
 	mangle(response: MethodResult): MethodResult {
 		return this.#faults.reduce((changed, fault) => {
 			if (fault.kind === 'empty-list') return withoutRows(changed);
-			if (fault.kind === 'array-items') {
-				return mapRows(changed, (row, index) => (fault.at?.includes(index) === false ? row : []));
-			}
+			if (fault.kind === 'array-items') return mapRows(changed, () => []);
 			if (fault.kind === 'without-fields') return changeFields(changed, ([name]) => !fault.fields.includes(name));
 			return fault.kind === 'with-fields' ? changeFields(changed, () => true, fault.values) : changed;
 		}, response);
 	}
-}
-
-/** The webhook's user loses the right to read these contacts. */
-export function hideContacts(portal: Portal, where: (contact: StandInContact) => boolean): void {
-	for (const contact of portal.contacts.values()) if (where(contact)) contact.readable = false;
-}
-
-/** A custom field is deleted, with its values. */
-export function removeField(portal: Portal, name: string): void {
-	const index = portal.fields.findIndex((field) => field.name === name);
-	if (index >= 0) portal.fields.splice(index, 1);
 }
 
 function withoutRows(response: MethodResult): MethodResult {
@@ -78,7 +54,7 @@ function changeFields(
 	return { ...response, result: change(result) };
 }
 
-function mapRows(response: MethodResult, change: (row: unknown, index: number) => unknown): MethodResult {
+function mapRows(response: MethodResult, change: (row: unknown) => unknown): MethodResult {
 	const rows = rowsOf(response);
 	return rows === undefined ? response : { ...response, result: replaceRows(response.result, rows.map(change)) };
 }

@@ -1,16 +1,13 @@
-import type { StandInContact } from './contact.js';
 import type { RequestInfo } from './hooks.js';
 
 /** Something that goes wrong. */
 export type Fault =
-	/** Nothing: lets a request of the script pass. */
-	| { kind: 'none' }
-	/** An error body. The status is that of the switches' table unless it is given: 200 is possible. */
+	/** An error body. The status is that of the switches' table unless the fault has one: 200 is possible. */
 	| { kind: 'error'; code: string; status?: number; description?: string }
 	/** A page for people, as a gateway or a portal under maintenance sends it. */
 	| { kind: 'html'; status: number }
 	/** Another address, at which the request would have to be repeated. */
-	| { kind: 'redirect'; status?: number; to?: string }
+	| { kind: 'redirect'; to?: string }
 	/** Status 200 and a body without `result`. */
 	| { kind: 'no-result' }
 	/** The response's JSON ends in the middle; as HTTP it is complete. */
@@ -23,20 +20,14 @@ export type Fault =
 	| { kind: 'hang' }
 	/** The response comes late: after a time of the real clock, or when a test says so. */
 	| { kind: 'slow'; milliseconds?: number; until?: Promise<unknown> }
-	/** Rows of a list are `[]`: all, or those at these places. */
-	| { kind: 'array-items'; at?: number[] }
+	/** The rows of a list are `[]`. */
+	| { kind: 'array-items' }
 	/** A list without rows, with total 0 where it is counted. */
 	| { kind: 'empty-list' }
 	/** Rows and items lack these fields: companyIds, fm, PHONE ... */
 	| { kind: 'without-fields'; fields: string[] }
 	/** Rows and items have these values, whatever is stored. */
-	| { kind: 'with-fields'; values: Record<string, unknown> }
-	/** From now on the webhook is gone. */
-	| { kind: 'revoke-webhook' }
-	/** From now on the webhook's user may not read these contacts. */
-	| { kind: 'hide-contacts'; where: (contact: StandInContact) => boolean }
-	/** From now on the portal has no such custom field. */
-	| { kind: 'remove-field'; name: string };
+	| { kind: 'with-fields'; values: Record<string, unknown> };
 
 /** Which requests a fault is for; without a word all requests over HTTP. */
 export interface FaultTarget {
@@ -63,7 +54,7 @@ export class FaultScript {
 	#queue: Entry[] = [];
 	#standing: Entry[] = [];
 
-	/** For the next call that is meant, after those that were scripted before; each takes one call. */
+	/** For the next call that is meant, after those that were scripted before; each affects one call. */
 	next(fault: Fault, target: FaultTarget & { times?: number } = {}): void {
 		const { times = 1, ...rest } = target;
 		this.#queue.push({ fault, target: rest, left: times });

@@ -25,25 +25,6 @@ export function itemFields(portal: Portal, originalNames: boolean): Params {
 	return fields;
 }
 
-/** The result of crm.contact.fields. [DOC] COMPANY_IDS is in it, [FIELD] and nowhere else. */
-export function classicFields(portal: Portal): Params {
-	const fields: Params = {};
-	for (const field of contactFields) {
-		if (field.undescribed === true || field.classic === 'CATEGORY_ID') continue;
-		const type = field.type === 'boolean' ? 'char' : field.type === 'text' ? 'string' : field.type;
-		fields[field.classic] = {
-			...description(type, field.title, field.readOnly, field.multiple),
-			...(field.camel === 'companyId' ? { isDeprecated: true } : {}),
-		};
-	}
-	for (const name of ['PHONE', 'EMAIL', 'WEB', 'IM', 'LINK']) {
-		fields[name] = description('crm_multifield', name, false, true);
-	}
-	// [DOC] Here the title is the name; what people call it is in the labels.
-	for (const field of portal.fields) fields[field.name] = userFieldDescription(field, field.name);
-	return fields;
-}
-
 function description(type: string, title: string, readOnly = false, multiple = false): Params {
 	return {
 		type,

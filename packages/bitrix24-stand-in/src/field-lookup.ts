@@ -12,7 +12,7 @@ export interface Comparable {
 	value(contact: StandInContact): unknown;
 }
 
-/** Finds a field by the name that a request gives it. */
+/** Finds a field by its name in a request. */
 export type Lookup = (name: string) => Comparable | undefined;
 
 const byCamelName = new Map(contactFields.map((field) => [field.camel, comparable(field.camel, field)]));

@@ -6,7 +6,6 @@ import type { UserField } from './contact.js';
  * UF_CRM_3_1747309727 is ufCrm3_1747309727, UF_CRM_3_DIGIT is ufCrm3Digit, UF_CRM_3_DIGIT10 is ufCrm_3_DIGIT10.
  */
 export function camelNameOf(field: UserField): string {
-	if (field.camelName !== undefined) return field.camelName;
 	const rest = field.name.replace(/^UF_CRM_/, '');
 	const parts = rest.split('_');
 	const ambiguous = parts.some(

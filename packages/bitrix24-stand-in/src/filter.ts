@@ -2,10 +2,10 @@ import { makeTest, splitKey } from './comparison.js';
 import type { StandInContact } from './contact.js';
 import { RestError } from './errors.js';
 import type { Lookup } from './field-lookup.js';
-import { isMap, type Params, toInteger } from './php-values.js';
+import { isMap, toInteger } from './php-values.js';
 import type { Portal } from './portal.js';
 
-/** Which contacts a list gives. */
+/** Which contacts a list returns. */
 export interface Filter {
 	matches(contact: StandInContact): boolean;
 	/** No contact with a lower id can match: where to begin in the index. */
@@ -17,71 +17,50 @@ export interface Filter {
 /** How a family of methods reads its filter. */
 export interface FilterRules {
 	lookup: Lookup;
-	/** [DOC] crm.item.list nests conditions and has a `logic`; crm.contact.list doesn't. */
-	nested: boolean;
 	/** What becomes of a condition on an unknown field. */
 	unknown(name: string): void;
 }
 
-type Condition = (contact: StandInContact) => boolean;
-
 /**
- * Reads the filter of a list.
+ * Reads the filter of a list: all its conditions have to be true.
  *
  * @throws RestError INVALID_ARG_VALUE, as the rules and the switches say
  */
 export function compileFilter(value: unknown, rules: FilterRules, portal: Portal): Filter {
-	const given = isMap(value) || Array.isArray(value) ? (value as Params) : {};
-	const filter: Filter = { matches: () => true, lowestId: 0, byCategory: false };
-	filter.matches = group(given, rules, portal, filter);
-	return filter;
-}
-
-function group(given: Params, rules: FilterRules, portal: Portal, top?: Filter): Condition {
-	const conditions: Condition[] = [];
-	for (const [key, wanted] of Object.entries(given)) {
-		if (rules.nested && key.toLowerCase() === 'logic') continue;
-		if (rules.nested && /^\d+$/.test(key)) {
-			if (isMap(wanted) || Array.isArray(wanted)) conditions.push(group(wanted as Params, rules, portal));
+	const conditions: ((contact: StandInContact) => boolean)[] = [];
+	const filter: Filter = {
+		matches: (contact) => conditions.every((matches) => matches(contact)),
+		lowestId: 0,
+		byCategory: false,
+	};
+	for (const [key, given] of Object.entries(isMap(value) ? value : {})) {
+		const { operator, name } = splitKey(key);
+		const field = rules.lookup(name);
+		if (field === undefined) {
+			rules.unknown(name);
 			continue;
 		}
-		const condition = single(key, wanted, rules, portal, top);
-		if (condition !== undefined) conditions.push(condition);
+		const isCategory = field.name === 'categoryId';
+		if (isCategory) filter.byCategory = true;
+		// [DOC] No category is the general one.
+		const operand = isCategory && given === null ? 0 : given;
+		const test = makeTest(operator, operand, field.kind, portal.utcOffset);
+		if (test === undefined) {
+			// [FIELD] Either it is refused, or the response begins at the start of the table.
+			if (portal.switches.emptyFilterValue === 'ignored') continue;
+			throw invalid(`filter: field '${name}' has invalid value`);
+		}
+		if (field.name === 'id') {
+			if (operator === '>') filter.lowestId = Math.max(filter.lowestId, toInteger(given) + 1);
+			if (operator === '>=') filter.lowestId = Math.max(filter.lowestId, toInteger(given));
+		}
+		conditions.push((contact) => {
+			const stored = field.value(contact);
+			if (Array.isArray(stored)) return stored.length === 0 ? test(null) : stored.some((one) => test(one));
+			return test(stored as string | number | null);
+		});
 	}
-	const logic = Object.entries(given).find(([key]) => key.toLowerCase() === 'logic')?.[1];
-	if (rules.nested && String(logic).toUpperCase() === 'OR' && conditions.length > 0) {
-		if (top !== undefined) top.lowestId = 0;
-		return (contact) => conditions.some((matches) => matches(contact));
-	}
-	return (contact) => conditions.every((matches) => matches(contact));
-}
-
-function single(key: string, wanted: unknown, rules: FilterRules, portal: Portal, top?: Filter): Condition | undefined {
-	const { operator, name } = splitKey(key);
-	const field = rules.lookup(name);
-	if (field === undefined) {
-		rules.unknown(name);
-		return undefined;
-	}
-	const isCategory = field.name === 'categoryId';
-	if (isCategory && top !== undefined) top.byCategory = true;
-	// [DOC] No category is the general one.
-	const operand = isCategory && wanted === null ? 0 : wanted;
-	const test = makeTest(operator, operand, field.kind, portal.utcOffset);
-	if (test === undefined) {
-		// [FIELD] Either it is refused, or the response begins at the start of the table.
-		if (portal.switches.emptyFilterValue === 'ignored') return undefined;
-		throw invalid(`filter: field '${name}' has invalid value`);
-	}
-	if (field.name === 'id' && top !== undefined) {
-		if (operator === '>') top.lowestId = Math.max(top.lowestId, toInteger(wanted) + 1);
-		if (operator === '>=') top.lowestId = Math.max(top.lowestId, toInteger(wanted));
-	}
-	return (contact) => {
-		const value = field.value(contact);
-		if (Array.isArray(value)) return value.length === 0 ? test(null) : value.some((one) => test(one));
-		return test(value as string | number | null);
-	};
+	return filter;
 }
 
 /** [DOC] What crm.item.list says of a filter or an order that it can't use. */

@@ -54,47 +54,12 @@ it('describes the field companies and companyIds, but rows have companyIds only 
 	expect((await itemList(standIn)).body.result.items[0]).not.toHaveProperty('companies');
 });
 
-it('crm.contact.fields describes the phantom COMPANY_IDS [DOC] [FIELD]', async () => {
-	const standIn = await portal({ fields });
-	const { body } = await call(standIn, 'crm.contact.fields');
-	expect(body.result).toMatchObject({
-		ID: { type: 'integer' },
-		COMPANY_IDS: { isMultiple: true },
-		PHONE: { type: 'crm_multifield', isMultiple: true },
-		UF_CRM_1700000000001: { type: 'boolean', title: 'UF_CRM_1700000000001', formLabel: 'Trouble' },
-	});
-});
-
-it('crm.category.list names the general category and others, by their codes as well [DOC]', async () => {
-	const code = 'CATALOG_CONTRACTOR_CONTACT';
-	const standIn = await portal({ categories: [{ id: 15, name: 'Vendor Contacts', code }] });
-	const all = await call(standIn, 'crm.category.list', { entityTypeId: 3 });
-	expect(all.body).toMatchObject({
-		result: {
-			categories: [
-				{ id: 0, isDefault: 'Y', entityTypeId: 3 },
-				{ id: 15, name: 'Vendor Contacts', isDefault: 'N', isSystem: 'Y', code },
-			],
-		},
-		total: 2,
-	});
-	const one = await call(standIn, 'crm.category.list', { entityTypeId: 3, filter: { code } });
-	expect(one.body.result.categories).toHaveLength(1);
-});
-
-it('profile and scope tell whose webhook it is and what it may use [DOC]', async () => {
-	const standIn = await portal({ userId: 6, scopes: ['crm', 'user'] });
-	expect((await call(standIn, 'profile')).body.result).toMatchObject({ ID: '6', ADMIN: false });
-	expect((await call(standIn, 'scope')).body.result).toEqual(['crm', 'user']);
-	expect((await call(standIn, 'scope', { full: true })).body.result).toContain('task');
-});
-
 it.each([
 	['insufficient_scope', 401, 'insufficient_scope'],
 	['method_not_found', 404, 'ERROR_METHOD_NOT_FOUND'],
 ] as const)('a webhook without the scope crm gets %s [DOC]', async (missingScope, status, error) => {
 	const standIn = await portal({ scopes: ['user'], switches: { missingScope } });
 	expect(await itemList(standIn)).toMatchObject({ status, body: { error } });
-	expect((await call(standIn, 'scope')).body.result).toEqual(['user']);
-	expect((await call(standIn, 'profile')).status).toBe(200);
+	const { status: open, body } = await call(standIn, 'profile');
+	expect([open, body.result]).toEqual([200, expect.objectContaining({ ID: '1', ADMIN: false })]);
 });

@@ -3,7 +3,7 @@ import { RestError, statusOf } from './errors.js';
 import { ActiveFaults } from './fault-effects.js';
 import type { RequestInfo } from './hooks.js';
 import { callMethod } from './methods.js';
-import type { Portal } from './portal.js';
+import { type Portal, secret, userId } from './portal.js';
 import type { IncomingCall } from './read-request.js';
 import { timeOf } from './time-object.js';
 
@@ -45,7 +45,6 @@ export async function respond(
 	const request: RequestInfo = { number, method: call.method, params: call.params };
 	await portal.requestHooks.run(request);
 	const faults = new ActiveFaults(portal.faults.take(request, false));
-	faults.changePortal(portal);
 	return { response: replacement(faults, call) ?? (await run(portal, call, request, faults, record)), faults };
 }
 
@@ -61,7 +60,7 @@ async function run(
 		faults.throwError();
 		// [DOC] The webhook's owner and its secret have to fit together.
 		if (call.secret === '') throw new RestError('NO_AUTH_FOUND');
-		if (portal.revoked || call.secret !== portal.secret || call.userId !== String(portal.userId)) {
+		if (portal.revoked || call.secret !== secret || call.userId !== String(userId)) {
 			throw new RestError('INVALID_CREDENTIALS');
 		}
 		if (call.method.toLowerCase() !== 'batch') {
@@ -85,7 +84,7 @@ function replacement(faults: ActiveFaults, call: IncomingCall): RestResponse | u
 	// [DOC] A renamed portal responds so.
 	const to = fault.to ?? 'https://renamed-portal.example';
 	return {
-		status: fault.status ?? 302,
+		status: 302,
 		contentType: 'text/html; charset=utf-8',
 		body: '',
 		headers: { location: `${to}/rest/${call.userId}/${call.secret}/${call.method}` },

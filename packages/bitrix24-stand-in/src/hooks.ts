@@ -23,7 +23,7 @@ export type Hook<Info> = (info: Info) => void | Promise<void>;
 export class Hooks<Info> {
 	readonly #hooks = new Set<Hook<Info>>();
 
-	/** @returns a function that takes the hook away again */
+	/** @returns a function that removes the hook */
 	add(hook: Hook<Info>): () => void {
 		this.#hooks.add(hook);
 		return () => this.#hooks.delete(hook);

@@ -40,7 +40,7 @@ async function handle(
 	await deliver(response, reply, faults, record);
 }
 
-/** Sends the reply, in the way that a fault wants it. */
+/** Sends the reply, or breaks it as a fault says. */
 async function deliver(
 	response: ServerResponse,
 	reply: RestResponse,

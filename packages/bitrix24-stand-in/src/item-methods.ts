@@ -5,8 +5,8 @@ import { compileFilter, invalid } from './filter.js';
 import { fullItem, listedItem, readSelect } from './item-rows.js';
 import { listPage } from './list.js';
 import type { Method } from './methods.js';
-import { compileOrder } from './order.js';
-import { isMap, isYes, type Params, toInteger, toList } from './php-values.js';
+import { readOrder } from './order.js';
+import { isYes, type Params, toInteger } from './php-values.js';
 import { isReadable, type Portal } from './portal.js';
 
 const contactType = 3;
@@ -20,7 +20,6 @@ export const itemList: Method = async (params, portal) => {
 		params.filter,
 		{
 			lookup,
-			nested: true,
 			unknown: (name) => {
 				// [DOC] The multifield is refused with another code.
 				if (name === 'fm') throw new RestError('100', "Field 'fm' can't be filtered by", 400);
@@ -33,7 +32,7 @@ export const itemList: Method = async (params, portal) => {
 		method: 'crm.item.list',
 		params,
 		filter,
-		order: compileOrder(params.order, lookup, true, portal.switches),
+		order: readOrder(params.order, lookup, true, portal.switches),
 		// [INF] Here a page beyond the end is empty.
 		wrapsAround: false,
 		twoQueries: true,
@@ -55,22 +54,6 @@ export const itemGet: Method = (params, portal) => {
 export const itemFieldsMethod: Method = (params, portal) => {
 	requireContacts(params, portal);
 	return { result: { fields: itemFields(portal, isYes(params.useOriginalUfNames)) } };
-};
-
-/** crm.category.list for contacts: the general category and the others. [DOC] `filter[code]` finds the catalogue's vendors. */
-export const categoryList: Method = (params, portal) => {
-	requireContacts(params, portal);
-	const common = { entityTypeId: contactType };
-	const all: Params[] = [
-		{ id: 0, name: 'General', sort: 300, ...common, isDefault: 'Y', isSystem: 'N', code: '' },
-		...portal.categories.map(({ id, name, code }) => ({
-			...{ id, name, sort: 500, ...common, isDefault: 'N' },
-			...{ isSystem: code === undefined ? 'N' : 'Y', code: code ?? '' },
-		})),
-	];
-	const code = isMap(params.filter) ? params.filter.code : undefined;
-	const categories = code === undefined ? all : all.filter((category) => toList(code).includes(category.code));
-	return { result: { categories }, total: categories.length };
 };
 
 /** [DOC] An unknown type is NOT_FOUND; the stand-in knows contacts only. */

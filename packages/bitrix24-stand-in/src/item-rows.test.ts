@@ -143,7 +143,7 @@ describe('custom fields of an item', () => {
 		expect(await found({ ufCrm_1700000000001: '0' })).toEqual([200]);
 		// [INF] As SQL compares a text with a number: Y is 0.
 		expect(await found({ ufCrm_1700000000001: 'Y' })).toEqual([200]);
-		expect(await found({ '@ufCrm_1700000000004': [80] })).toEqual([123]);
+		expect(await found({ ufCrm_1700000000004: 80 })).toEqual([123]);
 		expect(await found({ '=ufCrm_1700000000002': 'because' })).toEqual([123]);
 	});
 

@@ -6,7 +6,7 @@ import type { Portal } from './portal.js';
 import { formatDate } from './portal-dates.js';
 import { itemValue } from './user-field-values.js';
 
-/** What a call of crm.item.* wants of each row. */
+/** What a call of crm.item.* selects of each row. */
 export interface ItemSelect {
 	/** Undefined: everything. */
 	names: string[] | undefined;
@@ -29,7 +29,7 @@ export function readSelect(params: Params, portal: Portal): ItemSelect {
 	};
 }
 
-/** A contact as crm.item.get gives it. [DOC] */
+/** A contact as crm.item.get returns it. [DOC] */
 export function fullItem(contact: StandInContact, portal: Portal, originalNames = false): Params {
 	const { itemGetCompanyIds, itemGetFm } = portal.switches;
 	const row = itemRow(contact, { names: undefined, withFm: true, originalNames }, portal);
@@ -64,10 +64,10 @@ function brokenNames(select: ItemSelect, { switches }: Portal): ItemSelect {
 }
 
 function itemRow(contact: StandInContact, select: ItemSelect, portal: Portal): Params {
-	const wanted = select.names === undefined ? undefined : new Set(select.names);
+	const selected = select.names === undefined ? undefined : new Set(select.names);
 	const row: Params = {};
 	for (const field of contactFields) {
-		if (wanted !== undefined && !wanted.has(field.camel)) continue;
+		if (selected !== undefined && !selected.has(field.camel)) continue;
 		if (portal.switches.itemHints === 'absent' && hints.has(field.camel)) continue;
 		const value = field.value(contact);
 		// [DOC] null or 0 for no company.
@@ -78,7 +78,7 @@ function itemRow(contact: StandInContact, select: ItemSelect, portal: Portal): P
 	}
 	for (const field of portal.fields) {
 		const name = select.originalNames ? field.name : camelNameOf(field);
-		if (wanted === undefined || wanted.has(name)) row[name] = itemValue(contact, field, portal.switches);
+		if (selected === undefined || selected.has(name)) row[name] = itemValue(contact, field, portal.switches);
 	}
 	if (row.categoryId === 0) generalCategory(row, portal);
 	if (select.withFm) {

@@ -102,7 +102,7 @@ describe('the limit of operating time', () => {
 				error_description: 'Method is blocked due to operation time limit.',
 			},
 		});
-		expect((await call(standIn, 'crm.category.list', { entityTypeId: 3 })).status).toBe(200);
+		expect((await call(standIn, 'crm.contact.list')).status).toBe(200);
 		expect(standIn.blockedOperations).toBe(1);
 
 		clock.passSeconds(299);

@@ -52,14 +52,12 @@ export async function listPage(portal: Portal, request: ListRequest): Promise<Pa
 	return first + pageSize < total ? { rows, total, next: first + pageSize } : { rows, total };
 }
 
-/** The id query: what matches and may be read, in order; no more than wanted where the index gives the order. */
-function choose(portal: Portal, { filter, order }: ListRequest, wanted: number): StandInContact[] {
+/** The id query: the contacts that match and may be read, in order. */
+function choose(portal: Portal, { filter, order }: ListRequest, max: number): StandInContact[] {
 	const found: StandInContact[] = [];
-	const enough = order.byId === undefined ? Number.POSITIVE_INFINITY : wanted;
-	for (const contact of portal.contacts.fromId(filter.lowestId, order.byId === 'descending')) {
+	for (const contact of portal.contacts.fromId(filter.lowestId, order === 'descending')) {
 		if (!isReadable(contact) || !filter.matches(contact)) continue;
-		found.push(contact);
-		if (found.length >= enough) break;
+		if (found.push(contact) >= max) break;
 	}
-	return order.byId === undefined ? found.sort(order.compare) : found;
+	return found;
 }

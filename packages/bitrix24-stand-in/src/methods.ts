@@ -1,9 +1,9 @@
-import { contactCompanies, contactFieldsMethod, contactGet, contactList } from './classic-methods.js';
+import { contactCompanies, contactGet, contactList } from './classic-methods.js';
 import { RestError } from './errors.js';
 import type { ActiveFaults } from './fault-effects.js';
-import { categoryList, itemFieldsMethod, itemGet, itemList } from './item-methods.js';
+import { itemFieldsMethod, itemGet, itemList } from './item-methods.js';
 import type { Params } from './php-values.js';
-import type { Portal } from './portal.js';
+import { type Portal, userId } from './portal.js';
 import { timeOf } from './time-object.js';
 
 /** What a method returns, without `time`. */
@@ -16,9 +16,9 @@ export interface MethodResult {
 export type Method = (params: Params, portal: Portal) => MethodResult | Promise<MethodResult>;
 
 /** profile: who the webhook acts as. [DOC] It needs no scope. */
-const profile: Method = (_params, portal) => ({
+const profile: Method = () => ({
 	result: {
-		ID: String(portal.userId),
+		ID: String(userId),
 		ADMIN: false,
 		NAME: 'Webhook',
 		LAST_NAME: 'Owner',
@@ -27,24 +27,14 @@ const profile: Method = (_params, portal) => ({
 	},
 });
 
-/** scope: what the webhook may use. [DOC] With `full`, what the portal has at all. */
-const scope: Method = (params, portal) => ({
-	result: params.full === undefined || params.full === false || params.full === '0' ? portal.scopes : allScopes,
-});
-
-const allScopes = ['basic', 'crm', 'department', 'task', 'user', 'user_basic', 'user_brief'];
-
 const methods: Record<string, { scope?: string; run: Method }> = {
 	'crm.item.list': { scope: 'crm', run: itemList },
 	'crm.item.get': { scope: 'crm', run: itemGet },
 	'crm.item.fields': { scope: 'crm', run: itemFieldsMethod },
-	'crm.category.list': { scope: 'crm', run: categoryList },
 	'crm.contact.list': { scope: 'crm', run: contactList },
 	'crm.contact.get': { scope: 'crm', run: contactGet },
-	'crm.contact.fields': { scope: 'crm', run: contactFieldsMethod },
 	'crm.contact.company.items.get': { scope: 'crm', run: contactCompanies },
 	profile: { run: profile },
-	scope: { run: scope },
 };
 
 /**

@@ -1,4 +1,4 @@
-import type { ContactCategory, StandInContact, UserField } from './contact.js';
+import type { StandInContact, UserField } from './contact.js';
 import { ContactMap } from './contact-map.js';
 import { FaultScript } from './faults.js';
 import { Hooks, type PageInfo, type RequestInfo } from './hooks.js';
@@ -10,8 +10,6 @@ import { defaultSwitches, type Switches } from './switches.js';
 export interface PortalOptions {
 	/** The request counter: 50 and 2 per second (the default), 250 and 5 per second, or none. */
 	plan?: Plan;
-	secret?: string;
-	userId?: number;
 	/** The portal's clock in milliseconds since the epoch, for dates and for the limits. */
 	clock?: () => number;
 	/** Of the portal's dates, +03:00 by default. */
@@ -20,8 +18,6 @@ export interface PortalOptions {
 	fields?: UserField[];
 	/** The webhook's scopes, ["crm"] by default. */
 	scopes?: string[];
-	/** Categories beside the general one. */
-	categories?: ContactCategory[];
 	switches?: Partial<Switches>;
 	/** By method, "*" for all others; nothing by default, so that no test meets the limit unasked. */
 	operatingSecondsPerCall?: Partial<Record<string, number>>;
@@ -29,15 +25,16 @@ export interface PortalOptions {
 	operatingLimitSeconds?: number;
 }
 
+/** The webhook's user, and its secret. */
+export const userId = 1;
+export const secret = 'k3v9s7q1x5w8';
+
 /** Everything that the methods work on. */
 export interface Portal {
-	secret: string;
-	userId: number;
 	clock: () => number;
 	utcOffset: string;
 	fields: UserField[];
 	scopes: string[];
-	categories: ContactCategory[];
 	switches: Switches;
 	secondsOf(method: string): number;
 	contacts: ContactMap;
@@ -64,13 +61,10 @@ export function createPortal(options: PortalOptions): Portal {
 	// Throws here what would otherwise fail in every response.
 	offsetMinutes(utcOffset);
 	return {
-		secret: options.secret ?? 'k3v9s7q1x5w8',
-		userId: options.userId ?? 1,
 		clock,
 		utcOffset,
 		fields: [...(options.fields ?? [])],
 		scopes: [...(options.scopes ?? ['crm'])],
-		categories: [...(options.categories ?? [])],
 		switches,
 		secondsOf: (method) => seconds[method] ?? seconds['*'] ?? 0,
 		contacts: new ContactMap(),

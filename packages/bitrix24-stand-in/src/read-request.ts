@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-import { isMap, type Params, parseQuery } from './php-values.js';
+import { isMap, type Params } from './php-values.js';
 
 /** A request as the portal understands it. */
 export interface IncomingCall {
@@ -12,7 +12,7 @@ export interface IncomingCall {
 /** /rest/USER/SECRET/METHOD, with or without .json [DOC]; undefined for any other address. */
 const restPath = /^\/rest(?:\/(\d+)\/([^/]+))?(?:\/([^/]*))?\/?$/;
 
-/** Reads the method and its parameters: JSON, a form or a query string. Undefined where the address is no REST call. */
+/** Reads the method and its parameters: JSON, or names and values in a form or a query string. Undefined where the address is no REST call. */
 export async function readRequest(request: IncomingMessage): Promise<IncomingCall | undefined> {
 	const url = new URL(request.url ?? '/', 'http://portal');
 	const body = await readBody(request);
@@ -24,7 +24,7 @@ export async function readRequest(request: IncomingMessage): Promise<IncomingCal
 		secret,
 		method: decodeURIComponent(method).replace(/\.json$/, ''),
 		// [INF] The body goes before the address.
-		params: { ...parseQuery(url.search), ...readParams(body, request.headers['content-type'] ?? '') },
+		params: { ...Object.fromEntries(url.searchParams), ...readParams(body, request.headers['content-type'] ?? '') },
 	};
 }
 
@@ -36,7 +36,7 @@ async function readBody(request: IncomingMessage): Promise<string> {
 
 /** [INF] What is no JSON though it says so is no parameters at all, and no error. */
 function readParams(body: string, contentType: string): Params {
-	if (!contentType.toLowerCase().startsWith('application/json')) return parseQuery(body);
+	if (!contentType.toLowerCase().startsWith('application/json')) return Object.fromEntries(new URLSearchParams(body));
 	try {
 		const value: unknown = JSON.parse(body);
 		return isMap(value) ? value : {};

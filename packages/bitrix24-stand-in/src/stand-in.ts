@@ -2,27 +2,22 @@ import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import type { StandInContact, UserField } from './contact.js';
 import { ContactStore } from './contact-store.js';
-import { type EventName, type EventOverrides, type SentEvent, sendEvent } from './event-sender.js';
-import { hideContacts, removeField } from './fault-effects.js';
+import { type EventName, sendEvent } from './event-sender.js';
 import type { FaultScript } from './faults.js';
 import type { RecordedRequest } from './handle-call.js';
 import type { Hook, PageInfo, RequestInfo } from './hooks.js';
 import { createHttpServer } from './http-server.js';
-import { createPortal, type PortalOptions } from './portal.js';
+import { createPortal, type PortalOptions, secret, userId } from './portal.js';
 import type { Switches } from './switches.js';
 
-export type { ContactCategory, MultiField, StandInContact, UserField } from './contact.js';
-export type { EventName, EventOverrides, SentEvent } from './event-sender.js';
-export type { Fault, FaultScript, FaultTarget } from './faults.js';
-export type { RecordedRequest } from './handle-call.js';
-export type { Hook, PageInfo, RequestInfo } from './hooks.js';
-export type { Plan } from './rate-limit.js';
-export { defaultSwitches, type Switches, switchPositions } from './switches.js';
+export type { StandInContact, UserField } from './contact.js';
+export type { Fault } from './faults.js';
+export { type Switches, switchPositions } from './switches.js';
 
 export interface StandInOptions extends PortalOptions {
 	/** A free one by default. */
 	port?: number;
-	/** Contacts to begin with, as add() takes them. */
+	/** Contacts to begin with, as for add(). */
 	contacts?: Iterable<Partial<StandInContact>>;
 	/** The token of the outgoing webhook. */
 	applicationToken?: string;
@@ -43,7 +38,7 @@ export interface StandIn {
 	/** May be changed at any time. */
 	readonly switches: Switches;
 
-	/** With the next id and both times now, unless they are given. */
+	/** With the next id and both times now, unless it has them. */
 	add(contact: Partial<StandInContact>): StandInContact;
 	/** A change of companyIds alone moves updatedTime only with `touch` or the switch linkChangeTouches. */
 	update(id: number, changes: Partial<Omit<StandInContact, 'id'>>, options?: { touch?: boolean }): void;
@@ -78,8 +73,7 @@ export interface StandIn {
 	onPage(hook: Hook<PageInfo>): () => void;
 
 	/** One attempt, never repeated. Status 0 where there was no response. */
-	sendEvent(url: string, event: EventName, id: number, overrides?: EventOverrides): Promise<{ status: number }>;
-	readonly sentEvents: SentEvent[];
+	sendEvent(url: string, event: EventName, id: number): Promise<{ status: number }>;
 
 	/** Also ends the connections that are left hanging. */
 	close(): Promise<void>;
@@ -92,7 +86,6 @@ export async function startStandIn(options: StandInOptions = {}): Promise<StandI
 	for (const contact of options.contacts ?? []) store.add(contact);
 
 	const requests: RecordedRequest[] = [];
-	const sentEvents: SentEvent[] = [];
 	const applicationToken = options.applicationToken ?? 'z5w1n8c4p7m2z5w1n8c4p7m2z5w1n8c4';
 	const server = createHttpServer(portal, requests);
 	server.listen(options.port ?? 0, '127.0.0.1');
@@ -100,7 +93,7 @@ export async function startStandIn(options: StandInOptions = {}): Promise<StandI
 	const { port } = server.address() as AddressInfo;
 
 	return {
-		webhookUrl: `http://127.0.0.1:${port}/rest/${portal.userId}/${portal.secret}/`,
+		webhookUrl: `http://127.0.0.1:${port}/rest/${userId}/${secret}/`,
 		applicationToken,
 		contacts: portal.contacts,
 		fields: portal.fields,
@@ -111,14 +104,19 @@ export async function startStandIn(options: StandInOptions = {}): Promise<StandI
 		remove: (id) => store.remove(id),
 		restore: (id) => store.restore(id),
 		merge: (winner, loser) => store.merge(winner, loser),
-		hide: (where) => hideContacts(portal, where),
+		hide: (where) => {
+			for (const contact of portal.contacts.values()) if (where(contact)) contact.readable = false;
+		},
 		showAll: () => {
 			for (const contact of portal.contacts.values()) delete contact.readable;
 		},
 		revokeWebhook: () => {
 			portal.revoked = true;
 		},
-		removeField: (name) => removeField(portal, name),
+		removeField: (name) => {
+			const index = portal.fields.findIndex((field) => field.name === name);
+			if (index >= 0) portal.fields.splice(index, 1);
+		},
 		requests,
 		get blockedRequests() {
 			return portal.counter.refused;
@@ -135,12 +133,7 @@ export async function startStandIn(options: StandInOptions = {}): Promise<StandI
 		faults: portal.faults,
 		onRequest: (hook) => portal.requestHooks.add(hook),
 		onPage: (hook) => portal.pageHooks.add(hook),
-		sendEvent: async (url, event, id, overrides) => {
-			const sent = await sendEvent(portal, applicationToken, url, event, id, overrides);
-			sentEvents.push(sent);
-			return { status: sent.status };
-		},
-		sentEvents,
+		sendEvent: (url, event, id) => sendEvent(portal, applicationToken, url, event, id),
 		close: async () => {
 			const closed = once(server, 'close');
 			server.close();

@@ -37,7 +37,7 @@ export const switchPositions = {
 	itemUpperCaseNames: positions<'refused' | 'accepted'>('refused', 'accepted'),
 	/** An unknown field in the filter of crm.contact.list. [??] */
 	classicUnknownFilter: positions<'ignored' | 'refused'>('ignored', 'refused'),
-	/** Which contacts crm.contact.list gives without a category in the filter. [??] */
+	/** Which contacts crm.contact.list returns without a category in the filter. [??] */
 	classicCategories: positions<'general' | 'all'>('general', 'all'),
 	/** Whether crm.contact.list selects ids first and rows after, as crm.item.list does. [??] */
 	classicTwoQueries: positions<boolean>(true, false),

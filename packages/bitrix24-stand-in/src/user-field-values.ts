@@ -6,7 +6,7 @@ export function storedValue(contact: StandInContact, field: UserField): unknown 
 	return contact.uf?.[field.name] ?? undefined;
 }
 
-/** A custom field's value as crm.item.* gives it. */
+/** A custom field's value as crm.item.* returns it. */
 export function itemValue(contact: StandInContact, field: UserField, switches: Switches): unknown {
 	const stored = storedValue(contact, field);
 	// [DOC] Multiple fields are arrays.
@@ -18,7 +18,7 @@ export function itemValue(contact: StandInContact, field: UserField, switches: S
 	return itemScalar(stored, field, switches);
 }
 
-/** A custom field's value as crm.contact.* gives it: text, but for what the switches say. */
+/** A custom field's value as crm.contact.* returns it: text, but for what the switches say. */
 export function classicValue(contact: StandInContact, field: UserField, switches: Switches): unknown {
 	const stored = storedValue(contact, field);
 	if (field.multiple === true) {
