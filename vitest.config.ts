@@ -8,7 +8,7 @@ const processTests = [
 	'tools/local/src/**/*.test.ts',
 	'tools/contacts/src/{progress,terminal}.test.ts',
 	'tools/contacts/src/import/{limits,memory}.test.ts',
-	'tools/contacts/src/commands/restore-limits.test.ts',
+	'tools/contacts/src/commands/{interrupted,large-import,restore-limits}.test.ts',
 ];
 
 /** Vitest leaves a core free by default: of two, half of the time. Each worker has some ten connections to the database. */

@@ -4,11 +4,11 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { gunzipSync, gzipSync } from 'node:zlib';
 import { addProject } from '@contacts/testing/app.js';
-import { createTestDatabase } from '@contacts/testing/database.js';
 import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import { database, test } from '@contacts/testing/test.js';
 import { describe, expect, vi } from 'vitest';
 import { contacts, type Outcome } from './testing/command.js';
+import { ownDatabase } from './testing/own-database.js';
 import { startOnTerminal } from './testing/terminal.js';
 
 /** Clears the screen, rings, moves back, begins a C1 sequence, reverses text, and begins a line that looks like ours. */
@@ -69,12 +69,8 @@ describe('a control character is shown as an escape, never executed:', () => {
 		);
 		const end = JSON.stringify({ end: true, sha256: createHash('sha256').update(edited).digest('hex') });
 		await writeFile(path, gzipSync(`${edited}${end}\n`));
-		const target = await createTestDatabase();
-		try {
-			expectShown(await contacts(target.url, ['restore', path]), 'stdout');
-		} finally {
-			await target.drop();
-		}
+		const target = await ownDatabase();
+		expectShown(await contacts(target.url, ['restore', path]), 'stdout');
 	});
 
 	test('from the audit log, as a table and as JSON, which keeps its meaning', async () => {

@@ -8,6 +8,7 @@ export function describeError(error: unknown): string {
 	if (error instanceof CommandError || error instanceof UsageError) return error.message;
 	const { code, message } = error as { code?: string; message?: string };
 	if (code === '42P01') return 'The database has no tables yet: run "contacts migrate" first.';
+	if (code === '42883') return 'The schema of the database is older than this release: run "contacts migrate" first.';
 	if (code === '42501') return 'The database user may not do this: connect as the operator or as the owner.';
 	if (code === '25006') return 'The database is read-only: set DATABASE_URL to the primary server.';
 	if (code === '3D000') return 'The database that DATABASE_URL names does not exist.';

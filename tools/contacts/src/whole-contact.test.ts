@@ -5,11 +5,11 @@ import { service } from '@contacts/company-contacts/app.js';
 import { type ContactColumn, contactColumnNames } from '@contacts/company-contacts/company-contact-columns.js';
 import { firstContacts } from '@contacts/company-contacts/sandbox/contacts.js';
 import { addProject, startTestApp, type TestApp } from '@contacts/testing/app.js';
-import { createTestDatabase } from '@contacts/testing/database.js';
 import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import { database, test } from '@contacts/testing/test.js';
 import { afterAll, beforeEach, describe, expect, onTestFinished } from 'vitest';
 import { contacts } from './testing/command.js';
+import { ownDatabase } from './testing/own-database.js';
 
 /** A contact with a value in every column, as in the list. */
 const listed: Record<ContactColumn, string | number> = {
@@ -146,8 +146,7 @@ describe('a contact with a value in every column comes back complete', () => {
 		await importFile('contact.ndjson', `${JSON.stringify(record)}\n`);
 		const path = join(await temporaryFolder(), 'contacts.backup');
 		expect(await contacts(database.url, ['backup', path])).toMatchObject({ code: 0 });
-		const other = await createTestDatabase();
-		onTestFinished(() => other.drop());
+		const other = await ownDatabase();
 		expect(await contacts(other.url, ['restore', path])).toMatchObject({ code: 0 });
 		const rows = (from: typeof other.sql) => from<{ row: string }[]>`select c::text as row from company_contacts c`;
 		expect(await rows(other.sql)).toEqual(await rows(database.sql));

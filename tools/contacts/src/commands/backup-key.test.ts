@@ -5,9 +5,10 @@ import { gunzipSync, gzipSync } from 'node:zlib';
 import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
 import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import { database as source, test } from '@contacts/testing/test.js';
-import { afterAll, expect, onTestFinished } from 'vitest';
+import { afterAll, expect } from 'vitest';
 import { fillDatabase, readEverything } from '../testing/backup.js';
 import { contacts, expectOneLine } from '../testing/command.js';
+import { ownDatabase } from '../testing/own-database.js';
 
 const key = 'a-key-of-this-test-0123456789-abcdef';
 const otherKey = key.toUpperCase();
@@ -48,8 +49,7 @@ const pack = (file: string, lines: string[]) => writeFile(file, gzipSync(`${line
 
 test('a backup with BACKUP_KEY can be restored with that key, and both commands say that it is keyed', async () => {
 	const file = join(await temporaryFolder(), 'contacts.backup');
-	const target = await createTestDatabase();
-	onTestFinished(() => target.drop());
+	const target = await ownDatabase();
 	expect((await contacts(source.url, ['backup', file], withKey(key))).stdout).toMatch(/, with a keyed hash\.\n$/);
 	const restored = await contacts(target.url, ['restore', file, '--json'], withKey(key));
 	expect([restored.code, JSON.parse(restored.stdout)]).toEqual([0, expect.objectContaining({ keyed: true })]);
@@ -130,8 +130,7 @@ test('anybody can alter a backup without a key, as its hashes detect damage only
 		sha256: createHash('sha256').update(before).digest('hex'),
 	}));
 	await pack(file, edited);
-	const target = await createTestDatabase();
-	onTestFinished(() => target.drop());
+	const target = await ownDatabase();
 	expect(await contacts(target.url, ['restore', file])).toMatchObject({ code: 0 });
 	const rows = await target.sql`select from company_contacts where name = 'Mallory'`;
 	expect(rows).toHaveLength(1);

@@ -5,12 +5,13 @@ import { type StandIn, startStandIn } from '@contacts/bitrix24-stand-in';
 import { migrate } from '@contacts/common/database/migrate.js';
 import { setRolePasswords, transferToOwner, urlAs } from '@contacts/common/database/roles.js';
 import { freePort, type LocalPostgres, startLocalPostgres } from '@contacts/local-postgres/server.js';
-import { createTestDatabase, rolePassword, type TestDatabase } from '@contacts/testing/database.js';
+import { rolePassword, type TestDatabase } from '@contacts/testing/database.js';
 import { database, test } from '@contacts/testing/test.js';
-import { afterAll, beforeAll, describe, expect, onTestFinished } from 'vitest';
+import { afterAll, beforeAll, describe, expect } from 'vitest';
 import type { Finding } from '../doctor/check.js';
 import { contacts } from '../testing/command.js';
 import { found, look } from '../testing/findings.js';
+import { ownDatabase } from '../testing/own-database.js';
 
 let portal: StandIn;
 
@@ -75,8 +76,7 @@ describe('all is well', () => {
 
 describe('database', () => {
 	test('settings that can lose acknowledged writes: exit 1, with what to do', async () => {
-		const mine = await createTestDatabase();
-		onTestFinished(() => mine.drop());
+		const mine = await ownDatabase();
 		await mine.sql.unsafe(`alter database ${new URL(mine.url).pathname.slice(1)} set synchronous_commit = off`);
 		const outcome = await contacts(operator(mine), ['doctor']);
 		expect(outcome).toMatchObject({ code: 1, stderr: '' });
@@ -120,8 +120,7 @@ test('clock: a difference of more than two seconds, either way', async () => {
 
 describe('migrations', () => {
 	test('none, behind and ahead', async () => {
-		const mine = await createTestDatabase('template0');
-		onTestFinished(() => mine.drop());
+		const mine = await ownDatabase('template0');
 		expect(await look('migrations', mine.url)).toEqual([found('problem', /no tables/, /contacts migrate/)]);
 		await migrate(mine.url, 4);
 		expect(await look('migrations', mine.url)).toEqual([
@@ -142,8 +141,7 @@ describe('synchroniser', () => {
 		['blocked', "last_success_at = now(), blocked_by = 'INVALID_CREDENTIALS'", /held up by INV/, /make a new one/],
 		['an alarm', "last_success_at = now(), alarm = 'mass_delete: 30 of 40'", /alarm: mass_delete: 30/, /sync status/],
 	])('%s', async (_, state, message, advice) => {
-		const mine = await createTestDatabase();
-		onTestFinished(() => mine.drop());
+		const mine = await ownDatabase();
 		await mine.sql.unsafe(`update crm_sync_state set ${state}`);
 		const environment = { BITRIX24_WEBHOOK_URL: 'https://portal.invalid/wrong/' };
 		expect(await look('synchroniser', operator(mine), environment)).toEqual([found('problem', message, advice)]);
@@ -178,8 +176,7 @@ describe('crm', () => {
 	});
 
 	test('a wrong clock, and contacts that the portal’s user no longer sees', async () => {
-		const mine = await createTestDatabase();
-		onTestFinished(() => mine.drop());
+		const mine = await ownDatabase();
 		await mine.sql`insert into company_contacts (bitrix_id) select generate_series(1, 10)`;
 		const environment = { BITRIX24_WEBHOOK_URL: portal.webhookUrl };
 		const late = () => Date.now() - 120_000;

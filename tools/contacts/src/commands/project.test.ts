@@ -1,8 +1,8 @@
 import { addProject } from '@contacts/testing/app.js';
-import { createTestDatabase } from '@contacts/testing/database.js';
 import { database, test } from '@contacts/testing/test.js';
 import { describe, expect } from 'vitest';
 import { contacts, expectOneLine, expectWrongUsage } from '../testing/command.js';
+import { ownDatabase } from '../testing/own-database.js';
 
 const run = (...args: string[]) => contacts(database.url, ['project', ...args]);
 const stored = (code: string) => database.sql<{ disabled: boolean }[]>`
@@ -90,39 +90,31 @@ test('create --sandbox makes a project that stays a sandbox', async () => {
 
 describe('project list', () => {
 	test('shows each project with its state and the number of its live keys, in the order of codes', async () => {
-		const own = await createTestDatabase();
-		try {
-			await addProject(own.sql, 'second', 'second-key');
-			await addProject(own.sql, 'second', 'expired-key', { expiresAt: new Date(Date.now() - 1000) });
-			await addProject(own.sql, 'first', 'first-key');
-			await own.sql`update projects set disabled_at = now() where code = 'first'`;
+		const own = await ownDatabase();
+		await addProject(own.sql, 'second', 'second-key');
+		await addProject(own.sql, 'second', 'expired-key', { expiresAt: new Date(Date.now() - 1000) });
+		await addProject(own.sql, 'first', 'first-key');
+		await own.sql`update projects set disabled_at = now() where code = 'first'`;
 
-			const records = JSON.parse((await contacts(own.url, ['project', 'list', '--json'])).stdout);
-			const created_at = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/);
-			expect(records).toEqual([
-				{ code: 'first', state: 'disabled', sandbox: false, live_keys: 1, created_at },
-				{ code: 'second', state: 'enabled', sandbox: false, live_keys: 1, created_at },
-			]);
+		const records = JSON.parse((await contacts(own.url, ['project', 'list', '--json'])).stdout);
+		const created_at = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/);
+		expect(records).toEqual([
+			{ code: 'first', state: 'disabled', sandbox: false, live_keys: 1, created_at },
+			{ code: 'second', state: 'enabled', sandbox: false, live_keys: 1, created_at },
+		]);
 
-			const table = await contacts(own.url, ['project', 'list']);
-			expect(table.stdout.split('\n').map((line) => line.split(/ {2,}/).slice(0, 3))).toEqual([
-				['code', 'state', 'live_keys'],
-				['first', 'disabled', '1'],
-				['second', 'enabled', '1'],
-				[''],
-			]);
-		} finally {
-			await own.drop();
-		}
+		const table = await contacts(own.url, ['project', 'list']);
+		expect(table.stdout.split('\n').map((line) => line.split(/ {2,}/).slice(0, 3))).toEqual([
+			['code', 'state', 'live_keys'],
+			['first', 'disabled', '1'],
+			['second', 'enabled', '1'],
+			[''],
+		]);
 	});
 
 	test('prints an empty JSON list, or a table with only its header, when there is no project', async () => {
-		const own = await createTestDatabase();
-		try {
-			expect(await contacts(own.url, ['project', 'list', '--json'])).toEqual({ code: 0, stdout: '[]\n', stderr: '' });
-			expect((await contacts(own.url, ['project', 'list'])).stdout).toMatch(/^code +state [^\n]+\n$/);
-		} finally {
-			await own.drop();
-		}
+		const own = await ownDatabase();
+		expect(await contacts(own.url, ['project', 'list', '--json'])).toEqual({ code: 0, stdout: '[]\n', stderr: '' });
+		expect((await contacts(own.url, ['project', 'list'])).stdout).toMatch(/^code +state [^\n]+\n$/);
 	});
 });

@@ -1,17 +1,16 @@
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { gunzipSync, gzipSync } from 'node:zlib';
-import { createTestDatabase } from '@contacts/testing/database.js';
 import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import { database, test } from '@contacts/testing/test.js';
-import { expect, onTestFinished } from 'vitest';
+import { expect } from 'vitest';
 import { readEverything } from '../testing/backup.js';
-import { contacts, expectOneLine } from '../testing/command.js';
+import { contacts, expectOneLine, spawnContacts } from '../testing/command.js';
+import { ownDatabase } from '../testing/own-database.js';
 
 /** The beginning of a backup, up to one row of the audit log. */
 async function startOfBackup(): Promise<string> {
-	const empty = await createTestDatabase();
-	onTestFinished(() => empty.drop());
+	const empty = await ownDatabase();
 	const file = join(await temporaryFolder(), 'empty.backup');
 	expect(await contacts(empty.url, ['backup', file])).toMatchObject({ code: 0 });
 	const header = JSON.parse(
@@ -55,16 +54,29 @@ test.each([
 	const file = join(await temporaryFolder(), 'bomb.backup');
 	await writeFile(file, gzipSync(content(await startOfBackup())));
 	const environment = { NODE_OPTIONS: '--max-old-space-size=128' };
-	expectOneLine(await contacts(database.url, ['restore', file], { environment }), 1, reason);
+	expectOneLine(await spawnContacts(database.url, ['restore', file], { environment }), 1, reason);
 	expect(await readEverything(database.sql)).toEqual(before);
 });
 
 test('backup fails on a row that could not be restored, and leaves no file', async () => {
-	const full = await createTestDatabase();
-	onTestFinished(() => full.drop());
+	const full = await ownDatabase();
 	await full.sql`insert into company_contacts (bitrix_id, name) values (1, repeat('x', ${17 * mebibyte}))`;
 	const folder = await temporaryFolder();
 	const outcome = await contacts(full.url, ['backup', join(folder, 'contacts.backup')]);
 	expectOneLine(outcome, 1, "A row of company_contacts is longer than 16 MiB: it can't be backed up.");
 	expect(await readdir(folder)).toEqual([]);
+});
+
+test('memory does not grow with the number of rows', async () => {
+	const [many, copy] = [await ownDatabase(), await ownDatabase()];
+	await many.sql`
+		insert into company_contacts (bitrix_id, name, perplexity_reason)
+		select id, 'Contact ' || id, repeat('x', 600) from generate_series(1, 60000) id`;
+	const path = join(await temporaryFolder(), 'many');
+	// It could hold about half of the 50 MB of text.
+	const environment = { NODE_OPTIONS: '--max-old-space-size=28' };
+	expect(await spawnContacts(many.url, ['backup', path], { environment })).toMatchObject({ code: 0 });
+	expect(await spawnContacts(copy.url, ['restore', path], { environment })).toMatchObject({ code: 0 });
+	const [row] = await copy.sql`select count(*)::int as count, count(distinct id)::int as ids from company_contacts`;
+	expect(row).toEqual({ count: 60_000, ids: 60_000 });
 });

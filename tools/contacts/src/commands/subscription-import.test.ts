@@ -1,10 +1,11 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
+import type { TestDatabase } from '@contacts/testing/database.js';
 import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import { database, test } from '@contacts/testing/test.js';
-import { describe, expect, onTestFinished } from 'vitest';
+import { describe, expect } from 'vitest';
 import { contacts, expectOneLine, expectWrongUsage } from '../testing/command.js';
+import { ownDatabase } from '../testing/own-database.js';
 
 const start = '2026-01-01T00:00:00Z';
 
@@ -25,12 +26,6 @@ const stored = async (url: TestDatabase = database) =>
 			coalesce(to_char(ended_at at time zone 'UTC', 'YYYY-MM-DD'), 'open')) as row
 		from direct_subscriptions order by chat_id, direct_subscriptions.started_at`
 	).map(({ row }) => row);
-
-async function ownDatabase(): Promise<TestDatabase> {
-	const own = await createTestDatabase();
-	onTestFinished(() => own.drop());
-	return own;
-}
 
 describe('subscription import', () => {
 	test('imports past, active and planned subscriptions from CSV and NDJSON, and a second run changes nothing', async () => {
@@ -79,19 +74,6 @@ describe('subscription import', () => {
 		expect(first).toBe('1 2026-01-01 2999-01-01');
 		expect(second).toMatch(/^2 20\d\d-\d\d-\d\d 2999-01-01$/);
 	});
-
-	test('imports 100,000 lines twice within the time limit of a test', async () => {
-		const own = await ownDatabase();
-		const lines = Array.from(
-			{ length: 100_000 },
-			(_, index) => `${index + 1},2026-01-01,${index % 3 === 0 ? '2026-03-01' : ''}`,
-		);
-		const text = `chat_id,started_at,ended_at\n${lines.join('\n')}\n`;
-		const first = await importText(text, { url: own.url, args: ['--json'] });
-		expect(JSON.parse(first.stdout)).toEqual({ records: 100_000, added: 100_000, changed: 0 });
-		const again = await importText(text, { url: own.url, args: ['--json'] });
-		expect(JSON.parse(again.stdout)).toEqual({ records: 100_000, added: 0, changed: 0 });
-	}, 180_000);
 
 	test('the audit log records an import with its numbers, unless nothing was imported', async () => {
 		const own = await ownDatabase();

@@ -1,7 +1,7 @@
-import { createTestDatabase } from '@contacts/testing/database.js';
 import { database, test } from '@contacts/testing/test.js';
-import { describe, expect, onTestFinished } from 'vitest';
+import { describe, expect } from 'vitest';
 import { contacts, expectOneLine, expectWrongUsage } from '../testing/command.js';
+import { ownDatabase } from '../testing/own-database.js';
 
 const run = (...args: string[]) => contacts(database.url, ['subscription', ...args]);
 const stored = (chatId: string) => database.sql<{ active: boolean; open: boolean }[]>`
@@ -71,28 +71,24 @@ describe('subscription start, end and list', () => {
 	});
 
 	test('list without a chat shows the active subscriptions of all chats, newest first', async () => {
-		const own = await createTestDatabase();
-		try {
-			await own.sql`
-				insert into direct_subscriptions (chat_id, started_at, ended_at) values
-					(1, now() - interval '2 hours', null),
-					(2, now() - interval '1 hour', null),
-					(3, now() - interval '3 hours', now() - interval '1 hour'),
-					(4, now() + interval '1 hour', null)`;
-			const outcome = await contacts(own.url, ['subscription', 'list', '--json']);
-			expect(JSON.parse(outcome.stdout).map((row: { chat_id: number }) => row.chat_id)).toEqual([2, 1]);
-			const table = await contacts(own.url, ['subscription', 'list']);
-			expect(table.stdout.split('\n').map((line) => line.split(/ +/).slice(0, 2))).toEqual([
-				['chat_id', 'state'],
-				['2', 'active'],
-				['1', 'active'],
-				[''],
-			]);
-			const planned = await contacts(own.url, ['subscription', 'list', '4', '--json']);
-			expect(JSON.parse(planned.stdout)).toMatchObject([{ chat_id: 4, state: 'planned' }]);
-		} finally {
-			await own.drop();
-		}
+		const own = await ownDatabase();
+		await own.sql`
+			insert into direct_subscriptions (chat_id, started_at, ended_at) values
+				(1, now() - interval '2 hours', null),
+				(2, now() - interval '1 hour', null),
+				(3, now() - interval '3 hours', now() - interval '1 hour'),
+				(4, now() + interval '1 hour', null)`;
+		const outcome = await contacts(own.url, ['subscription', 'list', '--json']);
+		expect(JSON.parse(outcome.stdout).map((row: { chat_id: number }) => row.chat_id)).toEqual([2, 1]);
+		const table = await contacts(own.url, ['subscription', 'list']);
+		expect(table.stdout.split('\n').map((line) => line.split(/ +/).slice(0, 2))).toEqual([
+			['chat_id', 'state'],
+			['2', 'active'],
+			['1', 'active'],
+			[''],
+		]);
+		const planned = await contacts(own.url, ['subscription', 'list', '4', '--json']);
+		expect(JSON.parse(planned.stdout)).toMatchObject([{ chat_id: 4, state: 'planned' }]);
 	});
 });
 
@@ -154,8 +150,7 @@ describe('planned times', () => {
 });
 
 test('list reads several pages without duplicates, up to --limit', async () => {
-	const own = await createTestDatabase();
-	onTestFinished(() => own.drop());
+	const own = await ownDatabase();
 	// Many begin at the same time.
 	await own.sql`
 		insert into direct_subscriptions (chat_id, started_at)

@@ -1,9 +1,10 @@
 import { urlAs } from '@contacts/common/database/roles.js';
 import { addProject } from '@contacts/testing/app.js';
-import { createTestDatabase, rolePassword, type TestDatabase } from '@contacts/testing/database.js';
+import { rolePassword, type TestDatabase } from '@contacts/testing/database.js';
 import { database, test } from '@contacts/testing/test.js';
-import { describe, expect, onTestFinished } from 'vitest';
+import { describe, expect } from 'vitest';
 import { found, look } from '../testing/findings.js';
+import { ownDatabase } from '../testing/own-database.js';
 import { findingsOf } from './check.js';
 import { judgeRole } from './check-roles.js';
 import { readRoles } from './doctor.sql.js';
@@ -30,8 +31,7 @@ describe('roles', () => {
 	});
 
 	test('reports excess and missing rights, each with the statement that fixes it', async () => {
-		const mine = await createTestDatabase();
-		onTestFinished(() => mine.drop());
+		const mine = await ownDatabase();
 		await mine.sql`grant select on company_contacts to personal_contacts_service`;
 		await mine.sql`grant insert, delete on api_keys to public`;
 		await mine.sql`revoke update on personal_contacts from personal_contacts_service`;
@@ -60,8 +60,7 @@ describe('owner', () => {
 	});
 
 	test('reports functions, temporary tables and objects that lead to its rights, each with the statement that fixes it', async () => {
-		const mine = await createTestDatabase();
-		onTestFinished(() => mine.drop());
+		const mine = await ownDatabase();
 		await mine.sql`alter function audit_key() set search_path = pg_catalog, public`;
 		await mine.sql`alter function audit_project() reset search_path`;
 		await mine.sql.unsafe(`grant temporary on database ${new URL(mine.url).pathname.slice(1)} to public`);

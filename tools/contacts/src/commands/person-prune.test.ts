@@ -1,0 +1,54 @@
+import { urlAs } from '@contacts/common/database/roles.js';
+import { addProject } from '@contacts/testing/app.js';
+import { rolePassword } from '@contacts/testing/database.js';
+import { describe, expect, test } from 'vitest';
+import { contacts, expectWrongUsage } from '../testing/command.js';
+import { ownDatabase } from '../testing/own-database.js';
+
+describe('person prune', () => {
+	const own = async () => {
+		const other = await ownDatabase();
+		await addProject(other.sql, 'bot', 'bot-key');
+		await other.sql`
+			insert into personal_contacts (chat_id, project_id, updated_at)
+			select n, p.id, case when n <= 6000 then now() - interval '25 months' else now() - interval '23 months' end
+			from generate_series(1, 6100) n, projects p`;
+		// Chat 1 has an active subscription, chat 2 an ended one, chat 3 a planned one.
+		await other.sql`
+			insert into direct_subscriptions (chat_id, started_at, ended_at) values
+				(1, now() - interval '30 months', null),
+				(2, now() - interval '30 months', now() - interval '26 months'),
+				(2, now() - interval '25 months', now() - interval '1 month'),
+				(3, now() + interval '1 month', null)`;
+		await other.sql`
+			insert into direct_subscription_reports values (2, now() - interval '25 months'), (3, now() - interval '1 month')`;
+		const prune = (...args: string[]) =>
+			contacts(urlAs(other.url, 'privacy', rolePassword), ['person', 'prune', '--older-than', '24', ...args]);
+		return { other, prune };
+	};
+	const expected = { personal_contacts: 5999, direct_subscriptions: 1, direct_subscription_reports: 1 };
+
+	test('first counts the rows, and with --yes deletes exactly those', async () => {
+		const { other, prune } = await own();
+		const dry = await prune();
+		expect(dry.stdout).toBe('To delete: 5999 personal contacts, 1 ended subscriptions. Say --yes to do it.\n');
+		expect(JSON.parse((await prune('--json')).stdout)).toEqual({ ...expected, deleted: false });
+		expect((await other.sql`select from personal_contacts`).length).toBe(6100);
+
+		expect(JSON.parse((await prune('--yes', '--json')).stdout)).toEqual({ ...expected, deleted: true });
+		const left = await other.sql<{ chat: number }[]>`select chat_id::int as chat from personal_contacts order by 1`;
+		expect(left.map(({ chat }) => chat)).toEqual([1, ...Array.from({ length: 100 }, (_, index) => 6001 + index)]);
+		expect((await other.sql`select from direct_subscriptions`).length).toBe(3);
+		const [audit] = await other.sql`select action, details from audit_log order by id desc limit 1`;
+		expect(audit).toEqual({ action: 'personal contacts pruned', details: { months: 24, ...expected } });
+		expect(JSON.parse((await prune('--json')).stdout)).toMatchObject({ personal_contacts: 0 });
+	});
+
+	test.each(['0', '-1', '1.5', 'year', ''])('--older-than %j is wrong usage', async (months) => {
+		await expectWrongUsage(
+			'postgres://nobody@127.0.0.1:1/nothing',
+			['person', 'prune', '--older-than', months],
+			'--older-than takes',
+		);
+	});
+});
