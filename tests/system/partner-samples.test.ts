@@ -1,5 +1,8 @@
 import { execFile } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { createServer, get } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
@@ -67,15 +70,34 @@ describe.each(Object.keys(languages))('the sample in %s', (language) => {
 	test('fails with the code of the error, and without the key', async () => {
 		const { code, stdout, stderr } = await run(language, app.url, 'wrong-canary');
 		expect(code).not.toBe(0);
-		expect(stdout + stderr).toMatch(/unauthorized\W+[0-9a-f-]{36}/);
+		expect(stdout + stderr).toMatch(/unauthorized\W+request_id\W+[0-9a-f-]{36}/);
 		expect(stdout + stderr).not.toContain('canary');
 	});
 
-	test('fails without the key when nothing responds', async () => {
-		const closed = await startTestApp(service, database.url);
-		await closed.close();
-		const { code, stdout, stderr } = await run(language, closed.url, 'canary');
-		expect(code).not.toBe(0);
-		expect(stdout + stderr).not.toContain('canary');
+	test('repeats a request after a 502 with HTML and after a broken connection', async () => {
+		let requests = 0;
+		const gateway = createServer((request, response) => {
+			requests++;
+			if (requests === 1) response.writeHead(502, { 'content-type': 'text/html' }).end('<h1>502 Bad Gateway</h1>');
+			else if (requests === 2) request.socket.destroy();
+			else get(`${app.url}${request.url}`, (forwarded) => forwarded.pipe(response));
+		});
+		onTestFinished(() => void gateway.close());
+		gateway.listen(0, '127.0.0.1');
+		await once(gateway, 'listening');
+		const { port } = gateway.address() as AddressInfo;
+		expect(await run(language, `http://127.0.0.1:${port}`)).toEqual({ code: 0, stdout: '2345 contacts\n', stderr: '' });
+		expect(requests).toBe(5);
 	});
+});
+
+test('no sample shows the key when nothing responds', async () => {
+	const closed = await startTestApp(service, database.url);
+	await closed.close();
+	const runs = await Promise.all(Object.keys(languages).map((language) => run(language, closed.url, 'canary')));
+	for (const { code, stdout, stderr } of runs) {
+		expect(code).not.toBe(0);
+		expect(stdout + stderr).toContain('no response');
+		expect(stdout + stderr).not.toContain('canary');
+	}
 });

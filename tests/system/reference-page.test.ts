@@ -168,6 +168,10 @@ test('the guide is a page whose samples call the address that served it', async 
 	const samples = (await page.locator('pre').allTextContents()).join('\n');
 	expect(samples).toContain(`${gateway.url}/api/company_contacts.list?company_id=7`);
 	expect(samples).not.toContain('127.0.0.1:3000');
+	const links = await page.locator('main a[href^="#"]').all();
+	expect(links.length).toBeGreaterThan(0);
+	for (const link of links)
+		expect(await page.locator(`[id="${(await link.getAttribute('href'))?.slice(1)}"]`).count()).toBe(1);
 	expect(await overflow(page)).toBeLessThanOrEqual(0);
 	expect(browser.complaints).toEqual([]);
 	for (const url of browser.requests) expect(new URL(url).origin).toBe(gateway.url);

@@ -2,7 +2,8 @@ import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import swagger from '@fastify/swagger';
 import fp from 'fastify-plugin';
-import { marked } from 'marked';
+import { Marked } from 'marked';
+import { gfmHeadingId } from 'marked-gfm-heading-id';
 import { documentOptions, type ReferenceInfo } from './document.js';
 import { staticFile } from './static-file.js';
 
@@ -71,7 +72,7 @@ export const apiReference = fp<ApiReferenceOptions>(async (server, { reference, 
 	const guideLink = guide === undefined ? '' : '<a href="/docs/guide">Guide</a>';
 	await addPage('index.html', ['/docs', '/docs/'], { TITLE: title, GUIDE_LINK: guideLink });
 	if (guide !== undefined) {
-		const text = await marked.parse(await readFile(guide, 'utf8'));
+		const text = await new Marked(gfmHeadingId()).parse(await readFile(guide, 'utf8'));
 		await addPage('guide.html', ['/docs/guide'], { TITLE: title, GUIDE: text });
 	}
 	for (const [name, type, source] of files) {
