@@ -1,5 +1,6 @@
 import { version } from '@contacts/common/process/version.js';
-import { Command } from 'commander';
+import type { Command as CommanderCommand } from 'commander';
+import { Command } from './command.js';
 import { addAuditCommand } from './commands/audit.js';
 import { addBackupCommand } from './commands/backup.js';
 import { addCompletionCommand } from './commands/completion.js';
@@ -16,7 +17,7 @@ import { addSyncCommand } from './commands/sync.js';
 import { commanderOutput } from './output.js';
 
 /** The operator's command. It throws instead of ending the process; `main.ts` turns that into exit codes. */
-export function createProgram(environment: NodeJS.ProcessEnv): Command {
+export function createProgram(environment: NodeJS.ProcessEnv): CommanderCommand {
 	const program = new Command('contacts')
 		.description('Operates the contact services: schema, projects, API keys, subscriptions and company contacts.')
 		.version(version, '--version', 'print the version of this release')

@@ -1,8 +1,7 @@
 import { systemClock } from '@contacts/bitrix24/clock.js';
 import { recordOperation } from '@contacts/common/auth/projects.sql.js';
 import { createLogger } from '@contacts/common/observability/logger.js';
-import { ConfigError, readVariables } from '@contacts/common/process/config.js';
-import { type CrmConfig, crmVariables, toCrmConfig } from '@contacts/company-contacts/sync/config.js';
+import type { CrmConfig } from '@contacts/company-contacts/sync/config.js';
 import { synchroniseForEver } from '@contacts/company-contacts/sync/loop.js';
 import { mirrorConfiguration } from '@contacts/company-contacts/sync/mirror-configuration.js';
 import { perform, type RequestResult, toRequestError } from '@contacts/company-contacts/sync/requests.js';
@@ -11,6 +10,7 @@ import { openSession, type Session } from '@contacts/company-contacts/sync/sessi
 import { createSynchroniser, type Outcome } from '@contacts/company-contacts/sync/synchroniser.js';
 import { findDatabaseUrl, withDatabase } from './connection.js';
 import { explainRequestError } from './crm-advice.js';
+import { readCrmConfig } from './crm-config.js';
 import { CommandError, UsageError } from './errors.js';
 import { type OutputOptions, printNote, printResult } from './output.js';
 import { createProgress, type Progress } from './progress.js';
@@ -30,7 +30,8 @@ const intervalSeconds = 300;
 
 /** `contacts sync`: once, or continuously. */
 export async function runSync(environment: NodeJS.ProcessEnv, options: SyncOptions): Promise<void> {
-	const config = readConfig(environment);
+	const config = readCrmConfig(environment);
+	if (Array.isArray(config)) throw new UsageError(config.join('\n'));
 	const once =
 		options.once || options.dryRun || options.contact !== undefined || options.confirmMassDelete || options.remap;
 	const url = await findDatabaseUrl(environment);
@@ -41,17 +42,6 @@ export async function runSync(environment: NodeJS.ProcessEnv, options: SyncOptio
 	const isServed = await runOnce(environment, url, config, options);
 	// The synchroniser that did it continues anyway.
 	if (!once && !isServed) await runForEver(url, config);
-}
-
-function readConfig(environment: NodeJS.ProcessEnv): CrmConfig {
-	try {
-		const config = toCrmConfig(readVariables(crmVariables, environment));
-		if (Array.isArray(config)) throw new ConfigError(config);
-		return config;
-	} catch (error) {
-		if (error instanceof ConfigError) throw new UsageError(error.lines.join('\n'));
-		throw error;
-	}
 }
 
 /** @returns whether a running synchroniser did it instead of this command */

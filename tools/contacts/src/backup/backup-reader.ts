@@ -17,6 +17,7 @@ import {
 	isSame,
 	maxRowBytes,
 	parseHeader,
+	summaryOf,
 } from './format.js';
 
 /** The approximate size of a piece of rows, in bytes. */
@@ -62,7 +63,7 @@ export async function readBackup(
 			const first: Buffer = (await lines.next()).value?.bytes ?? Buffer.of();
 			const header = parseHeader(first);
 			checkKey(header, key);
-			const progress = createProgress(header.tables.reduce((sum, { rows }) => sum + rows, 0));
+			const progress = createProgress(summaryOf(header).rows);
 			try {
 				await work(createReader(header, first, lines, key, (rows) => progress.update(rows, rows)));
 			} finally {

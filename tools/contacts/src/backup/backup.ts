@@ -18,6 +18,7 @@ import {
 	type Header,
 	maxRowBytes,
 	readBackupKey,
+	summaryOf,
 	version,
 } from './format.js';
 import { findTarget, writeFileWhole } from './output-file.js';
@@ -58,17 +59,6 @@ export async function backUp(environment: NodeJS.ProcessEnv, path: string, optio
 	if (path !== '-') printSummary(path, header, options);
 }
 
-function summaryOf({ schema, created_at, key_id, tables }: Header) {
-	const rows = tables.reduce((sum, table) => sum + table.rows, 0);
-	return {
-		schema,
-		created_at,
-		keyed: key_id !== null,
-		rows,
-		tables: tables.map((table) => ({ name: table.name, rows: table.rows })),
-	};
-}
-
 function printSummary(file: string, header: Header, options: OutputOptions): void {
 	const summary = summaryOf(header);
 	const keyed = summary.keyed ? ', with a keyed hash' : '';
@@ -80,7 +70,7 @@ function printSummary(file: string, header: Header, options: OutputOptions): voi
 function writeBackup(url: string, destination: Writable, key: BackupKey | undefined): Promise<Header> {
 	return inTransaction(url, snapshot, async (sql) => {
 		const header = await describe(sql, new Date(), key);
-		const progress = createProgress(header.tables.reduce((sum, { rows }) => sum + rows, 0));
+		const progress = createProgress(summaryOf(header).rows);
 		try {
 			const text = textOf(sql, header, (rows) => progress.update(rows, rows), key);
 			// This function must not end standard output.

@@ -18,7 +18,18 @@ export interface Header {
 	tables: TableHeader[];
 }
 
-export interface TableHeader {
+/** What a backup contains. */
+export function summaryOf({ schema, created_at, key_id, tables }: Header) {
+	return {
+		schema,
+		created_at,
+		keyed: key_id !== null,
+		rows: tables.reduce((sum, { rows }) => sum + rows, 0),
+		tables: tables.map(({ name, rows }) => ({ name, rows })),
+	};
+}
+
+interface TableHeader {
 	name: string;
 	columns: string[];
 	rows: number;

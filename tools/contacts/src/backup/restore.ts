@@ -9,7 +9,7 @@ import { CommandError, UsageError } from '../errors.js';
 import { type OutputOptions, printResult } from '../output.js';
 import { streams } from '../streams.js';
 import { type BackupReader, openFile, readBackup } from './backup-reader.js';
-import { type BackupKey, type Header, readBackupKey } from './format.js';
+import { type BackupKey, type Header, readBackupKey, summaryOf } from './format.js';
 import * as database from './tables.sql.js';
 import { inTransaction } from './transaction.js';
 
@@ -28,12 +28,9 @@ export async function restore(environment: NodeJS.ProcessEnv, path: string, opti
 		const { database: name, hostList } = readDatabaseUrl(url);
 		await confirm(`Everything in the database ${name} on ${hostList} will be deleted.`, options);
 	}
-	const { schema, created_at, tables } = await readInto(url, actorOf(environment), source, replace, key);
-	const rows = tables.reduce((sum, table) => sum + table.rows, 0);
-	const rowsOf = tables.map((table) => ({ name: table.name, rows: table.rows }));
-	const summary = { schema, created_at, keyed: key !== undefined, rows, tables: rowsOf };
-	const what = `Restored ${rows} rows of ${tables.length} tables, as they were at ${created_at}.`;
-	printResult(summary, key === undefined ? what : `${what} Its keyed hash is right.`, options);
+	const summary = summaryOf(await readInto(url, actorOf(environment), source, replace, key));
+	const what = `Restored ${summary.rows} rows of ${summary.tables.length} tables, as they were at ${summary.created_at}.`;
+	printResult(summary, summary.keyed ? `${what} Its keyed hash is right.` : what, options);
 }
 
 async function readInto(
@@ -94,14 +91,8 @@ async function restoreAll(sql: Sql, backup: BackupReader, replace: boolean): Pro
 	}
 	await backup.verifyRest();
 	await database.beginEpoch(sql);
-	const { schema, created_at, key_id } = header;
-	await database.record(sql, 'database restored', {
-		schema,
-		created_at,
-		keyed: key_id !== null,
-		rows: header.tables.reduce((sum, { rows }) => sum + rows, 0),
-		replaced: replace,
-	});
+	const { tables: _, ...summary } = summaryOf(header);
+	await database.record(sql, 'database restored', { ...summary, replaced: replace });
 }
 
 /**

@@ -1,8 +1,7 @@
 import { type AuditRow, readAudit } from '@contacts/common/auth/projects.sql.js';
-import type { Command } from 'commander';
+import type { Command } from '../command.js';
 import { withDatabase } from '../connection.js';
 import { UsageError } from '../errors.js';
-import { examples } from '../examples.js';
 import { type OutputOptions, printRecords } from '../output.js';
 
 export function addAuditCommand(program: Command, environment: NodeJS.ProcessEnv): void {
@@ -12,7 +11,7 @@ export function addAuditCommand(program: Command, environment: NodeJS.ProcessEnv
 		.description('who changed which project or key, imported, restored or deleted, and when; the newest first')
 		.option('--limit <number>', 'the most rows', '100')
 		.option('--json', 'print the records as JSON')
-		.addHelpText('after', examples('contacts audit acme', 'contacts audit --limit 1000 --json > audit.json'))
+		.examples('contacts audit acme', 'contacts audit --limit 1000 --json > audit.json')
 		.action(async (code: string | undefined, { limit, ...options }: OutputOptions & { limit: string }) => {
 			if (!/^[1-9][0-9]{0,5}$/.test(limit)) throw new UsageError('--limit takes a positive integer.');
 			const records = await withDatabase(environment, (sql) => readAudit(sql, Number(limit), code));

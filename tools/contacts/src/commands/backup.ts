@@ -1,7 +1,6 @@
-import type { Command } from 'commander';
 import type { BackupOptions } from '../backup/backup.js';
+import type { Command } from '../command.js';
 import { yesOption } from '../confirm.js';
-import { examples } from '../examples.js';
 
 export function addBackupCommand(program: Command, environment: NodeJS.ProcessEnv): void {
 	program
@@ -16,11 +15,11 @@ export function addBackupCommand(program: Command, environment: NodeJS.ProcessEn
 			'\nConnect as the owner of the database. The services go on meanwhile. The file holds personal data and the hashes of\n' +
 				'keys: only you may read it, and it is not encrypted. An existing file is replaced once the new one is complete.\n' +
 				'With BACKUP_KEY in the environment (32 characters or more) the file is keyed: a restore with the same key refuses\n' +
-				'what anybody without it has altered or written.\n' +
-				examples(
-					'contacts backup contacts.backup && contacts backup --verify contacts.backup',
-					'contacts backup - | gpg --encrypt --recipient ops@example.com > contacts.backup.gpg',
-				),
+				'what anybody without it has altered or written.',
+		)
+		.examples(
+			'contacts backup contacts.backup && contacts backup --verify contacts.backup',
+			'contacts backup - | gpg --encrypt --recipient ops@example.com > contacts.backup.gpg',
 		)
 		.action(async (path: string, options: BackupOptions) => {
 			const { backUp } = await import('../backup/backup.js');

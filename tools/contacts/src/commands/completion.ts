@@ -1,8 +1,8 @@
-import { Argument, type Command } from 'commander';
+import { Argument } from 'commander';
+import type { Command } from '../command.js';
 import { bashScript, zshScript } from '../completion/bash.js';
 import { fishScript } from '../completion/fish.js';
 import { flatten } from '../completion/tree.js';
-import { examples } from '../examples.js';
 import { printScript } from '../output.js';
 
 const scripts = { bash: bashScript, zsh: zshScript, fish: fishScript };
@@ -12,7 +12,7 @@ export function addCompletionCommand(program: Command): void {
 		.command('completion')
 		.addArgument(new Argument('<shell>').choices(Object.keys(scripts)))
 		.description('print a script that lets a shell complete commands and options')
-		.addHelpText('after', examples('source <(contacts completion bash)', 'contacts completion fish | source'))
+		.examples('source <(contacts completion bash)', 'contacts completion fish | source')
 		.action((shell: keyof typeof scripts) => {
 			printScript(scripts[shell](program.name(), flatten(program)));
 		});

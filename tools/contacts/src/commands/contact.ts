@@ -1,9 +1,8 @@
 import type { Sql } from '@contacts/common/database/client.js';
 import { contactColumnNames, contactJson } from '@contacts/company-contacts/company-contact-columns.js';
-import type { Command } from 'commander';
+import type { Command } from '../command.js';
 import { withDatabase } from '../connection.js';
 import { CommandError, UsageError } from '../errors.js';
-import { examples } from '../examples.js';
 import { type OutputOptions, printNote, printRecords, printResult } from '../output.js';
 
 interface ListOptions extends OutputOptions {
@@ -24,10 +23,7 @@ export function addContactCommands(program: Command, environment: NodeJS.Process
 		.option('--phone <number>', 'only with this number, which begins with a plus')
 		.option('--limit <number>', 'how many at most', '1000')
 		.option('--json', 'print the records as JSON')
-		.addHelpText(
-			'after',
-			examples('contacts contact list --company 11', 'contacts contact list --phone +12025550103 --json'),
-		)
+		.examples('contacts contact list --company 11', 'contacts contact list --phone +12025550103 --json')
 		.action(async ({ company, phone, limit, ...options }: ListOptions) => {
 			if (!/^[1-9][0-9]{0,6}$/.test(limit)) throw new UsageError('--limit takes a positive integer up to 9999999.');
 			if (company !== undefined) checkId('--company', company);
@@ -51,7 +47,7 @@ export function addContactCommands(program: Command, environment: NodeJS.Process
 		.argument('<bitrix_id>', 'ID of the contact in the CRM')
 		.description('show one company contact')
 		.option('--json', 'print the record as JSON')
-		.addHelpText('after', examples('contacts contact get 1007 --json'))
+		.examples('contacts contact get 1007 --json')
 		.action(async (bitrixId: string, options: OutputOptions) => {
 			checkId('bitrix_id', bitrixId);
 			const [record] = await withDatabase(environment, (sql) =>

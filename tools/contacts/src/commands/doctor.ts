@@ -1,6 +1,5 @@
-import type { Command } from 'commander';
+import type { Command } from '../command.js';
 import type { Finding } from '../doctor/check.js';
-import { examples } from '../examples.js';
 import { type Line, type OutputOptions, printResult, styledState } from '../output.js';
 import { markIncomplete } from '../streams.js';
 
@@ -12,9 +11,9 @@ export function addDoctorCommand(program: Command, environment: NodeJS.ProcessEn
 		.addHelpText(
 			'after',
 			'\nIt looks at the database, its settings, roles, rights, schema and clock, at Redis where REDIS_URL is set, at the CRM\n' +
-				'where BITRIX24_WEBHOOK_URL is set, and at the synchroniser. It changes nothing. Exit code 1: something is wrong.\n' +
-				examples('contacts doctor', 'contacts doctor --json | jq .findings'),
+				'where BITRIX24_WEBHOOK_URL is set, and at the synchroniser. It changes nothing. Exit code 1: something is wrong.',
 		)
+		.examples('contacts doctor', 'contacts doctor --json | jq .findings')
 		.action(async (options: OutputOptions) => {
 			// Loaded only here, so that other commands do not load the synchroniser and Redis.
 			const { examine } = await import('../doctor/doctor.js');

@@ -1,6 +1,6 @@
 import { contactColumnNames } from '@contacts/company-contacts/company-contact-columns.js';
-import { type Command, Option } from 'commander';
-import { examples } from '../examples.js';
+import { Option } from 'commander';
+import type { Command } from '../command.js';
 import type { ImportCommandOptions } from '../import/run-import.js';
 
 export function addImportCommand(program: Command, environment: NodeJS.ProcessEnv): void {
@@ -17,9 +17,9 @@ export function addImportCommand(program: Command, environment: NodeJS.ProcessEn
 			`\nFields: bitrix_id (required), ${contactColumnNames.join(', ')}.\n` +
 				'A column or field that the file lacks keeps what is stored; an empty one clears it. trouble_contact is "true" or empty.\n' +
 				'A record that is wrong is reported with its line and left out; the others are saved, and the exit code is 1. Running\n' +
-				'it again changes nothing that is stored already.\n' +
-				examples('contacts import contacts.csv --dry-run', 'contacts import export.ndjson --country DE'),
+				'it again changes nothing that is stored already.',
 		)
+		.examples('contacts import contacts.csv --dry-run', 'contacts import export.ndjson --country DE')
 		.action(async (path: string, options: ImportCommandOptions) => {
 			const { runImport } = await import('../import/run-import.js');
 			await runImport(environment, path, options);

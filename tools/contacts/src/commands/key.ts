@@ -3,11 +3,11 @@ import { buffer } from 'node:stream/consumers';
 import { generateKey, hashKey, maxKeyLength } from '@contacts/common/auth/api-key.js';
 import type { ServiceName } from '@contacts/common/auth/key-ring.sql.js';
 import { insertKey, readKeys, revokeKey, rotateKey } from '@contacts/common/auth/projects.sql.js';
-import { type Command, Option } from 'commander';
+import { Option } from 'commander';
+import type { Command } from '../command.js';
 import { type ConfirmOptions, confirm, yesOption } from '../confirm.js';
 import { withDatabase } from '../connection.js';
 import { CommandError, UsageError } from '../errors.js';
-import { examples } from '../examples.js';
 import { type OutputOptions, printNote, printRecords, printResult } from '../output.js';
 import { streams } from '../streams.js';
 
@@ -35,13 +35,10 @@ export function addKeyCommands(program: Command, environment: NodeJS.ProcessEnv)
 		)
 		.option('--stdin', 'take a key that the client already has from standard input')
 		.option('--json', 'print the result as JSON')
-		.addHelpText(
-			'after',
-			examples(
-				'contacts key create acme',
-				'contacts key create acme --name "billing job" --service company-contacts --expires 1y',
-				'contacts key create acme --stdin < key.txt',
-			),
+		.examples(
+			'contacts key create acme',
+			'contacts key create acme --name "billing job" --service company-contacts --expires 1y',
+			'contacts key create acme --stdin < key.txt',
 		)
 		.action(async (project: string, { name = null, service = null, expires, stdin, json }: CreateOptions) => {
 			if (name !== null && !/^\P{Cc}{1,100}$/u.test(name))
@@ -66,7 +63,7 @@ export function addKeyCommands(program: Command, environment: NodeJS.ProcessEnv)
 		.argument('[code]', 'only of this project')
 		.description('list keys, never their secrets')
 		.option('--json', 'print the records as JSON')
-		.addHelpText('after', examples('contacts key list', 'contacts key list acme --json'))
+		.examples('contacts key list', 'contacts key list acme --json')
 		.action(async (code: string | undefined, options: OutputOptions) => {
 			const records = await withDatabase(environment, (sql) => readKeys(sql, code));
 			const columns = ['id', 'project', 'name', 'service', 'state', 'created_at', 'expires_at', 'last_used_at'];
@@ -79,7 +76,7 @@ export function addKeyCommands(program: Command, environment: NodeJS.ProcessEnv)
 		.description('make a new key like this one, which ends after an overlap')
 		.option('--overlap <time>', 'how long both are valid: days (7d), hours (12h) or minutes (30m)', '7d')
 		.option('--json', 'print the result as JSON')
-		.addHelpText('after', examples('contacts key rotate 5', 'contacts key rotate 5 --overlap 12h'))
+		.examples('contacts key rotate 5', 'contacts key rotate 5 --overlap 12h')
 		.action(async (given: string, { overlap, json = false }: OutputOptions & { overlap: string }) => {
 			const old = parseId(given);
 			const seconds = parseOverlap(overlap);
@@ -100,7 +97,7 @@ export function addKeyCommands(program: Command, environment: NodeJS.ProcessEnv)
 		.description('revoke a key for good: refused by every running process within a second')
 		.option(...yesOption)
 		.option('--json', 'print the result as JSON')
-		.addHelpText('after', examples('contacts key revoke 5'))
+		.examples('contacts key revoke 5')
 		.action(async (id: string, options: OutputOptions & ConfirmOptions) => {
 			await confirm(`Key ${parseId(id)} will be refused for good.`, { unattended: 'go on', ...options });
 			const revoked = await withDatabase(environment, (sql) => revokeKey(sql, parseId(id)));

@@ -1,8 +1,7 @@
 import type { RoleUser } from '@contacts/common/database/roles.js';
-import type { Command } from 'commander';
+import type { Command } from '../command.js';
 import { findDatabaseUrl } from '../connection.js';
 import { UsageError } from '../errors.js';
-import { examples } from '../examples.js';
 import { type OutputOptions, printResult } from '../output.js';
 
 /** The variables with the passwords of the database roles. */
@@ -22,8 +21,9 @@ export function addMigrateCommand(program: Command, environment: NodeJS.ProcessE
 		.option('--json', 'print the result as JSON')
 		.addHelpText(
 			'after',
-			`\nConnect as the owner of the database. It makes a role for each service, the operator and requests of persons, which can log in once they\nhave a password: set ${Object.values(passwordVariables).join(', ')}.\n${examples('contacts migrate', 'OPERATOR_DATABASE_PASSWORD=… contacts migrate')}`,
+			`\nConnect as the owner of the database. It makes a role for each service, the operator and requests of persons, which can log in once they\nhave a password: set ${Object.values(passwordVariables).join(', ')}.`,
 		)
+		.examples('contacts migrate', 'OPERATOR_DATABASE_PASSWORD=… contacts migrate')
 		.action(async ({ to, ...options }: OutputOptions & { to?: string }) => {
 			const { migrate } = await import('@contacts/common/database/migrate.js');
 			const { roles, setRolePasswords } = await import('@contacts/common/database/roles.js');

@@ -1,10 +1,9 @@
 import { type Operation, recordOperation } from '@contacts/common/auth/projects.sql.js';
 import type { Sql } from '@contacts/common/database/client.js';
-import type { Command } from 'commander';
+import type { Command } from '../command.js';
 import { type ConfirmOptions, confirm, yesOption } from '../confirm.js';
 import { withDatabase, withTransaction } from '../connection.js';
 import { CommandError, UsageError } from '../errors.js';
-import { examples } from '../examples.js';
 import { type OutputOptions, printNote, printRecords, printResult } from '../output.js';
 import {
 	countUnused,
@@ -32,7 +31,7 @@ export function addPersonCommands(program: Command, environment: NodeJS.ProcessE
 			.option('--chat <id>', 'the user of this chat with the bot')
 			.option('--phone <number>', 'company contacts with this number, which begins with a plus')
 			.option('--bitrix <id>', 'the company contact with this ID in the CRM')
-			.addHelpText('after', examples(...lines));
+			.examples(...lines);
 
 	withQuery('find', 'show in which tables a person is, without the data', 'contacts person find --chat 5550001')
 		.option('--json', 'print the records as JSON')
@@ -91,10 +90,7 @@ export function addPersonCommands(program: Command, environment: NodeJS.ProcessE
 		.requiredOption('--older-than <months>', 'for so many months; contacts of subscribed chats are kept')
 		.option('-y, --yes', 'do it: without it, only what would be deleted is counted')
 		.option('--json', 'print the result as JSON')
-		.addHelpText(
-			'after',
-			examples('contacts person prune --older-than 24', 'contacts person prune --older-than 24 --yes'),
-		)
+		.examples('contacts person prune --older-than 24', 'contacts person prune --older-than 24 --yes')
 		.action(async ({ olderThan, yes = false, ...options }: OutputOptions & { olderThan: string; yes?: boolean }) => {
 			if (!/^[1-9][0-9]{0,3}$/.test(olderThan))
 				throw new UsageError('--older-than takes a number of months, from 1 to 9999.');

@@ -1,9 +1,8 @@
 import { insertProject, projectCode, readProjects, setProjectEnabled } from '@contacts/common/auth/projects.sql.js';
-import type { Command } from 'commander';
+import type { Command } from '../command.js';
 import { type ConfirmOptions, confirm, yesOption } from '../confirm.js';
 import { withDatabase } from '../connection.js';
 import { CommandError, UsageError } from '../errors.js';
-import { examples } from '../examples.js';
 import { type OutputOptions, printRecords, printResult } from '../output.js';
 
 export function addProjectCommands(program: Command, environment: NodeJS.ProcessEnv): void {
@@ -15,7 +14,7 @@ export function addProjectCommands(program: Command, environment: NodeJS.Process
 		.description('create a project')
 		.option('--sandbox', 'a project to try with: it sees invented contacts, and never a real one')
 		.option('--json', 'print the result as JSON')
-		.addHelpText('after', examples('contacts project create acme', 'contacts project create acme-test --sandbox'))
+		.examples('contacts project create acme', 'contacts project create acme-test --sandbox')
 		.action(async (code: string, { sandbox = false, ...options }: OutputOptions & { sandbox?: boolean }) => {
 			if (!projectCode.test(code)) {
 				throw new UsageError(
@@ -35,7 +34,7 @@ export function addProjectCommands(program: Command, environment: NodeJS.Process
 		.command('list')
 		.description('list all projects')
 		.option('--json', 'print the records as JSON')
-		.addHelpText('after', examples('contacts project list'))
+		.examples('contacts project list')
 		.action(async (options: OutputOptions) => {
 			const records = await withDatabase(environment, readProjects);
 			await printRecords(records, ['code', 'state', 'live_keys', 'sandbox', 'created_at'], options);
@@ -47,7 +46,7 @@ export function addProjectCommands(program: Command, environment: NodeJS.Process
 		.description('refuse every key of a project, within a second')
 		.option(...yesOption)
 		.option('--json', 'print the result as JSON')
-		.addHelpText('after', examples('contacts project disable acme'))
+		.examples('contacts project disable acme')
 		.action(async (code: string, options: OutputOptions & ConfirmOptions) => {
 			const consequence = `Every key of ${code} will be refused until the project is enabled again.`;
 			await confirm(consequence, { unattended: 'go on', ...options });
@@ -59,7 +58,7 @@ export function addProjectCommands(program: Command, environment: NodeJS.Process
 		.argument('<code>')
 		.description('let the keys of a project be used again')
 		.option('--json', 'print the result as JSON')
-		.addHelpText('after', examples('contacts project enable acme'))
+		.examples('contacts project enable acme')
 		.action((code: string, options: OutputOptions) => setEnabled(code, true, options));
 
 	async function setEnabled(code: string, enabled: boolean, options: OutputOptions): Promise<void> {

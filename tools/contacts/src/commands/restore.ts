@@ -1,7 +1,6 @@
-import type { Command } from 'commander';
 import type { RestoreOptions } from '../backup/restore.js';
+import type { Command } from '../command.js';
 import { yesOption } from '../confirm.js';
-import { examples } from '../examples.js';
 
 export function addRestoreCommand(program: Command, environment: NodeJS.ProcessEnv): void {
 	program
@@ -16,12 +15,12 @@ export function addRestoreCommand(program: Command, environment: NodeJS.ProcessE
 			'\nConnect as the owner of the database, and stop the synchroniser. Services that run go on answering from what was there\n' +
 				'until everything is restored; meanwhile they can save nothing. A file that is damaged or cut off is refused. Its hash\n' +
 				'finds no forgery, unless it was written with BACKUP_KEY: set the same key here, and a file that was altered, or\n' +
-				'written without the key, is refused too.\n' +
-				examples(
-					'contacts migrate && contacts restore contacts.backup',
-					'contacts restore contacts.backup --replace',
-					'gpg --decrypt contacts.backup.gpg | contacts restore - --replace --yes',
-				),
+				'written without the key, is refused too.',
+		)
+		.examples(
+			'contacts migrate && contacts restore contacts.backup',
+			'contacts restore contacts.backup --replace',
+			'gpg --decrypt contacts.backup.gpg | contacts restore - --replace --yes',
 		)
 		.action(async (path: string, options: RestoreOptions) => {
 			const { restore } = await import('../backup/restore.js');

@@ -1,9 +1,9 @@
 import { basename } from 'node:path';
 import { recordOperation } from '@contacts/common/auth/projects.sql.js';
-import { type Command, Option } from 'commander';
+import { Option } from 'commander';
+import type { Command } from '../command.js';
 import { withDatabase, withTransaction } from '../connection.js';
 import { CommandError, UsageError } from '../errors.js';
-import { examples } from '../examples.js';
 import { type OutputOptions, printNote, printRecords, printResult } from '../output.js';
 import { endSubscription, parseChatId, readSubscriptions, startSubscription } from '../subscriptions.sql.js';
 
@@ -31,12 +31,9 @@ export function addSubscriptionCommands(program: Command, environment: NodeJS.Pr
 		.option('--from <time>', 'when it begins: a date (00:00 UTC) or an RFC 3339 time')
 		.option('--until <time>', 'when it ends')
 		.option('--json', 'print the result as JSON')
-		.addHelpText(
-			'after',
-			examples(
-				'contacts subscription start 5550001',
-				'contacts subscription start 5550001 --from 2027-01-01 --until 2027-07-01',
-			),
+		.examples(
+			'contacts subscription start 5550001',
+			'contacts subscription start 5550001 --from 2027-01-01 --until 2027-07-01',
 		)
 		.action(async (given: string, options: OutputOptions & Times) => {
 			const chatId = chatIdOf(given);
@@ -62,10 +59,7 @@ export function addSubscriptionCommands(program: Command, environment: NodeJS.Pr
 		.description('end the active subscription, now unless told otherwise')
 		.option('--at <time>', 'when it ends: a date (00:00 UTC) or an RFC 3339 time')
 		.option('--json', 'print the result as JSON')
-		.addHelpText(
-			'after',
-			examples('contacts subscription end 5550001', 'contacts subscription end 5550001 --at 2027-07-01'),
-		)
+		.examples('contacts subscription end 5550001', 'contacts subscription end 5550001 --at 2027-07-01')
 		.action(async (given: string, options: OutputOptions & Times) => {
 			const chatId = chatIdOf(given);
 			const at = await timeOf('--at', options.at);
@@ -88,10 +82,7 @@ export function addSubscriptionCommands(program: Command, environment: NodeJS.Pr
 		.description('list subscriptions, the newest first')
 		.option('--limit <number>', 'the most rows')
 		.option('--json', 'print the records as JSON')
-		.addHelpText(
-			'after',
-			examples('contacts subscription list --limit 100', 'contacts subscription list -- -100200300'),
-		)
+		.examples('contacts subscription list --limit 100', 'contacts subscription list -- -100200300')
 		.action(async (given: string | undefined, { limit, ...options }: OutputOptions & { limit?: string }) => {
 			const chatId = given === undefined ? undefined : chatIdOf(given);
 			if (limit !== undefined && !/^[1-9][0-9]{0,8}$/.test(limit))
@@ -113,11 +104,11 @@ export function addSubscriptionCommands(program: Command, environment: NodeJS.Pr
 			'\nFields: chat_id (required), started_at, ended_at: dates (00:00 UTC) or RFC 3339 times, past or planned. Without a\n' +
 				'start, it is the subscription that is active, or a new one from now on. One that is stored already, with this chat and\n' +
 				'start, gets the end that is given, and keeps its own where none is. When a line is wrong nothing is imported, and the\n' +
-				'lines are named. Running it again changes nothing.\n' +
-				examples(
-					'contacts subscription import subscribers.csv',
-					'contacts subscription import subscribers.txt --format ndjson',
-				),
+				'lines are named. Running it again changes nothing.',
+		)
+		.examples(
+			'contacts subscription import subscribers.csv',
+			'contacts subscription import subscribers.txt --format ndjson',
 		)
 		.action(async (path: string, options: ImportOptions) => {
 			const { importSubscriptions, subscriptionColumns } = await import('../import/import-subscriptions.js');

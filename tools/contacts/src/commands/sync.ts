@@ -1,6 +1,5 @@
-import type { Command } from 'commander';
+import type { Command } from '../command.js';
 import { UsageError } from '../errors.js';
-import { examples } from '../examples.js';
 import type { OutputOptions } from '../output.js';
 import type { SyncOptions } from '../sync-run.js';
 
@@ -20,13 +19,13 @@ export function addSyncCommand(program: Command, environment: NodeJS.ProcessEnv)
 			'\nIt reads BITRIX24_WEBHOOK_URL and the other BITRIX24_ variables that docs/configuration.md names, and refuses what differs from\n' +
 				'the mirror’s without --remap. Only one synchroniser works at a time. Where one runs, this asks it to do the work, waits\n' +
 				'and exits by its outcome. Ctrl-C withdraws what it has not begun; what it has begun goes on. Without any of the first\n' +
-				'six options this goes on for ever, and fails where another synchroniser runs.\n' +
-				examples(
-					'contacts sync --dry-run',
-					'contacts sync --once --full',
-					'contacts sync --contact 4711',
-					'contacts sync --remap',
-				),
+				'six options this goes on for ever, and fails where another synchroniser runs.',
+		)
+		.examples(
+			'contacts sync --dry-run',
+			'contacts sync --once --full',
+			'contacts sync --contact 4711',
+			'contacts sync --remap',
 		)
 		.action(async (options: SyncOptions) => {
 			const { contact = '1' } = options;
@@ -48,7 +47,7 @@ export function addSyncCommand(program: Command, environment: NodeJS.ProcessEnv)
 		.command('status')
 		.description('when the mirror was last in line with the CRM, what is under way, and what blocks it')
 		.option('--json', 'print the record as JSON')
-		.addHelpText('after', examples('contacts sync status'))
+		.examples('contacts sync status')
 		.action(async (_options: OutputOptions, command: Command) => {
 			// "sync" also has this option, and parses it first.
 			const options = command.optsWithGlobals<OutputOptions>();

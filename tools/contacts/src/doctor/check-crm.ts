@@ -3,10 +3,9 @@ import { Bitrix24Error } from '@contacts/bitrix24/errors.js';
 import { openPortal } from '@contacts/bitrix24/portal.js';
 import { createRestClient } from '@contacts/bitrix24/rest-client.js';
 import type { Sql } from '@contacts/common/database/client.js';
-import { ConfigError, readVariables } from '@contacts/common/process/config.js';
-import { type CrmConfig, crmVariables, toCrmConfig } from '@contacts/company-contacts/sync/config.js';
 import { readState } from '@contacts/company-contacts/sync/sync.sql.js';
 import { adviceFor } from '../crm-advice.js';
+import { readCrmConfig } from '../crm-config.js';
 import { type Finding, findingsOf, seconds } from './check.js';
 
 /** The timeout for requests to the portal, retries included. */
@@ -30,7 +29,7 @@ export async function checkCrm(
 		skipped('BITRIX24_WEBHOOK_URL is not set: there is no CRM to mirror.');
 		return found;
 	}
-	const config = readConfig(environment);
+	const config = readCrmConfig(environment);
 	if (Array.isArray(config)) {
 		for (const line of config) problem(line, 'Correct it.');
 		return found;
@@ -71,15 +70,6 @@ export async function checkCrm(
 			problem(`The portal ${host} refused ${refused.method} with ${refused.code}.`, sentence(adviceFor(refused.code)));
 	}
 	return found;
-}
-
-function readConfig(environment: NodeJS.ProcessEnv): CrmConfig | string[] {
-	try {
-		return toCrmConfig(readVariables(crmVariables, environment));
-	} catch (error) {
-		if (error instanceof ConfigError) return error.lines;
-		throw error;
-	}
 }
 
 /** Whether the synchroniser keeps the mirror up to date, and what blocks it. */
