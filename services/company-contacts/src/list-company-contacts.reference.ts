@@ -115,7 +115,7 @@ export const listReference: OperationReference = {
 		'All contacts, or with `company_id` exactly those that are linked to this company: 1 finds `"1"` and `"7,1"`, never `"11"`.',
 		'They are ordered by `id`. All projects see the same contacts: a project identifies the client, it does not own the data. A sandbox',
 		'project sees invented contacts alone.',
-		'A company that has no contacts or does not exist gives an empty list, however large its number. There are no pages: an answer is the whole list.',
+		'A company that has no contacts or does not exist gives an empty list, however large its number. There are no pages: a response is the whole list.',
 		'An unknown parameter is a 400: a misspelt `company_id` must not list everybody.',
 	].join('\n'),
 	parameters: [

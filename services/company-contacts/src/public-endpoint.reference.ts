@@ -65,7 +65,7 @@ export const publicProblems = {
 	}),
 	429: problemResponse(
 		"`rate_limited`: the project's bucket is empty. Wait for `Retry-After`; the refused request took no token. The same, without " +
-			'the headers of the limit, is answered to an address with too many failed authentications or too many open connections.',
+			'the headers of the limit, is sent to an address with too many failed authentications or too many open connections.',
 		{ rate_limited: { code: 'rate_limited', summary: 'The bucket is empty' } },
 		{ 'Retry-After': shared('Retry-After'), ...limits(false) },
 	),

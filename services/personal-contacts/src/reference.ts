@@ -19,7 +19,7 @@ curl -X POST 'http://HOST:3001/api/personal_contacts?project=PROJECT&api_key=KEY
 ### Credentials
 
 The query parameters \`project\` and \`api_key\`, each exactly once. No header, token, cookie or session counts. Whatever is wrong with
-them, the answer is the same **401**, before the body is read. A key is shown once, when it is made, and a revocation takes effect
+them, the response is the same **401**, before the body is read. A key is shown once, when it is made, and a revocation takes effect
 within a second. Because the key is a part of the URL, keep URLs out of logs, and percent-encode the key when you build one.
 
 ### Errors
@@ -38,7 +38,7 @@ and quote its \`request_id\` when you ask for help.
 | 500 | \`internal_error\` | repeat later; tell the operator if it stays |
 | 503 | \`overloaded\` | wait for \`Retry-After\`, repeat |
 
-They are decided in this order: 405, 401, 415, 413, 400, then the answer or 500. Repeating a request is always safe.
+They are decided in this order: 405, 401, 415, 413, 400, then the response or 500. Repeating a request is always safe.
 `.trim();
 
 /** The introduction of this service's API reference. */

@@ -11,7 +11,7 @@ export const upsertReference: OperationReference = {
 		'keeps it. The project that wrote last is recorded with it.',
 		'',
 		'The user is saved only while the chat has **no active direct subscription** to the bot; while it has one, nothing is written and',
-		'the answer is `skipped`. A subscription is active from its start until its end, which is no longer part of it; without an end it',
+		'the response is `skipped`. A subscription is active from its start until its end, which is no longer part of it; without an end it',
 		'is open-ended. The check and the write are one atomic statement.',
 		'',
 		'JSON types are strict and nothing is coerced: `"12"` is no integer, `""` is no null. Text with U+0000 or a lone surrogate is refused,',

@@ -13,7 +13,7 @@ export interface paths {
          * @description All contacts, or with `company_id` exactly those that are linked to this company: 1 finds `"1"` and `"7,1"`, never `"11"`.
          *     They are ordered by `id`. All projects see the same contacts: a project identifies the client, it does not own the data. A sandbox
          *     project sees invented contacts alone.
-         *     A company that has no contacts or does not exist gives an empty list, however large its number. There are no pages: an answer is the whole list.
+         *     A company that has no contacts or does not exist gives an empty list, however large its number. There are no pages: a response is the whole list.
          *     An unknown parameter is a 400: a misspelt `company_id` must not list everybody.
          */
         get: operations["company_contacts.list"];
@@ -65,7 +65,7 @@ export interface components {
              */
             title: string;
             /**
-             * @description The status of the answer.
+             * @description The status of the response.
              * @example 401
              */
             status: number;
@@ -78,7 +78,7 @@ export interface components {
              */
             code: "invalid_json" | "invalid_body" | "invalid_query" | "unauthorized" | "not_found" | "method_not_allowed" | "cursor_expired" | "payload_too_large" | "unsupported_media_type" | "rate_limited" | "overloaded" | "database_error" | "internal_error";
             /**
-             * @description The same as in the header `x-request-id`. Quote it when you ask for help. An answer of the gateway itself has no hyphens in it.
+             * @description The same as in the header `x-request-id`. Quote it when you ask for help. A response of the gateway itself has no hyphens in it.
              * @example 0b5c8f0e-6c3e-4f0a-9a52-6d0c3c1f7b11
              */
             request_id: string;
@@ -184,7 +184,7 @@ export interface components {
          */
         "X-Content-Type-Options": "nosniff";
         /**
-         * @description No copy of this answer may be kept.
+         * @description No copy of this response may be kept.
          * @example no-store
          */
         "No-Store": "no-store";
@@ -351,7 +351,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unauthorized`: project or key are missing, given twice, wrong, disabled, revoked, expired, or not for this service. It is always the same answer, so that nothing can be learned from it, and it comes before any other parameter or the body is looked at. */
+            /** @description `unauthorized`: project or key are missing, given twice, wrong, disabled, revoked, expired, or not for this service. It is always the same response, so that nothing can be learned from it, and it comes before any other parameter or the body is looked at. */
             401: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
@@ -422,7 +422,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `rate_limited`: the project's bucket is empty. Wait for `Retry-After`; the refused request took no token. The same, without the headers of the limit, is answered to an address with too many failed authentications or too many open connections. */
+            /** @description `rate_limited`: the project's bucket is empty. Wait for `Retry-After`; the refused request took no token. The same, without the headers of the limit, is sent to an address with too many failed authentications or too many open connections. */
             429: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
@@ -632,7 +632,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unauthorized`: project or key are missing, given twice, wrong, disabled, revoked, expired, or not for this service. It is always the same answer, so that nothing can be learned from it, and it comes before any other parameter or the body is looked at. */
+            /** @description `unauthorized`: project or key are missing, given twice, wrong, disabled, revoked, expired, or not for this service. It is always the same response, so that nothing can be learned from it, and it comes before any other parameter or the body is looked at. */
             401: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
@@ -731,7 +731,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `rate_limited`: the project's bucket is empty. Wait for `Retry-After`; the refused request took no token. The same, without the headers of the limit, is answered to an address with too many failed authentications or too many open connections. */
+            /** @description `rate_limited`: the project's bucket is empty. Wait for `Retry-After`; the refused request took no token. The same, without the headers of the limit, is sent to an address with too many failed authentications or too many open connections. */
             429: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];

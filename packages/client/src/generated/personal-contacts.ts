@@ -17,7 +17,7 @@ export interface paths {
          *     keeps it. The project that wrote last is recorded with it.
          *
          *     The user is saved only while the chat has **no active direct subscription** to the bot; while it has one, nothing is written and
-         *     the answer is `skipped`. A subscription is active from its start until its end, which is no longer part of it; without an end it
+         *     the response is `skipped`. A subscription is active from its start until its end, which is no longer part of it; without an end it
          *     is open-ended. The check and the write are one atomic statement.
          *
          *     JSON types are strict and nothing is coerced: `"12"` is no integer, `""` is no null. Text with U+0000 or a lone surrogate is refused,
@@ -80,7 +80,7 @@ export interface components {
              */
             title: string;
             /**
-             * @description The status of the answer.
+             * @description The status of the response.
              * @example 401
              */
             status: number;
@@ -93,7 +93,7 @@ export interface components {
              */
             code: "invalid_json" | "invalid_body" | "invalid_query" | "unauthorized" | "not_found" | "method_not_allowed" | "cursor_expired" | "payload_too_large" | "unsupported_media_type" | "rate_limited" | "overloaded" | "database_error" | "internal_error";
             /**
-             * @description The same as in the header `x-request-id`. Quote it when you ask for help. An answer of the gateway itself has no hyphens in it.
+             * @description The same as in the header `x-request-id`. Quote it when you ask for help. A response of the gateway itself has no hyphens in it.
              * @example 0b5c8f0e-6c3e-4f0a-9a52-6d0c3c1f7b11
              */
             request_id: string;
@@ -133,7 +133,7 @@ export interface components {
          */
         "X-Content-Type-Options": "nosniff";
         /**
-         * @description No copy of this answer may be kept.
+         * @description No copy of this response may be kept.
          * @example no-store
          */
         "No-Store": "no-store";
@@ -218,7 +218,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unauthorized`: project or key are missing, given twice, wrong, disabled, revoked, expired, or not for this service. It is always the same answer, so that nothing can be learned from it, and it comes before any other parameter or the body is looked at. */
+            /** @description `unauthorized`: project or key are missing, given twice, wrong, disabled, revoked, expired, or not for this service. It is always the same response, so that nothing can be learned from it, and it comes before any other parameter or the body is looked at. */
             401: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
@@ -398,7 +398,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unauthorized`: project or key are missing, given twice, wrong, disabled, revoked, expired, or not for this service. It is always the same answer, so that nothing can be learned from it, and it comes before any other parameter or the body is looked at. */
+            /** @description `unauthorized`: project or key are missing, given twice, wrong, disabled, revoked, expired, or not for this service. It is always the same response, so that nothing can be learned from it, and it comes before any other parameter or the body is looked at. */
             401: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];

@@ -24,7 +24,7 @@ export const sharedHeaders = {
 		enum: ['no-referrer'],
 	}),
 	'X-Content-Type-Options': header('Always.', 'nosniff', { type: 'string', enum: ['nosniff'] }),
-	'No-Store': header('No copy of this answer may be kept.', 'no-store', { type: 'string', enum: ['no-store'] }),
+	'No-Store': header('No copy of this response may be kept.', 'no-store', { type: 'string', enum: ['no-store'] }),
 	'Retry-After': header('Whole seconds to wait before the next attempt.', 1, seconds),
 	'Retry-After-Database': header(
 		'Whole seconds to wait before the next attempt; with `database_error` only.',

@@ -41,7 +41,7 @@ export function commonProblems(method: 'GET' | 'POST') {
 	return {
 		401: problemResponse(
 			'`unauthorized`: project or key are missing, given twice, wrong, disabled, revoked, expired, or not for this service. ' +
-				'It is always the same answer, so that nothing can be learned from it, and it comes before any other parameter or the body is looked at.',
+				'It is always the same response, so that nothing can be learned from it, and it comes before any other parameter or the body is looked at.',
 			{ unauthorized: { code: 'unauthorized', summary: 'Wrong project or key' } },
 			{ 'WWW-Authenticate': shared('WWW-Authenticate') },
 		),
@@ -63,7 +63,7 @@ export function commonProblems(method: 'GET' | 'POST') {
 			'`database_error`: the database failed, or could not be reached within 4 seconds; try again after `Retry-After`. ' +
 				'`internal_error`: a fault of the service. Neither tells anything of what is within.',
 			{
-				database_error: { code: 'database_error', summary: 'The database did not answer' },
+				database_error: { code: 'database_error', summary: 'The database did not respond' },
 				internal_error: { code: 'internal_error', summary: 'A fault of the service' },
 			},
 			{ 'Retry-After': shared('Retry-After-Database') },

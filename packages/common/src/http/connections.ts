@@ -20,7 +20,7 @@ interface Connection {
 	/** The response to the last request that was read or is being read. */
 	last: ServerResponse | undefined;
 	/** The number of bytes received when the last response ended. Bytes beyond it belong to another request. */
-	answeredBytes: number;
+	respondedBytes: number;
 	/** Responses that ended in this turn of the event loop. */
 	endedInTurn: number;
 	turn: number;
@@ -62,7 +62,7 @@ export function createConnections(): Connections {
 			connection = {
 				open: new Set(),
 				last: undefined,
-				answeredBytes: 0,
+				respondedBytes: 0,
 				endedInTurn: 0,
 				turn,
 				full: false,
@@ -97,7 +97,7 @@ export function createConnections(): Connections {
 			open.delete(response);
 			endInTurn(connection);
 			if (stopping) socket.destroy();
-			else connection.answeredBytes = socket.bytesRead;
+			else connection.respondedBytes = socket.bytesRead;
 		});
 		if (open.size + (connection.turn === turn ? connection.endedInTurn : 0) === maxPipelined) {
 			connection.full = true;
@@ -116,10 +116,10 @@ export function createConnections(): Connections {
 		connection.ending = true;
 		const { open, last } = connection;
 		const inBody = last?.req.complete === false;
-		const answered = inBody && last.headersSent;
-		const earlier = [...open].filter((response) => response !== last || !inBody || answered);
+		const responded = inBody && last.headersSent;
+		const earlier = [...open].filter((response) => response !== last || !inBody || responded);
 		let left = earlier.length;
-		const finish = () => (answered ? socket.destroySoon() : writeProblem(error.code, socket));
+		const finish = () => (responded ? socket.destroySoon() : writeProblem(error.code, socket));
 		if (left === 0) finish();
 		for (const response of earlier) {
 			response.once('close', () => {
@@ -146,7 +146,7 @@ export function createConnections(): Connections {
 				onClientError(new Error('no tunnel'), socket as Socket);
 			});
 			server.closeIdleConnections = () => {
-				for (const [socket, { answeredBytes }] of connections) if (socket.bytesRead === answeredBytes) socket.destroy();
+				for (const [socket, { respondedBytes }] of connections) if (socket.bytesRead === respondedBytes) socket.destroy();
 			};
 			fastify.addHook('preClose', async () => {
 				stopping = true;

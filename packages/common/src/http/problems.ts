@@ -52,7 +52,7 @@ export const catalogue = {
 	},
 	database_error: {
 		status: 500,
-		detail: 'The database could not answer. Try again after the time in "Retry-After".',
+		detail: 'The database did not respond. Try again after the time in "Retry-After".',
 		headers: { 'retry-after': '2' },
 	},
 	internal_error: { status: 500, detail: 'The service failed.' },

@@ -94,7 +94,7 @@ function measureProjects(server: FastifyInstance, registry: Registry): void {
 	const registers = [registry];
 	const requests = new Counter({
 		name: 'project_requests_total',
-		help: 'Requests with valid credentials that were answered, by project: those with the status 429 were over its limit.',
+		help: 'Requests with valid credentials that got a response, by project: those with the status 429 were over its limit.',
 		labelNames: ['project', 'status'],
 		registers,
 	});

@@ -8,7 +8,7 @@ export const ProblemSchema = Type.Object(
 	{
 		type: Type.Literal('about:blank', { description: 'Always `about:blank`: decide on `code`.' }),
 		title: Type.String({ description: 'The reason phrase of the status.', examples: ['Unauthorized'] }),
-		status: Type.Integer({ minimum: 400, maximum: 599, description: 'The status of the answer.', examples: [401] }),
+		status: Type.Integer({ minimum: 400, maximum: 599, description: 'The status of the response.', examples: [401] }),
 		detail: Type.String({ description: 'What is wrong, in a fixed text for each code.' }),
 		code: Type.Unsafe<ProblemCode>({
 			type: 'string',
@@ -19,7 +19,7 @@ export const ProblemSchema = Type.Object(
 		request_id: Type.String({
 			pattern: '^([0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})$',
 			description:
-				'The same as in the header `x-request-id`. Quote it when you ask for help. An answer of the gateway itself has no hyphens in it.',
+				'The same as in the header `x-request-id`. Quote it when you ask for help. A response of the gateway itself has no hyphens in it.',
 			examples: ['0b5c8f0e-6c3e-4f0a-9a52-6d0c3c1f7b11'],
 		}),
 		errors: Type.Optional(
