@@ -8,14 +8,16 @@ import {
 	makeContact,
 	readMirror,
 	type SyncHarness,
+	shareSession,
 	startSync,
 } from './testing/portal.js';
 
+const session = shareSession();
 let sync: SyncHarness;
 let before: ExpectedRow[];
 
 beforeEach(async () => {
-	sync = await startSync({}, { responseTimeoutMs: 300 });
+	sync = await startSync({}, { responseTimeoutMs: 300, session: session() });
 	for (let n = 1; n <= 130; n++) sync.standIn.add(makeContact(n));
 	await sync.synchroniser.pass();
 	before = await readMirror();
@@ -27,11 +29,7 @@ afterEach(async () => {
 });
 
 const state = () => sync.session.run(readState);
-const error = (code: string, status?: number): Fault => ({
-	kind: 'error',
-	code,
-	...(status === undefined ? {} : { status }),
-});
+const error = (code: string, status?: number): Fault => ({ kind: 'error', code, ...(status && { status }) });
 
 describe('a temporary error is retried, and the pass is complete', () => {
 	test.each<[string, Fault]>([

@@ -3,7 +3,8 @@ import { type StandIn, type StandInContact, type StandInOptions, startStandIn } 
 import { urlAs } from '@contacts/common/database/roles.js';
 import { createLogger } from '@contacts/common/observability/logger.js';
 import { rolePassword } from '@contacts/testing/database.js';
-import { database } from '@contacts/testing/test.js';
+import { database, test } from '@contacts/testing/test.js';
+import { afterAll } from 'vitest';
 import { toCrmConfig } from '../config.js';
 import type { Unmapped } from '../mapping.js';
 import type { UnreadBy } from '../pass.js';
@@ -37,6 +38,23 @@ export async function emptyMirror(): Promise<void> {
 		delete from crm_sync_state; insert into crm_sync_state default values`);
 }
 
+/** One session for the tests of a file or a `describe`: a new connection has to prepare every statement again. */
+export function shareSession(): () => Session {
+	let session: Session;
+	test.beforeAll(async () => {
+		session = await openTestSession();
+	});
+	afterAll(() => session?.close());
+	return () => session;
+}
+
+async function openTestSession(): Promise<Session> {
+	const session = await openSession(urlAs(database.url, 'company-contacts-sync', rolePassword));
+	if (session === undefined) throw new Error('another synchroniser works');
+	return session;
+}
+
+/** @param more its session, if there is one, stays open when the synchroniser ends */
 export async function startSync(
 	options: StandInOptions = {},
 	more: Partial<SynchroniserOptions> = {},
@@ -78,8 +96,7 @@ export async function startSync(
 		destination: { write: (line: string) => void log.push(line) },
 	});
 	const start = async (changed: Partial<SynchroniserOptions> = {}) => {
-		const session = await openSession(urlAs(database.url, 'company-contacts-sync', rolePassword));
-		if (session === undefined) throw new Error('another synchroniser works');
+		const session = more.session ?? (await openTestSession());
 		const onUnmapped = (what: Unmapped) => void unmapped.push(what);
 		const onUnread = (pass: UnreadBy, contacts: number) => {
 			for (let n = 0; n < contacts; n++) unread.push(pass);
@@ -88,6 +105,9 @@ export async function startSync(
 		return { session, synchroniser: await createSynchroniser({ config, ...seams, ...more, ...changed }) };
 	};
 	let running = await start();
+	const end = async () => {
+		if (more.session === undefined) await running.session.close();
+	};
 	return {
 		standIn,
 		clock,
@@ -101,11 +121,11 @@ export async function startSync(
 			return running.session;
 		},
 		async restart(changed) {
-			await running.session.close();
+			await end();
 			running = await start(changed);
 		},
 		async close() {
-			await running.session.close();
+			await end();
 			await standIn.close();
 		},
 	};
