@@ -28,6 +28,10 @@ const nameOfLock = 'holder.json';
  * Locks a data folder for this process. The lock is a listening port and a secret that only its holder returns. So a lock
  * that is left after a crash is recognized as stale, even if its process ID is in use again.
  *
+ * PostgreSQL's own `postmaster.pid` can't replace it. It does not exist until initdb has ended, so two first starts would not
+ * notice each other. It names a server whether its launcher lives or was killed: the next start has to end the second
+ * and must not touch the first. And it contains neither the password nor whether the database is migrated.
+ *
  * @throws LocalPostgresError when another process holds the folder
  */
 export async function holdFolder(folder: string): Promise<HeldFolder> {
@@ -95,19 +99,19 @@ export async function readHolder(folder: string): Promise<Holder | undefined> {
 	} catch {
 		return undefined;
 	}
-	return (await answerOf(lock.port)) === lock.token ? lock : undefined;
+	return (await responseOf(lock.port)) === lock.token ? lock : undefined;
 }
 
-function answerOf(port: number): Promise<string | undefined> {
+function responseOf(port: number): Promise<string | undefined> {
 	return new Promise((resolve) => {
-		let answer = '';
+		let response = '';
 		const socket = connect({ port, host: '127.0.0.1', timeout: 1000 });
 		socket.setEncoding('utf8').on('data', (text) => {
-			answer = (answer + text).slice(0, 64);
+			response = (response + text).slice(0, 64);
 		});
-		socket.on('end', () => resolve(answer));
+		socket.on('end', () => resolve(response));
 		socket.on('timeout', () => socket.destroy());
 		socket.on('error', () => resolve(undefined));
-		socket.on('close', () => resolve(answer));
+		socket.on('close', () => resolve(response));
 	});
 }

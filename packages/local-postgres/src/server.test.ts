@@ -1,37 +1,15 @@
-import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { createClient } from '@contacts/common/database/client.js';
 import { LocalPostgresError } from '@contacts/local-postgres/binaries.js';
-import { type LocalPostgres, type LocalPostgresOptions, startLocalPostgres } from '@contacts/local-postgres/server.js';
+import { type LocalPostgres, startLocalPostgres } from '@contacts/local-postgres/server.js';
 import { accepts } from '@contacts/testing/ports.js';
-import { isAlive, parentOf } from '@contacts/testing/proc.js';
+import { isAlive } from '@contacts/testing/proc.js';
 import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
-import { built, type Program, runProgram } from './testing/programs.js';
+import { query, serverPid, settings, start } from './testing/server.js';
 
 // These tests start whole servers, some of them several.
 vi.setConfig({ testTimeout: 90_000, hookTimeout: 90_000 });
-
-const serverPid = (dataDirectory: string) =>
-	Number(readFileSync(join(dataDirectory, 'postmaster.pid'), 'utf8').split('\n')[0]);
-
-/** No data of these tests has to survive a crash of the machine. */
-const settings = { fsync: 'off' };
-
-async function start(dataDirectory: string, options: Partial<LocalPostgresOptions> = {}): Promise<LocalPostgres> {
-	const server = await startLocalPostgres({ dataDirectory, password: 'test', settings, ...options });
-	onTestFinished(() => server.stop());
-	return server;
-}
-
-async function query(server: LocalPostgres, statement: string): Promise<Record<string, unknown>[]> {
-	const sql = createClient({ url: server.url('postgres'), applicationName: 'test', poolSize: 1 });
-	try {
-		return [...(await sql.unsafe(statement))];
-	} finally {
-		await sql.end({ timeout: 5 });
-	}
-}
 
 async function refusalOf(starting: Promise<LocalPostgres>): Promise<string> {
 	const thrown = await starting.then(
@@ -142,98 +120,5 @@ describe('a failed start reports its reason in one line:', () => {
 		const dataDirectory = join(await temporaryFolder(), 'data');
 		const starting = startLocalPostgres({ dataDirectory, password: 'test', settings: { no_such_setting: '1' } });
 		expect(await refusalOf(starting)).toContain('no_such_setting');
-	});
-});
-
-describe('of two starts on one data directory,', () => {
-	test('one of two concurrent ones succeeds, and the other fails with one line', async () => {
-		const dataDirectory = join(await temporaryFolder(), 'data');
-		await (await start(dataDirectory)).stop();
-		const results = await Promise.allSettled([start(dataDirectory), start(dataDirectory)]);
-		const failed = results.flatMap((result) => (result.status === 'rejected' ? [result.reason] : []));
-		expect(failed).toEqual([expect.any(LocalPostgresError)]);
-		expect(failed[0].message).toMatch(/^\S[^\n]+$/);
-		const [server] = results.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []));
-		expect(server && (await query(server, 'select 1 as one'))).toEqual([{ one: 1 }]);
-	});
-
-	test('the later one takes over: the earlier server has shut down cleanly, and no data is lost', async () => {
-		const dataDirectory = join(await temporaryFolder(), 'data');
-		const first = await start(dataDirectory);
-		await query(first, "create table kept as select 'stored' as value");
-		const second = await start(dataDirectory);
-		await first.ended;
-		expect(await accepts(first.port)).toBe(false);
-		expect(await query(second, 'select value from kept')).toEqual([{ value: 'stored' }]);
-	});
-});
-
-describe('after a SIGKILL', () => {
-	test('of the process that started it, the server shuts down by itself', async () => {
-		const dataDirectory = join(await temporaryFolder(), 'data');
-		mkdirSync(dataDirectory);
-		const program = `
-			import { startLocalPostgres } from ${JSON.stringify(built('server'))};
-			const { port } = await startLocalPostgres({
-				dataDirectory: process.argv[1], password: 'test', settings: { fsync: 'off' },
-			});
-			console.log(port);`;
-		const parent = await runProgram(program, [dataDirectory]);
-		const port = Number(parent.firstLine);
-		const pid = serverPid(dataDirectory);
-		const supervisor = parentOf(pid);
-		expect(await accepts(port)).toBe(true);
-
-		await parent.kill();
-		await expect.poll(() => accepts(port), { timeout: 15_000 }).toBe(false);
-		await expect.poll(() => existsSync(join(dataDirectory, 'postmaster.pid')), { timeout: 15_000 }).toBe(false);
-		await expect.poll(() => [pid, supervisor].filter(isAlive), { timeout: 15_000 }).toEqual([]);
-	});
-
-	test('of the supervisor, the next start ends the orphaned server, and no data is lost', async () => {
-		const dataDirectory = join(await temporaryFolder(), 'data');
-		const first = await start(dataDirectory);
-		await query(first, "create table kept as select 'stored' as value");
-		const pid = serverPid(dataDirectory);
-		process.kill(parentOf(pid), 'SIGKILL');
-		await first.ended;
-		// It still runs, and only the next start ends it.
-		expect([await accepts(first.port), isAlive(pid)]).toEqual([true, true]);
-
-		const next = await start(dataDirectory);
-		expect([await accepts(first.port), isAlive(pid)]).toEqual([false, false]);
-		expect(await query(next, 'select value from kept')).toEqual([{ value: 'stored' }]);
-	});
-
-	/** Creates a postmaster.pid with the ID of a living process of the server's user, and this port. */
-	async function leavePidFile(dataDirectory: string, port?: number): Promise<Program> {
-		const first = await start(dataDirectory);
-		const file = join(dataDirectory, 'postmaster.pid');
-		const left = readFileSync(file, 'utf8').split('\n');
-		await first.stop();
-		const { uid } = statSync(dataDirectory);
-		const other = await runProgram("console.log('here'); setInterval(() => undefined, 1000);", [], { uid, cwd: '/' });
-		left[0] = String(other.pid);
-		if (port !== undefined) left[3] = String(port);
-		writeFileSync(file, left.join('\n'));
-		return other;
-	}
-
-	test('of all processes, a stale postmaster.pid blocks nothing and harms no other process', async () => {
-		const dataDirectory = join(await temporaryFolder(), 'data');
-		const other = await leavePidFile(dataDirectory);
-		const next = await start(dataDirectory);
-		expect(await query(next, 'select 1 as one')).toEqual([{ one: 1 }]);
-		expect(isAlive(other.pid)).toBe(true);
-	});
-
-	test('of all processes, the next start harms neither the process nor the server that a stale postmaster.pid now names', async () => {
-		const elsewhere = await start(join(await temporaryFolder(), 'data'), { password: 'other' });
-		const dataDirectory = join(await temporaryFolder(), 'data');
-		const other = await leavePidFile(dataDirectory, elsewhere.port);
-		const next = await start(dataDirectory);
-		expect(await query(next, 'select 1 as one')).toEqual([{ one: 1 }]);
-		expect(await query(elsewhere, 'select 2 as two')).toEqual([{ two: 2 }]);
-		expect(isAlive(other.pid)).toBe(true);
 	});
 });

@@ -52,8 +52,8 @@ async function waitUntilReady(url: string, child: ChildProcess): Promise<void> {
 		if (child.exitCode !== null || child.signalCode !== null)
 			throw new Error(`exit ${child.exitCode ?? child.signalCode}`);
 		try {
-			const answer = await fetch(`${url}/health/ready`, { signal: AbortSignal.timeout(2000) });
-			if (answer.ok) return;
+			const response = await fetch(`${url}/health/ready`, { signal: AbortSignal.timeout(2000) });
+			if (response.ok) return;
 		} catch {
 			// Not listening yet.
 		}
