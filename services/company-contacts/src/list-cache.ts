@@ -1,10 +1,10 @@
 import type { ChangeSubscription } from '@contacts/common/database/change-listener.js';
 import type { Database } from '@contacts/common/database/database.js';
 import { DatabaseBusyError } from '@contacts/common/database/errors.js';
+import { createRepresentations, type Representations } from '@contacts/common/http/representations.js';
 import { LRUCache } from 'lru-cache';
 import { Counter, Gauge, type Registry } from 'prom-client';
 import { type ListHead, readCompanyContacts, readListHead } from './company-contacts.sql.js';
-import { createRepresentations, type Representations } from './representations.js';
 
 /** A list as it was when its query started, or later. */
 export interface CachedList extends Pick<ListHead, 'changedAt'> {

@@ -1,4 +1,5 @@
 import type { Database } from '@contacts/common/database/database.js';
+import { negotiateEncoding, sendRepresentation } from '@contacts/common/http/representations.js';
 import type { Server } from '@contacts/common/http/server.js';
 import { endpointQuery } from '@contacts/common/schemas/credentials.js';
 import { decimalId } from '@contacts/common/schemas/fields.js';
@@ -7,7 +8,6 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { ListCache } from './list-cache.js';
 import { listReference } from './list-company-contacts.reference.js';
 import { streamList } from './list-stream.js';
-import { negotiateEncoding, sendRepresentation } from './representations.js';
 
 const querystring = endpointQuery({
 	company_id: Type.Optional(

@@ -1,7 +1,12 @@
 import { pipeline, Readable } from 'node:stream';
 import type { Database } from '@contacts/common/database/database.js';
+import {
+	createCompressor,
+	type Encoding,
+	entityTagOf,
+	type Representation,
+} from '@contacts/common/http/representations.js';
 import { readCompanyContactsInBatches, type StreamHead } from './company-contacts.sql.js';
-import { createCompressor, type Encoding, entityTagOf, type Representation } from './representations.js';
 
 /** A list that is read from the database while it is sent. */
 export interface ListStream extends Representation<Readable> {

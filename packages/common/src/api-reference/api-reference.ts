@@ -1,11 +1,12 @@
 import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import swagger from '@fastify/swagger';
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import fp from 'fastify-plugin';
 import { Marked } from 'marked';
 import { gfmHeadingId } from 'marked-gfm-heading-id';
+import { createRepresentations, matchesEntityTag, negotiateEncoding } from '../http/representations.js';
 import { documentOptions, type ReferenceInfo } from './document.js';
-import { staticFile } from './static-file.js';
 
 const page = (name: string) => new URL(`../../api-reference/${name}`, import.meta.url);
 const swaggerUi = (name: string) => createRequire(import.meta.url).resolve(`swagger-ui-dist/${name}`);
@@ -36,6 +37,16 @@ const pagePolicy = [
 	"frame-ancestors 'none'",
 ].join('; ');
 
+const swaggerUiResources = `
+		<link rel="stylesheet" href="/docs/swagger-ui.css">
+		<link rel="stylesheet" href="/docs/theme.css">
+		<script src="/docs/swagger-ui-bundle.js" defer></script>
+		<script src="/docs/page.js" type="module"></script>`;
+
+const swaggerUiContent = `
+		<div id="reference"></div>
+		<noscript><p class="notice">This page needs JavaScript. The document it shows is <a href="/openapi.json">/openapi.json</a>.</p></noscript>`;
+
 export interface ApiReferenceOptions {
 	reference: ReferenceInfo;
 	/** A guide for callers, in Markdown; without it, `GET /docs/guide` does not exist. */
@@ -59,23 +70,43 @@ export const apiReference = fp<ApiReferenceOptions>(async (server, { reference, 
 		return sendDocument(request, reply);
 	});
 
-	async function addPage(name: string, urls: string[], parts: Record<string, string>) {
-		let html = await readFile(page(name), 'utf8');
-		for (const [place, part] of Object.entries(parts)) html = html.replaceAll(place, () => part);
+	const frame = (await readFile(page('page.html'), 'utf8')).replaceAll('TITLE', reference.title);
+	function addPage(urls: string[], resources: string, links: string, content: string) {
+		const html = frame
+			.replace('RESOURCES', resources)
+			.replace('LINKS', links)
+			.replace('CONTENT', () => content);
 		const sendPage = staticFile(Buffer.from(html), {
 			'content-type': 'text/html; charset=utf-8',
 			'content-security-policy': pagePolicy,
 		});
 		for (const url of urls) server.get(url, sendPage);
 	}
-	const { title } = reference;
 	const guideLink = guide === undefined ? '' : '<a href="/docs/guide">Guide</a>';
-	await addPage('index.html', ['/docs', '/docs/'], { TITLE: title, GUIDE_LINK: guideLink });
+	addPage(['/docs', '/docs/'], swaggerUiResources, `<a href="#try">Try it</a>${guideLink}`, swaggerUiContent);
 	if (guide !== undefined) {
 		const text = await new Marked(gfmHeadingId()).parse(await readFile(guide, 'utf8'));
-		await addPage('guide.html', ['/docs/guide'], { TITLE: title, GUIDE: text });
+		const script = '<script src="/docs/guide.js" defer></script>';
+		addPage(['/docs/guide'], script, '<a href="/docs">API reference</a>', `<main class="guide">${text}</main>`);
 	}
 	for (const [name, type, source] of files) {
 		server.get(`/docs/${name}`, staticFile(await readFile(source), { 'content-type': type }));
 	}
 });
+
+/**
+ * A handler that sends these bytes, the same for everybody. Browsers cache and revalidate them. Each encoding is created
+ * once, at its first request.
+ *
+ * @param headers of the response, with its content type
+ */
+function staticFile(bytes: Buffer, headers: Record<string, string>) {
+	const representations = createRepresentations(bytes);
+	return async function sendFile(request: FastifyRequest, reply: FastifyReply) {
+		const { encoding, entityTag, body } = await representations.get(negotiateEncoding(request));
+		reply.headers({ ...headers, 'cache-control': 'public, no-cache', vary: 'Accept-Encoding', etag: entityTag });
+		if (matchesEntityTag(request.headers['if-none-match'], entityTag)) return reply.code(304).send();
+		if (encoding !== 'identity') reply.header('content-encoding', encoding);
+		return reply.send(body);
+	};
+}

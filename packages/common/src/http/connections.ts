@@ -146,7 +146,8 @@ export function createConnections(): Connections {
 				onClientError(new Error('no tunnel'), socket as Socket);
 			});
 			server.closeIdleConnections = () => {
-				for (const [socket, { respondedBytes }] of connections) if (socket.bytesRead === respondedBytes) socket.destroy();
+				for (const [socket, { respondedBytes }] of connections)
+					if (socket.bytesRead === respondedBytes) socket.destroy();
 			};
 			fastify.addHook('preClose', async () => {
 				stopping = true;

@@ -1,9 +1,9 @@
 import type { ChangeSubscription } from '@contacts/common/database/change-listener.js';
 import type { Database } from '@contacts/common/database/database.js';
 import { Problem } from '@contacts/common/http/problems.js';
+import { createRepresentations, type Representations } from '@contacts/common/http/representations.js';
 import { LRUCache } from 'lru-cache';
 import { Counter, type Registry } from 'prom-client';
-import { createRepresentations, type Representations } from '../representations.js';
 import { type ChangesPage, readChanges } from './changes.sql.js';
 import { type Cursor, decodeCursor, encodeCursor, lastId } from './cursor.js';
 import { changesBehind, includes, merge, type RecentChanges } from './recent-changes.js';

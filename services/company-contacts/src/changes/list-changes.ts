@@ -1,7 +1,7 @@
+import { negotiateEncoding, sendRepresentation } from '@contacts/common/http/representations.js';
 import type { Server } from '@contacts/common/http/server.js';
 import { endpointQuery } from '@contacts/common/schemas/credentials.js';
 import { Type } from '@sinclair/typebox';
-import { negotiateEncoding, sendRepresentation } from '../representations.js';
 import type { ChangeFeed } from './change-feed.js';
 import { maxChanges } from './changes.sql.js';
 import { changesReference } from './list-changes.reference.js';

@@ -1,12 +1,12 @@
 import { Problem } from '@contacts/common/http/problems.js';
-import type { FastifyReply, FastifyRequest } from 'fastify';
-import fp from 'fastify-plugin';
 import {
 	createRepresentations,
 	negotiateEncoding,
 	type Representations,
 	sendRepresentation,
-} from '../representations.js';
+} from '@contacts/common/http/representations.js';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import fp from 'fastify-plugin';
 import { firstContacts, laterChanges, type SandboxContact } from './contacts.js';
 
 /** When the invented contacts last changed. */

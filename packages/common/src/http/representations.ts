@@ -10,7 +10,6 @@ import {
 	gzip,
 	type ZlibOptions,
 } from 'node:zlib';
-import { matchesEntityTag } from '@contacts/common/http/entity-tag.js';
 import { Negotiator } from '@fastify/accept-negotiator';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 
@@ -127,4 +126,10 @@ export function sendRepresentation(
 function parseHttpDate(date = ''): number {
 	if (!/^[A-Z][a-z]{2,8},? .*\d\d:\d\d:\d\d( GMT| \d{4})$/.test(date)) return Number.NaN;
 	return Date.parse(date.endsWith('GMT') ? date : `${date} GMT`);
+}
+
+/** Whether an If-None-Match header matches this tag: a list of tags, weak ones too, or `*` (RFC 9110, section 13.1.2). */
+export function matchesEntityTag(ifNoneMatch: string | undefined, entityTag: string): boolean {
+	if (ifNoneMatch === undefined) return false;
+	return ifNoneMatch.trim() === '*' || (ifNoneMatch.match(/"[^"]*"/g)?.includes(entityTag) ?? false);
 }
