@@ -1,45 +1,32 @@
-import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { findPgbench } from '@contacts/bench/references/pgbench.js';
 import type { Comparison } from '@contacts/bench/report.js';
+import { toolOf } from '@contacts/testing/launcher.js';
 import { accepts } from '@contacts/testing/ports.js';
 import { isAlive } from '@contacts/testing/proc.js';
+import { environmentOf, type RunningProcess, startProcess } from '@contacts/testing/process.js';
 import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import { expect, onTestFinished, test, vi } from 'vitest';
 
-const main = fileURLToPath(new URL('../../tools/bench/dist/main.js', import.meta.url));
 const short = ['--rounds', '1', '--only', 'list, one company'];
 
 vi.setConfig({ testTimeout: 60_000 });
 
-interface RunningBench {
-	child: ChildProcess;
+interface RunningBench extends RunningProcess {
 	/** The folder for everything that it writes to disk. */
 	folder: string;
-	ended: Promise<number | null>;
-	stdout(): string;
-	stderr(): string;
 }
 
 /** Starts it as the leader of its own process group, with its own temporary folder. */
 async function startBench(...args: string[]): Promise<RunningBench> {
 	const folder = await temporaryFolder(0o711);
-	const child = spawn(process.execPath, [main, ...args], {
+	const bench = startProcess(process.execPath, [toolOf('bench'), ...args], {
 		detached: true,
-		env: { PATH: process.env.PATH, TMPDIR: folder },
-		stdio: ['ignore', 'pipe', 'pipe'],
+		env: environmentOf({ TMPDIR: folder }),
 	});
-	onTestFinished(() => void child.kill('SIGKILL'));
-	const output = { stdout: '', stderr: '' };
-	for (const name of ['stdout', 'stderr'] as const) {
-		child[name].setEncoding('utf8').on('data', (text: string) => {
-			output[name] += text;
-		});
-	}
-	const ended = once(child, 'close').then(([code]) => code as number | null);
-	return { child, folder, ended, stdout: () => output.stdout, stderr: () => output.stderr };
+	onTestFinished(() => bench.stop('SIGKILL'));
+	return Object.assign(bench, { folder });
 }
 
 /** The process and the port of its PostgreSQL, as soon as it accepts connections. */
@@ -57,9 +44,9 @@ async function postgresOf({ folder }: RunningBench): Promise<{ pid: number; port
 }
 
 /** Whether a process of its group still runs: its own, the services, the references or the generator. */
-function groupIsAlive({ child }: RunningBench): boolean {
+function groupIsAlive({ pid }: RunningBench): boolean {
 	try {
-		return process.kill(-(child.pid ?? 0), 0);
+		return process.kill(-pid, 0);
 	} catch {
 		return false;
 	}
@@ -77,7 +64,7 @@ test('a run ends by itself, prints a table, writes a JSON result, and leaves not
 	const file = join(results, 'made', 'bench.json');
 	const bench = await startBench(...short, 'upserts, 64 connections', '--seconds', '0.3', '--json', file);
 	const postgres = await postgresOf(bench);
-	expect(await bench.ended, bench.stderr()).toBe(0);
+	expect(await bench.exit, bench.stderr()).toBe(0);
 	await expectNothingLeft(bench, postgres);
 
 	const report = JSON.parse(readFileSync(file, 'utf8'));
@@ -115,7 +102,7 @@ test('a run ends by itself, prints a table, writes a JSON result, and leaves not
 	expect(references).toEqual([
 		'no-op Fastify route',
 		'our service, saving nothing',
-		expect.stringMatching(/^(pgbench|driver loop), one statement, 10 clients$/),
+		...(findPgbench() === undefined ? [] : ['pgbench, one statement, 10 clients']),
 	]);
 	expect(bench.stdout()).toMatch(/^scenario +figure +ours +reference +ratio/);
 	expect(bench.stdout()).toMatch(/^list, one company +throughput .* CPU ≤ 2 +(yes|NO)/m);
@@ -126,20 +113,20 @@ test('an interrupted run stops everything that it started, and exits with 1', as
 	const bench = await startBench(...short, '--seconds', '60');
 	const postgres = await postgresOf(bench);
 	await vi.waitUntil(() => bench.stderr().includes('round 1 of 1'), { timeout: 30_000 });
-	bench.child.kill('SIGTERM');
-	expect(await bench.ended).toBe(1);
+	bench.kill('SIGTERM');
+	expect(await bench.exit).toBe(1);
 	await expectNothingLeft(bench, postgres);
 	expect(bench.stdout()).toBe('');
 });
 
 test.each([
 	[['--only', 'lists'], /Allowed choices are .*list of 10,000/],
-	[['--rounds', '0'], /--rounds.*whole number above 0/],
-	[['--seconds', 'long'], /--seconds.*number above 0/],
+	[['--rounds', '0'], /--rounds.*whole number from 1 to 1000/],
+	[['--seconds', 'long'], /--seconds.*number from 0.1 to 600/],
 	[['fast'], /too many arguments/],
 ])('reports wrong usage %j with exit code 2, before it starts anything', async (args, complaint) => {
 	const bench = await startBench(...args);
-	expect(await bench.ended).toBe(2);
+	expect(await bench.exit).toBe(2);
 	expect(bench.stderr()).toMatch(complaint);
 	expect(readdirSync(bench.folder)).toEqual([]);
 });

@@ -1,99 +1,85 @@
-import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { toolOf } from '@contacts/testing/launcher.js';
+import { environmentOf, type RunningProcess, startProcess } from '@contacts/testing/process.js';
+import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import { expect, onTestFinished, test } from 'vitest';
 
-interface Soak {
-	child: ChildProcess;
-	/** Everything that it has written so far to standard output, and to standard error. */
-	output(): string;
-	errors(): string;
-	/** Its exit code, or the signal that ended it. */
-	exit: Promise<number | string>;
-	/** The SVG document that it wrote. */
-	chart(): string;
-	/** What remains of its database. */
-	remains(): string[];
+interface Soak extends RunningProcess {
+	/** The folder for everything that it writes to disk. */
+	folder: string;
 }
 
-function start(...args: string[]): Soak {
-	const folder = mkdtempSync(join(tmpdir(), 'contacts-soak-test-'));
-	onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-	const main = fileURLToPath(new URL('../../tools/soak/dist/main.js', import.meta.url));
-	const child = spawn(process.execPath, [main, '--file', join(folder, 'chart.svg'), ...args], {
-		env: { ...process.env, TMPDIR: folder },
-		stdio: ['ignore', 'pipe', 'pipe'],
+async function startSoak(...args: string[]): Promise<Soak> {
+	// PostgreSQL may run as another user.
+	const folder = await temporaryFolder(0o711);
+	const soak = startProcess(process.execPath, [toolOf('bench'), 'soak', '--file', join(folder, 'chart.svg'), ...args], {
+		env: environmentOf({ TMPDIR: folder }),
 	});
-	onTestFinished(() => void child.kill('SIGKILL'));
-	let written = '';
-	let complaints = '';
-	child.stdout.setEncoding('utf8').on('data', (text) => {
-		written += text;
-	});
-	child.stderr.setEncoding('utf8').on('data', (text) => {
-		complaints += text;
-	});
-	return {
-		child,
-		output: () => written,
-		errors: () => complaints,
-		exit: once(child, 'close').then(([code, signal]) => code ?? signal),
-		chart: () => readFileSync(join(folder, 'chart.svg'), 'utf8'),
-		remains: () => readdirSync(folder).filter((name) => name.startsWith('contacts-')),
-	};
+	onTestFinished(() => soak.stop('SIGKILL'));
+	return Object.assign(soak, { folder });
 }
-const running = (soak: Soak) => expect.poll(soak.output, { timeout: 25_000 }).toContain('Running for');
+
+const isRunning = (soak: Soak) => soak.waitForLine(/^Running for/m);
+
+/** The number of points of each line of the chart. */
+const pointsOf = ({ folder }: Soak) =>
+	[...readFileSync(join(folder, 'chart.svg'), 'utf8').matchAll(/<path d="M([^"H]+)" fill="none"/g)].map(
+		([, path]) => path?.split('L').length ?? 0,
+	);
+
+/** How many samples it has announced. */
+const samplesOf = (text: string) => text.match(/^[\d.]+ s: \d+ responses as expected/gm)?.length ?? 0;
+
+const leftIn = ({ folder }: Soak) => readdirSync(folder).filter((name) => name.startsWith('contacts-'));
 
 test('a run of a few seconds sends every kind of request, gets the expected responses, and draws all measurements', async () => {
-	const soak = start('--minutes', '0.05', '--rate', '100');
-	expect(await soak.exit).toBe(0);
-	expect(soak.errors()).toBe('');
-	expect(soak.output()).toMatch(/upsert +200: \d+\n/);
-	expect(soak.output()).toMatch(/list asked for again +.*304: \d+/);
-	expect(soak.output()).toMatch(/\n\d+ answers as expected in 3 s \(\d+ a second\), 0 unexpected, /);
-	expect(soak.output()).toMatch(
-		/company-contacts: \d+ MiB resident, .*, [1-9]\d* sockets, [1-9]\d* connections in PostgreSQL\n/,
+	const soak = await startSoak('--minutes', '0.05', '--rate', '100');
+	expect(await soak.exit, soak.output()).toBe(0);
+	expect(soak.stderr()).toBe('');
+	expect(soak.stdout()).toMatch(/^upsert +200: \d+$/m);
+	expect(soak.stdout()).toMatch(/^filtered list again +.*304: \d+/m);
+	expect(soak.stdout()).toMatch(/^[1-9]\d* responses as expected in \d+ s, 0 unexpected, /m);
+	expect(soak.stdout()).toMatch(
+		/^company-contacts +\d+ MiB +[+−][\d.]+ MiB\/h +\d+ MiB +[+−][\d.]+ MiB\/h +\d+ +[1-9]\d* +[1-9]\d*$/m,
 	);
-	expect(soak.output()).toMatch(/over the second half: [+−][\d.]+ MiB an hour resident, /);
-	const lines = [...soak.chart().matchAll(/<path d="M([^"H]+)" fill="none"/g)].map(
-		([, path]) => path?.split('L').length,
-	);
-	expect(lines).toHaveLength(14);
-	for (const points of lines) expect(points).toBeGreaterThan(5);
-	expect(soak.remains()).toEqual([]);
+	expect(pointsOf(soak)).toEqual(Array(14).fill(samplesOf(soak.stdout())));
+	expect(leftIn(soak)).toEqual([]);
 });
 
 test('a service that ends by itself ends the run with exit 1 and the last lines of its log', async () => {
-	const soak = start('--minutes', '10');
-	await running(soak);
-	process.kill(Number(/personal-contacts is process (\d+)/.exec(soak.output())?.[1]), 'SIGKILL');
+	const soak = await startSoak('--minutes', '10');
+	await isRunning(soak);
+	process.kill(Number(/personal-contacts is process (\d+)/.exec(soak.stdout())?.[1]), 'SIGKILL');
 	expect(await soak.exit).toBe(1);
-	expect(soak.errors()).toMatch(/^personal-contacts has ended \(SIGKILL\)\. It said last:\n/);
-	expect(soak.output()).toContain('The chart is in');
-	expect(soak.remains()).toEqual([]);
+	expect(soak.stderr()).toMatch(/^personal-contacts has ended \(SIGKILL\)\. It said last:\n\{/);
+	expect(soak.stdout()).toContain('The chart is in');
+	expect(leftIn(soak)).toEqual([]);
 });
 
-test('Ctrl-C ends the run early, and the report has the samples so far', async () => {
-	const soak = start('--minutes', '10', '--rate', '50');
-	await running(soak);
-	soak.child.kill('SIGINT');
-	expect(await soak.exit).toBe(0);
-	expect(soak.output()).toMatch(/ 0 unexpected, /);
-	expect(soak.chart()).toMatch(/^<svg /);
-	expect(soak.remains()).toEqual([]);
+test('Ctrl-C ends the run: no sample is taken after it, and the report has those before it', async () => {
+	const soak = await startSoak('--minutes', '0.5', '--rate', '50');
+	await soak.waitForLine(/^[\d.]+ s: \d+ responses as expected/m);
+	soak.kill('SIGINT');
+	expect(await soak.exit, soak.output()).toBe(0);
+	const [before = '', after = '', ...more] = soak.stdout().split(/^Interrupted\.$/m);
+	expect(more).toEqual([]);
+	expect(samplesOf(before)).toBeGreaterThan(0);
+	expect(samplesOf(after)).toBe(0);
+	expect(after).toMatch(/, 0 unexpected, /);
+	expect(Math.max(...pointsOf(soak))).toBe(samplesOf(before));
+	expect(leftIn(soak)).toEqual([]);
 });
 
 test.each([
-	[['--minutes', 'x'], /^--minutes must be a number from 0.01 to 10000\.\n/],
-	[['--rate', '1'], /^--rate must be a number from 10 to 2000\.\n/],
-	[['--unknown'], /^Unknown option '--unknown'/],
+	[['--minutes', 'x'], /^error: option '--minutes .* It must be a number from 0.01 to 10000\.$/m],
+	[['--rate', '1'], /^error: option '--rate .* It must be a number from 10 to 2000\.$/m],
+	[['--unknown'], /^error: unknown option '--unknown'$/m],
 ])('wrong usage %j: exit 2, with the usage text', async (args, message) => {
-	const soak = start(...args);
+	const soak = await startSoak(...args);
 	expect(await soak.exit).toBe(2);
-	expect(soak.errors()).toMatch(message);
-	expect(soak.errors()).toContain('Usage: ');
-	expect(soak.output()).toBe('');
+	expect(soak.stderr()).toMatch(message);
+	expect(soak.stderr()).toContain('Usage: bench soak');
+	expect(soak.stdout()).toBe('');
+	expect(existsSync(join(soak.folder, 'chart.svg'))).toBe(false);
 });

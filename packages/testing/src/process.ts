@@ -36,6 +36,11 @@ export interface ProcessOptions {
 	ipc?: boolean;
 	/** Standard input. Default: none. `pipe`: it stays open and empty. */
 	input?: string | Buffer | 'pipe';
+	/**
+	 * How many characters of its output to keep, the last ones. Default: all. 0: standard output is discarded unread, and
+	 * all of standard error is kept.
+	 */
+	keepLast?: number;
 }
 
 /** The environment of a process: only those variables of the test that any process needs. */
@@ -52,7 +57,7 @@ export function environmentOf(more: Record<string, string | undefined> = {}): No
 export function startProcess(
 	command: string,
 	args: readonly string[] = [],
-	{ env = environmentOf(), ipc = false, input, ...rest }: ProcessOptions = {},
+	{ env = environmentOf(), ipc = false, input, keepLast = Number.POSITIVE_INFINITY, ...rest }: ProcessOptions = {},
 ): RunningProcess {
 	const standardInput: Options = input === undefined ? { stdin: 'ignore' } : input === 'pipe' ? {} : { input };
 	const child = execa(command, args, {
@@ -63,15 +68,15 @@ export function startProcess(
 		reject: false,
 		buffer: false,
 		// Output arrives in arbitrary pieces, not line by line.
-		stdout: 'pipe',
+		stdout: keepLast === 0 ? 'ignore' : 'pipe',
 		stderr: 'pipe',
 		...(ipc ? { ipc: true } : {}),
 	});
 	const written = { stdout: '', stderr: '', output: '' };
 	for (const name of ['stdout', 'stderr'] as const) {
 		child[name]?.setEncoding('utf8').on('data', (text: string) => {
-			written[name] += text;
-			written.output += text;
+			written[name] = (written[name] + text).slice(-keepLast);
+			written.output = (written.output + text).slice(-keepLast);
 		});
 	}
 	let exited = false;

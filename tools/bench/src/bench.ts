@@ -3,7 +3,7 @@ import { fileURLToPath } from 'node:url';
 import type { BenchDatabase } from './database.js';
 import type { Lifetime } from './lifetime.js';
 import type { Comparison } from './report.js';
-import { programOf, type RunningServer, startServer } from './servers.js';
+import { programOf, type RunningServer, type ServerCommand, startServer } from './servers.js';
 
 export const root = fileURLToPath(new URL('../../..', import.meta.url));
 
@@ -25,6 +25,8 @@ export interface Bench {
 	settings: Settings;
 	database: BenchDatabase;
 	lifetime: Lifetime;
+	/** What was measured again, and why: for the table. */
+	repeated: string[];
 	progress(text: string): void;
 }
 
@@ -41,16 +43,24 @@ export type ServiceName = 'personal-contacts' | 'company-contacts';
 const limits = { RATE_LIMIT_PER_SECOND: '1000000', RATE_LIMIT_BURST: '1000000000' };
 
 /** The settings of a service in production. All others have their default. */
-export function environmentOf({ database }: Bench, name: ServiceName): Record<string, string> {
+export function environmentOf({ database }: Pick<Bench, 'database'>, name: ServiceName): Record<string, string> {
 	return { DATABASE_URL: database.urlFor(name), LOG_LEVEL: 'info', ...(name === 'company-contacts' ? limits : {}) };
 }
 
 /** The built service, as it runs in production. */
-export async function startService(bench: Bench, name: ServiceName, scenario: string): Promise<RunningServer> {
-	const { lifetime, settings } = bench;
+export function startProgram(
+	bench: Pick<Bench, 'database' | 'lifetime'>,
+	name: ServiceName,
+	flags: string[],
+	more: Pick<ServerCommand, 'detached' | 'keepLast'> = {},
+): Promise<RunningServer> {
 	const main = fileURLToPath(import.meta.resolve(`@contacts/${name}/main.js`));
-	const args = [...profileFlags(settings.profiles, `${name} ${scenario}`), main];
-	return startServer(lifetime, { args, env: environmentOf(bench, name) });
+	return startServer(bench.lifetime, { args: [...flags, main], env: environmentOf(bench, name), ...more });
+}
+
+/** The same, with a profile of the scenario if profiles are on. */
+export function startService(bench: Bench, name: ServiceName, scenario: string): Promise<RunningServer> {
+	return startProgram(bench, name, profileFlags(bench.settings.profiles, `${name} ${scenario}`));
 }
 
 /** One of the reference servers of this package. */

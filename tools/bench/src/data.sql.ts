@@ -39,6 +39,18 @@ export async function fillCompanyContacts(sql: Sql, contacts: number): Promise<v
 	await sql`vacuum (analyze) company_contacts`;
 }
 
+export async function changeCompanyContact(sql: Sql, number: number, reason: string): Promise<void> {
+	await sql`update company_contacts set perplexity_reason = ${reason} where bitrix_id = ${1000 + number}`;
+}
+
+/** The number of connections of each service. */
+export async function readBackends(sql: Sql): Promise<Map<string, number>> {
+	const rows = await sql<{ name: string; count: number }[]>`
+		select application_name as name, count(*)::int as count from pg_stat_activity
+		where application_name like '%-contacts' group by application_name`;
+	return new Map(rows.map(({ name, count }) => [name, count]));
+}
+
 /**
  * Restores the same state before every measurement that writes: a row for every other chat, and no dirty pages. The last
  * requests of the previous measurement may still be writing meanwhile.

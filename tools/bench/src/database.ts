@@ -7,7 +7,15 @@ import { migrate } from '@contacts/common/database/migrate.js';
 import { setRolePasswords, urlAs } from '@contacts/common/database/roles.js';
 import { startLocalPostgres } from '@contacts/local-postgres/server.js';
 import postgres from 'postgres';
-import { durability, fillCompanyContacts, readSettings, readVersion, resetPersonalContacts } from './data.sql.js';
+import {
+	changeCompanyContact,
+	durability,
+	fillCompanyContacts,
+	readBackends,
+	readSettings,
+	readVersion,
+	resetPersonalContacts,
+} from './data.sql.js';
 import type { Lifetime } from './lifetime.js';
 import type { Chats } from './load/upserts.js';
 
@@ -26,6 +34,12 @@ export interface BenchDatabase {
 	urlFor(service: 'personal-contacts' | 'company-contacts'): string;
 	/** Ensures that there are exactly this many company contacts. */
 	haveCompanyContacts(count: number): Promise<void>;
+	/** Changes one of them, so that services read their cached lists again. */
+	changeCompanyContact(number: number, reason: string): Promise<void>;
+	/** Connections of the services, by application name. */
+	backends(): Promise<Map<string, number>>;
+	/** Resolves when the server has ended by itself. */
+	ended: Promise<void>;
 	/** Restores the personal contacts to the state in which every measurement begins. */
 	resetPersonalContacts(chats: Chats): Promise<void>;
 }
@@ -44,7 +58,9 @@ export async function startDatabase(lifetime: Lifetime): Promise<BenchDatabase> 
 	await migrate(url);
 	await setRolePasswords(url, { 'personal-contacts': password, 'company-contacts': password });
 
-	const sql = postgres(url, { max: 1, fetch_types: false, onnotice: () => undefined });
+	// A lock that nobody releases ends the run with an error.
+	const connection = { statement_timeout: 300_000 };
+	const sql = postgres(url, { max: 1, fetch_types: false, onnotice: () => undefined, connection });
 	lifetime.own(() => sql.end({ timeout: 5 }));
 	const settings = await readSettings(sql);
 	const off = durability.filter((name) => settings[name] !== 'on');
@@ -63,6 +79,9 @@ export async function startDatabase(lifetime: Lifetime): Promise<BenchDatabase> 
 			await fillCompanyContacts(sql, count);
 			contacts = count;
 		},
+		changeCompanyContact: (number, reason) => changeCompanyContact(sql, number, reason),
+		backends: () => readBackends(sql),
+		ended: server.ended,
 		resetPersonalContacts: (chats) => resetPersonalContacts(sql, chats),
 	};
 }

@@ -5,15 +5,22 @@ import type { Settings } from './bench.js';
 import { createLifetime } from './lifetime.js';
 import { createProgram } from './program.js';
 import { runBench } from './run-bench.js';
+import { soak } from './soak/soak.js';
 import { tableOf } from './table.js';
 
 const lifetime = createLifetime();
-
-for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => void stop('interrupted'));
+const interrupted = new AbortController();
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => interrupted.abort());
 process.on('uncaughtException', (error) => void stop(`error: ${error.stack}`));
 
+const program = createProgram({
+	bench: run,
+	async soak(settings) {
+		process.exitCode = (await soak(settings, lifetime, interrupted.signal)) ? 0 : 1;
+	},
+});
 try {
-	await createProgram(run).parseAsync(process.argv);
+	await program.parseAsync(process.argv);
 } catch (error) {
 	// The signal handler ends the process once everything has ended.
 	if (!lifetime.ending) {
@@ -33,6 +40,7 @@ async function endEverything(): Promise<void> {
 }
 
 async function run(settings: Settings): Promise<void> {
+	interrupted.signal.addEventListener('abort', () => void stop('interrupted'));
 	const begun = performance.now();
 	const progress = (text: string) => {
 		const seconds = Math.round((performance.now() - begun) / 1000);

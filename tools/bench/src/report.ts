@@ -62,10 +62,11 @@ export interface Report {
 		seconds: number;
 		warm_up_seconds: number;
 		profiled: boolean;
-		/** The generator for requests with small responses. */
 		generator: 'wrk' | 'autocannon';
 	};
 	comparisons: Comparison[];
+	/** Measurements that were made again, and why. */
+	repeated: string[];
 	failures: Failure[];
 	seconds: number;
 }

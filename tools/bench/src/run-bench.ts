@@ -43,6 +43,7 @@ export async function runBench(
 			generator: findWrk() === undefined ? 'autocannon' : 'wrk',
 		},
 		comparisons: [],
+		repeated: [],
 		failures: [],
 		seconds: 0,
 	};
@@ -51,7 +52,9 @@ export async function runBench(
 		const own = createLifetime();
 		const end = lifetime.own(own.end);
 		try {
-			report.comparisons.push(...(await scenario.run({ settings, database, lifetime: own, progress })));
+			report.comparisons.push(
+				...(await scenario.run({ settings, database, lifetime: own, repeated: report.repeated, progress })),
+			);
 		} catch (error) {
 			if (lifetime.ending) throw error;
 			const message = error instanceof Error ? error.message : String(error);

@@ -1,15 +1,15 @@
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { get } from 'node:http';
-import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { freePort } from '@contacts/local-postgres/server.js';
+import { type RunningProcess, startProcess } from '@contacts/testing/process.js';
+import { waitUntil } from '@contacts/testing/wait-until.js';
 import type { Lifetime } from './lifetime.js';
 
 /** A server in a separate process. */
 export interface RunningServer {
 	url: string;
 	pid: number;
+	process: RunningProcess;
 	/** Milliseconds from the start of the process until /health/ready responded with 200. */
 	startedIn: number;
 	/** Stops it gracefully and waits until it has exited. */
@@ -21,49 +21,36 @@ export interface ServerCommand {
 	args: string[];
 	/** Its whole environment except PATH and PORT. */
 	env: Record<string, string>;
+	/** Whether Ctrl-C reaches only this process, which then stops the server itself. */
+	detached?: boolean;
+	/** How many characters of its log to keep. Default: it logs to /dev/null, so that only the server pays for the log. */
+	keepLast?: number;
 }
-
-const readyWithin = 60_000;
 
 /**
- * Starts a server without this process's environment. It logs to /dev/null, so the cost of a log collector is not
- * measured, but the cost of writing the lines is.
+ * Starts a server without this process's environment. It ends when this process is killed.
  *
- * @throws Error with its standard error, when it isn't ready in time
+ * @throws Error with its output, when it isn't ready within a minute
  */
-export async function startServer(lifetime: Lifetime, { args, env }: ServerCommand): Promise<RunningServer> {
+export async function startServer(lifetime: Lifetime, command: ServerCommand): Promise<RunningServer> {
+	const { args, env, detached = false, keepLast = 0 } = command;
 	const port = await freePort();
 	const begun = performance.now();
-	// The IPC channel also ends the server when this process is killed.
-	const child = spawn(process.execPath, args, {
-		env: { PATH: process.env.PATH ?? '', NODE_ENV: 'production', HOST: '127.0.0.1', ...env, PORT: String(port) },
-		stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
+	const server = startProcess(process.execPath, args, {
+		env: { PATH: process.env.PATH, NODE_ENV: 'production', HOST: '127.0.0.1', ...env, PORT: String(port) },
+		ipc: true,
+		detached,
+		keepLast,
 	});
-	let complaints = '';
-	child.stderr?.setEncoding('utf8').on('data', (text: string) => {
-		complaints = (complaints + text).slice(-4000);
-	});
-	const exited = once(child, 'exit');
-	const running = () => child.exitCode === null && child.signalCode === null;
-	const stop = lifetime.own(async () => {
-		if (running()) child.kill('SIGTERM');
-		const timer = setTimeout(() => child.kill('SIGKILL'), 15_000);
-		await exited;
-		clearTimeout(timer);
-	});
-
+	const stop = lifetime.own(() => server.stop());
 	const url = `http://127.0.0.1:${port}`;
-	while (!(await answersReady(url))) {
-		if (!running() || performance.now() - begun > readyWithin) {
-			await stop();
-			throw new Error(`${args.at(-1)} did not become ready. ${complaints.trim()}`);
-		}
-		await delay(2);
-	}
-	return { url, pid: child.pid ?? 0, startedIn: performance.now() - begun, stop };
+	const message = () => `${args.at(-1)} did not become ready. ${server.output().trim()}`;
+	await waitUntil(async () => server.hasExited || (await isReady(url)), { timeoutMs: 60_000, intervalMs: 2, message });
+	if (server.hasExited) throw new Error(message());
+	return { url, pid: server.pid, process: server, startedIn: performance.now() - begun, stop };
 }
 
-function answersReady(url: string): Promise<boolean> {
+function isReady(url: string): Promise<boolean> {
 	return new Promise((resolve) => {
 		get(`${url}/health/ready`, { agent: false }, (response) => {
 			response.resume();

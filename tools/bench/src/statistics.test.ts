@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { compare } from './report.js';
 import { costOf, type Measurement } from './rounds.js';
-import { cheapestQuarter, figuresOf, median, quantile, ratiosOf } from './statistics.js';
+import { cheapestQuarter, figuresOf, median, quantile, ratiosOf, secondHalf, slopePerHour } from './statistics.js';
 
 describe('median', () => {
 	test('is the middle value, or the mean of the two in the middle, and does not change its input', () => {
@@ -48,7 +48,7 @@ test('the cheapest quarter is the mean of the smallest values, at least of one',
 test('the cost of a request is the mean of the cheapest windows of all rounds, in microseconds', () => {
 	const measurement = (...costs: number[]): Measurement => ({
 		...{ perSecond: 1, latency: { p50: 1, p99: 1 }, cpu: null },
-		windows: costs.map((cost) => ({ answers: 1000, cpuSeconds: cost / 1000 })),
+		windows: costs.map((cost) => ({ responses: 1000, cpuSeconds: cost / 1000 })),
 	});
 	// While another process ran on the machine, a request cost twice as much.
 	expect(costOf([measurement(40, 81, 80, 80), measurement(42, 90, 85, 88)])).toBeCloseTo(41);
@@ -89,4 +89,58 @@ describe('a comparison', () => {
 		expect(costs(null, 20)).toMatchObject({ cost: null, met: null });
 		expect(costs(40, null)).toMatchObject({ cost: null, met: null });
 	});
+});
+
+test('the slope of a straight line is exact, per hour', () => {
+	expect(
+		slopePerHour([
+			[0, 80],
+			[60, 80.5],
+			[120, 81],
+		]),
+	).toBeCloseTo(30);
+	expect(
+		slopePerHour([
+			[10, 5],
+			[20, 5],
+			[30, 5],
+		]),
+	).toBe(0);
+});
+
+test('noise that is equal at both ends does not change the slope', () => {
+	expect(
+		slopePerHour([
+			[0, 1],
+			[1, 3],
+			[2, 1],
+			[3, 3],
+			[4, 1],
+		]),
+	).toBeCloseTo(0);
+});
+
+test('one point, or points at the same time, have no slope', () => {
+	expect([
+		slopePerHour([[5, 7]]),
+		slopePerHour([
+			[5, 7],
+			[5, 9],
+		]),
+	]).toEqual([0, 0]);
+});
+
+test('the second half is half of the time, not of the points', () => {
+	expect(
+		secondHalf([
+			[0, 1],
+			[1, 2],
+			[2, 3],
+			[10, 4],
+			[20, 5],
+		]),
+	).toEqual([
+		[10, 4],
+		[20, 5],
+	]);
 });

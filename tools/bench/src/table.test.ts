@@ -39,7 +39,8 @@ const report: Report = {
 			target: { of: 'ours', atMost: 250 },
 		}),
 	],
-	failures: [{ scenario: 'upserts', message: 'answers other than 200: 3 of status 500' }],
+	repeated: ['list: "ours" was measured again, because 3 of 9 requests failed.'],
+	failures: [{ scenario: 'upserts', message: 'responses with a status other than 200: 3 of status 500' }],
 	seconds: 12,
 };
 
@@ -49,10 +50,11 @@ scenario  figure       ours     reference       ratio (min–max)   target     m
 list      throughput   8,500/s  10,000/s   raw  0.85 (0.80–0.90)  CPU ≤ 2    NO   34.3 µs, × 2.01
 list      peak memory  251 MiB  –               –                 ≤ 250 MiB  NO   –
 
-FAILED  upserts: answers other than 200: 3 of status 500
+FAILED  upserts: responses with a status other than 200: 3 of status 500
 list: 10 bytes.
 list: the load generator was the limit of "raw" (server 50 % of a core, ours 85 %).
-3 rounds of 2 s, small answers asked for by wrk; 2 × A processor, Node.js v24.0.0, PostgreSQL 18.4, 12 s in all
+list: "ours" was measured again, because 3 of 9 requests failed.
+3 rounds of 2 s, loaded by wrk; 2 × A processor, Node.js v24.0.0, PostgreSQL 18.4, 12 s in all
 `);
 });
 

@@ -5,11 +5,12 @@ import type { Figures } from './statistics.js';
 const busy = 0.85;
 
 /** The result as a table for people. */
-export function tableOf({ machine, settings, comparisons, failures, seconds }: Report): string {
+export function tableOf({ machine, settings, comparisons, repeated, failures, seconds }: Report): string {
 	const head = ['scenario', 'figure', 'ours', 'reference', '', 'ratio (min–max)', 'target', 'met', 'CPU a request'];
 	const rows = comparisons.map((comparison) => rowOf(comparison));
 	const notes = [
 		...comparisons.flatMap(notesOf),
+		...repeated,
 		...(machine.data_in_memory
 			? ['The database was in memory: fsync cost nothing, the figures of upserts are void.']
 			: []),
@@ -23,7 +24,7 @@ export function tableOf({ machine, settings, comparisons, failures, seconds }: R
 		'',
 		...failures.map(({ scenario, message }) => `FAILED  ${scenario}: ${message}`),
 		...notes,
-		`${settings.rounds} rounds of ${settings.seconds} s, small answers asked for by ${settings.generator}; ${machine.cores} × ${machine.cpu}, Node.js ${machine.node}, PostgreSQL ${machine.postgresql}, ${seconds} s in all`,
+		`${settings.rounds} rounds of ${settings.seconds} s, loaded by ${settings.generator}; ${machine.cores} × ${machine.cpu}, Node.js ${machine.node}, PostgreSQL ${machine.postgresql}, ${seconds} s in all`,
 		'',
 	].join('\n');
 }
@@ -71,7 +72,8 @@ function notesOf({ scenario, figure, cpu, reference, notes }: Comparison): strin
 
 const percent = (part: number) => `${Math.round(part * 100)} %`;
 
-function align(rows: string[][]): string[] {
+/** Pads the cells of rows, so that columns line up. */
+export function align(rows: string[][]): string[] {
 	const widths = rows[0]?.map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0))) ?? [];
 	return rows.map((row) =>
 		row

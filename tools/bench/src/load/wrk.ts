@@ -1,13 +1,11 @@
-/** Load with responses of a few kilobytes at most, by wrk. It uses a tenth of the CPU of a generator in JavaScript. */
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
+/** Load by wrk, which needs a tenth of the CPU of a generator in JavaScript. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { text } from 'node:stream/consumers';
 import { cpuSecondsOf } from '@contacts/testing/proc.js';
-import { findProgram } from '../programs.js';
-import type { CpuWindow, LoadOrder, LoadResult } from './order.js';
+import type { Lifetime } from '../lifetime.js';
+import type { CpuWindow, LoadOrder, LoadResult } from './load.js';
+import { findProgram, runProgram } from './program.js';
 
 export const findWrk = () => findProgram('wrk');
 
@@ -18,9 +16,18 @@ interface Run extends CpuWindow {
 	generatorSeconds: number;
 }
 
+/** A body of this many bytes or more takes so long that a response in progress counts as the share that has arrived. */
+const big = 65_536;
+
 /** @throws Error when a response had a status of 400 or more, or a request failed */
-export async function loadByWrk(wrk: string, order: LoadOrder, seconds: number): Promise<LoadResult> {
+export async function loadByWrk(
+	lifetime: Lifetime,
+	wrk: string,
+	order: LoadOrder,
+	seconds: number,
+): Promise<LoadResult> {
 	const folder = mkdtempSync(join(tmpdir(), 'contacts-wrk-'));
+	const remove = lifetime.own(() => rmSync(folder, { recursive: true }));
 	try {
 		const script = join(folder, 'script.lua');
 		const list = join(folder, 'requests');
@@ -28,11 +35,11 @@ export async function loadByWrk(wrk: string, order: LoadOrder, seconds: number):
 		writeFileSync(script, scriptOf(order, list));
 		const runs: Run[] = [];
 		for (let second = 0; second < Math.max(1, Math.round(seconds)); second++) {
-			runs.push(await run(wrk, order, script));
+			runs.push(await run(lifetime, wrk, order, script));
 		}
 		const sum = (of: (one: Run) => number) => runs.reduce((total, one) => total + of(one), 0);
 		return {
-			answers: sum((one) => one.answers),
+			responses: sum((one) => one.responses),
 			latency: {
 				p50: sum((one) => one.latency.p50) / runs.length,
 				p99: sum((one) => one.latency.p99) / runs.length,
@@ -42,33 +49,34 @@ export async function loadByWrk(wrk: string, order: LoadOrder, seconds: number):
 			windows: runs.filter(({ cpuSeconds }) => !Number.isNaN(cpuSeconds)),
 		};
 	} finally {
-		rmSync(folder, { recursive: true });
+		await remove();
 	}
 }
 
-async function run(wrk: string, { url, connections, pid }: LoadOrder, script: string): Promise<Run> {
+async function run(lifetime: Lifetime, wrk: string, order: LoadOrder, script: string): Promise<Run> {
+	const { url, connections, pid, bytes } = order;
 	const before = cpuSecondsOf(pid) ?? Number.NaN;
-	const child = spawn(wrk, ['-t1', `-c${connections}`, '-d1s', '-s', script, url], {
-		stdio: ['ignore', 'pipe', 'inherit'],
-	});
+	const child = runProgram(lifetime, wrk, ['-t1', `-c${connections}`, '-d1s', '-s', script, url], 1);
 	let generatorSeconds = 0;
 	const looking = setInterval(() => {
-		generatorSeconds = cpuSecondsOf(child.pid ?? 0) ?? generatorSeconds;
+		generatorSeconds = cpuSecondsOf(child.pid) ?? generatorSeconds;
 	}, 100);
-	const killed = () => void child.kill('SIGKILL');
-	process.once('exit', killed);
-	const [output] = await Promise.all([text(child.stdout), once(child, 'close')]);
-	process.off('exit', killed);
-	clearInterval(looking);
+	const output = await child.output.finally(() => clearInterval(looking));
 	const cpuSeconds = (cpuSecondsOf(pid) ?? Number.NaN) - before;
 	const line = /^RESULT (.*)$/m.exec(output)?.[1];
 	if (line === undefined) throw new Error(`wrk failed: ${output.trim().slice(-500)}`);
-	const [answers = 0, duration = 0, failed = 0, wrong = 0, p50 = 0, p99 = 0] = line.split(' ').map(Number);
-	if (wrong > 0) throw new Error(`${wrong} answers have a status of 400 or more`);
-	if (failed > 0) throw new Error(`${failed} requests failed`);
-	if (answers === 0) throw new Error('nothing was answered');
-	const latency = { p50: p50 / 1000, p99: p99 / 1000 };
-	return { answers, cpuSeconds, seconds: duration / 1e6, latency, generatorSeconds };
+	const [whole = 0, received = 0, duration = 0, failed = 0, wrong = 0, p50 = 0, p99 = 0] = line.split(' ').map(Number);
+	if (wrong > 0) throw new Error(`${wrong} of ${whole} responses have a status of 400 or more`);
+	if (failed > 0) throw new Error(`${failed} of ${whole} requests failed`);
+	if (whole === 0) throw new Error('no response was complete');
+	const responses = bytes < big ? whole : received / bytes;
+	return {
+		responses,
+		cpuSeconds,
+		seconds: duration / 1e6,
+		latency: { p50: p50 / 1000, p99: p99 / 1000 },
+		generatorSeconds,
+	};
 }
 
 /** Formats each request as text once. wrk itself caches a single request and then calls no script. */
@@ -96,7 +104,7 @@ function scriptOf({ method, headers, requests }: LoadOrder, list: string): strin
 		${requests.length > 1 ? turn : ''}
 		function done(summary, latency)
 			local errors = summary.errors
-			io.write(string.format('RESULT %d %d %d %d %d %d\\n', summary.requests, summary.duration,
+			io.write(string.format('RESULT %d %d %d %d %d %d %d\\n', summary.requests, summary.bytes, summary.duration,
 				errors.connect + errors.read + errors.write + errors.timeout, errors.status,
 				latency:percentile(50), latency:percentile(99)))
 		end`;

@@ -1,10 +1,8 @@
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Lifetime } from '../lifetime.js';
-import { findProgram } from '../programs.js';
+import { findProgram, runProgram } from '../load/program.js';
 import { singleStatement, singleStatementValues } from './single-statement.sql.js';
 
 /** The path of pgbench, on the PATH or where Debian installs it. Undefined: it was not found. */
@@ -17,57 +15,44 @@ export function findPgbench(): string | undefined {
 	);
 }
 
+interface PgbenchOrder {
+	databaseUrl: string;
+	clients: number;
+	/** The highest chat ID of the upserts. */
+	chats: number;
+	seconds: number;
+}
+
 /**
  * Runs the single statement with the prepared protocol, for at least one whole second.
  *
  * @returns statements per second, without the time to connect
  * @throws Error with its last lines of output, when it fails
  */
-export async function runPgbench(
-	lifetime: Lifetime,
-	pgbench: string,
-	databaseUrl: string,
-	clients: number,
-	chats: number,
-	seconds: number,
-): Promise<number> {
+export async function runPgbench(lifetime: Lifetime, pgbench: string, order: PgbenchOrder): Promise<number> {
+	const { databaseUrl, clients, chats } = order;
 	const folder = mkdtempSync(join(tmpdir(), 'contacts-pgbench-'));
 	const remove = lifetime.own(() => rmSync(folder, { recursive: true, force: true }));
 	const script = join(folder, 'upsert.sql');
 	writeFileSync(script, `\\set chat_id random(1, ${chats})\n${singleStatement.replace(/\s+/g, ' ').trim()};\n`);
 	const url = new URL(databaseUrl);
+	const seconds = Math.max(1, Math.round(order.seconds));
 	const values = Object.entries(singleStatementValues).flatMap(([name, value]) => ['-D', `${name}=${value}`]);
-	const timing = ['-T', String(Math.max(1, Math.round(seconds)))];
-	const load = ['-n', '-M', 'prepared', '-c', String(clients), '-j', '1'];
-	const child = spawn(pgbench, [...load, ...timing, ...values, '-f', script], {
-		env: {
-			PATH: process.env.PATH ?? '',
-			PGHOST: url.hostname,
-			PGPORT: url.port,
-			PGUSER: decodeURIComponent(url.username),
-			PGPASSWORD: decodeURIComponent(url.password),
-			PGDATABASE: url.pathname.slice(1),
-		},
-		stdio: ['ignore', 'pipe', 'pipe'],
+	const load = ['-n', '-M', 'prepared', '-c', String(clients), '-j', '1', '-T', String(seconds)];
+	const child = runProgram(lifetime, pgbench, [...load, ...values, '-f', script], seconds, {
+		PATH: process.env.PATH,
+		PGHOST: url.hostname,
+		PGPORT: url.port,
+		PGUSER: decodeURIComponent(url.username),
+		PGPASSWORD: decodeURIComponent(url.password),
+		PGDATABASE: url.pathname.slice(1),
 	});
-	const closed = once(child, 'close');
-	const end = lifetime.own(async () => {
-		child.kill('SIGKILL');
-		await closed;
-	});
-	let output = '';
-	for (const stream of [child.stdout, child.stderr]) {
-		stream.setEncoding('utf8').on('data', (text: string) => {
-			output += text;
-		});
-	}
 	try {
-		const [code] = await closed;
+		const output = await child.output;
 		const rate = statementsPerSecond(output);
-		if (code !== 0 || rate === undefined) throw new Error(`pgbench failed: ${output.trim().slice(-500)}`);
+		if (rate === undefined) throw new Error(`pgbench failed: ${output.trim().slice(-500)}`);
 		return rate;
 	} finally {
-		await end();
 		await remove();
 	}
 }

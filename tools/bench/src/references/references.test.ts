@@ -3,9 +3,6 @@ import { service } from '@contacts/personal-contacts/app.js';
 import { addProject, startTestApp } from '@contacts/testing/app.js';
 import { createTestDatabase } from '@contacts/testing/database.js';
 import { expect, onTestFinished, test } from 'vitest';
-import { runChild } from '../child.js';
-import { createLifetime } from '../lifetime.js';
-import type { DriverMessage, DriverOrder } from './direct-driver.js';
 import { statementsPerSecond } from './pgbench.js';
 import { runSingleStatement, singleStatement, singleStatementValues } from './single-statement.sql.js';
 
@@ -61,26 +58,4 @@ test('the single statement stores the same as the service', async () => {
 		where chat_id between ${from} and ${from + 9} order by chat_id`;
 	expect(await rows(10)).toEqual(await rows(0));
 	expect(await rows(10)).toHaveLength(2);
-});
-
-test('the driver loop runs the statement on all its connections for the given time', async () => {
-	const { url, sql, drop } = await createTestDatabase();
-	onTestFinished(drop);
-	await addProject(sql, 'bench', 'key');
-	const lifetime = createLifetime();
-	onTestFinished(lifetime.end);
-	const order: DriverOrder = { databaseUrl: url, clients: 3, chats: 100_000, warmUpSeconds: 0, seconds: 0.2 };
-	const run = (more: object) =>
-		runChild(lifetime, 'references/direct-driver', { ...order, ...more }, (message: DriverMessage) => message);
-	const done = await run({});
-	if ('failure' in done) throw new Error(done.failure);
-	const [stored] = await sql<{ count: number }[]>`select count(*)::int as count from personal_contacts`;
-	// Few statements hardly ever hit the same chat twice.
-	expect(stored?.count).toBeGreaterThan(0.9 * done.statements);
-	expect(stored?.count).toBeLessThanOrEqual(done.statements);
-	expect(done.seconds).toBeGreaterThanOrEqual(0.2);
-
-	const elsewhere = new URL(url);
-	elsewhere.pathname = '/nowhere';
-	expect(await run({ databaseUrl: elsewhere.href })).toEqual({ failure: expect.stringContaining('nowhere') });
 });

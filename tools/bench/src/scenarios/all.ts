@@ -1,15 +1,8 @@
 import type { Scenario } from '../bench.js';
-import { companiesInTurn, listScenarios } from './lists.js';
+import { listScenarios, requestScenarios } from './lists.js';
 import { million } from './million.js';
-import { memoryAtRest, startUp } from './start-up.js';
+import { startUp } from './start-up.js';
 import { upsertScenarios } from './upserts.js';
 
 /** In the order in which they run. Scenarios with the same data are together. */
-export const scenarios: Scenario[] = [
-	startUp,
-	memoryAtRest,
-	...listScenarios,
-	companiesInTurn,
-	...upsertScenarios,
-	million,
-];
+export const scenarios: Scenario[] = [startUp, ...listScenarios, ...requestScenarios, ...upsertScenarios, million];

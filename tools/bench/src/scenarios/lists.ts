@@ -5,8 +5,8 @@ import { type Bench, type Scenario, startReference, startService } from '../benc
 import { companiesOf } from '../data.sql.js';
 import { credentials } from '../database.js';
 import { load } from '../load/load.js';
-import { type Comparison, compare, type Target } from '../report.js';
-import { costOf, cpuOf, interleave, type Measurement, type Subject } from '../rounds.js';
+import type { Comparison, Target } from '../report.js';
+import { compareLoads, interleave, type Measurement, type Subject } from '../rounds.js';
 import { headerOf, type Sample, takeSample } from '../sample.js';
 import type { RunningServer } from '../servers.js';
 import { comparePeaks } from './memory.js';
@@ -19,8 +19,6 @@ interface ListScenario {
 	encoding?: 'gzip' | 'br';
 	/** Sends the entity tag of the list back. */
 	unchanged?: boolean;
-	/** Requests the changes after the last one instead of the list. */
-	nothingNew?: boolean;
 	connections: number;
 	/** The target: the highest cost, as a multiple of the reference's. */
 	atMost?: number;
@@ -32,13 +30,14 @@ const reference = 'raw node:http, same bytes';
 /** Header fields that every Node.js server adds itself, and those of the connection. */
 const ownHeaders = ['date', 'connection', 'keep-alive', 'transfer-encoding'];
 
+const listPath = `/api/company_contacts.list?${credentials}`;
+
 export const listScenarios: Scenario[] = [
 	{ name: 'list, one company', contacts: 10_000, filtered: true, connections: 16, atMost: 2 },
 	{ name: 'list of 10,000', contacts: 10_000, connections: 8, atMost: 1.15 },
 	{ name: 'list of 10,000, gzip', contacts: 10_000, encoding: 'gzip' as const, connections: 16, long: true },
 	{ name: 'list of 10,000, br', contacts: 10_000, encoding: 'br' as const, connections: 16, long: true },
 	{ name: '304', contacts: 10_000, unchanged: true, connections: 16, atMost: 2.3 },
-	{ name: 'changes, nothing new', contacts: 10_000, nothingNew: true, connections: 16, atLeast: 0.75 },
 	{ name: 'list of 100,000', contacts: 100_000, connections: 4 },
 ].map((scenario): Scenario => ({ ...scenario, run: (bench) => measureList(bench, scenario) }));
 
@@ -46,58 +45,47 @@ async function measureList(bench: Bench, scenario: ListScenario): Promise<Compar
 	const { name, contacts, filtered = false, encoding, unchanged = false, connections, atMost } = scenario;
 	await bench.database.haveCompanyContacts(contacts);
 	const ours = await startService(bench, 'company-contacts', name);
-	const path = scenario.nothingNew
-		? await pathOfNothingNew(ours.url)
-		: `/api/company_contacts.list?${credentials}${filtered ? `&company_id=${companiesOf(contacts) / 2}` : ''}`;
-	const headers: Record<string, string> = encoding ? { 'accept-encoding': encoding } : {};
-	if (unchanged) {
-		const entityTag = headerOf(await takeSample({ url: ours.url + path, headers }), 'etag');
-		if (entityTag === undefined) throw new Error('the list has no entity tag');
-		headers['if-none-match'] = entityTag;
-	}
+	const path = `${listPath}${filtered ? `&company_id=${companiesOf(contacts) / 2}` : ''}`;
+	const headers = {
+		...(encoding ? { 'accept-encoding': encoding } : {}),
+		...(unchanged ? { 'if-none-match': await entityTagOf(ours.url + path) } : {}),
+	};
 	const status = unchanged ? 304 : 200;
 	const sample = await takeSample({ url: ours.url + path, headers });
-	if (sample.status !== status) throw new Error(`our answer has the status ${sample.status} in place of ${status}`);
+	if (sample.status !== status) throw new Error(`our response has the status ${sample.status} in place of ${status}`);
 	if (encoding !== undefined && headerOf(sample, 'content-encoding') !== encoding) {
-		throw new Error(`our answer is not encoded with ${encoding}`);
+		throw new Error(`our response is not encoded with ${encoding}`);
 	}
 
 	const theirs = await startSameBytes(bench, sample);
-	for (const url of [ours.url, theirs.url]) checkSame(sample, await takeSample({ url: url + path, headers }));
+	const checkBoth = async () => {
+		for (const url of [ours.url, theirs.url]) checkSame(sample, await takeSample({ url: url + path, headers }));
+	};
+	await checkBoth();
 	const subject = (label: string, server: RunningServer) =>
 		listsOf(bench, label, server, { paths: [path], headers, connections, status, bytes: sample.body.length });
-	const measured = await interleave(
-		{ theirs: subject(reference, theirs), ours: subject('ours', ours) },
-		bench.settings.rounds,
-		(text) => bench.progress(`${name}, ${text}`),
-	);
-	for (const url of [ours.url, theirs.url]) checkSame(sample, await takeSample({ url: url + path, headers }));
+	const measured = await interleave(bench, name, bench.settings.rounds, {
+		theirs: subject(reference, theirs),
+		ours: subject('ours', ours),
+	});
+	await checkBoth();
 
-	const target: Target | undefined = atMost === undefined ? undefined : { of: 'cost', atMost };
 	const streamed = headerOf(sample, 'transfer-encoding') !== undefined;
-	const comparisons = [
-		compare({
-			scenario: name,
-			figure: 'throughput',
-			unit: '/s',
-			ours: measured.ours.map(({ perSecond }) => perSecond),
-			reference: {
-				name: reference,
-				values: measured.theirs.map(({ perSecond }) => perSecond),
-				cpu: cpuOf(measured.theirs),
-				cost: costOf(measured.theirs),
-			},
-			...(target ? { target } : {}),
-			cpu: cpuOf(measured.ours),
-			cost: costOf(measured.ours),
-			notes: [
-				`${sample.body.length} bytes of body, ${connections} connections`,
-				...(unchanged ? [] : [streamed ? 'streamed from the database' : 'sent from memory']),
-			],
-		}),
+	const notes = [
+		`${sample.body.length} bytes of body, ${connections} connections`,
+		...(unchanged ? [] : [streamed ? 'streamed from the database' : 'sent from memory']),
+	];
+	const target = atMost === undefined ? {} : { target: { of: 'cost', atMost } as const };
+	return [
+		compareLoads(name, measured.ours, { name: reference, measured: measured.theirs }, { ...target, notes }),
 		...comparePeaks(name, ours, { name: reference, server: theirs }),
 	];
-	return comparisons;
+}
+
+async function entityTagOf(url: string): Promise<string> {
+	const entityTag = headerOf(await takeSample({ url }), 'etag');
+	if (entityTag === undefined) throw new Error('the list has no entity tag');
+	return entityTag;
 }
 
 interface Requests {
@@ -125,44 +113,57 @@ function listsOf(
 const manyCompanies = 1000;
 
 /** Lists of many companies, requested in turn, compared with the list of one of them. */
-export const companiesInTurn: Scenario = {
-	name: 'lists of 1,000 companies',
-	async run(bench) {
-		const { name } = companiesInTurn;
-		await bench.database.haveCompanyContacts(10_000);
-		const server = await startService(bench, 'company-contacts', name);
-		const pathOf = (company: number) => `/api/company_contacts.list?${credentials}&company_id=${company}`;
-		const paths = Array.from({ length: manyCompanies }, (_, index) => pathOf(index + 1));
-		const { body } = await takeSample({ url: server.url + pathOf(1) });
-		const usual = { connections: 16, status: 200, bytes: body.length };
-		const one = 'our service, one company';
-		const measured = await interleave(
-			{
-				one: listsOf(bench, one, server, { ...usual, paths: [pathOf(1)] }),
-				ours: listsOf(bench, 'ours', server, { ...usual, paths }),
-			},
-			bench.settings.rounds,
-			(text) => bench.progress(`${name}, ${text}`),
-		);
-		return [
-			compare({
-				scenario: name,
-				figure: 'throughput',
-				unit: '/s',
-				ours: measured.ours.map(({ perSecond }) => perSecond),
-				reference: {
-					name: one,
-					values: measured.one.map(({ perSecond }) => perSecond),
-					cpu: cpuOf(measured.one),
-					cost: costOf(measured.one),
-				},
-				target: { of: 'ratio', atLeast: 0.9 },
-				cpu: cpuOf(measured.ours),
-				cost: costOf(measured.ours),
-			}),
-		];
+const companiesInTurn = compareRequests(
+	'lists of 1,000 companies',
+	'our service, one company',
+	{ of: 'ratio', atLeast: 0.9 },
+	async (url) => {
+		const paths = Array.from({ length: manyCompanies }, (_, index) => `${listPath}&company_id=${index + 1}`);
+		const { body } = await takeSample({ url: `${url}${paths[0]}` });
+		const requests = { connections: 16, status: 200, bytes: body.length };
+		return { ours: { ...requests, paths }, other: { ...requests, paths: paths.slice(0, 1) } };
 	},
-};
+);
+
+/** The changes after the last one, compared with the cheapest response to a client that already has everything. */
+const nothingNew = compareRequests(
+	'changes, nothing new',
+	'our service, 304 for the list',
+	{ of: 'cost', atMost: 1.05 },
+	async (url) => {
+		const path = await pathOfNothingNew(url);
+		const { body } = await takeSample({ url: url + path });
+		const headers = { 'if-none-match': await entityTagOf(url + listPath) };
+		return {
+			ours: { paths: [path], connections: 16, status: 200, bytes: body.length },
+			other: { paths: [listPath], headers, connections: 16, status: 304, bytes: 0 },
+		};
+	},
+);
+
+export const requestScenarios = [nothingNew, companiesInTurn];
+
+/** A scenario that compares two kinds of requests to the same process of our service. */
+function compareRequests(
+	name: string,
+	other: string,
+	target: Target,
+	requestsTo: (url: string) => Promise<{ ours: Requests; other: Requests }>,
+): Scenario {
+	return {
+		name,
+		async run(bench) {
+			await bench.database.haveCompanyContacts(10_000);
+			const server = await startService(bench, 'company-contacts', name);
+			const requests = await requestsTo(server.url);
+			const measured = await interleave(bench, name, bench.settings.rounds, {
+				other: listsOf(bench, other, server, requests.other),
+				ours: listsOf(bench, 'ours', server, requests.ours),
+			});
+			return [compareLoads(name, measured.ours, { name: other, measured: measured.other }, { target })];
+		},
+	};
+}
 
 /** Follows the changes to their end, and returns the path of what comes after. */
 async function pathOfNothingNew(url: string): Promise<string> {
@@ -198,6 +199,6 @@ function checkSame(sample: Sample, other: Sample): void {
 			.sort()
 			.join(', ');
 	if (sample.status !== other.status || !sample.body.equals(other.body) || names(sample) !== names(other)) {
-		throw new Error('the reference and our service did not answer with the same bytes all the time');
+		throw new Error('the responses of the reference and of our service did not stay the same');
 	}
 }

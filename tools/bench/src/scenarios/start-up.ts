@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { memoryOf } from '@contacts/testing/proc.js';
-import { type Bench, type Scenario, type ServiceName, startReference, startService } from '../bench.js';
+import { type Scenario, type ServiceName, startService } from '../bench.js';
 import { type Comparison, compare } from '../report.js';
 import { interleave, type Subject } from '../rounds.js';
 import { startServer } from '../servers.js';
@@ -13,66 +13,45 @@ const bareServer = 'bare node:http server';
 const bare = `require('node:http').createServer((_, r) => r.end('ok')).listen(process.env.PORT, '127.0.0.1');
 	process.once('disconnect', () => process.exit(0));`;
 
-export const startUp: Scenario = {
-	name: 'start-up',
-	async run(bench) {
-		const subject = (name: string, start: () => ReturnType<typeof startServer>): Subject<number> => ({
-			name,
-			async measure() {
-				const server = await start();
-				await server.stop();
-				return server.startedIn;
-			},
-		});
-		return compareServices(bench, 'start-up', 'time', 'ms', {
-			bare: subject(bareServer, () => startServer(bench.lifetime, { args: ['-e', bare], env: {} })),
-			...Object.fromEntries(services.map((name) => [name, subject(name, () => startService(bench, name, 'start-up'))])),
-		});
-	},
-};
-
 /** Seconds of rest before the memory is read. */
 const rest = 2;
 
-export const memoryAtRest: Scenario = {
-	name: 'memory at rest',
-	long: true,
+interface Start {
+	milliseconds: number;
+	/** MiB after a rest. Undefined where the system does not report it. */
+	resident: number | undefined;
+}
+
+const name = 'start-up';
+
+export const startUp: Scenario = {
+	name,
 	async run(bench) {
-		const subject = (name: string, start: () => ReturnType<typeof startServer>): Subject<number> => ({
-			name,
+		const subject = (label: string, start: () => ReturnType<typeof startServer>): Subject<Start> => ({
+			name: label,
 			async measure() {
 				const server = await start();
 				await delay(rest * 1000);
-				const memory = memoryOf(server.pid);
+				const resident = memoryOf(server.pid)?.resident;
 				await server.stop();
-				if (memory === undefined) throw new Error('this system does not tell the memory of a process in /proc');
-				return memory.resident;
+				return { milliseconds: server.startedIn, resident };
 			},
 		});
-		return compareServices(bench, 'memory at rest', 'memory at rest', 'MiB', {
-			bare: subject(bareServer, () => startReference(bench, 'same-bytes')),
-			...Object.fromEntries(
-				services.map((name) => [name, subject(name, () => startService(bench, name, 'memory at rest'))]),
-			),
+		const measured = await interleave(bench, name, bench.settings.rounds, {
+			bare: subject(bareServer, () => startServer(bench.lifetime, { args: ['-e', bare], env: {} })),
+			'company-contacts': subject('company-contacts', () => startService(bench, 'company-contacts', name)),
+			'personal-contacts': subject('personal-contacts', () => startService(bench, 'personal-contacts', name)),
 		});
+		const compareWith = (figure: 'time' | 'memory at rest', unit: 'ms' | 'MiB', of: (start: Start) => number[]) =>
+			services.map((service): Comparison => {
+				const ours = measured[service].flatMap(of);
+				const reference = { name: bareServer, values: measured.bare.flatMap(of) };
+				return compare({ scenario: `${name}, ${service}`, figure, unit, ours, reference });
+			});
+		const reported = measured.bare.every(({ resident }) => resident !== undefined);
+		return [
+			...compareWith('time', 'ms', ({ milliseconds }) => [milliseconds]),
+			...(reported ? compareWith('memory at rest', 'MiB', ({ resident }) => [resident ?? Number.NaN]) : []),
+		];
 	},
 };
-
-async function compareServices(
-	bench: Bench,
-	scenario: string,
-	figure: 'time' | 'memory at rest',
-	unit: 'ms' | 'MiB',
-	subjects: Record<string, Subject<number>>,
-): Promise<Comparison[]> {
-	const measured = await interleave(subjects, bench.settings.rounds, (text) => bench.progress(`${scenario}, ${text}`));
-	return services.map((name) =>
-		compare({
-			scenario: `${scenario}, ${name}`,
-			figure,
-			unit,
-			ours: measured[name] ?? [],
-			reference: { name: bareServer, values: measured.bare ?? [] },
-		}),
-	);
-}

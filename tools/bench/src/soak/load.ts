@@ -1,8 +1,8 @@
 import type { Kind, Outcome } from './requests.js';
 
-export interface Load {
+export interface SoakLoad {
 	/** Requests with the expected response, or dropped on purpose. */
-	readonly answered: number;
+	readonly expected: number;
 	readonly unexpected: number;
 	/** Requests that were not sent because too many were in flight. */
 	readonly heldBack: number;
@@ -12,51 +12,40 @@ export interface Load {
 	stop(): Promise<void>;
 }
 
-const mostAtOnce = 500;
+/** As many as a service always admits. On a machine that is too slow, requests are held back instead of being refused. */
+const maxInFlight = 50;
 
 /** Sends requests at a steady rate, whether or not earlier ones have finished. */
-export function startLoad(kinds: readonly Kind[], perSecond: number): Load {
+export function startSoakLoad(kinds: readonly Kind[], perSecond: number): SoakLoad {
 	const deck = kinds.flatMap((kind) => Array<Kind>(kind.share).fill(kind));
 	const counts = new Map(kinds.map(({ name }) => [name, new Map<Outcome, number>()]));
-	const underWay = new Set<Promise<void>>();
+	const inFlight = new Set<Promise<void>>();
 	const begun = performance.now();
 	let due = 0;
-	let answered = 0;
-	let unexpected = 0;
-	let heldBack = 0;
+	const load = { expected: 0, unexpected: 0, heldBack: 0 };
 
 	async function send({ name, expected, send }: Kind): Promise<void> {
 		const outcome = await send();
 		const ofKind = counts.get(name);
 		ofKind?.set(outcome, (ofKind.get(outcome) ?? 0) + 1);
-		if (expected.includes(outcome)) answered++;
-		else unexpected++;
+		load[expected.includes(outcome) ? 'expected' : 'unexpected']++;
 	}
 	const timer = setInterval(() => {
 		for (; due < ((performance.now() - begun) / 1000) * perSecond; due++) {
 			const kind = deck[Math.floor(Math.random() * deck.length)];
-			if (kind === undefined || underWay.size >= mostAtOnce) {
-				heldBack++;
+			if (kind === undefined || inFlight.size >= maxInFlight) {
+				load.heldBack++;
 				continue;
 			}
-			const request = send(kind).finally(() => underWay.delete(request));
-			underWay.add(request);
+			const request = send(kind).finally(() => inFlight.delete(request));
+			inFlight.add(request);
 		}
 	}, 20);
-	return {
-		get answered() {
-			return answered;
-		},
-		get unexpected() {
-			return unexpected;
-		},
-		get heldBack() {
-			return heldBack;
-		},
+	return Object.assign(load, {
 		counts,
 		async stop() {
 			clearInterval(timer);
-			await Promise.all(underWay);
+			await Promise.all(inFlight);
 		},
-	};
+	});
 }

@@ -1,4 +1,4 @@
-import type { Point } from './slope.js';
+import type { Point } from '../statistics.js';
 
 export interface Line {
 	name: string;
