@@ -1,4 +1,3 @@
-import { brotliDecompressSync, gunzipSync } from 'node:zlib';
 import type { Database } from '@contacts/common/database/database.js';
 import { openDatabase } from '@contacts/common/database/database.js';
 import { addProject, startTestApp, type TestApp } from '@contacts/testing/app.js';
@@ -23,7 +22,6 @@ afterAll(() => Promise.all((apps ?? []).map((app) => app.close())));
 
 const list = (app: TestApp, rest = '', headers: Record<string, string> = {}) =>
 	app.fetch(`/api/company_contacts.list?project=first&api_key=first-key${rest}`, { headers });
-const app = () => apps[0] as TestApp;
 
 /** A cache of the real database's lists that counts its queries. `before` runs before each result. */
 function counted(options: { maxBytes?: number; before?: () => Promise<void> } = {}) {
@@ -210,57 +208,4 @@ test('an unavailable database causes a 500, not an old list', async () => {
 		await behind.close();
 		proxy.close();
 	}
-});
-
-describe('encodings', () => {
-	const decoders: Record<string, (bytes: Buffer) => Buffer> = {
-		identity: (bytes) => bytes,
-		gzip: gunzipSync,
-		br: brotliDecompressSync,
-	};
-
-	/** The raw bytes: fetch would decode them. */
-	async function raw(accept: string, rest = '') {
-		const response = await app().raw(
-			`GET /api/company_contacts.list?project=first&api_key=first-key${rest} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n${accept === '' ? '' : `Accept-Encoding: ${accept}\r\n`}\r\n`,
-		);
-		const at = response.indexOf('\r\n\r\n');
-		const header = (name: string) => new RegExp(`\r\n${name}: ([^\r]*)`, 'i').exec(response.slice(0, at))?.[1];
-		return { header, body: Buffer.from(response.slice(at + 4), 'latin1') };
-	}
-
-	test.each([
-		['', 'identity'],
-		['identity', 'identity'],
-		['gzip', 'gzip'],
-		['br', 'br'],
-		['br;q=0, gzip', 'gzip'],
-		['gzip;q=0.5, br;q=1', 'br'],
-		['zstd', 'identity'],
-	])('Accept-Encoding: %s selects %s', async (accept, encoding) => {
-		const { header, body } = await raw(accept);
-		expect(header('content-encoding') ?? 'identity').toBe(encoding);
-		expect(header('vary')).toBe('Accept-Encoding');
-		expect(Number(header('content-length'))).toBe(body.length);
-		expect(JSON.parse(String(decoders[encoding]?.(body))).count).toBe(2000);
-	});
-
-	test('each encoding has its own entity tag and its own 304', async () => {
-		const tags = await Promise.all(
-			['identity', 'gzip', 'br'].map(async (accept) => String((await raw(accept)).header('etag'))),
-		);
-		expect(new Set(tags).size).toBe(3);
-		for (const [index, accept] of ['identity', 'gzip', 'br'].entries()) {
-			const response = await list(app(), '', { 'accept-encoding': accept, 'if-none-match': String(tags[index]) });
-			expect([response.status, response.headers.get('etag'), response.headers.get('vary')]).toEqual([
-				304,
-				tags[index],
-				'Accept-Encoding',
-			]);
-		}
-	});
-
-	test('a list of a few bytes is not compressed', async () => {
-		expect((await raw('br', '&company_id=999')).header('content-encoding')).toBe(undefined);
-	});
 });
