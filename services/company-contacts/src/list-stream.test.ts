@@ -137,7 +137,7 @@ describe('a streamed list', () => {
 describe('a client', () => {
 	test('that disconnects in the middle of a list frees its connection', async () => {
 		// More often than the limit of concurrent lists.
-		for (let round = 0; round < 10; round++) {
+		for (let round = 0; round < 20; round++) {
 			const response = await open();
 			await once(response, 'readable');
 			response.destroy();
