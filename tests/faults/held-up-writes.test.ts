@@ -1,45 +1,21 @@
 import { Agent } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
-import { urlAs } from '@contacts/common/database/roles.js';
-import { addProject } from '@contacts/testing/app.js';
-import { rolePassword } from '@contacts/testing/database.js';
 import { startPgBouncer } from '@contacts/testing/pgbouncer.js';
-import { type RunningService, startService } from '@contacts/testing/services.js';
+import type { RunningService } from '@contacts/testing/services.js';
 import { startTcpProxy } from '@contacts/testing/tcp-proxy.js';
 import { database, test } from '@contacts/testing/test.js';
 import { type Outcome, upsert } from '@contacts/testing/upserting-clients.js';
-import { afterAll, expect, onTestFinished, vi } from 'vitest';
+import { afterAll, expect, onTestFinished } from 'vitest';
+import { databaseIsQuiet, directUrl, endSessions, executed, prepare, start } from './late-statements.js';
 
-// Two replicas. A's connections to the database stall, so its statements arrive late. B's are not affected.
-
-const user = 'personal-contacts';
 /** Ten rounds of 200 chats each. Five rounds run at once in one stall. */
 const [stalls, chatsEach] = [2, 1000];
 /** Milliseconds within which a request gets a response. */
 const deadline = 4000;
 let nextChat = 1;
 
-test.beforeAll(async () => {
-	await addProject(database.sql, 'bot', 'bot-key');
-	// Counts every executed statement, even one that writes nothing.
-	await database.sql.unsafe(`
-		create sequence executed;
-		create function note_execution() returns trigger language plpgsql security definer as
-			$$ begin perform nextval('public.executed'); return null; end $$;
-		create trigger note_execution before insert on personal_contacts
-			for each statement execute function note_execution()`);
-});
-afterAll(async () => {
-	// The server may not have noticed yet that the replicas were killed.
-	await database.sql`
-		select pg_terminate_backend(pid) from pg_stat_activity where application_name = ${user} and datname = current_database()`;
-});
-
-async function start(url: string): Promise<RunningService> {
-	const service = await startService(user, { DATABASE_URL: url });
-	onTestFinished(() => service.stop('SIGKILL'));
-	return service;
-}
+test.beforeAll(() => prepare('personal_contacts'));
+afterAll(endSessions);
 
 const save = ({ url }: RunningService, chat_id: number, name: string, agent: Agent) =>
 	upsert(`${url}/api/personal_contacts?project=bot&api_key=bot-key`, agent, { chat_id, name });
@@ -52,20 +28,6 @@ async function saveAll(service: RunningService, chats: number[], name: string, a
 		outcomes.push(...(await Promise.all(some.map((chat) => save(service, chat, name, agent)))));
 	}
 	return outcomes;
-}
-
-/** Waits until the services have had no in-flight statement for a moment. */
-async function databaseIsQuiet(): Promise<void> {
-	let quiet = 0;
-	await vi.waitUntil(
-		async () => {
-			const active = await database.sql`
-				select from pg_stat_activity where application_name = ${user} and state = 'active' and datname = current_database()`;
-			quiet = active.length === 0 ? quiet + 1 : 0;
-			return quiet === 10;
-		},
-		{ timeout: 20_000, interval: 50 },
-	);
 }
 
 interface Scenario {
@@ -123,13 +85,10 @@ async function play({ longer, killedAfter }: Scenario, urlOfA: string, b: Runnin
 	return { lost, failed };
 }
 
-const executed = async () =>
-	(await database.sql<{ count: number }[]>`select last_value::int as count from executed`)[0]?.count ?? 0;
-
 test.each(['directly', 'through PgBouncer in transaction mode'])(
 	'upserts that one replica acknowledged are kept when older ones of another replica arrive late: %s',
 	async (way) => {
-		const direct = urlAs(database.url, user, rolePassword);
+		const direct = directUrl();
 		const pgbouncer = way === 'directly' ? undefined : await startPgBouncer(direct);
 		onTestFinished(() => pgbouncer?.stop());
 		const url = pgbouncer?.through(direct) ?? direct;

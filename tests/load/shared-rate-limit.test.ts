@@ -2,6 +2,7 @@ import { urlAs } from '@contacts/common/database/roles.js';
 import { freePort } from '@contacts/local-postgres/server.js';
 import { addProject } from '@contacts/testing/app.js';
 import { rolePassword } from '@contacts/testing/database.js';
+import { watchDelays } from '@contacts/testing/machine-delays.js';
 import type { RunningProcess } from '@contacts/testing/process.js';
 import { startRedis } from '@contacts/testing/redis.js';
 import { type RunningService, startService } from '@contacts/testing/services.js';
@@ -80,47 +81,54 @@ test('300 requests at once over three processes: 250 pass, then 5 a second over 
 	}
 	expect(exact).toBe(1);
 
-	// Empties a bucket, then sends 25 requests a second for ten seconds.
+	// Empties a bucket, then sends 25 requests a second for ten seconds. Whatever delays them, none is admitted without a token
+	// and none is refused that has one. The tokens are those since the start, and one is for rounding.
+	const decided = await ownDecisions();
+	let start: number;
+	do start = performance.now();
 	while ((await request(service(0), 'first')) === 200);
-	const start = performance.now();
-	const perSecond: number[] = [];
+	const tokens = () => Math.floor((performance.now() - start) / 200);
+	const wrong: object[] = [];
+	let admitted = 0;
 	for (let index = 0; performance.now() - start < 10_000; index++) {
-		const second = Math.floor((performance.now() - start) / 1000);
-		if ((await request(service(index), 'first')) === 200) perSecond[second] = (perSecond[second] ?? 0) + 1;
+		const earliest = tokens();
+		const status = await request(service(index), 'first');
+		if (status === 200) admitted++;
+		const latest = tokens();
+		const isRight = status === 200 ? admitted <= latest + 1 : admitted >= earliest - 1;
+		if (!isRight) wrong.push({ status, admitted, earliest, latest });
 		await pause(Math.max(0, start + (index + 1) * 40 - performance.now()));
 	}
-	expect(perSecond).toHaveLength(10);
-	for (const count of perSecond) expect([3, 4, 5, 6, 7]).toContain(count);
-	const total = perSecond.reduce((sum, count) => sum + count, 0);
-	expect(total).toBeGreaterThanOrEqual(49);
-	expect(total).toBeLessThanOrEqual(51);
+	const late = (await ownDecisions()) - decided;
+	console.log(`${admitted} admitted in ten seconds, ${late} decided without Redis`);
+	if (late === 0) expect(wrong).toEqual([]);
+	expect(admitted).toBeGreaterThan(20);
 
 	const others = await Promise.all(Array.from({ length: 250 }, (_, index) => request(service(index), 'second')));
 	expect(new Set(others)).toEqual(new Set([200]));
 });
 
 test('when Redis is killed and restarted under load no request fails or waits long, and the shared bucket is used again', async () => {
-	const times: number[] = [];
-	// The machine's own delay: a request that needs neither Redis nor the database.
-	const idle: number[] = [];
 	const failures: number[] = [];
 	let running = true;
-	const load = Promise.all(
-		services.map(async (each) => {
-			while (running) {
-				const begun = performance.now();
-				const status = await request(each, 'steady');
-				times.push(performance.now() - begun);
-				if (status !== 200 && status !== 429) failures.push(status);
-				const asked = performance.now();
-				await (await fetch(`${each.url}/health/live`)).arrayBuffer();
-				idle.push(performance.now() - asked);
-				await pause(10);
-			}
-		}),
-	);
+	const loads = services.map(async (each) => {
+		const times: { begun: number; ended: number }[] = [];
+		// These requests need neither Redis nor the database.
+		const stop = watchDelays(async () => (await fetch(`${each.url}/health/live`)).arrayBuffer());
+		while (running) {
+			const begun = performance.now();
+			const status = await request(each, 'steady');
+			times.push({ begun, ended: performance.now() });
+			if (status !== 200 && status !== 429) failures.push(status);
+			await pause(10);
+		}
+		const machine = await stop();
+		// A stall of one process may not show in the control requests of another. A request waits for the process twice: before
+		// the call of Redis and after it.
+		const delay = (begun: number, ended: number) => 2 * Math.max(machine.slowest, machine.during(begun, ended));
+		return times.map(({ begun, ended }) => ({ taken: ended - begun, waited: ended - begun - delay(begun, ended) }));
+	});
 	await pause(500);
-	const usual = Math.max(...times.splice(0));
 	await redis.stop('SIGKILL');
 	for (const each of services) await expect.poll(() => shared(each), { timeout: 5000 }).toBe(0);
 	await pause(500);
@@ -134,22 +142,23 @@ test('when Redis is killed and restarted under load no request fails or waits lo
 	redis.kill('SIGCONT');
 	for (const each of services) await expect.poll(() => shared(each), { timeout: 5000 }).toBe(1);
 	running = false;
-	await load;
+	const times = (await Promise.all(loads)).flat();
 
 	expect(failures).toEqual([]);
 	expect(times.length).toBeGreaterThan(100);
-	const slowest = Math.max(...times);
+	const slowest = Math.max(...times.map(({ taken }) => taken));
+	const waited = Math.max(...times.map((each) => each.waited));
 	console.log(
-		`${times.length} requests: the slowest took ${slowest.toFixed(0)} ms, before the faults ${usual.toFixed(0)} ms`,
+		`${times.length} requests: the slowest took ${slowest.toFixed(0)} ms, ${waited.toFixed(0)} ms without delays of the machine`,
 	);
-	// The timeout for Redis is 50 ms. The rest is the machine's own delay.
-	expect(slowest - Math.max(usual, ...idle)).toBeLessThan(500);
+	// The timeout for Redis is 50 ms.
+	expect(waited).toBeLessThan(100);
 	for (const each of services) {
-		const said = each
-			.output()
-			.split('\n')
-			.filter((line) => /Redis does not respond|shared through Redis again/.test(line));
-		expect(said.length).toBeLessThanOrEqual(4);
+		// Each change is logged once. On a busy machine Redis may also be late at other times.
+		const said = [...each.output().matchAll(/Redis does not respond|shared through Redis again/g)].map(String);
 		expect(said.length).toBeGreaterThanOrEqual(4);
+		const [lost, found] = ['Redis does not respond', 'shared through Redis again'];
+		expect(said).toEqual(said.map((_, index) => (index % 2 === 0 ? lost : found)));
+		expect(said.at(-1)).toBe(found);
 	}
 });

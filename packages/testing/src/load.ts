@@ -4,6 +4,8 @@ import { Agent, type IncomingMessage, request } from 'node:http';
 export interface Outcome {
 	/** The status, or the code of the error that ended it. */
 	result: number | string;
+	/** When it was sent, in milliseconds of `performance.now()`. */
+	begun: number;
 	/** From sending it to the end of its response, in milliseconds. */
 	latency: number;
 	retryAfter: string | undefined;
@@ -69,7 +71,7 @@ export function send(url: string, { method, path, body }: Shot, agent?: Agent): 
 	return new Promise((resolve) => {
 		let response: IncomingMessage | undefined;
 		const done = (result: number | string) =>
-			resolve({ result, latency: performance.now() - begun, retryAfter: response?.headers['retry-after'] });
+			resolve({ result, begun, latency: performance.now() - begun, retryAfter: response?.headers['retry-after'] });
 		const asking = request(url + path, {
 			method,
 			...(agent === undefined ? { agent: false } : { agent }),

@@ -1,0 +1,47 @@
+import { setTimeout as delay } from 'node:timers/promises';
+
+/** What the control requests showed, so that a limit can be strict and a busy machine does not exceed it. */
+export interface MachineDelays {
+	/** The milliseconds by which the machine delayed a request between these two moments of `performance.now()`. */
+	during(begun: number, ended: number): number;
+	/** The duration of the slowest control request, in milliseconds. */
+	slowest: number;
+	/** How many times as long as usual a control request took, at least 1. */
+	slowdown: number;
+}
+
+/** More than a control request takes on a machine that is not busy. */
+const usualMs = 10;
+
+/**
+ * Repeats a control request that needs nothing of what a test examines, one after the other, until the returned function is
+ * called. What it takes longer than usual is a delay of the processor, of this process, or of anything else that both kinds
+ * of requests wait for.
+ */
+export function watchDelays(control: () => Promise<unknown>): () => Promise<MachineDelays> {
+	const taken: { begun: number; ended: number; duration: number }[] = [];
+	let running = true;
+	const watching = (async () => {
+		while (running) {
+			const begun = performance.now();
+			await control();
+			const ended = performance.now();
+			taken.push({ begun, ended, duration: ended - begun });
+			await delay(5);
+		}
+	})();
+	return async () => {
+		running = false;
+		await watching;
+		const late = taken.filter(({ duration }) => duration > usualMs);
+		const durations = taken.map(({ duration }) => duration).sort((a, b) => a - b);
+		return {
+			during: (begun, ended) =>
+				late
+					.filter((each) => each.ended > begun && each.begun < ended)
+					.reduce((sum, { duration }) => sum + duration - usualMs, 0),
+			slowest: durations.at(-1) ?? 0,
+			slowdown: Math.max(1, (durations[Math.floor(durations.length / 2)] ?? 0) / usualMs),
+		};
+	};
+}

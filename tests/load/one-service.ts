@@ -1,0 +1,60 @@
+import { urlAs } from '@contacts/common/database/roles.js';
+import { addProject } from '@contacts/testing/app.js';
+import { rolePassword } from '@contacts/testing/database.js';
+import { type Outcome, type Shot, send } from '@contacts/testing/load.js';
+import type { MachineDelays } from '@contacts/testing/machine-delays.js';
+import { type RunningService, startService } from '@contacts/testing/services.js';
+import { database } from '@contacts/testing/test.js';
+import { onTestFinished } from 'vitest';
+
+// What the tests of this folder that load one service have in common.
+
+const credentials = 'project=load&api_key=load-key';
+
+export const addLoadProject = () => addProject(database.sql, 'load', 'load-key');
+
+export async function start(
+	name: 'personal-contacts' | 'company-contacts',
+	environment: Record<string, string> = {},
+): Promise<RunningService> {
+	const service = await startService(name, {
+		DATABASE_URL: urlAs(database.url, name, rolePassword),
+		...environment,
+	});
+	onTestFinished(() => service.stop());
+	return service;
+}
+
+export const upsert = (chatId: number): Shot => ({
+	method: 'POST',
+	path: `/api/personal_contacts?${credentials}`,
+	body: JSON.stringify({ chat_id: chatId || 1, name: `name ${chatId}` }),
+});
+export const list = (companyId: number): Shot => ({
+	method: 'GET',
+	path: `/api/company_contacts.list?${credentials}&company_id=${companyId}`,
+});
+
+/** A service without load, to measure the delays of the machine while another one has load. */
+export async function startControl(): Promise<() => Promise<unknown>> {
+	const control = await start('personal-contacts');
+	return () => send(control.url, upsert(1));
+}
+
+/** The same outcomes, without the delays of the machine. */
+export const withoutDelays = (outcomes: readonly Outcome[], machine: MachineDelays): Outcome[] =>
+	outcomes.map((each) => ({
+		...each,
+		latency: Math.max(0, each.latency - machine.during(each.begun, each.begun + each.latency)),
+	}));
+
+/** Waits until three requests in a row are served. @returns how long that took, in milliseconds */
+export async function untilServed(service: RunningService, next: (index: number) => Shot): Promise<number> {
+	const begun = performance.now();
+	for (let index = 0, inRow = 0; inRow < 3; index++) {
+		const { result } = await send(service.url, next(1_000_000 + index));
+		inRow = result === 200 ? inRow + 1 : 0;
+		if (performance.now() - begun > 20_000) throw new Error(`still ${result} after twenty seconds`);
+	}
+	return performance.now() - begun;
+}
