@@ -1,5 +1,6 @@
 import { addProject } from '@contacts/testing/app.js';
 import { createTestDatabase } from '@contacts/testing/database.js';
+import { watchDelays } from '@contacts/testing/machine-delays.js';
 import { startTcpProxy, type TcpProxy } from '@contacts/testing/tcp-proxy.js';
 import { database as db, test } from '@contacts/testing/test.js';
 import { describe, expect, onTestFinished, vi } from 'vitest';
@@ -70,13 +71,16 @@ const idOf = async (project: string) => {
 	return row?.id ?? Number.NaN;
 };
 
-/** Polls without a pause until the ring reports this, and returns how many milliseconds it took. */
+/** Polls without a pause until the ring reports this, and returns how many milliseconds it took, without delays of the machine. */
 async function seen(ring: KeyRing, project: string, live: boolean): Promise<number> {
+	const stop = watchDelays(() => db.sql`select 1`);
 	const begun = performance.now();
 	await expect
 		.poll(() => ring.find(project, `${project}-key`) !== undefined, { interval: 10, timeout: 5000 })
 		.toBe(live);
-	return performance.now() - begun;
+	const ended = performance.now();
+	const machine = await stop();
+	return (ended - begun - machine.during(begun, ended)) / machine.slowdown;
 }
 
 describe('a change is seen within a second', () => {

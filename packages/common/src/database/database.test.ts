@@ -44,14 +44,27 @@ const kill = async (applicationName: string) => {
 	return rows.length;
 };
 
+/**
+ * A timer that is set now, to compare with something that happens. Timers fire in the order of their times, however late a
+ * busy machine runs them. @returns whether it has fired
+ */
+function timer(milliseconds: number): () => boolean {
+	let fired = false;
+	const running = setTimeout(() => {
+		fired = true;
+	}, milliseconds);
+	onTestFinished(() => clearTimeout(running));
+	return () => fired;
+}
+
 describe('the deadline', () => {
 	test('fails a statement in time, and the server ends it by statement_timeout', async () => {
 		const database = open('deadline', { deadline: 300, statementTimeout: 600 });
 		// Opens the connection first, which may take longer on a busy machine.
 		await expect.poll(() => respond(database).catch(() => undefined), { timeout: 5000 }).toBeTypeOf('number');
-		const begun = performance.now();
+		const isLate = timer(1000);
 		expect(await causeOf(sleep(database))).toBe('QUERY_DEADLINE');
-		expect(performance.now() - begun).toBeLessThan(1000);
+		expect(isLate()).toBe(false);
 		await expect.poll(() => active('deadline')).toBe(0);
 		expect(await respond(database)).toBeTypeOf('number');
 	});
@@ -188,9 +201,9 @@ describe('a network that fails', () => {
 		const { proxy, database } = await openThroughProxy('silent', { poolSize: 2, deadline: 500 });
 		await Promise.all([respond(database), respond(database)]);
 		proxy.blackhole();
-		const begun = performance.now();
+		const isLate = timer(1500);
 		const causes = await Promise.all(Array.from({ length: 20 }, () => causeOf(respond(database))));
-		expect(performance.now() - begun).toBeLessThan(1500);
+		expect(isLate()).toBe(false);
 		expect(new Set(causes)).toEqual(new Set(['QUERY_DEADLINE']));
 
 		await proxy.restore();
@@ -230,10 +243,11 @@ describe('a network that fails', () => {
 		const result = causeOf(sleep(database));
 		await expect.poll(() => active('refused'), { interval: 10 }).toBe(1);
 		await db.sql.unsafe(`alter role ${role} nologin`);
-		const begun = performance.now();
+		// The deadline is four seconds. At once is some milliseconds.
+		const isLate = timer(3000);
 		await kill('refused');
 		expect(await result).toBe('28000');
-		expect(performance.now() - begun).toBeLessThan(1000);
+		expect(isLate()).toBe(false);
 	});
 });
 
@@ -253,7 +267,8 @@ test('close does not wait for a lost connection', async () => {
 	await db.sql`
 		select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'lost' and state = 'active'`;
 	expect(await result).toEqual([{ one: 1 }]);
-	const begun = performance.now();
+	// It waits up to five seconds for a connection that is in use. Here it takes some milliseconds.
+	const isLate = timer(4000);
 	await database.close();
-	expect(performance.now() - begun).toBeLessThan(1000);
+	expect(isLate()).toBe(false);
 });
