@@ -162,7 +162,11 @@ function check(cursor: Cursor, page: Omit<ChangesPage, 'changes'>): void {
 		// the end of its pages has nothing to read here yet, and a reader between two pages retries.
 		if (!page.standby) throw new Problem('cursor_expired');
 		if (cursor.id !== lastId) throw new Problem('overloaded');
-	} else if (Math.max(cursor.version, cursor.began) < page.pruned) throw new Problem('cursor_expired');
+		return;
+	}
+	// Tombstones of a reader's own version may be missing too, while it has not read that version to its end.
+	const finished = cursor.id === lastId ? cursor.version : cursor.version - 1;
+	if (Math.max(finished, cursor.began) < page.pruned) throw new Problem('cursor_expired');
 }
 
 function prepare({ epoch, version, changes }: ChangesPage, limit: number, cursor: Cursor | undefined): Representations {

@@ -158,19 +158,31 @@ describe('410', () => {
 		await expect.poll(list).toBe(copy.list);
 	});
 
+	const prune = async () => {
+		await database.sql`update company_contacts_changes set deleted_at = now() - interval '32 days' where deleted_at is not null`;
+		await database.sql`select prune_company_contacts_tombstones()`;
+	};
+
 	test('a cursor expires when tombstones after it were deleted', async () => {
 		const before = await since();
 		await write('delete from company_contacts where bitrix_id = 20');
 		const after = await since();
 		const firstPage = await read('&limit=1');
-		await database.sql`update company_contacts_changes set deleted_at = now() - interval '32 days' where deleted_at is not null`;
-		await database.sql`select prune_company_contacts_tombstones()`;
+		await prune();
 		// Nothing has changed for clients, so there was no notification.
 		for (const each of apps)
 			await expect.poll(async () => (await get(before, {}, each)).status, { timeout: 5000 }).toBe(410);
 		expect(namesOf(await read(after))).toEqual([]);
 		// A reader who started after the deletion needs none of those tombstones, however low the first contacts are.
 		expect(namesOf(await read(`&cursor=${firstPage.cursor}`))).toEqual([40, 30]);
+	});
+
+	test('a cursor between two deletions of the same statement expires when their tombstones were deleted', async () => {
+		const before = await since();
+		await write('delete from company_contacts where bitrix_id <> 50');
+		const { cursor } = await read(`${before}&limit=1`);
+		await prune();
+		await expect.poll(async () => (await get(`&cursor=${cursor}`)).status, { timeout: 5000 }).toBe(410);
 	});
 
 	test('a cursor expires when the server has lost its changes', async () => {
