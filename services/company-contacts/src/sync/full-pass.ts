@@ -46,8 +46,9 @@ export async function fullPass(context: PassContext, confirmMassDelete: boolean)
 
 	const { total, at } = await portal.count();
 	const state = await session.run(readState);
-	const begun = state.full_begun_at;
+	const { full_begun_at: begun } = state;
 	let cursor = state.full_cursor ?? 0;
+	let confirmed = state.full_confirmed || confirmMassDelete;
 	counts.seen = (await session.run(countStaging)).staged;
 	// A restored backup contains the cursor, but not the staged contacts before it.
 	const isEmptied = cursor > 0 && counts.seen === 0;
@@ -55,11 +56,11 @@ export async function fullPass(context: PassContext, confirmMassDelete: boolean)
 		await session.run((sql) => beginFull(sql, at));
 		cursor = 0;
 		counts.seen = 0;
+		confirmed = confirmMassDelete;
 	} else {
 		logger.info({ cursor }, 'continuing the full pass that was interrupted');
 	}
 	if (confirmMassDelete) await session.run(confirmFull);
-	const { full_confirmed: confirmed } = await session.run(readState);
 
 	for (;;) {
 		const { contacts, last } = await portal.page({ after: cursor });

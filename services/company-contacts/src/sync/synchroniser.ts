@@ -25,6 +25,7 @@ import {
 	prune,
 	type RunKind,
 	readState,
+	type SyncState,
 	saveBlock,
 	saveBucket,
 	saveConfiguration,
@@ -181,24 +182,20 @@ export async function createSynchroniser(options: SynchroniserOptions): Promise<
 		}
 	}
 
-	async function fullIsDue(): Promise<boolean> {
-		const state = await session.run(readState);
-		return (
-			state.watermark === null ||
-			state.full_begun_at !== null ||
-			clock.now() - (state.last_full_at ?? 0) > fullPassIntervalMs
-		);
+	function isFullDue({ watermark, full_begun_at: begun, last_full_at: last }: SyncState): boolean {
+		return watermark === null || begun !== null || clock.now() - (last ?? 0) > fullPassIntervalMs;
 	}
 
 	return {
 		adoptConfiguration,
-		fullIsDue,
+		fullIsDue: async () => isFullDue(await session.run(readState)),
 		async pass({ full = false, confirmMassDelete = false } = {}) {
 			await adoptConfiguration();
 			// Once, not after each pause: later the pass continues from its cursor.
 			if (full) await session.run(discardFull);
-			const { watermark } = await session.run(readState);
-			if (full || watermark === null || (await fullIsDue()))
+			const state = await session.run(readState);
+			const { watermark } = state;
+			if (full || watermark === null || isFullDue(state))
 				return run('full', (each) => fullPass(each, confirmMassDelete));
 			return run('incremental', (each) => incrementalPass(each, watermark));
 		},
