@@ -6,7 +6,7 @@ import { encodeArray, isMap, type Params, toBoolean } from './php-values.js';
 import type { Portal } from './portal.js';
 
 /** [DOC] More commands than these are refused one by one. */
-const mostCommands = 50;
+const maxCommands = 50;
 
 /** A command of a batch, as the stand-in records it. */
 export interface BatchCall {
@@ -35,7 +35,7 @@ export async function runBatch(portal: Portal, request: RequestInfo, calls: Batc
 		const call: BatchCall = { key, ...parseCommand(String(command)) };
 		calls.push(call);
 		try {
-			if (index >= mostCommands) throw new RestError('ERROR_BATCH_LENGTH_EXCEEDED', 'Max batch length exceeded');
+			if (index >= maxCommands) throw new RestError('ERROR_BATCH_LENGTH_EXCEEDED', 'Max batch length exceeded');
 			const response = await runCommand(portal, request.number, call);
 			result.push([key, response.result]);
 			if (response.total !== undefined) totals.push([key, response.total]);
