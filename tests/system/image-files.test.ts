@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { startProcess } from '@contacts/testing/process.js';
+import { environmentOf, startProcess } from '@contacts/testing/process.js';
 import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import { expect, test } from 'vitest';
 
@@ -52,6 +52,12 @@ test.each(names.split(' '))('the image %s holds the product without its tests', 
 	expect(
 		packages.filter((name) => /testing|stand-in|^(vitest|execa|fast-check|playwright-core|autocannon)@/.test(name)),
 	).toEqual([]);
+	for (const program of files.filter((file) => /^dist\/(\w+\/)?main\.js$/.test(file))) {
+		const run = startProcess(process.execPath, [join(image, program), '--version'], { env: environmentOf() });
+		await run.exit;
+		// A service misses its settings and the command prints its version only if all files that they import are there.
+		expect(run.output()).toMatch(/^(DATABASE_URL is not set|\d+\.\d+\.\d+$)/m);
+	}
 });
 
 test('the tests inspect every image of the Dockerfile', () => {
