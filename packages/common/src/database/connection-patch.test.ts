@@ -1,11 +1,11 @@
 import { once } from 'node:events';
-import { connect, type Socket } from 'node:net';
+import { connect, Socket } from 'node:net';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { database as db, test } from '@contacts/testing/test.js';
 import postgres from 'postgres';
-import { expect, onTestFinished } from 'vitest';
+import { expect, onTestFinished, vi } from 'vitest';
 
 // Guards the fixes of postgres.js in patches/ that a real database does not show reliably, because they need an event at an
 // exact moment. database.test.ts guards the other fixes.
@@ -29,6 +29,15 @@ async function openOne(): Promise<{ sql: postgres.Sql; sockets: Socket[] }> {
 	await sql`select 1`;
 	return { sql, sockets };
 }
+
+test('a connection sends each message at once, so that the end of a COPY does not wait for the acknowledgement of its rows', async () => {
+	const setNoDelay = vi.spyOn(Socket.prototype, 'setNoDelay');
+	onTestFinished(() => setNoDelay.mockRestore());
+	const { sockets } = await openOne();
+	expect(sockets).toHaveLength(1);
+	expect(setNoDelay.mock.contexts).toEqual(sockets);
+	expect(setNoDelay.mock.calls).toEqual([[true]]);
+});
 
 test('a transaction that continues after its connection was lost fails without ending the process', async () => {
 	const uncaught: unknown[] = [];
