@@ -40,9 +40,14 @@ const head = (sql: Sql, companyId: string | undefined) => sql`(
 	)
 	from company_contacts_version left join company_contacts_lists lists on company_id = ${companyId ?? 0}::bigint)`;
 
-/** @throws DatabaseError, DatabaseBusyError */
-export async function readListHead(database: Database): Promise<ListHead> {
-	const rows = await database.query((sql) => sql<{ head: ListHead }[]>`select ${head(sql, undefined)} as head`);
+/**
+ * @param askedAt see `Database.query`
+ * @throws DatabaseError, DatabaseBusyError
+ */
+export async function readListHead(database: Database, askedAt?: number): Promise<ListHead> {
+	const rows = await database.query((sql) => sql<{ head: ListHead }[]>`select ${head(sql, undefined)} as head`, {
+		askedAt,
+	});
 	return (rows[0] as { head: ListHead }).head;
 }
 
@@ -50,6 +55,7 @@ export async function readListHead(database: Database): Promise<ListHead> {
  * Reads all contacts, or those of one company, ordered by id.
  *
  * @param companyId decimal digits, at most 2^63 − 1
+ * @param askedAt see `Database.query`
  * @returns the body as it is sent; undefined when it may be larger than `maxBytes`
  * @throws DatabaseError, DatabaseBusyError
  */
@@ -57,9 +63,11 @@ export async function readCompanyContacts(
 	database: Database,
 	companyId: string | undefined,
 	maxBytes: number,
+	askedAt: number,
 ): Promise<ListHead & { body: Buffer | undefined }> {
-	const rows = await database.query((sql) =>
-		sql`
+	const rows = await database.query(
+		(sql) =>
+			sql`
 			with listed as materialized (
 				select * from company_contacts
 				${linkedTo(sql, companyId)}
@@ -73,6 +81,7 @@ export async function readCompanyContacts(
 				select string_agg(${element(sql)}, ',' order by id) from listed
 			)) end as body
 			from size`.raw(),
+		{ askedAt },
 	);
 	const [read, body] = rows[0] as [Buffer, Buffer | null];
 	return { ...(JSON.parse(String(read)) as ListHead), body: body ?? undefined };

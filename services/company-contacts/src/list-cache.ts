@@ -95,9 +95,9 @@ export function createListCache(options: ListCacheOptions): ListCache {
 		checkedAt = began;
 	}
 
-	function check(): Promise<void> {
+	function check(askedAt?: number): Promise<void> {
 		const [mine, began] = [underWay, clock()];
-		mine.check ??= readListHead(database)
+		mine.check ??= readListHead(database, askedAt)
 			.then((read) => learn(read, began, mine))
 			.finally(() => {
 				delete mine.check;
@@ -105,10 +105,15 @@ export function createListCache(options: ListCacheOptions): ListCache {
 		return mine.check;
 	}
 
-	async function query(key: string, companyId: string | undefined): Promise<Entry> {
+	async function query(key: string, companyId: string | undefined, askedAt: number): Promise<Entry> {
 		const [mine, began] = [underWay, clock()];
 		try {
-			const { body, ...read } = await readCompanyContacts(database, companyId, Math.min(maxListBytes, maxBytes));
+			const { body, ...read } = await readCompanyContacts(
+				database,
+				companyId,
+				Math.min(maxListBytes, maxBytes),
+				askedAt,
+			);
 			learn(read, began, mine);
 			const made =
 				body &&
@@ -128,10 +133,10 @@ export function createListCache(options: ListCacheOptions): ListCache {
 		}
 	}
 
-	function queryOnce(key: string, companyId: string | undefined): Promise<Entry> {
+	function queryOnce(key: string, companyId: string | undefined, askedAt: number): Promise<Entry> {
 		const known = underWay.lists.get(key);
 		if (known !== undefined) return known;
-		const list = query(key, companyId);
+		const list = query(key, companyId, askedAt);
 		underWay.lists.set(key, list);
 		return list;
 	}
@@ -158,12 +163,12 @@ export function createListCache(options: ListCacheOptions): ListCache {
 		async read(companyId) {
 			const key = keyOf(companyId);
 			if (database.isFull) throw new DatabaseBusyError();
-			return database.admit(async () => {
-				// Without a notification there was probably no change.
+			return database.admit(async ({ askedAt }) => {
+				// No notification came, so the list is probably unchanged: to read the version costs less.
 				const isAged = listener.current && clock() - checkedAt >= maxAgeMs;
-				if (isAged && lists.peek(key)?.version === head.version) await check();
+				if (isAged && lists.peek(key)?.version === head.version) await check(askedAt);
 				const entry = findCurrent(key);
-				return entry ? count(entry, 'memory') : count(await queryOnce(key, companyId), 'database');
+				return entry ? count(entry, 'memory') : count(await queryOnce(key, companyId, askedAt), 'database');
 			});
 		},
 		get syncedAt() {

@@ -68,17 +68,17 @@ export class Admission {
 	}
 
 	/**
+	 * @param askedAt when the caller's request began, in milliseconds of `performance.now()`
 	 * @throws DatabaseBusyError at once when the queue is full, or at the deadline when it had no turn while others were
 	 *   served
 	 * @throws DatabaseError in every other case
 	 */
-	async run<Result>(work: (turn: Turn) => Promise<Result>): Promise<Result> {
+	async run<Result>(work: (turn: Turn) => Promise<Result>, askedAt = performance.now()): Promise<Result> {
 		const { clock, deadlineMs, maxWaiting, onFailure } = this.options;
 		if (this.#waiting.size >= maxWaiting) {
 			onFailure('busy');
 			throw new DatabaseBusyError();
 		}
-		const askedAt = performance.now();
 		const turn: Turn = { askedAt, until: askedAt + deadlineMs };
 		const admittedAt = clock();
 		const successesBefore = this.#successes;

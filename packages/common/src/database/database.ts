@@ -19,6 +19,14 @@ interface DatabaseObserver {
 	onFailure(reason: FailureReason): void;
 }
 
+interface QueryOptions {
+	/**
+	 * When the caller's request began, in milliseconds of `performance.now()`: its deadline counts from then, however many
+	 * statements its response needs. Default: now.
+	 */
+	askedAt?: number | undefined;
+}
+
 interface WriteOptions {
 	/** The turn of a caller that was already admitted. Without it, this call is admitted as a new caller. */
 	turn?: Turn;
@@ -34,7 +42,7 @@ export interface Database {
 	 *
 	 * @throws DatabaseError, DatabaseBusyError: see `Admission`
 	 */
-	query<Rows>(statement: (sql: Sql) => PendingStatement<Rows>): Promise<Rows>;
+	query<Rows>(statement: (sql: Sql) => PendingStatement<Rows>, options?: QueryOptions): Promise<Rows>;
 	/** The same on a reserved connection, which never waits for requests. Use it for statements that every request depends on. */
 	queryReserved<Rows>(statement: (sql: Sql) => PendingStatement<Rows>): Promise<Rows>;
 	/**
@@ -121,7 +129,8 @@ export function openDatabase(options: DatabaseOptions): Database {
 	}
 
 	return {
-		query: (statement) => admission.run((turn) => timed(turn, (own) => pool.query(own, statement))),
+		query: (statement, { askedAt } = {}) =>
+			admission.run((turn) => timed(turn, (own) => pool.query(own, statement)), askedAt),
 		async queryReserved(statement) {
 			const askedAt = performance.now();
 			return reserved.query({ askedAt, until: askedAt + deadlineMs }, statement).catch((error: unknown) => {

@@ -1,5 +1,6 @@
 import type { ChangeSubscription } from '@contacts/common/database/change-listener.js';
 import type { Database } from '@contacts/common/database/database.js';
+import { DatabaseBusyError } from '@contacts/common/database/errors.js';
 import { Problem } from '@contacts/common/http/problems.js';
 import { createRepresentations, type Representations } from '@contacts/common/http/representations.js';
 import { LRUCache } from 'lru-cache';
@@ -63,9 +64,9 @@ export function createChangeFeed({ database, subscription, registry, clock }: Ch
 
 	const isCurrent = () => subscription.current && clock() - askedAt < maxAgeMs;
 
-	async function ask(): Promise<RecentChanges> {
+	async function ask(requestedAt: number): Promise<RecentChanges> {
 		const [began, turn] = [clock(), ++lastAsked];
-		const page = await readChanges(database, { version: recent?.version ?? lastId, id: lastId, began: 0 });
+		const page = await readChanges(database, { version: recent?.version ?? lastId, id: lastId, began: 0 }, requestedAt);
 		if (recent !== undefined && turn < lastApplied) return recent;
 		lastApplied = turn;
 		if (page.epoch !== recent?.epoch || page.version !== recent.version || page.pruned !== recent.pruned)
@@ -76,33 +77,39 @@ export function createChangeFeed({ database, subscription, registry, clock }: Ch
 	}
 
 	/** Concurrent callers share one query, and count as one caller of the database: so any number of clients may poll at once. */
-	function refresh(): Promise<RecentChanges> {
+	function refresh(requestedAt: number): Promise<RecentChanges> {
 		if (asking !== undefined) return asking;
-		const mine = ask().finally(() => {
+		const mine = ask(requestedAt).finally(() => {
 			if (asking === mine) asking = undefined;
 		});
 		asking = mine;
 		return mine;
 	}
 
-	async function currentFor(cursor: Cursor | undefined): Promise<RecentChanges> {
-		let current = isCurrent() && recent !== undefined ? recent : await refresh();
+	async function currentFor(cursor: Cursor | undefined, requestedAt: number): Promise<RecentChanges> {
+		let current = isCurrent() && recent !== undefined ? recent : await refresh(requestedAt);
 		// Another process may have seen a change before this one. The first query may have started before that change, so there
 		// are two.
 		for (let tries = 0; tries < 2 && cursor !== undefined; tries++) {
 			if (cursor.epoch === current.epoch && !isAhead(cursor, current)) break;
-			current = await refresh();
+			current = await refresh(requestedAt);
 		}
 		return current;
 	}
 
-	async function respond(cursor: Cursor | undefined, limit: number, current: RecentChanges): Promise<Representations> {
+	async function respond(
+		cursor: Cursor | undefined,
+		limit: number,
+		current: RecentChanges,
+		requestedAt: number,
+	): Promise<Representations> {
 		if (cursor !== undefined && includes(current, cursor)) {
 			made.inc({ from: 'memory' });
 			return prepare({ ...current, changes: changesBehind(current, cursor) }, limit, cursor);
 		}
+		if (database.isFull) throw new DatabaseBusyError();
 		made.inc({ from: 'table' });
-		const page = await readChanges(database, cursor ?? { version: 0, id: 0, began: null });
+		const page = await readChanges(database, cursor ?? { version: 0, id: 0, began: null }, requestedAt);
 		if (cursor !== undefined) check(cursor, page);
 		return prepare(page, limit, cursor);
 	}
@@ -110,14 +117,15 @@ export function createChangeFeed({ database, subscription, registry, clock }: Ch
 	return {
 		find: (text, limit) => (isCurrent() ? responses.made.get(keyOf(text, limit)) : undefined),
 		async read(text, limit) {
+			const requestedAt = performance.now();
 			const cursor = text === undefined ? undefined : readCursor(text);
-			const current = await currentFor(cursor);
+			const current = await currentFor(cursor, requestedAt);
 			if (cursor !== undefined) check(cursor, current);
 			const { made, pending } = responses;
 			const key = keyOf(text, limit);
 			const known = made.get(key) ?? pending.get(key);
 			if (known !== undefined) return known;
-			const response = respond(cursor, limit, current).finally(() => pending.delete(key));
+			const response = respond(cursor, limit, current, requestedAt).finally(() => pending.delete(key));
 			pending.set(key, response);
 			made.set(key, await response);
 			return response;

@@ -37,11 +37,13 @@ interface Row extends Pick<Change, 'json'> {
  * Reads what has changed after a position. Each contact appears once, in its current state.
  *
  * @param began see `Cursor`; null means now
+ * @param askedAt see `Database.query`
  * @throws DatabaseError, DatabaseBusyError
  */
 export async function readChanges(
 	database: Database,
 	{ version, id, began }: Position & { began: number | null },
+	askedAt: number,
 ): Promise<ChangesPage> {
 	const rows = await database.query(
 		(sql) => sql<Row[]>`
@@ -65,6 +67,7 @@ export async function readChanges(
 			from company_contacts_version head
 			left join (page left join company_contacts on id = contact_id) on true
 			order by page.version, contact_id`,
+		{ askedAt },
 	);
 	const [head] = rows;
 	if (head === undefined) throw new Error('company_contacts_version has no row');
