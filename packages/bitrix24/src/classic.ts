@@ -14,7 +14,8 @@ import { Bitrix24Error } from './errors.js';
 import type { LookUps, Page, PageFilter } from './portal.js';
 import { type Command, maxCommands, type Outcome, type RestClient } from './rest-client.js';
 
-// The methods crm.contact.*, for the portals whose crm.item.* returns no phones or companies. Other passes never come here.
+// "Classic" means the deprecated crm.contact.* methods. Only the portals whose crm.item.* returns no phones or companies need
+// them.
 
 /** Throws an error that is about the portal and not about one record. */
 type Batch = (commands: Command[]) => Promise<Outcome[]>;

@@ -75,7 +75,7 @@ export function kindOfCommand(code: string): ErrorKind {
 	return kinds[code] ?? 'unclear';
 }
 
-/** Whether an error is about one record only. */
+/** Whether an error affects one record only. So does a `retry` of a batch command: the other commands have their results. */
 export function concernsRecord({ kind }: Bitrix24Error): boolean {
 	return kind === 'not_found' || kind === 'access_denied' || kind === 'unclear' || kind === 'retry';
 }

@@ -97,9 +97,9 @@ export async function openPortal(client: RestClient, codes: FieldCodes): Promise
 	}
 
 	/**
-	 * The lists in a row may be silently incomplete. Until a list has returned a contact with two companies and one with a
-	 * phone, its pages are compared with the same contacts from crm.item.get. A list is trusted only if crm.item.get returns
-	 * nothing more.
+	 * The lists of phones and companies inside a row may be silently incomplete. Until a list has returned a contact with two
+	 * companies and one with a phone, its pages are compared with the same contacts from crm.item.get. A list is trusted only
+	 * if crm.item.get returns nothing more.
 	 */
 	async function agreesWithItems(listed: CrmContact[]): Promise<boolean> {
 		if (comparisons === 0 || listed.length === 0) return true;

@@ -64,14 +64,14 @@ export async function startTestApp<V extends TObject>(
 		...options.database,
 	});
 	const registry = new Registry();
-	const server: ServerOptions = {
+	const serverOptions: ServerOptions = {
 		logger,
 		...(options.limits ? { limits: options.limits } : {}),
 		...(options.trustProxy ? { trustProxy: options.trustProxy } : {}),
 	};
 	const config = readVariables(service.variables, { DATABASE_URL: url, ...options.environment });
 	const clock = options.clock ? { clock: options.clock } : {};
-	const app = await service.buildApp({ server, database, keyRing, registry, ...clock }, config);
+	const app = await service.buildApp({ serverOptions, database, keyRing, registry, ...clock }, config);
 	const address = await app.listen({ host: '127.0.0.1', port: 0 });
 	return {
 		url: address,

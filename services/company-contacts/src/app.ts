@@ -18,28 +18,28 @@ import { measureSyncFreshness } from './sync-freshness.js';
 
 const bytesPerMegabyte = 1_048_576;
 
-/** Builds the service. The parts stand in the order in which a request passes through them. */
+/** Builds the service. Plugins are registered in the order in which a request passes through them. */
 export async function buildApp(parts: ServiceParts, config: Config): Promise<Server> {
-	const { database, keyRing, registry, clock = performance.now.bind(performance) } = parts;
+	const { serverOptions, database, keyRing, registry, clock = performance.now.bind(performance) } = parts;
 	const policy = { perSecond: config.RATE_LIMIT_PER_SECOND, burst: config.RATE_LIMIT_BURST };
 
-	const listener = database.listenForChanges('company_contacts_changed', () => {
+	const subscription = database.listenForChanges('company_contacts_changed', () => {
 		cache.invalidate();
 		feed.invalidate();
 	});
 	const cache = createListCache({
 		database,
-		listener,
+		subscription,
 		registry,
 		maxBytes: config.LIST_CACHE_MEGABYTES * bytesPerMegabyte,
 		maxListBytes: config.LIST_STREAM_MEGABYTES * bytesPerMegabyte,
 		clock,
 	});
-	const feed = createChangeFeed({ database, subscription: listener, registry, clock });
+	const feed = createChangeFeed({ database, subscription, registry, clock });
 
-	const server = await createServer(parts.server);
+	const server = await createServer(serverOptions);
 	server.addHook('onClose', async () => {
-		listener.stop();
+		subscription.stop();
 	});
 	await server.register(metrics, { registry, database, keyRing });
 	await server.register(health, { database });

@@ -1,6 +1,6 @@
 import type { Sql } from '@contacts/common/database/client.js';
 import type { Database } from '@contacts/common/database/database.js';
-import { contactBytes, contactJson } from './company-contact-columns.js';
+import { contactBytes, contactJson } from './company-contact-columns.sql.js';
 
 /** The state of a list when it is read. Times are in milliseconds since the epoch. */
 export interface ListHead {
@@ -14,18 +14,18 @@ export interface ListHead {
 	syncedAt: number | null;
 }
 
-/** The head of a list that is read in batches. An empty list has no head. */
-export interface StreamHead {
+/** What comes with the first batch of a list. An empty list has no head. */
+export interface StreamStart {
 	count: number;
-	head: ListHead | undefined;
+	list: ListHead | undefined;
 }
 
 /** Maximum size of an element without its unlimited columns. */
 const maxElementBytes = 250;
-/** About 180 KB. */
+/** A batch is about 180 KB. */
 const contactsPerBatch = 1000;
 
-/** A decimal ID, or nothing for all contacts. */
+/** The WHERE clause of one company; empty for all contacts. */
 const linkedTo = (sql: Sql, companyId?: string) =>
 	companyId === undefined ? sql`` : sql`where company_ids @> array[${companyId}::bigint]`;
 
@@ -71,7 +71,7 @@ export async function readCompanyContacts(
 			with listed as materialized (
 				select * from company_contacts
 				${linkedTo(sql, companyId)}
-				-- More than fit need not be looked at.
+				-- Stop after more contacts than can fit.
 				limit ${Math.floor(maxBytes / maxElementBytes) + 1}::bigint
 			), size as (
 				select count(*)::int as count, coalesce(sum(${maxElementBytes}::float8 + ${sql.unsafe(contactBytes)}), 0) <= ${maxBytes}::float8 as fits
@@ -99,30 +99,30 @@ export async function readCompanyContactsInBatches(
 	database: Database,
 	companyId: string | undefined,
 	reader: string,
-	onBatch: (elements: Buffer[], head: StreamHead) => Promise<boolean>,
+	onBatch: (elements: Buffer[], start: StreamStart) => Promise<boolean>,
 ): Promise<void> {
-	let streamHead: StreamHead | undefined;
+	let start: StreamStart | undefined;
 	await database.readInBatches(
 		(sql) => sql`
 			select ${element(sql)} as element, case
 				-- With the first one alone: it is as long as a contact.
 				when id = (select min(id) from company_contacts ${linkedTo(sql, companyId)}) then (
 					select json_build_object(
-						'count', (select count(*) from company_contacts ${linkedTo(sql, companyId)}), 'head', ${head(sql, companyId)}
+						'count', (select count(*) from company_contacts ${linkedTo(sql, companyId)}), 'list', ${head(sql, companyId)}
 					)
 				)
-			end as head
+			end as start
 			from company_contacts ${linkedTo(sql, companyId)}
 			order by id`,
 		contactsPerBatch,
 		async (rows) => {
-			streamHead ??= JSON.parse(String(rows[0]?.[1])) as StreamHead;
+			start ??= JSON.parse(String(rows[0]?.[1])) as StreamStart;
 			return onBatch(
 				rows.map(([element]) => element as Buffer),
-				streamHead,
+				start,
 			);
 		},
 		reader,
 	);
-	if (streamHead === undefined) await onBatch([], { count: 0, head: undefined });
+	if (start === undefined) await onBatch([], { count: 0, list: undefined });
 }

@@ -42,7 +42,7 @@ function counted(options: { maxBytes?: number; before?: () => Promise<void> } = 
 	};
 	const cache = createListCache({
 		database: counting,
-		listener: state,
+		subscription: state,
 		registry: new Registry(),
 		maxBytes: options.maxBytes ?? 10_000_000,
 		maxListBytes: 10_000_000,

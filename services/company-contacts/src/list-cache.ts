@@ -29,8 +29,8 @@ export interface ListCache {
 
 export interface ListCacheOptions {
 	database: Database;
-	/** While the listener is not current, nothing is served from memory. */
-	listener: Pick<ChangeSubscription, 'current'>;
+	/** While the subscription is not current, nothing is served from memory. */
+	subscription: Pick<ChangeSubscription, 'current'>;
 	registry: Registry;
 	/** Maximum size of all lists together, in bytes. */
 	maxBytes: number;
@@ -60,7 +60,7 @@ interface Entry extends CachedList {
  * docs/decisions/list-cache.md.
  */
 export function createListCache(options: ListCacheOptions): ListCache {
-	const { database, listener, registry, maxBytes, maxListBytes, clock } = options;
+	const { database, subscription, registry, maxBytes, maxListBytes, clock } = options;
 	const lists = new LRUCache<string, Entry>({
 		maxSize: maxBytes,
 		sizeCalculation: ({ representations }) => (representations?.size ?? 0) + entryBytes,
@@ -126,7 +126,7 @@ export function createListCache(options: ListCacheOptions): ListCache {
 			const known = lists.peek(key)?.representations;
 			const representations = made !== undefined && known?.digest === made.digest ? known : made;
 			const entry = { representations, version: read.version, changedAt: read.changedAt };
-			if (mine === underWay && listener.current) lists.set(key, entry);
+			if (mine === underWay && subscription.current) lists.set(key, entry);
 			return entry;
 		} finally {
 			mine.lists.delete(key);
@@ -142,7 +142,7 @@ export function createListCache(options: ListCacheOptions): ListCache {
 	}
 
 	function findCurrent(key: string): Entry | undefined {
-		if (!listener.current || clock() - checkedAt >= maxAgeMs) return undefined;
+		if (!subscription.current || clock() - checkedAt >= maxAgeMs) return undefined;
 		const entry = lists.get(key);
 		return entry?.version === head.version ? entry : undefined;
 	}
@@ -165,7 +165,7 @@ export function createListCache(options: ListCacheOptions): ListCache {
 			if (database.isFull) throw new DatabaseBusyError();
 			return database.admit(async ({ askedAt }) => {
 				// No notification came, so the list is probably unchanged: to read the version costs less.
-				const isAged = listener.current && clock() - checkedAt >= maxAgeMs;
+				const isAged = subscription.current && clock() - checkedAt >= maxAgeMs;
 				if (isAged && lists.peek(key)?.version === head.version) await check(askedAt);
 				const entry = findCurrent(key);
 				return entry ? count(entry, 'memory') : count(await queryOnce(key, companyId, askedAt), 'database');

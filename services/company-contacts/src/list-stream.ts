@@ -6,7 +6,7 @@ import {
 	entityTagOf,
 	type Representation,
 } from '@contacts/common/http/representations.js';
-import { readCompanyContactsInBatches, type StreamHead } from './company-contacts.sql.js';
+import { readCompanyContactsInBatches, type StreamStart } from './company-contacts.sql.js';
 
 /** A list that is read from the database while it is sent. */
 export interface ListStream extends Representation<Readable> {
@@ -40,8 +40,8 @@ export interface StreamLimits {
 }
 
 /**
- * This rate ends no client that could have finished. At a lower rate, the smallest list that is streamed by default
- * (LIST_STREAM_MEGABYTES, about 30 MB) takes longer than the 300 seconds of `totalTimeoutMs`. A window is three times
+ * A client slower than this could not finish within `totalTimeoutMs` anyway: the smallest list that is streamed by default
+ * (LIST_STREAM_MEGABYTES) has about 30 MB. A window is three times
  * `stallTimeoutMs`, so one stall ends no client.
  */
 const defaultLimits: StreamLimits = {
@@ -74,31 +74,31 @@ export async function streamList(
 	});
 	// Fastify sees the error in the stream's state. Without this listener an error before sending would be uncaught.
 	elements.on('error', () => undefined);
-	const tooSlow = (limit: number) => elements.destroy(new Error(`the client did not take the list in ${limit} ms`));
-	const timer = setTimeout(tooSlow, totalTimeoutMs, totalTimeoutMs);
+	const stop = (reason: string) => elements.destroy(new Error(`the client ${reason}`));
+	const timer = setTimeout(stop, totalTimeoutMs, `did not read the list within ${totalTimeoutMs} ms`);
 	const isTooSlow = watchPace(pace);
 
 	/** Resolves when the buffer has room again, or the stream is destroyed. */
 	async function room(): Promise<void> {
-		const [begun, full] = [clock(), elements.readableLength];
-		const stalled = setTimeout(tooSlow, stallTimeoutMs, stallTimeoutMs);
+		const [startedAt, full] = [clock(), elements.readableLength];
+		const stalled = setTimeout(stop, stallTimeoutMs, `read nothing for ${stallTimeoutMs} ms`);
 		await new Promise<void>((resolve) => {
 			goOn = resolve;
 		});
 		clearTimeout(stalled);
-		if (!elements.destroyed && isTooSlow(clock() - begun, full - elements.readableLength)) {
-			elements.destroy(new Error(`the client read less than ${pace.minBytesPerSecond} bytes a second`));
+		if (!elements.destroyed && isTooSlow(clock() - startedAt, full - elements.readableLength)) {
+			stop(`read less than ${pace.minBytesPerSecond} bytes a second`);
 		}
 	}
 
-	const { head } = await new Promise<StreamHead>((begin, fail) => {
+	const { list } = await new Promise<StreamStart>((begin, fail) => {
 		let sent = 0;
 		let expected = 0;
-		const reading = readCompanyContactsInBatches(database, companyId, String(projectId), async (batch, head) => {
-			begin(head);
+		const reading = readCompanyContactsInBatches(database, companyId, String(projectId), async (batch, start) => {
+			begin(start);
 			if (elements.destroyed) return false;
-			expected = head.count;
-			const lead = sent === 0 ? `{"count":${head.count},"data":[` : ',';
+			expected = start.count;
+			const lead = sent === 0 ? `{"count":${start.count},"data":[` : ',';
 			sent += batch.length;
 			if (!elements.push(Buffer.concat([Buffer.from(lead), join(batch)]))) await room();
 			return !elements.destroyed;
@@ -122,8 +122,8 @@ export async function streamList(
 	});
 
 	const body = encoding === 'identity' ? elements : pipeline(elements, createCompressor[encoding](), () => undefined);
-	const entityTag = entityTagOf(head?.listVersion ?? 'empty', encoding);
-	return { encoding, entityTag, body, changedAt: head?.changedAt ?? null };
+	const entityTag = entityTagOf(list?.listVersion ?? 'empty', encoding);
+	return { encoding, entityTag, body, changedAt: list?.changedAt ?? null };
 }
 
 /** @returns a function to call after each wait for the client; it returns whether the client was too slow in the window */

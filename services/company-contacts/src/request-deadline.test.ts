@@ -47,7 +47,7 @@ async function lockTables() {
 test('the statements of one list share its deadline', async () => {
 	const cache = createListCache({
 		database: open(1000),
-		listener: state,
+		subscription: state,
 		registry: new Registry(),
 		maxBytes: 10_000_000,
 		maxListBytes: 10_000_000,

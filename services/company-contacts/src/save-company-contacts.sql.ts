@@ -4,7 +4,7 @@ import {
 	type ContactColumn,
 	columnDefinitions,
 	contactColumnNames,
-} from './company-contact-columns.js';
+} from './company-contact-columns.sql.js';
 
 export interface SaveResult {
 	created: number;

@@ -11,10 +11,10 @@ import { setDirectSubscription } from './set-direct-subscription.js';
 import { createUpsertBatcher } from './upsert-batcher.js';
 import { upsertPersonalContact } from './upsert-personal-contact.js';
 
-/** Builds the service. The parts stand in the order in which a request passes through them. */
+/** Builds the service. Plugins are registered in the order in which a request passes through them. */
 export async function buildApp(parts: ServiceParts): Promise<Server> {
-	const { server: options, database, keyRing, registry, clock = performance.now.bind(performance) } = parts;
-	const server = await createServer(options);
+	const { serverOptions, database, keyRing, registry, clock = performance.now.bind(performance) } = parts;
+	const server = await createServer(serverOptions);
 	await server.register(metrics, { registry, database, keyRing });
 	await server.register(health, { database, writes: true });
 	await server.register(apiReference, { reference });

@@ -22,9 +22,9 @@ export async function applySubscriptionReport(
 ): Promise<void> {
 	for (let isApplied = false; !isApplied; ) {
 		const [row] = await database.write(
-			(sql, { sent, sentAtMost, expires }) => sql<{ is_applied: boolean; clock: number }[]>`
+			(sql, { sentAtLeast, sentAtMost, expires }) => sql<{ is_applied: boolean; clock: number }[]>`
 				with terms as materialized (
-					select set_config('lock_timeout', ${String(Math.ceil(expires - sent))}, true) as lock_timeout
+					select set_config('lock_timeout', ${String(Math.ceil(expires - sentAtLeast))}, true) as lock_timeout
 				)
 				select apply_direct_subscription_report(
 						${chatId}::float8::bigint, ${isActive}::boolean, to_timestamp(${at ?? null}::float8 / 1000),

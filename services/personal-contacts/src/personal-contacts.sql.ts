@@ -71,8 +71,8 @@ export async function savePersonalContacts(
 function upsert(
 	sql: Sql,
 	sent: readonly SentContact[],
-	{ sent: now, sentAtMost, expires }: Expiry,
-	lockTimeoutMs = expires - now,
+	{ sentAtLeast, sentAtMost, expires }: Expiry,
+	lockTimeoutMs = expires - sentAtLeast,
 ): PendingStatement<SavedRow[]> {
 	const rows = JSON.stringify(
 		sent.map(({ contact: { chat_id, username, name, birth_date }, projectId, firstSent }) => ({
@@ -84,7 +84,7 @@ function upsert(
 			first_sent: firstSent,
 		})),
 	);
-	for (const each of sent) each.firstSent ??= now - clockMarginMs;
+	for (const each of sent) each.firstSent ??= sentAtLeast - clockMarginMs;
 	const keeping = (field: 'username' | 'name' | 'birth_date') =>
 		`{${sent.flatMap(({ contact }) => (contact[field] === undefined ? [contact.chat_id] : [])).join()}}`;
 	return sql<SavedRow[]>`

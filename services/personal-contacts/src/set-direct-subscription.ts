@@ -35,14 +35,14 @@ export async function setDirectSubscription(
 	/** The last report of each chat with reports that are in progress or waiting. */
 	const lastReports = new Map<number, Promise<void>>();
 
-	/** Runs the task after all earlier tasks of this chat, whether they succeeded or failed. */
+	/** Runs the work after all earlier work of this chat, whether it succeeded or failed. */
 	async function inOrder(chatId: number, work: () => Promise<void>): Promise<void> {
-		const turn = (lastReports.get(chatId) ?? Promise.resolve()).then(work, work);
-		lastReports.set(chatId, turn);
+		const task = (lastReports.get(chatId) ?? Promise.resolve()).then(work, work);
+		lastReports.set(chatId, task);
 		try {
-			await turn;
+			await task;
 		} finally {
-			if (lastReports.get(chatId) === turn) lastReports.delete(chatId);
+			if (lastReports.get(chatId) === task) lastReports.delete(chatId);
 		}
 	}
 

@@ -23,15 +23,15 @@ interface UpsertBatcherOptions {
 /** A batch that takes longer counts as slow, and others do not wait for it. A commit takes a few milliseconds. */
 const slowBatchMs = 50;
 
-/** One batch at a time: two would only be smaller. Slow ones do not count, up to the size of the default pool. */
-const maxBatches = 1;
-const maxSlowBatches = 10;
+/** Normally one batch at a time: two would only be smaller. Slow ones do not count, up to the size of the default pool. */
+const normalBatches = 1;
+const maxBatches = 10;
 
 /** Initial and maximum number of contacts in a statement. A higher maximum did not raise the throughput. */
 const firstBatchSize = 16;
 const maxBatchSize = 256;
 
-/** Batches may grow while they take less than the first time, and shrink when they take more than the second. */
+/** Batches may grow while they take less than `growBelowMs`, and shrink when they take more than `shrinkAboveMs`. */
 const growBelowMs = 100;
 const shrinkAboveMs = 250;
 
@@ -64,7 +64,7 @@ export function createUpsertBatcher({ database, registry }: UpsertBatcherOptions
 	/** Current batches that are already slow. */
 	let slowBatches = 0;
 	let starting = false;
-	let allowedBatches = maxBatches;
+	let allowedBatches = normalBatches;
 	let allowedSize = firstBatchSize;
 	/** Chats in the current batches. */
 	const busyChats = new Set<number>();
@@ -96,7 +96,7 @@ export function createUpsertBatcher({ database, registry }: UpsertBatcherOptions
 
 	function startBatches(): void {
 		starting = false;
-		while (queue.length > 0 && batches < Math.min(Math.max(allowedBatches, slowBatches + 1), maxSlowBatches)) {
+		while (queue.length > 0 && batches < Math.min(Math.max(allowedBatches, slowBatches + 1), maxBatches)) {
 			const chats = takeBatch();
 			if (chats.size === 0) return;
 			const members = [...chats.values()].flat();
@@ -122,7 +122,7 @@ export function createUpsertBatcher({ database, registry }: UpsertBatcherOptions
 	}
 
 	function adapt(size: number, tookMs: number): void {
-		allowedBatches = tookMs > slowBatchMs ? maxSlowBatches : maxBatches;
+		allowedBatches = tookMs > slowBatchMs ? maxBatches : normalBatches;
 		if (tookMs > shrinkAboveMs) allowedSize = Math.max(1, Math.floor(size / 2));
 		else if (tookMs < growBelowMs && size === allowedSize) allowedSize = Math.min(maxBatchSize, size * 2);
 	}

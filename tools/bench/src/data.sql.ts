@@ -1,5 +1,5 @@
 import type { Sql } from '@contacts/common/database/client.js';
-import { contactJson } from '@contacts/company-contacts/company-contact-columns.js';
+import { contactJson } from '@contacts/company-contacts/company-contact-columns.sql.js';
 import { type Chats, contact } from './load/upserts.js';
 
 /** Settings that affect the cost of a durable commit. */

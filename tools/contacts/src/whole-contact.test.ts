@@ -2,7 +2,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { startStandIn } from '@contacts/bitrix24-stand-in';
 import { service } from '@contacts/company-contacts/app.js';
-import { type ContactColumn, contactColumnNames } from '@contacts/company-contacts/company-contact-columns.js';
+import { type ContactColumn, contactColumnNames } from '@contacts/company-contacts/company-contact-columns.sql.js';
 import { firstContacts } from '@contacts/company-contacts/sandbox/contacts.js';
 import { addProject, startTestApp, type TestApp } from '@contacts/testing/app.js';
 import { temporaryFolder } from '@contacts/testing/temporary-folder.js';

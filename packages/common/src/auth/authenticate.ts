@@ -105,10 +105,10 @@ interface Snapshot {
  * a notification of PostgreSQL, after a reconnection of the listener, and when the check every `interval` finds a new
  * version.
  *
- * @throws DatabaseError when the first load fails, unless `tolerant` returns true for a temporary failure: then loading is
- *   retried every interval.
+ * @throws DatabaseError when the first load fails, unless `isTemporary` returns true for it: then loading is retried
+ *   every interval.
  */
-export async function openKeyRing(options: KeyRingOptions, tolerant: (error: unknown) => boolean): Promise<KeyRing> {
+export async function openKeyRing(options: KeyRingOptions, isTemporary: (error: unknown) => boolean): Promise<KeyRing> {
 	const { database, service, interval = 400, now = Date.now, onStateChange = () => undefined } = options;
 	/** The last uses of keys that are not stored yet, in milliseconds since the epoch. */
 	let uses = new Map<number, number>();
@@ -131,7 +131,7 @@ export async function openKeyRing(options: KeyRingOptions, tolerant: (error: unk
 		refreshedAt = startedAt;
 	}
 
-	/** Runs one refresh at a time. All requests during a refresh share one more, which starts after it. */
+	/** Runs one refresh at a time. Calls during a refresh share one further refresh, which starts after it. */
 	function refresh(): Promise<void> {
 		if (refreshing !== undefined) {
 			again = true;
@@ -172,7 +172,7 @@ export async function openKeyRing(options: KeyRingOptions, tolerant: (error: unk
 	try {
 		await refresh();
 	} catch (error) {
-		if (!tolerant(error)) throw error;
+		if (!isTemporary(error)) throw error;
 		failing = true;
 		onStateChange(error);
 	}

@@ -13,7 +13,7 @@ import { revokeKey, setProjectEnabled } from './projects.sql.js';
 let nextRing = 1;
 
 /** As in production. */
-const tolerant = (error: unknown) => error instanceof DatabaseError && !isRefusal(error.cause);
+const isTemporary = (error: unknown) => error instanceof DatabaseError && !isRefusal(error.cause);
 /** Longer than any test, so only notifications cause a refresh. */
 const never = 600_000;
 
@@ -48,7 +48,7 @@ async function open(options: Partial<KeyRingOptions> & { url?: string; listens?:
 			return changes;
 		},
 	};
-	const ring = await openKeyRing({ database: observed, service: 'company-contacts', ...rest }, tolerant);
+	const ring = await openKeyRing({ database: observed, service: 'company-contacts', ...rest }, isTemporary);
 	onTestFinished(() => ring.stop());
 	if (listens) {
 		await expect.poll(() => changes?.current, { interval: 10 }).toBe(true);

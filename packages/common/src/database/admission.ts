@@ -19,7 +19,7 @@ interface AdmissionOptions {
 	onFailure: (reason: FailureReason) => void;
 }
 
-/** This few callers may wait until their deadline, so that they survive a short outage of the database. */
+/** Up to this many callers may wait until their deadline, so that they survive a short outage of the database. */
 const alwaysAdmitted = 50;
 
 /** A shorter wait is not a sign of a queue: a checkpoint or a garbage collection takes as long. */
@@ -29,7 +29,9 @@ const minQueueWaitMs = 250;
 const maxQueueWaitMs = 500;
 
 /**
- * Decides who may wait for the database, for how long, and what a failure means for the caller. Nothing else decides this.
+ * Decides who may wait for the database, for how long, and what a failure means for the caller. `run` itself refuses only at
+ * `maxWaiting`. The rule about the last half second is `isFull`: load shedding, the list cache and the change feed ask it
+ * before they do any work.
  *
  * In a growing queue, every caller waits longer, until none is served in time. So once waits become noticeable, the queue
  * is limited to the number of callers served within the last half second. A new caller then waits about that long. A
@@ -69,8 +71,8 @@ export class Admission {
 
 	/**
 	 * @param askedAt when the caller's request began, in milliseconds of `performance.now()`
-	 * @throws DatabaseBusyError at once when the queue is full, or at the deadline when it had no turn while others were
-	 *   served
+	 * @throws DatabaseBusyError at once when `maxWaiting` callers wait, or at the deadline when it had no turn while others
+	 *   were served
 	 * @throws DatabaseError in every other case
 	 */
 	async run<Result>(work: (turn: Turn) => Promise<Result>, askedAt = performance.now()): Promise<Result> {

@@ -51,7 +51,8 @@ export interface Database {
 	 *
 	 * @returns its rows, including those that report that it has expired
 	 * @throws DatabaseError, DatabaseBusyError: see `Admission`. With a turn, it throws the original error, which `admit`
-	 *   converts. In both cases the statement was not executed and never will be.
+	 *   converts. In both cases the statement can no longer be executed. It may have been executed already, if only its
+	 *   response was lost.
 	 */
 	write<Rows extends ClockedRows>(statement: WriteStatement<Rows>, options?: WriteOptions): Promise<Rows>;
 	/** Admits a caller whose statements are shared with others, or refuses it. */

@@ -93,7 +93,7 @@ describe('a write is sent again', () => {
 		await proxy.restore();
 		expect(await saved).toBe(true);
 		expect(expiries).toHaveLength(2);
-		expect(expiries[1]?.sent).toBeGreaterThan(expiries[0]?.expires ?? Number.POSITIVE_INFINITY);
+		expect(expiries[1]?.sentAtLeast).toBeGreaterThan(expiries[0]?.expires ?? Number.POSITIVE_INFINITY);
 	});
 
 	test('at once when the server has refused it for a temporary reason', async () => {
@@ -106,7 +106,7 @@ describe('a write is sent again', () => {
 			end $$`);
 		expect(await save(1, {}, 'fail_once()')).toBe(true);
 		expect(expiries).toHaveLength(2);
-		expect(expiries[1]?.sent).toBeLessThan(expiries[0]?.expires ?? 0);
+		expect(expiries[1]?.sentAtLeast).toBeLessThan(expiries[0]?.expires ?? 0);
 		await db.sql`select setval('failures', 1, false)`;
 		expect(await codeOf(save(2, { retryRefused: false }, 'fail_once()'))).toBe('40P01');
 	});

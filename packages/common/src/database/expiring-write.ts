@@ -7,7 +7,7 @@ import type { Connection, ConnectionPool } from './pool.js';
 /** The times that every write must carry, in milliseconds since the epoch by the database's clock. */
 export interface Expiry {
 	/** A lower bound of the time at which the statement is sent. */
-	sent: number;
+	sentAtLeast: number;
 	/** An upper bound of that time: a row that was written later is newer, and must not be overwritten. */
 	sentAtMost: number;
 	/** The statement must not write after this time. It must check `clock_timestamp()` while it holds the row lock. */
@@ -94,8 +94,8 @@ export function createWriteSender(pool: ConnectionPool): SendWrite {
 			const bounds = clock.bounds(now);
 			if (bounds === undefined || windowMs < minWriteWindowMs) throw new DeadlineError(turn.until - turn.askedAt, true);
 			openUntil = now + windowMs + clockMarginMs;
-			const { atLeast: sent, atMost: sentAtMost } = bounds;
-			const query = statement(sql, { sent, sentAtMost, expires: sent + windowMs });
+			const { atLeast: sentAtLeast, atMost: sentAtMost } = bounds;
+			const query = statement(sql, { sentAtLeast, sentAtMost, expires: sentAtLeast + windowMs });
 			return { rows: await respond(connection, query, windowMs + clockMarginMs) };
 		} catch (error) {
 			const { readOnly, unwritten } = judge(error);

@@ -14,7 +14,10 @@ interface LoadSheddingOptions {
 /** The maximum event loop delay, and the interval between two checks. With a shorter time, a single pause could exceed it. */
 const maxEventLoopDelayMs = 500;
 
-/** A single pause of the process or its machine also delays the loop. This few requests within the interval can wait for it. */
+/**
+ * A single pause of the process or its machine also delays the loop. Up to this many requests within the interval can wait
+ * for it.
+ */
 const alwaysAdmitted = 50;
 
 /**

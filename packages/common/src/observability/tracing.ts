@@ -13,6 +13,7 @@ export interface Tracing {
 	stop(): Promise<void>;
 }
 
+/** Who sends requests: our own programs, or anybody. The synchroniser's are public too: the CRM calls its webhook. */
 export type Callers = 'internal' | 'public';
 
 interface TracingOptions {

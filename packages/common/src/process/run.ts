@@ -22,7 +22,7 @@ type ProgramVariables = Omit<ServiceVariables, 'DATABASE_POOL_SIZE'> & { DATABAS
  * same way.
  */
 export interface ServiceParts {
-	server: ServerOptions;
+	serverOptions: ServerOptions;
 	database: Database;
 	keyRing: KeyRing;
 	registry: Registry;
@@ -49,7 +49,7 @@ export function runService<Variables extends TObject>(
 		{
 			...service,
 			async buildApp(parts, config) {
-				const { logger } = parts.server;
+				const { logger } = parts.serverOptions;
 				const keyRing = await openKeyRing(
 					{
 						database: parts.database,
@@ -59,7 +59,7 @@ export function runService<Variables extends TObject>(
 								? logger.info('keys are current again')
 								: logger.error({ err: error }, 'keys could not be read'),
 					},
-					mayPass,
+					isTemporary,
 				);
 				const app = await service.buildApp({ ...parts, keyRing }, config);
 				app.addHook('onClose', () => keyRing.stop());
@@ -71,7 +71,7 @@ export function runService<Variables extends TObject>(
 }
 
 /** An unreachable database may return. A database that rejects this configuration will reject it again. */
-export function mayPass(error: unknown): boolean {
+export function isTemporary(error: unknown): boolean {
 	return error instanceof DatabaseError && !isRefusal(error.cause);
 }
 
@@ -108,8 +108,8 @@ async function start<Variables extends TObject>(
 		applicationName: name,
 		poolSize: config.DATABASE_POOL_SIZE ?? backgroundPoolSize,
 	});
-	const server: ServerOptions = { logger, tracing, trustProxy: config.TRUST_PROXY };
-	const app = await program.buildApp({ server, database, registry: createRegistry() }, config);
+	const serverOptions: ServerOptions = { logger, tracing, trustProxy: config.TRUST_PROXY };
+	const app = await program.buildApp({ serverOptions, database, registry: createRegistry() }, config);
 
 	const { close } = closeWithGrace(
 		{

@@ -8,7 +8,7 @@ const maxBigint = 2n ** 63n - 1n;
 /**
  * The additional string formats of this product, each with its check and the message for an invalid value.
  *
- * - `stored-text`: what PostgreSQL stores unchanged. its text type can't hold U+0000, and a lone surrogate has no UTF-8
+ * - `stored-text`: what PostgreSQL stores unchanged. Its text type can't hold U+0000, and a lone surrogate has no UTF-8
  *   form, so it would be replaced silently.
  * - `calendar-date`: a day of the Gregorian calendar, RFC 3339 full-date, from 0001-01-01 on: PostgreSQL knows no year 0.
  * - `timestamp`: a moment, RFC 3339 date-time, of a real calendar date. `readTimestamp` returns its milliseconds.

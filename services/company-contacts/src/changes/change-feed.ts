@@ -6,7 +6,7 @@ import { createRepresentations, type Representations } from '@contacts/common/ht
 import { LRUCache } from 'lru-cache';
 import { Counter, type Registry } from 'prom-client';
 import { type ChangesPage, readChanges } from './changes.sql.js';
-import { type Cursor, decodeCursor, encodeCursor, lastId } from './cursor.js';
+import { type Cursor, decodeCursor, encodeCursor, lastId } from './feed-cursor.js';
 import { changesBehind, includes, merge, type RecentChanges } from './recent-changes.js';
 
 export interface ChangeFeed {

@@ -1,6 +1,6 @@
 import type { Database } from '@contacts/common/database/database.js';
-import { contactJson } from '../company-contact-columns.js';
-import type { Position } from './cursor.js';
+import { contactJson } from '../company-contact-columns.sql.js';
+import type { Position } from './feed-cursor.js';
 
 /** Maximum number of changes in a response. */
 export const maxChanges = 1000;

@@ -3,7 +3,7 @@ import { expectProblem } from '@contacts/testing/expect-problem.js';
 import { database, test } from '@contacts/testing/test.js';
 import { afterAll, describe, expect } from 'vitest';
 import { service } from '../app.js';
-import { encodeCursor, lastId } from './cursor.js';
+import { encodeCursor, lastId } from './feed-cursor.js';
 import { type ChangesBody, Copy } from './testing/copy.js';
 
 let apps: TestApp[];

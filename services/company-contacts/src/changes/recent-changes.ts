@@ -1,5 +1,5 @@
 import { type Change, type ChangesPage, maxChanges } from './changes.sql.js';
-import { type Cursor, lastId, type Position } from './cursor.js';
+import { type Cursor, lastId, type Position } from './feed-cursor.js';
 
 /** The newest known changes. */
 export interface RecentChanges extends Omit<ChangesPage, 'changes'> {

@@ -18,15 +18,16 @@ local now = time[1] * 1000 + time[2] / 1000
 local interval = 1000 / ARGV[1]
 local burst = tonumber(ARGV[2])
 local arrival = tonumber(redis.call('GET', KEYS[1]) or '0')
-local begun = math.min(math.max(arrival, now), now + burst * interval)
+local effectiveArrival = math.min(math.max(arrival, now), now + burst * interval)
 local tolerance = (burst - 1) * interval
-if begun - now > tolerance then
-  if begun < arrival then
-    redis.call('SET', KEYS[1], string.format('%.3f', begun), 'PX', math.ceil(begun - now))
+if effectiveArrival - now > tolerance then
+  if effectiveArrival < arrival then
+    redis.call('SET', KEYS[1], string.format('%.3f', effectiveArrival), 'PX', math.ceil(effectiveArrival - now))
   end
-  return { 0, 0, math.ceil(begun - now - tolerance) }
+  return { 0, 0, math.ceil(effectiveArrival - now - tolerance) }
 end
-local next = begun + interval
+local next = effectiveArrival + interval
+-- 1e-6, not 1e-9 as in a process: milliseconds since 1970 have a larger rounding error.
 redis.call('SET', KEYS[1], string.format('%.3f', next), 'PX', math.ceil(next - now))
 return { 1, math.floor((burst * interval - (next - now)) / interval + 1e-6), math.ceil(next - now) }
 `;
@@ -36,7 +37,7 @@ export function connectRedisBuckets(url: string, policy: BucketPolicy, timeoutMs
 	const redis = new Redis(url, {
 		connectionName: 'company-contacts',
 		connectTimeout: 2000,
-		// No reconnect queue: the process has decided by then, so nothing waits for Redis and nothing is sent later.
+		// Commands are not queued: when Redis returns, this process has long decided by itself.
 		enableOfflineQueue: false,
 		maxRetriesPerRequest: 0,
 		retryStrategy: (attempt) => Math.min(attempt * 50, 500),

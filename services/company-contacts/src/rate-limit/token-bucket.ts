@@ -25,13 +25,14 @@ export interface Decision {
  */
 export function decide({ perSecond, burst }: BucketPolicy, arrival: number, now: number): [Decision, number] {
 	const interval = 1000 / perSecond;
-	const begun = Math.min(Math.max(arrival, now), now + burst * interval);
+	const effectiveArrival = Math.min(Math.max(arrival, now), now + burst * interval);
 	const tolerance = (burst - 1) * interval;
-	if (begun - now > tolerance) {
-		return [{ admitted: false, remaining: 0, wait: Math.ceil(begun - now - tolerance) }, begun];
+	if (effectiveArrival - now > tolerance) {
+		return [{ admitted: false, remaining: 0, wait: Math.ceil(effectiveArrival - now - tolerance) }, effectiveArrival];
 	}
-	const next = begun + interval;
-	// The epsilon keeps a sum of fractions that should be a whole number from being rounded down.
+	const next = effectiveArrival + interval;
+	// Keeps a sum of fractions that should be a whole number from being rounded down. Milliseconds since the start of a process
+	// have a rounding error of about 1e-9 tokens.
 	const remaining = Math.floor((burst * interval - (next - now)) / interval + 1e-9);
 	return [{ admitted: true, remaining, wait: Math.ceil(next - now) }, next];
 }

@@ -26,7 +26,7 @@ const maxMissingShare = 0.02;
 
 /**
  * Reads every contact of the portal into a staging table. Then one transaction makes them all visible. Readers never see half
- * of a pass, and a crash leaves the mirror as it was. Each page saves the cursor with it, and the next pass continues from
+ * of a pass, and a crash leaves the mirror as it was. The cursor is saved with each page, and the next pass continues from
  * there.
  *
  * A contact of the mirror that was not listed is looked up. It is deleted only if the portal says that it does not exist. The
@@ -78,13 +78,13 @@ export async function fullPass(context: PassContext, confirmMassDelete: boolean)
 
 	const { staged, live, missing } = await session.run(countStaging);
 	if (total !== undefined && staged < total * minListedShare) {
-		// The cursor is at the end: to continue from there would find the same for ever.
+		// The cursor is at the end: continuing from there would give the same result for ever.
 		await session.run(discardFull);
 		throw new IncompletePassError(`the portal counts ${total} contacts and has listed ${staged}`);
 	}
 	const isMassDelete = (staged === 0 && live > 0) || missing > Math.max(maxMissing, live * maxMissingShare);
-	const deletions = !isMassDelete || confirmed;
-	if (!deletions) {
+	const mayDelete = !isMassDelete || confirmed;
+	if (!mayDelete) {
 		const alarm = `mass_delete: ${missing} of ${live} contacts are missing in the CRM; nothing was deleted. If that is right, run "contacts sync --once --full --confirm-mass-delete".`;
 		logger.error(
 			{ missing, live },
@@ -96,7 +96,7 @@ export async function fullPass(context: PassContext, confirmMassDelete: boolean)
 	}
 	const untold = await session.run(readUntold);
 	const complete = untold.contacts === 0;
-	const result = await session.run((sql) => finishFull(sql, { complete, deletions }));
+	const result = await session.run((sql) => finishFull(sql, { complete, mayDelete }));
 	if (!complete) {
 		context.onUnread('full', untold.contacts);
 		throw IncompletePassError.ofContacts(untold.contacts, untold.columns);

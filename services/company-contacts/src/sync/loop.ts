@@ -100,7 +100,7 @@ async function work(options: SynchroniserOptions & LoopOptions): Promise<void> {
 				logger.error({ err: error }, 'pass failed');
 				options.onPass?.('failed');
 				// After an error of the portal a pass continues from its cursor, so it is retried soon. An incomplete pass starts over:
-				// to retry it soon would load the portal without end.
+				// retrying soon would load the portal endlessly.
 				const delay = error instanceof Bitrix24Error ? Math.min(intervalMs, 60_000) : circuitBreakMs;
 				nextPass = clock.now() + delay;
 			}

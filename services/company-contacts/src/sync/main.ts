@@ -3,7 +3,7 @@ import { health } from '@contacts/common/http/health.js';
 import { createServer } from '@contacts/common/http/server.js';
 import { metrics } from '@contacts/common/observability/metrics.js';
 import { ConfigError } from '@contacts/common/process/config.js';
-import { mayPass, runProgram } from '@contacts/common/process/run.js';
+import { isTemporary, runProgram } from '@contacts/common/process/run.js';
 import { measureSyncFreshness } from '../sync-freshness.js';
 import { toCrmConfig, variables } from './config.js';
 import { synchroniseForEver } from './loop.js';
@@ -17,15 +17,16 @@ await runProgram(
 		name: 'company-contacts-sync',
 		callers: 'public',
 		variables,
-		async buildApp({ server: options, database, registry }, values) {
+		async buildApp({ serverOptions, database, registry }, values) {
 			const config = toCrmConfig(values);
 			if (Array.isArray(config)) throw new ConfigError(config);
+			// A wrong password or a missing schema ends the start; an unreachable database does not.
 			await database.query(readFreshness).catch((error: unknown) => {
-				if (!mayPass(error)) throw error;
+				if (!isTemporary(error)) throw error;
 			});
 
-			const { logger } = options;
-			const server = await createServer(options);
+			const { logger } = serverOptions;
+			const server = await createServer(serverOptions);
 			await server.register(metrics, { registry, database });
 			await server.register(health, { database, writes: true });
 			measureSyncFreshness(registry, database);
@@ -34,9 +35,9 @@ await runProgram(
 				await server.register(webhook, { database, token, registry, clock: () => performance.now() });
 
 			const stop = new AbortController();
-			const counted = createSyncMetrics(registry);
+			const metricCallbacks = createSyncMetrics(registry);
 			const loop = synchroniseForEver({
-				...counted,
+				...metricCallbacks,
 				databaseUrl: values.DATABASE_URL,
 				config,
 				intervalMs: values.BITRIX24_INTERVAL_SECONDS * 1000,
@@ -44,11 +45,11 @@ await runProgram(
 				logger,
 				signal: stop.signal,
 				onWaiting() {
-					counted.onWaiting();
+					metricCallbacks.onWaiting();
 					logger.warn('another synchroniser works on this database: waiting until it ends');
 				},
 				onConfigurationDiffers({ differences }) {
-					counted.onWaiting();
+					metricCallbacks.onWaiting();
 					logger.error(
 						{ differences },
 						'the mirror was made with another configuration: set it as it was, or run "contacts sync --remap" with this one',

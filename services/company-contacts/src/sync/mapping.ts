@@ -6,7 +6,7 @@ import {
 	positiveInteger,
 } from '@contacts/bitrix24/contact.js';
 import type { CountryCode } from 'libphonenumber-js/min';
-import { type CompanyContact, type ContactColumn, contactColumnNames } from '../company-contact-columns.js';
+import { type CompanyContact, type ContactColumn, contactColumnNames } from '../company-contact-columns.sql.js';
 import { toE164 } from '../phone.js';
 import type { PassContext } from './pass.js';
 

@@ -80,7 +80,7 @@ export async function openSession(url: string): Promise<Session | undefined> {
 		}
 	}
 
-	/** Rejects when the server does not execute a statement: the connection drops it without an error. */
+	/** Rejects when the server never received the statement: a broken connection loses it without an error. */
 	function watch(backend: Backend): { lost: Promise<never>; stop(): void } {
 		let stopped = false;
 		let timer: NodeJS.Timeout | undefined;

@@ -1,5 +1,5 @@
 import type { Sql } from '@contacts/common/database/client.js';
-import { type ContactColumn, contactColumnNames } from '../company-contact-columns.js';
+import { type ContactColumn, contactColumnNames } from '../company-contact-columns.sql.js';
 import { type SaveResult, saveCompanyContacts, savedCounts, savingQueries } from '../save-company-contacts.sql.js';
 import type { StagedContact } from './mapping.js';
 import { isDue } from './sync.sql.js';
@@ -98,7 +98,7 @@ export async function countLookedUp(sql: Sql): Promise<Map<string, number>> {
 /** Makes all staged contacts and the deletions visible at once, and ends the pass. */
 export async function finishFull(
 	sql: Sql,
-	{ complete, deletions }: { complete: boolean; deletions: boolean },
+	{ complete, mayDelete }: { complete: boolean; mayDelete: boolean },
 ): Promise<SaveResult & { deleted: number }> {
 	const groups = await sql<{ untold: ContactColumn[] }[]>`
 		select to_json(untold) as untold from crm_sync_staging where missing is null group by crm_sync_staging.untold`;
@@ -110,7 +110,7 @@ export async function finishFull(
 	const [changes] = await sql<[SaveResult & { deleted: number }]>`
 		with ${sql.unsafe(saving)}, deleted as (
 			delete from company_contacts c using crm_sync_staging s
-			where ${complete && deletions} and s.missing = 'deleted' and c.bitrix_id = s.bitrix_id
+			where ${complete && mayDelete} and s.missing = 'deleted' and c.bitrix_id = s.bitrix_id
 			returning 1
 		), finished as (
 			update crm_sync_state set

@@ -39,8 +39,9 @@ export interface SynchroniserOptions {
 	signal?: AbortSignal;
 	/** Assigns this configuration to the mirror if it has another one: every contact is then read again. */
 	remap?: boolean;
-	/** Called for each response of the portal. */
+	/** The timeout for each response of the portal. */
 	responseTimeoutMs?: number;
+	/** Called after each page. */
 	onProgress?: (seen: number, total: number | undefined) => void;
 	onUnmapped?: (what: Unmapped) => void;
 	onUnread?: (pass: UnreadBy, contacts: number) => void;

@@ -34,8 +34,8 @@ export async function runServiceWith(
 			name: 'personal-contacts',
 			callers: 'internal',
 			variables: serviceVariables(3001),
-			async buildApp({ server: options, database, keyRing, registry }) {
-				const server = await createServer(options);
+			async buildApp({ serverOptions, database, keyRing, registry }) {
+				const server = await createServer(serverOptions);
 				await server.register(metrics, { registry, database, keyRing });
 				await server.register(health, { database });
 				await server.register(async (api) => {

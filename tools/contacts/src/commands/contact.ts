@@ -1,5 +1,5 @@
 import type { Sql } from '@contacts/common/database/client.js';
-import { contactColumnNames, contactJson } from '@contacts/company-contacts/company-contact-columns.js';
+import { contactColumnNames, contactJson } from '@contacts/company-contacts/company-contact-columns.sql.js';
 import type { Command } from '../command.js';
 import { withDatabase } from '../connection.js';
 import { CommandError, UsageError } from '../errors.js';

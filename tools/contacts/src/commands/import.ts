@@ -1,4 +1,4 @@
-import { contactColumnNames } from '@contacts/company-contacts/company-contact-columns.js';
+import { contactColumnNames } from '@contacts/company-contacts/company-contact-columns.sql.js';
 import { Option } from 'commander';
 import type { Command } from '../command.js';
 import type { ImportCommandOptions } from '../import/run-import.js';

@@ -1,5 +1,8 @@
 import type { Sql } from '@contacts/common/database/client.js';
-import { type CompanyContactFields, contactColumnNames } from '@contacts/company-contacts/company-contact-columns.js';
+import {
+	type CompanyContactFields,
+	contactColumnNames,
+} from '@contacts/company-contacts/company-contact-columns.sql.js';
 import { type SaveResult, saveCompanyContacts } from '@contacts/company-contacts/save-company-contacts.sql.js';
 import type { CountryCode } from 'libphonenumber-js/min';
 import { CommandError } from '../errors.js';

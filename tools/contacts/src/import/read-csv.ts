@@ -1,4 +1,4 @@
-import { contactColumnNames } from '@contacts/company-contacts/company-contact-columns.js';
+import { contactColumnNames } from '@contacts/company-contacts/company-contact-columns.sql.js';
 import { parse } from 'csv-parse/sync';
 import { CommandError } from '../errors.js';
 import { type Line, maxRecordBytes, readLines } from './lines.js';

@@ -3,7 +3,7 @@ import {
 	type CompanyContactFields,
 	type ContactColumn,
 	contactColumnNames,
-} from '@contacts/company-contacts/company-contact-columns.js';
+} from '@contacts/company-contacts/company-contact-columns.sql.js';
 import { toE164 } from '@contacts/company-contacts/phone.js';
 import type { CountryCode } from 'libphonenumber-js/min';
 

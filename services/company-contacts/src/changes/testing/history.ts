@@ -4,9 +4,9 @@ import type { TestApp } from '@contacts/testing/app.js';
 import fc from 'fast-check';
 import postgres from 'postgres';
 import { expect } from 'vitest';
-import { contactJson } from '../../company-contact-columns.js';
+import { contactJson } from '../../company-contact-columns.sql.js';
 import { saveCompanyContacts } from '../../save-company-contacts.sql.js';
-import { encodeCursor, lastId } from '../cursor.js';
+import { encodeCursor, lastId } from '../feed-cursor.js';
 import { Copy } from './copy.js';
 
 const sessions = 3;
