@@ -4,6 +4,7 @@ import { defineConfig } from 'vitest/config';
 /** What starts, kills or waits for processes, or fills their memory. */
 const processTests = [
 	'tests/process/**/*.test.ts',
+	'{packages,services}/*/src/**/many-contacts.test.ts',
 	'packages/local-postgres/src/**/*.test.ts',
 	'tools/local/src/**/*.test.ts',
 	'tools/contacts/src/{progress,terminal}.test.ts',
