@@ -21,7 +21,7 @@ const ofHttp = ['connection', 'content-length', 'content-type', 'date', 'keep-al
 /** @param path of the operation; each path has one */
 export function documented(document: OpenAPIV3_1.Document, path: string): Documented {
 	const ajv = new Ajv2020({ strict: false, allErrors: true, formats: { date: true, 'date-time': true } });
-	ajv.addSchema(document, 'document');
+	ajv.addSchema(withoutFurtherProperties(document), 'document');
 	const operation = document.paths?.[path]?.get ?? document.paths?.[path]?.post;
 	const responses = (operation?.responses ?? {}) as Record<string, OpenAPIV3_1.ResponseObject>;
 	const examplesOf = (response: OpenAPIV3_1.ResponseObject) =>
@@ -80,6 +80,20 @@ export function documented(document: OpenAPIV3_1.Document, path: string): Docume
 		if (found === undefined || '$ref' in found) throw new Error(`${header.$ref} leads nowhere`);
 		return found;
 	}
+}
+
+/**
+ * A copy of the document whose schemas allow only the described properties. The document itself allows others, for later
+ * versions, but a response of this version has none.
+ */
+function withoutFurtherProperties(document: OpenAPIV3_1.Document): object {
+	return JSON.parse(
+		JSON.stringify(document, (_, value: unknown) =>
+			typeof value === 'object' && value !== null && 'properties' in value
+				? { additionalProperties: false, ...value }
+				: value,
+		),
+	) as object;
 }
 
 /** A schema whose references point into the document. */

@@ -55,7 +55,7 @@ export const CompanyContactSchema = Type.Object(
 	},
 	{
 		additionalProperties: false,
-		description: 'A contact of a company: exactly these eight fields, always all of them.',
+		description: 'A contact of a company. All eight fields are always present. New ones may be added.',
 	},
 );
 
@@ -113,10 +113,10 @@ export const listReference: OperationReference = {
 	summary: 'List company contacts',
 	description: [
 		'All contacts, or with `company_id` exactly those that are linked to this company: 1 finds `"1"` and `"7,1"`, never `"11"`.',
-		'They are ordered by `id`. All projects see the same contacts: a project identifies the client, it does not own the data. A sandbox',
-		'project sees invented contacts alone.',
-		'A company that has no contacts or does not exist gives an empty list, however large its number. There are no pages: a response is the whole list.',
-		'An unknown parameter is a 400: a misspelt `company_id` must not list everybody.',
+		'They are ordered by `id`. All projects see the same contacts: a project identifies the client; it does not own the data. A sandbox',
+		'project sees only invented contacts.',
+		'A company that has no contacts or does not exist gives an empty list. There are no pages: a response is the whole list.',
+		'An unknown parameter gives a 400: a misspelt `company_id` must not list everybody.',
 	].join('\n'),
 	parameters: [
 		ifNoneMatch('list'),
@@ -131,7 +131,7 @@ export const listReference: OperationReference = {
 	],
 	responses: {
 		200: {
-			description: 'The list. It is compressed (Brotli or gzip) for a client that takes it.',
+			description: 'The list. It is compressed (Brotli or gzip) for a client that accepts it.',
 			headers: {
 				...listHeaders,
 				'Content-Encoding': contentEncoding,
@@ -153,7 +153,7 @@ export const listReference: OperationReference = {
 		},
 		...publicProblems,
 		400: invalidQuery(
-			'`company_id` is no positive integer in plain decimal digits (empty, `0`, `-1`, `1.5`, `1e3`, `0x10`, `+5`, a leading zero, ' +
+			'`company_id` is not a positive integer in plain decimal digits (empty, `0`, `-1`, `1.5`, `1e3`, `0x10`, `+5`, a leading zero, ' +
 				'white space, above 9223372036854775807) or is given twice',
 			{ company_id: 'must be a positive integer in decimal digits, at most 9223372036854775807' },
 		),

@@ -36,7 +36,7 @@ export const representationHeaders: Headers = {
 		type: 'string',
 		pattern: '^"[^"]+"$',
 	}),
-	Vary: header('The body is compressed for a client that takes it.', 'Accept-Encoding', {
+	Vary: header('The body is compressed for a client that accepts it.', 'Accept-Encoding', {
 		type: 'string',
 		enum: ['Accept-Encoding'],
 	}),
@@ -60,7 +60,7 @@ export function withLimits(response: OpenAPIV3_1.ResponseObject): OpenAPIV3_1.Re
 /** The errors that both public endpoints share. */
 export const publicProblems = {
 	...problems,
-	413: problemResponse('`payload_too_large`: the request has a body that is larger than 1 KiB, told by the gateway.', {
+	413: problemResponse('`payload_too_large`: the request has a body that is larger than 1 KiB. The gateway sends it.', {
 		payload_too_large: { code: 'payload_too_large', summary: 'A body that is too large' },
 	}),
 	429: problemResponse(
@@ -80,8 +80,8 @@ export const publicProblems = {
 export function invalidQuery(wrong: string, messages: Record<string, string>): OpenAPIV3_1.ResponseObject {
 	const allowed = ['project', 'api_key', ...Object.keys(messages)].join(', ');
 	return problemResponse(
-		`\`invalid_query\`: ${wrong}; or a parameter is unknown; or the URL or the request itself is malformed, which may be told ` +
-			'before the limit and then without its headers.',
+		`\`invalid_query\`: ${wrong}; or a parameter is unknown; or the URL or the request itself is malformed. This response ` +
+			'may be sent before the limit is checked, without its headers.',
 		{
 			...Object.fromEntries(
 				Object.entries(messages).map(([field, message]) => [

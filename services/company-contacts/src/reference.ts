@@ -13,8 +13,8 @@ const fields = Object.entries(contact.properties ?? {})
 	.join('\n');
 
 const description = ({ burst, perSecond }: BucketPolicy) => `
-The business contacts of a company, mirrored from its CRM, for partners' programs. You need two things from the operator: the
-**code of your project** and an **API key**. The [guide](/docs/guide) shows how to integrate, step by step.
+The business contacts of a company, mirrored from its CRM, for partners' programs. You need three things from the operator:
+the **address** of the service, the **code of your project** and an **API key**. The [guide](/docs/guide) shows how to integrate, step by step.
 
 ### First call
 
@@ -30,7 +30,7 @@ curl 'https://HOST/api/company_contacts.list?company_id=11&project=PROJECT&api_k
 |---|---|---|
 ${fields}
 
-All eight fields are always present.
+All eight fields are always present. New ones may be added.
 
 ### Credentials
 

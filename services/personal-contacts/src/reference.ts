@@ -3,8 +3,8 @@ import { response } from './set-direct-subscription.js';
 import { response as upsertResponse } from './upsert-personal-contact.js';
 
 const description = `
-Saves the users of the bot's personal chats, and who of them has a direct subscription, for the bot's backend. It is internal: the public gateway never reaches it. You need two
-things, which the operator gives you: the **code of your project** and an **API key**.
+Saves the users of the bot's personal chats, and who of them has a direct subscription, for the bot's backend. It is internal: the public gateway never reaches it. You need three
+things from the operator: the **address** of the service, the **code of your project** and an **API key**.
 
 ### First call
 

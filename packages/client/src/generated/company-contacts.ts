@@ -11,10 +11,10 @@ export interface paths {
         /**
          * List company contacts
          * @description All contacts, or with `company_id` exactly those that are linked to this company: 1 finds `"1"` and `"7,1"`, never `"11"`.
-         *     They are ordered by `id`. All projects see the same contacts: a project identifies the client, it does not own the data. A sandbox
-         *     project sees invented contacts alone.
-         *     A company that has no contacts or does not exist gives an empty list, however large its number. There are no pages: a response is the whole list.
-         *     An unknown parameter is a 400: a misspelt `company_id` must not list everybody.
+         *     They are ordered by `id`. All projects see the same contacts: a project identifies the client; it does not own the data. A sandbox
+         *     project sees only invented contacts.
+         *     A company that has no contacts or does not exist gives an empty list. There are no pages: a response is the whole list.
+         *     An unknown parameter gives a 400: a misspelt `company_id` must not list everybody.
          */
         get: operations["company_contacts.list"];
         put?: never;
@@ -72,7 +72,7 @@ export interface components {
             /** @description What is wrong, in a fixed text for each code. */
             detail: string;
             /**
-             * @description The stable word to decide on. There are no others than these.
+             * @description The stable code to decide on. New codes may be added for a status.
              * @example unauthorized
              * @enum {string}
              */
@@ -90,7 +90,7 @@ export interface components {
                 message: string;
             }[];
         };
-        /** @description A contact of a company: exactly these eight fields, always all of them. */
+        /** @description A contact of a company. All eight fields are always present. New ones may be added. */
         CompanyContact: {
             /**
              * @description ID of the record here. It stays for as long as its `bitrix_id` exists.
@@ -240,7 +240,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The list. It is compressed (Brotli or gzip) for a client that takes it. */
+            /** @description The list. It is compressed (Brotli or gzip) for a client that accepts it. */
             200: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
@@ -257,7 +257,7 @@ export interface operations {
                      */
                     ETag: string;
                     /**
-                     * @description The body is compressed for a client that takes it.
+                     * @description The body is compressed for a client that accepts it.
                      * @example Accept-Encoding
                      */
                     Vary: "Accept-Encoding";
@@ -302,7 +302,7 @@ export interface operations {
                      */
                     ETag: string;
                     /**
-                     * @description The body is compressed for a client that takes it.
+                     * @description The body is compressed for a client that accepts it.
                      * @example Accept-Encoding
                      */
                     Vary: "Accept-Encoding";
@@ -323,7 +323,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description `invalid_query`: `company_id` is no positive integer in plain decimal digits (empty, `0`, `-1`, `1.5`, `1e3`, `0x10`, `+5`, a leading zero, white space, above 9223372036854775807) or is given twice; or a parameter is unknown; or the URL or the request itself is malformed, which may be told before the limit and then without its headers. */
+            /** @description `invalid_query`: `company_id` is not a positive integer in plain decimal digits (empty, `0`, `-1`, `1.5`, `1e3`, `0x10`, `+5`, a leading zero, white space, above 9223372036854775807) or is given twice; or a parameter is unknown; or the URL or the request itself is malformed. This response may be sent before the limit is checked, without its headers. */
             400: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
@@ -351,7 +351,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unauthorized`: project or key are missing, given twice, wrong, disabled, revoked, expired, or not for this service. It is always the same response, so that nothing can be learned from it, and it comes before any other parameter or the body is looked at. */
+            /** @description `unauthorized`: project or key is missing, given twice, wrong, disabled, revoked, expired, or not for this service. The response is always the same, so it reveals nothing. It is sent before the body or any other parameter is read. */
             401: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
@@ -365,7 +365,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `not_found`: there is nothing at this path. A slash at the end makes another path. */
+            /** @description `not_found`: there is nothing at this path. A trailing slash makes it a different path. */
             404: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
@@ -378,7 +378,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `method_not_allowed`: any method but GET on this path, HEAD and OPTIONS too, with credentials or without. */
+            /** @description `method_not_allowed`: any method other than GET, including HEAD and OPTIONS, with or without credentials. */
             405: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
@@ -386,7 +386,7 @@ export interface operations {
                     "Referrer-Policy": components["headers"]["Referrer-Policy"];
                     "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
                     /**
-                     * @description The methods that this path takes.
+                     * @description The methods that this path accepts.
                      * @example GET
                      */
                     Allow: "GET";
@@ -396,7 +396,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `invalid_query`: the headers did not come within 10 seconds, or the request within 15. */
+            /** @description `invalid_query`: the headers did not arrive within 10 seconds, or the request within 15. */
             408: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
@@ -409,7 +409,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `payload_too_large`: the request has a body that is larger than 1 KiB, told by the gateway. */
+            /** @description `payload_too_large`: the request has a body that is larger than 1 KiB. The gateway sends it. */
             413: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
@@ -464,7 +464,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `database_error`: the database failed, or could not be reached within 4 seconds; try again after `Retry-After`. `internal_error`: a fault of the service. Neither tells anything of what is within. */
+            /** @description `database_error`: the database failed, or could not be reached within 4 seconds; try again after `Retry-After`. `internal_error`: a fault of the service. Neither reveals internal details. */
             500: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
@@ -541,7 +541,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Changes, or none. The body is compressed (Brotli or gzip) for a client that takes it. */
+            /** @description Changes, or none. The body is compressed (Brotli or gzip) for a client that accepts it. */
             200: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
@@ -558,7 +558,7 @@ export interface operations {
                      */
                     ETag: string;
                     /**
-                     * @description The body is compressed for a client that takes it.
+                     * @description The body is compressed for a client that accepts it.
                      * @example Accept-Encoding
                      */
                     Vary: "Accept-Encoding";
@@ -593,7 +593,7 @@ export interface operations {
                      */
                     ETag: string;
                     /**
-                     * @description The body is compressed for a client that takes it.
+                     * @description The body is compressed for a client that accepts it.
                      * @example Accept-Encoding
                      */
                     Vary: "Accept-Encoding";
@@ -604,7 +604,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description `invalid_query`: `cursor` was never given out, or `limit` is no integer from 1 to 1000, or one of them is given twice; or a parameter is unknown; or the URL or the request itself is malformed, which may be told before the limit and then without its headers. */
+            /** @description `invalid_query`: `cursor` was never issued, or `limit` is not an integer from 1 to 1000, or one of them is given twice; or a parameter is unknown; or the URL or the request itself is malformed. This response may be sent before the limit is checked, without its headers. */
             400: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
@@ -632,7 +632,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unauthorized`: project or key are missing, given twice, wrong, disabled, revoked, expired, or not for this service. It is always the same response, so that nothing can be learned from it, and it comes before any other parameter or the body is looked at. */
+            /** @description `unauthorized`: project or key is missing, given twice, wrong, disabled, revoked, expired, or not for this service. The response is always the same, so it reveals nothing. It is sent before the body or any other parameter is read. */
             401: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
@@ -646,7 +646,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `not_found`: there is nothing at this path. A slash at the end makes another path. */
+            /** @description `not_found`: there is nothing at this path. A trailing slash makes it a different path. */
             404: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
@@ -659,7 +659,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `method_not_allowed`: any method but GET on this path, HEAD and OPTIONS too, with credentials or without. */
+            /** @description `method_not_allowed`: any method other than GET, including HEAD and OPTIONS, with or without credentials. */
             405: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
@@ -667,7 +667,7 @@ export interface operations {
                     "Referrer-Policy": components["headers"]["Referrer-Policy"];
                     "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
                     /**
-                     * @description The methods that this path takes.
+                     * @description The methods that this path accepts.
                      * @example GET
                      */
                     Allow: "GET";
@@ -677,7 +677,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `invalid_query`: the headers did not come within 10 seconds, or the request within 15. */
+            /** @description `invalid_query`: the headers did not arrive within 10 seconds, or the request within 15. */
             408: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
@@ -690,7 +690,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `cursor_expired`: the cursor is older than 30 days, or from before the data was restored or moved. Begin again without a cursor: what you have of before may be too much. */
+            /** @description `cursor_expired`: the cursor is older than 30 days, or from before the data was restored or moved. Begin again without a cursor: your copy may contain contacts that no longer exist. */
             410: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
@@ -718,7 +718,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `payload_too_large`: the request has a body that is larger than 1 KiB, told by the gateway. */
+            /** @description `payload_too_large`: the request has a body that is larger than 1 KiB. The gateway sends it. */
             413: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
@@ -773,7 +773,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `database_error`: the database failed, or could not be reached within 4 seconds; try again after `Retry-After`. `internal_error`: a fault of the service. Neither tells anything of what is within. */
+            /** @description `database_error`: the database failed, or could not be reached within 4 seconds; try again after `Retry-After`. `internal_error`: a fault of the service. Neither reveals internal details. */
             500: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];

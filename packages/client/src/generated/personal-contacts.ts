@@ -20,10 +20,10 @@ export interface paths {
          *     the response is `skipped`. A subscription is active from its start until its end, which is no longer part of it; without an end it
          *     is open-ended. The check and the write are one atomic statement.
          *
-         *     JSON types are strict and nothing is coerced: `"12"` is no integer, `""` is no null. Text with U+0000 or a lone surrogate is refused,
+         *     JSON types are strict and nothing is coerced: `"12"` is not an integer, `""` is not null. Text with U+0000 or a lone surrogate is refused,
          *     never changed. A birth date must be a real day of the calendar from 0001-01-01 on; it may lie in the future, and no time zone shifts it.
          *     A number is an integer as it is written: `1.0` and `1e3` are, `0.99999999999999999999` is not, though it would be rounded to one.
-         *     An unknown field or query parameter is a 400: a misspelt one would lose data without a word. A body may have 16 KiB.
+         *     An unknown field or query parameter gives a 400: a misspelt one would lose data without a word. A body may have 16 KiB.
          */
         post: operations["personal_contacts.upsert"];
         delete?: never;
@@ -87,7 +87,7 @@ export interface components {
             /** @description What is wrong, in a fixed text for each code. */
             detail: string;
             /**
-             * @description The stable word to decide on. There are no others than these.
+             * @description The stable code to decide on. New codes may be added for a status.
              * @example unauthorized
              * @enum {string}
              */
@@ -218,7 +218,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unauthorized`: project or key are missing, given twice, wrong, disabled, revoked, expired, or not for this service. It is always the same response, so that nothing can be learned from it, and it comes before any other parameter or the body is looked at. */
+            /** @description `unauthorized`: project or key is missing, given twice, wrong, disabled, revoked, expired, or not for this service. The response is always the same, so it reveals nothing. It is sent before the body or any other parameter is read. */
             401: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
@@ -232,7 +232,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `not_found`: there is nothing at this path. A slash at the end makes another path. */
+            /** @description `not_found`: there is nothing at this path. A trailing slash makes it a different path. */
             404: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
@@ -245,7 +245,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `method_not_allowed`: any method but POST on this path, HEAD and OPTIONS too, with credentials or without. */
+            /** @description `method_not_allowed`: any method other than POST, including HEAD and OPTIONS, with or without credentials. */
             405: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
@@ -253,7 +253,7 @@ export interface operations {
                     "Referrer-Policy": components["headers"]["Referrer-Policy"];
                     "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
                     /**
-                     * @description The methods that this path takes.
+                     * @description The methods that this path accepts.
                      * @example POST
                      */
                     Allow: "POST";
@@ -263,7 +263,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `invalid_query`: the headers did not come within 10 seconds, or the request within 15. */
+            /** @description `invalid_query`: the headers did not arrive within 10 seconds, or the request within 15. */
             408: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
@@ -315,7 +315,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `database_error`: the database failed, or could not be reached within 4 seconds; try again after `Retry-After`. `internal_error`: a fault of the service. Neither tells anything of what is within. */
+            /** @description `database_error`: the database failed, or could not be reached within 4 seconds; try again after `Retry-After`. `internal_error`: a fault of the service. Neither reveals internal details. */
             500: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
@@ -398,7 +398,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unauthorized`: project or key are missing, given twice, wrong, disabled, revoked, expired, or not for this service. It is always the same response, so that nothing can be learned from it, and it comes before any other parameter or the body is looked at. */
+            /** @description `unauthorized`: project or key is missing, given twice, wrong, disabled, revoked, expired, or not for this service. The response is always the same, so it reveals nothing. It is sent before the body or any other parameter is read. */
             401: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
@@ -412,7 +412,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `not_found`: there is nothing at this path. A slash at the end makes another path. */
+            /** @description `not_found`: there is nothing at this path. A trailing slash makes it a different path. */
             404: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
@@ -425,7 +425,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `method_not_allowed`: any method but POST on this path, HEAD and OPTIONS too, with credentials or without. */
+            /** @description `method_not_allowed`: any method other than POST, including HEAD and OPTIONS, with or without credentials. */
             405: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
@@ -433,7 +433,7 @@ export interface operations {
                     "Referrer-Policy": components["headers"]["Referrer-Policy"];
                     "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
                     /**
-                     * @description The methods that this path takes.
+                     * @description The methods that this path accepts.
                      * @example POST
                      */
                     Allow: "POST";
@@ -443,7 +443,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `invalid_query`: the headers did not come within 10 seconds, or the request within 15. */
+            /** @description `invalid_query`: the headers did not arrive within 10 seconds, or the request within 15. */
             408: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
@@ -495,7 +495,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `database_error`: the database failed, or could not be reached within 4 seconds; try again after `Retry-After`. `internal_error`: a fault of the service. Neither tells anything of what is within. */
+            /** @description `database_error`: the database failed, or could not be reached within 4 seconds; try again after `Retry-After`. `internal_error`: a fault of the service. Neither reveals internal details. */
             500: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];

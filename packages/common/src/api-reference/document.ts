@@ -107,7 +107,12 @@ function inStandardFormats(value: unknown): unknown {
 	return Object.fromEntries(entries) as unknown;
 }
 
-/** A TypeBox schema as plain JSON Schema, without TypeBox's internal properties. */
+/**
+ * The schema of a response, as it is published: plain JSON Schema without TypeBox's internal properties. It allows further
+ * properties, so that a client that validates responses survives a new field.
+ */
 export function plain(schema: object): OpenAPIV3_1.SchemaObject {
-	return JSON.parse(JSON.stringify(schema)) as OpenAPIV3_1.SchemaObject;
+	return JSON.parse(
+		JSON.stringify(schema, (name, value: unknown) => (name === 'additionalProperties' ? undefined : value)),
+	) as OpenAPIV3_1.SchemaObject;
 }

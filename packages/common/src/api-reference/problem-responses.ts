@@ -40,28 +40,28 @@ export function problemResponse(
 export function commonProblems(method: 'GET' | 'POST') {
 	return {
 		401: problemResponse(
-			'`unauthorized`: project or key are missing, given twice, wrong, disabled, revoked, expired, or not for this service. ' +
-				'It is always the same response, so that nothing can be learned from it, and it comes before any other parameter or the body is looked at.',
+			'`unauthorized`: project or key is missing, given twice, wrong, disabled, revoked, expired, or not for this service. ' +
+				'The response is always the same, so it reveals nothing. It is sent before the body or any other parameter is read.',
 			{ unauthorized: { code: 'unauthorized', summary: 'Wrong project or key' } },
 			{ 'WWW-Authenticate': shared('WWW-Authenticate') },
 		),
-		404: problemResponse('`not_found`: there is nothing at this path. A slash at the end makes another path.', {
+		404: problemResponse('`not_found`: there is nothing at this path. A trailing slash makes it a different path.', {
 			not_found: { code: 'not_found', summary: 'Unknown path' },
 		}),
 		405: problemResponse(
-			`\`method_not_allowed\`: any method but ${method} on this path, HEAD and OPTIONS too, with credentials or without.`,
+			`\`method_not_allowed\`: any method other than ${method}, including HEAD and OPTIONS, with or without credentials.`,
 			{ method_not_allowed: { code: 'method_not_allowed', summary: 'Another method' } },
-			{ Allow: header('The methods that this path takes.', method, { type: 'string', enum: [method] }) },
+			{ Allow: header('The methods that this path accepts.', method, { type: 'string', enum: [method] }) },
 		),
-		408: problemResponse('`invalid_query`: the headers did not come within 10 seconds, or the request within 15.', {
-			too_slow: { code: 'invalid_query', status: 408, summary: 'The request came too slowly' },
+		408: problemResponse('`invalid_query`: the headers did not arrive within 10 seconds, or the request within 15.', {
+			too_slow: { code: 'invalid_query', status: 408, summary: 'The request arrived too slowly' },
 		}),
 		431: problemResponse('`payload_too_large`: URL and headers are larger than 16 KiB.', {
 			headers_too_large: { code: 'payload_too_large', status: 431, summary: 'URL or headers too large' },
 		}),
 		500: problemResponse(
 			'`database_error`: the database failed, or could not be reached within 4 seconds; try again after `Retry-After`. ' +
-				'`internal_error`: a fault of the service. Neither tells anything of what is within.',
+				'`internal_error`: a fault of the service. Neither reveals internal details.',
 			{
 				database_error: { code: 'database_error', summary: 'The database did not respond' },
 				internal_error: { code: 'internal_error', summary: 'A fault of the service' },

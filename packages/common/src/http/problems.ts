@@ -33,13 +33,13 @@ export const catalogue = {
 	not_found: { status: 404, detail: 'There is nothing at this path.' },
 	method_not_allowed: {
 		status: 405,
-		detail: 'This path does not take this method; "Allow" names those that it takes.',
+		detail: 'This path does not accept this method; "Allow" names those that it accepts.',
 	},
 	cursor_expired: {
 		status: 410,
 		detail: 'The cursor is too old, or from before the data was restored. Begin again without a cursor.',
 	},
-	payload_too_large: { status: 413, detail: 'The request is larger than this service takes.' },
+	payload_too_large: { status: 413, detail: 'The request is larger than this service accepts.' },
 	unsupported_media_type: {
 		status: 415,
 		detail: 'The body must be sent as application/json, without a content encoding.',
@@ -47,7 +47,7 @@ export const catalogue = {
 	rate_limited: { status: 429, detail: 'Too many requests. Try again after the time in "Retry-After".' },
 	overloaded: {
 		status: 503,
-		detail: 'The service can take no more requests at the moment. Try again after the time in "Retry-After".',
+		detail: 'The service can accept no more requests at the moment. Try again after the time in "Retry-After".',
 		headers: { 'retry-after': '1' },
 	},
 	database_error: {

@@ -13,7 +13,7 @@ export const ProblemSchema = Type.Object(
 		code: Type.Unsafe<ProblemCode>({
 			type: 'string',
 			enum: problemCodes,
-			description: 'The stable word to decide on. There are no others than these.',
+			description: 'The stable code to decide on. New codes may be added for a status.',
 			examples: ['unauthorized'],
 		}),
 		request_id: Type.String({

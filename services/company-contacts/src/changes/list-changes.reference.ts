@@ -62,7 +62,7 @@ export const changesReference: OperationReference = {
 	parameters: [ifNoneMatch('response')],
 	responses: {
 		200: {
-			description: 'Changes, or none. The body is compressed (Brotli or gzip) for a client that takes it.',
+			description: 'Changes, or none. The body is compressed (Brotli or gzip) for a client that accepts it.',
 			headers: { ...representationHeaders, 'Content-Encoding': contentEncoding },
 			content: {
 				'application/json': {
@@ -90,7 +90,7 @@ export const changesReference: OperationReference = {
 		},
 		...publicProblems,
 		400: invalidQuery(
-			'`cursor` was never given out, or `limit` is no integer from 1 to 1000, or one of them is given twice',
+			'`cursor` was never issued, or `limit` is not an integer from 1 to 1000, or one of them is given twice',
 			{
 				cursor: 'must be the cursor of an earlier response',
 				limit: 'must be an integer from 1 to 1000 in decimal digits',
@@ -99,7 +99,7 @@ export const changesReference: OperationReference = {
 		410: withLimits(
 			problemResponse(
 				'`cursor_expired`: the cursor is older than 30 days, or from before the data was restored or moved. Begin again without a ' +
-					'cursor: what you have of before may be too much.',
+					'cursor: your copy may contain contacts that no longer exist.',
 				{ cursor_expired: { code: 'cursor_expired', summary: 'A cursor that is too old' } },
 			),
 		),
