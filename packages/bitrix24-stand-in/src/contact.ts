@@ -1,12 +1,12 @@
-/** A phone number or e-mail address of a contact; the id is unique on the whole portal. */
+/** A phone number or e-mail address of a contact. Its ID is unique in the whole portal. */
 export interface MultiField {
 	id: number;
-	/** WORK, MOBILE, HOME, FAX, PAGER, MAILING, OTHER, or a type of the portal's own. */
+	/** WORK, MOBILE, HOME, FAX, PAGER, MAILING, OTHER, or a custom type of the portal. */
 	valueType: string;
 	value: string;
 }
 
-/** A contact as the portal holds it. */
+/** A contact as the portal stores it. */
 export interface StandInContact {
 	id: number;
 	name?: string | null;
@@ -19,12 +19,12 @@ export interface StandInContact {
 	emails?: MultiField[];
 	/** 0 is the general category. */
 	categoryId?: number;
-	/** Served and compared in whole seconds. */
+	/** Returned and compared in whole seconds. */
 	updatedTime: Date;
 	createdTime: Date;
-	/** By upper name (UF_CRM_...): boolean, string, string[], number (an option's id), number[]. */
+	/** By name (UF_CRM_…): boolean, string, string[], number (the ID of an option), number[]. */
 	uf?: Record<string, unknown>;
-	/** False: hidden from lists, access denied when asked for. */
+	/** False: not in lists, and ACCESS_DENIED when it is requested. */
 	readable?: boolean;
 }
 

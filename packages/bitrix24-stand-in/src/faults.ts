@@ -29,7 +29,7 @@ export type Fault =
 	/** Rows and items have these values, whatever is stored. */
 	| { kind: 'with-fields'; values: Record<string, unknown> };
 
-/** Which requests a fault is for; without a word all requests over HTTP. */
+/** Which requests a fault is for. Default: all requests over HTTP. */
 export interface FaultTarget {
 	/** Calls of this method: over HTTP, and inside a batch. */
 	method?: string;

@@ -1,7 +1,7 @@
 import { sampleContacts, sampleFieldNames, sampleFields } from './sample-contacts.js';
 import { startStandIn } from './stand-in.js';
 
-/** A number from the environment; the program ends with one line where it is none. */
+/** Reads a number from the environment. If it is not one, the program ends with one line. */
 function variable(name: string, fallback: number, highest: number): number {
 	const text = process.env[name];
 	if (text === undefined || text === '') return fallback;

@@ -3,7 +3,7 @@ import { invalid } from './filter.js';
 import { isMap } from './php-values.js';
 import type { Switches } from './switches.js';
 
-/** The order of a list by id. */
+/** The direction of a list, which is ordered by id. */
 export type Order = 'ascending' | 'descending';
 
 /**
@@ -11,7 +11,7 @@ export type Order = 'ascending' | 'descending';
  *
  * @param strict [DOC] crm.item.list refuses an unknown field or direction; [INF] crm.contact.list ignores it
  * @throws RestError INVALID_ARG_VALUE
- * @throws Error for another field than the id, which the portal knows and the stand-in doesn't
+ * @throws Error for any other field than the id: the portal can order by it, the stand-in can't
  */
 export function readOrder(value: unknown, lookup: Lookup, strict: boolean, switches: Switches): Order {
 	let order: Order | undefined;
@@ -25,7 +25,7 @@ export function readOrder(value: unknown, lookup: Lookup, strict: boolean, switc
 		if (strict && direction !== 'ASC' && direction !== 'DESC') {
 			throw invalid(`order: allowed sort directions are ASC, DESC. But got '${String(given)}' for field '${name}'`);
 		}
-		if (field.name !== 'id') throw new Error(`The stand-in has no order by ${name}`);
+		if (field.name !== 'id') throw new Error(`The stand-in can't order by ${name}`);
 		order ??= direction === 'DESC' ? 'descending' : 'ascending';
 	}
 	return order ?? switches.defaultOrder;

@@ -78,7 +78,7 @@ export function createPortal(options: PortalOptions): Portal {
 	};
 }
 
-/** [DOC] What the webhook's user may not read is missing from lists, without a word. */
+/** [DOC] What the webhook's user may not read is silently missing from lists. */
 export function isReadable(contact: StandInContact): boolean {
 	return contact.readable !== false;
 }

@@ -12,7 +12,7 @@ export const setDirectSubscriptionReference: OperationReference = {
 		'It is **idempotent**: `true` for an active subscription and `false` where none is active change nothing. The requests for one chat are',
 		'applied in their order, and **the last one decides**, whatever its `at` says.',
 		'',
-		'`at` says since when, as an RFC 3339 date-time; without it, since now. A time that is more than a second in the future is a 400. A',
+		'`at` says since when, as an RFC 3339 date-time; without it, since now. A time that is more than a second in the future gives a 400. A',
 		'subscription begins no earlier than the last one of the chat ended, and ends no earlier than it began: an earlier `at` counts as that',
 		'time. So a late report still takes effect, and subscriptions of one chat never overlap in what is recorded.',
 		'',

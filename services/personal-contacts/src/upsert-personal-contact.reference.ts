@@ -17,7 +17,7 @@ export const upsertReference: OperationReference = {
 		'JSON types are strict and nothing is coerced: `"12"` is not an integer, `""` is not null. Text with U+0000 or a lone surrogate is refused,',
 		'never changed. A birth date must be a real day of the calendar from 0001-01-01 on; it may lie in the future, and no time zone shifts it.',
 		'A number is an integer as it is written: `1.0` and `1e3` are, `0.99999999999999999999` is not, though it would be rounded to one.',
-		'An unknown field or query parameter gives a 400: a misspelt one would lose data without a word. A body may have 16 KiB.',
+		'An unknown field or query parameter gives a 400: data in a misspelt one would be lost silently. A body may have 16 KiB.',
 	].join('\n'),
 	bodyExamples: {
 		all: {

@@ -16,7 +16,7 @@ export function describeError(error: unknown): string {
 	if (code === 'ERR_INVALID_URL') return 'DATABASE_URL is no URL like postgres://user:password@host:5432/database.';
 	if (code === 'NO_SUITABLE_SERVER') return `The database can't be used: ${message}.`;
 	if (code !== undefined && unreachable.test(code)) {
-		return `The database does not answer (${code}). Is it running, and is DATABASE_URL right?`;
+		return `The database does not respond (${code}). Is it running, and is DATABASE_URL right?`;
 	}
 	return (message ?? String(error)).split('\n', 1)[0] ?? 'unknown error';
 }

@@ -40,7 +40,7 @@ describe('no database, exit 1 with one line', () => {
 		const url = withPart((parts) => {
 			parts.port = String(port);
 		});
-		expectOneLine(await contacts(url, command === 'list' ? list : ['migrate']), 1, 'does not answer (ECONNREFUSED)');
+		expectOneLine(await contacts(url, command === 'list' ? list : ['migrate']), 1, 'does not respond (ECONNREFUSED)');
 	});
 
 	test.each(['list', 'migrate'])('the host is unknown (%s)', async (command) => {
@@ -51,7 +51,7 @@ describe('no database, exit 1 with one line', () => {
 		expectOneLine(
 			await contacts(url, command === 'list' ? list : ['migrate']),
 			1,
-			/does not answer \((ENOTFOUND|EAI_AGAIN)\)/,
+			/does not respond \((ENOTFOUND|EAI_AGAIN)\)/,
 		);
 	});
 
@@ -64,7 +64,7 @@ describe('no database, exit 1 with one line', () => {
 			const url = withPart((parts) => {
 				parts.port = String(port);
 			});
-			expectOneLine(await contacts(url, list), 1, 'does not answer');
+			expectOneLine(await contacts(url, list), 1, 'does not respond');
 		} finally {
 			server.close();
 		}
@@ -80,7 +80,7 @@ describe('no database, exit 1 with one line', () => {
 			});
 			const calls = [list, ['migrate'], ['backup', '-']];
 			const outcomes = await Promise.all(calls.map((call) => contacts(url, call)));
-			for (const outcome of outcomes) expectOneLine(outcome, 1, 'does not answer (CONNECT_TIMEOUT)');
+			for (const outcome of outcomes) expectOneLine(outcome, 1, 'does not respond (CONNECT_TIMEOUT)');
 		} finally {
 			server.close();
 		}

@@ -96,7 +96,7 @@ describe('DATABASE_URL that does not work: one line', () => {
 		const url = changed((parts) => {
 			parts.port = port;
 		});
-		await expectLines({ DATABASE_URL: url }, [/^The database in DATABASE_URL does not answer \(ECONNREFUSED\)\.$/]);
+		await expectLines({ DATABASE_URL: url }, [/^The database in DATABASE_URL does not respond \(ECONNREFUSED\)\.$/]);
 	});
 
 	test('none of several hosts can be used', async () => {
@@ -111,7 +111,7 @@ describe('DATABASE_URL that does not work: one line', () => {
 			parts.hostname = 'nowhere.invalid';
 		});
 		await expectLines({ DATABASE_URL: url }, [
-			/^The database in DATABASE_URL does not answer \((ENOTFOUND|EAI_AGAIN)\)\.$/,
+			/^The database in DATABASE_URL does not respond \((ENOTFOUND|EAI_AGAIN)\)\.$/,
 		]);
 	});
 
@@ -122,7 +122,7 @@ describe('DATABASE_URL that does not work: one line', () => {
 		const url = changed((parts) => {
 			parts.port = String((server.address() as { port: number }).port);
 		});
-		await expectLines({ DATABASE_URL: url }, [/^The database in DATABASE_URL does not answer \(\w+\)\.$/]);
+		await expectLines({ DATABASE_URL: url }, [/^The database in DATABASE_URL does not respond \(\w+\)\.$/]);
 	});
 
 	test('the password is wrong, which is not shown', async () => {

@@ -87,7 +87,7 @@ function describe(error: unknown): string {
 	if (isRefusal(error)) return 'The database refuses the user, the password or the name in DATABASE_URL.';
 	const code = errorCode(error);
 	if (code !== undefined && unreachable.test(code)) {
-		return `The database in DATABASE_URL does not answer (${code}).`;
+		return `The database in DATABASE_URL does not respond (${code}).`;
 	}
 	if (code === 'NO_SUITABLE_SERVER' && error instanceof Error) {
 		return `The database in DATABASE_URL can't be used: ${error.message}.`;

@@ -23,7 +23,7 @@ export interface paths {
          *     JSON types are strict and nothing is coerced: `"12"` is not an integer, `""` is not null. Text with U+0000 or a lone surrogate is refused,
          *     never changed. A birth date must be a real day of the calendar from 0001-01-01 on; it may lie in the future, and no time zone shifts it.
          *     A number is an integer as it is written: `1.0` and `1e3` are, `0.99999999999999999999` is not, though it would be rounded to one.
-         *     An unknown field or query parameter gives a 400: a misspelt one would lose data without a word. A body may have 16 KiB.
+         *     An unknown field or query parameter gives a 400: data in a misspelt one would be lost silently. A body may have 16 KiB.
          */
         post: operations["personal_contacts.upsert"];
         delete?: never;
@@ -49,7 +49,7 @@ export interface paths {
          *     It is **idempotent**: `true` for an active subscription and `false` where none is active change nothing. The requests for one chat are
          *     applied in their order, and **the last one decides**, whatever its `at` says.
          *
-         *     `at` says since when, as an RFC 3339 date-time; without it, since now. A time that is more than a second in the future is a 400. A
+         *     `at` says since when, as an RFC 3339 date-time; without it, since now. A time that is more than a second in the future gives a 400. A
          *     subscription begins no earlier than the last one of the chat ended, and ends no earlier than it began: an earlier `at` counts as that
          *     time. So a late report still takes effect, and subscriptions of one chat never overlap in what is recorded.
          *

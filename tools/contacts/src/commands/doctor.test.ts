@@ -86,7 +86,7 @@ describe('database', () => {
 	});
 
 	test.each([
-		['nobody answers', async () => `postgres://u:canary@127.0.0.1:${await freePort()}/x`, /does not answer/],
+		['nobody responds', async () => `postgres://u:canary@127.0.0.1:${await freePort()}/x`, /does not respond/],
 		[
 			'a wrong password',
 			async () => Object.assign(new URL(database.url), { password: 'canary' }).href,
@@ -172,7 +172,7 @@ describe('crm', () => {
 	test('an unreachable portal fails the check after its timeout', async () => {
 		const environment = { BITRIX24_WEBHOOK_URL: `http://127.0.0.1:${await freePort()}/rest/1/canary/` };
 		const findings = await look('crm', operator(), environment, Date.now, 300);
-		expect(findings).toEqual([found('problem', /refused .+ with network|does not answer/)]);
+		expect(findings).toEqual([found('problem', /refused .+ with network|does not respond/)]);
 	});
 
 	test('a wrong clock, and contacts that the portal’s user no longer sees', async () => {
@@ -207,7 +207,7 @@ describe('redis', () => {
 		]);
 		const url = `redis://:canary@127.0.0.1:${await freePort()}`;
 		const findings = await look('redis', operator(), { REDIS_URL: url });
-		expect(findings).toEqual([found('problem', /does not answer \(ECONNREFUSED\)/, /Start it/)]);
+		expect(findings).toEqual([found('problem', /does not respond \(ECONNREFUSED\)/, /Start it/)]);
 		expect(JSON.stringify(findings)).not.toContain('canary');
 	});
 });

@@ -65,7 +65,7 @@ export async function checkCrm(
 	} catch (error) {
 		const refused = error instanceof Bitrix24Error ? error : last;
 		if (refused === undefined)
-			problem(`The portal ${host} does not answer.`, 'Look whether it can be reached from here.');
+			problem(`The portal ${host} does not respond.`, 'Look whether it can be reached from here.');
 		else
 			problem(`The portal ${host} refused ${refused.method} with ${refused.code}.`, sentence(adviceFor(refused.code)));
 	}

@@ -48,7 +48,7 @@ export async function checkRedis(url: string | undefined): Promise<Finding[]> {
 			problem(`Redis at ${host} refuses the password.`, 'Correct REDIS_URL.');
 		else {
 			problem(
-				`Redis at ${host} does not answer (${/E[A-Z]{4,}/.exec(message)?.[0] ?? 'no reply in time'}): each process has its own limit meanwhile.`,
+				`Redis at ${host} does not respond (${/E[A-Z]{4,}/.exec(message)?.[0] ?? 'no reply in time'}): each process has its own limit meanwhile.`,
 				'Start it, or correct REDIS_URL.',
 			);
 		}
