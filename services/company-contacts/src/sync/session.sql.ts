@@ -18,7 +18,7 @@ export async function takeLock(sql: Sql): Promise<Backend & { locked: boolean; r
 	return row;
 }
 
-/** Ends an idle backend. @returns whether the backend executes a statement, and was therefore left alone */
+/** Ends an idle backend. @returns whether the backend still exists: it executes a statement, or the server could not end it */
 export async function endIdleBackend(sql: Sql, { pid, started }: Backend): Promise<boolean> {
 	const [row] = await sql<[{ busy: boolean }]>`
 		with session as (
@@ -27,7 +27,7 @@ export async function endIdleBackend(sql: Sql, { pid, started }: Backend): Promi
 			where pid = ${pid}::int and extract(epoch from backend_start)::text = ${started}::text
 		)
 		select coalesce((
-			select case when idle then pg_terminate_backend(pid) is null else true end from session
+			select not (idle and pg_terminate_backend(pid)) from session
 		), false) as busy`;
 	return row.busy;
 }

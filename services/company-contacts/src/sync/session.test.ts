@@ -62,6 +62,27 @@ describe('a connection that does not respond', () => {
 		).toHaveLength(1);
 	});
 
+	test('does not end the session before the server could end its backend', async () => {
+		const role = roles['company-contacts-sync'];
+		await db.sql.unsafe(`
+			create sequence tries;
+			create function pg_terminate_backend(integer) returns boolean language sql security definer
+			as $$ select nextval('tries') > 1 and pg_catalog.pg_terminate_backend($1) $$;
+			do $$ begin execute format('alter role ${role} in database %I set search_path = public, pg_catalog', current_database()); end $$;`);
+		const proxy = await startTcpProxy(url);
+		onTestFinished(() => proxy.close());
+		const session = await open(proxy.through(url));
+		proxy.holdBack();
+		await expect(session.run(readState)).rejects.toThrow(SessionLostError);
+		await expect
+			.poll(
+				() => db.sql`
+			select from pg_stat_activity where usename = ${role} and datname = current_database()`,
+			)
+			.toHaveLength(0);
+		expect(await db.sql`select last_value::int from tries`).toEqual([{ last_value: 2 }]);
+	});
+
 	test('a long statement does not count as one', async () => {
 		const session = await open();
 		expect(await session.run((sql) => sql`select pg_sleep(3.5) is not null as done`)).toEqual([{ done: true }]);
