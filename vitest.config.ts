@@ -18,6 +18,9 @@ const processTests = [
  */
 const maxWorkers = Math.min(availableParallelism() + 1, 8);
 
+/** Processes, networks and timeouts are waited for even longer. These projects run beside one another. */
+const mostlyWaiting = { maxWorkers: Math.min(availableParallelism() + 2, 8), sequence: { groupOrder: 1 } };
+
 export default defineConfig({
 	test: {
 		// A condition is waited for, on a busy machine too: the default is a second.
@@ -44,10 +47,9 @@ export default defineConfig({
 				test: {
 					name: 'process',
 					include: processTests,
-					maxWorkers,
-					testTimeout: 60_000,
-					hookTimeout: 60_000,
-					sequence: { groupOrder: 1 },
+					testTimeout: 120_000,
+					hookTimeout: 120_000,
+					...mostlyWaiting,
 				},
 			},
 			{
@@ -56,10 +58,9 @@ export default defineConfig({
 				test: {
 					name: 'system',
 					include: ['tests/system/**/*.test.ts'],
-					maxWorkers,
 					testTimeout: 120_000,
-					hookTimeout: 60_000,
-					sequence: { groupOrder: 2 },
+					hookTimeout: 120_000,
+					...mostlyWaiting,
 				},
 			},
 			{
@@ -68,10 +69,9 @@ export default defineConfig({
 				test: {
 					name: 'faults',
 					include: ['tests/faults/**/*.test.ts'],
-					maxWorkers: 3,
 					testTimeout: 300_000,
 					hookTimeout: 60_000,
-					sequence: { groupOrder: 3 },
+					...mostlyWaiting,
 				},
 			},
 			{
@@ -83,7 +83,7 @@ export default defineConfig({
 					fileParallelism: false,
 					testTimeout: 120_000,
 					hookTimeout: 60_000,
-					sequence: { groupOrder: 4 },
+					sequence: { groupOrder: 2 },
 				},
 			},
 		],

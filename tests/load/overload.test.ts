@@ -13,7 +13,15 @@ import { residentMiB } from '@contacts/testing/proc.js';
 import type { RunningService } from '@contacts/testing/services.js';
 import { database, test } from '@contacts/testing/test.js';
 import { describe, expect, onTestFinished, vi } from 'vitest';
-import { addLoadProject, list, start, startControl, untilServed, upsert, withoutDelays } from './one-service.js';
+import {
+	addLoadProject,
+	list,
+	start,
+	startControl,
+	untilServed,
+	upsert,
+	withoutDelays,
+} from '../process/one-service.js';
 
 test.beforeAll(addLoadProject);
 
