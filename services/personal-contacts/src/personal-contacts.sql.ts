@@ -97,12 +97,14 @@ function upsert(
 				set_config('lock_timeout', ${String(Math.ceil(lockTimeoutMs))}, true) as lock_timeout
 		),
 		sent as materialized (
-			select contact.*, exists (
-				select from direct_subscriptions subscription
+			-- With an EXISTS the planner would read the whole table into a hash for each statement.
+			select contact.*, coalesce((
+				select true from direct_subscriptions subscription
 				where subscription.chat_id = contact.chat_id
 				  and subscription.started_at <= now()
 				  and (subscription.ended_at is null or subscription.ended_at > now())
-			) as subscribed
+				limit 1
+			), false) as subscribed
 			from terms, json_to_recordset(${rows}::text::json) as contact (
 				chat_id bigint, username text, name text, birth_date date, project_id bigint, first_sent float8
 			)

@@ -137,6 +137,31 @@ describe('200', () => {
 		expect((await post(body.padEnd(16_384))).status).toBe(200);
 	});
 
+	test('an upsert reads no subscriptions of other chats, however many there are', async () => {
+		await database.sql`
+			insert into direct_subscriptions (chat_id)
+			select 10000000 + n from generate_series(1, 20000) n`;
+		await database.sql`analyze direct_subscriptions`;
+		const statistics = async () => {
+			const [row] = await database.sql<[{ inserted: number; read: number }]>`
+				select contacts.n_tup_ins::int as inserted, (subscriptions.seq_tup_read + coalesce(subscriptions.idx_tup_fetch, 0))::int as read
+				from pg_stat_user_tables contacts, pg_stat_user_tables subscriptions
+				where contacts.relname = 'personal_contacts' and subscriptions.relname = 'direct_subscriptions'`;
+			return row;
+		};
+		// A backend reports its statistics after a while.
+		const settled = async (count: number) =>
+			void (await expect.poll(async () => (await statistics()).inserted).toBeGreaterThanOrEqual(count));
+		const start = await statistics();
+		await save({ chat_id: nextChat++ });
+		await settled(start.inserted + 1);
+		const before = await statistics();
+		await save({ chat_id: nextChat++ });
+		await settled(before.inserted + 1);
+		expect((await statistics()).read - before.read).toBeLessThan(10);
+		await database.sql`delete from direct_subscriptions where chat_id > 10000000`;
+	});
+
 	test('500 upserts of one chat at once leave one row and no error', async () => {
 		const chatId = nextChat++;
 		const responses = await Promise.all(
