@@ -112,11 +112,11 @@ const troubled = example({
 export const listReference: OperationReference = {
 	summary: 'List company contacts',
 	description: [
-		'All contacts, or with `company_id` exactly those that are linked to this company: 1 finds `"1"` and `"7,1"`, never `"11"`.',
+		'Returns all contacts. With `company_id` it returns exactly those linked to that company: 1 finds `"1"` and `"7,1"`, never `"11"`.',
 		'They are ordered by `id`. All projects see the same contacts: a project identifies the client; it does not own the data. A sandbox',
 		'project sees only invented contacts.',
-		'A company that has no contacts or does not exist gives an empty list. There are no pages: a response is the whole list.',
-		'An unknown parameter gives a 400: a misspelt `company_id` must not list everybody.',
+		'For a company without contacts the list is empty. There are no pages: a response is the whole list.',
+		'An unknown parameter gets a 400, so a misspelt `company_id` does not list everybody.',
 	].join('\n'),
 	parameters: [
 		ifNoneMatch('list'),

@@ -11,7 +11,7 @@ import { streamList } from './list-stream.js';
 
 const querystring = endpointQuery({
 	company_id: Type.Optional(
-		decimalId({ description: 'Only the contacts that are linked to this company of the CRM.', examples: ['1'] }),
+		decimalId({ description: 'Only the contacts linked to this company in the CRM.', examples: ['1'] }),
 	),
 });
 
