@@ -44,15 +44,15 @@ async function typeCredentials(page: Page, apiKey: string): Promise<void> {
 }
 
 /** The list or the upsert, depending on the service. */
-const operation = (page: Page) =>
-	page.locator('.opblock', { hasText: /\/api\/(company_contacts\.list|personal_contacts)/ });
+const operation = (page: Page, path = /\/api\/(company_contacts\.list|personal_contacts)/) =>
+	page.locator('.opblock', { hasText: path });
 
 /** Sends the request on the page. @returns status and body of the response, as the page shows them */
-async function execute(page: Page): Promise<{ status: string; body: string }> {
+async function execute(page: Page, on = operation(page)): Promise<{ status: string; body: string }> {
 	const received = page.waitForResponse((response) => response.url().includes('/api/'));
-	await operation(page).locator('.execute').click();
+	await on.locator('.execute').click();
 	const response = await received;
-	const shown = operation(page).locator('.live-responses-table');
+	const shown = on.locator('.live-responses-table');
 	await shown.getByText(String(response.headers()['x-request-id'])).first().waitFor();
 	const text = (selector: string) => shown.locator(selector).last().textContent();
 	return { status: (await text('.response-col_status')) ?? '', body: (await text('.highlight-code pre')) ?? '' };
@@ -119,6 +119,20 @@ test('the page shows a 304 for a known list, and the 401 problem for a wrong key
 	const received = page.waitForResponse((response) => response.url().includes('/api/'));
 	await operation(page).locator('.execute').click();
 	expect((await received).status()).toBe(304);
+});
+
+test('the cursor of one response is sent with the next request', async () => {
+	const browser = await withBrowser(desktop);
+	const page = await browser.open(`${gateway.url}/docs`);
+	await typeCredentials(page, key);
+	const changes = operation(page, /\/api\/company_contacts\.changes/);
+	await changes.getByPlaceholder('limit').fill('1');
+	const first = JSON.parse((await execute(page, changes)).body) as { cursor: string };
+	expect(first).toMatchObject({ changes: [{ contact: { name: 'Alice Carter' } }], has_more: true });
+	await changes.getByPlaceholder('cursor').fill(first.cursor);
+	const second = JSON.parse((await execute(page, changes)).body) as unknown;
+	expect(second).toMatchObject({ changes: [{ contact: { name: 'Chen Wei' } }], has_more: false });
+	expect(browser.complaints).toEqual([]);
 });
 
 test('a wrong field says in words what is allowed, and the page removes the last response', async () => {
