@@ -7,6 +7,8 @@ config=$RUNTIME_DIRECTORY/nginx.conf
 {
   echo 'daemon off; worker_processes auto; pid '"$RUNTIME_DIRECTORY"'/nginx.pid; error_log stderr alert;'
   echo 'events { worker_connections 2048; } http {'
+  # Groups of replicas, where there are several: operations/ha/upstream.conf.
+  echo 'include /etc/nginx/upstreams/*.conf;'
   # Standard output is a socket under systemd, and nginx can't open a socket as a file.
   envsubst '$GATEWAY_PORT $GATEWAY_RESOLVER $GATEWAY_CONNECTIONS_PER_CLIENT $COMPANY_CONTACTS_ADDRESS $BITRIX24_EVENTS_ADDRESS' \
     <gateway/default.conf.template |

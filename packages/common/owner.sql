@@ -1,6 +1,6 @@
 -- Makes contacts_owner, which is no superuser, the owner of this database and of everything in its schema. For a superuser,
 -- on a new database or on one that has been in use, before "contacts migrate". Running it again changes nothing.
--- The role can log in once it has a password.
+-- Then give the role a password, and let it log in.
 
 do $$
 declare
@@ -36,7 +36,7 @@ begin
     -- Roles that a superuser has made before.
     select format('grant %I to contacts_owner with admin option', r.rolname)
     from pg_roles r
-    where r.rolname in ('personal_contacts_service', 'company_contacts_service', 'company_contacts_sync', 'contacts_operator')
+    where r.rolname in ('personal_contacts_service', 'company_contacts_service', 'company_contacts_sync', 'contacts_operator', 'contacts_privacy')
       and not exists (
         select from pg_auth_members m where m.roleid = r.oid and m.member = 'contacts_owner'::regrole and m.admin_option
       )
