@@ -36,15 +36,15 @@ export async function checkDatabase(sql: Sql, place: string): Promise<Finding[]>
 
 /** Whether the schema is that of this release. */
 export async function checkMigrations(sql: Sql): Promise<Finding[]> {
-	const { found, ok, problem } = findingsOf('migrations');
+	const { found, ok, problem, warning } = findingsOf('migrations');
 	const [here, newest] = [await readSchemaVersion(sql), await newestSchema()];
 	if (here === undefined) problem('The database has no tables yet.', 'As the owner: contacts migrate');
 	else if (here < newest)
 		problem(`The schema is ${here} and this release needs ${newest}.`, 'As the owner: contacts migrate');
 	else if (here > newest)
-		problem(
+		warning(
 			`The schema is ${here} and this release knows ${newest} only.`,
-			'Use the release that migrated it, or a later one.',
+			'After a roll-back this is expected. Otherwise use the release that migrated it, or a later one.',
 		);
 	else ok(`The schema is up to date (${here}).`);
 	return found;
