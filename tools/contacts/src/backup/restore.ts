@@ -130,7 +130,7 @@ async function makeEmpty(sql: Sql, tables: readonly database.Table[], replace: b
 	}
 	if (found.length > 0) {
 		throw new CommandError(
-			`The database is not empty: ${found.join(', ')}. Restore into a new one, or say --replace to delete what is there.`,
+			`The database is not empty: ${found.join(', ')}. Restore into a new one, or use --replace to delete what is there.`,
 		);
 	}
 	for (const { name } of tables.toReversed()) {

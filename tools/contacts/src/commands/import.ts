@@ -9,7 +9,7 @@ export function addImportCommand(program: Command, environment: NodeJS.ProcessEn
 		.argument('<file>', 'CSV, JSON (an array) or NDJSON, in UTF-8')
 		.description('add and change company contacts from a file, known by their bitrix_id')
 		.addOption(new Option('--format <format>', 'where the file name does not tell').choices(['csv', 'json', 'ndjson']))
-		.option('--country <code>', 'take phone numbers without a plus as of this country (ISO code, such as DE)')
+		.option('--country <code>', 'take phone numbers without a plus as numbers of this country (ISO code, such as DE)')
 		.option('--dry-run', 'check every record and write nothing')
 		.option('--json', 'print the summary as JSON')
 		.addHelpText(

@@ -86,7 +86,7 @@ export function addPersonCommands(program: Command, environment: NodeJS.ProcessE
 
 	person
 		.command('prune')
-		.description('delete personal contacts that nobody has written for a time, and subscriptions that ended before')
+		.description('delete personal contacts that nobody has written for some time, and subscriptions that ended before')
 		.requiredOption('--older-than <months>', 'for so many months; contacts of subscribed chats are kept')
 		.option('-y, --yes', 'do it: without it, only what would be deleted is counted')
 		.option('--json', 'print the result as JSON')

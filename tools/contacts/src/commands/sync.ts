@@ -18,7 +18,7 @@ export function addSyncCommand(program: Command, environment: NodeJS.ProcessEnv)
 			'after',
 			'\nIt reads BITRIX24_WEBHOOK_URL and the other BITRIX24_ variables that docs/configuration.md names, and refuses what differs from\n' +
 				'the mirror’s without --remap. Only one synchroniser works at a time. Where one runs, this asks it to do the work, waits\n' +
-				'and exits by its outcome. Ctrl-C withdraws what it has not begun; what it has begun goes on. Without any of the first\n' +
+				'and exits by its outcome. Ctrl-C cancels what has not started; work in progress continues. Without any of the first\n' +
 				'six options this goes on for ever, and fails where another synchroniser runs.',
 		)
 		.examples(
