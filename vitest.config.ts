@@ -18,7 +18,7 @@ const processTests = [
  */
 const maxWorkers = Math.min(availableParallelism() + 1, 8);
 
-/** Processes, networks and timeouts are waited for even longer. These projects run beside one another. */
+/** Processes and programs are waited for even longer. These two projects run beside one another. */
 const mostlyWaiting = { maxWorkers: Math.min(availableParallelism() + 2, 8), sequence: { groupOrder: 1 } };
 
 export default defineConfig({
@@ -71,7 +71,8 @@ export default defineConfig({
 					include: ['tests/faults/**/*.test.ts'],
 					testTimeout: 300_000,
 					hookTimeout: 60_000,
-					...mostlyWaiting,
+					maxWorkers,
+					sequence: { groupOrder: 2 },
 				},
 			},
 			{
@@ -83,7 +84,7 @@ export default defineConfig({
 					fileParallelism: false,
 					testTimeout: 120_000,
 					hookTimeout: 60_000,
-					sequence: { groupOrder: 2 },
+					sequence: { groupOrder: 3 },
 				},
 			},
 		],
