@@ -87,12 +87,16 @@ describe('the deadline', () => {
 	});
 
 	test('applies to statements that wait for a connection, and they are never sent', async () => {
-		const database = open('queue', { deadline: 300, statementTimeout: 60_000 });
+		const { proxy, database } = await openThroughProxy('queue', { deadline: 300, statementTimeout: 60_000 });
+		await expect.poll(() => respond(database).catch(() => undefined)).toBeTypeOf('number');
+		// The connection of the first one is replaced, and those that wait a little longer must not get the new one in time.
+		proxy.holdNew();
 		const first = causeOf(sleep(database));
 		const others = Array.from({ length: 20 }, () => causeOf(database.query((sql) => sql`select nextval('calls')`)));
 		expect(new Set(await Promise.all([first, ...others]))).toEqual(new Set(['QUERY_DEADLINE']));
 		expect(database.waiting).toBe(0);
-		await respond(database);
+		await proxy.restore();
+		await expect.poll(() => respond(database).catch(() => undefined)).toBeTypeOf('number');
 		expect(await db.sql`select is_called from calls`).toEqual([{ is_called: false }]);
 	});
 
