@@ -163,7 +163,7 @@ describe('killed backends', () => {
 		expect(rows.map(({ row }) => row)).toEqual(Array.from({ length: 100 }, (_, index) => index + 1));
 	});
 
-	test('a statement with an error of its own is not sent again', async () => {
+	test('a statement that the server refuses is not sent again', async () => {
 		const database = open('once');
 		expect(await causeOf(database.query((sql) => sql`select 1 / (nextval('calls') - 1)`))).toBe('22012');
 		expect(await db.sql`select last_value::int, is_called from calls`).toEqual([{ last_value: 1, is_called: true }]);

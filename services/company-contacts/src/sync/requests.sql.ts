@@ -38,7 +38,7 @@ interface RequestState {
 	seen: number | null;
 	total: number | null;
 	result: RequestResult | null;
-	/** The current run, whoever requested it. */
+	/** The current run, with or without a request. */
 	running: string | null;
 	/** Changes with each request to the portal. */
 	bucket_arrival: number;

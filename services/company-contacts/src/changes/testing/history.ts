@@ -91,7 +91,7 @@ class Writer {
 
 	run(work: (sql: Sql) => Promise<unknown>): void {
 		this.#last = this.#last.then(() => work(this.#sql));
-		// Whoever awaits `idle` receives the error.
+		// The caller that awaits `idle` receives the error.
 		this.#last.catch(() => undefined);
 	}
 
