@@ -102,7 +102,7 @@ test('no request fails while two replicas restart one after the other under load
 			await delay(500);
 			const old = replicas[index] as RunningService;
 			// It has served requests, however long a busy machine needs for the first one.
-		await expect.poll(() => old.output()).toContain('"route":"/api/company_contacts.list"');
+			await expect.poll(() => old.output()).toContain('"route":"/api/company_contacts.list"');
 			await old.stop('SIGTERM');
 			exits.push(await old.exit);
 			replicas[index] = await start(address);
