@@ -21,13 +21,23 @@ async function report({ url }: RunningService, chatId: number, active: boolean):
 	);
 }
 
-test.each([
-	['when it was answered with 500', 1000, false],
-	['when it was killed, and the newer one came before the expiry', 2000, true],
-])('the newest report is kept when an older one of another replica arrives late: %s', async (_, first, killed) => {
+interface Scenario {
+	/** When A is killed, in milliseconds after the reports were sent. Some statements have been sent by then. */
+	killedAfter?: number;
+	/** Milliseconds that A's network takes in each direction before the stall. */
+	latency?: number;
+}
+
+test.each<[string, number, Scenario]>([
+	['when it was answered with 500', 1000, {}],
+	['when it was killed, and the newer one came before the expiry', 2000, { killedAfter: 300 }],
+	['when it was killed, and its network is slow', 3000, { killedAfter: 50, latency: 150 }],
+])('the newest report is kept when an older one of another replica arrives late: %s', async (_, first, scenario) => {
+	const { killedAfter, latency = 0 } = scenario;
 	const direct = directUrl();
 	const network = await startTcpProxy(direct);
 	onTestFinished(() => network.close());
+	network.slow(latency);
 	const pool = { DATABASE_POOL_SIZE: '10' };
 	const [a, b] = [await start(network.through(direct), pool), await start(direct, pool)];
 	const chats = Array.from({ length: 40 }, (_value, index) => first + index);
@@ -42,12 +52,11 @@ test.each([
 
 	network.stall();
 	const responses = all(a, older);
-	if (killed) {
-		// Some statements have been sent by then.
-		await delay(300);
+	if (killedAfter !== undefined) {
+		await delay(killedAfter);
 		await a.stop('SIGKILL');
 	}
-	expect(new Set(await responses)).toEqual(new Set([killed ? 0 : 500]));
+	expect(new Set(await responses)).toEqual(new Set([killedAfter === undefined ? 500 : 0]));
 	// These reports change nothing but still count: anything sent before them is older.
 	expect(new Set(await all(b, (chat) => !older(chat)))).toEqual(new Set([200]));
 	const before = await executed();

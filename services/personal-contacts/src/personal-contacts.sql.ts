@@ -71,7 +71,7 @@ export async function savePersonalContacts(
 function upsert(
 	sql: Sql,
 	sent: readonly SentContact[],
-	{ sentAtLeast, sentAtMost, expires }: Expiry,
+	{ sentAtLeast, expires }: Expiry,
 	lockTimeoutMs = expires - sentAtLeast,
 ): PendingStatement<SavedRow[]> {
 	const rows = JSON.stringify(
@@ -90,7 +90,7 @@ function upsert(
 	return sql<SavedRow[]>`
 		with terms as materialized (
 			select to_timestamp(${expires}::float8 / 1000) as expires,
-				to_timestamp(${sentAtMost}::float8 / 1000) as sent_at_most,
+				to_timestamp(${sentAtLeast}::float8 / 1000) as sent_at_least,
 				${keeping('username')}::text::bigint[] as keep_username,
 				${keeping('name')}::text::bigint[] as keep_name,
 				${keeping('birth_date')}::text::bigint[] as keep_birth_date,
@@ -126,7 +126,7 @@ function upsert(
 				project_id = excluded.project_id,
 				updated_at = clock_timestamp()
 			where clock_timestamp() < (select expires from terms)
-			  and (stored.updated_at <= (select sent_at_most from terms) or stored.updated_at > clock_timestamp())
+			  and (stored.updated_at <= (select sent_at_least from terms) or stored.updated_at > clock_timestamp())
 			returning chat_id
 		)
 		select sent.chat_id::float8 as chat_id,

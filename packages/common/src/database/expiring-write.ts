@@ -6,10 +6,11 @@ import type { Connection, ConnectionPool } from './pool.js';
 
 /** The times that every write must carry, in milliseconds since the epoch by the database's clock. */
 export interface Expiry {
-	/** A lower bound of the time at which the statement is sent. */
+	/**
+	 * A lower bound of the time at which the statement is sent. A row that was written later may be newer, and must not be
+	 * overwritten.
+	 */
 	sentAtLeast: number;
-	/** An upper bound of that time: a row that was written later is newer, and must not be overwritten. */
-	sentAtMost: number;
 	/** The statement must not write after this time. It must check `clock_timestamp()` while it holds the row lock. */
 	expires: number;
 }
@@ -50,7 +51,8 @@ type Attempt<Rows> = { rows: Rows } | { error: unknown; openUntil: number };
  * only in two cases: its expiry has passed by the server's clock, or the server itself has refused it. A caller that sees a
  * failure can therefore write a newer value through another process, and the old write never overwrites it. A caller that
  * sees no response, because this process was killed, may write a newer value before the expiry. The delayed write then
- * finds a row that was written after it was sent, and does nothing.
+ * finds a row that was written after it was sent, and does nothing. A write that finds a row from the moment before it was
+ * sent can't tell which is newer: it does nothing either, and is sent again.
  *
  * The server's clock must keep running, and must not be set back by more than `clockMarginMs`.
  */
@@ -58,7 +60,7 @@ export function createWriteSender(pool: ConnectionPool): SendWrite {
 	/** Asks the server for its time if there is no recent sample. This also opens the connection. */
 	async function readClock(connection: Connection, turn: Turn): Promise<void> {
 		const { sql, clock } = connection.client;
-		if (clock.bounds(performance.now()) !== undefined) return;
+		if (clock.atLeast(performance.now()) !== undefined) return;
 		const timeoutMs = Math.min(clockTimeoutMs, turn.until - performance.now());
 		await respond(
 			connection,
@@ -73,10 +75,9 @@ export function createWriteSender(pool: ConnectionPool): SendWrite {
 		timeoutMs: number,
 	): Promise<Rows> {
 		const { clock } = connection.client;
-		const sentAt = performance.now();
 		const rows = await connection.respond(response, timeoutMs);
 		const received = performance.now();
-		for (const row of rows) clock.addSample(row.clock, sentAt, received);
+		for (const row of rows) clock.addSample(row.clock, received);
 		return rows;
 	}
 
@@ -91,11 +92,11 @@ export function createWriteSender(pool: ConnectionPool): SendWrite {
 			const { sql, clock } = connection.client;
 			const now = performance.now();
 			const windowMs = Math.min(maxWriteWindowMs, turn.until - clockMarginMs - now);
-			const bounds = clock.bounds(now);
-			if (bounds === undefined || windowMs < minWriteWindowMs) throw new DeadlineError(turn.until - turn.askedAt, true);
+			const sentAtLeast = clock.atLeast(now);
+			if (sentAtLeast === undefined || windowMs < minWriteWindowMs)
+				throw new DeadlineError(turn.until - turn.askedAt, true);
 			openUntil = now + windowMs + clockMarginMs;
-			const { atLeast: sentAtLeast, atMost: sentAtMost } = bounds;
-			const query = statement(sql, { sentAtLeast, sentAtMost, expires: sentAtLeast + windowMs });
+			const query = statement(sql, { sentAtLeast, expires: sentAtLeast + windowMs });
 			return { rows: await respond(connection, query, windowMs + clockMarginMs) };
 		} catch (error) {
 			const { readOnly, unwritten } = judge(error);
@@ -119,58 +120,45 @@ export function createWriteSender(pool: ConnectionPool): SendWrite {
 	};
 }
 
-/** Milliseconds after which a new sample replaces a better one, so that the bounds follow a corrected server clock. */
+/** Milliseconds after which a new sample replaces a better one, so that the bound follows a corrected server clock. */
 const bestSampleFor = 5_000;
 
-/** Milliseconds after which a sample is invalid. Two clocks drift apart by less than 0.1 % of this time. */
+/** Milliseconds after which a sample is invalid. */
 const maxSampleAge = 60_000;
 
+/** How much faster than the server's clock this machine's monotonic one may run. Both are corrected by at most 0.05 %. */
+const drift = 0.001;
+
 interface Sample {
-	/** A bound of how far the server's clock is ahead of `performance.now()`, in milliseconds. */
+	/** How far the server's clock was ahead of `performance.now()` at least, in milliseconds. */
 	ahead: number;
 	receivedAt: number;
 }
 
-/** Bounds of the server's clock, in milliseconds since the epoch. */
-interface ClockBounds {
-	atLeast: number;
-	atMost: number;
-}
-
 /**
- * Bounds of the server's clock.
- *
- * The statement was sent before the server's time in its response, and the response was received after it. Between two
- * responses both clocks run at the same speed. So the bounds need only the monotonic clock of this machine. The distance
- * between them is the duration of the fastest recent statement.
+ * A lower bound of the server's clock. The response with the server's time was received after that time. The bound needs
+ * only the monotonic clock of this machine. It is too low by no more than the fastest recent response took, and the drift.
  */
 export class ServerClock {
-	#lower: Sample | undefined;
-	#upper: Sample | undefined;
+	#best: Sample | undefined;
 
 	/**
 	 * @param time the server's time in a response
-	 * @param sentAt when its statement was sent, in milliseconds of `performance.now()`
-	 * @param receivedAt when the response was received
+	 * @param receivedAt when the response was received, in milliseconds of `performance.now()`
 	 */
-	addSample(time: number, sentAt: number, receivedAt: number): void {
-		const lower = { ahead: time - receivedAt, receivedAt };
-		const upper = { ahead: time - sentAt, receivedAt };
-		const isOld = (best: Sample) => receivedAt - best.receivedAt > bestSampleFor;
-		if (this.#lower === undefined || lower.ahead >= this.#lower.ahead || isOld(this.#lower)) this.#lower = lower;
-		if (this.#upper === undefined || upper.ahead <= this.#upper.ahead || isOld(this.#upper)) this.#upper = upper;
+	addSample(time: number, receivedAt: number): void {
+		const isOld = this.#best !== undefined && receivedAt - this.#best.receivedAt > bestSampleFor;
+		if (isOld || time >= (this.atLeast(receivedAt) ?? time)) this.#best = { ahead: time - receivedAt, receivedAt };
 	}
 
-	/** The bounds of the server's clock. Undefined without a recent sample. */
-	bounds(now: number): ClockBounds | undefined {
-		if (this.#lower === undefined || this.#upper === undefined) return undefined;
-		if (now - this.#lower.receivedAt > maxSampleAge || now - this.#upper.receivedAt > maxSampleAge) return undefined;
-		return { atLeast: now + this.#lower.ahead, atMost: now + this.#upper.ahead };
+	/** The bound, in milliseconds since the epoch. Undefined without a recent sample. */
+	atLeast(now: number): number | undefined {
+		if (this.#best === undefined || now - this.#best.receivedAt > maxSampleAge) return undefined;
+		return now + this.#best.ahead - (now - this.#best.receivedAt) * drift;
 	}
 
 	/** The connection is closed, and the next one may lead to another server. */
 	reset(): void {
-		this.#lower = undefined;
-		this.#upper = undefined;
+		this.#best = undefined;
 	}
 }
