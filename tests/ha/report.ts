@@ -60,7 +60,7 @@ export function evaluate({ begun, ended, load, faults, reigns, found }: Run): Re
 			0,
 			...promotions.map(({ at }) => (saved.find((moment) => moment >= at) ?? ended) - at),
 		),
-		longestWithoutWrites: Math.max(...moments.slice(1).map((moment, index) => moment - (moments[index] as number))),
+		longestWithoutWrites: moments.reduce((longest, at, index) => Math.max(longest, at - (moments[index - 1] ?? at)), 0),
 		admitted: load.admitted.length,
 		admittedLimit: Math.floor(
 			limit.burst +

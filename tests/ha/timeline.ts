@@ -57,7 +57,10 @@ export function drawTimeline(heading: string, run: Run): string {
 		];
 	}
 	const bottom = below + 2 * (plot + 20);
-	const minutes = Array.from({ length: Math.floor(seconds / 60) + 1 }, (_, n) => {
+	// At most twelve of them, so that they don't overlap.
+	const step = Math.ceil(seconds / 60 / 12);
+	const minutes = Array.from({ length: Math.floor(seconds / 60 / step) + 1 }, (_, index) => {
+		const n = index * step;
 		const at = x(run.begun + n * 60_000).toFixed(1);
 		return `<line x1="${at}" y1="${top}" x2="${at}" y2="${bottom}" stroke="#ccc"/><text x="${at}" y="${bottom + 14}" text-anchor="middle">${n} min</text>`;
 	});
