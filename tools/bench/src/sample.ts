@@ -13,19 +13,21 @@ export interface RequestLine {
 	method?: string;
 	headers?: Record<string, string>;
 	body?: string;
+	/** Its connections. Default: a new one, which is closed afterwards. */
+	agent?: Agent;
 }
 
-/** Sends one request on a new connection. */
-export function takeSample({ url, method = 'GET', headers = {}, body }: RequestLine): Promise<Sample> {
+/** Sends one request. */
+export function takeSample({ url, method = 'GET', headers = {}, body, agent: given }: RequestLine): Promise<Sample> {
 	return new Promise((resolve, reject) => {
 		// As the generator does. Otherwise the request has `Connection: close`, and the response too.
-		const agent = new Agent({ keepAlive: true });
+		const agent = given ?? new Agent({ keepAlive: true });
 		const sent = request(url, { method, headers, agent }, (response) => {
 			const chunks: Buffer[] = [];
 			response.on('data', (chunk: Buffer) => chunks.push(chunk));
 			response.on('error', reject);
 			response.on('end', () => {
-				agent.destroy();
+				if (given === undefined) agent.destroy();
 				resolve({ status: response.statusCode ?? 0, rawHeaders: response.rawHeaders, body: Buffer.concat(chunks) });
 			});
 		});
