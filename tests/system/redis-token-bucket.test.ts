@@ -47,7 +47,7 @@ describe('a bucket in Redis', () => {
 			expect(taken.every(({ admitted }) => admitted)).toBe(true);
 		});
 		await withLimits({ perSecond: 5, burst: 250 }, async (take) => {
-			expect(await take()).toEqual({ admitted: false, remaining: 0, wait: 200 });
+			expect(await take()).toEqual({ admitted: false, remaining: 0, waitMs: 200 });
 			await expect.poll(async () => (await take()).admitted, { interval: 20, timeout: 10_000 }).toBe(true);
 		});
 		expect(await redis.pttl('company-contacts:bucket:project')).toBeLessThanOrEqual(50_000);
@@ -96,9 +96,9 @@ test('the script in Redis decides like the process, however clock and limits cha
 				const [decision, next] = decide(limits, arrival, now);
 				arrival = next;
 				seen[decision.admitted ? 'admitted' : 'refused']++;
-				const { admitted, remaining, wait } = decision;
+				const { admitted, remaining, waitMs } = decision;
 				const reply = await redis.eval(clocked, 1, 'bucket', limits.perSecond, limits.burst, now);
-				expect(reply).toEqual([admitted ? 1 : 0, remaining, wait]);
+				expect(reply).toEqual([admitted ? 1 : 0, remaining, waitMs]);
 			}
 		}
 	};

@@ -19,7 +19,7 @@ export interface AnyInput {
 export const goodCredentials = ['project=good', 'api_key=good-key'] as const;
 
 /** The timeouts of a service that is sent incomplete requests, in milliseconds. */
-const limits = { headersTimeout: 200, requestTimeout: 300, checkInterval: 20 };
+const limits = { headersTimeoutMs: 200, requestTimeoutMs: 300, checkIntervalMs: 20 };
 
 /**
  * The guarantees of both services for any input: a response of the contract, never a server error, and a normal response to

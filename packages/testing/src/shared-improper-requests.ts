@@ -76,7 +76,7 @@ export function describeImproperRequests({ app, endpoint, withApp, good }: Contr
 		});
 
 		test('headers and bodies that arrive too slowly', async () => {
-			await withApp({ limits: { headersTimeout: 100, requestTimeout: 200, checkInterval: 25 } }, async (slow) => {
+			await withApp({ limits: { headersTimeoutMs: 100, requestTimeoutMs: 200, checkIntervalMs: 25 } }, async (slow) => {
 				expectRawProblem(await slow.raw('GET / HTTP/1.1\r\nHost: a\r\n'), 408, 'invalid_query');
 				const body = await slow.raw(
 					`POST ${endpoint.path}?${good} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{`,

@@ -108,7 +108,7 @@ export function describeReference<V extends TObject>(service: Service<V>, option
 
 	describe('a real response matches the document:', () => {
 		const silent = { database: { url: 'postgres://a:b@127.0.0.1:1/none' } };
-		const slow = { limits: { headersTimeout: 100, requestTimeout: 200, checkInterval: 25 } };
+		const slow = { limits: { headersTimeoutMs: 100, requestTimeoutMs: 200, checkIntervalMs: 25 } };
 		const raw: [number, string, string, TestAppOptions][] = [
 			[408, 'invalid_query', 'GET / HTTP/1.1\r\nHost: a\r\n', slow],
 			[431, 'payload_too_large', `GET /?${'x'.repeat(20_000)} HTTP/1.1\r\nHost: a\r\n\r\n`, {}],

@@ -191,7 +191,7 @@ describe('a client', () => {
 
 test('a database that does not respond before the list has begun causes a 500', async () => {
 	const environment = { LIST_STREAM_MEGABYTES: '0' };
-	const app = await startTestApp(service, test_.url, { environment, database: { deadline: 1500 } });
+	const app = await startTestApp(service, test_.url, { environment, database: { deadlineMs: 1500 } });
 	onTestFinished(() => app.close());
 	const lock = await test_.sql.reserve();
 	await lock`begin`;

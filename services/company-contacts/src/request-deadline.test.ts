@@ -13,15 +13,15 @@ beforeEach(() => {
 	state.now = 0;
 });
 
-function open(deadline: number) {
-	const opened = openDatabase({ url: database.url, applicationName: 'test', poolSize: 2, deadline });
+function open(deadlineMs: number) {
+	const opened = openDatabase({ url: database.url, applicationName: 'test', poolSize: 2, deadlineMs });
 	onTestFinished(() => opened.close());
 	return opened;
 }
 
 /** Resolves after this many milliseconds: the table is locked, so the query is refused at its deadline. */
-const refusalAfter = (deadline: number) =>
-	open(deadline)
+const refusalAfter = (deadlineMs: number) =>
+	open(deadlineMs)
 		.query((sql) => sql`select count(*) from company_contacts`)
 		.catch(() => undefined);
 

@@ -81,7 +81,7 @@ export interface KeyRingOptions {
 	/** Called once when refreshing starts to fail, and once when it works again. */
 	onStateChange?: (error: unknown) => void;
 	/** Milliseconds between two checks of the version. A notification arrives sooner; the check is for lost notifications. */
-	interval?: number;
+	intervalMs?: number;
 	/** Milliseconds since the epoch. */
 	now?: () => number;
 }
@@ -102,14 +102,14 @@ interface Snapshot {
 
 /**
  * Opens the snapshot of all live keys, which every process keeps in memory. It is loaded at once. It is loaded again after
- * a notification of PostgreSQL, after a reconnection of the listener, and when the check every `interval` finds a new
+ * a notification of PostgreSQL, after a reconnection of the listener, and when the check every `intervalMs` finds a new
  * version.
  *
  * @throws DatabaseError when the first load fails, unless `isTemporary` returns true for it: then loading is retried
  *   every interval.
  */
 export async function openKeyRing(options: KeyRingOptions, isTemporary: (error: unknown) => boolean): Promise<KeyRing> {
-	const { database, service, interval = 400, now = Date.now, onStateChange = () => undefined } = options;
+	const { database, service, intervalMs = 400, now = Date.now, onStateChange = () => undefined } = options;
 	/** The last uses of keys that are not stored yet, in milliseconds since the epoch. */
 	let uses = new Map<number, number>();
 	let snapshot: Snapshot | undefined;
@@ -176,7 +176,7 @@ export async function openKeyRing(options: KeyRingOptions, isTemporary: (error: 
 		failing = true;
 		onStateChange(error);
 	}
-	const timer = setInterval(refreshQuietly, interval);
+	const timer = setInterval(refreshQuietly, intervalMs);
 	timer.unref();
 	const usesTimer = setInterval(flushUses, flushIntervalMs);
 	usesTimer.unref();

@@ -85,7 +85,7 @@ async function seen(ring: KeyRing, project: string, live: boolean): Promise<numb
 
 describe('a change is seen within a second', () => {
 	test('by notification: a new key, a disabled project, one that is enabled again, a revoked key', async () => {
-		const { ring } = await open({ interval: never });
+		const { ring } = await open({ intervalMs: never });
 		expect(ring.find('new', 'new-key')).toBeUndefined();
 		await addProject(db.sql, 'new', 'new-key');
 		expect(await seen(ring, 'new', true)).toBeLessThan(500);
@@ -104,7 +104,7 @@ describe('a change is seen within a second', () => {
 	])('though the listener was killed just before, %s', async (_, interval) => {
 		const project = `killed-${interval ?? 'usual'}`;
 		await addProject(db.sql, project, `${project}-key`);
-		const { ring, applicationName } = await open(interval === undefined ? {} : { interval });
+		const { ring, applicationName } = await open(interval === undefined ? {} : { intervalMs: interval });
 		const id = await idOf(project);
 		for (let round = 0; round < 3; round++) {
 			await db.sql`update api_keys set revoked_at = null where id = ${id}`;
@@ -127,7 +127,7 @@ describe('a change is seen within a second', () => {
 
 	test('although it was made between the two reads of a refresh', async () => {
 		await addProject(db.sql, 'between', 'between-key');
-		const watched = await open({ listens: false, interval: never });
+		const watched = await open({ listens: false, intervalMs: never });
 		const id = await idOf('between');
 		await addProject(db.sql, 'another', 'another-key');
 		const second = watched.statements + 2;
@@ -143,7 +143,7 @@ describe('a change is seen within a second', () => {
 describe('the key ring', () => {
 	test('checks right and wrong keys without any statement', async () => {
 		await addProject(db.sql, 'asked', 'asked-key');
-		const watched = await open({ interval: never });
+		const watched = await open({ intervalMs: never });
 		const before = watched.statements;
 		for (let tries = 0; tries < 1000; tries++) {
 			expect(watched.ring.find('asked', 'asked-key')?.code).toBe('asked');
@@ -176,7 +176,7 @@ describe('the key ring', () => {
 		let now = Date.now();
 		const expiresAt = new Date(now + 3_600_000);
 		await addProject(db.sql, 'expiring', 'expiring-key', { expiresAt });
-		const { ring } = await open({ interval: never, now: () => now });
+		const { ring } = await open({ intervalMs: never, now: () => now });
 		now = expiresAt.getTime() - 1;
 		expect(ring.find('expiring', 'expiring-key')).toBeDefined();
 		now = expiresAt.getTime();
@@ -186,7 +186,7 @@ describe('the key ring', () => {
 	test('accepts a key again that seemed to have expired while the clock was wrong', async () => {
 		let now = Date.now();
 		await addProject(db.sql, 'jump', 'jump-key', { expiresAt: new Date(now + 3_600_000) });
-		const { ring } = await open({ interval: never, now: () => now });
+		const { ring } = await open({ intervalMs: never, now: () => now });
 		now += 7_200_000;
 		expect(ring.find('jump', 'jump-key')).toBeUndefined();
 		now -= 7_200_000;
@@ -200,7 +200,7 @@ describe('while the database is unreachable', () => {
 		const { proxy, url } = await startProxy();
 		proxy.cut();
 		const onStateChange = vi.fn();
-		const watched = await open({ url, listens: false, interval: 20, onStateChange });
+		const watched = await open({ url, listens: false, intervalMs: 20, onStateChange });
 		expect(() => watched.ring.find('early', 'early-key')).toThrow(DatabaseError);
 		expect(watched.ring.refreshedAt).toBeUndefined();
 		await expect.poll(() => watched.statements, { timeout: 5000 }).toBeGreaterThan(3);
@@ -217,7 +217,7 @@ describe('while the database is unreachable', () => {
 		await addProject(db.sql, 'later', 'later-key');
 		const { proxy, url } = await startProxy();
 		const onStateChange = vi.fn();
-		const { ring } = await open({ url, interval: 20, onStateChange });
+		const { ring } = await open({ url, intervalMs: 20, onStateChange });
 		proxy.cut();
 		await expect.poll(() => onStateChange.mock.calls).toEqual([[expect.any(DatabaseError)]]);
 		const id = await idOf('later');
@@ -234,7 +234,7 @@ describe('while the database is unreachable', () => {
 	test('the listener reconnects by itself afterwards', async () => {
 		await addProject(db.sql, 'unheard', 'unheard-key');
 		const { proxy, url } = await startProxy();
-		const { ring } = await open({ url, interval: never });
+		const { ring } = await open({ url, intervalMs: never });
 		proxy.cut();
 		await revokeKey(db.sql, await idOf('unheard'));
 		await expect(ring.refresh()).rejects.toBeInstanceOf(DatabaseError);

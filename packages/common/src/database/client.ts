@@ -16,7 +16,7 @@ export interface ClientOptions {
 	/** Maximum number of open connections. */
 	poolSize: number;
 	/** The server's time limit for a statement, in milliseconds. */
-	statementTimeout?: number;
+	statementTimeoutMs?: number;
 	/** Called when either side has closed a connection. */
 	onClose?: () => void;
 }
@@ -46,7 +46,7 @@ export function createClient(options: ClientOptions): Sql {
 		onclose: options.onClose,
 		connection: {
 			application_name: options.applicationName,
-			statement_timeout: options.statementTimeout ?? 3000,
+			statement_timeout: options.statementTimeoutMs ?? 3000,
 		},
 		// Not in the published types.
 	} as postgres.Options<Record<string, postgres.PostgresType>> & { max_pipeline: number });

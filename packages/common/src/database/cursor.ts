@@ -37,7 +37,7 @@ const maxShare = 1 / 4;
  */
 export function createCursorReader(options: ClientOptions, deadlineMs: number): CursorReader {
 	// The server's time limit would include the pauses of a slow client. The deadline of each batch replaces it.
-	const pool = new ConnectionPool({ ...options, statementTimeout: 0 });
+	const pool = new ConnectionPool({ ...options, statementTimeoutMs: 0 });
 	let reading = 0;
 	/** Results that are being read, by reader. */
 	const readingOf = new Map<string, number>();

@@ -59,7 +59,7 @@ function timer(milliseconds: number): () => boolean {
 
 describe('the deadline', () => {
 	test('fails a statement in time, and the server ends it by statement_timeout', async () => {
-		const database = open('deadline', { deadline: 300, statementTimeout: 600 });
+		const database = open('deadline', { deadlineMs: 300, statementTimeoutMs: 600 });
 		// Opens the connection first, which may take longer on a busy machine.
 		await expect.poll(() => respond(database).catch(() => undefined), { timeout: 5000 }).toBeTypeOf('number');
 		const isLate = timer(1000);
@@ -70,7 +70,7 @@ describe('the deadline', () => {
 	});
 
 	test('never fails another statement, however late the network delivers what was sent before', async () => {
-		const { proxy, database } = await openThroughProxy('late', { deadline: 1000 });
+		const { proxy, database } = await openThroughProxy('late', { deadlineMs: 1000 });
 		await respond(database);
 		const lock = await db.sql.reserve();
 		await lock`select pg_advisory_lock(2)`;
@@ -87,7 +87,7 @@ describe('the deadline', () => {
 	});
 
 	test('applies to statements that wait for a connection, and they are never sent', async () => {
-		const { proxy, database } = await openThroughProxy('queue', { deadline: 300, statementTimeout: 60_000 });
+		const { proxy, database } = await openThroughProxy('queue', { deadlineMs: 300, statementTimeoutMs: 60_000 });
 		await expect.poll(() => respond(database).catch(() => undefined)).toBeTypeOf('number');
 		// The connection of the first one is replaced, and those that wait a little longer must not get the new one in time.
 		proxy.holdNew();
@@ -101,7 +101,7 @@ describe('the deadline', () => {
 	});
 
 	test('reports a database that responds to others as busy, not as failed', async () => {
-		const database = open('busy', { deadline: 2000 });
+		const database = open('busy', { deadlineMs: 2000 });
 		const first = Array.from({ length: 4 }, () => sleep(database, 0.1));
 		const last = Array.from({ length: 30 }, () => sleep(database, 0.1));
 		await Promise.all(first);
@@ -113,11 +113,11 @@ describe('the deadline', () => {
 	});
 
 	test('is not the only limit: the server ends a long statement by itself', async () => {
-		expect(await causeOf(sleep(open('server', { statementTimeout: 100 })))).toBe('57014');
+		expect(await causeOf(sleep(open('server', { statementTimeoutMs: 100 })))).toBe('57014');
 	});
 
 	test('keeps a connection that is being opened when it passes', async () => {
-		const { proxy, database } = await openThroughProxy('slow', { deadline: 300 });
+		const { proxy, database } = await openThroughProxy('slow', { deadlineMs: 300 });
 		proxy.stall();
 		expect(await causeOf(respond(database))).toBe('QUERY_DEADLINE');
 		await proxy.restore();
@@ -171,7 +171,7 @@ describe('killed backends', () => {
 
 	test('with 50 callers, none hangs or gets the result of another, and the database works afterwards', async () => {
 		// Only a statement that never gets a response reaches this deadline.
-		const database = open('storm', { poolSize: 5, deadline: 15_000 });
+		const database = open('storm', { poolSize: 5, deadlineMs: 15_000 });
 		const causes = new Set<string | undefined>();
 		let storm = true;
 		let right = 0;
@@ -202,7 +202,7 @@ describe('killed backends', () => {
 
 describe('a network that fails', () => {
 	test('unresponsive connections fail their callers in time and are replaced', async () => {
-		const { proxy, database } = await openThroughProxy('silent', { poolSize: 2, deadline: 500 });
+		const { proxy, database } = await openThroughProxy('silent', { poolSize: 2, deadlineMs: 500 });
 		await Promise.all([respond(database), respond(database)]);
 		proxy.blackhole();
 		const isLate = timer(1500);
@@ -226,7 +226,7 @@ describe('a network that fails', () => {
 	});
 
 	test('a load balancer without a server causes no reconnect storm and no leaked connection', async () => {
-		const { proxy, database } = await openThroughProxy('balancer', { poolSize: 2, deadline: 500 });
+		const { proxy, database } = await openThroughProxy('balancer', { poolSize: 2, deadlineMs: 500 });
 		await respond(database);
 		proxy.hangUp();
 		const before = proxy.taken;

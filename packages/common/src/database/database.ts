@@ -90,7 +90,7 @@ export interface DatabaseOptions extends ClientOptions {
 	 * The maximum time that a caller waits for a response, in milliseconds. The services respond to their callers within 5
 	 * seconds.
 	 */
-	deadline?: number;
+	deadlineMs?: number;
 	/** Maximum number of callers that wait at once. */
 	maxWaiting?: number;
 	/** Maximum number of cursors that are open at once. */
@@ -101,7 +101,7 @@ export interface DatabaseOptions extends ClientOptions {
 
 /** Opens the database for a service. It connects at the first statement. */
 export function openDatabase(options: DatabaseOptions): Database {
-	const { deadline: deadlineMs = 4000, maxWaiting = 1000, maxReaders = 8, clock = () => performance.now() } = options;
+	const { deadlineMs = 4000, maxWaiting = 1000, maxReaders = 8, clock = () => performance.now() } = options;
 	let observer: DatabaseObserver | undefined;
 	const onFailure = (reason: FailureReason) => observer?.onFailure(reason);
 	const admission = new Admission({ deadlineMs, maxWaiting, clock, onFailure });

@@ -61,7 +61,7 @@ const codeOf = (promise: Promise<unknown>) =>
 
 describe('a write that the network delayed', () => {
 	test('is not executed after a newer write once its caller has seen a failure', async () => {
-		const { proxy, save } = await openDocument('given up', { deadline: 1000 });
+		const { proxy, save } = await openDocument('given up', { deadlineMs: 1000 });
 		proxy.holdBack();
 		expect(await codeOf(save(1))).toBe('QUERY_DEADLINE');
 		expect(await save(2)).toBe(true);

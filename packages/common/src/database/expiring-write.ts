@@ -121,10 +121,10 @@ export function createWriteSender(pool: ConnectionPool): SendWrite {
 }
 
 /** Milliseconds after which a new sample replaces a better one, so that the bound follows a corrected server clock. */
-const bestSampleFor = 5_000;
+const maxBestSampleAgeMs = 5_000;
 
 /** Milliseconds after which a sample is invalid. */
-const maxSampleAge = 60_000;
+const maxSampleAgeMs = 60_000;
 
 /** How much faster than the server's clock this machine's monotonic one may run. Both are corrected by at most 0.05 %. */
 const drift = 0.001;
@@ -147,13 +147,13 @@ export class ServerClock {
 	 * @param receivedAt when the response was received, in milliseconds of `performance.now()`
 	 */
 	addSample(time: number, receivedAt: number): void {
-		const isOld = this.#best !== undefined && receivedAt - this.#best.receivedAt > bestSampleFor;
+		const isOld = this.#best !== undefined && receivedAt - this.#best.receivedAt > maxBestSampleAgeMs;
 		if (isOld || time >= (this.atLeast(receivedAt) ?? time)) this.#best = { ahead: time - receivedAt, receivedAt };
 	}
 
 	/** The bound, in milliseconds since the epoch. Undefined without a recent sample. */
 	atLeast(now: number): number | undefined {
-		if (this.#best === undefined || now - this.#best.receivedAt > maxSampleAge) return undefined;
+		if (this.#best === undefined || now - this.#best.receivedAt > maxSampleAgeMs) return undefined;
 		return now + this.#best.ahead - (now - this.#best.receivedAt) * drift;
 	}
 

@@ -21,7 +21,7 @@ const respond = async (database: Database) => {
 };
 
 test('unresponsive connections are replaced long before the deadline', async () => {
-	const { proxy, database } = await openThroughProxy('moment', { poolSize: 2, deadline: 50_000 });
+	const { proxy, database } = await openThroughProxy('moment', { poolSize: 2, deadlineMs: 50_000 });
 	await Promise.all([respond(database), respond(database)]);
 	proxy.blackhole();
 	const waiting = Promise.all(Array.from({ length: 20 }, () => respond(database)));
@@ -35,14 +35,14 @@ test('unresponsive connections are replaced long before the deadline', async () 
 });
 
 test('a slow statement keeps its connection', async () => {
-	const { database } = await openThroughProxy('merely slow', { statementTimeout: 60_000 });
+	const { database } = await openThroughProxy('merely slow', { statementTimeoutMs: 60_000 });
 	const before = await respond(database);
 	expect(await database.query((sql) => sql`select 1 as one from pg_sleep(2.5)`)).toEqual([{ one: 1 }]);
 	expect(await respond(database)).toBe(before);
 });
 
 test('only the unresponsive connection is closed', async () => {
-	const { proxy, database } = await openThroughProxy('alone', { poolSize: 2, deadline: 10_000 });
+	const { proxy, database } = await openThroughProxy('alone', { poolSize: 2, deadlineMs: 10_000 });
 	// The network stalls the first connection. The second one is opened afterwards.
 	const first = await respond(database);
 	proxy.holdBack();

@@ -29,23 +29,23 @@ export interface ServerLimits {
 	/** Maximum size of a body, in bytes. */
 	bodyBytes: number;
 	/** Timeout for the headers, in milliseconds. */
-	headersTimeout: number;
+	headersTimeoutMs: number;
 	/** Timeout for the whole request, in milliseconds. */
-	requestTimeout: number;
+	requestTimeoutMs: number;
 	/** Milliseconds without progress after which a connection is closed, when a client does not read its response. */
-	stallTimeout: number;
+	stallTimeoutMs: number;
 	/** Maximum number of connections; further ones are closed at once. */
 	connections: number;
 	/** Milliseconds between two checks for connections that exceed those timeouts. */
-	checkInterval: number;
+	checkIntervalMs: number;
 }
 
 const defaultLimits: ServerLimits = {
 	bodyBytes: 16_384,
-	headersTimeout: 10_000,
-	requestTimeout: 15_000,
-	checkInterval: 1_000,
-	stallTimeout: 30_000,
+	headersTimeoutMs: 10_000,
+	requestTimeoutMs: 15_000,
+	checkIntervalMs: 1_000,
+	stallTimeoutMs: 30_000,
 	connections: 10_000,
 };
 
@@ -87,12 +87,12 @@ export async function createServer(options: ServerOptions): Promise<Server> {
 		return503OnClosing: false,
 		// A proxy must close idle connections before this server does: nginx keeps them for 60 seconds.
 		keepAliveTimeout: 72_000,
-		requestTimeout: limits.requestTimeout,
-		connectionTimeout: limits.stallTimeout,
+		requestTimeout: limits.requestTimeoutMs,
+		connectionTimeout: limits.stallTimeoutMs,
 		http: {
-			headersTimeout: limits.headersTimeout,
-			requestTimeout: limits.requestTimeout,
-			connectionsCheckingInterval: limits.checkInterval,
+			headersTimeout: limits.headersTimeoutMs,
+			requestTimeout: limits.requestTimeoutMs,
+			connectionsCheckingInterval: limits.checkIntervalMs,
 			// Node itself would respond to a missing Host header with an empty body. A hook below rejects it.
 			requireHostHeader: false,
 		},

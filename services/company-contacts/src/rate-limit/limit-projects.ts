@@ -72,9 +72,9 @@ export const limitProjects = fp<LimitProjectsOptions>(async (scope, { policy, re
 	class Store implements FastifyRateLimitStore {
 		/** The library admits a request when `current` is at most `max`, and puts `ttl` (milliseconds) into its headers. */
 		incr(key: string, callback: (error: Error | null, result?: { current: number; ttl: number }) => void): void {
-			const respond = ({ admitted, remaining, wait }: Decision, bucket: 'local' | 'redis') => {
+			const respond = ({ admitted, remaining, waitMs }: Decision, bucket: 'local' | 'redis') => {
 				decisions.inc({ decision: admitted ? 'admitted' : 'refused', bucket });
-				callback(null, { current: admitted ? burst - remaining : burst + 1, ttl: wait });
+				callback(null, { current: admitted ? burst - remaining : burst + 1, ttl: waitMs });
 			};
 			if (takeFromRedis === undefined) respond(local.take(key), 'local');
 			else {

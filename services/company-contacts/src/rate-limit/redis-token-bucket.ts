@@ -45,15 +45,15 @@ export function connectRedisBuckets(url: string, policy: BucketPolicy, timeoutMs
 	});
 	// Each request receives its own error. Without a listener, a failed connection would end the process.
 	redis.on('error', () => undefined);
-	type Reply = [admitted: number, remaining: number, wait: number];
+	type Reply = [admitted: number, remaining: number, waitMs: number];
 	const takeToken = (redis as unknown as { takeToken(key: string, ...args: number[]): Promise<Reply> }).takeToken.bind(
 		redis,
 	);
 	return {
 		async take(name) {
 			const reply = takeToken(`company-contacts:bucket:${name}`, policy.perSecond, policy.burst);
-			const [admitted, remaining, wait] = await withTimeout(timeoutMs, reply);
-			return { admitted: admitted === 1, remaining, wait };
+			const [admitted, remaining, waitMs] = await withTimeout(timeoutMs, reply);
+			return { admitted: admitted === 1, remaining, waitMs };
 		},
 		close: () => redis.disconnect(),
 	};

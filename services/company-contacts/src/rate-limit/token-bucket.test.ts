@@ -52,12 +52,12 @@ test('a refused request uses no token: a flood does not delay the next token', (
 
 test('a decision says how many tokens are left, when the bucket is full again, and when the next token comes', () => {
 	const { buckets, wait } = bucket({ perSecond: 5, burst: 3 });
-	expect(buckets.take('a')).toEqual({ admitted: true, remaining: 2, wait: 200 });
-	expect(buckets.take('a')).toEqual({ admitted: true, remaining: 1, wait: 400 });
-	expect(buckets.take('a')).toEqual({ admitted: true, remaining: 0, wait: 600 });
-	expect(buckets.take('a')).toEqual({ admitted: false, remaining: 0, wait: 200 });
+	expect(buckets.take('a')).toEqual({ admitted: true, remaining: 2, waitMs: 200 });
+	expect(buckets.take('a')).toEqual({ admitted: true, remaining: 1, waitMs: 400 });
+	expect(buckets.take('a')).toEqual({ admitted: true, remaining: 0, waitMs: 600 });
+	expect(buckets.take('a')).toEqual({ admitted: false, remaining: 0, waitMs: 200 });
 	wait(50);
-	expect(buckets.take('a')).toEqual({ admitted: false, remaining: 0, wait: 150 });
+	expect(buckets.take('a')).toEqual({ admitted: false, remaining: 0, waitMs: 150 });
 });
 
 test('each name has its own bucket', () => {
@@ -77,7 +77,7 @@ describe('an impossible arrival counts as an empty bucket, not as a longer wait'
 		const { buckets, admitted, wait } = bucket();
 		admitted(250);
 		wait(-86_400_000);
-		expect(buckets.take('a')).toEqual({ admitted: false, remaining: 0, wait: 200 });
+		expect(buckets.take('a')).toEqual({ admitted: false, remaining: 0, waitMs: 200 });
 		wait(199);
 		expect(admitted(10)).toBe(0);
 		wait(1);
@@ -89,8 +89,8 @@ describe('an impossible arrival counts as an empty bucket, not as a longer wait'
 	test('after the limit changed from 1 a second and 600 to 5 a second and 250', () => {
 		const now = 1_000_000;
 		const [refused, arrival] = decide(usual, now + 600_000, now);
-		expect([refused, arrival]).toEqual([{ admitted: false, remaining: 0, wait: 200 }, now + 50_000]);
-		expect(decide(usual, arrival, now + 200)).toEqual([{ admitted: true, remaining: 0, wait: 50_000 }, now + 50_200]);
+		expect([refused, arrival]).toEqual([{ admitted: false, remaining: 0, waitMs: 200 }, now + 50_000]);
+		expect(decide(usual, arrival, now + 200)).toEqual([{ admitted: true, remaining: 0, waitMs: 50_000 }, now + 50_200]);
 	});
 });
 

@@ -11,7 +11,7 @@ export interface Decision {
 	/** Whole tokens left. */
 	remaining: number;
 	/** Milliseconds. If admitted: until the bucket is full again. If refused: until the next token. */
-	wait: number;
+	waitMs: number;
 }
 
 /**
@@ -28,13 +28,13 @@ export function decide({ perSecond, burst }: BucketPolicy, arrival: number, now:
 	const effectiveArrival = Math.min(Math.max(arrival, now), now + burst * interval);
 	const tolerance = (burst - 1) * interval;
 	if (effectiveArrival - now > tolerance) {
-		return [{ admitted: false, remaining: 0, wait: Math.ceil(effectiveArrival - now - tolerance) }, effectiveArrival];
+		return [{ admitted: false, remaining: 0, waitMs: Math.ceil(effectiveArrival - now - tolerance) }, effectiveArrival];
 	}
 	const next = effectiveArrival + interval;
 	// Keeps a sum of fractions that should be a whole number from being rounded down. Milliseconds since the start of a process
 	// have a rounding error of about 1e-9 tokens.
 	const remaining = Math.floor((burst * interval - (next - now)) / interval + 1e-9);
-	return [{ admitted: true, remaining, wait: Math.ceil(next - now) }, next];
+	return [{ admitted: true, remaining, waitMs: Math.ceil(next - now) }, next];
 }
 
 /**

@@ -22,7 +22,7 @@ let now = 0;
 test.beforeAll(async () => {
 	const own = openDatabase({
 		// Longer than the events of a burst wait on a busy machine.
-		deadline: 60_000,
+		deadlineMs: 60_000,
 		url: urlAs(database.url, 'company-contacts-sync', rolePassword),
 		applicationName: 'events',
 		poolSize: 2,
