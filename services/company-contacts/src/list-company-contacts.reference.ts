@@ -45,7 +45,7 @@ export const CompanyContactSchema = Type.Object(
 		trouble_contact: Type.Unsafe<'true' | null>({
 			type: ['string', 'null'],
 			enum: ['true', null],
-			description: 'The text `true` when the contact is a problem, else null.',
+			description: 'The string `true` if the contact is a problem, otherwise null.',
 			examples: [null],
 		}),
 		perplexity_reason: nullable(Type.String(), {
@@ -78,7 +78,7 @@ const listHeaders: Headers = {
 		false,
 	),
 	'Contacts-Synced-At': header(
-		'When the contacts were last found equal to the CRM (RFC 3339): it tells an old list from one that is unchanged. Absent before the first synchronisation.',
+		'When the contacts were last found equal to the CRM (RFC 3339). It distinguishes an old list from one that is merely unchanged. Absent before the first synchronisation.',
 		'2025-11-04T09:30:00.000Z',
 		{ type: 'string', format: 'date-time' },
 		false,
@@ -115,7 +115,7 @@ export const listReference: OperationReference = {
 		'Returns all contacts. With `company_id` it returns exactly those linked to that company: 1 finds `"1"` and `"7,1"`, never `"11"`.',
 		'They are ordered by `id`. All projects see the same contacts: a project identifies the client; it does not own the data. A sandbox',
 		'project sees only invented contacts.',
-		'For a company without contacts the list is empty. There are no pages: a response is the whole list.',
+		'For a company without contacts the list is empty. The response is the whole list; there are no pages.',
 		'An unknown parameter gets a 400, so a misspelt `company_id` does not list everybody.',
 	].join('\n'),
 	parameters: [

@@ -25,18 +25,22 @@ function limits(always: boolean): Headers {
 export const representationHeaders: Headers = {
 	...commonHeaders,
 	'Cache-Control': header(
-		'Keep it for yourself alone, and ask with `If-None-Match` before you use it.',
+		'For your own cache only. Revalidate it with `If-None-Match` before each use.',
 		'private, no-cache',
 		{
 			type: 'string',
 			enum: ['private, no-cache'],
 		},
 	),
-	ETag: header('Names this body in this encoding. Send it back as `If-None-Match`.', '"4rE2kJ0bqv9nW1mXy7cTzL3hSdA"', {
-		type: 'string',
-		pattern: '^"[^"]+"$',
-	}),
-	Vary: header('The body is compressed for a client that accepts it.', 'Accept-Encoding', {
+	ETag: header(
+		'Identifies this body in this encoding. Send it back as `If-None-Match`.',
+		'"4rE2kJ0bqv9nW1mXy7cTzL3hSdA"',
+		{
+			type: 'string',
+			pattern: '^"[^"]+"$',
+		},
+	),
+	Vary: header('The response depends on the encodings that the client accepts.', 'Accept-Encoding', {
 		type: 'string',
 		enum: ['Accept-Encoding'],
 	}),
@@ -44,7 +48,7 @@ export const representationHeaders: Headers = {
 };
 
 export const contentEncoding = header(
-	'Where the body is compressed.',
+	'Present if the body is compressed.',
 	'br',
 	{ type: 'string', enum: ['br', 'gzip'] },
 	false,
@@ -86,7 +90,7 @@ export function invalidQuery(wrong: string, messages: Record<string, string>): O
 			...Object.fromEntries(
 				Object.entries(messages).map(([field, message]) => [
 					field,
-					{ code: 'invalid_query' as const, summary: `A wrong ${field}`, errors: [{ field, message }] },
+					{ code: 'invalid_query' as const, summary: `An invalid ${field}`, errors: [{ field, message }] },
 				]),
 			),
 			unknown_parameter: {

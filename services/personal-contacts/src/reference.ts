@@ -3,12 +3,13 @@ import { response } from './set-direct-subscription.js';
 import { response as upsertResponse } from './upsert-personal-contact.js';
 
 const description = `
-Saves the users of the bot's personal chats, and who of them has a direct subscription, for the bot's backend. It is internal: the public gateway never reaches it. You need three
-things from the operator: the **address** of the service, the **code of your project** and an **API key**.
+Saves the users of the bot's personal chats, and which of them have a direct subscription, for the bot's backend. It is internal: it
+can't be reached through the public gateway. You need three things from the operator: the **address** of the service, the **code of
+your project** and an **API key**.
 
 ### First call
 
-Type both below, press **Execute**, and the user in the body is saved. The same from a shell:
+Enter the project and the key below, and press **Execute**: the user in the body is saved. The same from a shell:
 
 \`\`\`sh
 curl -X POST 'http://HOST:3001/api/personal_contacts?project=PROJECT&api_key=KEY' \\
@@ -18,14 +19,14 @@ curl -X POST 'http://HOST:3001/api/personal_contacts?project=PROJECT&api_key=KEY
 
 ### Credentials
 
-The query parameters \`project\` and \`api_key\`, each exactly once. No header, token, cookie or session counts. Whatever is wrong with
-them, the response is the same **401**, before the body is read. A key is shown once, when it is made, and a revocation takes effect
-within a second. Because the key is a part of the URL, keep URLs out of logs, and percent-encode the key when you build one.
+Send the query parameters \`project\` and \`api_key\`, each exactly once. No header, token, cookie or session counts. Whatever is wrong with
+them, the response is the same **401**, before the body is read. A key is shown once, when it is created, and a revocation takes effect
+within a second. The key is part of the URL: keep URLs out of logs, and percent-encode the key.
 
 ### Errors
 
-Every error is an \`application/problem+json\` ([RFC 9457](https://www.rfc-editor.org/rfc/rfc9457)) of one shape. Decide on its \`code\`,
-and quote its \`request_id\` when you ask for help.
+Every error is an \`application/problem+json\` ([RFC 9457](https://www.rfc-editor.org/rfc/rfc9457)). Handle it by its \`code\`, and
+quote its \`request_id\` when you ask for help.
 
 | status | code | what to do |
 |---|---|---|
@@ -38,7 +39,7 @@ and quote its \`request_id\` when you ask for help.
 | 500 | \`internal_error\` | repeat later; tell the operator if it stays |
 | 503 | \`overloaded\` | wait for \`Retry-After\`, repeat |
 
-They are decided in this order: 405, 401, 415, 413, 400, then the response or 500. Repeating a request is always safe.
+They are checked in this order: 405, 401, 415, 413, 400, then the response or 500. Repeating a request is always safe.
 `.trim();
 
 /** The introduction of this service's API reference. */

@@ -9,15 +9,15 @@ export const setDirectSubscriptionReference: OperationReference = {
 		'Send it as soon as a chat subscribes to the bot directly (`"active": true`) or leaves it (`false`): while the subscription is active,',
 		'`personal_contacts.upsert` saves nothing for the chat. An upsert that is sent after the response to this request sees the change.',
 		'',
-		'It is **idempotent**: `true` for an active subscription and `false` where none is active change nothing. The requests for one chat are',
-		'applied in their order, and **the last one decides**, whatever its `at` says.',
+		'It is **idempotent**: `true` for an active subscription, and `false` if none is active, change nothing. The requests for one chat are',
+		'applied in order, and **the last one decides**, whatever its `at` says.',
 		'',
-		'`at` says since when, as an RFC 3339 date-time; without it, since now. A time that is more than a second in the future gives a 400. A',
-		'subscription begins no earlier than the last one of the chat ended, and ends no earlier than it began: an earlier `at` counts as that',
-		'time. So a late report still takes effect, and subscriptions of one chat never overlap in what is recorded.',
+		'`at` is when the change took effect, as an RFC 3339 date-time. Default: now. A time that is more than a second in the future gets a',
+		'400. A subscription starts no earlier than the last one of the chat ended, and ends no earlier than it started: an earlier `at` counts',
+		'as that time. So a late report still takes effect, and the subscriptions of one chat never overlap.',
 		'',
-		'Operators can plan subscriptions. One that is active with a planned end keeps it. One that is planned without an end begins at once',
-		'with `true`; `false` leaves it as planned.',
+		'Operators can plan subscriptions. An active one with a planned end keeps that end. One that is planned without an end starts at once',
+		'with `true`. With `false` it stays as planned.',
 	].join('\n'),
 	bodyExamples: {
 		subscribed: { summary: 'The chat has subscribed', value: { chat_id: 5550001, active: true } },
@@ -28,7 +28,7 @@ export const setDirectSubscriptionReference: OperationReference = {
 	},
 	responses: {
 		200: {
-			description: 'The report is durably committed, also when it changed nothing.',
+			description: 'The report is durably committed, even if it changed nothing.',
 			headers: commonHeaders,
 			content: {
 				'application/json': {

@@ -14,7 +14,7 @@ const body = Type.Object(
 		at: Type.Optional(
 			Type.String({
 				format: 'timestamp',
-				description: 'Since when, RFC 3339; not in the future. Default: now.',
+				description: 'When the change took effect, RFC 3339; not in the future. Default: now.',
 				examples: ['2026-05-17T12:00:00Z'],
 			}),
 		),

@@ -6,18 +6,19 @@ import { bodyProblems } from './body-problems.js';
 export const upsertReference: OperationReference = {
 	summary: 'Save the user of a personal chat',
 	description: [
-		'`chat_id` is required, an integer other than 0 within ±9007199254740991; texts have at most 255 characters.',
-		'There is one record for each `chat_id`. A field that is present replaces what is stored, an explicit null clears it, an absent one',
-		'keeps it. The project that wrote last is recorded with it.',
+		'`chat_id` is required: an integer other than 0, within ±9007199254740991. Strings have at most 255 characters.',
+		'There is one record for each `chat_id`. A field that is present replaces the stored value, null clears it, and an',
+		'absent field keeps it. The project that wrote last is recorded.',
 		'',
 		'The user is saved only while the chat has **no active direct subscription** to the bot; while it has one, nothing is written and',
-		'the response is `skipped`. A subscription is active from its start until its end, which is no longer part of it; without an end it',
-		'is open-ended. The check and the write are one atomic statement.',
+		'the response is `skipped`. A subscription is active from its start until its end (exclusive). Without an end it stays active. The check',
+		'and the write are one atomic statement.',
 		'',
-		'JSON types are strict and nothing is coerced: `"12"` is not an integer, `""` is not null. Text with U+0000 or a lone surrogate is refused,',
-		'never changed. A birth date must be a real day of the calendar from 0001-01-01 on; it may lie in the future, and no time zone shifts it.',
-		'A number is an integer as it is written: `1.0` and `1e3` are, `0.99999999999999999999` is not, though it would be rounded to one.',
-		'An unknown field or query parameter gives a 400: data in a misspelt one would be lost silently. A body may have 16 KiB.',
+		'JSON types are strict and nothing is coerced: `"12"` is not an integer, `""` is not null. Text with U+0000 or a lone',
+		'surrogate is refused, never changed. A birth date must be a real calendar date from 0001-01-01 on. It may lie in the future, and no',
+		'time zone shifts it. A number counts as it is written: `1.0` and `1e3` are integers, `0.99999999999999999999` is not, though it would',
+		'be rounded to one. An unknown field or query parameter gets a 400, because data in a misspelt field would be lost silently. A body has',
+		'at most 16 KiB.',
 	].join('\n'),
 	bodyExamples: {
 		all: {
@@ -28,7 +29,7 @@ export const upsertReference: OperationReference = {
 			summary: 'Clear the user name, keep the rest',
 			value: { chat_id: 5550001, username: null },
 		},
-		least: { summary: 'What is required', value: { chat_id: 5550001 } },
+		least: { summary: 'Only the required field', value: { chat_id: 5550001 } },
 	},
 	responses: {
 		200: {

@@ -13,7 +13,7 @@ export interface paths {
          * @description Returns all contacts. With `company_id` it returns exactly those linked to that company: 1 finds `"1"` and `"7,1"`, never `"11"`.
          *     They are ordered by `id`. All projects see the same contacts: a project identifies the client; it does not own the data. A sandbox
          *     project sees only invented contacts.
-         *     For a company without contacts the list is empty. There are no pages: a response is the whole list.
+         *     For a company without contacts the list is empty. The response is the whole list; there are no pages.
          *     An unknown parameter gets a 400, so a misspelt `company_id` does not list everybody.
          */
         get: operations["company_contacts.list"];
@@ -34,10 +34,10 @@ export interface paths {
         };
         /**
          * List changes of company contacts
-         * @description What has changed since a cursor, deletions too, for clients that keep a copy of all contacts.
-         *     Without `cursor` it begins with nothing: following it until `has_more` is false gives every contact once, in pages.
-         *     Applied in their order to a map by `id`, the changes make exactly what `company_contacts.list` gives: none is ever left out.
-         *     A cursor works for at least 30 days. It takes from the same bucket as the list.
+         * @description Returns what has changed since a cursor, including deletions, for clients that keep a copy of all contacts.
+         *     Without `cursor` it starts from an empty copy: following it until `has_more` is false returns every contact once, in pages.
+         *     Applied in order to a map by `id`, the changes produce exactly what `company_contacts.list` returns. No change is skipped.
+         *     A cursor works for at least 30 days. A request takes a token from the same bucket as the list.
          */
         get: operations["company_contacts.changes"];
         put?: never;
@@ -55,7 +55,7 @@ export interface components {
         /** @description An error (RFC 9457). It never echoes the URL or a value that was sent. */
         Problem: {
             /**
-             * @description Always `about:blank`: decide on `code`.
+             * @description Always `about:blank`: use `code` instead.
              * @enum {string}
              */
             type: "about:blank";
@@ -72,17 +72,17 @@ export interface components {
             /** @description What is wrong, in a fixed text for each code. */
             detail: string;
             /**
-             * @description The stable code to decide on. New codes may be added for a status.
+             * @description The stable code of the error: branch on it. New codes may be added for a status.
              * @example unauthorized
              * @enum {string}
              */
             code: "invalid_json" | "invalid_body" | "invalid_query" | "unauthorized" | "not_found" | "method_not_allowed" | "cursor_expired" | "payload_too_large" | "unsupported_media_type" | "rate_limited" | "overloaded" | "database_error" | "internal_error";
             /**
-             * @description The same as in the header `x-request-id`. Quote it when you ask for help. A response of the gateway itself has no hyphens in it.
+             * @description The value of the header `x-request-id`. Quote it when you ask for help. In a response of the gateway itself it has no hyphens.
              * @example 0b5c8f0e-6c3e-4f0a-9a52-6d0c3c1f7b11
              */
             request_id: string;
-            /** @description With invalid fields or parameters only. */
+            /** @description Only for invalid fields or parameters. */
             errors?: {
                 /** @description Name of the field or parameter; empty for the body or the query itself. */
                 field: string;
@@ -123,7 +123,7 @@ export interface components {
              */
             assigned_by_id: number | null;
             /**
-             * @description The text `true` when the contact is a problem, else null.
+             * @description The string `true` if the contact is a problem, otherwise null.
              * @example null
              * @enum {string|null}
              */
@@ -160,7 +160,7 @@ export interface components {
             })[];
             /** @description For the next request. Store it with your copy; it is one opaque string. */
             cursor: string;
-            /** @description Whether there are more changes already: ask again at once. */
+            /** @description Whether there are more changes: send the next request at once. */
             has_more: boolean;
         };
     };
@@ -174,17 +174,17 @@ export interface components {
          */
         "x-request-id": string;
         /**
-         * @description Always: a URL holds the key and must not travel on.
+         * @description The URL contains the key, so it must not be passed on.
          * @example no-referrer
          */
         "Referrer-Policy": "no-referrer";
         /**
-         * @description Always.
+         * @description Browsers must not guess another content type.
          * @example nosniff
          */
         "X-Content-Type-Options": "nosniff";
         /**
-         * @description No copy of this response may be kept.
+         * @description This response must not be cached.
          * @example no-store
          */
         "No-Store": "no-store";
@@ -245,19 +245,19 @@ export interface operations {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
                     /**
-                     * @description Keep it for yourself alone, and ask with `If-None-Match` before you use it.
+                     * @description For your own cache only. Revalidate it with `If-None-Match` before each use.
                      * @example private, no-cache
                      */
                     "Cache-Control": "private, no-cache";
                     "Referrer-Policy": components["headers"]["Referrer-Policy"];
                     "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
                     /**
-                     * @description Names this body in this encoding. Send it back as `If-None-Match`.
+                     * @description Identifies this body in this encoding. Send it back as `If-None-Match`.
                      * @example "4rE2kJ0bqv9nW1mXy7cTzL3hSdA"
                      */
                     ETag: string;
                     /**
-                     * @description The body is compressed for a client that accepts it.
+                     * @description The response depends on the encodings that the client accepts.
                      * @example Accept-Encoding
                      */
                     Vary: "Accept-Encoding";
@@ -270,12 +270,12 @@ export interface operations {
                      */
                     "Last-Modified"?: string;
                     /**
-                     * @description When the contacts were last found equal to the CRM (RFC 3339): it tells an old list from one that is unchanged. Absent before the first synchronisation.
+                     * @description When the contacts were last found equal to the CRM (RFC 3339). It distinguishes an old list from one that is merely unchanged. Absent before the first synchronisation.
                      * @example 2025-11-04T09:30:00.000Z
                      */
                     "Contacts-Synced-At"?: string;
                     /**
-                     * @description Where the body is compressed.
+                     * @description Present if the body is compressed.
                      * @example br
                      */
                     "Content-Encoding"?: "br" | "gzip";
@@ -290,19 +290,19 @@ export interface operations {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
                     /**
-                     * @description Keep it for yourself alone, and ask with `If-None-Match` before you use it.
+                     * @description For your own cache only. Revalidate it with `If-None-Match` before each use.
                      * @example private, no-cache
                      */
                     "Cache-Control": "private, no-cache";
                     "Referrer-Policy": components["headers"]["Referrer-Policy"];
                     "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
                     /**
-                     * @description Names this body in this encoding. Send it back as `If-None-Match`.
+                     * @description Identifies this body in this encoding. Send it back as `If-None-Match`.
                      * @example "4rE2kJ0bqv9nW1mXy7cTzL3hSdA"
                      */
                     ETag: string;
                     /**
-                     * @description The body is compressed for a client that accepts it.
+                     * @description The response depends on the encodings that the client accepts.
                      * @example Accept-Encoding
                      */
                     Vary: "Accept-Encoding";
@@ -315,7 +315,7 @@ export interface operations {
                      */
                     "Last-Modified"?: string;
                     /**
-                     * @description When the contacts were last found equal to the CRM (RFC 3339): it tells an old list from one that is unchanged. Absent before the first synchronisation.
+                     * @description When the contacts were last found equal to the CRM (RFC 3339). It distinguishes an old list from one that is merely unchanged. Absent before the first synchronisation.
                      * @example 2025-11-04T09:30:00.000Z
                      */
                     "Contacts-Synced-At"?: string;
@@ -527,9 +527,9 @@ export interface operations {
     "company_contacts.changes": {
         parameters: {
             query?: {
-                /** @description The `cursor` of the response before this one. Without it, all contacts follow from the first one on. */
+                /** @description The `cursor` of an earlier response. Without it, the response starts with the first contact. */
                 cursor?: string;
-                /** @description How many changes a response may have, 1 to 1000. Without it, 1000. */
+                /** @description Maximum number of changes in a response, 1 to 1000. Default: 1000. */
                 limit?: string;
             };
             header?: {
@@ -546,19 +546,19 @@ export interface operations {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
                     /**
-                     * @description Keep it for yourself alone, and ask with `If-None-Match` before you use it.
+                     * @description For your own cache only. Revalidate it with `If-None-Match` before each use.
                      * @example private, no-cache
                      */
                     "Cache-Control": "private, no-cache";
                     "Referrer-Policy": components["headers"]["Referrer-Policy"];
                     "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
                     /**
-                     * @description Names this body in this encoding. Send it back as `If-None-Match`.
+                     * @description Identifies this body in this encoding. Send it back as `If-None-Match`.
                      * @example "4rE2kJ0bqv9nW1mXy7cTzL3hSdA"
                      */
                     ETag: string;
                     /**
-                     * @description The body is compressed for a client that accepts it.
+                     * @description The response depends on the encodings that the client accepts.
                      * @example Accept-Encoding
                      */
                     Vary: "Accept-Encoding";
@@ -566,7 +566,7 @@ export interface operations {
                     "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
                     "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
                     /**
-                     * @description Where the body is compressed.
+                     * @description Present if the body is compressed.
                      * @example br
                      */
                     "Content-Encoding"?: "br" | "gzip";
@@ -576,24 +576,24 @@ export interface operations {
                     "application/json": components["schemas"]["CompanyContactChanges"];
                 };
             };
-            /** @description The response would be the one whose `ETag` was sent as `If-None-Match`. There is no body. */
+            /** @description The response is the same as the one whose `ETag` was sent as `If-None-Match`. There is no body. */
             304: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
                     /**
-                     * @description Keep it for yourself alone, and ask with `If-None-Match` before you use it.
+                     * @description For your own cache only. Revalidate it with `If-None-Match` before each use.
                      * @example private, no-cache
                      */
                     "Cache-Control": "private, no-cache";
                     "Referrer-Policy": components["headers"]["Referrer-Policy"];
                     "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
                     /**
-                     * @description Names this body in this encoding. Send it back as `If-None-Match`.
+                     * @description Identifies this body in this encoding. Send it back as `If-None-Match`.
                      * @example "4rE2kJ0bqv9nW1mXy7cTzL3hSdA"
                      */
                     ETag: string;
                     /**
-                     * @description The body is compressed for a client that accepts it.
+                     * @description The response depends on the encodings that the client accepts.
                      * @example Accept-Encoding
                      */
                     Vary: "Accept-Encoding";
@@ -690,7 +690,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `cursor_expired`: the cursor is older than 30 days, or from before the data was restored or moved. Begin again without a cursor: your copy may contain contacts that no longer exist. */
+            /** @description `cursor_expired`: the cursor is older than 30 days, or from before the data was restored or moved. Start again without a cursor: your copy may contain contacts that no longer exist. */
             410: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];

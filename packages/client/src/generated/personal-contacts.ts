@@ -12,18 +12,19 @@ export interface paths {
         put?: never;
         /**
          * Save the user of a personal chat
-         * @description `chat_id` is required, an integer other than 0 within ±9007199254740991; texts have at most 255 characters.
-         *     There is one record for each `chat_id`. A field that is present replaces what is stored, an explicit null clears it, an absent one
-         *     keeps it. The project that wrote last is recorded with it.
+         * @description `chat_id` is required: an integer other than 0, within ±9007199254740991. Strings have at most 255 characters.
+         *     There is one record for each `chat_id`. A field that is present replaces the stored value, null clears it, and an
+         *     absent field keeps it. The project that wrote last is recorded.
          *
          *     The user is saved only while the chat has **no active direct subscription** to the bot; while it has one, nothing is written and
-         *     the response is `skipped`. A subscription is active from its start until its end, which is no longer part of it; without an end it
-         *     is open-ended. The check and the write are one atomic statement.
+         *     the response is `skipped`. A subscription is active from its start until its end (exclusive). Without an end it stays active. The check
+         *     and the write are one atomic statement.
          *
-         *     JSON types are strict and nothing is coerced: `"12"` is not an integer, `""` is not null. Text with U+0000 or a lone surrogate is refused,
-         *     never changed. A birth date must be a real day of the calendar from 0001-01-01 on; it may lie in the future, and no time zone shifts it.
-         *     A number is an integer as it is written: `1.0` and `1e3` are, `0.99999999999999999999` is not, though it would be rounded to one.
-         *     An unknown field or query parameter gives a 400: data in a misspelt one would be lost silently. A body may have 16 KiB.
+         *     JSON types are strict and nothing is coerced: `"12"` is not an integer, `""` is not null. Text with U+0000 or a lone
+         *     surrogate is refused, never changed. A birth date must be a real calendar date from 0001-01-01 on. It may lie in the future, and no
+         *     time zone shifts it. A number counts as it is written: `1.0` and `1e3` are integers, `0.99999999999999999999` is not, though it would
+         *     be rounded to one. An unknown field or query parameter gets a 400, because data in a misspelt field would be lost silently. A body has
+         *     at most 16 KiB.
          */
         post: operations["personal_contacts.upsert"];
         delete?: never;
@@ -46,15 +47,15 @@ export interface paths {
          * @description Send it as soon as a chat subscribes to the bot directly (`"active": true`) or leaves it (`false`): while the subscription is active,
          *     `personal_contacts.upsert` saves nothing for the chat. An upsert that is sent after the response to this request sees the change.
          *
-         *     It is **idempotent**: `true` for an active subscription and `false` where none is active change nothing. The requests for one chat are
-         *     applied in their order, and **the last one decides**, whatever its `at` says.
+         *     It is **idempotent**: `true` for an active subscription, and `false` if none is active, change nothing. The requests for one chat are
+         *     applied in order, and **the last one decides**, whatever its `at` says.
          *
-         *     `at` says since when, as an RFC 3339 date-time; without it, since now. A time that is more than a second in the future gives a 400. A
-         *     subscription begins no earlier than the last one of the chat ended, and ends no earlier than it began: an earlier `at` counts as that
-         *     time. So a late report still takes effect, and subscriptions of one chat never overlap in what is recorded.
+         *     `at` is when the change took effect, as an RFC 3339 date-time. Default: now. A time that is more than a second in the future gets a
+         *     400. A subscription starts no earlier than the last one of the chat ended, and ends no earlier than it started: an earlier `at` counts
+         *     as that time. So a late report still takes effect, and the subscriptions of one chat never overlap.
          *
-         *     Operators can plan subscriptions. One that is active with a planned end keeps it. One that is planned without an end begins at once
-         *     with `true`; `false` leaves it as planned.
+         *     Operators can plan subscriptions. An active one with a planned end keeps that end. One that is planned without an end starts at once
+         *     with `true`. With `false` it stays as planned.
          */
         post: operations["direct_subscriptions.set"];
         delete?: never;
@@ -70,7 +71,7 @@ export interface components {
         /** @description An error (RFC 9457). It never echoes the URL or a value that was sent. */
         Problem: {
             /**
-             * @description Always `about:blank`: decide on `code`.
+             * @description Always `about:blank`: use `code` instead.
              * @enum {string}
              */
             type: "about:blank";
@@ -87,17 +88,17 @@ export interface components {
             /** @description What is wrong, in a fixed text for each code. */
             detail: string;
             /**
-             * @description The stable code to decide on. New codes may be added for a status.
+             * @description The stable code of the error: branch on it. New codes may be added for a status.
              * @example unauthorized
              * @enum {string}
              */
             code: "invalid_json" | "invalid_body" | "invalid_query" | "unauthorized" | "not_found" | "method_not_allowed" | "cursor_expired" | "payload_too_large" | "unsupported_media_type" | "rate_limited" | "overloaded" | "database_error" | "internal_error";
             /**
-             * @description The same as in the header `x-request-id`. Quote it when you ask for help. A response of the gateway itself has no hyphens in it.
+             * @description The value of the header `x-request-id`. Quote it when you ask for help. In a response of the gateway itself it has no hyphens.
              * @example 0b5c8f0e-6c3e-4f0a-9a52-6d0c3c1f7b11
              */
             request_id: string;
-            /** @description With invalid fields or parameters only. */
+            /** @description Only for invalid fields or parameters. */
             errors?: {
                 /** @description Name of the field or parameter; empty for the body or the query itself. */
                 field: string;
@@ -123,17 +124,17 @@ export interface components {
          */
         "x-request-id": string;
         /**
-         * @description Always: a URL holds the key and must not travel on.
+         * @description The URL contains the key, so it must not be passed on.
          * @example no-referrer
          */
         "Referrer-Policy": "no-referrer";
         /**
-         * @description Always.
+         * @description Browsers must not guess another content type.
          * @example nosniff
          */
         "X-Content-Type-Options": "nosniff";
         /**
-         * @description No copy of this response may be kept.
+         * @description This response must not be cached.
          * @example no-store
          */
         "No-Store": "no-store";
@@ -364,7 +365,7 @@ export interface operations {
                     active: boolean;
                     /**
                      * Format: date-time
-                     * @description Since when, RFC 3339; not in the future. Default: now.
+                     * @description When the change took effect, RFC 3339; not in the future. Default: now.
                      * @example 2026-05-17T12:00:00Z
                      */
                     at?: string;
@@ -372,7 +373,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The report is durably committed, also when it changed nothing. */
+            /** @description The report is durably committed, even if it changed nothing. */
             200: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];

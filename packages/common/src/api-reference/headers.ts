@@ -19,12 +19,15 @@ export const sharedHeaders = {
 		'0b5c8f0e-6c3e-4f0a-9a52-6d0c3c1f7b11',
 		text,
 	),
-	'Referrer-Policy': header('Always: a URL holds the key and must not travel on.', 'no-referrer', {
+	'Referrer-Policy': header('The URL contains the key, so it must not be passed on.', 'no-referrer', {
 		type: 'string',
 		enum: ['no-referrer'],
 	}),
-	'X-Content-Type-Options': header('Always.', 'nosniff', { type: 'string', enum: ['nosniff'] }),
-	'No-Store': header('No copy of this response may be kept.', 'no-store', { type: 'string', enum: ['no-store'] }),
+	'X-Content-Type-Options': header('Browsers must not guess another content type.', 'nosniff', {
+		type: 'string',
+		enum: ['nosniff'],
+	}),
+	'No-Store': header('This response must not be cached.', 'no-store', { type: 'string', enum: ['no-store'] }),
 	'Retry-After': header('Whole seconds to wait before the next attempt.', 1, seconds),
 	'Retry-After-Database': header(
 		'Whole seconds to wait before the next attempt; with `database_error` only.',

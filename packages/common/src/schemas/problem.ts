@@ -6,20 +6,20 @@ export const problemCodes = Object.keys(catalogue) as ProblemCode[];
 /** The format of every error (RFC 9457). */
 export const ProblemSchema = Type.Object(
 	{
-		type: Type.Literal('about:blank', { description: 'Always `about:blank`: decide on `code`.' }),
+		type: Type.Literal('about:blank', { description: 'Always `about:blank`: use `code` instead.' }),
 		title: Type.String({ description: 'The reason phrase of the status.', examples: ['Unauthorized'] }),
 		status: Type.Integer({ minimum: 400, maximum: 599, description: 'The status of the response.', examples: [401] }),
 		detail: Type.String({ description: 'What is wrong, in a fixed text for each code.' }),
 		code: Type.Unsafe<ProblemCode>({
 			type: 'string',
 			enum: problemCodes,
-			description: 'The stable code to decide on. New codes may be added for a status.',
+			description: 'The stable code of the error: branch on it. New codes may be added for a status.',
 			examples: ['unauthorized'],
 		}),
 		request_id: Type.String({
 			pattern: '^([0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})$',
 			description:
-				'The same as in the header `x-request-id`. Quote it when you ask for help. A response of the gateway itself has no hyphens in it.',
+				'The value of the header `x-request-id`. Quote it when you ask for help. In a response of the gateway itself it has no hyphens.',
 			examples: ['0b5c8f0e-6c3e-4f0a-9a52-6d0c3c1f7b11'],
 		}),
 		errors: Type.Optional(
@@ -33,7 +33,7 @@ export const ProblemSchema = Type.Object(
 					},
 					{ additionalProperties: false },
 				),
-				{ minItems: 1, description: 'With invalid fields or parameters only.' },
+				{ minItems: 1, description: 'Only for invalid fields or parameters.' },
 			),
 		),
 	},

@@ -43,7 +43,7 @@ export const CompanyContactChangesSchema = Type.Object(
 			description: 'For the next request. Store it with your copy; it is one opaque string.',
 			pattern: '^[A-Za-z0-9_-]+$',
 		}),
-		has_more: Type.Boolean({ description: 'Whether there are more changes already: ask again at once.' }),
+		has_more: Type.Boolean({ description: 'Whether there are more changes: send the next request at once.' }),
 	},
 	{ additionalProperties: false },
 );
@@ -54,10 +54,10 @@ const cursor = 'BpVTltoRSvyvZdR_e2WKswAAAAAAAAAqAB____________8AAAAAAAAAAAAAAAAA
 export const changesReference: OperationReference = {
 	summary: 'List changes of company contacts',
 	description: [
-		'What has changed since a cursor, deletions too, for clients that keep a copy of all contacts.',
-		'Without `cursor` it begins with nothing: following it until `has_more` is false gives every contact once, in pages.',
-		'Applied in their order to a map by `id`, the changes make exactly what `company_contacts.list` gives: none is ever left out.',
-		'A cursor works for at least 30 days. It takes from the same bucket as the list.',
+		'Returns what has changed since a cursor, including deletions, for clients that keep a copy of all contacts.',
+		'Without `cursor` it starts from an empty copy: following it until `has_more` is false returns every contact once, in pages.',
+		'Applied in order to a map by `id`, the changes produce exactly what `company_contacts.list` returns. No change is skipped.',
+		'A cursor works for at least 30 days. A request takes a token from the same bucket as the list.',
 	].join('\n'),
 	parameters: [ifNoneMatch('response')],
 	responses: {
@@ -85,7 +85,7 @@ export const changesReference: OperationReference = {
 			},
 		},
 		304: {
-			description: 'The response would be the one whose `ETag` was sent as `If-None-Match`. There is no body.',
+			description: 'The response is the same as the one whose `ETag` was sent as `If-None-Match`. There is no body.',
 			headers: representationHeaders,
 		},
 		...publicProblems,
@@ -98,7 +98,7 @@ export const changesReference: OperationReference = {
 		),
 		410: withLimits(
 			problemResponse(
-				'`cursor_expired`: the cursor is older than 30 days, or from before the data was restored or moved. Begin again without a ' +
+				'`cursor_expired`: the cursor is older than 30 days, or from before the data was restored or moved. Start again without a ' +
 					'cursor: your copy may contain contacts that no longer exist.',
 				{ cursor_expired: { code: 'cursor_expired', summary: 'A cursor that is too old' } },
 			),

@@ -9,14 +9,13 @@ import { changesReference } from './list-changes.reference.js';
 const querystring = endpointQuery({
 	cursor: Type.Optional(
 		Type.String({
-			description:
-				'The `cursor` of the response before this one. Without it, all contacts follow from the first one on.',
+			description: 'The `cursor` of an earlier response. Without it, the response starts with the first contact.',
 		}),
 	),
 	limit: Type.Optional(
 		Type.String({
 			format: 'page-limit',
-			description: 'How many changes a response may have, 1 to 1000. Without it, 1000.',
+			description: 'Maximum number of changes in a response, 1 to 1000. Default: 1000.',
 			examples: ['100'],
 		}),
 	),
