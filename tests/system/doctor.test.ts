@@ -42,7 +42,7 @@ test('contacts doctor reports a healthy Redis, one that evicts keys, and one tha
 		{
 			check: 'redis',
 			state: 'ok',
-			message: expect.stringMatching(/^Redis \d+\.\d+\.\d+ at 127\.0\.0\.1:\d+ answers\.$/),
+			message: expect.stringMatching(/^Redis \d+\.\d+\.\d+ at 127\.0\.0\.1:\d+ responds\.$/),
 		},
 	]);
 	await set('maxmemory', '100mb');

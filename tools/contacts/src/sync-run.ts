@@ -62,10 +62,10 @@ async function runOnce(
 	try {
 		let session = await openSession(url);
 		if (session === undefined) {
-			const answer = await ask(environment, url, config, request, onProgress);
-			if ('run' in answer) session = answer;
+			const outcome = await ask(environment, url, config, request, onProgress);
+			if ('run' in outcome) session = outcome;
 			else {
-				result = answer;
+				result = outcome;
 				isServed = true;
 			}
 		}

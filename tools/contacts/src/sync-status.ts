@@ -30,9 +30,9 @@ function describeState(state: SyncState, requests: number, now: number): string[
 		`up to          ${state.watermark === null ? '-' : new Date(state.watermark).toISOString()} by the CRM's clock`,
 	];
 	if (state.full_begun_at !== null) {
-		lines.push(`under way      full pass since ${ago(state.full_begun_at)}, up to contact ${state.full_cursor}`);
+		lines.push(`in progress    full pass since ${ago(state.full_begun_at)}, up to contact ${state.full_cursor}`);
 	}
-	if (requests > 0) lines.push(`asked for      ${requests === 1 ? '1 request' : `${requests} requests`} of a command`);
+	if (requests > 0) lines.push(`requested      ${requests === 1 ? '1 request' : `${requests} requests`} of a command`);
 	if (state.blocked_by !== null) {
 		const until = state.blocked_until === null ? '' : `, until ${new Date(state.blocked_until).toISOString()}`;
 		lines.push(`blocked by     ${state.blocked_by}${until}`);

@@ -154,7 +154,7 @@ function createReader(
 			const last = await next();
 			if (last === undefined) throw new DamagedBackupError('it ends too early');
 			if (!isSame(last, endLine(seal, key))) throw new DamagedBackupError('its content is not what was written');
-			if ((await next()) !== undefined) throw new DamagedBackupError('something stands behind its end');
+			if ((await next()) !== undefined) throw new DamagedBackupError('something follows its end');
 		},
 	};
 }

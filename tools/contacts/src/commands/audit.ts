@@ -8,8 +8,8 @@ export function addAuditCommand(program: Command, environment: NodeJS.ProcessEnv
 	program
 		.command('audit')
 		.argument('[code]', 'only of this project')
-		.description('who changed which project or key, imported, restored or deleted, and when; the newest first')
-		.option('--limit <number>', 'the most rows', '100')
+		.description('list the audit log: who did what, and when; newest first')
+		.option('--limit <number>', 'maximum number of rows', '100')
 		.option('--json', 'print the records as JSON')
 		.examples('contacts audit acme', 'contacts audit --limit 1000 --json > audit.json')
 		.action(async (code: string | undefined, { limit, ...options }: OutputOptions & { limit: string }) => {

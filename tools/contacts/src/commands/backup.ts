@@ -6,16 +6,16 @@ export function addBackupCommand(program: Command, environment: NodeJS.ProcessEn
 	program
 		.command('backup')
 		.argument('<file>', 'where to write it; - for standard output (with --verify: for standard input)')
-		.description('write everything in the database into one file, as it is at this moment')
-		.option('--verify', 'read an existing backup instead, and say whether it is what was written; needs no database')
+		.description('write a snapshot of the whole database into one file')
+		.option('--verify', 'read an existing backup instead, and report whether it is intact; needs no database')
 		.option(...yesOption)
 		.option('--json', 'print the summary as JSON')
 		.addHelpText(
 			'after',
-			'\nConnect as the owner of the database. The services go on meanwhile. The file holds personal data and the hashes of\n' +
-				'keys: only you may read it, and it is not encrypted. An existing file is replaced once the new one is complete.\n' +
-				'With BACKUP_KEY in the environment (32 characters or more) the file is keyed: a restore with the same key refuses\n' +
-				'what anybody without it has altered or written.',
+			'\nConnect as the owner of the database. Services keep running meanwhile. The file contains personal data and the\n' +
+				'hashes of keys: only you can read it, and it is not encrypted. An existing file is replaced once the new one is\n' +
+				'complete. With BACKUP_KEY in the environment (32 characters or more) the file ends in an HMAC: a restore with the\n' +
+				'same key refuses a file that was altered or written without that key.',
 		)
 		.examples(
 			'contacts backup contacts.backup && contacts backup --verify contacts.backup',

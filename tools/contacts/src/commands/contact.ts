@@ -14,14 +14,14 @@ interface ListOptions extends OutputOptions {
 const columns = ['id', 'bitrix_id', ...contactColumnNames];
 
 export function addContactCommands(program: Command, environment: NodeJS.ProcessEnv): void {
-	const contact = program.command('contact').description('company contacts, as the list has them');
+	const contact = program.command('contact').description('company contacts, as in the list');
 
 	contact
 		.command('list')
 		.description('list company contacts by id')
 		.option('--company <id>', 'only of this company')
 		.option('--phone <number>', 'only with this number, which begins with a plus')
-		.option('--limit <number>', 'how many at most', '1000')
+		.option('--limit <number>', 'maximum number of contacts', '1000')
 		.option('--json', 'print the records as JSON')
 		.examples('contacts contact list --company 11', 'contacts contact list --phone +12025550103 --json')
 		.action(async ({ company, phone, limit, ...options }: ListOptions) => {

@@ -66,7 +66,7 @@ describe('all is well', () => {
 				['skipped', 'redis'],
 				['ok', 'crm'],
 			]);
-			expect(outcome.stdout).toMatch(/PostgreSQL 18\.\d at 127\.0\.0\.1:\d+\/postgres answers/);
+			expect(outcome.stdout).toMatch(/PostgreSQL 18\.\d at 127\.0\.0\.1:\d+\/postgres responds/);
 		}
 		const { ok, findings } = JSON.parse((await contacts(url, ['doctor', '--json'], { environment })).stdout);
 		expect(ok).toBe(true);

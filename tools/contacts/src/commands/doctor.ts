@@ -6,12 +6,12 @@ import { markIncomplete } from '../streams.js';
 export function addDoctorCommand(program: Command, environment: NodeJS.ProcessEnv): void {
 	program
 		.command('doctor')
-		.description('check everything that the services need, and say what to do where something is wrong')
+		.description('check everything that the services need, and say how to fix each problem')
 		.option('--json', 'print the findings as JSON')
 		.addHelpText(
 			'after',
-			'\nIt looks at the database, its settings, roles, rights, schema and clock, at Redis where REDIS_URL is set, at the CRM\n' +
-				'where BITRIX24_WEBHOOK_URL is set, and at the synchroniser. It changes nothing. Exit code 1: something is wrong.',
+			'\nIt checks the database, its settings, roles, rights, schema and clock; Redis if REDIS_URL is set; the CRM if\n' +
+				'BITRIX24_WEBHOOK_URL is set; and the synchroniser. It changes nothing. Exit code 1: there is a problem.',
 		)
 		.examples('contacts doctor', 'contacts doctor --json | jq .findings')
 		.action(async (options: OutputOptions) => {

@@ -7,17 +7,23 @@ export function addImportCommand(program: Command, environment: NodeJS.ProcessEn
 	program
 		.command('import')
 		.argument('<file>', 'CSV, JSON (an array) or NDJSON, in UTF-8')
-		.description('add and change company contacts from a file, known by their bitrix_id')
-		.addOption(new Option('--format <format>', 'where the file name does not tell').choices(['csv', 'json', 'ndjson']))
-		.option('--country <code>', 'take phone numbers without a plus as numbers of this country (ISO code, such as DE)')
+		.description('add and update company contacts from a file, matched by bitrix_id')
+		.addOption(
+			new Option('--format <format>', 'format of the file, if its name does not show it').choices([
+				'csv',
+				'json',
+				'ndjson',
+			]),
+		)
+		.option('--country <code>', 'read phone numbers without a plus as numbers of this country (ISO code, such as DE)')
 		.option('--dry-run', 'check every record and write nothing')
 		.option('--json', 'print the summary as JSON')
 		.addHelpText(
 			'after',
 			`\nFields: bitrix_id (required), ${contactColumnNames.join(', ')}.\n` +
 				'A column or field that the file lacks keeps what is stored; an empty one clears it. trouble_contact is "true" or empty.\n' +
-				'A record that is wrong is reported with its line and left out; the others are saved, and the exit code is 1. Running\n' +
-				'it again changes nothing that is stored already.',
+				'A wrong record is reported with its line and left out; the others are saved, and the exit code is 1. Importing a\n' +
+				'file again changes nothing.',
 		)
 		.examples('contacts import contacts.csv --dry-run', 'contacts import export.ndjson --country DE')
 		.action(async (path: string, options: ImportCommandOptions) => {

@@ -24,7 +24,7 @@ export function addKeyCommands(program: Command, environment: NodeJS.ProcessEnv)
 	key
 		.command('create')
 		.argument('<code>', 'the project')
-		.description('create a key and print it, this once')
+		.description('create a key, and print it once')
 		.addOption(
 			new Option('--service <name>', 'only for this service').choices(['personal-contacts', 'company-contacts']),
 		)
@@ -33,7 +33,7 @@ export function addKeyCommands(program: Command, environment: NodeJS.ProcessEnv)
 			'--expires <when>',
 			'after days (90 or 90d), months (6m) or years (1y), or on a date (2027-01-31, at 00:00 UTC)',
 		)
-		.option('--stdin', 'take a key that the client already has from standard input')
+		.option('--stdin', 'import a key that the client already has, from standard input')
 		.option('--json', 'print the result as JSON')
 		.examples(
 			'contacts key create acme',
@@ -73,8 +73,8 @@ export function addKeyCommands(program: Command, environment: NodeJS.ProcessEnv)
 	key
 		.command('rotate')
 		.argument('<id>', 'from the list')
-		.description('make a new key like this one, which ends after an overlap')
-		.option('--overlap <time>', 'how long both are valid: days (7d), hours (12h) or minutes (30m)', '7d')
+		.description('create a new key like this one; the old one ends after an overlap')
+		.option('--overlap <time>', 'how long both keys are valid: days (7d), hours (12h) or minutes (30m)', '7d')
 		.option('--json', 'print the result as JSON')
 		.examples('contacts key rotate 5', 'contacts key rotate 5 --overlap 12h')
 		.action(async (given: string, { overlap, json = false }: OutputOptions & { overlap: string }) => {

@@ -17,11 +17,11 @@ export function addMigrateCommand(program: Command, environment: NodeJS.ProcessE
 	program
 		.command('migrate')
 		.description('bring the database schema up to date; safe to run at any time and by several at once')
-		.option('--to <number>', 'stop behind this migration: for a backup of an earlier release')
+		.option('--to <number>', 'stop after this migration, for a backup of an earlier release')
 		.option('--json', 'print the result as JSON')
 		.addHelpText(
 			'after',
-			`\nConnect as the owner of the database. It makes a role for each service, the operator and requests of persons, which can log in once they\nhave a password: set ${Object.values(passwordVariables).join(', ')}.`,
+			`\nConnect as the owner of the database. It creates a role for each service, one for the operator and one for\nrequests of persons. A role can log in once it has a password: set ${Object.values(passwordVariables).join(', ')}.`,
 		)
 		.examples('contacts migrate', 'OPERATOR_DATABASE_PASSWORD=… contacts migrate')
 		.action(async ({ to, ...options }: OutputOptions & { to?: string }) => {

@@ -33,7 +33,7 @@ export function addPersonCommands(program: Command, environment: NodeJS.ProcessE
 			.option('--bitrix <id>', 'the company contact with this ID in the CRM')
 			.examples(...lines);
 
-	withQuery('find', 'show in which tables a person is, without the data', 'contacts person find --chat 5550001')
+	withQuery('find', 'show which tables contain a person, without the data', 'contacts person find --chat 5550001')
 		.option('--json', 'print the records as JSON')
 		.action(async (options: PersonOptions) => {
 			const stored = await look(environment, 'person looked up', await queryOf(options));
@@ -86,9 +86,11 @@ export function addPersonCommands(program: Command, environment: NodeJS.ProcessE
 
 	person
 		.command('prune')
-		.description('delete personal contacts that nobody has written for some time, and subscriptions that ended before')
-		.requiredOption('--older-than <months>', 'for so many months; contacts of subscribed chats are kept')
-		.option('-y, --yes', 'do it: without it, only what would be deleted is counted')
+		.description(
+			'delete personal contacts that nobody has written for some time, and subscriptions that ended before then',
+		)
+		.requiredOption('--older-than <months>', 'for this many months; contacts of subscribed chats are kept')
+		.option('-y, --yes', 'delete; without it, only count what would be deleted')
 		.option('--json', 'print the result as JSON')
 		.examples('contacts person prune --older-than 24', 'contacts person prune --older-than 24 --yes')
 		.action(async ({ olderThan, yes = false, ...options }: OutputOptions & { olderThan: string; yes?: boolean }) => {

@@ -12,7 +12,7 @@ export function addProjectCommands(program: Command, environment: NodeJS.Process
 		.command('create')
 		.argument('<code>', 'lower-case letters, digits, "-" and "_", at most 63')
 		.description('create a project')
-		.option('--sandbox', 'a project to try with: it sees invented contacts, and never a real one')
+		.option('--sandbox', 'a project to test with: it sees invented contacts, never a real one')
 		.option('--json', 'print the result as JSON')
 		.examples('contacts project create acme', 'contacts project create acme-test --sandbox')
 		.action(async (code: string, { sandbox = false, ...options }: OutputOptions & { sandbox?: boolean }) => {
@@ -56,7 +56,7 @@ export function addProjectCommands(program: Command, environment: NodeJS.Process
 	project
 		.command('enable')
 		.argument('<code>')
-		.description('let the keys of a project be used again')
+		.description('accept the keys of a project again')
 		.option('--json', 'print the result as JSON')
 		.examples('contacts project enable acme')
 		.action((code: string, options: OutputOptions) => setEnabled(code, true, options));

@@ -59,7 +59,7 @@ describe('a file that differs from what was written is refused, and nothing chan
 			([header = '', ...lines]) => [header.replace('_at":"20', '_at":"19'), ...lines],
 			'its content',
 		],
-		['lines behind its end', (lines) => [...lines, '{}', ''], 'something stands behind its end'],
+		['lines after its end', (lines) => [...lines, '{}', ''], 'something follows its end'],
 		['the last line missing', (lines) => [...lines.slice(0, -2), ''], 'it ends too early'],
 		[
 			'the IDs that come next',

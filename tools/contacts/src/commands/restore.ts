@@ -12,10 +12,10 @@ export function addRestoreCommand(program: Command, environment: NodeJS.ProcessE
 		.option('--json', 'print the summary as JSON')
 		.addHelpText(
 			'after',
-			'\nConnect as the owner of the database, and stop the synchroniser. Services that run go on answering from what was there\n' +
-				'until everything is restored; meanwhile they can save nothing. A file that is damaged or cut off is refused. Its hash\n' +
-				'finds no forgery, unless it was written with BACKUP_KEY: set the same key here, and a file that was altered, or\n' +
-				'written without the key, is refused too.',
+			'\nConnect as the owner of the database, and stop the synchroniser. Running services keep returning what was there\n' +
+				'before until everything is restored; meanwhile they can save nothing. A damaged or truncated file is refused. The\n' +
+				'hash does not detect forgery, unless the file was written with BACKUP_KEY: set the same key here, and a file that\n' +
+				'was altered, or written without the key, is refused too.',
 		)
 		.examples(
 			'contacts migrate && contacts restore contacts.backup',

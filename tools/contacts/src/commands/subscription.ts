@@ -27,7 +27,7 @@ export function addSubscriptionCommands(program: Command, environment: NodeJS.Pr
 	subscription
 		.command('start')
 		.argument('<chat_id>')
-		.description('start a subscription, now and open-ended unless told otherwise')
+		.description('start a subscription; by default now and open-ended')
 		.option('--from <time>', 'when it begins: a date (00:00 UTC) or an RFC 3339 time')
 		.option('--until <time>', 'when it ends')
 		.option('--json', 'print the result as JSON')
@@ -56,7 +56,7 @@ export function addSubscriptionCommands(program: Command, environment: NodeJS.Pr
 	subscription
 		.command('end')
 		.argument('<chat_id>')
-		.description('end the active subscription, now unless told otherwise')
+		.description('end the active subscription; by default now')
 		.option('--at <time>', 'when it ends: a date (00:00 UTC) or an RFC 3339 time')
 		.option('--json', 'print the result as JSON')
 		.examples('contacts subscription end 5550001', 'contacts subscription end 5550001 --at 2027-07-01')
@@ -79,8 +79,8 @@ export function addSubscriptionCommands(program: Command, environment: NodeJS.Pr
 	subscription
 		.command('list')
 		.argument('[chat_id]', 'all subscriptions of this chat; without it, all active ones')
-		.description('list subscriptions, the newest first')
-		.option('--limit <number>', 'the most rows')
+		.description('list subscriptions, newest first')
+		.option('--limit <number>', 'maximum number of rows')
 		.option('--json', 'print the records as JSON')
 		.examples('contacts subscription list --limit 100', 'contacts subscription list -- -100200300')
 		.action(async (given: string | undefined, { limit, ...options }: OutputOptions & { limit?: string }) => {
@@ -97,14 +97,14 @@ export function addSubscriptionCommands(program: Command, environment: NodeJS.Pr
 		.command('import')
 		.argument('<file>', 'CSV or NDJSON, in UTF-8')
 		.description('add subscriptions from a file, all of them or none')
-		.addOption(new Option('--format <format>', 'where the file name does not tell').choices(formats))
+		.addOption(new Option('--format <format>', 'format of the file, if its name does not show it').choices(formats))
 		.option('--json', 'print the summary as JSON')
 		.addHelpText(
 			'after',
-			'\nFields: chat_id (required), started_at, ended_at: dates (00:00 UTC) or RFC 3339 times, past or planned. Without a\n' +
-				'start, it is the subscription that is active, or a new one from now on. One that is stored already, with this chat and\n' +
-				'start, gets the end that is given, and keeps its own where none is. When a line is wrong nothing is imported, and the\n' +
-				'lines are named. Running it again changes nothing.',
+			'\nFields: chat_id (required), started_at, ended_at: dates (00:00 UTC) or RFC 3339 times, past or planned. A line\n' +
+				'without a start means the active subscription, or else a new one from now on. A stored subscription with the same\n' +
+				'chat and start gets the given end, and keeps its own if none is given. If a line is wrong, nothing is imported, and\n' +
+				'the wrong lines are reported. Importing a file again changes nothing.',
 		)
 		.examples(
 			'contacts subscription import subscribers.csv',

@@ -6,20 +6,21 @@ import type { SyncOptions } from '../sync-run.js';
 export function addSyncCommand(program: Command, environment: NodeJS.ProcessEnv): void {
 	const sync = program
 		.command('sync')
-		.description('bring the company contacts in line with Bitrix24')
-		.option('--once', 'one pass, then end')
-		.option('--full', 'read every contact, from the first one on, whether or not that is due')
-		.option('--dry-run', 'tell what a full pass would change, and write nothing')
+		.description('synchronise the company contacts with Bitrix24')
+		.option('--once', 'run one pass, then exit')
+		.option('--full', 'run a full pass from the first contact, even if none is due')
+		.option('--dry-run', 'report what a full pass would change, and write nothing')
 		.option('--contact <id>', 'read this one contact again')
-		.option('--confirm-mass-delete', 'delete what is gone from the CRM though it is much')
-		.option('--remap', 'read every contact again, with another portal, other fields or another country than before')
+		.option('--confirm-mass-delete', 'delete the contacts that are missing in the CRM, however many they are')
+		.option('--remap', 'read every contact again, for another portal, other fields or another country')
 		.option('--json', 'print the result as JSON')
 		.addHelpText(
 			'after',
-			'\nIt reads BITRIX24_WEBHOOK_URL and the other BITRIX24_ variables that docs/configuration.md names, and refuses what differs from\n' +
-				'the mirror’s without --remap. Only one synchroniser works at a time. Where one runs, this asks it to do the work, waits\n' +
-				'and exits by its outcome. Ctrl-C cancels what has not started; work in progress continues. Without any of the first\n' +
-				'six options this goes on for ever, and fails where another synchroniser runs.',
+			'\nIt reads BITRIX24_WEBHOOK_URL and the other BITRIX24_ variables of docs/configuration.md. Without --remap it refuses\n' +
+				'values that differ from those of the mirror. Only one synchroniser works at a time. If one is running, this command\n' +
+				'asks it to do the work, waits, and exits with its outcome. Ctrl-C cancels a request that has not started; work in\n' +
+				'progress continues. Without any of the first six options this command runs until it is stopped, and fails if another\n' +
+				'synchroniser is running.',
 		)
 		.examples(
 			'contacts sync --dry-run',
@@ -45,7 +46,7 @@ export function addSyncCommand(program: Command, environment: NodeJS.ProcessEnv)
 
 	sync
 		.command('status')
-		.description('when the mirror was last in line with the CRM, what is under way, and what blocks it')
+		.description('show when the mirror was last equal to the CRM, what is in progress, and what blocks it')
 		.option('--json', 'print the record as JSON')
 		.examples('contacts sync status')
 		.action(async (_options: OutputOptions, command: Command) => {

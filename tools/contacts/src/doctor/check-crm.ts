@@ -58,14 +58,14 @@ export async function checkCrm(
 		if (total !== undefined && mirrored !== undefined && total < mirrored * (1 - missingShare)) {
 			warning(
 				`The portal shows ${total} contacts and ${mirrored} are stored.`,
-				"Look whether the webhook's user may still read all contacts.",
+				"Check whether the webhook's user may still read all contacts.",
 			);
 		}
-		if (found.length === 0) ok(`The portal ${host} answers${total === undefined ? '' : `, with ${total} contacts`}.`);
+		if (found.length === 0) ok(`The portal ${host} responds${total === undefined ? '' : `, with ${total} contacts`}.`);
 	} catch (error) {
 		const refused = error instanceof Bitrix24Error ? error : last;
 		if (refused === undefined)
-			problem(`The portal ${host} does not respond.`, 'Look whether it can be reached from here.');
+			problem(`The portal ${host} does not respond.`, 'Check whether it can be reached from here.');
 		else
 			problem(`The portal ${host} refused ${refused.method} with ${refused.code}.`, sentence(adviceFor(refused.code)));
 	}
@@ -85,7 +85,7 @@ export async function checkSynchroniser(
 	if (state.alarm !== null) problem(`The synchroniser has raised an alarm: ${state.alarm}.`, 'contacts sync status');
 	if (state.last_success_at === null) {
 		if (environment.BITRIX24_WEBHOOK_URL)
-			problem('The mirror was never in line with the CRM.', 'Start the synchroniser, or: contacts sync --once');
+			problem('The mirror was never equal to the CRM.', 'Start the synchroniser, or: contacts sync --once');
 		else if (found.length === 0) skipped('There has been no synchronisation.');
 		return found;
 	}
@@ -95,10 +95,10 @@ export async function checkSynchroniser(
 	const minutes = Math.floor(age / 60_000);
 	if (age > limit)
 		problem(
-			`The mirror was last in line with the CRM ${minutes} minutes ago.`,
-			'Look whether the synchroniser runs: contacts sync status',
+			`The mirror was last equal to the CRM ${minutes} minutes ago.`,
+			'Check whether the synchroniser is running: contacts sync status',
 		);
-	else if (found.length === 0) ok(`The mirror was in line with the CRM ${minutes} minutes ago.`);
+	else if (found.length === 0) ok(`The mirror was equal to the CRM ${minutes} minutes ago.`);
 	return found;
 }
 

@@ -19,18 +19,18 @@ export async function checkDatabase(sql: Sql, place: string): Promise<Finding[]>
 	if (server.encoding !== 'UTF8')
 		problem(
 			`The database has the encoding ${server.encoding}.`,
-			'Make one with the encoding UTF8, and restore a backup.',
+			'Create one with the encoding UTF8, and restore a backup.',
 		);
 	if (server.read_only)
 		problem('This is a read replica: nothing can be saved here.', 'Set DATABASE_URL to the primary server.');
 	for (const setting of ['fsync', 'full_page_writes', 'synchronous_commit'] as const) {
 		if (server[setting] !== 'off') continue;
 		problem(
-			`${setting} is off: what was answered as saved may be lost in a crash.`,
+			`${setting} is off: what was acknowledged as saved may be lost in a crash.`,
 			`As a superuser: alter system set ${setting} = on; select pg_reload_conf(); and look for it in alter database and alter role.`,
 		);
 	}
-	if (found.length === 0) ok(`PostgreSQL ${server.version} at ${place} answers.`);
+	if (found.length === 0) ok(`PostgreSQL ${server.version} at ${place} responds.`);
 	return found;
 }
 
@@ -43,7 +43,7 @@ export async function checkMigrations(sql: Sql): Promise<Finding[]> {
 		problem(`The schema is ${here} and this release needs ${newest}.`, 'As the owner: contacts migrate');
 	else if (here > newest)
 		warning(
-			`The schema is ${here} and this release knows ${newest} only.`,
+			`The schema is ${here} and this release knows only ${newest}.`,
 			'After a roll-back this is expected. Otherwise use the release that migrated it, or a later one.',
 		);
 	else ok(`The schema is up to date (${here}).`);

@@ -41,7 +41,7 @@ export async function checkRedis(url: string | undefined): Promise<Finding[]> {
 				'Set maxmemory-policy to noeviction, or use a separate Redis.',
 			);
 		}
-		if (found.length === 0) ok(`Redis ${version} at ${host} answers.`);
+		if (found.length === 0) ok(`Redis ${version} at ${host} responds.`);
 	} catch (error) {
 		const { message } = reason ?? (error as Error);
 		if (/NOAUTH|WRONGPASS|invalid password/i.test(message))

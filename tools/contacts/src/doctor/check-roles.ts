@@ -94,7 +94,7 @@ export function judgeRole(
 		);
 		return;
 	}
-	if (role.is_mighty) {
+	if (role.is_privileged) {
 		problem(`${name} is no ordinary role.`, `alter role ${name} nosuperuser nocreaterole nobypassrls;`);
 		return;
 	}

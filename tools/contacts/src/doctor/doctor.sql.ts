@@ -33,7 +33,7 @@ export interface RoleRow {
 	name: string;
 	can_login: boolean;
 	/** Whether it has rights beyond its grants. */
-	is_mighty: boolean;
+	is_privileged: boolean;
 	/** Null: only a superuser can read it. */
 	has_password: boolean | null;
 }
@@ -44,7 +44,7 @@ export async function readRoles(sql: Sql, names: readonly string[]): Promise<rea
 		? sql`(select a.rolpassword is not null from pg_authid a where a.oid = r.oid)`
 		: sql`null::boolean`;
 	return sql<RoleRow[]>`
-		select rolname as name, rolcanlogin as can_login, rolsuper or rolcreaterole or rolbypassrls as is_mighty,
+		select rolname as name, rolcanlogin as can_login, rolsuper or rolcreaterole or rolbypassrls as is_privileged,
 		       ${password} as has_password
 		from pg_roles r where rolname in ${sql([...names])} order by rolname`;
 }

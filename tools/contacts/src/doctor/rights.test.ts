@@ -18,11 +18,11 @@ describe('roles', () => {
 
 	test('reports a role that can’t log in and a missing role', async () => {
 		const roles = await readRoles(database.sql, ['pg_monitor', 'no_such_role']);
-		expect([...roles]).toEqual([{ name: 'pg_monitor', can_login: false, is_mighty: false, has_password: false }]);
+		expect([...roles]).toEqual([{ name: 'pg_monitor', can_login: false, is_privileged: false, has_password: false }]);
 		const { found: findings, ...add } = findingsOf('roles');
 		judgeRole('no_such_role', undefined, {}, {}, add);
 		judgeRole('pg_monitor', roles[0], {}, {}, add);
-		judgeRole('mighty', { name: 'mighty', can_login: true, is_mighty: true, has_password: null }, {}, {}, add);
+		judgeRole('mighty', { name: 'mighty', can_login: true, is_privileged: true, has_password: null }, {}, {}, add);
 		expect(findings).toEqual([
 			found('problem', /no_such_role does not exist/, /create role no_such_role nologin/),
 			found('warning', /pg_monitor can't log in/, /contacts migrate/),
