@@ -96,7 +96,7 @@ test('a call times out when the service does not respond', async () => {
 	const { options } = await startServer(() => undefined);
 	const error = await failureOf(createPersonalContactsClient({ ...options, timeout: 200 }).upsert({ chat_id: 1 }));
 	expect(error).toBeInstanceOf(ContactsConnectionError);
-	expect(error.message).toBe(`No answer from ${options.baseUrl}: timeout`);
+	expect(error.message).toBe(`No response from ${options.baseUrl}: timeout`);
 });
 
 test('a call is retried when the connection breaks before or within a response', async () => {
@@ -124,9 +124,9 @@ test.each<[string, Scripted]>([
 	['an error page', { status: 403, headers: { 'content-type': 'text/html' }, body: `<p>${key}</p>` }],
 	['half a response', { status: 200, headers: { 'content-type': 'application/json' }, body: `{"${key}` }],
 	['an empty response', { status: 200, headers: { 'content-type': 'application/json' } }],
-])('a response that did not come from the service fails with unexpected_answer: %s', async (_, step) => {
+])('a response that did not come from the service fails with unexpected_response: %s', async (_, step) => {
 	const { asked, company } = await startServer(step);
-	expect(await failureOf(company.list())).toMatchObject({ code: 'unexpected_answer', status: step.status });
+	expect(await failureOf(company.list())).toMatchObject({ code: 'unexpected_response', status: step.status });
 	expect(asked).toHaveLength(1);
 });
 

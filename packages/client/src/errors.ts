@@ -15,8 +15,8 @@ export interface FieldError {
 /** An unsuccessful response. Neither the error nor its message contains the key or an address with the key. */
 export class ContactsError extends Error {
 	override name = 'ContactsError';
-	/** Branch on this code. `unexpected_answer`: the response did not come from the service but, for example, from a proxy. */
-	readonly code: ProblemCode | 'unexpected_answer';
+	/** Branch on this code. `unexpected_response`: it did not come from the service but, for example, from a proxy. */
+	readonly code: ProblemCode | 'unexpected_response';
 	readonly status: number;
 	/** Quote it when you ask for help. */
 	readonly requestId: string | undefined;
@@ -30,8 +30,8 @@ export class ContactsError extends Error {
 		const requestId = problem?.request_id ?? response.headers.get('x-request-id') ?? undefined;
 		const errors = problem?.errors ?? [];
 		const fields = errors.map(({ field, message }) => ` ${field === '' ? 'The body' : field} ${message}.`).join('');
-		const detail = problem === undefined ? 'The answer is not one of this interface.' : problem.detail + fields;
-		const code = problem?.code ?? 'unexpected_answer';
+		const detail = problem === undefined ? 'The response is not one of this API.' : problem.detail + fields;
+		const code = problem?.code ?? 'unexpected_response';
 		super(`${response.status} ${code}: ${detail}${requestId === undefined ? '' : ` (request ${requestId})`}`);
 		this.code = code;
 		this.status = response.status;
@@ -56,7 +56,7 @@ export class ContactsConnectionError extends Error {
 		origin: string,
 		readonly reason: string,
 	) {
-		super(`No answer from ${origin}: ${reason}`);
+		super(`No response from ${origin}: ${reason}`);
 	}
 }
 

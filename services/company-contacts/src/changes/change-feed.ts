@@ -7,7 +7,7 @@ import { LRUCache } from 'lru-cache';
 import { Counter, type Registry } from 'prom-client';
 import { type ChangesPage, readChanges } from './changes.sql.js';
 import { type Cursor, decodeCursor, encodeCursor, lastId } from './feed-cursor.js';
-import { changesBehind, includes, merge, type RecentChanges } from './recent-changes.js';
+import { changesAfter, includes, merge, type RecentChanges } from './recent-changes.js';
 
 export interface ChangeFeed {
 	/** Returns a current response from memory, without a promise; undefined if there is none. */
@@ -56,11 +56,11 @@ export function createChangeFeed({ database, subscription, registry, clock }: Ch
 
 	const made = new Counter({
 		name: 'changes_responses_total',
-		help: 'Responses with changes that were made, by whether the changes came from memory or from the table.',
-		labelNames: ['from'],
+		help: 'Responses with changes that were made, by their source: memory or the database.',
+		labelNames: ['source'],
 		registers: [registry],
 	});
-	for (const from of ['memory', 'table']) made.inc({ from }, 0);
+	for (const source of ['memory', 'database']) made.inc({ source }, 0);
 
 	const isCurrent = () => subscription.current && clock() - askedAt < maxAgeMs;
 
@@ -104,11 +104,11 @@ export function createChangeFeed({ database, subscription, registry, clock }: Ch
 		requestedAt: number,
 	): Promise<Representations> {
 		if (cursor !== undefined && includes(current, cursor)) {
-			made.inc({ from: 'memory' });
-			return prepare({ ...current, changes: changesBehind(current, cursor) }, limit, cursor);
+			made.inc({ source: 'memory' });
+			return prepare({ ...current, changes: changesAfter(current, cursor) }, limit, cursor);
 		}
 		if (database.isFull) throw new DatabaseBusyError();
-		made.inc({ from: 'table' });
+		made.inc({ source: 'database' });
 		const page = await readChanges(database, cursor ?? { version: 0, id: 0, began: null }, requestedAt);
 		if (cursor !== undefined) check(cursor, page);
 		return prepare(page, limit, cursor);

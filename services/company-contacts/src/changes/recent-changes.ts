@@ -4,7 +4,7 @@ import { type Cursor, lastId, type Position } from './feed-cursor.js';
 /** The newest known changes. */
 export interface RecentChanges extends Omit<ChangesPage, 'changes'> {
 	/** All changes after this position are included. */
-	behind: Position;
+	after: Position;
 	changes: readonly Change[];
 }
 
@@ -15,7 +15,7 @@ const maxKept = { changes: 10_000, characters: 8_000_000 };
 export function merge(known: RecentChanges | undefined, { changes, ...head }: ChangesPage): RecentChanges {
 	const goesOn = known !== undefined && head.epoch === known.epoch && head.version >= known.version;
 	if (!goesOn || changes.length > maxChanges) {
-		return { ...head, behind: { version: head.version, id: lastId }, changes: [] };
+		return { ...head, after: { version: head.version, id: lastId }, changes: [] };
 	}
 	const added = changes.filter(({ version }) => version > known.version);
 	if (added.length === 0) return { ...known, ...head };
@@ -26,15 +26,15 @@ export function merge(known: RecentChanges | undefined, { changes, ...head }: Ch
 		characters += all[first - 1]?.json.length ?? 0;
 		if (characters > maxKept.characters) break;
 	}
-	return { ...head, behind: all[first - 1] ?? known.behind, changes: all.slice(first) };
+	return { ...head, after: all[first - 1] ?? known.after, changes: all.slice(first) };
 }
 
 /** Whether all changes that this reader is missing are included. */
-export function includes({ behind }: RecentChanges, { version, id, began }: Cursor): boolean {
-	return version >= began && !isBefore({ version, id }, behind);
+export function includes({ after }: RecentChanges, { version, id, began }: Cursor): boolean {
+	return version >= began && !isBefore({ version, id }, after);
 }
 
-export function changesBehind({ changes }: RecentChanges, position: Position): Change[] {
+export function changesAfter({ changes }: RecentChanges, position: Position): Change[] {
 	return changes.slice(changes.findLastIndex((change) => !isBefore(position, change)) + 1);
 }
 
