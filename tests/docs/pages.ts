@@ -42,7 +42,7 @@ function filesBelow(folder: string): string[] {
 /** Every file of the repository, build output included, relative to its root. */
 export const files: readonly string[] = filesBelow('');
 
-const isPage = /^([A-Z]+\.md|docs\/(decisions\/)?[^/]+\.md|(packages|tools|services)\/[^/]+\/README\.md)$/;
+const isPage = /^([A-Z]+\.md|docs\/(decisions\/)?[^/]+\.md|(packages|tools|services|operations)\/[^/]+\/README\.md)$/;
 
 export const pages: readonly Page[] = files.filter((path) => isPage.test(path)).map(readPage);
 

@@ -73,8 +73,8 @@ const requests: Record<Name, readonly [method: string, path: string]> = {
 async function credentials(): Promise<string> {
 	const kinds: readonly (readonly [string, string])[] = [
 		['a project and its key', 'project=any&api_key=any-key'],
-		['a key for personal-contacts alone', 'project=for-personal-contacts&api_key=for-personal-contacts-key'],
-		['a key for company-contacts alone', 'project=for-company-contacts&api_key=for-company-contacts-key'],
+		['a key for personal-contacts only', 'project=for-personal-contacts&api_key=for-personal-contacts-key'],
+		['a key for company-contacts only', 'project=for-company-contacts&api_key=for-company-contacts-key'],
 		['a sandbox project and its key', 'project=sandbox&api_key=sandbox-key'],
 		['nothing', ''],
 		['no key', 'project=any'],
@@ -142,24 +142,24 @@ async function paths(): Promise<string> {
 test('docs/who-may-what.md shows the access that the services grant', async () => {
 	const observed = `# Who may what
 
-As observed, not as intended: \`tests/system/who-may-what.test.ts\` makes these tables of what PostgreSQL, the services and the
-gateway answer, and fails when they differ from this file. \`UPDATE_DOCS=1 npx -y pnpm@12 test:system\` writes it anew.
+As observed, not as intended: \`tests/system/who-may-what.test.ts\` asks PostgreSQL, the services and the gateway, and fails when
+their responses differ from these tables. \`UPDATE_DOCS=1 npx -y pnpm@12 test:system\` updates this file.
 
 ## Database roles
 
-Rights of each role on each table, and on each function that runs with its owner's rights; an empty cell is no right at all.
+Rights of each role on each table, and on each function that runs with its owner's rights. An empty cell means none.
 
 ${await databaseRights()}
 
 ## Credentials
 
-The status of a proper request to each service by what it brings. Every 401 has the same body.
+The status of an otherwise valid request to each service, by its credentials. Every 401 has the same body.
 
 ${await credentials()}
 
 ## Paths
 
-The status of an answer, asked of the services themselves and through the gateway; \`?…\` are a project and its key.
+The status of a request to each service directly, and through the gateway. \`?…\` stands for a project and its key.
 
 ${await paths()}
 `;
