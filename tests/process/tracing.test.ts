@@ -155,7 +155,7 @@ describe.each<[ServiceName, string, string]>([
 		for (const endpoint of [refusing.url, 'http://127.0.0.1:1']) {
 			const service = start(name, { OTEL_EXPORTER_OTLP_ENDPOINT: endpoint, OTEL_EXPORTER_OTLP_TIMEOUT: '300' });
 			const url = await service.listening();
-			const lines = () => service.log().filter(({ msg }) => msg === 'traces can not be exported');
+			const lines = () => service.log().filter(({ msg }) => msg === 'traces cannot be exported');
 			await expect
 				.poll(async () => ((await fetch(url + path + query, init)).status === 200 ? lines() : []), { timeout: 10_000 })
 				.toHaveLength(1);

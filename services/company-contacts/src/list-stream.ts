@@ -41,8 +41,8 @@ export interface StreamLimits {
 
 /**
  * A client slower than this could not finish within `totalTimeoutMs` anyway: the smallest list that is streamed by default
- * (LIST_STREAM_MEGABYTES) has about 30 MB. A window is three times
- * `stallTimeoutMs`, so one stall ends no client.
+ * (LIST_STREAM_MEGABYTES) has about 30 MB. A window is three times `stallTimeoutMs`, so a single stall does not disconnect a
+ * client.
  */
 const defaultLimits: StreamLimits = {
 	stallTimeoutMs: 10_000,

@@ -2,7 +2,7 @@ import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { StartFailure } from './failure.js';
+import { StartError } from './start-error.js';
 
 export interface ChildService {
 	name: string;
@@ -17,7 +17,7 @@ export interface ChildService {
  * Its log goes to standard error.
  *
  * @param program the module to run, default: the package's main one
- * @throws StartFailure with the output of the service
+ * @throws StartError with the output of the service
  */
 export async function startService(
 	name: string,
@@ -40,7 +40,7 @@ export async function startService(
 		await waitUntilReady(url, child);
 	} catch (error) {
 		await stop();
-		throw new StartFailure(
+		throw new StartError(
 			`${name} did not start${error instanceof Error ? ` (${error.message})` : ''}: see its lines above.`,
 		);
 	}

@@ -4,7 +4,7 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { freePort } from '@contacts/local-postgres/server.js';
 import { startService } from './child-service.js';
-import { StartFailure } from './failure.js';
+import { StartError } from './start-error.js';
 
 export interface Crm {
 	webhookUrl: string;
@@ -29,9 +29,9 @@ export async function startCrm(databaseUrl: string, undo: (() => Promise<void>)[
 		if (child.connected) child.disconnect();
 		await ended;
 	});
-	if (child.stdout === null) throw new StartFailure('The stand-in of the CRM did not start.');
+	if (child.stdout === null) throw new StartError('The stand-in of the CRM did not start.');
 	const [line] = (await Promise.race([once(createInterface(child.stdout), 'line'), ended])) as [unknown];
-	if (typeof line !== 'string') throw new StartFailure('The stand-in of the CRM did not start: see its lines above.');
+	if (typeof line !== 'string') throw new StartError('The stand-in of the CRM did not start: see its lines above.');
 	const { webhookUrl, fields } = JSON.parse(line) as Announcement;
 
 	const environment = {

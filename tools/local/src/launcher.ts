@@ -4,9 +4,9 @@ import { migrate } from '@contacts/common/database/migrate.js';
 import { holdFolder } from '@contacts/local-postgres/data-folder.js';
 import { type ChildService, startService } from './child-service.js';
 import { type Crm, startCrm } from './crm.js';
-import { StartFailure } from './failure.js';
 import { type ServiceUrls, startLocalDatabase } from './local-database.js';
 import type { Settings } from './settings.js';
+import { StartError } from './start-error.js';
 
 export interface Running {
 	services: ChildService[];
@@ -75,14 +75,14 @@ async function allOrNothing<T>(promises: Promise<T>[]): Promise<T[]> {
 	return results.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []));
 }
 
-/** @throws StartFailure when another process listens on the port */
+/** @throws StartError when another process listens on the port */
 async function checkPort(port: number, variable: string): Promise<void> {
 	const server = createServer().listen(port, '127.0.0.1');
 	try {
 		await once(server, 'listening');
 	} catch (error) {
 		const { code } = error as NodeJS.ErrnoException;
-		throw new StartFailure(
+		throw new StartError(
 			code === 'EADDRINUSE'
 				? `Port ${port} is in use by another process: set ${variable} to a free one.`
 				: `Port ${port} can't be used (${code}): set ${variable} to another one.`,

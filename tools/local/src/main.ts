@@ -3,9 +3,9 @@ import { escapeControls } from '@contacts/common/observability/escape-controls.j
 import { ConfigError } from '@contacts/common/process/config.js';
 import { LocalPostgresError } from '@contacts/local-postgres/binaries.js';
 import { demoKey, demoProject } from './demo.js';
-import { StartFailure } from './failure.js';
 import { launch, type Running } from './launcher.js';
 import { readSettings, type Settings } from './settings.js';
+import { StartError } from './start-error.js';
 import { watchWrappers } from './wrappers.js';
 
 /** Error codes of the client and the system for a server that can't be reached or closes the connection. */
@@ -83,7 +83,7 @@ function welcome({ demo, crm }: Running, { companyPort, personalPort }: Settings
 
 function describe(error: unknown): string {
 	if (error instanceof ConfigError) return error.lines.join('\n');
-	if (error instanceof StartFailure || error instanceof LocalPostgresError) return error.message;
+	if (error instanceof StartError || error instanceof LocalPostgresError) return error.message;
 	if (isRefusal(error)) return 'The database refuses the user, the password or the name in DATABASE_URL.';
 	const code = errorCode(error);
 	if (code !== undefined && unreachable.test(code)) {

@@ -102,7 +102,7 @@ function showEscapes(line: string): string {
 /** The interval between two writes. It is long enough for the lines of many requests, and too short to notice. */
 const flushIntervalMs = 20;
 
-/** For which an exit waits for a write under way: a pipe or a file accepts one in less than a millisecond. */
+/** How long an exit waits for a write in progress: a pipe or a file accepts one in less than a millisecond. */
 const lastWriteMs = 100;
 
 /**
@@ -127,10 +127,10 @@ function openStandardOutput(): DestinationStream {
 		output.write(take());
 	}
 	process.once('exit', () => {
-		// A write under way is done by another thread, whose end is not seen any more: lines must not overtake it.
+		// Another thread does the write in progress, and its end can't be seen any more: later lines must not overtake it.
 		if (isWriting) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, lastWriteMs);
 		output.flushSync();
-		// Not by `output`: a write that it begins now might not happen any more.
+		// Not through `output`: a write that it starts now might never happen.
 		writeAll(Buffer.from(take()));
 	});
 	return {

@@ -136,7 +136,7 @@ function carefulExporter(exporter: SpanExporter, logger: FastifyBaseLogger): Spa
 		export(spans, done) {
 			exporter.export(spans.map(careful), (result) => {
 				const failed = result.code !== 0;
-				if (failed && !failing) logger.warn({ err: result.error }, 'traces can not be exported');
+				if (failed && !failing) logger.warn({ err: result.error }, 'traces cannot be exported');
 				if (!failed && failing) logger.info('traces are exported again');
 				failing = failed;
 				done(result);

@@ -60,7 +60,7 @@ async function retryLater(context: PassContext, event: InboxRow | undefined, cod
 	if (delay !== undefined) return session.run((sql) => postponeEvent(sql, event, clock.now() + delay));
 	await session.run((sql) => clearInbox(sql, [event]));
 	onUnread('events', 1);
-	logger.warn({ bitrix_id: event.bitrix_id, code }, 'a contact can not be read: it is left to the next full pass');
+	logger.warn({ bitrix_id: event.bitrix_id, code }, 'a contact cannot be read: it is left to the next full pass');
 }
 
 function createApplier(context: PassContext, counts: PassCounts) {

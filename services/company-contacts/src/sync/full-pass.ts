@@ -122,7 +122,7 @@ async function lookUpMissing(context: PassContext, map: ReturnType<typeof create
 	kept.delete('deleted');
 	const denied = kept.get('ACCESS_DENIED') ?? 0;
 	const unread = [...kept.values()].reduce((sum, count) => sum + count, 0) - denied;
-	if (kept.size > 0) logger.warn({ kept: Object.fromEntries(kept) }, 'contacts that can not be read are kept');
+	if (kept.size > 0) logger.warn({ kept: Object.fromEntries(kept) }, 'contacts that cannot be read are kept');
 	onUnread('full', unread);
 	const alarms = [
 		...(denied > 0 ? [`access_denied: ${denied} contacts can't be read any more; they are kept as they were.`] : []),

@@ -16,7 +16,7 @@ export interface MirrorConfiguration {
 	mapping_version: number;
 }
 
-/** The variables behind the compared values. */
+/** The environment variables of the compared values. */
 const variables = {
 	portal: 'BITRIX24_WEBHOOK_URL',
 	trouble_field: 'BITRIX24_UF_TROUBLE',

@@ -96,7 +96,7 @@ export async function saveConfiguration(sql: Sql, configuration: MirrorConfigura
 }
 
 export interface SyncFreshness {
-	/** Returns when the mirror was last found equal to the CRM, in milliseconds since the epoch; null if never. */
+	/** When the mirror was last found equal to the CRM, in milliseconds since the epoch; null if never. */
 	synced_at: number | null;
 	blocked: boolean;
 	alarm: boolean;
