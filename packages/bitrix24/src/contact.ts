@@ -86,7 +86,8 @@ export function fromClassic(row: unknown, fields: CustomFields): CrmContact | un
 }
 
 /**
- * Reads contacts in strictly ascending order, after the last seen one. Anything else is not a valid page.
+ * Reads contacts in strictly ascending order, after the last seen one. Anything else is not a valid page. Leaves out catalogue
+ * vendors and contacts of an unknown category, as far as the rows have one: a portal may ignore the filter by category.
  *
  * @throws Bitrix24Error `retry`
  */
@@ -104,7 +105,7 @@ export function toPage(
 		last = contact.id;
 		return contact;
 	});
-	return { contacts, last: contacts.at(-1)?.id };
+	return { contacts: contacts.filter(({ categoryId }) => categoryId === 0), last: contacts.at(-1)?.id };
 }
 
 /**
@@ -119,7 +120,11 @@ export function customFieldsOf(all: Row, codes: FieldCodes): CustomFields {
 		if (entry === undefined) throw new Bitrix24Error('stop', `no_field_${code}`.slice(0, 64), 'crm.item.fields');
 		const [itemName, field] = entry as [string, Row];
 		const items = field.type === 'enumeration' && Array.isArray(field.items) ? field.items.filter(isRow) : undefined;
-		return { itemName, code, options: items && new Map(items.map((item) => [String(item.ID), String(item.VALUE)])) };
+		return {
+			itemName,
+			code,
+			options: items && new Map(items.map((item) => [String(item.ID), String(item.VALUE).trim()])),
+		};
 	};
 	return { trouble: find(codes.trouble), reason: find(codes.reason) };
 }

@@ -61,18 +61,21 @@ const kinds: Record<string, ErrorKind> = {
 	ACCESS_DENIED: 'access_denied',
 };
 
+/** A portal may also send the name of something that every object inherits. */
+const known = (code: string): ErrorKind | undefined => (Object.hasOwn(kinds, code) ? kinds[code] : undefined);
+
 /**
  * Parses an error body. Only the code decides, never the HTTP status alone or the description. Statuses have changed
  * between versions of the portal, and descriptions are in the portal's language. An unknown code is retried only with a
  * 5xx.
  */
 export function kindOf(code: string, status: number): ErrorKind {
-	return kinds[code] ?? (status >= 500 ? 'retry' : 'stop');
+	return known(code) ?? (status >= 500 ? 'retry' : 'stop');
 }
 
 /** Parses the error of one batch command. An unknown code is about its record, and must not stop the other commands. */
 export function kindOfCommand(code: string): ErrorKind {
-	return kinds[code] ?? 'unclear';
+	return known(code) ?? 'unclear';
 }
 
 /** Whether an error affects one record only. So does a `retry` of a batch command: the other commands have their results. */

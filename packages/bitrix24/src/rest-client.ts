@@ -77,8 +77,8 @@ const maxAttempts: Record<ErrorKind, number> = {
 /** Maximum number of attempts of a batch command with a temporary error. The other commands of the batch wait for it. */
 const maxCommandAttempts: Partial<Record<ErrorKind, number>> = { retry: 3, slow_down: maxAttempts.slow_down };
 
-/** The minimum pause of a method after it has used up its operating time. */
-const minPauseMs = 30_000;
+/** The pause of a method that has used up its operating time. The portal's refusal does not say when it ends. */
+const pauseMs = 30_000;
 
 /**
  * Calls the REST interface of Bitrix24 through an inbound webhook, one request at a time, within the portal's limits. All
@@ -105,16 +105,18 @@ export function createRestClient(options: RestClientOptions): RestClient {
 		await options.onRequest?.(arrival);
 	}
 
-	function fail(kind: ErrorKind, code: string, method: string, response?: RawResponse): Bitrix24Error {
+	function fail(kind: ErrorKind, code: string, method: string): Bitrix24Error {
 		if (kind !== 'pause') return new Bitrix24Error(kind, code, method);
-		const until = Math.max((response?.resetAt ?? 0) + 1000, clock.now() + minPauseMs);
+		const until = clock.now() + pauseMs;
 		pausedUntil.set(method, until);
 		return new Bitrix24Error(kind, code, method, until);
 	}
 
 	function throwIfPaused(method: string): void {
 		const until = pausedUntil.get(method) ?? 0;
-		if (until > clock.now()) throw new Bitrix24Error('pause', 'OPERATION_TIME_LIMIT', method, until);
+		const wait = until - clock.now();
+		// A longer one began before the clock was set back.
+		if (wait > 0 && wait <= pauseMs) throw new Bitrix24Error('pause', 'OPERATION_TIME_LIMIT', method, until);
 	}
 
 	async function attempt(method: string, params: Record<string, unknown>): Promise<RawResponse> {
@@ -123,7 +125,7 @@ export function createRestClient(options: RestClientOptions): RestClient {
 		requests++;
 		const response = await post(options.webhookUrl, method, params, timeoutMs, signal);
 		const { error, status } = response;
-		if (error !== undefined) throw fail(kindOf(error, status), error || `http_${status}`, method, response);
+		if (error !== undefined) throw fail(kindOf(error, status), error || `http_${status}`, method);
 		return response;
 	}
 

@@ -8,8 +8,6 @@ export interface RawResponse {
 	total: number | undefined;
 	/** Milliseconds since the epoch, by the portal's clock. */
 	at: number | undefined;
-	/** When the portal stops counting the method's oldest operating time; milliseconds since the epoch. */
-	resetAt: number | undefined;
 }
 
 /** Maximum size of a response. 50 contacts with all their fields are far smaller. */
@@ -87,7 +85,6 @@ function read(text: string, status: number, method: string): RawResponse {
 		result: body.result,
 		total: typeof body.total === 'number' ? body.total : undefined,
 		at: Number.isNaN(at) ? undefined : at,
-		resetAt: typeof time.operating_reset_at === 'number' ? time.operating_reset_at * 1000 : undefined,
 	};
 	if ('error' in body) return { ...response, error: codeOf(body.error) };
 	if (body.result === undefined || body.result === null) throw new Bitrix24Error('retry', 'no_result', method);

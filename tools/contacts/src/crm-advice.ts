@@ -16,7 +16,7 @@ export function adviceFor(code: string): string {
 	if (code.startsWith('portal_moved_to_')) return `the portal has moved to ${code.slice(16)}: set BITRIX24_WEBHOOK_URL`;
 	if (code.startsWith('no_field_'))
 		return `the portal has no contact field ${code.slice(9)}: check BITRIX24_UF_TROUBLE and BITRIX24_UF_REASON`;
-	return advice[code] ?? 'try again later';
+	return (Object.hasOwn(advice, code) && advice[code]) || 'try again later';
 }
 
 /** Why the synchroniser did not fulfil a request, in one line. */
@@ -31,7 +31,7 @@ export function explainRequestError(error: RequestError): string {
 		case 'other-synchroniser':
 			return `The synchroniser that runs has another configuration: ${error.differences.join('; ')}. Nothing was changed. Set the variables here as they are there; or restart it with those of here, and say --remap.`;
 		case 'incomplete':
-			return `The pass is incomplete: ${error.detail}. Nothing was deleted, and the next full pass begins from the start. Look whether the webhook’s user may read all contacts.`;
+			return `The pass is incomplete: ${error.detail}. Nothing was deleted. Look whether the webhook’s user may read all contacts.`;
 		case 'unexpected':
 			return `The synchroniser that runs failed unexpectedly (${error.name}): see its log.`;
 	}

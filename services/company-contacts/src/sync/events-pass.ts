@@ -1,7 +1,7 @@
 import type { LookUps } from '@contacts/bitrix24/portal.js';
 import { clearInbox, type InboxRow, postponeEvent, readInbox } from './inbox.sql.js';
 import { createMapper } from './mapping.js';
-import type { PassContext, PassCounts } from './pass.js';
+import { IncompletePassError, type PassContext, type PassCounts } from './pass.js';
 import { deleteContacts, saveContacts } from './staging.sql.js';
 
 /** One request. */
@@ -41,14 +41,18 @@ export async function eventsPass(context: PassContext): Promise<PassCounts> {
 	}
 }
 
-/** Reads one contact again and applies the result to the mirror. */
+/**
+ * Reads one contact again and applies the result to the mirror.
+ *
+ * @throws IncompletePassError if it could not be read
+ */
 export async function contactPass(context: PassContext, contactId: number): Promise<PassCounts> {
 	const counts: PassCounts = { seen: 0, created: 0, changed: 0, deleted: 0 };
 	const apply = createApplier(context, counts);
 	for await (const lookUps of context.portal.lookUp([contactId])) {
 		await apply(lookUps);
 		const unread = [...lookUps.denied.map((id) => [id, 'ACCESS_DENIED'] as const), ...lookUps.unclear];
-		for (const [id, code] of unread) context.logger.warn({ bitrix_id: id, code }, 'a contact could not be read again');
+		for (const [id, code] of unread) throw new IncompletePassError(`contact ${id} could not be read (${code})`);
 	}
 	return counts;
 }

@@ -1,3 +1,4 @@
+import { Bitrix24Error } from '@contacts/bitrix24/errors.js';
 import { saveCompanyContacts } from '../save-company-contacts.sql.js';
 import { eventsPass } from './events-pass.js';
 import { createMapper } from './mapping.js';
@@ -52,7 +53,7 @@ export async function fullPass(context: PassContext, confirmMassDelete: boolean)
 	counts.seen = (await session.run(countStaging)).staged;
 	// A restored backup contains the cursor, but not the staged contacts before it.
 	const isEmptied = cursor > 0 && counts.seen === 0;
-	if (begun === null || clock.now() - begun > maxUnfinishedAgeMs || isEmptied) {
+	if (begun === null || Math.abs(clock.now() - begun) > maxUnfinishedAgeMs || isEmptied) {
 		await session.run((sql) => beginFull(sql, at));
 		cursor = 0;
 		counts.seen = 0;
@@ -72,8 +73,7 @@ export async function fullPass(context: PassContext, confirmMassDelete: boolean)
 		const { eventsDue } = await session.run((sql) => stagePage(sql, stagedPage));
 		counts.seen += staged.length;
 		onProgress(counts.seen, total);
-		// Events do not wait for the end of a long pass.
-		if (eventsDue) await eventsPass(context);
+		if (eventsDue) await eventsMeanwhile(context);
 	}
 
 	const { staged, live, missing } = await session.run(countStaging);
@@ -104,6 +104,15 @@ export async function fullPass(context: PassContext, confirmMassDelete: boolean)
 	return { ...counts, ...result };
 }
 
+/** Events do not wait for the end of a long pass, and the pass does not wait for the end of their method's pause. */
+async function eventsMeanwhile(context: PassContext): Promise<void> {
+	try {
+		await eventsPass(context);
+	} catch (error) {
+		if (!(error instanceof Bitrix24Error) || error.kind !== 'pause') throw error;
+	}
+}
+
 /** Looks up each missing contact and stages the result. A contact that cannot be read stays, and an alarm is raised. */
 async function lookUpMissing(context: PassContext, map: ReturnType<typeof createMapper>): Promise<void> {
 	const { portal, session, clock, logger, onUnread } = context;
@@ -116,7 +125,7 @@ async function lookUpMissing(context: PassContext, map: ReturnType<typeof create
 			...deleted.map((id) => [id, 'deleted'] as const),
 		]);
 		await session.run((sql) => stageMissing(sql, missing));
-		if (eventsDue) await eventsPass(context);
+		if (eventsDue) await eventsMeanwhile(context);
 	}
 	const kept = await session.run(countLookedUp);
 	kept.delete('deleted');

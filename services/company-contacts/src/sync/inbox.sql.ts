@@ -43,7 +43,7 @@ const maxInboxContacts = 100_000;
 /**
  * Stores the event of a contact. It replaces an event of the same contact.
  *
- * @returns `stored: false` when the inbox is full: a full pass is then due, which finds the change
+ * @returns `stored: false` when the inbox is full: a full pass that begins later is then due, which finds the change
  */
 export function storeEvent(sql: Sql, contactId: number, event: string) {
 	return sql<[{ stored: boolean }]>`
@@ -55,11 +55,13 @@ export function storeEvent(sql: Sql, contactId: number, event: string) {
 			select ${contactId}::bigint, ${event} from inbox
 			where not is_full or exists (select from crm_event_inbox where bitrix_id = ${contactId}::bigint)
 			on conflict (bitrix_id) do update set
-				event = excluded.event, received_at = clock_timestamp(), attempts = 0, retry_at = null
+				event = excluded.event, attempts = 0, retry_at = null,
+				-- Later than the event that it replaces, even after the clock was set back.
+				received_at = greatest(clock_timestamp(), crm_event_inbox.received_at + interval '1 microsecond')
 			returning 1
 		), due as (
-			update crm_sync_state set last_full_at = null
-			where last_full_at is not null and not exists (select from stored)
+			update crm_sync_state set last_full_at = null, full_begun_at = null
+			where (last_full_at is not null or full_begun_at is not null) and not exists (select from stored)
 		)
 		select exists (select from stored) as stored`;
 }

@@ -72,6 +72,9 @@ async function work(options: SynchroniserOptions & LoopOptions): Promise<void> {
 	await adoptConfiguration(synchroniser, session);
 	options.onWorking();
 	let nextPass = 0;
+	// A time further ahead was set before the clock was set back.
+	const maxDelayMs = Math.max(intervalMs, circuitBreakMs);
+	const isDue = (time: number) => clock.now() >= time || time - clock.now() > maxDelayMs;
 	while (!signal.aborted) {
 		// Even while passes are blocked: the request may fix the problem.
 		const served = await requests.serveNext(synchroniser);
@@ -85,9 +88,9 @@ async function work(options: SynchroniserOptions & LoopOptions): Promise<void> {
 		const state = await session.run(readState);
 		// Also after a restart: do not repeat a request that the portal has just refused.
 		const blockedUntil = state.blocked_by === null ? 0 : (state.blocked_until ?? 0);
-		if (clock.now() >= blockedUntil) {
+		if (isDue(blockedUntil)) {
 			try {
-				if (clock.now() >= nextPass) {
+				if (isDue(nextPass)) {
 					nextPass = clock.now() + intervalMs;
 					const outcome = await synchroniser.pass();
 					logger.info(outcome, 'pass done');

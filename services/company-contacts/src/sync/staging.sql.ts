@@ -116,7 +116,8 @@ export async function finishFull(
 			update crm_sync_state set
 				watermark = case when ${complete} then full_watermark else watermark end,
 				last_success_at = case when ${complete} then clock_timestamp() else last_success_at end,
-				last_full_at = case when ${complete} then clock_timestamp() else last_full_at end,
+				-- Null since an event was dropped: the pass may have read its contact before.
+				last_full_at = case when ${complete} and full_begun_at is not null then clock_timestamp() else last_full_at end,
 				blocked_by = case when ${complete} then null else blocked_by end,
 				blocked_until = case when ${complete} then null else blocked_until end,
 				full_watermark = null, full_begun_at = null, full_cursor = null, full_confirmed = false

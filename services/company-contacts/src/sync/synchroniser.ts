@@ -100,6 +100,9 @@ export async function createSynchroniser(options: SynchroniserOptions): Promise<
 	});
 	let opened: { portal: Portal; at: number } | undefined;
 	let isAdopted = false;
+	/** The contacts that the current pass has read, and since when it waits for the next ones. */
+	let read = 0;
+	let waitsSince: number | undefined;
 
 	async function adoptConfiguration(): Promise<void> {
 		// Nobody else changes it while this synchroniser holds the lock.
@@ -120,8 +123,12 @@ export async function createSynchroniser(options: SynchroniserOptions): Promise<
 		if (opened === undefined || clock.now() - opened.at > fieldsMaxAgeMs) {
 			opened = { portal: await openPortal(client, config.codes), at: clock.now() };
 		}
-		const { onProgress = () => undefined, onUnmapped = () => undefined, onUnread = () => undefined } = options;
+		const { onUnmapped = () => undefined, onUnread = () => undefined } = options;
 		const { portal } = opened;
+		const onProgress: PassContext['onProgress'] = (seen, total) => {
+			if (seen > read) [read, waitsSince] = [seen, undefined];
+			options.onProgress?.(seen, total);
+		};
 		return { portal, session, mapping: config.mapping, clock, logger, onProgress, onUnmapped, onUnread };
 	}
 
@@ -162,7 +169,7 @@ export async function createSynchroniser(options: SynchroniserOptions): Promise<
 
 	/** Waits while the portal pauses a method. Then continues the pass from its cursor. */
 	async function throughPauses<T>(pass: () => Promise<T>): Promise<T> {
-		const begun = clock.now();
+		[read, waitsSince] = [0, undefined];
 		for (let waited = false; ; waited = true) {
 			try {
 				const result = await pass();
@@ -172,7 +179,8 @@ export async function createSynchroniser(options: SynchroniserOptions): Promise<
 			} catch (error) {
 				if (!(error instanceof Bitrix24Error) || error.kind !== 'pause' || error.until === undefined) throw error;
 				const { code, until } = error;
-				if (until - begun > maxPauseMs) throw error;
+				waitsSince ??= clock.now();
+				if (until - waitsSince > maxPauseMs) throw error;
 				await session.run((sql) => saveBlock(sql, code, until));
 				logger.warn(
 					{ method: error.method, until: new Date(until).toISOString() },
@@ -184,7 +192,8 @@ export async function createSynchroniser(options: SynchroniserOptions): Promise<
 	}
 
 	function isFullDue({ watermark, full_begun_at: begun, last_full_at: last }: SyncState): boolean {
-		return watermark === null || begun !== null || clock.now() - (last ?? 0) > fullPassIntervalMs;
+		// A later time than now was stored before the clock was set back.
+		return watermark === null || begun !== null || Math.abs(clock.now() - (last ?? 0)) > fullPassIntervalMs;
 	}
 
 	return {

@@ -1,0 +1,48 @@
+import { once } from 'node:events';
+import { createServer, type RequestListener } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { expect, onTestFinished, test } from 'vitest';
+import { createRestClient, policies } from './rest-client.js';
+import { post } from './transport.js';
+
+/** The webhook of a portal that responds so. */
+async function portal(respond: RequestListener): Promise<string> {
+	const server = createServer(respond).listen(0, '127.0.0.1');
+	onTestFinished(() => {
+		server.closeAllConnections();
+		server.close();
+	});
+	await once(server, 'listening');
+	return `http://127.0.0.1:${(server.address() as AddressInfo).port}/rest/1/secret/`;
+}
+
+test('a response without an end is cut off, and is an error', async () => {
+	const url = await portal((_, response) => {
+		const piece = Buffer.alloc(1024 * 1024, 0x20);
+		const more = () => {
+			while (response.write(piece));
+		};
+		response.on('drain', more);
+		more();
+	});
+	await expect(post(url, 'crm.item.list', {}, 60_000)).rejects.toMatchObject({
+		kind: 'retry',
+		code: 'response_too_large',
+	});
+});
+
+test('a method without operating time is tried again after half a minute, whatever the portal’s clock says', async () => {
+	const begun = Date.UTC(2026, 0, 2);
+	const url = await portal((_, response) => {
+		response.writeHead(429, { 'content-type': 'application/json' });
+		response.end(
+			JSON.stringify({ error: 'OPERATION_TIME_LIMIT', time: { operating_reset_at: begun / 1000 + 365 * 86_400 } }),
+		);
+	});
+	const clock = { now: () => begun, sleep: async () => undefined };
+	const client = createRestClient({ webhookUrl: url, policy: policies.standard, clock });
+	await expect(client.call('crm.item.list', {}, () => undefined)).rejects.toMatchObject({
+		kind: 'pause',
+		until: begun + 30_000,
+	});
+});

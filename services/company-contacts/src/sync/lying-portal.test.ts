@@ -1,0 +1,80 @@
+import { test } from '@contacts/testing/test.js';
+import { afterEach, expect } from 'vitest';
+import { emptyMirror, makeContact, readMirror, type SyncHarness, startSync } from './testing/portal.js';
+
+let sync: SyncHarness;
+
+afterEach(async () => {
+	await sync.close();
+	await emptyMirror();
+});
+
+const mirrored = async () => (await readMirror()).map((row) => row.bitrix_id);
+
+test('a list that ignores the filter by category brings no vendor of the catalogue into the mirror', async () => {
+	sync = await startSync();
+	for (let n = 1; n <= 120; n++) sync.standIn.add({ ...makeContact(n), categoryId: n % 30 === 0 ? 7 : 0 });
+	// A whole page of vendors is not the end of the list.
+	for (let n = 1; n <= 60; n++) sync.standIn.add({ ...makeContact(n), categoryId: 7 });
+	for (let n = 1; n <= 5; n++) sync.standIn.add(makeContact(n));
+	const ordinary = [...sync.standIn.contacts.values()].filter(({ categoryId }) => !categoryId).map(({ id }) => id);
+	sync.standIn.onRequest(({ params }) => {
+		if (Number(params.start) < 0) delete params.filter?.categoryId;
+	});
+	expect(await sync.synchroniser.dryRun()).toMatchObject({ created: ordinary.length });
+	await sync.synchroniser.pass();
+	expect(await mirrored()).toEqual(ordinary);
+
+	sync.clock.advance(3_600_000);
+	for (const { id } of sync.standIn.contacts.values()) sync.standIn.update(id, { lastName: 'New' }, { touch: true });
+	expect(await sync.synchroniser.pass()).toMatchObject({ kind: 'incremental', created: 0, changed: ordinary.length });
+	expect(await mirrored()).toEqual(ordinary);
+});
+
+test.each([
+	['repeats its first page', 'rows_out_of_order', (filter: Record<string, unknown>) => void delete filter['>id']],
+	['lists in no order', 'rows_out_of_order', undefined],
+] as const)('a portal that %s changes nothing', async (_, code, change) => {
+	sync = await startSync();
+	for (let n = 1; n <= 120; n++) sync.standIn.add(makeContact(n));
+	await sync.synchroniser.pass();
+	const before = await readMirror();
+	for (const id of [...sync.standIn.contacts.keys()].slice(0, 5)) sync.standIn.remove(id);
+	sync.standIn.onRequest(({ params }) => {
+		if (Number(params.start) >= 0) return;
+		if (change === undefined) params.order = { id: 'DESC' };
+		else change(params.filter ?? {});
+	});
+	await expect(sync.synchroniser.pass({ full: true })).rejects.toMatchObject({ code });
+	expect(await readMirror()).toEqual(before);
+});
+
+test.each(['constructor', 'toString', '__proto__'])(
+	'an error code that is the name of a property (%s) is an unknown code',
+	async (code) => {
+		sync = await startSync();
+		for (let n = 1; n <= 60; n++) sync.standIn.add(makeContact(n));
+		await sync.synchroniser.pass();
+		const before = await readMirror();
+		const [first = 0] = sync.standIn.contacts.keys();
+		sync.standIn.remove(first);
+		sync.standIn.faults.always({ kind: 'error', code }, { method: 'crm.item.get', inBatch: true });
+		expect(await sync.synchroniser.pass({ full: true })).toMatchObject({ deleted: 0 });
+		expect(await readMirror()).toEqual(before);
+
+		const requests = sync.standIn.requests.length;
+		sync.standIn.faults.always({ kind: 'error', code, status: 400 }, { inBatch: false });
+		await expect(sync.synchroniser.pass({ full: true })).rejects.toMatchObject({ kind: 'stop', code });
+		expect(sync.standIn.requests).toHaveLength(requests + 1);
+	},
+);
+
+test('a contact that may not be read again is no success', async () => {
+	sync = await startSync();
+	const { id } = sync.standIn.add(makeContact(1));
+	await sync.synchroniser.pass();
+	const before = await readMirror();
+	sync.standIn.hide(() => true);
+	await expect(sync.synchroniser.contact(id)).rejects.toThrow(`contact ${id} could not be read (ACCESS_DENIED)`);
+	expect(await readMirror()).toEqual(before);
+});

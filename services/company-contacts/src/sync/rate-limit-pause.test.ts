@@ -1,0 +1,49 @@
+import type { Fault } from '@contacts/bitrix24-stand-in';
+import { database, test } from '@contacts/testing/test.js';
+import { afterEach, beforeEach, expect } from 'vitest';
+import { emptyMirror, makeContact, readMirror, type SyncHarness, startSync } from './testing/portal.js';
+
+let sync: SyncHarness;
+const paused: Fault = { kind: 'error', code: 'OPERATION_TIME_LIMIT', status: 429 };
+const minute = 60_000;
+
+beforeEach(async () => {
+	sync = await startSync();
+	for (let n = 1; n <= 170; n++) sync.standIn.add(makeContact(n));
+	await sync.synchroniser.pass();
+});
+afterEach(async () => {
+	await sync.close();
+	await emptyMirror();
+});
+
+test('a full pass does not wait for a rate-limit pause of its events, which stay in the inbox', async () => {
+	const [first = 0, second = 0] = sync.standIn.contacts.keys();
+	sync.standIn.update(second, { lastName: 'Listed' }, { touch: false });
+	await database.sql`insert into crm_event_inbox (bitrix_id, event) values (${first}, 'ONCRMCONTACTUPDATE')`;
+	sync.standIn.faults.always(paused, { method: 'crm.item.get', inBatch: true });
+	const begun = sync.clock.now();
+	expect(await sync.synchroniser.pass({ full: true })).toMatchObject({ changed: 1 });
+	expect(sync.clock.now() - begun).toBeLessThan(30_000);
+	expect(await database.sql`select from crm_event_inbox`).toHaveLength(1);
+
+	sync.standIn.faults.clear();
+	sync.clock.advance(minute);
+	await sync.synchroniser.events();
+	expect(await database.sql`select from crm_event_inbox`).toHaveLength(0);
+});
+
+test('a pass that has taken longer than any pause still waits for one, and for another after more pages', async () => {
+	const lastOf = new Set<unknown>();
+	sync.standIn.onRequest(({ params }) => {
+		const after = params.filter?.['>id'];
+		if (after === undefined || lastOf.has(after)) return;
+		lastOf.add(after);
+		sync.clock.advance(10 * minute);
+		if (Number(after) > 50) sync.standIn.faults.next(paused, { method: 'crm.item.list' });
+	});
+	const [first = 0] = sync.standIn.contacts.keys();
+	sync.standIn.update(first, { lastName: 'New' }, { touch: false });
+	expect(await sync.synchroniser.pass({ full: true })).toMatchObject({ seen: 170, changed: 1 });
+	expect((await readMirror())[0]?.name).toMatch(/New$/);
+});
