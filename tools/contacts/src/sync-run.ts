@@ -25,9 +25,6 @@ export interface SyncOptions extends OutputOptions {
 	remap?: boolean;
 }
 
-/** The interval between two passes of a continuous run. */
-const intervalSeconds = 300;
-
 /** `contacts sync`: once, or continuously. */
 export async function runSync(environment: NodeJS.ProcessEnv, options: SyncOptions): Promise<void> {
 	const config = readCrmConfig(environment);
@@ -36,8 +33,11 @@ export async function runSync(environment: NodeJS.ProcessEnv, options: SyncOptio
 		options.once || options.dryRun || options.contact !== undefined || options.confirmMassDelete || options.remap;
 	const url = await findDatabaseUrl(environment);
 	if (!once && !options.full) return runForEver(url, config);
-	if (options.confirmMassDelete) {
-		await withDatabase(environment, (sql) => recordOperation(sql, 'mass deletion confirmed', {}));
+	if (options.confirmMassDelete || options.remap) {
+		await withDatabase(environment, async (sql) => {
+			if (options.confirmMassDelete) await recordOperation(sql, 'mass deletion confirmed', {});
+			if (options.remap) await recordOperation(sql, 'new configuration confirmed', mirrorConfiguration(config));
+		});
 	}
 	const isServed = await runOnce(environment, url, config, options);
 	// The synchroniser that did it continues anyway.
@@ -149,7 +149,7 @@ async function runForEver(url: string, config: CrmConfig): Promise<void> {
 	await synchroniseForEver({
 		databaseUrl: url,
 		config,
-		intervalMs: intervalSeconds * 1000,
+		intervalMs: config.intervalMs,
 		clock: systemClock,
 		logger: createLogger({ name: 'contacts sync', level: 'info' }),
 		signal: stop.signal,

@@ -162,6 +162,7 @@ export type Operation =
 	| 'personal contacts pruned'
 	| 'contacts imported'
 	| 'mass deletion confirmed'
+	| 'new configuration confirmed'
 	| 'backup written'
 	| 'database restored';
 

@@ -44,6 +44,7 @@ export const crmVariables = Type.Object({
 			description: 'country of phones without a plus; without it only numbers with a plus are accepted',
 		}),
 	),
+	BITRIX24_INTERVAL_SECONDS: integerVariable(5, 86_400, 300, 'seconds between two passes'),
 });
 
 /** The variables of the synchroniser as a separate process. */
@@ -58,7 +59,6 @@ export const variables = Type.Composite([
 				description: 'switches the webhook for events on',
 			}),
 		),
-		BITRIX24_INTERVAL_SECONDS: integerVariable(5, 86_400, 300, 'seconds between two passes'),
 	}),
 ]);
 
@@ -67,6 +67,8 @@ export interface CrmConfig {
 	policy: RequestPolicy;
 	codes: FieldCodes;
 	mapping: MappingOptions;
+	/** The time between two passes. */
+	intervalMs: number;
 }
 
 /** @returns the configuration, or a line for each variable with a well-formed but unusable value */
@@ -74,7 +76,9 @@ export function toCrmConfig(values: Static<typeof crmVariables>): CrmConfig | st
 	const lines: string[] = [];
 	const url = new URL(values.BITRIX24_WEBHOOK_URL);
 	const isPlainHttp = url.protocol === 'http:' && !isLoopback(url.hostname);
-	if (!/^\/rest\/\d+\/[^/]+\/?$/.test(url.pathname) || isPlainHttp) {
+	// With a user, a query or a fragment the address of a method would be another one.
+	const isBare = url.href === url.origin + url.pathname;
+	if (!/^\/rest\/\d+\/[^/]+\/?$/.test(url.pathname) || !isBare || isPlainHttp) {
 		lines.push(`BITRIX24_WEBHOOK_URL is wrong: it must be ${crmVariables.properties.BITRIX24_WEBHOOK_URL.allowed}.`);
 	}
 	const country = values.BITRIX24_DEFAULT_COUNTRY;
@@ -92,6 +96,7 @@ export function toCrmConfig(values: Static<typeof crmVariables>): CrmConfig | st
 			country: country !== undefined && isCountry(country) ? country : undefined,
 			troubleOptions: new Set(values.BITRIX24_TROUBLE_OPTIONS?.split(',').map((option) => option.trim())),
 		},
+		intervalMs: values.BITRIX24_INTERVAL_SECONDS * 1000,
 	};
 }
 

@@ -40,7 +40,7 @@ await runProgram(
 				...metricCallbacks,
 				databaseUrl: values.DATABASE_URL,
 				config,
-				intervalMs: values.BITRIX24_INTERVAL_SECONDS * 1000,
+				intervalMs: config.intervalMs,
 				clock: systemClock,
 				logger,
 				signal: stop.signal,

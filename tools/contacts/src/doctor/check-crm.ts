@@ -90,7 +90,8 @@ export async function checkSynchroniser(
 		return found;
 	}
 	const age = now() - state.last_success_at;
-	const interval = Number(environment.BITRIX24_INTERVAL_SECONDS ?? 300) * 1000;
+	// A value that is no number is reported with the other settings of the CRM.
+	const interval = (Number(environment.BITRIX24_INTERVAL_SECONDS) || 300) * 1000;
 	const limit = Math.max(3 * interval, 900_000);
 	const minutes = Math.floor(age / 60_000);
 	if (age > limit)

@@ -85,6 +85,7 @@ export async function startSync(
 		BITRIX24_UF_TROUBLE: troubleField,
 		BITRIX24_UF_REASON: reasonField,
 		BITRIX24_DEFAULT_COUNTRY: 'RU',
+		BITRIX24_INTERVAL_SECONDS: 300,
 	});
 	if (Array.isArray(config)) throw new Error(config.join());
 	const log: string[] = [];
