@@ -94,6 +94,20 @@ test('an import is recorded with its file and counts, and a dry run is not', asy
 	]);
 });
 
+test('an import that breaks off is recorded with what it has saved', async () => {
+	const path = join(await temporaryFolder(), 'broken.json');
+	await writeFile(path, '[{"bitrix_id":11,"name":"Ann"},{"bitrix_id":12,"name":"Bob"},{');
+	const outcome = await contacts(url, ['import', path], { environment: { CONTACTS_ACTOR: 'alice' } });
+	expect(outcome.code).toBe(1);
+	expect(await database.sql`select from company_contacts where bitrix_id in (11, 12)`).toHaveLength(2);
+	const [latest] = JSON.parse(await run('audit', '--json'));
+	expect(latest).toMatchObject({
+		actor: 'alice',
+		action: 'contacts imported',
+		details: { file: 'broken.json', records: 2, accepted: 2, created: 2, changed: 0, broken_off: true },
+	});
+});
+
 test('the operator can’t forge automatic records, and the services can record nothing', async () => {
 	const record = (user: RoleUser, action: string) => {
 		const sql = postgres(urlAs(database.url, user, rolePassword), { max: 1 });

@@ -17,6 +17,8 @@ export interface ImportOptions {
 	onRecordError(line: number, reason: string): void;
 	/** Called after every record. */
 	onRecord(records: number): void;
+	/** Called when the file can't be read any further, after earlier records are saved. */
+	onBrokenOff?(summary: ImportSummary): Promise<void>;
 }
 
 export interface ImportSummary {
@@ -76,8 +78,9 @@ export async function importRecords(
 			options.onRecord(summary.records);
 		}
 	} catch (error) {
-		// The file can't be read any further. Earlier records are saved.
-		if (error instanceof CommandError) await flush();
+		if (!(error instanceof CommandError)) throw error;
+		await flush();
+		await options.onBrokenOff?.(summary);
 		throw error;
 	}
 	await flush();

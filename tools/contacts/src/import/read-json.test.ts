@@ -48,6 +48,17 @@ describe('NDJSON', () => {
 		}
 	});
 
+	test('blank lines are skipped, and count as lines', async () => {
+		const file = ` \t\r\n{"bitrix_id":1}\n\n  \n{"bitrix_id":2}\n \n`;
+		expect(await read(readNdjson, file)).toEqual({
+			records: [
+				{ line: 2, fields: { bitrix_id: 1 } },
+				{ line: 5, fields: { bitrix_id: 2 } },
+			],
+			failure: undefined,
+		});
+	});
+
 	test.each([
 		['no JSON', '{"bitrix_id":2', 'not a JSON object'],
 		['two objects', '{"bitrix_id":2}{"bitrix_id":3}', 'not a JSON object'],

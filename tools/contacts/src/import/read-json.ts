@@ -7,8 +7,8 @@ import { decode, type SourceRecord } from './record.js';
 /** Reads NDJSON: one JSON object per line. */
 export async function* readNdjson(chunks: AsyncIterable<Buffer>): AsyncGenerator<SourceRecord> {
 	for await (const { number: line, bytes } of readLines(chunks)) {
-		if (bytes?.length === 0) continue;
 		const text = bytes && decode(bytes);
+		if (text?.trim() === '') continue;
 		if (bytes === undefined) yield { line, error: tooLong };
 		else if (text === undefined) yield { line, error: 'not valid UTF-8' };
 		else if (levelsOf(bytes) > maxLevels) yield { line, error: tooDeep };

@@ -48,9 +48,16 @@ async function importPath(
 		};
 		if (work.dryRun) return importRecords(undefined, records, work);
 		return withDatabase(environment, async (sql) => {
-			const { reasons, ...summary } = await importRecords(sql, records, work);
-			await recordOperation(sql, 'contacts imported', { file: basename(path), ...summary });
-			return { ...summary, reasons };
+			const record = ({ reasons: _, ...counts }: ImportSummary, isComplete: boolean) =>
+				recordOperation(sql, 'contacts imported', {
+					file: basename(path),
+					...counts,
+					...(isComplete ? {} : { broken_off: true }),
+				});
+			const onBrokenOff = (summary: ImportSummary) => record(summary, false);
+			const summary = await importRecords(sql, records, { ...work, onBrokenOff });
+			await record(summary, true);
+			return summary;
 		});
 	});
 }

@@ -88,7 +88,8 @@ function toCompanyIds(value: string | null): string[] | null {
 }
 
 function toFlag(value: unknown): boolean {
-	if (value === true || toText('trouble_contact', value === false ? null : value) === 'true') return true;
-	if (value === false || value === null || value === '') return false;
+	if (typeof value === 'boolean') return value;
+	const text = toText('trouble_contact', value);
+	if (text === null || text === 'true') return text !== null;
 	throw new RecordError('trouble_contact: neither "true" nor empty');
 }
