@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { rmSync } from 'node:fs';
 import { open, realpath, rename, stat } from 'node:fs/promises';
 import type { Writable } from 'node:stream';
@@ -22,7 +23,8 @@ export async function findTarget(given: string): Promise<Target> {
  * never when something fails or the command is interrupted.
  */
 export async function writeFileWhole(path: string, write: (stream: Writable) => Promise<void>): Promise<void> {
-	const temporary = `${path}.${process.pid}.part`;
+	// Not the process ID: in a container it is always the same, and a killed backup leaves its file.
+	const temporary = `${path}.${randomUUID()}.part`;
 	const file = await open(temporary, 'wx', 0o600).catch((error: NodeJS.ErrnoException) => {
 		throw new CommandError(`${path} can't be written (${error.code}).`);
 	});

@@ -2,7 +2,8 @@ import type { Readable } from 'node:stream';
 import { isDeepStrictEqual } from 'node:util';
 import type { Sql } from '@contacts/common/database/client.js';
 import { readDatabaseUrl } from '@contacts/common/database/database-url.js';
-import { openSession } from '@contacts/company-contacts/sync/session.js';
+import { openSession, type Session } from '@contacts/company-contacts/sync/session.js';
+import { isLocked } from '@contacts/company-contacts/sync/session.sql.js';
 import { type ConfirmOptions, confirm } from '../confirm.js';
 import { actorOf, findDatabaseUrl } from '../connection.js';
 import { CommandError, UsageError } from '../errors.js';
@@ -45,10 +46,29 @@ async function readInto(
 	if (session === undefined) throw new CommandError('A synchroniser works on this database: stop it first.');
 	try {
 		return await readBackup(source, key, (backup) =>
-			inTransaction(url, 'begin', (sql) => restoreAll(sql, backup, replace), actor),
+			inTransaction(
+				url,
+				'begin',
+				async (sql) => {
+					await restoreAll(sql, backup, replace);
+					await checkLock(session);
+				},
+				actor,
+			),
 		);
 	} finally {
 		await session.close();
+	}
+}
+
+/** @throws CommandError when the session was lost: a synchroniser may already have read the position of the old data */
+async function checkLock(session: Session): Promise<void> {
+	try {
+		await session.run(isLocked);
+	} catch {
+		throw new CommandError(
+			'The connection that keeps synchronisers from working was lost; nothing was changed. Try again.',
+		);
 	}
 }
 
@@ -91,6 +111,7 @@ async function restoreAll(sql: Sql, backup: BackupReader, replace: boolean): Pro
 	}
 	await backup.verifyRest();
 	await database.beginEpoch(sql);
+	await database.makeFullPassDue(sql);
 	const { tables: _, ...summary } = summaryOf(header);
 	await database.record(sql, 'database restored', { ...summary, replaced: replace });
 }

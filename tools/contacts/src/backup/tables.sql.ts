@@ -127,6 +127,11 @@ export async function beginEpoch(sql: Sql): Promise<void> {
 	if (await exists(sql, 'company_contacts_version')) await sql`select begin_company_contacts_epoch()`;
 }
 
+/** Contacts that were deleted in the CRM after the backup are back, and only a full pass finds them. */
+export async function makeFullPassDue(sql: Sql): Promise<void> {
+	if (await exists(sql, stateTable)) await sql`update crm_sync_state set last_full_at = null`;
+}
+
 /** Records the action in the audit log, unless the schema is too old for such records or the database is read-only. */
 export async function record(sql: Sql, operation: Operation, details: object): Promise<void> {
 	const [row] = await sql<[{ possible: boolean }]>`

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { readdir, readFile, stat } from 'node:fs/promises';
+import { readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { gunzipSync } from 'node:zlib';
@@ -35,6 +35,12 @@ test('only its owner can read the file, it leaves no temporary file, and it cont
 	const text = gunzipSync(await readFile(file)).toString();
 	expect(text).toContain('🙂 Ivan Петров');
 	expect(text).not.toContain('alpha-key');
+});
+
+test('a file that a killed backup has left does not prevent the next one, even with the same process ID', async () => {
+	const path = join(await temporaryFolder(), 'b');
+	await writeFile(`${path}.${process.pid}.part`, 'the beginning');
+	expect(await contacts(source.url, ['backup', path])).toMatchObject({ code: 0, stderr: '' });
 });
 
 test('--json reports what the backup contains', async () => {

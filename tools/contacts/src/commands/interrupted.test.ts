@@ -75,6 +75,21 @@ test('a restore reports a lost connection', async () => {
 	expect(await readEverything(copy.sql)).toEqual(before);
 });
 
+test('a restore changes nothing when it can’t keep synchronisers from working any more', async () => {
+	const copy = await ownDatabase();
+	const before = await readEverything(copy.sql);
+	const { child, errors, exited } = await halfway(copy);
+	await copy.sql`
+		select pg_terminate_backend(pid) from pg_stat_activity
+		where datname = current_database() and application_name = 'company-contacts-sync'`;
+	child.stdin.end(bytes.subarray(Math.floor(bytes.length / 2)));
+	expect(await exited).toEqual([1, null]);
+	expect(await errors).toBe(
+		'error: The connection that keeps synchronisers from working was lost; nothing was changed. Try again.\n',
+	);
+	expect(await readEverything(copy.sql)).toEqual(before);
+});
+
 test.each(['SIGTERM', 'SIGINT', 'lost'] as const)(
 	'a backup (%s) leaves no partial file, and keeps the old one',
 	async (how) => {

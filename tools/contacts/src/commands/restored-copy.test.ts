@@ -1,7 +1,9 @@
+import { join } from 'node:path';
 import { service as companyContacts } from '@contacts/company-contacts/app.js';
 import { service as personalContacts } from '@contacts/personal-contacts/app.js';
 import { startTestApp, type TestApp } from '@contacts/testing/app.js';
 import type { TestDatabase } from '@contacts/testing/database.js';
+import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import { database as source } from '@contacts/testing/test.js';
 import { describe, expect, onTestFinished, vi } from 'vitest';
 import { file, test } from '../testing/backed-up.js';
@@ -73,6 +75,16 @@ describe('a restored copy', () => {
 			{ id: 1, username: null, name: '', born: '9999-12-31' },
 			{ id: 3, username: 'new', name: '\\', born: '9999-12-31' },
 		]);
+	});
+
+	test('is due for a full pass, which deletes what the CRM has deleted since the backup', async () => {
+		await source.sql`update crm_sync_state set last_full_at = now()`;
+		const path = join(await temporaryFolder(), 'later.backup');
+		expect((await contacts(source.url, ['backup', path])).code).toBe(0);
+		await source.sql`update crm_sync_state set last_full_at = null`;
+		const copy = await ownDatabase();
+		expect((await contacts(copy.url, ['restore', path])).code).toBe(0);
+		expect([...(await copy.sql`select last_full_at from crm_sync_state`)]).toEqual([{ last_full_at: null }]);
 	});
 
 	test('makes clients with a copy of the contacts start again', async () => {
