@@ -1,13 +1,13 @@
 import { urlAs } from '@contacts/common/database/roles.js';
 import { addProject } from '@contacts/testing/app.js';
-import { type Browser, startBrowser } from '@contacts/testing/browser.js';
+import { type Browser, startBrowser, type View, type Visit, visitWithProfile } from '@contacts/testing/browser.js';
 import { rolePassword } from '@contacts/testing/database.js';
 import { gatewayConfig } from '@contacts/testing/gateway.js';
 import { type RunningNginx, startNginx } from '@contacts/testing/nginx.js';
 import { type RunningService, startService } from '@contacts/testing/services.js';
 import { database, test } from '@contacts/testing/test.js';
-import type { Page } from 'playwright-core';
 import { afterAll, expect, onTestFinished } from 'vitest';
+import { execute, operation, overflow, tracesOf, typeCredentials } from './reference-page.js';
 
 const key = 'canary-4711';
 const desktop = { width: 1280, height: 900 };
@@ -15,75 +15,47 @@ const phone = { width: 390, height: 844, isMobile: true };
 let company: RunningService;
 let personal: RunningService;
 let gateway: RunningNginx;
+let browser: Browser;
 
 test.beforeAll(async () => {
 	await addProject(database.sql, 'partner', key);
 	await database.sql`
 		insert into company_contacts (bitrix_id, phone, company_ids, name)
 		values (1002, '+442079460101', '{1}', 'Alice Carter'), (1007, '+12025550103', '{11}', 'Chen Wei')`;
-	[company, personal] = await Promise.all([
+	[browser, company, personal] = await Promise.all([
+		startBrowser(),
 		startService('company-contacts', { DATABASE_URL: urlAs(database.url, 'company-contacts', rolePassword) }),
 		startService('personal-contacts', { DATABASE_URL: urlAs(database.url, 'personal-contacts', rolePassword) }),
 	]);
 	gateway = await startNginx(gatewayConfig(new URL(company.url).host));
 });
 afterAll(async () => {
+	await browser?.close();
 	await gateway?.stop();
 	await Promise.all([company?.stop(), personal?.stop()]);
 });
 
-async function withBrowser(size: typeof desktop & { isMobile?: boolean }): Promise<Browser> {
-	const browser = await startBrowser(size);
-	onTestFinished(() => browser.context.close());
-	return browser;
+async function startVisit(view: View): Promise<Visit> {
+	const visit = await browser.visit(view);
+	onTestFinished(() => visit.context.close());
+	return visit;
 }
-
-async function typeCredentials(page: Page, apiKey: string): Promise<void> {
-	await page.getByLabel('Project code').fill('partner');
-	await page.getByLabel('API key').fill(apiKey);
-}
-
-/** The list or the upsert, depending on the service. */
-const operation = (page: Page, path = /\/api\/(company_contacts\.list|personal_contacts)/) =>
-	page.locator('.opblock', { hasText: path });
-
-/** Sends the request on the page. @returns status and body of the response, as the page shows them */
-async function execute(page: Page, on = operation(page)): Promise<{ status: string; body: string }> {
-	const received = page.waitForResponse((response) => response.url().includes('/api/'));
-	await on.locator('.execute').click();
-	const response = await received;
-	const shown = on.locator('.live-responses-table');
-	await shown.getByText(String(response.headers()['x-request-id'])).first().waitFor();
-	const text = (selector: string) => shown.locator(selector).last().textContent();
-	return { status: (await text('.response-col_status')) ?? '', body: (await text('.highlight-code pre')) ?? '' };
-}
-
-/** Everything that a page shows, links to or stores, as the browser reports it. */
-function tracesOf(page: Page): Promise<string> {
-	return page.evaluate(`(async () => JSON.stringify([
-		document.documentElement.outerHTML, location.href, document.referrer, document.cookie, history.state,
-		{ ...localStorage }, { ...sessionStorage }, await caches.keys(), await indexedDB.databases(),
-	]))()`);
-}
-
-/** Pixels by which the page is wider than a phone. A phone would zoom out, so its reported width does not count. */
-const overflow = async (page: Page) =>
-	(await page.evaluate<number>('document.documentElement.scrollWidth')) - phone.width;
 
 test('the page renders without an error and contacts no other host', async () => {
-	const browser = await withBrowser(desktop);
-	const page = await browser.open(`${gateway.url}/docs`);
+	const visit = await startVisit(desktop);
+	const page = await visit.open(`${gateway.url}/docs`);
 	expect(await page.title()).toBe('Company contacts');
 	expect(await page.locator('h3', { hasText: 'First call' }).isVisible()).toBe(true);
 	expect(await page.locator('.responses-table .response').count()).toBeGreaterThan(10);
-	expect(browser.complaints).toEqual([]);
-	expect(browser.requests.length).toBeGreaterThan(5);
-	for (const url of browser.requests) if (!url.startsWith('data:')) expect(new URL(url).origin).toBe(gateway.url);
+	expect(visit.complaints).toEqual([]);
+	expect(visit.requests.length).toBeGreaterThan(5);
+	for (const url of visit.requests) if (!url.startsWith('data:')) expect(new URL(url).origin).toBe(gateway.url);
 });
 
 test('a request on the page lists the contacts, and the page neither shows nor stores a key', async () => {
-	const browser = await withBrowser(desktop);
-	const page = await browser.open(`${gateway.url}/docs`);
+	const visit = await visitWithProfile(desktop);
+	onTestFinished(() => visit.context.close());
+	const page = await visit.open(`${gateway.url}/docs`);
 	await typeCredentials(page, key);
 	const all = await execute(page);
 	expect(all.status).toBe('200');
@@ -95,20 +67,20 @@ test('a request on the page lists the contacts, and the page neither shows nor s
 	const shown = await page.locator('.live-responses-table, .request-url, .curl-command').allTextContents();
 	expect(shown.join('\n')).toContain('/api/company_contacts.list?company_id=11&project=partner&api_key=YOUR_KEY');
 	expect(await tracesOf(page)).not.toContain('canary');
-	expect(browser.complaints).toEqual([]);
-	expect(browser.requests.filter((url) => url.includes('canary')).every((url) => url.includes('/api/'))).toBe(true);
+	expect(visit.complaints).toEqual([]);
+	expect(visit.requests.filter((url) => url.includes('canary')).every((url) => url.includes('/api/'))).toBe(true);
 
 	await page.reload();
 	await operation(page).locator('.execute').waitFor();
 	expect(await page.getByLabel('API key').inputValue()).toBe('');
 	expect((await execute(page)).status).toBe('401');
-	expect(await browser.closeAndSearch('canary')).toEqual([]);
+	expect(await visit.closeAndSearch('canary')).toEqual([]);
 	expect(gateway.accessLog() + gateway.errorLog() + company.output()).not.toContain('canary');
 });
 
 test('the page shows a 304 for a known list, and the 401 problem for a wrong key', async () => {
-	const browser = await withBrowser(desktop);
-	const page = await browser.open(`${gateway.url}/docs`);
+	const visit = await startVisit(desktop);
+	const page = await visit.open(`${gateway.url}/docs`);
 	await typeCredentials(page, 'wrong');
 	const refused = await execute(page);
 	expect(refused.status).toBe('401');
@@ -122,8 +94,8 @@ test('the page shows a 304 for a known list, and the 401 problem for a wrong key
 });
 
 test('the cursor of one response is sent with the next request', async () => {
-	const browser = await withBrowser(desktop);
-	const page = await browser.open(`${gateway.url}/docs`);
+	const visit = await startVisit(desktop);
+	const page = await visit.open(`${gateway.url}/docs`);
 	await typeCredentials(page, key);
 	const changes = operation(page, /\/api\/company_contacts\.changes/);
 	await changes.getByPlaceholder('limit').fill('1');
@@ -132,26 +104,26 @@ test('the cursor of one response is sent with the next request', async () => {
 	await changes.getByPlaceholder('cursor').fill(first.cursor);
 	const second = JSON.parse((await execute(page, changes)).body) as unknown;
 	expect(second).toMatchObject({ changes: [{ contact: { name: 'Chen Wei' } }], has_more: false });
-	expect(browser.complaints).toEqual([]);
+	expect(visit.complaints).toEqual([]);
 });
 
 test('a wrong field says in words what is allowed, and the page removes the last response', async () => {
-	const browser = await withBrowser(desktop);
-	const page = await browser.open(`${gateway.url}/docs`);
+	const visit = await startVisit(desktop);
+	const page = await visit.open(`${gateway.url}/docs`);
 	await typeCredentials(page, key);
 	expect((await execute(page)).status).toBe('200');
 	await operation(page).getByPlaceholder('company_id').fill('0x1');
 	await operation(page).locator('.execute').click();
 	await page.getByText('A positive integer in decimal digits, at most 9223372036854775807.').waitFor();
 	expect(await operation(page).locator('.live-responses-table').count()).toBe(0);
-	expect(browser.requests.filter((url) => url.includes('company_id'))).toEqual([]);
+	expect(visit.requests.filter((url) => url.includes('company_id'))).toEqual([]);
 	await operation(page).getByPlaceholder('company_id').fill('1');
 	expect(JSON.parse((await execute(page)).body)).toMatchObject({ count: 1, data: [{ name: 'Alice Carter' }] });
 });
 
 test('the page shows successful responses first, and collapses the errors', async () => {
-	const browser = await withBrowser(desktop);
-	const page = await browser.open(`${gateway.url}/docs`);
+	const visit = await startVisit(desktop);
+	const page = await visit.open(`${gateway.url}/docs`);
 	const visible = await operation(page)
 		.locator('.responses-table .response .response-col_status:visible')
 		.allTextContents();
@@ -161,9 +133,8 @@ test('the page shows successful responses first, and collapses the errors', asyn
 });
 
 test.each(['light', 'dark'] as const)('text and background differ in a %s theme', async (colorScheme) => {
-	const browser = await withBrowser(desktop);
-	await browser.context.pages()[0]?.emulateMedia({ colorScheme });
-	const page = await browser.open(`${gateway.url}/docs`);
+	const { open } = await startVisit({ ...desktop, colorScheme });
+	const page = await open(`${gateway.url}/docs`);
 	const [paper, text] = await page.evaluate<string[]>(`(() => {
 		const { backgroundColor } = getComputedStyle(document.body);
 		return [backgroundColor, getComputedStyle(document.querySelector('.swagger-ui .info p')).color];
@@ -175,8 +146,8 @@ test.each(['light', 'dark'] as const)('text and background differ in a %s theme'
 });
 
 test('the guide is a page whose samples call the address that served it', async () => {
-	const browser = await withBrowser(phone);
-	const page = await browser.context.newPage();
+	const visit = await startVisit(phone);
+	const page = await visit.context.newPage();
 	await page.goto(`${gateway.url}/docs/guide`);
 	expect(await page.locator('h1').textContent()).toBe('For partners');
 	const samples = (await page.locator('pre').allTextContents()).join('\n');
@@ -187,30 +158,30 @@ test('the guide is a page whose samples call the address that served it', async 
 	for (const link of links)
 		expect(await page.locator(`[id="${(await link.getAttribute('href'))?.slice(1)}"]`).count()).toBe(1);
 	expect(await overflow(page)).toBeLessThanOrEqual(0);
-	expect(browser.complaints).toEqual([]);
-	for (const url of browser.requests) expect(new URL(url).origin).toBe(gateway.url);
+	expect(visit.complaints).toEqual([]);
+	for (const url of visit.requests) expect(new URL(url).origin).toBe(gateway.url);
 });
 
 test('on a phone nothing is wider than the screen, and a request works', async () => {
-	const browser = await withBrowser(phone);
-	const page = await browser.open(`${gateway.url}/docs`);
+	const visit = await startVisit(phone);
+	const page = await visit.open(`${gateway.url}/docs`);
 	expect(await overflow(page)).toBeLessThanOrEqual(0);
 	await typeCredentials(page, key);
 	expect((await execute(page)).status).toBe('200');
 	await operation(page).locator('details.errors > summary').tap();
 	for (const each of await operation(page).locator('details.headers summary').all()) await each.tap();
 	expect(await overflow(page)).toBeLessThanOrEqual(0);
-	expect(browser.complaints).toEqual([]);
+	expect(visit.complaints).toEqual([]);
 });
 
 test('the internal service also has a page', async () => {
-	const browser = await withBrowser(phone);
-	const page = await browser.open(`${personal.url}/docs`);
+	const visit = await startVisit(phone);
+	const page = await visit.open(`${personal.url}/docs`);
 	await typeCredentials(page, key);
 	expect(JSON.parse((await execute(page)).body)).toEqual({ ok: 'saved' });
 	expect(await overflow(page)).toBeLessThanOrEqual(0);
 	expect(await tracesOf(page)).not.toContain('canary');
-	expect(browser.complaints).toEqual([]);
+	expect(visit.complaints).toEqual([]);
 	const [saved] = await database.sql`select username from personal_contacts where chat_id = 5550001`;
 	expect(saved).toEqual({ username: 'ivan' });
 });
@@ -219,13 +190,13 @@ test('the page shows only the beginning of a long list, so that a browser does n
 	await database.sql`
 		insert into company_contacts (bitrix_id, company_ids, name)
 		select n, '{99}', repeat('x', 100) from generate_series(10000, 19999) n`;
-	const browser = await withBrowser(desktop);
-	const page = await browser.open(`${gateway.url}/docs`);
+	const visit = await startVisit(desktop);
+	const page = await visit.open(`${gateway.url}/docs`);
 	await typeCredentials(page, key);
 	await operation(page).getByPlaceholder('company_id').fill('99');
 	const { status, body } = await execute(page);
 	expect(status).toBe('200');
 	expect(JSON.parse(body)).toMatchObject({ count: 10_000, data: { length: 50 } });
 	expect(await page.getByText('all 10000 elements').isVisible()).toBe(true);
-	expect(browser.complaints).toEqual([]);
+	expect(visit.complaints).toEqual([]);
 });

@@ -31,14 +31,14 @@ try {
 
 /** The API reference with the response to a request, light and dark, on a screen and on a phone. */
 async function takeReference({ ports }: Launcher): Promise<void> {
+	const browser = await startBrowser();
 	for (const colorScheme of ['light', 'dark'] as const) {
 		for (const [name, width, height] of [
 			['api-reference', 1280, 800],
 			['api-reference-phone', 390, 844],
 		] as const) {
-			const browser = await startBrowser({ width, height, isMobile: width < 500 });
-			await browser.context.pages()[0]?.emulateMedia({ colorScheme });
-			const page = await browser.open(`http://127.0.0.1:${ports.company}/docs`);
+			const { open, context } = await browser.visit({ width, height, isMobile: width < 500, colorScheme });
+			const page = await open(`http://127.0.0.1:${ports.company}/docs`);
 			await page.getByLabel('Project code').fill('demo');
 			await page.getByLabel('API key').fill('demo-key');
 			const list = page.locator('.opblock', { hasText: '/api/company_contacts.list' });
@@ -46,9 +46,10 @@ async function takeReference({ ports }: Launcher): Promise<void> {
 			await list.locator('.live-responses-table').waitFor();
 			await page.evaluate("document.querySelector('#try').scrollIntoView()");
 			await page.screenshot({ path: join(folder, `${name}-${colorScheme}.png`) });
-			await browser.context.close();
+			await context.close();
 		}
 	}
+	await browser.close();
 }
 
 /** The dashboard under a load that exceeds the token bucket of its project after a while. */
