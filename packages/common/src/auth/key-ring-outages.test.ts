@@ -1,0 +1,80 @@
+import { addProject } from '@contacts/testing/app.js';
+import { createTestDatabase } from '@contacts/testing/database.js';
+import { startTcpProxy, type TcpProxy } from '@contacts/testing/tcp-proxy.js';
+import { database as db, test } from '@contacts/testing/test.js';
+import { describe, expect, onTestFinished, vi } from 'vitest';
+import { DatabaseError, errorCode } from '../database/errors.js';
+import type { KeyRing } from './authenticate.js';
+import { revokeKey } from './projects.sql.js';
+import { idOf, never, open, seen } from './testing/observed-key-ring.js';
+
+async function startProxy(): Promise<{ proxy: TcpProxy; url: string }> {
+	const proxy = await startTcpProxy(db.url);
+	onTestFinished(() => proxy.close());
+	return { proxy, url: proxy.through(db.url) };
+}
+
+const ageOf = ({ refreshedAt = 0 }: KeyRing) => Date.now() - refreshedAt;
+
+describe('while the database is unreachable', () => {
+	test('at the start, no key can be checked, and its return is reported once', async () => {
+		await addProject(db.sql, 'early', 'early-key');
+		const { proxy, url } = await startProxy();
+		proxy.cut();
+		const onStateChange = vi.fn();
+		const watched = await open({ url, listens: false, intervalMs: 20, onStateChange });
+		expect(() => watched.ring.find('early', 'early-key')).toThrow(DatabaseError);
+		expect(watched.ring.refreshedAt).toBeUndefined();
+		await expect.poll(() => watched.statements, { timeout: 5000 }).toBeGreaterThan(3);
+		expect(onStateChange.mock.calls).toEqual([[expect.any(DatabaseError)]]);
+
+		await proxy.restore();
+		await expect.poll(() => onStateChange.mock.calls.length).toBe(2);
+		expect(onStateChange.mock.lastCall).toEqual([undefined]);
+		expect(watched.ring.find('early', 'early-key')?.code).toBe('early');
+		expect(watched.ring.find('early', 'wrong')).toBeUndefined();
+	});
+
+	test('after the start, the keys stay valid, their age grows, and changes are seen on its return', async () => {
+		await addProject(db.sql, 'later', 'later-key');
+		const { proxy, url } = await startProxy();
+		const onStateChange = vi.fn();
+		const { ring } = await open({ url, intervalMs: 20, onStateChange });
+		proxy.cut();
+		await expect.poll(() => onStateChange.mock.calls).toEqual([[expect.any(DatabaseError)]]);
+		const id = await idOf('later');
+		await revokeKey(db.sql, id);
+		await expect.poll(() => ageOf(ring)).toBeGreaterThan(200);
+		expect(ring.find('later', 'later-key')).toBeDefined();
+
+		await proxy.restore();
+		expect(await seen(ring, 'later', false)).toBeLessThan(1000);
+		await expect.poll(() => onStateChange.mock.calls.slice(1)).toEqual([[undefined]]);
+		expect(ageOf(ring)).toBeLessThan(1000);
+	});
+
+	test('the listener reconnects by itself afterwards', async () => {
+		await addProject(db.sql, 'unheard', 'unheard-key');
+		const { proxy, url } = await startProxy();
+		const { ring } = await open({ url, intervalMs: never });
+		proxy.cut();
+		await revokeKey(db.sql, await idOf('unheard'));
+		await expect(ring.refresh()).rejects.toBeInstanceOf(DatabaseError);
+		await proxy.restore();
+		expect(await seen(ring, 'unheard', false)).toBeLessThan(1000);
+	});
+
+	test('a database that rejects the configuration fails the start', async () => {
+		const elsewhere = (change: Partial<URL>) => Object.assign(new URL(db.url), change).href;
+		const empty = await createTestDatabase('template0');
+		onTestFinished(() => empty.drop());
+		const cause = (url: string) =>
+			open({ url }).then(
+				() => expect.unreachable('it was opened'),
+				(error: unknown) => errorCode((error as DatabaseError).cause),
+			);
+		expect(await cause(elsewhere({ password: 'wrong' }))).toBe('28P01');
+		expect(await cause(elsewhere({ pathname: '/no_such_database' }))).toBe('3D000');
+		expect(await cause(empty.url)).toBe('42P01');
+	});
+});
