@@ -5,14 +5,17 @@ import { createTestDatabase, type TestDatabase, templateDatabase } from './datab
 export let database: TestDatabase;
 
 /**
- * `test` for a file that needs a database. A migrated database is created before the first hook or test, and dropped after
- * the last `afterAll`. `test.override('template', …)` copies another template. Each file has its own database, because
- * vitest isolates files.
+ * `test` for a file that needs a copy of this template. It is created before the first hook or test, and dropped after the
+ * last `afterAll`.
  */
-export const test = anyTest
-	.extend('template', { scope: 'file' }, templateDatabase as string)
-	.extend('database', { scope: 'file', auto: true }, async ({ template }, { onCleanup }) => {
-		database = await createTestDatabase(template);
-		onCleanup(database.drop);
-		return database;
-	});
+export const testOn = (template: string) =>
+	anyTest
+		.extend('template', { scope: 'file' }, template)
+		.extend('database', { scope: 'file', auto: true }, async ({ template }, { onCleanup }) => {
+			database = await createTestDatabase(template);
+			onCleanup(database.drop);
+			return database;
+		});
+
+/** `test` for a file that needs a migrated database. */
+export const test = testOn(templateDatabase);

@@ -2,16 +2,16 @@ import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
 import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
-import { database as empty, test } from '@contacts/testing/test.js';
+import { database as empty, testOn } from '@contacts/testing/test.js';
 import type { Command } from 'commander';
 import { afterAll, describe, expect } from 'vitest';
 import { createProgram } from './program.js';
 import { contacts, spawnContacts } from './testing/command.js';
 import { ownDatabase } from './testing/own-database.js';
 
+const test = testOn('template0');
 let migrated: TestDatabase;
 
-test.override('template', 'template0');
 test.beforeAll(async () => {
 	migrated = await createTestDatabase();
 });

@@ -1,8 +1,7 @@
-import { createTestDatabase, rolePassword, type TestDatabase } from '@contacts/testing/database.js';
-import { database, test } from '@contacts/testing/test.js';
-import { openTrappedSession } from '@contacts/testing/trapped-session.js';
+import { rolePassword } from '@contacts/testing/database.js';
+import { database, testOn } from '@contacts/testing/test.js';
 import postgres from 'postgres';
-import { afterAll, beforeAll, describe, expect, onTestFinished } from 'vitest';
+import { afterAll, describe, expect } from 'vitest';
 import type { Sql } from './client.js';
 import { errorCode } from './errors.js';
 import { migrate } from './migrate.js';
@@ -12,7 +11,7 @@ import { type RoleUser, roles, urlAs } from './roles.js';
 const connections = new Map<RoleUser, Sql>();
 
 // Migrates a new database instead of copying the template, because a copy lacks the rights on the database itself.
-test.override('template', 'template0');
+const test = testOn('template0');
 test.beforeAll(async () => {
 	await migrate(database.url);
 	for (const user of Object.keys(roles) as RoleUser[]) {
@@ -159,39 +158,6 @@ test('every role except the owner has only a login', async () => {
 	expect([...rows]).toEqual([]);
 });
 
-/** Writes that each role may do and that run functions of the schema. */
-const writes: Record<RoleUser, string[]> = {
-	'personal-contacts': [
-		'insert into public.api_key_uses (key_id, last_used_at) select id, now() from public.api_keys',
-		'insert into public.personal_contacts (chat_id, project_id) select 1, id from public.projects',
-		"select public.apply_direct_subscription_report(1, true, null, now(), now() + interval '1 day')",
-		"select public.apply_direct_subscription_report(1, false, null, now(), now() + interval '1 day')",
-	],
-	'company-contacts': [
-		'insert into public.api_key_uses as stored (key_id, last_used_at) select id, now() from public.api_keys on conflict (key_id) do update set last_used_at = now()',
-	],
-	'company-contacts-sync': [
-		'insert into public.company_contacts (bitrix_id) values (2)',
-		'update public.company_contacts set bitrix_id = 3 where bitrix_id = 2',
-		'delete from public.company_contacts where bitrix_id = 3',
-		"update public.crm_sync_state set configuration = '{}'",
-		`update public.crm_sync_state set configuration = '{"portal":"another"}'`,
-		'select public.prune_company_contacts_tombstones()',
-	],
-	operator: [
-		"insert into public.projects (code) values ('attacked')",
-		"insert into public.api_keys (project_id, hash) select id, sha256('attacked') from public.projects where code = 'attacked'",
-		"update public.api_keys set expires_at = now() + interval '1 day' where hash = sha256('attacked')",
-		"update public.api_keys set revoked_at = now() where hash = sha256('attacked')",
-		"update public.projects set disabled_at = now() where code = 'attacked'",
-		'insert into public.company_contacts (bitrix_id) values (1)',
-	],
-	privacy: [
-		'delete from public.personal_contacts where chat_id = 2',
-		"select public.record_operation('person erased', '{}')",
-	],
-};
-
 describe('temporary objects, which PostgreSQL finds before those of the schema', () => {
 	test.each(Object.keys(roles) as RoleUser[])('%s can’t create any', async (user) => {
 		for (const statement of [
@@ -204,43 +170,5 @@ describe('temporary objects, which PostgreSQL finds before those of the schema',
 			const attempt = connections.get(user)?.unsafe(statement);
 			await expect(attempt, statement).rejects.toSatisfy((error) => errorCode(error) === '42501');
 		}
-	});
-
-	describe('where somebody has granted TEMPORARY again', () => {
-		let open: TestDatabase;
-
-		beforeAll(async () => {
-			open = await createTestDatabase();
-			await open.sql.unsafe(`grant temporary on database ${new URL(open.url).pathname.slice(1)} to public`);
-			await open.sql`insert into projects (code) values ('there')`;
-			await open.sql`insert into api_keys (project_id, hash) select id, sha256('there') from projects`;
-		});
-		afterAll(() => open?.drop());
-
-		const trapped = async (user: RoleUser) => {
-			const session = await openTrappedSession(open.sql, urlAs(open.url, user, rolePassword));
-			onTestFinished(() => session.sql.end());
-			return session;
-		};
-
-		test.each(Object.keys(roles) as RoleUser[])('nothing of %s runs with the rights of the owner', async (user) => {
-			const { sql, sprungAs } = await trapped(user);
-			for (const statement of writes[user]) await sql.unsafe(statement);
-			expect((await sprungAs()).filter((role) => role !== roles[user])).toEqual([]);
-		});
-
-		test('every change of the operator is recorded and announced', async () => {
-			const version = async () => {
-				const [row] = await open.sql<{ version: number }[]>`select version::float8 as version from key_ring_version`;
-				return row?.version ?? Number.NaN;
-			};
-			const { sql } = await trapped('operator');
-			await sql`insert into public.projects (code) values ('watched')`;
-			const before = await version();
-			await sql`update public.projects set disabled_at = now() where code = 'watched'`;
-			expect(await version()).toBe(before + 1);
-			const rows = await open.sql`select action from audit_log where project = 'watched' order by id`;
-			expect(rows.map(({ action }) => action)).toEqual(['project created', 'project disabled']);
-		});
 	});
 });

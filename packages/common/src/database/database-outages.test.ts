@@ -1,0 +1,122 @@
+import { database as db, test } from '@contacts/testing/test.js';
+import { describe, expect, onTestFinished } from 'vitest';
+import { DatabaseError, errorCode } from './errors.js';
+import { active, causeOf, kill, open, openThroughProxy, respond, sleep, timer } from './testing/open.js';
+
+test.beforeAll(async () => {
+	await db.sql`create sequence calls`;
+});
+
+describe('killed backends', () => {
+	test('a statement whose backend was killed is sent again, and its caller sees no error', async () => {
+		const database = open('killed');
+		const result = database.query((sql) => sql`select 1 as one from pg_sleep(0.3)`);
+		await expect.poll(() => active('killed'), { interval: 10 }).toBe(1);
+		expect(await kill('killed')).toBe(1);
+		expect(await result).toEqual([{ one: 1 }]);
+	});
+
+	test('rows that arrived before the backend was killed are not in the result', async () => {
+		const database = open('half');
+		const result = database.query(
+			(sql) => sql`
+				select row, repeat('x', 1000) as text, case when row = 100 then pg_sleep(0.5) end as pause
+				from generate_series(1, 100) as row`,
+		);
+		await expect.poll(() => active('half'), { interval: 10 }).toBe(1);
+		await kill('half');
+		const rows = await result;
+		expect(rows.map(({ row }) => row)).toEqual(Array.from({ length: 100 }, (_, index) => index + 1));
+	});
+
+	test('a statement that the server refuses is not sent again', async () => {
+		const database = open('once');
+		expect(await causeOf(database.query((sql) => sql`select 1 / (nextval('calls') - 1)`))).toBe('22012');
+		expect(await db.sql`select last_value::int, is_called from calls`).toEqual([{ last_value: 1, is_called: true }]);
+	});
+
+	test('with 50 callers, none hangs or gets the result of another, and the database works afterwards', async () => {
+		// Only a statement that never gets a response reaches this deadline.
+		const database = open('storm', { poolSize: 5, deadlineMs: 15_000 });
+		const causes = new Set<string | undefined>();
+		let storm = true;
+		let right = 0;
+		const callers = Array.from({ length: 50 }, async (_, caller) => {
+			while (storm) {
+				const rows = await database
+					.query((sql) => sql<{ caller: number }[]>`select ${caller}::int as caller`)
+					.catch((error: Error) => {
+						expect(error).toBeInstanceOf(DatabaseError);
+						causes.add(errorCode(error.cause));
+					});
+				if (rows === undefined) continue;
+				expect(rows).toEqual([{ caller }]);
+				right++;
+			}
+		});
+		for (let round = 0; round < 40; round++) {
+			const before = right;
+			await kill('storm');
+			await expect.poll(() => right - before, { interval: 5, timeout: 15_000 }).toBeGreaterThan(50);
+		}
+		storm = false;
+		await Promise.all(callers);
+		expect([...causes]).not.toContain('QUERY_DEADLINE');
+		await Promise.all(Array.from({ length: 50 }, () => respond(database)));
+	});
+});
+
+describe('a network that fails', () => {
+	test('unresponsive connections fail their callers in time and are replaced', async () => {
+		const { proxy, database } = await openThroughProxy('silent', { poolSize: 2, deadlineMs: 500 });
+		await Promise.all([respond(database), respond(database)]);
+		proxy.blackhole();
+		const isLate = timer(1500);
+		const causes = await Promise.all(Array.from({ length: 20 }, () => causeOf(respond(database))));
+		expect(isLate()).toBe(false);
+		expect(new Set(causes)).toEqual(new Set(['QUERY_DEADLINE']));
+
+		await proxy.restore();
+		await expect
+			.poll(() => respond(database).catch(() => undefined), { interval: 10, timeout: 3000 })
+			.toBeTypeOf('number');
+	});
+
+	test('a database that returns is used again within a second, however long it was away', async () => {
+		const { proxy, database } = await openThroughProxy('away');
+		await respond(database);
+		proxy.cut();
+		for (let tries = 0; tries < 8; tries++) expect(await causeOf(respond(database))).toBe('ECONNREFUSED');
+		await proxy.restore();
+		await expect.poll(() => respond(database).catch(() => undefined), { interval: 10 }).toBeTypeOf('number');
+	});
+
+	test('a load balancer without a server causes no reconnect storm and no leaked connection', async () => {
+		const { proxy, database } = await openThroughProxy('balancer', { poolSize: 2, deadlineMs: 500 });
+		await respond(database);
+		proxy.hangUp();
+		const before = proxy.taken;
+		for (let tries = 0; tries < 3; tries++) await Promise.all([causeOf(respond(database)), causeOf(respond(database))]);
+		expect(proxy.taken - before).toBeLessThan(50);
+		await proxy.restore();
+		await expect
+			.poll(() => Promise.all([respond(database), respond(database)]).catch(() => undefined), { interval: 10 })
+			.toHaveLength(2);
+	});
+
+	test('an error of the server after a lost connection is reported at once and unchanged', async () => {
+		const role = new URL(db.url).pathname.slice(1);
+		await db.sql.unsafe(`create role ${role} login password 'refused'`);
+		onTestFinished(() => db.sql.unsafe(`drop role ${role}`).then(() => undefined));
+		const url = Object.assign(new URL(db.url), { username: role, password: 'refused' }).href;
+		const database = open('refused', { url });
+		const result = causeOf(sleep(database));
+		await expect.poll(() => active('refused'), { interval: 10 }).toBe(1);
+		await db.sql.unsafe(`alter role ${role} nologin`);
+		// The deadline is four seconds. At once is some milliseconds.
+		const isLate = timer(3000);
+		await kill('refused');
+		expect(await result).toBe('28000');
+		expect(isLate()).toBe(false);
+	});
+});

@@ -1,0 +1,55 @@
+import { startTcpProxy, type TcpProxy } from '@contacts/testing/tcp-proxy.js';
+import { database as db } from '@contacts/testing/test.js';
+import { expect, onTestFinished } from 'vitest';
+import { type Database, type DatabaseOptions, openDatabase } from '../database.js';
+import { DatabaseError, errorCode } from '../errors.js';
+
+/** A database for this test alone, known by its application name. */
+export function open(applicationName: string, options: Partial<DatabaseOptions> = {}): Database {
+	const database = openDatabase({ url: db.url, applicationName, poolSize: 1, ...options });
+	onTestFinished(() => database.close());
+	return database;
+}
+export async function openThroughProxy(
+	applicationName: string,
+	options: Partial<DatabaseOptions> = {},
+): Promise<{ proxy: TcpProxy; database: Database }> {
+	const proxy = await startTcpProxy(db.url);
+	onTestFinished(() => proxy.close());
+	return { proxy, database: open(applicationName, { url: proxy.through(db.url), ...options }) };
+}
+
+export const respond = async (database: Database) => {
+	const rows = await database.query((sql) => sql<{ pid: number }[]>`select pg_backend_pid() as pid`);
+	return rows[0]?.pid;
+};
+export const sleep = (database: Database, seconds = 10) =>
+	database.query((sql) => sql`select pg_sleep(${seconds}::float8)`);
+export const causeOf = (promise: Promise<unknown>) =>
+	promise.then(
+		() => expect.unreachable('it succeeded'),
+		(error: unknown) => {
+			expect(error).toBeInstanceOf(DatabaseError);
+			return errorCode((error as Error).cause);
+		},
+	);
+export const active = async (applicationName: string) =>
+	(await db.sql`select from pg_stat_activity where application_name = ${applicationName} and state = 'active'`).length;
+export const kill = async (applicationName: string) => {
+	const rows = await db.sql`
+		select pg_terminate_backend(pid) from pg_stat_activity where application_name = ${applicationName}`;
+	return rows.length;
+};
+
+/**
+ * A timer that is set now, to compare with something that happens. Timers fire in the order of their times, however late a
+ * busy machine runs them. @returns whether it has fired
+ */
+export function timer(milliseconds: number): () => boolean {
+	let fired = false;
+	const running = setTimeout(() => {
+		fired = true;
+	}, milliseconds);
+	onTestFinished(() => clearTimeout(running));
+	return () => fired;
+}
