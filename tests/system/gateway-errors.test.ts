@@ -4,6 +4,7 @@ import { freePort } from '@contacts/local-postgres/server.js';
 import { documented, responseOf } from '@contacts/testing/documented.js';
 import { gatewayConfig } from '@contacts/testing/gateway.js';
 import { type RunningNginx, startNginx } from '@contacts/testing/nginx.js';
+import { exchangeText } from '@contacts/testing/raw-http.js';
 import type { OpenAPIV3_1 } from 'openapi-types';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 
@@ -38,19 +39,6 @@ afterAll(async () => {
 	await gateway?.stop();
 	await impatient?.stop();
 });
-
-/** Sends this text unchanged. @returns everything that comes back */
-async function exchange(nginx: RunningNginx, text: string): Promise<string> {
-	const socket = connect({ port: Number(new URL(nginx.url).port), host: '127.0.0.1' });
-	let received = '';
-	socket.setEncoding('latin1').on('data', (data) => {
-		received += data;
-	});
-	socket.on('error', () => undefined);
-	socket.write(text);
-	await new Promise((resolve) => socket.on('close', resolve));
-	return received;
-}
 
 async function expectProblemOfGateway(received: string, status: number, code: string): Promise<void> {
 	expect(received).toMatch(new RegExp(`^HTTP/1.1 ${status} `));
@@ -112,17 +100,21 @@ describe('an error of the gateway itself is a problem like all others', () => {
 		],
 		['TRACE', `TRACE ${target} HTTP/1.1\r\n${rest}\r\n`, 405, 'method_not_allowed'],
 	])('%s', async (_, text, status, code) => {
-		await expectProblemOfGateway(await exchange(gateway, text), status, code);
+		await expectProblemOfGateway(await exchangeText(gateway.url, text), status, code);
 	});
 
 	test('for a service that does not respond in time', async () => {
 		const text = `GET ${target} HTTP/1.1\r\n${rest}\r\n`;
-		await expectProblemOfGateway(await exchange(impatient, text), 503, 'overloaded');
+		await expectProblemOfGateway(await exchangeText(impatient.url, text), 503, 'overloaded');
 	});
 
 	test('for a service that is down, and no log has anything of the request', async () => {
 		const alone = await startNginx(gatewayConfig('127.0.0.1:1'));
-		await expectProblemOfGateway(await exchange(alone, `GET ${target} HTTP/1.1\r\n${rest}\r\n`), 503, 'overloaded');
+		await expectProblemOfGateway(
+			await exchangeText(alone.url, `GET ${target} HTTP/1.1\r\n${rest}\r\n`),
+			503,
+			'overloaded',
+		);
 		expect(alone.errorLog() + alone.accessLog() + alone.output()).not.toContain('canary');
 		expect(JSON.parse(alone.accessLog())).toMatchObject({ status: 503, upstream_status: '502' });
 		await alone.stop();
@@ -134,7 +126,11 @@ describe('an error of the gateway itself is a problem like all others', () => {
 		const before = connections.size;
 		waiting.write(`GET ${target} HTTP/1.1\r\nHost: a\r\n\r\n`);
 		await expect.poll(() => connections.size).toBeGreaterThan(before);
-		await expectProblemOfGateway(await exchange(crowded, `GET ${target} HTTP/1.1\r\n${rest}\r\n`), 429, 'rate_limited');
+		await expectProblemOfGateway(
+			await exchangeText(crowded.url, `GET ${target} HTTP/1.1\r\n${rest}\r\n`),
+			429,
+			'rate_limited',
+		);
 		waiting.destroy();
 		await crowded.stop('SIGTERM');
 	});
@@ -154,5 +150,5 @@ test.each([
 	['headers', `GET ${target} HTTP/1.1\r\nHost: a\r\n`],
 	['a body', `POST ${target} HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n{`],
 ])('the gateway disconnects a client that sends %s too slowly', async (_, text) => {
-	expect(await exchange(impatient, text)).toBe('');
+	expect(await exchangeText(impatient.url, text)).toBe('');
 });

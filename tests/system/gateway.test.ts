@@ -1,11 +1,12 @@
 import { once } from 'node:events';
 import { createServer, type IncomingHttpHeaders } from 'node:http';
-import { type AddressInfo, connect } from 'node:net';
+import type { AddressInfo } from 'node:net';
 import { urlAs } from '@contacts/common/database/roles.js';
 import { addProject, type ProblemBody } from '@contacts/testing/app.js';
 import { rolePassword } from '@contacts/testing/database.js';
 import { gatewayConfig } from '@contacts/testing/gateway.js';
 import { type RunningNginx, startNginx } from '@contacts/testing/nginx.js';
+import { exchangeText } from '@contacts/testing/raw-http.js';
 import { type RunningService, startService } from '@contacts/testing/services.js';
 import { database, test } from '@contacts/testing/test.js';
 import { afterAll, describe, expect } from 'vitest';
@@ -34,19 +35,8 @@ const query = `?project=first&api_key=${canary}&company_id=1`;
 const get = (target: string, init?: RequestInit) => fetch(gateway.url + target, init);
 
 /** Sends this request target unchanged. */
-async function raw(text: string): Promise<string> {
-	const socket = connect({ port: Number(new URL(gateway.url).port), host: '127.0.0.1' });
-	let answer = '';
-	socket.setEncoding('latin1').on('data', (data) => {
-		answer += data;
-	});
-	socket.on('error', () => undefined);
-	socket.write(text);
-	await new Promise((resolve) => socket.on('close', resolve));
-	return answer;
-}
 const ask = (target: string, method = 'GET') =>
-	raw(`${method} ${target} HTTP/1.1\r\nHost: gateway\r\nConnection: close\r\n\r\n`);
+	exchangeText(gateway.url, `${method} ${target} HTTP/1.1\r\nHost: gateway\r\nConnection: close\r\n\r\n`);
 
 const paths: [string, string][] = [
 	[path, query],

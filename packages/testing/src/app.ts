@@ -1,5 +1,3 @@
-import { once } from 'node:events';
-import { connect } from 'node:net';
 import { hashKey } from '@contacts/common/auth/api-key.js';
 import { type KeyRing, openKeyRing } from '@contacts/common/auth/authenticate.js';
 import { insertKey, insertProject, type NewKey } from '@contacts/common/auth/projects.sql.js';
@@ -13,6 +11,7 @@ import type { Service } from '@contacts/common/process/run.js';
 import type { TObject } from '@sinclair/typebox';
 import { Registry } from 'prom-client';
 import { rolePassword } from './database.js';
+import { exchangeText } from './raw-http.js';
 
 export interface TestAppOptions {
 	/** The database of requests. Keys are always read from the test's own database. */
@@ -79,25 +78,13 @@ export async function startTestApp<V extends TObject>(
 		keyRing,
 		registry,
 		fetch: (path, init) => fetch(address + path, { redirect: 'manual', ...init }),
-		raw: (...pieces) => exchange(Number(new URL(address).port), pieces),
+		raw: (...pieces) => exchangeText(address, ...pieces),
 		async close() {
 			await app.close();
 			await keyRing.stop();
 			await Promise.all([keys.close(), database.close()]);
 		},
 	};
-}
-
-async function exchange(port: number, pieces: (string | Buffer)[]): Promise<string> {
-	const socket = connect({ port, host: '127.0.0.1' });
-	let response = '';
-	socket.setEncoding('latin1').on('data', (text) => {
-		response += text;
-	});
-	socket.on('error', () => undefined);
-	for (const piece of pieces) socket.write(piece);
-	await once(socket, 'close');
-	return response;
 }
 
 /** A project with one key. */

@@ -52,6 +52,19 @@ export async function exchange(url: string, bytes: Buffer, firstByteTimeoutMs = 
 	return parseResponses(Buffer.concat(chunks), bytes);
 }
 
+/** Sends these bytes on a new connection. Returns everything that the server sends until it closes the connection. */
+export async function exchangeText(url: string, ...pieces: (string | Buffer)[]): Promise<string> {
+	const socket = connect({ port: Number(new URL(url).port), host: '127.0.0.1' });
+	let received = '';
+	socket.setEncoding('latin1').on('data', (text) => {
+		received += text;
+	});
+	socket.on('error', () => undefined);
+	for (const piece of pieces) socket.write(piece);
+	await new Promise((resolve) => socket.on('close', resolve));
+	return received;
+}
+
 /** Splits the received bytes into responses. Interim ones (1xx) are left out. */
 function parseResponses(bytes: Buffer, request: Buffer): RawAnswer[] {
 	const responses: RawAnswer[] = [];

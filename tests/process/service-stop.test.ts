@@ -1,113 +1,17 @@
 import { once } from 'node:events';
 import { Agent, get, type IncomingMessage } from 'node:http';
-import { connect, createServer } from 'node:net';
+import { connect } from 'node:net';
 import { json } from 'node:stream/consumers';
-import type { ServiceName } from '@contacts/common/auth/key-ring.sql.js';
 import { revokeKey } from '@contacts/common/auth/projects.sql.js';
 import { addProject } from '@contacts/testing/app.js';
-import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
-import { startServiceProcess } from '@contacts/testing/service-process.js';
 import type { ServiceProcess } from '@contacts/testing/services.js';
-import { startTcpProxy } from '@contacts/testing/tcp-proxy.js';
 import { database as db, test } from '@contacts/testing/test.js';
 import { waitUntil } from '@contacts/testing/wait-until.js';
 import { afterAll, describe, expect, onTestFinished } from 'vitest';
+import { addSecret, dropSecret, expectSecretUnwritten, start } from './service-with-secret.js';
 
-const password = 'canary-password-61c9';
-let empty: TestDatabase;
-/** The test database, with a password that the last test searches for in all output. */
-let url: string;
-const written: string[] = [];
-
-test.beforeAll(async () => {
-	empty = await createTestDatabase('template0');
-	const role = new URL(db.url).pathname.slice(1);
-	await db.sql.unsafe(`create role ${role} superuser login password '${password}'`);
-	url = Object.assign(new URL(db.url), { username: role, password }).href;
-	await addProject(db.sql, 'good', 'good-key');
-});
-afterAll(async () => {
-	await db?.sql.unsafe(`drop role ${new URL(db.url).pathname.slice(1)}`);
-	await empty?.drop();
-});
-
-const change = (part: Partial<URL>) => Object.assign(new URL(url), part).href;
-
-function start(name: ServiceName, environment: Record<string, string> = {}): ServiceProcess {
-	const service = startServiceProcess(name, { DATABASE_URL: url, ...environment });
-	onTestFinished(() => void written.push(service.output()));
-	return service;
-}
-
-describe.each<[ServiceName, string, string]>([
-	['personal-contacts', 'POST', '/api/personal_contacts'],
-	['company-contacts', 'GET', '/api/company_contacts.list'],
-])('%s', (name, method, path) => {
-	/** Starts a service that must exit with 1 before it listens. @returns its standard error */
-	async function refused(environment: Record<string, string>): Promise<string[]> {
-		const service = start(name, environment);
-		expect(await service.exit).toBe(1);
-		expect(service.log().filter(({ msg }) => msg.startsWith('Server listening'))).toEqual([]);
-		expect(service.stderr()).toMatch(/\n$/);
-		return service.stderr().trimEnd().split('\n');
-	}
-
-	describe('does not start, and says why', () => {
-		test('in one line for each variable that is wrong', async () => {
-			const lines = await refused({ DATABASE_URL: '', PORT: password, LOG_LEVEL: password, DATABASE_POOL_SIZE: '0' });
-			expect(lines.toSorted()).toEqual([
-				'DATABASE_POOL_SIZE is wrong: it must be an integer from 1 to 500.',
-				expect.stringMatching(/^DATABASE_URL is not set: it must be a URL like /),
-				expect.stringMatching(/^LOG_LEVEL is wrong: it must be one of /),
-				'PORT is wrong: it must be an integer from 0 to 65535.',
-			]);
-		});
-
-		test.each<[string, () => string, RegExp]>([
-			['a wrong password', () => change({ password: `${password}-wrong` }), /refuses the user or the password/],
-			['a missing database', () => change({ pathname: '/no_such_database' }), /database .* does not exist/],
-			['a database without tables', () => empty.url, /no tables yet: run "contacts migrate"/],
-		])('in one line for %s', async (_, wrong, line) => {
-			expect(await refused({ DATABASE_URL: wrong() })).toEqual([expect.stringMatching(line)]);
-		});
-
-		test('in one line for a port that is in use', async () => {
-			const other = createServer().listen(0, '127.0.0.1');
-			onTestFinished(() => void other.close());
-			await once(other, 'listening');
-			const { port } = other.address() as { port: number };
-			expect(await refused({ PORT: String(port) })).toEqual([expect.stringMatching(/port is in use .* set PORT/)]);
-		});
-	});
-
-	test('starts without the database, live but not ready, and serves as soon as the database is up', async () => {
-		const proxy = await startTcpProxy(url);
-		onTestFinished(() => proxy.close());
-		proxy.cut();
-		const service = start(name, { DATABASE_URL: proxy.through(url) });
-		const address = await service.listening();
-		const status = async (path: string, init: RequestInit = {}) => (await fetch(address + path, init)).status;
-		const guess = () => status(`${path}?project=good&api_key=wrong`, { method });
-		expect(await status('/health/live')).toBe(200);
-		expect(await status('/health/ready')).toBe(503);
-		// Without the database it cannot tell a right key from a wrong one.
-		expect(await guess()).toBe(500);
-		await expect.poll(() => service.log().map(({ msg }) => msg)).toContain('keys could not be read');
-
-		await proxy.restore();
-		await expect.poll(() => status('/health/ready'), { timeout: 3000 }).toBe(200);
-		await expect.poll(guess, { timeout: 3000 }).toBe(401);
-		await expect.poll(() => service.log().map(({ msg }) => msg)).toContain('keys are current again');
-	});
-
-	test('SIGINT stops it, with exit 0', async () => {
-		const service = start(name);
-		await service.listening();
-		service.kill('SIGINT');
-		expect(await service.exit).toBe(0);
-		expect(service.stderr()).toBe('');
-	});
-});
+test.beforeAll(addSecret);
+afterAll(dropSecret);
 
 describe('a stop during a request', () => {
 	let service: ServiceProcess;
@@ -228,10 +132,7 @@ describe('a stop during a request', () => {
 	});
 });
 
-test('no process writes the password of DATABASE_URL to its output', () => {
-	expect(written.length).toBeGreaterThan(15);
-	expect(written.join('\n')).not.toContain('canary');
-});
+test('no process writes the password of DATABASE_URL to its output', () => expectSecretUnwritten(6));
 
 function errorOfConnecting(address: string): Promise<string | undefined> {
 	return new Promise((resolve) => {
