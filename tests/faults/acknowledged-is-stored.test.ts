@@ -1,11 +1,11 @@
-import { Agent } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 import { addProject } from '@contacts/testing/app.js';
 import { type CrashablePostgres, startCrashablePostgres } from '@contacts/testing/crashable-postgres.js';
 import { seededRandom } from '@contacts/testing/random.js';
 import { type RunningService, startService } from '@contacts/testing/services.js';
 import { startTcpProxy, type TcpProxy } from '@contacts/testing/tcp-proxy.js';
-import { columnsOf, startClients, upsert } from '@contacts/testing/upserting-clients.js';
+import { createUpsertClient } from '@contacts/testing/upsert-client.js';
+import { columnsOf, startClients } from '@contacts/testing/upserting-clients.js';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 
 const wanted = 100_000;
@@ -164,18 +164,18 @@ test(`none of ${wanted} acknowledged upserts is lost, whatever fails beneath the
 /** Milliseconds from now until a request is served. */
 async function recovery(url: string): Promise<number> {
 	const begun = performance.now();
-	const agent = new Agent({ keepAlive: true });
+	const client = createUpsertClient();
 	let served: number | undefined;
 	const probes: Promise<void>[] = [];
 	while (served === undefined && performance.now() - begun < 15_000) {
 		probes.push(
-			upsert(url, agent, { chat_id: 1_000_000, name: 'v0' }).then((outcome) => {
+			client.upsert(url, { chat_id: 1_000_000, name: 'v0' }).then((outcome) => {
 				if (outcome === 200) served ??= performance.now() - begun;
 			}),
 		);
 		await delay(20);
 	}
 	await Promise.all(probes);
-	agent.destroy();
+	client.close();
 	return served ?? Number.POSITIVE_INFINITY;
 }

@@ -1,10 +1,9 @@
-import { Agent } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 import { startPgBouncer } from '@contacts/testing/pgbouncer.js';
 import type { RunningService } from '@contacts/testing/services.js';
 import { startTcpProxy } from '@contacts/testing/tcp-proxy.js';
 import { database, test } from '@contacts/testing/test.js';
-import { type Outcome, upsert } from '@contacts/testing/upserting-clients.js';
+import { createUpsertClient, type Outcome, type UpsertClient } from '@contacts/testing/upsert-client.js';
 import { afterAll, expect, onTestFinished } from 'vitest';
 import { databaseIsQuiet, directUrl, endSessions, executed, prepare, start } from './late-statements.js';
 
@@ -17,15 +16,21 @@ let nextChat = 1;
 test.beforeAll(() => prepare('personal_contacts'));
 afterAll(endSessions);
 
-const save = ({ url }: RunningService, chat_id: number, name: string, agent: Agent) =>
-	upsert(`${url}/api/personal_contacts?project=bot&api_key=bot-key`, agent, { chat_id, name });
+const save = ({ url }: RunningService, chat_id: number, name: string, client: UpsertClient) =>
+	client.upsert(`${url}/api/personal_contacts?project=bot&api_key=bot-key`, { chat_id, name });
 
 /** The outcomes of saving this name for each of these chats, with this concurrency. */
-async function saveAll(service: RunningService, chats: number[], name: string, agent: Agent, atOnce = chats.length) {
+async function saveAll(
+	service: RunningService,
+	chats: number[],
+	name: string,
+	client: UpsertClient,
+	atOnce = chats.length,
+) {
 	const outcomes: Outcome[] = [];
 	for (let from = 0; from < chats.length; from += atOnce) {
 		const some = chats.slice(from, from + atOnce);
-		outcomes.push(...(await Promise.all(some.map((chat) => save(service, chat, name, agent)))));
+		outcomes.push(...(await Promise.all(some.map((chat) => save(service, chat, name, client)))));
 	}
 	return outcomes;
 }
@@ -52,8 +57,8 @@ const slowNetwork: Scenario = { longer: undefined, killedAfter: 50, latency: 150
 async function play({ longer, killedAfter, latency = 0 }: Scenario, urlOfA: string, b: RunningService) {
 	const network = await startTcpProxy(urlOfA);
 	onTestFinished(() => network.close());
-	const agent = new Agent({ keepAlive: true });
-	onTestFinished(() => agent.destroy());
+	const client = createUpsertClient();
+	onTestFinished(() => client.close());
 	const lost: { chat: number; name: string }[] = [];
 	const startA = () => {
 		network.slow(latency);
@@ -64,11 +69,11 @@ async function play({ longer, killedAfter, latency = 0 }: Scenario, urlOfA: stri
 	for (let stall = 0; stall < stalls; stall++) {
 		const chats = Array.from({ length: longer === undefined ? chatsEach / 5 : chatsEach }, () => nextChat++);
 		// Opens all connections and prepares the statement on each, with a batch of many contacts.
-		await saveAll(a, chats, 'first', agent, 200);
+		await saveAll(a, chats, 'first', client, 200);
 
 		network.stall();
 		const begun = performance.now();
-		const older = saveAll(a, chats, 'older', agent);
+		const older = saveAll(a, chats, 'older', client);
 		if (killedAfter !== undefined) {
 			await delay(begun + killedAfter - performance.now());
 			await a.stop('SIGKILL');
@@ -78,7 +83,7 @@ async function play({ longer, killedAfter, latency = 0 }: Scenario, urlOfA: stri
 		// A request that was refused at once sent no statement.
 		failed += outcomes.filter((outcome) => outcome !== 503).length;
 		const over = killedAfter !== undefined ? begun + deadline : performance.now();
-		const newer = await saveAll(b, chats, 'newer', agent, 25);
+		const newer = await saveAll(b, chats, 'newer', client, 25);
 		const acknowledged = chats.filter((_, index) => newer[index] === 200);
 		expect(acknowledged.length).toBeGreaterThan(chats.length / 2);
 		if (longer !== undefined) await delay(Math.max(0, over + longer - performance.now()));

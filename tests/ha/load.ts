@@ -1,7 +1,7 @@
-import { Agent } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Random } from '@contacts/testing/random.js';
-import { columnsOf, type Outcome, upsert } from '@contacts/testing/upserting-clients.js';
+import { createUpsertClient, type Outcome } from '@contacts/testing/upsert-client.js';
+import { columnsOf } from '@contacts/testing/upserting-clients.js';
 
 /** A response or a failure; times are milliseconds of `performance.now()`. */
 export interface Seen {
@@ -26,7 +26,7 @@ const chatsEach = 20;
 
 /** Clients that know both addresses and use the other one after a failure. */
 export function startLoad(personal: readonly string[], gateways: readonly string[], random: Random): Load {
-	const agent = new Agent({ keepAlive: true });
+	const upserts = createUpsertClient();
 	const load = { upserts: [] as Seen[], lists: [] as Seen[], admitted: [] as number[] };
 	const [sent, stored] = [new Map<number, number>(), new Map<number, number>()];
 	let stopped = false;
@@ -37,7 +37,7 @@ export function startLoad(personal: readonly string[], gateways: readonly string
 			const version = (sent.get(chat) ?? 0) + 1;
 			sent.set(chat, version);
 			const url = `${personal[address % personal.length]}/api/personal_contacts?project=bot&api_key=bot-key`;
-			const outcome = await upsert(url, agent, { chat_id: chat, ...columnsOf(version) });
+			const outcome = await upserts.upsert(url, { chat_id: chat, ...columnsOf(version) });
 			load.upserts.push({ at: performance.now(), outcome });
 			if (outcome === 200) stored.set(chat, version);
 			else address++;
@@ -76,7 +76,7 @@ export function startLoad(personal: readonly string[], gateways: readonly string
 		async stop() {
 			stopped = true;
 			await Promise.all(running);
-			agent.destroy();
+			upserts.close();
 		},
 	});
 }

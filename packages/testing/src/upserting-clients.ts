@@ -1,9 +1,6 @@
-import { Agent, request } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Random } from './random.js';
-
-/** The status of a response, or an error code. `HUNG` means no response within ten seconds. */
-export type Outcome = number | string;
+import { createUpsertClient, type Outcome } from './upsert-client.js';
 
 /** A request that was not acknowledged. Times are milliseconds of `performance.now()`. */
 export interface Failure {
@@ -34,7 +31,7 @@ export const columnsOf = (version: number) => ({ username: `u${version}`, name: 
  * only after the previous request has succeeded or failed. So it is always known which version must be stored.
  */
 export function startClients(url: string, count: number, chatsEach: number, random: Random): Clients {
-	const agent = new Agent({ keepAlive: true, maxSockets: count });
+	const client = createUpsertClient();
 	const sent = new Map<number, number>();
 	const stored = new Map<number, number>();
 	const outcomes = new Map<Outcome, number>();
@@ -51,7 +48,7 @@ export function startClients(url: string, count: number, chatsEach: number, rand
 			const version = (sent.get(chat) ?? 0) + 1;
 			sent.set(chat, version);
 			const begun = performance.now();
-			const outcome = await upsert(url, agent, { chat_id: chat, ...columnsOf(version) });
+			const outcome = await client.upsert(url, { chat_id: chat, ...columnsOf(version) });
 			const ended = performance.now();
 			slowest = Math.max(slowest, ended - begun);
 			outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1);
@@ -64,7 +61,7 @@ export function startClients(url: string, count: number, chatsEach: number, rand
 			}
 		}
 	}
-	const running = Array.from({ length: count }, (_, client) => run(1 + client * chatsEach));
+	const running = Array.from({ length: count }, (_, index) => run(1 + index * chatsEach));
 	return {
 		get acknowledged() {
 			return acknowledged;
@@ -79,38 +76,7 @@ export function startClients(url: string, count: number, chatsEach: number, rand
 		async stop() {
 			stopped = true;
 			await Promise.all(running);
-			agent.destroy();
+			client.close();
 		},
 	};
-}
-
-/** Sends one upsert. The response must be `saved`. */
-export function upsert(url: string, agent: Agent, contact: object): Promise<Outcome> {
-	return new Promise((resolve) => {
-		const asked = request(
-			url,
-			{ agent, method: 'POST', headers: { 'content-type': 'application/json' } },
-			(response) => {
-				let text = '';
-				response.setEncoding('utf8').on('data', (piece) => {
-					text += piece;
-				});
-				response.on('end', () =>
-					done(response.statusCode === 200 && text !== '{"ok":"saved"}' ? text : (response.statusCode ?? 0)),
-				);
-				response.on('error', failed);
-			},
-		);
-		const limit = setTimeout(() => {
-			done('HUNG');
-			asked.destroy();
-		}, 10_000);
-		const done = (outcome: Outcome) => {
-			clearTimeout(limit);
-			resolve(outcome);
-		};
-		const failed = (error: NodeJS.ErrnoException) => done(error.code ?? error.message);
-		asked.on('error', failed);
-		asked.end(JSON.stringify(contact));
-	});
 }
