@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
-import { createTestDatabase } from '@contacts/testing/database.js';
 import { collectExposedMetrics } from '@contacts/testing/exposed-metrics.js';
+import { database, test } from '@contacts/testing/test.js';
 import { parser } from '@prometheus-io/lezer-promql';
-import { beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect } from 'vitest';
 import { parse } from 'yaml';
 
 interface Metric {
@@ -22,13 +22,8 @@ interface Expression {
 const exposed = new Map<string, Metric>();
 const jobs: Record<string, string> = {};
 
-beforeAll(async () => {
-	const db = await createTestDatabase();
-	try {
-		Object.assign(jobs, await collectExposedMetrics(db));
-	} finally {
-		await db.drop();
-	}
+test.beforeAll(async () => {
+	Object.assign(jobs, await collectExposedMetrics(database));
 	for (const text of Object.values(jobs)) readMetrics(text);
 });
 

@@ -1,19 +1,14 @@
 import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
-import { createTestDatabase } from '@contacts/testing/database.js';
 import { collectExposedMetrics } from '@contacts/testing/exposed-metrics.js';
-import { beforeAll, describe, expect, test } from 'vitest';
+import { database, test } from '@contacts/testing/test.js';
+import { describe, expect } from 'vitest';
 
 const operations = fileURLToPath(new URL('../../operations/prometheus/', import.meta.url));
 let jobs: Record<string, string>;
 
-beforeAll(async () => {
-	const db = await createTestDatabase();
-	try {
-		jobs = await collectExposedMetrics(db);
-	} finally {
-		await db.drop();
-	}
+test.beforeAll(async () => {
+	jobs = await collectExposedMetrics(database);
 });
 
 /** The output of promtool, and its exit code. */

@@ -1,8 +1,8 @@
 import { startTestApp, type TestApp } from '@contacts/testing/app.js';
-import { createTestDatabase } from '@contacts/testing/database.js';
 import { expectCommonHeaders } from '@contacts/testing/expect-problem.js';
 import { describeReference } from '@contacts/testing/shared-reference.js';
-import { describe, expect, test } from 'vitest';
+import { database, test } from '@contacts/testing/test.js';
+import { describe, expect } from 'vitest';
 import { service } from './app.js';
 
 /** The cursor after all current changes. */
@@ -125,7 +125,6 @@ describe('company_contacts.changes', () => {
 });
 
 test('the document states the configured rate limit, and / redirects to it', async () => {
-	const database = await createTestDatabase();
 	const environment = { RATE_LIMIT_BURST: '17', RATE_LIMIT_PER_SECOND: '3' };
 	const app = await startTestApp(service, database.url, { environment });
 	const { info } = (await (await app.fetch('/openapi.json')).json()) as { info: { description: string } };
@@ -134,5 +133,4 @@ test('the document states the configured rate limit, and / redirects to it', asy
 	expect([root.status, root.headers.get('location')]).toEqual([302, '/docs']);
 	expectCommonHeaders(root);
 	await app.close();
-	await database.drop();
 });

@@ -2,25 +2,22 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer, connect as openSocket } from 'node:net';
 import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
 import { startTcpProxy, type TcpProxy } from '@contacts/testing/tcp-proxy.js';
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { database as db, test } from '@contacts/testing/test.js';
+import { afterAll, describe, expect, onTestFinished } from 'vitest';
 import { connect } from './connect.js';
 
 // Several hosts all lead to the same server here. tests/faults/failover.test.ts finds the primary among two servers.
 
-let db: TestDatabase;
 /** A read-only database, as on a standby. */
 let readOnly: TestDatabase;
 let host: string;
 
-beforeAll(async () => {
-	[db, readOnly] = await Promise.all([createTestDatabase(), createTestDatabase()]);
+test.beforeAll(async () => {
+	readOnly = await createTestDatabase();
 	await readOnly.sql.unsafe(`alter database ${nameOf(readOnly)} set default_transaction_read_only = on`);
 	({ host } = new URL(db.url));
 });
-afterAll(async () => {
-	await db?.drop();
-	await readOnly?.drop();
-});
+afterAll(() => readOnly?.drop());
 
 const nameOf = ({ url }: TestDatabase) => new URL(url).pathname.slice(1);
 

@@ -1,15 +1,9 @@
-import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
+import { database, test } from '@contacts/testing/test.js';
 import { waitUntil } from '@contacts/testing/wait-until.js';
 import postgres from 'postgres';
-import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { describe, expect, onTestFinished } from 'vitest';
 
-let database: TestDatabase;
-
-beforeAll(async () => {
-	database = await createTestDatabase();
-});
-afterAll(() => database?.drop());
-beforeEach(async () => {
+test.beforeEach(async () => {
 	await database.sql`delete from company_contacts`;
 	await database.sql`delete from company_contacts_changes`;
 	await database.sql`insert into company_contacts (bitrix_id, name) values (1, 'one'), (2, 'two'), (3, 'three')`;
