@@ -27,6 +27,8 @@ export default defineConfig({
 		expect: { poll: { timeout: 20_000 } },
 		globalSetup: 'packages/testing/src/global-setup.ts',
 		reporters: ['default', './packages/testing/src/closing-line.ts'],
+		// Compiled packages need no transformation: Node.js imports them itself.
+		server: { deps: { external: [/\/dist\//] } },
 		projects: [
 			{
 				// Behaviour: what both services and the operator's command promise.
