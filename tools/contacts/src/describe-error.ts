@@ -1,7 +1,5 @@
+import { isUnreachable } from '@contacts/common/database/errors.js';
 import { CommandError, UsageError } from './errors.js';
-
-/** Error codes of the client and the system for a server that can't be reached or closes the connection. */
-const unreachable = /^(CONNECT_TIMEOUT|CONNECTION_CLOSED|ECONN\w+|E\w+UNREACH|ETIMEDOUT|ENOTFOUND|EAI_AGAIN)$/;
 
 /** Describes an error in one line, with the next step where there is one. */
 export function describeError(error: unknown): string {
@@ -15,7 +13,7 @@ export function describeError(error: unknown): string {
 	if (code?.startsWith('28')) return 'The database refuses the user or the password in DATABASE_URL.';
 	if (code === 'ERR_INVALID_URL') return 'DATABASE_URL is no URL like postgres://user:password@host:5432/database.';
 	if (code === 'NO_SUITABLE_SERVER') return `The database can't be used: ${message}.`;
-	if (code !== undefined && unreachable.test(code)) {
+	if (isUnreachable(error)) {
 		return `The database does not respond (${code}). Is it running, and is DATABASE_URL right?`;
 	}
 	return (message ?? String(error)).split('\n', 1)[0] ?? 'unknown error';

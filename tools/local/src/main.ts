@@ -1,4 +1,4 @@
-import { errorCode, isRefusal } from '@contacts/common/database/errors.js';
+import { errorCode, isRefusal, isUnreachable } from '@contacts/common/database/errors.js';
 import { escapeControls } from '@contacts/common/observability/escape-controls.js';
 import { ConfigError } from '@contacts/common/process/config.js';
 import { LocalPostgresError } from '@contacts/local-postgres/binaries.js';
@@ -7,9 +7,6 @@ import { launch, type Running } from './launcher.js';
 import { readSettings, type Settings } from './settings.js';
 import { StartError } from './start-error.js';
 import { watchWrappers } from './wrappers.js';
-
-/** Error codes of the client and the system for a server that can't be reached or closes the connection. */
-const unreachable = /^(CONNECT_TIMEOUT|CONNECTION_CLOSED|ECONN\w+|E\w+UNREACH|ETIMEDOUT|ENOTFOUND|EAI_AGAIN)$/;
 
 let running: Running | undefined;
 let stopping = false;
@@ -58,9 +55,9 @@ function welcome({ demo, crm }: Running, { companyPort, personalPort }: Settings
 		`company-contacts   ${company}`,
 		`personal-contacts  ${personal}`,
 		'',
-		`To read and to try in a browser: ${company}/docs and ${personal}/docs`,
+		`API reference, to read and to try: ${company}/docs and ${personal}/docs`,
 		'',
-		...(demo ? [] : ['No demo credentials here. Make a project and a key: npx -y pnpm@12 contacts --help', '']),
+		...(demo ? [] : ['No demo credentials here. Create a project and a key: npx -y pnpm@12 contacts --help', '']),
 		'List the contacts of company 1:',
 		`  curl '${company}/api/company_contacts.list?company_id=1&${credentials}'`,
 		'',
@@ -86,11 +83,9 @@ function describe(error: unknown): string {
 	if (error instanceof StartError || error instanceof LocalPostgresError) return error.message;
 	if (isRefusal(error)) return 'The database refuses the user, the password or the name in DATABASE_URL.';
 	const code = errorCode(error);
-	if (code !== undefined && unreachable.test(code)) {
-		return `The database in DATABASE_URL does not respond (${code}).`;
-	}
 	if (code === 'NO_SUITABLE_SERVER' && error instanceof Error) {
 		return `The database in DATABASE_URL can't be used: ${error.message}.`;
 	}
+	if (isUnreachable(error)) return `The database in DATABASE_URL does not respond (${code}).`;
 	return error instanceof Error ? (error.stack ?? error.message) : String(error);
 }

@@ -25,7 +25,7 @@ test('with DATABASE_URL the launcher migrates and serves that database, and neve
 		select (select count(*) from projects)::int as projects, (select count(*) from api_keys)::int as keys,
 		       (select count(*) from company_contacts)::int as contacts`;
 	expect(counts).toEqual({ projects: 0, keys: 0, contacts: 0 });
-	expect(running.stdout()).toContain('No demo credentials here. Make a project and a key:');
+	expect(running.stdout()).toContain('No demo credentials here. Create a project and a key:');
 	expect(running.stdout()).not.toContain('demo-key');
 	const list = (query: string) => fetch(`http://127.0.0.1:${running.ports.company}/api/company_contacts.list?${query}`);
 	expect((await list('project=demo&api_key=demo-key')).status).toBe(401);

@@ -91,6 +91,12 @@ export function isLostConnection(error: unknown): boolean {
 	return judge(error).lost;
 }
 
+/** Whether the server could not be reached, or has closed the connection. */
+export function isUnreachable(error: unknown): boolean {
+	const code = errorCode(error) ?? '';
+	return lostConnection.has(code) || neverConnected.has(code);
+}
+
 /** Why the database failed a request, as a label of the metrics. */
 export const failureReasons = ['busy', 'deadline', 'connection', 'statement'] as const;
 
