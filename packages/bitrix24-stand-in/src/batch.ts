@@ -1,6 +1,6 @@
 import { RestError } from './errors.js';
 import { ActiveFaults } from './fault-effects.js';
-import type { RequestInfo } from './hooks.js';
+import type { RequestInfo } from './faults.js';
 import { callMethod } from './methods.js';
 import { encodeArray, isMap, type Params, toBoolean } from './php-values.js';
 import type { Portal } from './portal.js';

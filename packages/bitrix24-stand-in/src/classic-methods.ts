@@ -3,9 +3,8 @@ import type { StandInContact } from './contact.js';
 import { crmError, RestError } from './errors.js';
 import { classicLookup } from './field-lookup.js';
 import { compileFilter } from './filter.js';
-import { listPage } from './list.js';
+import { listPage, readOrder } from './list.js';
 import type { Method } from './methods.js';
-import { readOrder } from './order.js';
 import { type Params, toInteger } from './php-values.js';
 import { isReadable, type Portal } from './portal.js';
 

@@ -3,10 +3,10 @@ import { contactFields, type FieldValue } from './contact-fields.js';
 import { type Params, toList } from './php-values.js';
 import type { Portal } from './portal.js';
 import { formatDate } from './portal-dates.js';
-import { classicValue } from './user-field-values.js';
+import { classicValue } from './user-fields.js';
 
 /** What a call of crm.contact.* selects of each row. */
-export interface ClassicSelect {
+interface ClassicSelect {
 	/** Undefined: all standard fields. */
 	names: Set<string> | undefined;
 	userFields: 'all' | Set<string>;

@@ -24,7 +24,7 @@ const firstOf = (list: { valueType: string; value: string }[] | undefined, type?
 	list?.find((field) => type === undefined || field.valueType === type)?.value ?? '';
 
 /** A date in whole seconds, as the database holds it. [DOC] */
-export function wholeSeconds(date: Date): Date {
+function wholeSeconds(date: Date): Date {
 	return new Date(Math.floor(date.getTime() / 1000) * 1000);
 }
 

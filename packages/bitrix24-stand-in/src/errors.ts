@@ -2,16 +2,13 @@ import type { Switches } from './switches.js';
 
 /** An error that a method returns: `{"error": code, "error_description": description}`. */
 export class RestError extends Error {
-	readonly code: string;
-	readonly description: string;
-	/** Undefined: as the table of system errors says. */
-	readonly status: number | undefined;
-
-	constructor(code: string, description?: string, status?: number) {
-		super(`${code}: ${description ?? ''}`);
-		this.code = code;
-		this.description = description ?? systemErrors[code]?.description ?? '';
-		this.status = status;
+	/** @param status undefined: as the table of system errors says */
+	constructor(
+		readonly code: string,
+		readonly description = systemErrors[code]?.description ?? '',
+		readonly status?: number,
+	) {
+		super(`${code}: ${description}`);
 	}
 }
 

@@ -1,4 +1,12 @@
-import type { RequestInfo } from './hooks.js';
+import type { Params } from './php-values.js';
+
+/** A request over HTTP, before it is handled. */
+export interface RequestInfo {
+	/** Its place among all requests to this stand-in, from 1; those that the rate limit refused count too. */
+	number: number;
+	method: string;
+	params: Params & { filter?: Params };
+}
 
 /** Something that goes wrong. */
 export type Fault =
@@ -30,7 +38,7 @@ export type Fault =
 	| { kind: 'with-fields'; values: Record<string, unknown> };
 
 /** Which requests a fault is for. Default: all requests over HTTP. */
-export interface FaultTarget {
+interface FaultTarget {
 	/** Calls of this method: over HTTP, and inside a batch. */
 	method?: string;
 	/** True: inside a batch only. False: over HTTP only. */

@@ -1,8 +1,8 @@
 import type { UserField } from './contact.js';
 import { contactFields } from './contact-fields.js';
-import { camelNameOf } from './field-names.js';
 import type { Params } from './php-values.js';
 import type { Portal } from './portal.js';
+import { camelNameOf } from './user-fields.js';
 
 /** `result.fields` of crm.item.fields. [DOC] */
 export function itemFields(portal: Portal, originalNames: boolean): Params {
@@ -20,7 +20,7 @@ export function itemFields(portal: Portal, originalNames: boolean): Params {
 	fields.companies = { ...description('crm_company', 'COMPANIES', false, true), upperName: 'COMPANIES' };
 	for (const field of portal.fields) {
 		const name = originalNames ? field.name : camelNameOf(field);
-		fields[name] = { ...userFieldDescription(field, field.title ?? field.name), upperName: field.name };
+		fields[name] = { ...userFieldDescription(field), upperName: field.name };
 	}
 	return fields;
 }
@@ -38,10 +38,10 @@ function description(type: string, title: string, readOnly = false, multiple = f
 }
 
 /** [DOC] The options of a list carry their ids as text. */
-function userFieldDescription(field: UserField, title: string): Params {
+function userFieldDescription(field: UserField): Params {
 	const label = field.title ?? field.name;
 	return {
-		...description(field.type, title, false, field.multiple),
+		...description(field.type, label, false, field.multiple),
 		isDynamic: true,
 		...(field.type === 'enumeration'
 			? { items: (field.items ?? []).map(({ id, value }) => ({ ID: String(id), VALUE: value })) }

@@ -1,9 +1,8 @@
 import type { Kind } from './comparison.js';
 import type { StandInContact } from './contact.js';
 import { type ContactField, contactFields } from './contact-fields.js';
-import { camelNameOf } from './field-names.js';
 import type { Portal } from './portal.js';
-import { comparableValue } from './user-field-values.js';
+import { camelNameOf, comparableValue } from './user-fields.js';
 
 /** A field that a list can be filtered and ordered by. */
 export interface Comparable {

@@ -15,7 +15,7 @@ export interface Filter {
 }
 
 /** How a family of methods reads its filter. */
-export interface FilterRules {
+interface FilterRules {
 	lookup: Lookup;
 	/** What becomes of a condition on an unknown field. */
 	unknown(name: string): void;

@@ -1,11 +1,10 @@
 import { type BatchCall, runBatch } from './batch.js';
 import { RestError, statusOf } from './errors.js';
 import { ActiveFaults } from './fault-effects.js';
-import type { RequestInfo } from './hooks.js';
-import { callMethod } from './methods.js';
+import type { RequestInfo } from './faults.js';
+import { callMethod, timeOf } from './methods.js';
+import type { Params } from './php-values.js';
 import { type Portal, secret, userId } from './portal.js';
-import type { IncomingCall } from './read-request.js';
-import { timeOf } from './time-object.js';
 
 /** A request over HTTP as the stand-in remembers it. */
 export interface RecordedRequest {
@@ -19,6 +18,14 @@ export interface RecordedRequest {
 	error?: string;
 	/** The commands of a batch that were run. */
 	calls?: BatchCall[];
+}
+
+/** A request as the portal understands it. */
+export interface IncomingCall {
+	userId: string;
+	secret: string;
+	method: string;
+	params: Params;
 }
 
 /** A response, before it is sent. */
@@ -43,7 +50,7 @@ export async function respond(
 		return { response: errorResponse(new RestError('QUERY_LIMIT_EXCEEDED'), portal), faults: new ActiveFaults([]) };
 	}
 	const request: RequestInfo = { number, method: call.method, params: call.params };
-	await portal.requestHooks.run(request);
+	for (const hook of [...portal.requestHooks]) await hook(request);
 	const faults = new ActiveFaults(portal.faults.take(request, false));
 	return { response: replacement(faults, call) ?? (await run(portal, call, request, faults, record)), faults };
 }

@@ -1,9 +1,9 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ActiveFaults } from './fault-effects.js';
-import { type RecordedRequest, type RestResponse, respond } from './handle-call.js';
+import { type IncomingCall, type RecordedRequest, type RestResponse, respond } from './handle-call.js';
+import { isMap, type Params } from './php-values.js';
 import type { Portal } from './portal.js';
-import { readRequest } from './read-request.js';
 
 /** The HTTP side of a portal: every REST call is recorded in `requests`, in the order in which they came. */
 export function createHttpServer(portal: Portal, requests: RecordedRequest[]): Server {
@@ -82,4 +82,40 @@ function send(response: ServerResponse, reply: RestResponse): void {
 		...reply.headers,
 	});
 	response.end(reply.body);
+}
+
+/** /rest/USER/SECRET/METHOD, with or without .json [DOC]; undefined for any other address. */
+const restPath = /^\/rest(?:\/(\d+)\/([^/]+))?(?:\/([^/]*))?\/?$/;
+
+/** Reads the method and its parameters: JSON, or names and values in a form or a query string. Undefined where the address is no REST call. */
+async function readRequest(request: IncomingMessage): Promise<IncomingCall | undefined> {
+	const url = new URL(request.url ?? '/', 'http://portal');
+	const body = await readBody(request);
+	const match = restPath.exec(url.pathname);
+	if (match === null) return undefined;
+	const [, userId = '', secret = '', method = ''] = match;
+	return {
+		userId,
+		secret,
+		method: decodeURIComponent(method).replace(/\.json$/, ''),
+		// [INF] The body goes before the address.
+		params: { ...Object.fromEntries(url.searchParams), ...readParams(body, request.headers['content-type'] ?? '') },
+	};
+}
+
+async function readBody(request: IncomingMessage): Promise<string> {
+	const chunks: Buffer[] = [];
+	for await (const chunk of request) chunks.push(chunk as Buffer);
+	return Buffer.concat(chunks).toString('utf8');
+}
+
+/** [INF] What is no JSON though it says so is no parameters at all, and no error. */
+function readParams(body: string, contentType: string): Params {
+	if (!contentType.toLowerCase().startsWith('application/json')) return Object.fromEntries(new URLSearchParams(body));
+	try {
+		const value: unknown = JSON.parse(body);
+		return isMap(value) ? value : {};
+	} catch {
+		return {};
+	}
 }

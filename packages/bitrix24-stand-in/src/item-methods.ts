@@ -3,9 +3,8 @@ import { itemFields } from './field-descriptions.js';
 import { itemLookup } from './field-lookup.js';
 import { compileFilter, invalid } from './filter.js';
 import { fullItem, listedItem, readSelect } from './item-rows.js';
-import { listPage } from './list.js';
+import { listPage, readOrder } from './list.js';
 import type { Method } from './methods.js';
-import { readOrder } from './order.js';
 import { isYes, type Params, toInteger } from './php-values.js';
 import { isReadable, type Portal } from './portal.js';
 

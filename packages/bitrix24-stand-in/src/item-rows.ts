@@ -1,13 +1,12 @@
 import type { MultiField, StandInContact } from './contact.js';
 import { contactFields, type FieldValue } from './contact-fields.js';
-import { camelNameOf } from './field-names.js';
 import { isYes, type Params, toList } from './php-values.js';
 import type { Portal } from './portal.js';
 import { formatDate } from './portal-dates.js';
-import { itemValue } from './user-field-values.js';
+import { camelNameOf, itemValue } from './user-fields.js';
 
 /** What a call of crm.item.* selects of each row. */
-export interface ItemSelect {
+interface ItemSelect {
 	/** Undefined: everything. */
 	names: string[] | undefined;
 	/** Whether the multifields come along. */

@@ -1,7 +1,7 @@
 import type { StandInContact, UserField } from './contact.js';
 import { ContactMap } from './contact-map.js';
-import { FaultScript } from './faults.js';
-import { Hooks, type PageInfo, type RequestInfo } from './hooks.js';
+import { FaultScript, type RequestInfo } from './faults.js';
+import type { PageInfo } from './list.js';
 import { OperatingTime } from './operating-time.js';
 import { offsetMinutes } from './portal-dates.js';
 import { type Plan, RequestCounter } from './rate-limit.js';
@@ -29,6 +29,9 @@ export interface PortalOptions {
 export const userId = 1;
 export const secret = 'k3v9s7q1x5w8';
 
+/** A function of a test that is called at one moment. */
+export type Hook<Info> = (info: Info) => void | Promise<void>;
+
 /** Everything that the methods work on. */
 export interface Portal {
 	clock: () => number;
@@ -41,8 +44,8 @@ export interface Portal {
 	counter: RequestCounter;
 	operating: OperatingTime;
 	faults: FaultScript;
-	requestHooks: Hooks<RequestInfo>;
-	pageHooks: Hooks<PageInfo>;
+	requestHooks: Set<Hook<RequestInfo>>;
+	pageHooks: Set<Hook<PageInfo>>;
 	pages: number;
 	/** The webhook was deleted, or given a new secret. */
 	revoked: boolean;
@@ -71,8 +74,8 @@ export function createPortal(options: PortalOptions): Portal {
 		counter: new RequestCounter(options.plan ?? 'standard', clock, () => switches.blockedCallsCount),
 		operating: new OperatingTime(options.operatingLimitSeconds ?? 480, clock),
 		faults: new FaultScript(),
-		requestHooks: new Hooks(),
-		pageHooks: new Hooks(),
+		requestHooks: new Set(),
+		pageHooks: new Set(),
 		pages: 0,
 		revoked: false,
 	};

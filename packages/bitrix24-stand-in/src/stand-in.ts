@@ -1,13 +1,13 @@
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import type { StandInContact, UserField } from './contact.js';
-import { ContactStore } from './contact-store.js';
+import { type ContactStore, createContactStore } from './contact-store.js';
 import { type EventName, sendEvent } from './event-sender.js';
-import type { FaultScript } from './faults.js';
+import type { FaultScript, RequestInfo } from './faults.js';
 import type { RecordedRequest } from './handle-call.js';
-import type { Hook, PageInfo, RequestInfo } from './hooks.js';
 import { createHttpServer } from './http-server.js';
-import { createPortal, type PortalOptions, secret, userId } from './portal.js';
+import type { PageInfo } from './list.js';
+import { createPortal, type Hook, type PortalOptions, secret, userId } from './portal.js';
 import type { Switches } from './switches.js';
 
 export type { StandInContact, UserField } from './contact.js';
@@ -24,7 +24,7 @@ export interface StandInOptions extends PortalOptions {
 }
 
 /** A portal that listens, and everything that a test may do to it. */
-export interface StandIn {
+export interface StandIn extends ContactStore {
 	/** http://127.0.0.1:PORT/rest/USER/SECRET/ */
 	readonly webhookUrl: string;
 	/** The token that its events carry. */
@@ -38,19 +38,6 @@ export interface StandIn {
 	/** May be changed at any time. */
 	readonly switches: Switches;
 
-	/** With the next id and both times now, unless it has them. */
-	add(contact: Partial<StandInContact>): StandInContact;
-	/** A change of companyIds alone moves updatedTime only with `touch` or the switch linkChangeTouches. */
-	update(id: number, changes: Partial<Omit<StandInContact, 'id'>>, options?: { touch?: boolean }): void;
-	remove(id: number): void;
-	/** From the recycle bin; with another id when the switch restoreKeepsId is off. */
-	restore(id: number): StandInContact;
-	/** The loser is gone for good, the winner has what it lacked. */
-	merge(winner: number, loser: number): void;
-	/** The webhook's user may not read these contacts any more. */
-	hide(where: (contact: StandInContact) => boolean): void;
-	/** The webhook's user may read all contacts again. */
-	showAll(): void;
 	/** The webhook is deleted: every call is refused from now on. */
 	revokeWebhook(): void;
 	removeField(name: string): void;
@@ -82,7 +69,7 @@ export interface StandIn {
 /** Starts a portal on 127.0.0.1. */
 export async function startStandIn(options: StandInOptions = {}): Promise<StandIn> {
 	const portal = createPortal(options);
-	const store = new ContactStore(portal);
+	const store = createContactStore(portal);
 	for (const contact of options.contacts ?? []) store.add(contact);
 
 	const requests: RecordedRequest[] = [];
@@ -99,17 +86,7 @@ export async function startStandIn(options: StandInOptions = {}): Promise<StandI
 		fields: portal.fields,
 		scopes: portal.scopes,
 		switches: portal.switches,
-		add: (contact) => store.add(contact),
-		update: (id, changes, how) => store.update(id, changes, how),
-		remove: (id) => store.remove(id),
-		restore: (id) => store.restore(id),
-		merge: (winner, loser) => store.merge(winner, loser),
-		hide: (where) => {
-			for (const contact of portal.contacts.values()) if (where(contact)) contact.readable = false;
-		},
-		showAll: () => {
-			for (const contact of portal.contacts.values()) delete contact.readable;
-		},
+		...store,
 		revokeWebhook: () => {
 			portal.revoked = true;
 		},
@@ -131,8 +108,8 @@ export async function startStandIn(options: StandInOptions = {}): Promise<StandI
 			for (let n = 0; n < count; n++) portal.counter.admit('127.0.0.1');
 		},
 		faults: portal.faults,
-		onRequest: (hook) => portal.requestHooks.add(hook),
-		onPage: (hook) => portal.pageHooks.add(hook),
+		onRequest: (hook) => addTo(portal.requestHooks, hook),
+		onPage: (hook) => addTo(portal.pageHooks, hook),
 		sendEvent: (url, event, id) => sendEvent(portal, applicationToken, url, event, id),
 		close: async () => {
 			const closed = once(server, 'close');
@@ -141,4 +118,10 @@ export async function startStandIn(options: StandInOptions = {}): Promise<StandI
 			await closed;
 		},
 	};
+}
+
+/** @returns a function that removes it again */
+function addTo<T>(set: Set<T>, one: T): () => void {
+	set.add(one);
+	return () => set.delete(one);
 }

@@ -1,5 +1,5 @@
 /** The first position is that of a portal without options. */
-const positions = <T>(...values: [T, T, ...T[]]): readonly [T, T, ...T[]] => values;
+const positions = <const T>(...values: [T, T, ...T[]]): readonly [T, T, ...T[]] => values;
 
 /**
  * What differs between portals, plans and versions of the documentation, or is not confirmed by any source. A client has to
@@ -10,82 +10,82 @@ const positions = <T>(...values: [T, T, ...T[]]): readonly [T, T, ...T[]] => val
  */
 export const switchPositions = {
 	/** HTTP statuses of the system's errors. [DOC] three versions of the documentation differ. */
-	statusTable: positions<'newest' | 'older' | 'b24restdocs'>('newest', 'older', 'b24restdocs'),
+	statusTable: positions('newest', 'older', 'b24restdocs'),
 	/** Statuses by error code, before the table. [??] */
 	statuses: positions<Partial<Record<string, number>>>(
 		{},
 		{ QUERY_LIMIT_EXCEEDED: 200, OPERATION_TIME_LIMIT: 200, INVALID_CREDENTIALS: 500, NOT_FOUND: 404 },
 	),
 	/** The language of the CRM's own error descriptions. [FIELD] */
-	language: positions<'en' | 'ru'>('en', 'ru'),
+	language: positions('en', 'ru'),
 	/** What a call gets when the webhook lacks the method's scope. [DOC] both are documented. */
-	missingScope: positions<'insufficient_scope' | 'method_not_found'>('insufficient_scope', 'method_not_found'),
+	missingScope: positions('insufficient_scope', 'method_not_found'),
 	/** Whether a call that the rate limit refuses raises the counter too. [??] */
-	blockedCallsCount: positions<boolean>(true, false),
+	blockedCallsCount: positions(true, false),
 	/** A Retry-After header on 503 and 429, in seconds. [??] none is documented. */
 	retryAfter: positions<number | null>(null, 2),
 
 	/** `total` of a list with start=-1. [DOC] [SRC] contradict each other. */
-	totalWithoutCount: positions<'absent' | 'zero'>('absent', 'zero'),
+	totalWithoutCount: positions('absent', 'zero'),
 	/** What crm.contact.list returns when `start` is beyond the end. [FIELD] for the first page, [??] how general it is. */
-	classicPastEnd: positions<'first-page' | 'empty'>('first-page', 'empty'),
+	classicPastEnd: positions('first-page', 'empty'),
 	/** The order of a list that asks for none. [??] */
-	defaultOrder: positions<'ascending' | 'descending'>('ascending', 'descending'),
+	defaultOrder: positions('ascending', 'descending'),
 	/** A number or date in a filter that is empty or can't be read. [FIELD] both were seen. */
-	emptyFilterValue: positions<'ignored' | 'refused'>('ignored', 'refused'),
+	emptyFilterValue: positions('ignored', 'refused'),
 	/** Upper-case names in the filter and order of crm.item.list. [??] */
-	itemUpperCaseNames: positions<'refused' | 'accepted'>('refused', 'accepted'),
+	itemUpperCaseNames: positions('refused', 'accepted'),
 	/** An unknown field in the filter of crm.contact.list. [??] */
-	classicUnknownFilter: positions<'ignored' | 'refused'>('ignored', 'refused'),
+	classicUnknownFilter: positions('ignored', 'refused'),
 	/** Which contacts crm.contact.list returns without a category in the filter. [??] */
-	classicCategories: positions<'general' | 'all'>('general', 'all'),
+	classicCategories: positions('general', 'all'),
 	/** Whether crm.contact.list selects ids first and rows after, as crm.item.list does. [??] */
-	classicTwoQueries: positions<boolean>(true, false),
+	classicTwoQueries: positions(true, false),
 
 	/** `companyIds` in crm.item.list. [??] */
-	itemListCompanyIds: positions<'filled' | 'absent' | 'empty' | 'primary'>('filled', 'absent', 'empty', 'primary'),
+	itemListCompanyIds: positions('filled', 'absent', 'empty', 'primary'),
 	/** `companyIds` of crm.item.get. [DOC] says filled. */
-	itemGetCompanyIds: positions<'filled' | 'absent' | 'empty'>('filled', 'absent', 'empty'),
+	itemGetCompanyIds: positions('filled', 'absent', 'empty'),
 	/** `fm` in crm.item.list with a select of "*". [DOC] says filled. */
-	itemListFm: positions<'filled' | 'absent' | 'empty'>('filled', 'absent', 'empty'),
+	itemListFm: positions('filled', 'absent', 'empty'),
 	/** `fm` of crm.item.get. [DOC] says filled, [??] whether on every portal. */
-	itemGetFm: positions<'filled' | 'absent' | 'empty'>('filled', 'absent', 'empty'),
+	itemGetFm: positions('filled', 'absent', 'empty'),
 	/** `companyId` and `hasPhone`, which tell what the lists above leave out. [DOC] */
-	itemHints: positions<'present' | 'absent'>('present', 'absent'),
+	itemHints: positions('present', 'absent'),
 	/** The general category in crm.item.*: `categoryId` 0, "0", null [DOC], or none. */
-	itemGeneralCategory: positions<'number' | 'string' | 'null' | 'absent'>('number', 'string', 'null', 'absent'),
+	itemGeneralCategory: positions('number', 'string', 'null', 'absent'),
 	/** Whether `fm` comes with a select that names more than "*". [DOC] says no, [??] for older versions. */
-	fmBesideStar: positions<boolean>(false, true),
+	fmBesideStar: positions(false, true),
 	/** What useOriginalUfNames=Y makes of the rows of a list with a select. [FIELD] both were seen. */
-	originalUfNamesBug: positions<'empty-rows' | 'only-user-fields'>('empty-rows', 'only-user-fields'),
+	originalUfNamesBug: positions('empty-rows', 'only-user-fields'),
 	/** The primary company of a contact that has none. [DOC] [REC] null, "0". */
-	noCompany: positions<'null' | 'zero'>('null', 'zero'),
+	noCompany: positions('null', 'zero'),
 	/** A custom string or option that was never set. [REC] "", [??] null. */
-	unsetUf: positions<'empty' | 'null'>('empty', 'null'),
+	unsetUf: positions('empty', 'null'),
 	/** A custom boolean that was never set: as "no", or as other custom fields. [REC] "0", [FIELD] "". */
-	unsetBooleanUf: positions<'no' | 'unset'>('no', 'unset'),
+	unsetBooleanUf: positions('no', 'unset'),
 	/** The JSON type of an option's id in crm.item.*. [??] */
-	itemEnumerationIds: positions<'number' | 'string'>('number', 'string'),
+	itemEnumerationIds: positions('number', 'string'),
 	/** A custom boolean in crm.contact.*: "1" and "0" [REC], or true and false [DOC]. */
-	classicBooleanUf: positions<'digits' | 'json'>('digits', 'json'),
+	classicBooleanUf: positions('digits', 'json'),
 	/** A multiple custom field without values in crm.contact.*. [INF] [], [FIELD] false. */
-	classicEmptyMultiple: positions<'array' | 'false'>('array', 'false'),
+	classicEmptyMultiple: positions('array', 'false'),
 	/** crm.contact.company.items.get for a contact that is gone. [??] */
-	companiesOfMissing: positions<'empty' | 'access-denied'>('empty', 'access-denied'),
+	companiesOfMissing: positions('empty', 'access-denied'),
 	/** All company links primary, with the same SORT. [REC] of the mirror method. */
-	twoPrimaryCompanies: positions<boolean>(false, true),
+	twoPrimaryCompanies: positions(false, true),
 
 	/** `operating_reset_at` in `time`. [REC] [DOC] */
-	operatingResetAt: positions<'present' | 'absent' | 'null'>('present', 'absent', 'null'),
+	operatingResetAt: positions('present', 'absent', 'null'),
 	/** `start` and `processing` in `time` as whole numbers. [DOC] samples of 2026-09. */
-	wholeSecondsInTime: positions<boolean>(false, true),
+	wholeSecondsInTime: positions(false, true),
 
 	/** Whether a change of company links alone changes updatedTime. [??] */
-	linkChangeTouches: positions<boolean>(false, true),
+	linkChangeTouches: positions(false, true),
 	/** Whether a contact restored from the recycle bin has its old id. [??] */
-	restoreKeepsId: positions<boolean>(true, false),
+	restoreKeepsId: positions(true, false),
 	/** Whether restoring changes updatedTime. [??] */
-	restoreTouches: positions<boolean>(false, true),
+	restoreTouches: positions(false, true),
 };
 
 export type Switches = { [Name in keyof typeof switchPositions]: (typeof switchPositions)[Name][number] };
