@@ -22,12 +22,8 @@ export async function findDatabaseUrl(environment: NodeJS.ProcessEnv): Promise<s
 /** Runs some work on the operator's connection. */
 export async function withDatabase<T>(environment: NodeJS.ProcessEnv, work: (sql: Sql) => Promise<T>): Promise<T> {
 	// Loaded only here, so that the help of a command does not load the client.
-	const { connect, reach } = await import('@contacts/common/database/connect.js');
-	const sql = connect(await findDatabaseUrl(environment), {
-		max: 1,
-		fetch_types: false,
-		connect_timeout: 5,
-		onnotice: () => undefined,
+	const { connectSingle, reach } = await import('@contacts/common/database/connect.js');
+	const sql = connectSingle(await findDatabaseUrl(environment), {
 		// The user, for the audit log.
 		connection: { application_name: 'contacts', 'contacts.actor': actorOf(environment) },
 	});

@@ -2,7 +2,9 @@ import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { StartError } from './start-error.js';
+
+/** Why the start failed, in one line for the person who started it. */
+export class StartError extends Error {}
 
 export interface ChildService {
 	name: string;

@@ -3,8 +3,7 @@ import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { freePort } from '@contacts/local-postgres/server.js';
-import { startService } from './child-service.js';
-import { StartError } from './start-error.js';
+import { StartError, startService } from './child-service.js';
 
 export interface Crm {
 	webhookUrl: string;

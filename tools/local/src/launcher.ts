@@ -2,11 +2,10 @@ import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { migrate } from '@contacts/common/database/migrate.js';
 import { holdFolder } from '@contacts/local-postgres/data-folder.js';
-import { type ChildService, startService } from './child-service.js';
+import { type ChildService, StartError, startService } from './child-service.js';
 import { type Crm, startCrm } from './crm.js';
-import { type ServiceUrls, startLocalDatabase } from './local-database.js';
+import { type ServiceName, startLocalDatabase } from './local-database.js';
 import type { Settings } from './settings.js';
-import { StartError } from './start-error.js';
 
 export interface Running {
 	services: ChildService[];
@@ -34,24 +33,20 @@ export async function launch(settings: Settings): Promise<Running> {
 		await checkPort(settings.companyPort, 'COMPANY_CONTACTS_PORT');
 		await checkPort(settings.personalPort, 'PERSONAL_CONTACTS_PORT');
 
-		let urls: ServiceUrls = {
-			'personal-contacts': given ?? '',
-			'company-contacts': given ?? '',
-			'company-contacts-sync': given ?? '',
-		};
+		let urlFor = (_: ServiceName) => given ?? '';
 		let demo = false;
 		const endings: Promise<string>[] = [];
 		if (folder !== undefined) {
 			const local = await startLocalDatabase(settings.dataFolder, folder);
 			undo.push(() => local.server.stop());
 			endings.push(local.server.ended.then(() => 'the database'));
-			({ urls, demo } = local);
+			({ urlFor, demo } = local);
 		} else if (given !== undefined) {
 			await migrate(given);
 		}
 
 		const start = async (name: 'company-contacts' | 'personal-contacts', port: number) => {
-			const service = await startService(name, port, { ...process.env, DATABASE_URL: urls[name] });
+			const service = await startService(name, port, { ...process.env, DATABASE_URL: urlFor(name) });
 			undo.push(service.stop);
 			endings.push(service.ended.then(() => name));
 			return service;
@@ -60,7 +55,7 @@ export async function launch(settings: Settings): Promise<Running> {
 			start('company-contacts', settings.companyPort),
 			start('personal-contacts', settings.personalPort),
 		]);
-		const crm = settings.withCrm ? await startCrm(urls['company-contacts-sync'], undo) : undefined;
+		const crm = settings.withCrm ? await startCrm(urlFor('company-contacts-sync'), undo) : undefined;
 		return { services, demo, crm, broken: Promise.race(endings), stop };
 	} catch (error) {
 		await stop();

@@ -1,18 +1,18 @@
 import { randomBytes } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { connectSingle } from '@contacts/common/database/connect.js';
 import { migrate } from '@contacts/common/database/migrate.js';
 import { setRolePasswords, transferToOwner, urlAs } from '@contacts/common/database/roles.js';
 import type { HeldFolder } from '@contacts/local-postgres/data-folder.js';
 import { type LocalPostgres, startLocalPostgres } from '@contacts/local-postgres/server.js';
-import postgres from 'postgres';
 import { addDemo, demoIsLive } from './demo.js';
 
-export type ServiceUrls = Record<'personal-contacts' | 'company-contacts' | 'company-contacts-sync', string>;
+export type ServiceName = 'personal-contacts' | 'company-contacts' | 'company-contacts-sync';
 
-export interface LocalDatabase {
-	/** The connection URL of each service, with its own role. */
-	urls: ServiceUrls;
+interface LocalDatabase {
+	/** The connection URL of a service, with its own role. */
+	urlFor(service: ServiceName): string;
 	/** Whether the demo project's key is valid. */
 	demo: boolean;
 	server: LocalPostgres;
@@ -27,7 +27,7 @@ export async function startLocalDatabase(dataFolder: string, folder: HeldFolder)
 		settings: { max_connections: '200' },
 	});
 	try {
-		const admin = postgres(server.url('postgres'), { max: 1, fetch_types: false, onnotice: () => undefined });
+		const admin = connectSingle(server.url('postgres'));
 		const [existing] = await admin`select from pg_database where datname = 'contacts'`;
 		if (existing === undefined) await admin`create database contacts`;
 		await admin.end();
@@ -40,17 +40,12 @@ export async function startLocalDatabase(dataFolder: string, folder: HeldFolder)
 			'company-contacts': password,
 			'company-contacts-sync': password,
 		});
-		const sql = postgres(url, { max: 1, fetch_types: false, onnotice: () => undefined });
+		const sql = connectSingle(url);
 		await addDemo(sql);
 		const demo = await demoIsLive(sql);
 		await sql.end();
 		folder.publish({ databaseUrl: url });
-		const urls = {
-			'personal-contacts': urlAs(url, 'personal-contacts', password),
-			'company-contacts': urlAs(url, 'company-contacts', password),
-			'company-contacts-sync': urlAs(url, 'company-contacts-sync', password),
-		};
-		return { urls, demo, server };
+		return { urlFor: (service) => urlAs(url, service, password), demo, server };
 	} catch (error) {
 		await server.stop();
 		throw error;

@@ -2,10 +2,10 @@ import { errorCode, isRefusal, isUnreachable } from '@contacts/common/database/e
 import { escapeControls } from '@contacts/common/observability/escape-controls.js';
 import { ConfigError } from '@contacts/common/process/config.js';
 import { LocalPostgresError } from '@contacts/local-postgres/binaries.js';
+import { StartError } from './child-service.js';
 import { demoKey, demoProject } from './demo.js';
 import { launch, type Running } from './launcher.js';
 import { readSettings, type Settings } from './settings.js';
-import { StartError } from './start-error.js';
 import { watchWrappers } from './wrappers.js';
 
 let running: Running | undefined;

@@ -43,6 +43,5 @@ function readStatus(pid: number): { name: string; parent: number } | undefined {
 }
 
 function isAlive(pid: number): boolean {
-	const status = readStatus(pid);
-	return status !== undefined;
+	return readStatus(pid) !== undefined;
 }

@@ -1,6 +1,6 @@
 import type postgres from 'postgres';
 import { timedOut, withDeadline } from '../process/with-deadline.js';
-import { connect } from './connect.js';
+import { connectSingle } from './connect.js';
 import type { ConnectionOptions } from './find-server.js';
 
 interface ChangeListenerOptions {
@@ -48,14 +48,9 @@ export function createChangeListener({ url, applicationName, onReturn }: ChangeL
 	timer.unref();
 
 	function open(): postgres.Sql {
-		const mine = connect(url, {
-			max: 1,
-			fetch_types: false,
+		const mine = connectSingle(url, {
 			connect_timeout: 2,
-			idle_timeout: 0,
-			max_lifetime: null,
 			backoff: () => 0.05,
-			onnotice: () => undefined,
 			onclose: () => {
 				if (mine === client) disconnected();
 			},

@@ -7,7 +7,6 @@ import { type ConnectionOptions, findServer } from './find-server.js';
 /** The timeout for a host to accept a connection. The client's own timeout begins after that. */
 const connectTimeoutMs = 2000;
 
-/** The same as `connect_timeout` of the clients that use it. */
 const reachTimeoutMs = 5000;
 
 /**
@@ -52,6 +51,20 @@ export function connect(url: string, options: ConnectionOptions): postgres.Sql {
 			await end(how);
 			ended = true;
 		},
+	});
+}
+
+/** A client with one connection, which stays open until it is closed. It waits as long as `reach` does for a server. */
+export function connectSingle(url: string, options: ConnectionOptions = {}): postgres.Sql {
+	return connect(url, {
+		max: 1,
+		fetch_types: false,
+		connect_timeout: reachTimeoutMs / 1000,
+		idle_timeout: 0,
+		max_lifetime: null,
+		keep_alive: 15,
+		onnotice: () => undefined,
+		...options,
 	});
 }
 

@@ -2,7 +2,7 @@ import { readdir } from 'node:fs/promises';
 import { sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import Postgrator from 'postgrator';
-import { connect, reach } from './connect.js';
+import { connectSingle, reach } from './connect.js';
 
 /** An arbitrary number that nothing else in the same database uses. */
 const migrationLock = 4_021_967_233;
@@ -20,14 +20,8 @@ const folder = fileURLToPath(new URL('../../migrations', import.meta.url));
  */
 export async function migrate(url: string, to?: number): Promise<string[]> {
 	let lost = false;
-	const sql = connect(url, {
-		max: 1,
-		fetch_types: false,
-		connect_timeout: 10,
-		max_lifetime: null,
-		idle_timeout: 0,
+	const sql = connectSingle(url, {
 		connection: { application_name: 'contacts migrate' },
-		onnotice: () => undefined,
 		onclose: () => {
 			lost = true;
 		},

@@ -1,7 +1,6 @@
 import { createHash, createHmac, pbkdf2Sync, randomBytes } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
-import postgres from 'postgres';
-import { connect } from './connect.js';
+import { connectSingle } from './connect.js';
 
 /** The database roles, by what connects with them. */
 export const roles = {
@@ -16,7 +15,7 @@ export type RoleUser = keyof typeof roles;
 
 /** Lets roles log in with these passwords. The server is sent verifiers, so that no password can get into its log. */
 export async function setRolePasswords(ownerUrl: string, passwords: Partial<Record<RoleUser, string>>): Promise<void> {
-	const sql = connect(ownerUrl, { max: 1, fetch_types: false, onnotice: () => undefined });
+	const sql = connectSingle(ownerUrl);
 	try {
 		for (const [user, password] of Object.entries(passwords)) {
 			const role = roles[user as RoleUser];
@@ -55,7 +54,7 @@ export const ownerRole = 'contacts_owner';
  * @returns the owner's connection URL
  */
 export async function transferToOwner(superuserUrl: string, password: string): Promise<string> {
-	const sql = postgres(superuserUrl, { max: 1, fetch_types: false, onnotice: () => undefined });
+	const sql = connectSingle(superuserUrl);
 	try {
 		await sql.unsafe(await readFile(new URL('../../owner.sql', import.meta.url), 'utf8'));
 		await sql.unsafe(`alter role ${ownerRole} login password '${scramVerifier(password)}'`);

@@ -1,5 +1,5 @@
 import type { Sql } from '@contacts/common/database/client.js';
-import { connect } from '@contacts/common/database/connect.js';
+import { connectSingle } from '@contacts/common/database/connect.js';
 import { judge } from '@contacts/common/database/errors.js';
 import { timedOut, withDeadline } from '@contacts/common/process/with-deadline.js';
 import { type Backend, endIdleBackend, takeLock } from './session.sql.js';
@@ -36,14 +36,7 @@ export async function openSession(url: string): Promise<Session | undefined> {
 		lost ??= new SessionLostError(reason, { cause });
 		return lost;
 	};
-	const sql = connect(url, {
-		max: 1,
-		fetch_types: false,
-		connect_timeout: 5,
-		idle_timeout: 0,
-		max_lifetime: null,
-		keep_alive: 15,
-		onnotice: () => undefined,
+	const sql = connectSingle(url, {
 		// The client would reconnect by itself and continue without the lock.
 		onclose: () => {
 			if (open) lose('the connection to the database was lost');
@@ -115,13 +108,7 @@ export async function openSession(url: string): Promise<Session | undefined> {
  * @returns whether the backend no longer exists; false also when nobody responds in time
  */
 async function endIfIdle(url: string, backend: Backend): Promise<boolean> {
-	const sql = connect(url, {
-		max: 1,
-		fetch_types: false,
-		connect_timeout: 5,
-		onnotice: () => undefined,
-		connection: { application_name: 'company-contacts-sync' },
-	});
+	const sql = connectSingle(url, { connection: { application_name: 'company-contacts-sync' } });
 	try {
 		return (await withDeadline(endIdleBackend(sql, backend), responseTimeoutMs)) === false;
 	} catch {

@@ -1,5 +1,5 @@
 import type { Sql } from '@contacts/common/database/client.js';
-import { connect, reach } from '@contacts/common/database/connect.js';
+import { connectSingle, reach } from '@contacts/common/database/connect.js';
 import { isLostConnection } from '@contacts/common/database/errors.js';
 import { CommandError } from '../errors.js';
 
@@ -19,14 +19,7 @@ export async function inTransaction<T>(
 	let state: 'connecting' | 'open' | 'committing' | 'over' = 'connecting';
 	let lost = false;
 	let isDone = false;
-	const sql: Sql = connect(url, {
-		max: 1,
-		fetch_types: false,
-		connect_timeout: 5,
-		idle_timeout: 0,
-		max_lifetime: null,
-		keep_alive: 15,
-		onnotice: () => undefined,
+	const sql: Sql = connectSingle(url, {
 		onclose() {
 			if (state !== 'open' && state !== 'committing') return;
 			lost = true;
