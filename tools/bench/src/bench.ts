@@ -3,7 +3,7 @@ import { fileURLToPath } from 'node:url';
 import type { BenchDatabase } from './database.js';
 import type { Lifetime } from './lifetime.js';
 import type { Comparison } from './report.js';
-import { programOf, type RunningServer, type ServerCommand, startServer } from './servers.js';
+import { type RunningServer, type ServerCommand, startServer } from './servers.js';
 
 export const root = fileURLToPath(new URL('../../..', import.meta.url));
 
@@ -66,11 +66,11 @@ export function startService(bench: Bench, name: ServiceName, scenario: string):
 /** One of the reference servers of this package. */
 export function startReference(
 	{ lifetime }: Bench,
-	program: string,
-	args: string[] = [],
+	[program, ...args]: readonly string[],
 	env: Record<string, string> = {},
 ): Promise<RunningServer> {
-	return startServer(lifetime, { args: [programOf(`references/${program}`), ...args], env });
+	const main = fileURLToPath(new URL(`../dist/references/${program}.js`, import.meta.url));
+	return startServer(lifetime, { args: [main, ...args], env });
 }
 
 function profileFlags(folder: string | undefined, name: string): string[] {

@@ -39,6 +39,7 @@ export async function fillCompanyContacts(sql: Sql, contacts: number): Promise<v
 	await sql`vacuum (analyze) company_contacts`;
 }
 
+/** Changes one of them, so that services read their cached lists again. */
 export async function changeCompanyContact(sql: Sql, number: number, reason: string): Promise<void> {
 	await sql`update company_contacts set perplexity_reason = ${reason} where bitrix_id = ${1000 + number}`;
 }

@@ -3,21 +3,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { hashKey } from '@contacts/common/auth/api-key.js';
 import { insertKey, insertProject } from '@contacts/common/auth/projects.sql.js';
+import type { Sql } from '@contacts/common/database/client.js';
+import { connectSingle } from '@contacts/common/database/connect.js';
 import { migrate } from '@contacts/common/database/migrate.js';
 import { setRolePasswords, urlAs } from '@contacts/common/database/roles.js';
 import { startLocalPostgres } from '@contacts/local-postgres/server.js';
-import postgres from 'postgres';
-import {
-	changeCompanyContact,
-	durability,
-	fillCompanyContacts,
-	readBackends,
-	readSettings,
-	readVersion,
-	resetPersonalContacts,
-} from './data.sql.js';
+import { durability, fillCompanyContacts, readSettings, readVersion } from './data.sql.js';
 import type { Lifetime } from './lifetime.js';
-import type { Chats } from './load/upserts.js';
 
 /** The project that every request comes from. */
 export const credentials = 'project=bench&api_key=bench-key';
@@ -26,6 +18,8 @@ const password = 'bench';
 
 /** A PostgreSQL server for this run, in a temporary folder. */
 export interface BenchDatabase {
+	/** The owner's connection. */
+	sql: Sql;
 	version: string;
 	settings: Record<string, string>;
 	/** Whether its folder is in memory. */
@@ -34,14 +28,8 @@ export interface BenchDatabase {
 	urlFor(service: 'personal-contacts' | 'company-contacts'): string;
 	/** Ensures that there are exactly this many company contacts. */
 	haveCompanyContacts(count: number): Promise<void>;
-	/** Changes one of them, so that services read their cached lists again. */
-	changeCompanyContact(number: number, reason: string): Promise<void>;
-	/** Connections of the services, by application name. */
-	backends(): Promise<Map<string, number>>;
 	/** Resolves when the server has ended by itself. */
 	ended: Promise<void>;
-	/** Restores the personal contacts to the state in which every measurement begins. */
-	resetPersonalContacts(chats: Chats): Promise<void>;
 }
 
 /** @throws Error when a commit would not be durable, which would make every measurement wrong */
@@ -51,7 +39,7 @@ export async function startDatabase(lifetime: Lifetime): Promise<BenchDatabase> 
 	const server = await startLocalPostgres({ dataDirectory: join(folder, 'postgres'), password });
 	lifetime.own(() => server.stop());
 
-	const owner = postgres(server.url('postgres'), { max: 1, fetch_types: false, onnotice: () => undefined });
+	const owner = connectSingle(server.url('postgres'));
 	await owner`create database contacts`;
 	await owner.end();
 	const url = server.url('contacts');
@@ -59,8 +47,7 @@ export async function startDatabase(lifetime: Lifetime): Promise<BenchDatabase> 
 	await setRolePasswords(url, { 'personal-contacts': password, 'company-contacts': password });
 
 	// A lock that nobody releases ends the run with an error.
-	const connection = { statement_timeout: 300_000 };
-	const sql = postgres(url, { max: 1, fetch_types: false, onnotice: () => undefined, connection });
+	const sql = connectSingle(url, { connection: { statement_timeout: 300_000 } });
 	lifetime.own(() => sql.end({ timeout: 5 }));
 	const settings = await readSettings(sql);
 	const off = durability.filter((name) => settings[name] !== 'on');
@@ -70,6 +57,7 @@ export async function startDatabase(lifetime: Lifetime): Promise<BenchDatabase> 
 
 	let contacts = 0;
 	return {
+		sql,
 		version: await readVersion(sql),
 		settings,
 		inMemory: isInMemory(folder),
@@ -79,10 +67,7 @@ export async function startDatabase(lifetime: Lifetime): Promise<BenchDatabase> 
 			await fillCompanyContacts(sql, count);
 			contacts = count;
 		},
-		changeCompanyContact: (number, reason) => changeCompanyContact(sql, number, reason),
-		backends: () => readBackends(sql),
 		ended: server.ended,
-		resetPersonalContacts: (chats) => resetPersonalContacts(sql, chats),
 	};
 }
 

@@ -1,7 +1,7 @@
 import { resolve } from 'node:path';
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { root, type Settings } from './bench.js';
-import { scenarios } from './scenarios/all.js';
+import { scenarios } from './run-bench.js';
 import type { SoakSettings } from './soak/soak.js';
 
 interface Options {

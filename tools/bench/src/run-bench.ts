@@ -1,10 +1,24 @@
 import { cpus, loadavg, totalmem } from 'node:os';
-import type { Settings } from './bench.js';
+import type { Scenario, Settings } from './bench.js';
 import { startDatabase } from './database.js';
 import { createLifetime, type Lifetime } from './lifetime.js';
 import { findWrk } from './load/wrk.js';
 import type { Report } from './report.js';
-import { scenarios } from './scenarios/all.js';
+import { listScenarios, requestScenarios } from './scenarios/lists.js';
+import { million } from './scenarios/million.js';
+import { pollers } from './scenarios/pollers.js';
+import { startUp } from './scenarios/start-up.js';
+import { upsertScenarios } from './scenarios/upserts.js';
+
+/** In the order in which they run. Scenarios with the same data are together. */
+export const scenarios: Scenario[] = [
+	startUp,
+	...listScenarios,
+	...requestScenarios,
+	pollers,
+	...upsertScenarios,
+	million,
+];
 
 /**
  * Runs the scenarios one after the other. Reports one that can't be measured as a failure, and still runs the others.

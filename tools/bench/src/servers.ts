@@ -1,5 +1,4 @@
 import { get } from 'node:http';
-import { fileURLToPath } from 'node:url';
 import { freePort } from '@contacts/local-postgres/server.js';
 import { type RunningProcess, startProcess } from '@contacts/testing/process.js';
 import { waitUntil } from '@contacts/testing/wait-until.js';
@@ -57,9 +56,4 @@ function isReady(url: string): Promise<boolean> {
 			resolve(response.statusCode === 200);
 		}).on('error', () => resolve(false));
 	});
-}
-
-/** The path of a built program of this package. */
-export function programOf(name: string): string {
-	return fileURLToPath(new URL(`../dist/${name}.js`, import.meta.url));
 }

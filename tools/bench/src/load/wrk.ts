@@ -4,17 +4,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { cpuSecondsOf } from '@contacts/testing/proc.js';
 import type { Lifetime } from '../lifetime.js';
-import type { CpuWindow, LoadOrder, LoadResult } from './load.js';
+import type { LoadOrder, LoadResult } from './load.js';
 import { findProgram, runProgram } from './program.js';
 
 export const findWrk = () => findProgram('wrk');
-
-/** One run of wrk is one window, as wrk counts in whole seconds. */
-interface Run extends CpuWindow {
-	seconds: number;
-	latency: LoadResult['latency'];
-	generatorSeconds: number;
-}
 
 /** A body of this many bytes or more takes so long that a response in progress counts as the share that has arrived. */
 const big = 65_536;
@@ -33,11 +26,11 @@ export async function loadByWrk(
 		const list = join(folder, 'requests');
 		writeFileSync(list, order.requests.map(({ path, body = '' }) => `${path} ${body}\n`).join(''));
 		writeFileSync(script, scriptOf(order, list));
-		const runs: Run[] = [];
+		const runs: LoadResult[] = [];
 		for (let second = 0; second < Math.max(1, Math.round(seconds)); second++) {
 			runs.push(await run(lifetime, wrk, order, script));
 		}
-		const sum = (of: (one: Run) => number) => runs.reduce((total, one) => total + of(one), 0);
+		const sum = (of: (one: LoadResult) => number) => runs.reduce((total, one) => total + of(one), 0);
 		return {
 			responses: sum((one) => one.responses),
 			latency: {
@@ -45,15 +38,16 @@ export async function loadByWrk(
 				p99: sum((one) => one.latency.p99) / runs.length,
 			},
 			seconds: sum((one) => one.seconds),
-			cpuSeconds: sum((one) => one.generatorSeconds),
-			windows: runs.filter(({ cpuSeconds }) => !Number.isNaN(cpuSeconds)),
+			cpuSeconds: sum((one) => one.cpuSeconds),
+			windows: runs.flatMap(({ windows }) => windows),
 		};
 	} finally {
 		await remove();
 	}
 }
 
-async function run(lifetime: Lifetime, wrk: string, order: LoadOrder, script: string): Promise<Run> {
+/** Runs wrk for a second: that is one window, as wrk counts in whole seconds. */
+async function run(lifetime: Lifetime, wrk: string, order: LoadOrder, script: string): Promise<LoadResult> {
 	const { url, connections, pid, bytes } = order;
 	const before = cpuSecondsOf(pid) ?? Number.NaN;
 	const child = runProgram(lifetime, wrk, ['-t1', `-c${connections}`, '-d1s', '-s', script, url], 1);
@@ -62,7 +56,7 @@ async function run(lifetime: Lifetime, wrk: string, order: LoadOrder, script: st
 		generatorSeconds = cpuSecondsOf(child.pid) ?? generatorSeconds;
 	}, 100);
 	const output = await child.output.finally(() => clearInterval(looking));
-	const cpuSeconds = (cpuSecondsOf(pid) ?? Number.NaN) - before;
+	const serverSeconds = (cpuSecondsOf(pid) ?? Number.NaN) - before;
 	const line = /^RESULT (.*)$/m.exec(output)?.[1];
 	if (line === undefined) throw new Error(`wrk failed: ${output.trim().slice(-500)}`);
 	const [whole = 0, received = 0, duration = 0, failed = 0, wrong = 0, p50 = 0, p99 = 0] = line.split(' ').map(Number);
@@ -72,10 +66,10 @@ async function run(lifetime: Lifetime, wrk: string, order: LoadOrder, script: st
 	const responses = bytes < big ? whole : received / bytes;
 	return {
 		responses,
-		cpuSeconds,
-		seconds: duration / 1e6,
 		latency: { p50: p50 / 1000, p99: p99 / 1000 },
-		generatorSeconds,
+		seconds: duration / 1e6,
+		cpuSeconds: generatorSeconds,
+		windows: Number.isNaN(serverSeconds) ? [] : [{ responses, cpuSeconds: serverSeconds }],
 	};
 }
 

@@ -187,7 +187,7 @@ function startSameBytes(bench: Bench, { status, rawHeaders, body }: Sample): Pro
 	if (!hasLength) kept.push('content-length', String(body.length));
 	writeFileSync(join(folder, 'head.json'), JSON.stringify({ status, rawHeaders: kept }));
 	writeFileSync(join(folder, 'body'), body);
-	return startReference(bench, 'same-bytes', [folder]);
+	return startReference(bench, ['same-bytes', folder]);
 }
 
 /** @throws Error when a response differs from the sample: the comparison would be invalid */

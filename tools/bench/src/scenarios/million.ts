@@ -1,6 +1,6 @@
 import { get, type IncomingMessage } from 'node:http';
 import type { Readable } from 'node:stream';
-import postgres from 'postgres';
+import { connectSingle } from '@contacts/common/database/connect.js';
 import { type Scenario, startService } from '../bench.js';
 import { copiesOfTheList } from '../data.sql.js';
 import { credentials } from '../database.js';
@@ -32,7 +32,7 @@ export const million: Scenario = {
 		bench.progress(`${name}, making the contacts`);
 		await database.haveCompanyContacts(contacts);
 		const service = await startService(bench, 'company-contacts', name);
-		const sql = postgres(database.urlFor('company-contacts'), { max: 1, fetch_types: false });
+		const sql = connectSingle(database.urlFor('company-contacts'));
 		lifetime.own(() => sql.end({ timeout: 0 }));
 		// The service's connections are also open before a request comes.
 		await sql`select 1`;

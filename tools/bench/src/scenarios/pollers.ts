@@ -2,6 +2,7 @@ import { Agent } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 import { cpuSecondsOf } from '@contacts/testing/proc.js';
 import { type Bench, type Scenario, startService } from '../bench.js';
+import { changeCompanyContact } from '../data.sql.js';
 import { credentials } from '../database.js';
 import { compare } from '../report.js';
 import { interleave, type Measurement, type Subject } from '../rounds.js';
@@ -73,7 +74,7 @@ async function poll({ database, lifetime }: Bench, server: RunningServer, count:
 	const changing = setInterval(() => {
 		changed++;
 		// A write that fails shows as a poller without changes.
-		database.changeCompanyContact(1 + (changed % contacts), `Changed ${changed} times`).catch(() => undefined);
+		changeCompanyContact(database.sql, 1 + (changed % contacts), `Changed ${changed} times`).catch(() => undefined);
 	}, 1000);
 	const latencies: number[] = [];
 	let seen = 0;

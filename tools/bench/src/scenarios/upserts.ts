@@ -1,4 +1,5 @@
 import { type Bench, environmentOf, type Scenario, startReference, startService } from '../bench.js';
+import { resetPersonalContacts } from '../data.sql.js';
 import { credentials } from '../database.js';
 import { load } from '../load/load.js';
 import { type Chats, upsertBodies } from '../load/upserts.js';
@@ -17,7 +18,8 @@ const pgbench = `pgbench, one statement, ${databaseClients} clients`;
 /** A server to compare our service with. */
 interface Reference {
 	name: string;
-	program: string;
+	/** The program, and its arguments. */
+	command: [program: string, ...args: string[]];
 	/** Whether it stores the requests in the database. */
 	writes: boolean;
 	target?: Target;
@@ -25,14 +27,18 @@ interface Reference {
 
 const noOp: Reference = {
 	name: 'no-op Fastify route',
-	program: 'no-op-fastify',
+	command: ['no-op-fastify'],
 	writes: false,
 	target: { of: 'ratio', atLeast: 0.33 },
 };
-const noOpService: Reference = { name: 'our service, saving nothing', program: 'no-op-service', writes: false };
+const noOpService: Reference = {
+	name: 'our service, saving nothing',
+	command: ['personal-contacts', 'nothing'],
+	writes: false,
+};
 const single: Reference = {
 	name: 'our service, one statement a request',
-	program: 'single-statement-service',
+	command: ['personal-contacts', 'one-statement'],
 	writes: true,
 };
 
@@ -67,7 +73,7 @@ async function measureUpserts(bench: Bench, scenario: UpsertScenario): Promise<C
 	const servers: RunningServer[] = [service];
 	const subjects = [overHttp(bench, 'ours', service, scenario, true)];
 	for (const reference of references) {
-		const server = await startReference(bench, reference.program, [], environmentOf(bench, 'personal-contacts'));
+		const server = await startReference(bench, reference.command, environmentOf(bench, 'personal-contacts'));
 		servers.push(server);
 		subjects.push(overHttp(bench, reference.name, server, scenario, reference.writes));
 	}
@@ -132,7 +138,7 @@ function overHttp(
 	return {
 		name,
 		async measure() {
-			if (writes) await database.resetPersonalContacts(chats);
+			if (writes) await resetPersonalContacts(database.sql, chats);
 			return load(lifetime, {
 				pid: server.pid,
 				url: server.url,
@@ -155,7 +161,7 @@ function withoutHttp({ lifetime, settings, database }: Bench, program: string, c
 	return {
 		name: pgbench,
 		async measure() {
-			await database.resetPersonalContacts(chats);
+			await resetPersonalContacts(database.sql, chats);
 			const order = { databaseUrl, clients: databaseClients, chats: chats.count, seconds: settings.seconds };
 			const perSecond = await runPgbench(lifetime, program, order);
 			const latency = (databaseClients / perSecond) * 1000;

@@ -38,10 +38,9 @@ export function drawChart(heading: string, panels: readonly Panel[]): string {
 }
 
 function draw({ title, lines }: Panel, end: number): string {
-	const step = niceStep(Math.max(1, ...lines.flatMap(({ points }) => points.map(([, value]) => value))) / 4);
-	const highest =
-		step *
-		Math.max(1, Math.ceil(Math.max(0, ...lines.flatMap(({ points }) => points.map(([, value]) => value))) / step));
+	const largest = Math.max(0, ...lines.flatMap(({ points }) => points.map(([, value]) => value)));
+	const step = niceStep(Math.max(1, largest) / 4);
+	const highest = step * Math.max(1, Math.ceil(largest / step));
 	const x = (seconds: number) => round(left + (seconds / end) * (width - left - right));
 	const y = (value: number) => round(height - bottom - (value / highest) * (height - top - bottom));
 

@@ -34,38 +34,23 @@ export const services: ServiceName[] = ['company-contacts', 'personal-contacts']
 /** In a shorter run a slope says more about the start than about an hour. */
 const minTellingMinutes = 5;
 
-/** The panels of the chart: each line is a field of what every service uses. */
-const panels: [title: string, lines: [name: string, field: keyof Use][]][] = [
-	[
-		'Memory, MiB',
-		[
-			['resident', 'resident'],
-			['heap', 'heap'],
-		],
-	],
-	[
-		'Handles',
-		[
-			['file descriptors', 'descriptors'],
-			['active', 'handles'],
-		],
-	],
-	[
-		'Connections',
-		[
-			['sockets', 'sockets'],
-			['in PostgreSQL', 'backends'],
-		],
-	],
-];
+/** The panels of the chart, with the names of their lines. */
+const panels: Record<string, Partial<Record<keyof Use, string>>> = {
+	'Memory, MiB': { resident: 'resident', heap: 'heap' },
+	Handles: { descriptors: 'file descriptors', handles: 'active' },
+	Connections: { sockets: 'sockets', backends: 'in PostgreSQL' },
+};
 
 /** An SVG document with everything that was sampled. */
 export function chartOf(samples: readonly SoakSample[], heading: string): string {
 	return drawChart(heading, [
-		...panels.map(([title, lines]) => ({
+		...Object.entries(panels).map(([title, lines]) => ({
 			title,
-			lines: lines.flatMap(([name, field]) =>
-				services.map((service) => ({ name: `${service}, ${name}`, points: pointsOf(samples, service, field) })),
+			lines: Object.entries(lines).flatMap(([field, name]) =>
+				services.map((service) => ({
+					name: `${service}, ${name}`,
+					points: pointsOf(samples, service, field as keyof Use),
+				})),
 			),
 		})),
 		{
@@ -86,23 +71,14 @@ export function soakTables(samples: readonly SoakSample[], load: SoakLoad): stri
 		kind,
 		[...counts].map(([outcome, count]) => `${outcome}: ${count}`).join(', ') || 'none',
 	]);
-	const rows = services.flatMap((service) => {
-		if (last === undefined) return [];
-		const { resident, heap, descriptors, sockets, backends } = last.uses[service];
-		const growth = (field: keyof Use) => signed(slopePerHour(secondHalf(pointsOf(samples, service, field))));
-		return [
-			[
-				service,
-				`${resident.toFixed(0)} MiB`,
-				`${growth('resident')} MiB/h`,
-				`${heap.toFixed(0)} MiB`,
-				`${growth('heap')} MiB/h`,
-				String(descriptors ?? 'unknown'),
-				String(sockets),
-				String(backends),
-			],
-		];
-	});
+	const rowOf = (service: ServiceName, { descriptors, sockets, backends, ...use }: Use) => {
+		const memory = (['resident', 'heap'] as const).flatMap((field) => {
+			const growth = slopePerHour(secondHalf(pointsOf(samples, service, field)));
+			return [`${use[field].toFixed(0)} MiB`, `${growth < 0 ? '−' : '+'}${Math.abs(growth).toFixed(1)} MiB/h`];
+		});
+		return [service, ...memory, String(descriptors ?? 'unknown'), String(sockets), String(backends)];
+	};
+	const rows = last === undefined ? [] : services.map((service) => rowOf(service, last.uses[service]));
 	const head = ['service', 'resident', '', 'heap', '', 'descriptors', 'sockets', 'in PostgreSQL'];
 	return [
 		...align([['request', 'outcomes'], ...outcomes]),
@@ -124,5 +100,3 @@ function pointsOf(samples: readonly SoakSample[], service: ServiceName, field: k
 		return value === undefined ? [] : [[seconds, value] as const];
 	});
 }
-
-const signed = (value: number) => `${value < 0 ? '−' : '+'}${Math.abs(value).toFixed(1)}`;

@@ -2,6 +2,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { type ServiceName, startProgram } from '../bench.js';
+import { changeCompanyContact, readBackends } from '../data.sql.js';
 import { type BenchDatabase, credentials, startDatabase } from '../database.js';
 import type { Lifetime } from '../lifetime.js';
 import type { RunningServer } from '../servers.js';
@@ -58,9 +59,9 @@ export async function soak(settings: SoakSettings, lifetime: Lifetime, interrupt
 	let changed = 0;
 	const changes = setInterval(() => {
 		changed++;
-		database
-			.changeCompanyContact(1 + (changed % contacts), `Changed ${changed} times`)
-			.catch((error) => complaints.push(`A contact could not be changed: ${error}`));
+		changeCompanyContact(database.sql, 1 + (changed % contacts), `Changed ${changed} times`).catch((error) =>
+			complaints.push(`A contact could not be changed: ${error}`),
+		);
 	}, 1000);
 	const samples: SoakSample[] = [];
 	const sample = createSampler(running, database, load);
@@ -105,7 +106,7 @@ function createSampler(
 	const begun = performance.now();
 	let before = { seconds: 0, expected: 0, unexpected: 0 };
 	return async () => {
-		const backends = await database.backends();
+		const backends = await readBackends(database.sql);
 		const uses = {} as Record<ServiceName, Use>;
 		for (const name of services) uses[name] = await useOf(running[name], backends.get(name) ?? 0);
 		const now = { seconds: (performance.now() - begun) / 1000, expected: load.expected, unexpected: load.unexpected };
