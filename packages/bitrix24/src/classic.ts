@@ -2,6 +2,7 @@ import {
 	believed,
 	type CrmContact,
 	type CustomFields,
+	classicFields,
 	classicPhones,
 	type FieldCodes,
 	fromClassic,
@@ -32,18 +33,7 @@ interface ClassicPortal {
 export async function classicPage(portal: ClassicPortal, { after, changedSince }: PageFilter): Promise<Page> {
 	const { client, codes } = portal;
 	const params = {
-		select: [
-			'ID',
-			'NAME',
-			'SECOND_NAME',
-			'LAST_NAME',
-			'ASSIGNED_BY_ID',
-			'CATEGORY_ID',
-			'COMPANY_ID',
-			'HAS_PHONE',
-			'PHONE',
-			...Object.values(codes).filter(Boolean),
-		],
+		select: [...classicFields, ...Object.values(codes).filter(Boolean)],
 		filter: { CATEGORY_ID: 0, '>ID': after, '>=DATE_MODIFY': changedSince },
 		order: { ID: 'ASC' },
 		start: -1,

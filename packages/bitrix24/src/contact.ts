@@ -67,6 +67,19 @@ export function fromItem(row: unknown, fields: CustomFields): CrmContact | undef
 	};
 }
 
+/** What `fromClassic` reads besides the custom fields. */
+export const classicFields = [
+	'ID',
+	'NAME',
+	'SECOND_NAME',
+	'LAST_NAME',
+	'ASSIGNED_BY_ID',
+	'CATEGORY_ID',
+	'COMPANY_ID',
+	'HAS_PHONE',
+	'PHONE',
+];
+
 /** A row of crm.contact.list or crm.contact.get. They return only the primary company. The others need another call. */
 export function fromClassic(row: unknown, fields: CustomFields): CrmContact | undefined {
 	if (!isRow(row)) return undefined;

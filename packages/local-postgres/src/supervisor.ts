@@ -33,7 +33,7 @@ export interface SupervisorOrder {
 }
 
 /** The single reply of the supervisor. */
-export type SupervisorReport = { ready: true; pid: number } | { ready: false; message: string; portTaken: boolean };
+export type SupervisorReport = { ready: true } | { ready: false; message: string; portTaken: boolean };
 
 /**
  * Keeps stored data out of the server's log. Otherwise the details of an error contain the rejected row, and a logged
@@ -97,8 +97,8 @@ function run(order: SupervisorOrder): void {
 	server.stderr?.setEncoding('utf8').on('data', (text: string) => {
 		output = (output + text).slice(-16_384);
 		if (order.logFile !== undefined) appendFileSync(order.logFile, text);
-		if (/ready to accept (read-only )?connections/.test(output) && server?.pid !== undefined) {
-			report({ ready: true, pid: server.pid });
+		if (process.connected && /ready to accept (read-only )?connections/.test(output)) {
+			process.send?.({ ready: true } satisfies SupervisorReport);
 		}
 	});
 	server.on('error', (error) => fail(error.message));
@@ -164,10 +164,6 @@ function stop(): void {
 	// SIGINT is PostgreSQL's fast shutdown: it ends sessions and keeps committed data.
 	if (server === undefined) finish();
 	else server.kill('SIGINT');
-}
-
-function report(message: SupervisorReport): void {
-	if (process.connected) process.send?.(message);
 }
 
 function fail(message: string, portTaken = false): void {

@@ -10,6 +10,9 @@ import { type CompanyContact, type ContactColumn, contactColumnNames } from '../
 import { toE164 } from '../phone.js';
 import type { PassContext } from './pass.js';
 
+/** Increase it when the same contact is mapped to a different row: every contact is then read again. */
+export const mappingVersion = 1;
+
 /** A contact that was read. The CRM did not return its columns `untold`: they keep their stored values. */
 export type StagedContact = CompanyContact & { untold: ContactColumn[] };
 

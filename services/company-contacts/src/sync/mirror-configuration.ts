@@ -1,7 +1,5 @@
 import { type CrmConfig, isLoopback } from './config.js';
-
-/** Increase it when `mapping.ts` maps the same contact to a different row: every contact is then read again. */
-const mappingVersion = 1;
+import { mappingVersion } from './mapping.js';
 
 /** Everything that decides how a contact of the CRM becomes a row of the mirror. It is stored and shown, so no secrets. */
 export interface MirrorConfiguration {

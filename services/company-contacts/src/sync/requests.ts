@@ -1,13 +1,10 @@
-import type { Clock } from '@contacts/bitrix24/clock.js';
 import { Bitrix24Error } from '@contacts/bitrix24/errors.js';
-import type { FastifyBaseLogger } from 'fastify';
-import type { CrmConfig } from './config.js';
 import { ConfigurationDiffersError, differencesOf, mirrorConfiguration } from './mirror-configuration.js';
 import { IncompletePassError } from './pass.js';
 import { endRequest, type SyncRequest, saveRequestProgress, takeRequest } from './requests.sql.js';
 import { type Session, SessionLostError } from './session.js';
 import { readState } from './sync.sql.js';
-import type { Outcome, Synchroniser } from './synchroniser.js';
+import type { Outcome, Synchroniser, SynchroniserOptions } from './synchroniser.js';
 
 /** The stored reason of a failed request. It contains no secret and no data of a contact. */
 export type RequestError =
@@ -61,13 +58,7 @@ interface RequestQueue {
 const progressIntervalMs = 1000;
 
 /** Handles the requests of commands in the running synchroniser. */
-export function createRequestQueue(options: {
-	config: CrmConfig;
-	session: Session;
-	clock: Clock;
-	logger: FastifyBaseLogger;
-	signal: AbortSignal;
-}): RequestQueue {
+export function createRequestQueue(options: SynchroniserOptions & { signal: AbortSignal }): RequestQueue {
 	const { session, clock, logger, signal } = options;
 	const own = mirrorConfiguration(options.config);
 	let current: { id: string; savedAt: number } | undefined;

@@ -7,7 +7,6 @@ import type { CrmConfig } from './config.js';
 import { contactPass, eventsPass } from './events-pass.js';
 import { dryRun, fullPass } from './full-pass.js';
 import { incrementalPass } from './incremental-pass.js';
-import type { Unmapped } from './mapping.js';
 import {
 	ConfigurationDiffersError,
 	configurationDiffers,
@@ -15,7 +14,7 @@ import {
 	mirrorConfiguration,
 	needsFullPass,
 } from './mirror-configuration.js';
-import type { PassContext, PassCounts, UnreadBy } from './pass.js';
+import type { PassContext, PassCounts } from './pass.js';
 import type { Session } from './session.js';
 import {
 	beginRun,
@@ -31,7 +30,7 @@ import {
 	saveConfiguration,
 } from './sync.sql.js';
 
-export interface SynchroniserOptions {
+export interface SynchroniserOptions extends Partial<Pick<PassContext, 'onProgress' | 'onUnmapped' | 'onUnread'>> {
 	config: CrmConfig;
 	session: Session;
 	clock: Clock;
@@ -41,10 +40,6 @@ export interface SynchroniserOptions {
 	remap?: boolean;
 	/** The timeout for each response of the portal. */
 	responseTimeoutMs?: number;
-	/** Called after each page. */
-	onProgress?: (seen: number, total: number | undefined) => void;
-	onUnmapped?: (what: Unmapped) => void;
-	onUnread?: (pass: UnreadBy, contacts: number) => void;
 	onPortalError?: (error: Bitrix24Error) => void;
 }
 
