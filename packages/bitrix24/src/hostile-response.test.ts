@@ -46,3 +46,33 @@ test('a method without operating time is tried again after half a minute, whatev
 		until: begun + 30_000,
 	});
 });
+
+test('a method without operating time rests until the portal frees some, as its last success said by the portal’s clock', async () => {
+	const begun = Date.UTC(2026, 0, 2);
+	const [portalAhead, resetInMs] = [3_600_000, 480_000];
+	const time = {
+		date_start: new Date(begun + portalAhead).toISOString(),
+		operating_reset_at: (begun + portalAhead + resetInMs) / 1000,
+	};
+	let requests = 0;
+	const url = await portal((_, response) => {
+		requests++;
+		response.writeHead(requests === 1 ? 200 : 429, { 'content-type': 'application/json' });
+		response.end(JSON.stringify(requests === 1 ? { result: [], time } : { error: 'OPERATION_TIME_LIMIT' }));
+	});
+	let now = begun;
+	const clock = { now: () => now, sleep: async () => undefined };
+	const client = createRestClient({ webhookUrl: url, policy: policies.standard, clock });
+	const call = () => client.call('crm.item.list', {}, () => undefined);
+	await call();
+	now += 60_000;
+	const until = begun + resetInMs + 1000;
+	await expect(call()).rejects.toMatchObject({ kind: 'pause', until });
+	now = until - 1;
+	await expect(call()).rejects.toMatchObject({ kind: 'pause', until });
+	expect(requests).toBe(2);
+	// Only the oldest part may be free: it is tried every half minute from then on.
+	now = until;
+	await expect(call()).rejects.toMatchObject({ kind: 'pause', until: until + 30_000 });
+	expect(requests).toBe(3);
+});

@@ -8,10 +8,15 @@ export interface RawResponse {
 	total: number | undefined;
 	/** Milliseconds since the epoch, by the portal's clock. */
 	at: number | undefined;
+	/** Milliseconds until the portal no longer counts the method's oldest operating time, from the beginning of the call. */
+	resetInMs: number | undefined;
 }
 
 /** Maximum size of a response. 50 contacts with all their fields are far smaller. */
 const maxResponseBytes = 32 * 1024 * 1024;
+
+/** The portal adds up the operating time of ten minutes. */
+export const maxResetMs = 600_000;
 
 /**
  * Sends one request and reads its response strictly: anything but a JSON object with a result or an error code is an error,
@@ -77,18 +82,25 @@ function read(text: string, status: number, method: string): RawResponse {
 	}
 	if (typeof body !== 'object' || body === null || Array.isArray(body))
 		throw new Bitrix24Error('retry', 'no_result', method);
-	const time = (body.time ?? {}) as Record<string, unknown>;
-	const at = typeof time.date_start === 'string' ? Date.parse(time.date_start) : Number.NaN;
 	const response: RawResponse = {
 		status,
 		error: undefined,
 		result: body.result,
 		total: typeof body.total === 'number' ? body.total : undefined,
-		at: Number.isNaN(at) ? undefined : at,
+		...timesOf(body.time),
 	};
 	if ('error' in body) return { ...response, error: codeOf(body.error) };
 	if (body.result === undefined || body.result === null) throw new Bitrix24Error('retry', 'no_result', method);
 	return response;
+}
+
+/** Reads `time` of a response, or of one command in a batch. Everything in it may be missing. */
+export function timesOf(time: unknown): Pick<RawResponse, 'at' | 'resetInMs'> {
+	const { date_start: start, operating_reset_at: reset } = (time ?? {}) as Record<string, unknown>;
+	const at = typeof start === 'string' ? Date.parse(start) : Number.NaN;
+	if (Number.isNaN(at)) return { at: undefined, resetInMs: undefined };
+	const resetInMs = typeof reset === 'number' ? reset * 1000 - at : Number.NaN;
+	return { at, resetInMs: resetInMs >= 0 && resetInMs <= maxResetMs ? resetInMs : undefined };
 }
 
 /** [] and {} are not codes, and converting them to text may never end. */
