@@ -7,7 +7,7 @@ const processTests = [
 	'{packages,services}/*/src/**/many-contacts.test.ts',
 	'packages/local-postgres/src/**/*.test.ts',
 	'tools/local/src/**/*.test.ts',
-	'tools/contacts/src/{progress,terminal}.test.ts',
+	'tools/contacts/src/{closed-output,long-lists,progress,terminal}.test.ts',
 	'tools/contacts/src/import/{limits,memory}.test.ts',
 	'tools/contacts/src/commands/{interrupted,large-import,restore-limits}.test.ts',
 ];

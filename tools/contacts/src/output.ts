@@ -1,7 +1,9 @@
 import type { Writable } from 'node:stream';
+import { setImmediate } from 'node:timers/promises';
 import { styleText } from 'node:util';
 import { escapeControls, escapeJsonLines } from '@contacts/common/observability/escape-controls.js';
-import { streams } from './streams.js';
+import { OutputError } from './errors.js';
+import { outputError, streams } from './streams.js';
 import { type Style, styleOfState } from './style.js';
 
 /** A part of a line in a colour, if the stream is a terminal with colours (NO_COLOR, FORCE_COLOR). */
@@ -23,12 +25,12 @@ export interface OutputOptions {
  * terminal as a command, or looks like a line of ours.
  */
 export function print(...lines: Line[]): void {
-	streams().stdout.write(render(lines, streams().stdout));
+	streams().stdout.write(textOf(lines, streams().stdout));
 }
 
 /** Prints lines on standard error. */
 export function printNote(...lines: Line[]): void {
-	streams().stderr.write(render(lines, streams().stderr));
+	streams().stderr.write(textOf(lines, streams().stderr));
 }
 
 /** Prints the command's own output for a program, such as a script, without escaping. */
@@ -43,11 +45,38 @@ export const commanderOutput = {
 	outputError: (text: string, write: (text: string) => void) => write(escapeControls(text, { keep: '\n' })),
 };
 
+/**
+ * Writes on standard output, and waits until its reader or the system has taken the text.
+ *
+ * @throws OutputError
+ */
+function write(text: string): Promise<void> {
+	return new Promise((resolve, reject) => {
+		streams().stdout.write(text, (error) => {
+			if (error) reject(new OutputError((error as NodeJS.ErrnoException).code));
+			else resolve();
+		});
+	});
+}
+
+/**
+ * Waits until everything is written on standard output.
+ *
+ * @throws OutputError when something could not be written
+ */
+export async function finishOutput(): Promise<void> {
+	await write('');
+	// The error of a text that nobody has waited for comes in this turn.
+	await setImmediate();
+	const error = outputError();
+	if (error !== undefined) throw error;
+}
+
 function printJson(json: string): void {
 	streams().stdout.write(escapeJsonLines(`${json}\n`));
 }
 
-function render(lines: readonly Line[], stream: Writable): string {
+function textOf(lines: readonly Line[], stream: Writable): string {
 	const part = (given: string | Styled) =>
 		typeof given === 'string' ? escapeControls(given) : styleText(given.style, escapeControls(given.text), { stream });
 	return lines.map((line) => `${typeof line === 'string' ? part(line) : line.map(part).join('')}\n`).join('');
@@ -60,41 +89,74 @@ const gap = '  ';
 const narrowest = 5;
 
 /**
- * Prints records: as a JSON array, or as a table with the fields' names as its head. On a terminal the table fits its width:
- * a longer value ends in an ellipsis. Elsewhere nothing is cut off.
+ * Prints records, given at once or page by page: as a JSON array, or as a table with the fields' names as its head. It asks for
+ * a page only when its reader has taken the one before. On a terminal the table fits its width: a longer value ends in an
+ * ellipsis. Elsewhere nothing is cut off.
  */
 export async function printRecords(
-	records: readonly object[],
+	records: readonly object[] | AsyncIterable<readonly object[]>,
 	columns: string[],
 	{ json = false }: OutputOptions,
 ): Promise<void> {
-	if (json) {
-		printJson(JSON.stringify(records, null, 2));
-		return;
+	const pages = Symbol.asyncIterator in records ? records : [records];
+	if (json) await printArray(pages);
+	else await printTable(pages, columns);
+}
+
+type Pages = Iterable<readonly object[]> | AsyncIterable<readonly object[]>;
+
+async function printArray(pages: Pages): Promise<void> {
+	let separator = '[';
+	for await (const page of pages) {
+		if (page.length === 0) continue;
+		// Without the brackets of the page.
+		await write(escapeJsonLines(separator + JSON.stringify(page, null, 2).slice(1, -2)));
+		separator = ',';
 	}
+	await write(separator === '[' ? '[]\n' : '\n]\n');
+}
+
+/** The columns have the widths of the first page. A later page that needs more makes them wider. */
+async function printTable(pages: Pages, columns: string[]): Promise<void> {
 	// Loaded only here, so that the help of a command does not load them.
 	const [{ default: stringWidth }, { default: truncate }] = await Promise.all([
 		import('string-width'),
 		import('cli-truncate'),
 	]);
-	const place = (text: string, width: number) => {
+	const { stdout } = streams();
+	const lineWidth = (stdout.isTTY && stdout.columns) || Number.POSITIVE_INFINITY;
+	const natural = columns.map(() => 0);
+
+	const place = (text: string, own: number, width: number) => {
+		if (own <= width) return text + ' '.repeat(width - own);
 		const short = truncate(text, width);
 		return short + ' '.repeat(Math.max(0, width - stringWidth(short)));
 	};
-	const rows = [
-		columns,
-		...records.map((record) => columns.map((column) => cell((record as Record<string, unknown>)[column]))),
-	];
-	const natural = columns.map((_, index) => Math.max(...rows.map((row) => stringWidth(row[index] ?? ''))));
-	const { isTTY, columns: width } = streams().stdout;
-	const widths = fitWidths(natural, (isTTY && width) || Number.POSITIVE_INFINITY);
-	for (const [number, row] of rows.entries()) {
-		const cells = row.map((text, index) => place(text, widths[index] ?? 0));
-		const last = cells.length - 1;
-		cells[last] = cells[last]?.trimEnd() ?? '';
-		if (number === 0) print([{ style: 'bold', text: cells.join(gap) }]);
-		else print(cells.flatMap((text, index) => [...(index === 0 ? [] : [gap]), styledState(text)]));
+	function render(rows: readonly string[][]): string[][] {
+		const sizes = rows.map((row) => row.map((text) => stringWidth(text)));
+		for (const row of sizes)
+			for (const [index, size] of row.entries()) natural[index] = Math.max(natural[index] ?? 0, size);
+		const widths = fitWidths(natural, lineWidth);
+		return rows.map((row, number) => {
+			const cells = row.map((text, index) => place(text, sizes[number]?.[index] ?? 0, widths[index] ?? 0));
+			return [...cells.slice(0, -1), cells.at(-1)?.trimEnd() ?? ''];
+		});
 	}
+	let head: string[][] = [columns];
+	const printPage = async (page: readonly object[]) => {
+		const rows = page.map((record) => columns.map((column) => cell((record as Record<string, unknown>)[column])));
+		const rendered = render([...head, ...rows]);
+		const lines = rendered.map(
+			(cells, number): Line =>
+				number < head.length
+					? [{ style: 'bold', text: cells.join(gap) }]
+					: cells.flatMap((text, index) => [...(index === 0 ? [] : [gap]), styledState(text)]),
+		);
+		head = [];
+		await write(textOf(lines, stdout));
+	};
+	for await (const page of pages) if (page.length > 0) await printPage(page);
+	if (head.length > 0) await printPage([]);
 }
 
 /** The column widths. Shrinks the widest columns until the line fits. */

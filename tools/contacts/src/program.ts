@@ -26,7 +26,7 @@ export function createProgram(environment: NodeJS.ProcessEnv): CommanderCommand 
 		.showHelpAfterError('(run with --help to see what it accepts)')
 		.addHelpText(
 			'after',
-			'\nIt works on the database in DATABASE_URL, or on the local one while "start" runs.\nExit codes: 0 success, 1 failure, 2 wrong usage.',
+			'\nIt works on the database in DATABASE_URL, or on the local one while "start" runs.\nExit codes: 0 success, 1 failure, 2 wrong usage, 141 the reader closed the output.',
 		);
 	addMigrateCommand(program, environment);
 	addProjectCommands(program, environment);

@@ -1,5 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import type { Readable, Writable } from 'node:stream';
+import { OutputError } from './errors.js';
 
 /** The streams of a run of the command. */
 export interface Streams {
@@ -12,6 +13,7 @@ interface Run {
 	streams: Streams;
 	/** Whether part of the work failed. The command has printed which. */
 	isIncomplete: boolean;
+	outputError: OutputError | undefined;
 }
 
 const runs = new AsyncLocalStorage<Run>();
@@ -25,9 +27,18 @@ export function markIncomplete(): void {
 	if (run !== undefined) run.isIncomplete = true;
 }
 
-/** @returns whether the work was marked incomplete */
-export async function withStreams(given: Streams, work: () => Promise<void>): Promise<boolean> {
-	const run: Run = { streams: given, isIncomplete: false };
-	await runs.run(run, work);
-	return run.isIncomplete;
+export const isIncomplete = (): boolean => runs.getStore()?.isIncomplete ?? false;
+
+/** Why standard output could not be written, if so. */
+export const outputError = (): OutputError | undefined => runs.getStore()?.outputError;
+
+/** Runs the work of a command with these streams. */
+export function withStreams<Result>(given: Streams, work: () => Promise<Result>): Promise<Result> {
+	const run: Run = { streams: given, isIncomplete: false, outputError: undefined };
+	// Without a listener, an error of these streams ends the process with a stack trace. They stay: an error may come late.
+	given.stdout.on('error', ({ code }: NodeJS.ErrnoException) => {
+		run.outputError ??= new OutputError(code);
+	});
+	given.stderr.on('error', () => undefined);
+	return runs.run(run, work);
 }

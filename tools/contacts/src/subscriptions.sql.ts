@@ -1,5 +1,6 @@
 import type { Sql } from '@contacts/common/database/client.js';
 import type { GivenSubscription } from './import/import-subscriptions.js';
+import { readPages } from './pages.js';
 
 export interface SubscriptionRow {
 	chat_id: number;
@@ -109,23 +110,20 @@ export async function saveSubscriptions(sql: Sql, given: readonly GivenSubscript
 	return row;
 }
 
-/** The number of rows per query. */
-const pageSize = 5000;
-
 /**
- * The subscriptions of a chat, or all active ones without a chat. Newest first.
+ * The subscriptions of a chat, or all active ones without a chat. Newest first, page by page.
  *
  * @param limit the maximum number of rows
  */
-export async function readSubscriptions(
+export async function* readSubscriptions(
 	sql: Sql,
 	chatId: number | undefined,
 	limit: number,
-): Promise<readonly SubscriptionRow[]> {
-	const read: SubscriptionRow[] = [];
-	let last: { started: string; id: number } | undefined;
-	do {
-		const page: (SubscriptionRow & { id: number; started: string })[] = await sql`
+): AsyncGenerator<readonly SubscriptionRow[]> {
+	// The names of the table's columns, not of the result's: so that an index has the order.
+	const pages = readPages<SubscriptionRow & { id: number; started: string }>(
+		limit,
+		(last, size) => sql`
 			select chat_id::float8 as chat_id,
 			       case when ${isActive(sql)} then 'active' when started_at > now() then 'planned' else 'ended' end as state,
 			       to_char(started_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') as started_at,
@@ -133,10 +131,8 @@ export async function readSubscriptions(
 			       id::float8 as id, direct_subscriptions.started_at::text as started
 			from direct_subscriptions
 			where ${chatId === undefined ? isActive(sql) : sql`chat_id = ${chatId}::float8::bigint`}
-			  ${last === undefined ? sql`` : sql`and (direct_subscriptions.started_at, id) < (${last.started}::text::timestamptz, ${last.id}::float8::bigint)`}
-			order by direct_subscriptions.started_at desc, id desc limit ${Math.min(pageSize, limit - read.length)}`;
-		read.push(...page.map(({ id, started, ...row }) => row));
-		last = page.length === pageSize ? page.at(-1) : undefined;
-	} while (last !== undefined && read.length < limit);
-	return read;
+			  ${last === undefined ? sql`` : sql`and (direct_subscriptions.started_at, direct_subscriptions.id) < (${last.started}::text::timestamptz, ${last.id}::float8::bigint)`}
+			order by direct_subscriptions.started_at desc, direct_subscriptions.id desc limit ${size}`,
+	);
+	for await (const page of pages) yield page.map(({ id, started, ...row }) => row);
 }

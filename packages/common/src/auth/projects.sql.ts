@@ -141,6 +141,8 @@ export async function rotateKey(sql: Sql, id: number, hash: Buffer, overlap: num
 }
 
 export interface AuditRow {
+	/** Its position in the log. */
+	id: number;
 	at: string;
 	actor: string;
 	role: string;
@@ -170,11 +172,17 @@ export async function recordOperation(sql: Sql, operation: Operation, details: o
 	await sql`select record_operation(${operation}, ${JSON.stringify(details)}::text::jsonb)`;
 }
 
-/** Changes of projects and keys, and operations, newest first. */
-export function readAudit(sql: Sql, limit: number, project?: string): Promise<readonly AuditRow[]> {
+/**
+ * Changes of projects and keys, and operations, newest first.
+ *
+ * @param before only rows older than the one with this ID
+ */
+export function readAudit(sql: Sql, limit: number, project?: string, before?: number): Promise<readonly AuditRow[]> {
 	return sql<AuditRow[]>`
-		select ${isoUtc(sql, 'at')} as at, actor, role, action, project, key_id::float8 as key_id, details
+		select id::float8 as id, ${isoUtc(sql, 'at')} as at, actor, role, action, project, key_id::float8 as key_id, details
 		from audit_log
-		${project === undefined ? sql`` : sql`where project = ${project}`}
-		order by id desc limit ${limit}`;
+		where ${project === undefined ? sql`true` : sql`project = ${project}`}
+		  and ${before === undefined ? sql`true` : sql`id < ${before}::float8::bigint`}
+		-- The column of the table, whose index has this order, not that of the result.
+		order by audit_log.id desc limit ${limit}`;
 }

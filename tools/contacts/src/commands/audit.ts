@@ -3,6 +3,7 @@ import type { Command } from '../command.js';
 import { withDatabase } from '../connection.js';
 import { UsageError } from '../errors.js';
 import { type OutputOptions, printRecords } from '../output.js';
+import { readPages } from '../pages.js';
 
 export function addAuditCommand(program: Command, environment: NodeJS.ProcessEnv): void {
 	program
@@ -14,12 +15,18 @@ export function addAuditCommand(program: Command, environment: NodeJS.ProcessEnv
 		.examples('contacts audit acme', 'contacts audit --limit 1000 --json > audit.json')
 		.action(async (code: string | undefined, { limit, ...options }: OutputOptions & { limit: string }) => {
 			if (!/^[1-9][0-9]{0,5}$/.test(limit)) throw new UsageError('--limit takes a positive integer.');
-			const records = await withDatabase(environment, (sql) => readAudit(sql, Number(limit), code));
-			const shown = options.json
-				? records
-				: records.map((record) => ({ ...record, details: describeDetails(record.details) }));
-			await printRecords(shown, ['at', 'actor', 'role', 'action', 'project', 'key_id', 'details'], options);
+			await withDatabase(environment, (sql) => {
+				const pages = readPages<AuditRow>(Number(limit), (last, size) => readAudit(sql, size, code, last?.id));
+				const columns = ['at', 'actor', 'role', 'action', 'project', 'key_id', 'details'];
+				return printRecords(recordsOf(pages, options.json ?? false), columns, options);
+			});
 		});
+}
+
+/** Without the position in the log; for a table with details that people can read. */
+async function* recordsOf(pages: AsyncIterable<readonly AuditRow[]>, json: boolean): AsyncGenerator<object[]> {
+	for await (const page of pages)
+		yield page.map(({ id, details, ...row }) => ({ ...row, details: json ? details : describeDetails(details) }));
 }
 
 /** Such as `service: none -> personal-contacts, hash: changed`; null: no details. */

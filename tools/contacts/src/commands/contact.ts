@@ -4,6 +4,7 @@ import type { Command } from '../command.js';
 import { withDatabase } from '../connection.js';
 import { CommandError, UsageError } from '../errors.js';
 import { type OutputOptions, printNote, printRecords, printResult } from '../output.js';
+import { readPages } from '../pages.js';
 
 interface ListOptions extends OutputOptions {
 	company?: string;
@@ -30,16 +31,20 @@ export function addContactCommands(program: Command, environment: NodeJS.Process
 			const { toE164 } = await import('@contacts/company-contacts/phone.js');
 			const number = phone === undefined ? undefined : toE164(phone);
 			if (number === null) throw new UsageError('--phone takes a valid number with a leading plus.');
-			const records = await withDatabase(environment, (sql) =>
-				readContacts(
-					sql,
-					sql`${company === undefined ? sql`true` : sql`company_ids @> array[${company}::bigint]`}
-						and ${number === undefined ? sql`true` : sql`phone = ${number}`}`,
-					Number(limit) + 1,
-				),
-			);
-			await printRecords(records.slice(0, Number(limit)), columns, options);
-			if (records.length > Number(limit)) printNote(`There are more than ${limit}: see --limit.`);
+			const max = Number(limit);
+			await withDatabase(environment, async (sql) => {
+				const condition: ReturnType<Sql> = sql`${company === undefined ? sql`true` : sql`company_ids @> array[${company}::bigint]`}
+					and ${number === undefined ? sql`true` : sql`phone = ${number}`}`;
+				let read = 0;
+				async function* shown() {
+					for await (const page of readContacts(sql, condition, max + 1)) {
+						yield page.slice(0, max - read);
+						read += page.length;
+					}
+				}
+				await printRecords(shown(), columns, options);
+				if (read > max) printNote(`There are more than ${limit}: see --limit.`);
+			});
 		});
 
 	contact
@@ -51,7 +56,7 @@ export function addContactCommands(program: Command, environment: NodeJS.Process
 		.action(async (bitrixId: string, options: OutputOptions) => {
 			checkId('bitrix_id', bitrixId);
 			const [record] = await withDatabase(environment, (sql) =>
-				readContacts(sql, sql`bitrix_id = ${bitrixId}::bigint`, 1),
+				selectContacts(sql, sql`bitrix_id = ${bitrixId}::bigint`, 1),
 			);
 			if (record === undefined) throw new CommandError(`There is no contact with the bitrix_id ${bitrixId}.`);
 			if (options.json) printResult(record, '', options);
@@ -59,7 +64,21 @@ export function addContactCommands(program: Command, environment: NodeJS.Process
 		});
 }
 
-async function readContacts(sql: Sql, condition: ReturnType<Sql>, limit: number): Promise<object[]> {
+interface ContactRow {
+	id: number;
+}
+
+/** Contacts by id, page by page. */
+const readContacts = (sql: Sql, condition: ReturnType<Sql>, limit: number) =>
+	readPages<ContactRow>(limit, (last, size) =>
+		selectContacts(
+			sql,
+			sql`${condition} and ${last === undefined ? sql`true` : sql`id > ${last.id}::float8::bigint`}`,
+			size,
+		),
+	);
+
+async function selectContacts(sql: Sql, condition: ReturnType<Sql>, limit: number): Promise<ContactRow[]> {
 	const rows = await sql<{ json: string }[]>`
 		select ${sql.unsafe(contactJson)} as json from company_contacts where ${condition} order by id limit ${limit}`;
 	return rows.map(({ json }) => JSON.parse(json));

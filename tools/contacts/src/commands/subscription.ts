@@ -87,10 +87,10 @@ export function addSubscriptionCommands(program: Command, environment: NodeJS.Pr
 			const chatId = given === undefined ? undefined : chatIdOf(given);
 			if (limit !== undefined && !/^[1-9][0-9]{0,8}$/.test(limit))
 				throw new UsageError('--limit takes a positive integer.');
-			const records = await withDatabase(environment, (sql) =>
-				readSubscriptions(sql, chatId, limit === undefined ? Number.MAX_SAFE_INTEGER : Number(limit)),
+			const rows = limit === undefined ? Number.MAX_SAFE_INTEGER : Number(limit);
+			await withDatabase(environment, (sql) =>
+				printRecords(readSubscriptions(sql, chatId, rows), ['chat_id', 'state', 'started_at', 'ended_at'], options),
 			);
-			await printRecords(records, ['chat_id', 'state', 'started_at', 'ended_at'], options);
 		});
 
 	subscription

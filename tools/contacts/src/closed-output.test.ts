@@ -1,0 +1,87 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { open } from 'node:fs/promises';
+import { text } from 'node:stream/consumers';
+import { addProject } from '@contacts/testing/app.js';
+import { database, test } from '@contacts/testing/test.js';
+import { describe, expect, onTestFinished } from 'vitest';
+import { environmentOf, main } from './testing/command.js';
+
+test.beforeAll(async () => {
+	await addProject(database.sql, 'acme', 'acme-key');
+	// More than a pipe holds.
+	await database.sql`insert into direct_subscriptions (chat_id) select n from generate_series(1, 20000) n`;
+});
+
+const start = (args: string[], stdout: number | 'pipe' = 'pipe') =>
+	spawn(process.execPath, [main, ...args], { env: environmentOf(database.url), stdio: ['ignore', stdout, 'pipe'] });
+
+async function outcomeOf(child: ChildProcess): Promise<{ code: number; stderr: string }> {
+	const [stderr, [code]] = await Promise.all([child.stderr ? text(child.stderr) : '', once(child, 'close')]);
+	return { code, stderr };
+}
+
+describe('a reader that closes the output ends the command quietly, with 141', () => {
+	test.each([[[]], [['--json']]])('a long list after its first lines: %j', async (options) => {
+		const child = start(['subscription', 'list', ...options]);
+		child.stdout?.once('data', () => child.stdout?.destroy());
+		expect(await outcomeOf(child)).toEqual({ code: 141, stderr: '' });
+	});
+
+	test.each([
+		['project', 'list'],
+		['key', 'list', '--json'],
+		['audit'],
+		['contact', 'list'],
+		['sync', 'status'],
+		['doctor'],
+		['completion', 'bash'],
+	])('any other command: %s', async (...args) => {
+		const child = start(args);
+		child.stdout?.destroy();
+		const { code, stderr } = await outcomeOf(child);
+		expect(stderr).toBe('');
+		// A problem that the doctor finds counts more.
+		expect(args[0] === 'doctor' ? [1, 141] : [141]).toContain(code);
+	});
+
+	test('a pipe of the shell', async () => {
+		const command = '{ "$@"; echo "exit $?" >&2; } | head -n 1';
+		const child = spawn('sh', ['-c', command, 'sh', process.execPath, main, 'subscription', 'list'], {
+			env: environmentOf(database.url),
+		});
+		const [stdout, { stderr }] = await Promise.all([text(child.stdout), outcomeOf(child)]);
+		expect(stdout).toMatch(/^chat_id +state +started_at +ended_at\n$/);
+		expect(stderr).toBe('exit 141\n');
+	});
+
+	test('what the command does is done: a key that nobody could read is there, and can be revoked', async () => {
+		const child = start(['key', 'create', 'acme', '--json', '--name', 'unread']);
+		child.stdout?.destroy();
+		expect(await outcomeOf(child)).toEqual({ code: 141, stderr: '' });
+		const rows = await database.sql`select from api_keys where name = 'unread'`;
+		expect(rows).toHaveLength(1);
+	});
+});
+
+test('a reader of errors that closes them ends nothing: the exit code says the outcome', async () => {
+	const child = start(['project', 'disable', 'missing']);
+	child.stderr?.destroy();
+	const [code] = await once(child, 'close');
+	expect(code).toBe(1);
+});
+
+test('a full disk is a failure with one line', async () => {
+	const full = await open('/dev/full', 'w');
+	onTestFinished(() => full.close());
+	for (const args of [
+		['subscription', 'list', '--json'],
+		['project', 'list'],
+		['completion', 'bash'],
+	]) {
+		expect(await outcomeOf(start(args, full.fd))).toEqual({
+			code: 1,
+			stderr: "error: Standard output can't be written (ENOSPC).\n",
+		});
+	}
+});
