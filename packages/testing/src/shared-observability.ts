@@ -84,6 +84,17 @@ export function describeObservability({ app, endpoint, request, withApp, good }:
 		}
 	});
 
+	test('the counters of a project begin at 0, before its first request', async () => {
+		await addProject(database.sql, 'waiting', 'key');
+		await withApp({}, async (other) => {
+			const text = await (await other.fetch('/metrics')).text();
+			for (const status of [200, 429]) {
+				expect(text).toContain(`\nproject_requests_total{project="waiting",status="${status}"} 0\n`);
+			}
+			expect(text).not.toContain('project_last_request_timestamp_seconds{project="waiting"}');
+		});
+	});
+
 	test('requests are counted by project and status, with a timestamp, and those beyond 200 projects together', async () => {
 		const codes = Array.from({ length: 201 }, (_, index) => `counted-${index}`);
 		for (const code of codes) await addProject(database.sql, code, 'key');
@@ -99,6 +110,7 @@ export function describeObservability({ app, endpoint, request, withApp, good }:
 			await expect.poll(text).toMatch(/^project_requests_total\{project="counted-7",status="200"\} 1$/m);
 			expect(await text()).toMatch(/^project_requests_total\{project="counted-7",status="400"\} 1$/m);
 			expect(await text()).toMatch(/^project_requests_total\{project="\(other\)",status="400"\} 1$/m);
+			expect(await text()).toMatch(/^project_requests_total\{project="\(other\)",status="429"\} 0$/m);
 			expect(await text()).not.toContain('status="401",project');
 			const times = [...(await text()).matchAll(/^project_last_request_timestamp_seconds\{.*\} ([\d.e+]+)$/gm)];
 			expect(times).toHaveLength(201);

@@ -69,6 +69,8 @@ export interface KeyRing {
 	refresh(): Promise<void>;
 	/** When the snapshot was last known to be current, in milliseconds since the epoch; undefined before the first. */
 	readonly refreshedAt: number | undefined;
+	/** The projects that have a live key, by the snapshot. */
+	projectCodes(): Set<string>;
 	/** Stores when each key was last used. This also happens at regular intervals. */
 	flushUses(): Promise<void>;
 	/** Stops refreshing, and stores the last uses of keys. */
@@ -196,6 +198,7 @@ export async function openKeyRing(options: KeyRingOptions, isTemporary: (error: 
 		get refreshedAt() {
 			return refreshedAt;
 		},
+		projectCodes: () => new Set([...(snapshot?.keys.values() ?? [])].map(({ project }) => project.code)),
 		flushUses,
 		async stop() {
 			stopped = true;

@@ -66,7 +66,7 @@ export const metrics = fp<MetricsOptions>(async (server, { registry, database, k
 		durations.observe({ method, route }, reply.elapsedTime / 1000);
 		done();
 	});
-	if (keyRing !== undefined) measureProjects(server, registry);
+	if (keyRing !== undefined) measureProjects(server, registry, keyRing);
 	server.get('/metrics', probeRoute, async (_request, reply) =>
 		reply.type(registry.contentType).send(await registry.metrics()),
 	);
@@ -89,28 +89,46 @@ const maxProjects = 200;
 /** The label of all other projects. It is not a valid project code. */
 const otherProjects = '(other)';
 
+/** Statuses that clients usually get. Their counters begin at 0, so that `increase()` sees the first burst of a project too. */
+const usualStatuses = [200, 304, 400, 429, 500, 503];
+
 /** Counts the requests of each project, and records the time of the last one. */
-function measureProjects(server: FastifyInstance, registry: Registry): void {
+function measureProjects(server: FastifyInstance, registry: Registry, keyRing: KeyRing): void {
 	const registers = [registry];
+	const known = new Set<string>();
 	const requests = new Counter({
 		name: 'project_requests_total',
 		help: 'Requests with valid credentials that got a response, by project: those with the status 429 were over its limit.',
 		labelNames: ['project', 'status'],
 		registers,
+		collect() {
+			const codes = new Set([...known, ...keyRing.projectCodes()]);
+			// Where there are more, those that send requests get the series.
+			if (codes.size > maxProjects) begin(otherProjects);
+			else for (const code of codes) labelOf(code);
+		},
 	});
+	const begin = (project: string) => {
+		for (const status of usualStatuses) requests.inc({ project, status }, 0);
+	};
+	function labelOf(code: string): string {
+		if (known.has(code)) return code;
+		if (known.size >= maxProjects) return otherProjects;
+		known.add(code);
+		begin(code);
+		return code;
+	}
 	const last = new Gauge({
 		name: 'project_last_request_timestamp_seconds',
 		help: 'When a project last sent a request to this process, as a Unix time.',
 		labelNames: ['project'],
 		registers,
 	});
-	const known = new Set<string>();
 	server.addHook('onResponse', (request, reply, done) => {
 		// Its type is never undefined, but it is set only after authentication.
 		const { code } = (request.project as Project | undefined) ?? {};
 		if (code !== undefined) {
-			if (known.size < maxProjects) known.add(code);
-			const project = known.has(code) ? code : otherProjects;
+			const project = labelOf(code);
 			requests.inc({ project, status: reply.statusCode });
 			last.set({ project }, Date.now() / 1000);
 		}
