@@ -61,6 +61,15 @@ export async function erasePerson(sql: Sql, chatId: number): Promise<Deleted> {
 	return row;
 }
 
+/** @returns the number of deleted company contacts; null: a CRM is mirrored, where they must be deleted, and none was here */
+export async function eraseCompanyContacts(sql: Sql, bitrixIds: readonly unknown[]): Promise<number | null> {
+	const [row] = await sql<[{ deleted: number | null }]>`
+		select erase_company_contacts(
+			array(select value::bigint from json_array_elements_text(${JSON.stringify(bitrixIds)}::text::json))
+		) as deleted`;
+	return row.deleted;
+}
+
 /** The number of rows per delete, small enough that nobody waits long for a lock. */
 const pruneBatch = 5000;
 
@@ -85,30 +94,33 @@ export async function countUnused(sql: Sql, months: number): Promise<Deleted> {
 	return row;
 }
 
-/** Deletes personal contacts, ended subscriptions and reports older than this many months, in small steps. */
-export async function prunePersons(sql: Sql, months: number): Promise<Deleted> {
-	const repeat = async (step: () => PromiseLike<{ count: number }>) => {
-		let all = 0;
-		for (let count = pruneBatch; count === pruneBatch; all += count) count = (await step()).count;
-		return all;
+/**
+ * Deletes personal contacts, ended subscriptions and reports older than this many months, in small steps.
+ *
+ * @param deleted grows with each step, so that it is right when a later one fails
+ */
+export async function prunePersons(sql: Sql, months: number, deleted: Deleted): Promise<void> {
+	const repeat = async (table: keyof Deleted, step: () => PromiseLike<{ count: number }>) => {
+		for (let count = pruneBatch; count === pruneBatch; deleted[table] += count) count = (await step()).count;
 	};
-	return {
-		personal_contacts: await repeat(
-			() => sql`
-				delete from personal_contacts
-				where chat_id in (${unusedContacts(sql, months)} limit ${pruneBatch}) and ${isOld(sql, 'updated_at', months)}`,
-		),
-		direct_subscriptions: await repeat(
-			() => sql`
-				delete from direct_subscriptions
-				where id in (select id from direct_subscriptions where ${isOld(sql, 'ended_at', months)} limit ${pruneBatch})`,
-		),
-		direct_subscription_reports: await repeat(
-			() => sql`
-				delete from direct_subscription_reports
-				where chat_id in (
-					select chat_id from direct_subscription_reports where ${isOld(sql, 'applied_at', months)} limit ${pruneBatch}
-				) and ${isOld(sql, 'applied_at', months)}`,
-		),
-	};
+	await repeat(
+		'personal_contacts',
+		() => sql`
+			delete from personal_contacts
+			where chat_id in (${unusedContacts(sql, months)} limit ${pruneBatch}) and ${isOld(sql, 'updated_at', months)}`,
+	);
+	await repeat(
+		'direct_subscriptions',
+		() => sql`
+			delete from direct_subscriptions
+			where id in (select id from direct_subscriptions where ${isOld(sql, 'ended_at', months)} limit ${pruneBatch})`,
+	);
+	await repeat(
+		'direct_subscription_reports',
+		() => sql`
+			delete from direct_subscription_reports
+			where chat_id in (
+				select chat_id from direct_subscription_reports where ${isOld(sql, 'applied_at', months)} limit ${pruneBatch}
+			) and ${isOld(sql, 'applied_at', months)}`,
+	);
 }

@@ -75,6 +75,7 @@ const rights: Record<RoleUser, Record<string, readonly string[]>> = {
 		direct_subscription_reports: ['select', 'delete'],
 		company_contacts: ['select'],
 		projects: ['select (code)', 'select (id)'],
+		'function erase_company_contacts': ['execute'],
 		'function record_operation': ['execute'],
 	},
 };
@@ -131,6 +132,7 @@ describe('what each can’t do is refused by the server', () => {
 		['privacy', 'select created_at from projects'],
 		['privacy', 'select * from audit_log'],
 		['company-contacts', "select record_operation('person erased', '{}')"],
+		['operator', 'select erase_company_contacts(array[1::bigint])'],
 		['operator', "update projects set code = 'x', disabled_at = now()"],
 		['operator', "update api_keys set hash = sha256('x'), expires_at = now()"],
 		['operator', 'update api_keys set service = null'],

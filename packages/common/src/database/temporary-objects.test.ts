@@ -40,6 +40,7 @@ const writes: Record<RoleUser, string[]> = {
 	],
 	privacy: [
 		'delete from public.personal_contacts where chat_id = 2',
+		'select public.erase_company_contacts(array[1::bigint])',
 		"select public.record_operation('person erased', '{}')",
 	],
 };

@@ -44,6 +44,17 @@ describe('person prune', () => {
 		expect(JSON.parse((await prune('--json')).stdout)).toMatchObject({ personal_contacts: 0 });
 	});
 
+	test('records what it has deleted also when it fails later', async () => {
+		const { other, prune } = await own();
+		await other.sql`create function refuse() returns trigger language plpgsql as $$ begin raise 'refused'; end $$`;
+		await other.sql`
+			create trigger refuse before delete on direct_subscriptions for each statement execute function refuse()`;
+		expect(await prune('--yes')).toEqual({ code: 1, stdout: '', stderr: 'error: refused\n' });
+		const [audit] = await other.sql`select action, details from audit_log order by id desc limit 1`;
+		const details = { months: 24, personal_contacts: 5999, direct_subscriptions: 0, direct_subscription_reports: 0 };
+		expect(audit).toEqual({ action: 'personal contacts pruned', details });
+	});
+
 	test.each(['0', '-1', '1.5', 'year', ''])('--older-than %j is wrong usage', async (months) => {
 		await expectWrongUsage(
 			'postgres://nobody@127.0.0.1:1/nothing',

@@ -7,6 +7,7 @@ import { CommandError, UsageError } from '../errors.js';
 import { type OutputOptions, printNote, printRecords, printResult } from '../output.js';
 import {
 	countUnused,
+	eraseCompanyContacts,
 	erasePerson,
 	type PersonQuery,
 	prunePersons,
@@ -53,7 +54,7 @@ export function addPersonCommands(program: Command, environment: NodeJS.ProcessE
 
 	withQuery(
 		'erase',
-		'delete the personal contact and the subscriptions of a chat',
+		'delete the personal contact and the subscriptions of a chat, or company contacts where no CRM is mirrored',
 		'contacts person erase --chat 5550001',
 	)
 		.option(...yesOption)
@@ -61,26 +62,12 @@ export function addPersonCommands(program: Command, environment: NodeJS.ProcessE
 		.action(async (options: PersonOptions & ConfirmOptions) => {
 			const query = await queryOf(options);
 			const stored = await look(environment, 'person looked up', query);
-			if (query.by !== 'chat') {
-				throw new CommandError(
-					`Erase this person in the CRM: delete contact ${stored.company_contacts.map((row) => row.bitrix_id).join(', ')} in Bitrix24. ` +
-						'The next full pass deletes it here (contacts sync --once --full), and partners learn of it from the change feed.',
-				);
-			}
-			await confirm(`What is stored about chat ${query.chatId} will be deleted for good.`, options);
-			const deleted = await withTransaction(environment, async (sql) => {
-				const counts = await erasePerson(sql, query.chatId);
-				await recordOperation(sql, 'person erased', counts);
-				return counts;
-			});
-			printResult(
-				deleted,
-				`Deleted: ${deleted.personal_contacts} personal contact, ${deleted.direct_subscriptions} subscriptions.`,
-				options,
-			);
-			if (!options.json)
-				printNote(
-					'Backups keep them until they are deleted, and the bot backend may save the chat again: docs/data-protection.md.',
+			if (query.by === 'chat') await eraseChat(environment, query.chatId, options);
+			else
+				await eraseContacts(
+					environment,
+					stored.company_contacts.map((row) => row.bitrix_id),
+					options,
 				);
 		});
 
@@ -99,8 +86,12 @@ export function addPersonCommands(program: Command, environment: NodeJS.ProcessE
 			const months = Number(olderThan);
 			const counts = await withDatabase(environment, async (sql) => {
 				if (!yes) return countUnused(sql, months);
-				const deleted = await prunePersons(sql, months);
-				await recordOperation(sql, 'personal contacts pruned', { months, ...deleted });
+				const deleted = { personal_contacts: 0, direct_subscriptions: 0, direct_subscription_reports: 0 };
+				try {
+					await prunePersons(sql, months, deleted);
+				} finally {
+					await recordOperation(sql, 'personal contacts pruned', { months, ...deleted });
+				}
 				return deleted;
 			}).catch(explain);
 			const verb = yes ? 'Deleted' : 'To delete';
@@ -110,6 +101,49 @@ export function addPersonCommands(program: Command, environment: NodeJS.ProcessE
 				options,
 			);
 		});
+}
+
+async function eraseChat(
+	environment: NodeJS.ProcessEnv,
+	chatId: number,
+	options: OutputOptions & ConfirmOptions,
+): Promise<void> {
+	await confirm(`What is stored about chat ${chatId} will be deleted for good.`, options);
+	const deleted = await withTransaction(environment, async (sql) => {
+		const counts = await erasePerson(sql, chatId);
+		await recordOperation(sql, 'person erased', counts);
+		return counts;
+	});
+	const { personal_contacts: contacts, direct_subscriptions: subscriptions } = deleted;
+	printResult(deleted, `Deleted: ${contacts} personal contact, ${subscriptions} subscriptions.`, options);
+	if (!options.json)
+		printNote(
+			'Backups keep them until they are deleted, and the bot backend may save the chat again: docs/data-protection.md.',
+		);
+}
+
+async function eraseContacts(
+	environment: NodeJS.ProcessEnv,
+	bitrixIds: readonly unknown[],
+	options: OutputOptions & ConfirmOptions,
+): Promise<void> {
+	const names = bitrixIds.join(', ');
+	if ((await withDatabase(environment, (sql) => eraseCompanyContacts(sql, []))) === null)
+		throw new CommandError(
+			`Erase this person in the CRM: delete contact ${names} in Bitrix24. ` +
+				'The next full pass deletes it here (contacts sync --once --full), and partners learn of it from the change feed.',
+		);
+	await confirm(`Company contact ${names} will be deleted for good.`, options);
+	const deleted = await withTransaction(environment, async (sql) => {
+		const counts = { company_contacts: (await eraseCompanyContacts(sql, bitrixIds)) ?? 0 };
+		await recordOperation(sql, 'person erased', counts);
+		return counts;
+	});
+	printResult(deleted, `Deleted for good: company contact ${names}.`, options);
+	if (!options.json)
+		printNote(
+			'Partners learn of it from the change feed. Backups keep it, and an import of a file that has it saves it again: docs/data-protection.md.',
+		);
 }
 
 /** Reads the stored data, and records that somebody did. */

@@ -21,13 +21,14 @@ const databaseTime = async () => (await database.sql<[{ at: string }]>`select cl
  * Executes a report as personal-contacts sends it.
  *
  * @param sentAt when it was sent, by the database's clock
+ * @param lifetime until it expires, counted from its delivery
  * @returns whether it was applied
  */
-async function deliver(chatId: number, isActive: boolean, sentAt: string): Promise<boolean> {
+async function deliver(chatId: number, isActive: boolean, sentAt: string, lifetime = '1 hour'): Promise<boolean> {
 	const [row] = await database.sql<[{ is_applied: boolean }]>`
 		select apply_direct_subscription_report(
 			${chatId}::float8::bigint, ${isActive}::boolean, null, ${sentAt}::text::timestamptz,
-			clock_timestamp() + interval '1 hour'
+			clock_timestamp() + ${lifetime}::text::interval
 		) as is_applied`;
 	return row.is_applied;
 }
@@ -61,4 +62,15 @@ test('a command that fails holds no report back', async () => {
 	expect(await run('end', '3')).toMatchObject({ code: 1 });
 	expect(await deliver(3, true, sentAt)).toBe(true);
 	expect(await isSubscribed(3)).toBe(true);
+});
+
+test('a report that expired before it arrives brings back no erased chat, and one that is sent later counts as new', async () => {
+	expect(await deliver(4, true, await databaseTime())).toBe(true);
+	const sentAt = await databaseTime();
+	expect(await contacts(database.url, ['person', 'erase', '--chat', '4', '--yes'])).toMatchObject({ code: 0 });
+	expect(await deliver(4, true, sentAt, '0 seconds')).toBe(false);
+	const find = await contacts(database.url, ['person', 'find', '--chat', '4']);
+	expect(find).toMatchObject({ code: 1, stderr: expect.stringContaining('Nothing is stored') });
+	expect(await deliver(4, true, await databaseTime())).toBe(true);
+	expect(await isSubscribed(4)).toBe(true);
 });

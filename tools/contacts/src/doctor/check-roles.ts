@@ -57,6 +57,7 @@ const expected: Record<string, Rights> = {
 		direct_subscriptions: ['delete', 'select'],
 		personal_contacts: ['delete', 'select'],
 		projects: ['select (id)', 'select (code)'],
+		'function erase_company_contacts': ['execute'],
 		'function record_operation': ['execute'],
 	},
 };
