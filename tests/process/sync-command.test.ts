@@ -152,6 +152,19 @@ describe('wrong usage', () => {
 		['no contact', ['sync', '--contact', 'x'], {}, /^error: --contact takes/],
 		['a contact beyond all numbers', ['sync', '--contact', '9007199254740993'], {}, /^error: --contact takes/],
 		['one contact for all', ['sync', '--remap', '--contact', '5'], {}, /^error: --remap reads every contact/],
+		['one contact and all', ['sync', '--full', '--contact', '5'], {}, /^error: --contact reads one contact/],
+		[
+			'deletions by one contact',
+			['sync', '--contact', '5', '--confirm-mass-delete'],
+			{},
+			/^error: --contact reads one/,
+		],
+		[
+			'deletions that are none',
+			['sync', '--dry-run', '--confirm-mass-delete'],
+			{},
+			/^error: --dry-run deletes nothing/,
+		],
 	])('%s', async (_, args, env, message) => {
 		const { code, error } = await contacts(args, env);
 		expect([code, error]).toEqual([2, expect.stringMatching(message)]);

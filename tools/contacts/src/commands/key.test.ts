@@ -1,10 +1,12 @@
 import { createHash } from 'node:crypto';
+import { PassThrough, Readable } from 'node:stream';
 import { isGeneratedKey, maxKeyLength } from '@contacts/common/auth/api-key.js';
 import { service } from '@contacts/company-contacts/app.js';
 import { startTestApp, type TestApp } from '@contacts/testing/app.js';
 import { database, test } from '@contacts/testing/test.js';
 import { afterAll, describe, expect } from 'vitest';
-import { contacts, expectOneLine, expectWrongUsage, type RunOptions } from '../testing/command.js';
+import { runContacts } from '../run.js';
+import { contacts, environmentOf, expectOneLine, expectWrongUsage, type RunOptions } from '../testing/command.js';
 
 let app: TestApp;
 
@@ -135,6 +137,18 @@ describe('--stdin', () => {
 		expectOneLine(outcome, 2, '--stdin takes one line with the key');
 		expect(outcome.stderr).not.toContain('canary');
 		expect(await database.sql`select count(*)::int from api_keys`).toEqual(before);
+	});
+
+	test('input without an end is refused and not read on', async () => {
+		let read = 0;
+		async function* endless() {
+			for (; read < 1000; read++) yield Buffer.alloc(65_536, 'x');
+		}
+		const [stdout, stderr] = [new PassThrough(), new PassThrough()];
+		const args = ['key', 'create', 'one', '--stdin'];
+		const streams = { stdin: Readable.from(endless()), stdout, stderr };
+		expect(await runContacts(args, environmentOf(database.url), streams)).toBe(2);
+		expect(read).toBeLessThan(100);
 	});
 });
 

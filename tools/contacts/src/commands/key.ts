@@ -1,5 +1,4 @@
 import { isUtf8 } from 'node:buffer';
-import { buffer } from 'node:stream/consumers';
 import { generateKey, hashKey, maxKeyLength } from '@contacts/common/auth/api-key.js';
 import type { ServiceName } from '@contacts/common/auth/key-ring.sql.js';
 import { insertKey, readKeys, revokeKey, rotateKey } from '@contacts/common/auth/projects.sql.js';
@@ -44,7 +43,7 @@ export function addKeyCommands(program: Command, environment: NodeJS.ProcessEnv)
 			if (name !== null && !/^\P{Cc}{1,100}$/u.test(name))
 				throw new UsageError('--name takes 1 to 100 characters, none of them a control character.');
 			const expiresAt = expires === undefined ? null : parseExpiry(expires, new Date());
-			const secret = stdin ? givenKey(await buffer(streams().stdin)) : generateKey();
+			const secret = stdin ? givenKey(await readInput()) : generateKey();
 			const id = await withDatabase(environment, (sql) =>
 				insertKey(sql, { project, hash: hashKey(secret), name, service, expiresAt }),
 			);
@@ -144,6 +143,19 @@ function addMonths(date: Date, months: number): void {
 	const day = date.getUTCDate();
 	date.setUTCMonth(date.getUTCMonth() + months);
 	if (date.getUTCDate() !== day) date.setUTCDate(0);
+}
+
+/** Standard input, but little more than a key may have. */
+async function readInput(): Promise<Buffer> {
+	const chunks: Buffer[] = [];
+	let bytes = 0;
+	for await (const chunk of streams().stdin as AsyncIterable<Buffer>) {
+		chunks.push(chunk);
+		bytes += chunk.length;
+		// Four bytes a character, a byte order mark and the end of the line.
+		if (bytes > 4 * maxKeyLength + 5) break;
+	}
+	return Buffer.concat(chunks);
 }
 
 /** A key from standard input: one line of printable characters. */

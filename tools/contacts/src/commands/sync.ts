@@ -36,8 +36,13 @@ export function addSyncCommand(program: Command, environment: NodeJS.ProcessEnv)
 			if (options.remap && (options.dryRun || options.contact !== undefined)) {
 				throw new UsageError('--remap reads every contact: it goes with neither --dry-run nor --contact.');
 			}
-			if (options.dryRun && options.contact !== undefined) {
-				throw new UsageError('--dry-run tells of a full pass: it does not go with --contact.');
+			if (options.contact !== undefined && (options.dryRun || options.full || options.confirmMassDelete)) {
+				throw new UsageError(
+					'--contact reads one contact: --dry-run, --full and --confirm-mass-delete concern all of them.',
+				);
+			}
+			if (options.dryRun && options.confirmMassDelete) {
+				throw new UsageError('--dry-run deletes nothing: it does not go with --confirm-mass-delete.');
 			}
 			// Loaded only here, so that other commands do not load the synchroniser.
 			const { runSync } = await import('../sync-run.js');
