@@ -30,9 +30,10 @@ beforeAll(async () => {
 	execFileSync('sh', ['-c', 'git archive "$1" | tar --extract --directory "$2"', 'sh', previousRelease(), folder], {
 		cwd: root,
 	});
+	// Its types were checked when it was released.
 	for (const command of [
 		['install', '--frozen-lockfile', '--prefer-offline'],
-		['exec', 'tsc', '-b', 'services/personal-contacts', 'services/company-contacts', 'tools/contacts'],
+		['exec', 'tsc', '-b', '--noCheck', 'services/personal-contacts', 'services/company-contacts', 'tools/contacts'],
 	]) {
 		const step = startProcess('npx', ['-y', 'pnpm@12', ...command], { cwd: folder });
 		expect(await step.exit, step.output()).toBe(0);
