@@ -45,7 +45,7 @@ const faults: Record<string, () => Promise<void>> = {
 	async 'backend killed, all others reset'() {
 		await database.crashBackend(user);
 		await delay(20);
-		await database.answers();
+		await database.responds();
 	},
 	async 'PostgreSQL stopped immediately'() {
 		network.refuse();
@@ -53,7 +53,7 @@ const faults: Record<string, () => Promise<void>> = {
 		await delay(random.integer(0, 1500));
 		await database.restart();
 		network.redirect(database.urlAs(user));
-		await database.answers();
+		await database.responds();
 		await network.restore();
 	},
 	async 'service killed'() {

@@ -29,7 +29,7 @@ interface Scenario {
 }
 
 test.each<[string, number, Scenario]>([
-	['when it was answered with 500', 1000, {}],
+	['when it got a 500', 1000, {}],
 	['when it was killed, and the newer one came before the expiry', 2000, { killedAfter: 300 }],
 	['when it was killed, and its network is slow', 3000, { killedAfter: 50, latency: 150 }],
 ])('the newest report is kept when an older one of another replica arrives late: %s', async (_, first, scenario) => {

@@ -20,7 +20,7 @@ let sql: Sql;
 let personal: RunningService;
 let company: RunningService;
 let gateway: RunningNginx;
-const answers: string[] = [];
+const responses: string[] = [];
 
 beforeAll(async () => {
 	server = await startLocalPostgres({
@@ -67,8 +67,8 @@ afterAll(async () => {
 async function send(url: string, bytes: string): Promise<number[]> {
 	const all = await exchange(url, Buffer.from(bytes));
 	for (const { status, headers, body } of all) {
-		answers.push(JSON.stringify([...headers]));
-		if (status !== 200) answers.push(body.toString());
+		responses.push(JSON.stringify([...headers]));
+		if (status !== 200) responses.push(body.toString());
 	}
 	return all.map(({ status }) => status);
 }
@@ -116,7 +116,7 @@ test('sends secrets in requests of every kind, to the services and through the g
 			await send(url, `GET /?api_key=${value}${'x'.repeat(40_000)} HTTP/1.1\r\n\r\n`);
 		}
 	}
-	expect(answers.length).toBeGreaterThan(500);
+	expect(responses.length).toBeGreaterThan(500);
 });
 
 test('sends secrets in bodies that are saved, refused and broken', async () => {
@@ -162,7 +162,7 @@ test('sends secrets to processes that end during a request, and while the databa
 	await sql`select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid() and usename = 'company_contacts_service'`;
 	await send(company.url, `GET ${listPath}?${right}&company_id=9 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n`);
 	await send(gateway.url, `GET ${listPath}?${right}&company_id=9 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n`);
-	answers.push(await (await fetch(`${company.url}/metrics`)).text());
+	responses.push(await (await fetch(`${company.url}/metrics`)).text());
 	await company.stop('SIGSEGV');
 	// The gateway cannot reach a service.
 	expect(await send(gateway.url, `GET ${listPath}?${right} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n`)).toEqual([
@@ -172,7 +172,7 @@ test('sends secrets to processes that end during a request, and while the databa
 
 test('no secret is in any log, response, metric or final output, in any encoding', async () => {
 	const heard = {
-		answers: answers.join('\n'),
+		responses: responses.join('\n'),
 		'personal-contacts': personal.output(),
 		'company-contacts': company.output(),
 		"nginx's access log": gateway.accessLog(),

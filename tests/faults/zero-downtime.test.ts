@@ -58,11 +58,11 @@ function ask(query: string, agent: Agent, headers: Record<string, string>): Prom
 	return new Promise((resolve) => {
 		const failed = (error: NodeJS.ErrnoException) => resolve({ outcome: error.code ?? error.message });
 		const url = `${gateway.url}/api/company_contacts.list?project=partner&api_key=partner-key${query}`;
-		httpGet(url, { agent, headers }, (answer: IncomingMessage) => {
-			buffer(answer).then((body) => {
-				const outcome = answer.statusCode ?? 0;
+		httpGet(url, { agent, headers }, (response: IncomingMessage) => {
+			buffer(response).then((body) => {
+				const outcome = response.statusCode ?? 0;
 				if (outcome !== 200) return resolve({ outcome });
-				resolve({ outcome, etag: answer.headers.etag, count: JSON.parse(body.toString()).data.length });
+				resolve({ outcome, etag: response.headers.etag, count: JSON.parse(body.toString()).data.length });
 			}, failed);
 		}).on('error', failed);
 	});
@@ -81,11 +81,11 @@ test('no request fails while two replicas restart one after the other under load
 			const begun = performance.now();
 			// Every other request for a short list is conditional.
 			const conditional = etag !== undefined && count < contacts;
-			const answer = await ask(query, agent, conditional ? { 'if-none-match': etag ?? '' } : {});
+			const response = await ask(query, agent, conditional ? { 'if-none-match': etag ?? '' } : {});
 			times.push({ begun, ended: performance.now() });
-			outcomes.set(answer.outcome, (outcomes.get(answer.outcome) ?? 0) + 1);
-			if (answer.outcome !== 304 && (answer.outcome !== 200 || answer.count !== count)) wrong.push(answer);
-			etag = conditional ? undefined : answer.etag;
+			outcomes.set(response.outcome, (outcomes.get(response.outcome) ?? 0) + 1);
+			if (response.outcome !== 304 && (response.outcome !== 200 || response.count !== count)) wrong.push(response);
+			etag = conditional ? undefined : response.etag;
 		}
 	};
 	// nginx responds to this path by itself.

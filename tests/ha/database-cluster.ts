@@ -83,15 +83,15 @@ export async function startDatabaseCluster(network: Network, folder: string): Pr
 	const ask = async (machine: Machine, path: string) =>
 		fetch(`http://${machine.address}:8008${path}`, { signal: AbortSignal.timeout(1000) }).catch(() => undefined);
 	const primary = async () => {
-		const answers = await Promise.all(machines.map((machine) => ask(machine, '/primary')));
-		return machines[answers.findIndex((answer) => answer?.status === 200)]?.name;
+		const responses = await Promise.all(machines.map((machine) => ask(machine, '/primary')));
+		return machines[responses.findIndex((response) => response?.status === 200)]?.name;
 	};
 	const isWhole = async () => {
 		const name = await primary();
 		const machine = machines.find((each) => each.name === name);
 		if (machine === undefined) return false;
-		const answer = await ask(machine, '/cluster');
-		const { members } = ((await answer?.json()) ?? { members: [] }) as { members: Member[] };
+		const response = await ask(machine, '/cluster');
+		const { members } = ((await response?.json()) ?? { members: [] }) as { members: Member[] };
 		const [leader] = members.filter(({ role }) => role === 'leader');
 		const follows = ({ role, state, lag, timeline }: Member) =>
 			role !== 'leader' &&

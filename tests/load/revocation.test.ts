@@ -25,9 +25,9 @@ async function lastSuccess(service: RunningService, project: string, since: () =
 	const url = `${service.url}/api/company_contacts.list?company_id=1&project=${project}&api_key=${project}-key`;
 	let last = Number.NEGATIVE_INFINITY;
 	for (let refused = 0; refused < 20; ) {
-		const answer = await fetch(url);
-		await answer.arrayBuffer();
-		if (answer.status === 200) last = performance.now();
+		const response = await fetch(url);
+		await response.arrayBuffer();
+		if (response.status === 200) last = performance.now();
 		else refused++;
 	}
 	return last - since();

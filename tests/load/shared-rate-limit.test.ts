@@ -35,11 +35,11 @@ afterAll(async () => {
 });
 
 async function request(service: RunningService, project: string): Promise<number> {
-	const answer = await fetch(
+	const response = await fetch(
 		`${service.url}/api/company_contacts.list?company_id=1&project=${project}&api_key=${project}-key`,
 	);
-	await answer.arrayBuffer();
-	return answer.status;
+	await response.arrayBuffer();
+	return response.status;
 }
 /** Decisions that all processes made without Redis. */
 async function ownDecisions(): Promise<number> {
@@ -66,16 +66,16 @@ test('300 requests at once over three processes: 250 pass, then 5 a second over 
 	for (let round = 1; round <= 5 && exact === 0; round++) {
 		const before = await ownDecisions();
 		const begun = performance.now();
-		const answers = await Promise.all(
+		const responses = await Promise.all(
 			Array.from({ length: 300 }, (_, index) => request(service(index), `burst-${round}`)),
 		);
-		const passed = answers.filter((status) => status === 200).length;
+		const passed = responses.filter((status) => status === 200).length;
 		const refilled = Math.ceil((performance.now() - begun) / 200);
 		const late = (await ownDecisions()) - before;
 		console.log(`300 at once: ${passed} passed, up to ${refilled} of them refilled, ${late} decided without Redis`);
 		if (late > 0) continue;
 		exact++;
-		expect(new Set(answers)).toEqual(new Set([200, 429]));
+		expect(new Set(responses)).toEqual(new Set([200, 429]));
 		expect(passed).toBeGreaterThanOrEqual(250);
 		expect(passed).toBeLessThanOrEqual(250 + refilled);
 	}

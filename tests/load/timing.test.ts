@@ -108,9 +108,9 @@ test.each(others)('being refused for %s takes as long as for a wrong key', async
 	const ask =
 		([project, key]: readonly [string, string]) =>
 		async () => {
-			const answer = await app.fetch(`/api/company_contacts.list?project=${project}&api_key=${key}`);
-			expect(answer.status).toBe(401);
-			await answer.arrayBuffer();
+			const response = await app.fetch(`/api/company_contacts.list?project=${project}&api_key=${key}`);
+			expect(response.status).toBe(401);
+			await response.arrayBuffer();
 		};
 	const chance = await compare(1500, ask(credentials), ask(wrongKey));
 	console.log(`${what}: ${chance.toFixed(3)}`);

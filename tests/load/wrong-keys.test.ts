@@ -32,23 +32,23 @@ test('ten seconds of wrong keys at full speed cause no query and no memory growt
 		const guess = async (worker: number) => {
 			for (let index = 0; performance.now() < end; index++) {
 				const address = `2001:db8:${worker}:${(index % 60_000).toString(16)}::1`;
-				const answer = await fetch(
+				const response = await fetch(
 					`${service.url}/api/company_contacts.list?project=valid&api_key=guess-${worker}-${index}`,
 					{
 						headers: { 'x-forwarded-for': index % 2 ? address : '203.0.113.7' },
 					},
 				);
-				await answer.arrayBuffer();
-				statuses.set(answer.status, (statuses.get(answer.status) ?? 0) + 1);
+				await response.arrayBuffer();
+				statuses.set(response.status, (statuses.get(response.status) ?? 0) + 1);
 			}
 		};
 		const ask = async () => {
 			while (performance.now() < end) {
-				const answer = await fetch(
+				const response = await fetch(
 					`${service.url}/api/company_contacts.list?company_id=1&project=valid&api_key=valid-key`,
 				);
-				await answer.arrayBuffer();
-				valid.push(answer.status);
+				await response.arrayBuffer();
+				valid.push(response.status);
 				await new Promise((resolve) => setTimeout(resolve, 210));
 			}
 		};

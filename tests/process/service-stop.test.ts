@@ -16,7 +16,7 @@ afterAll(dropSecret);
 describe('a stop during a request', () => {
 	let service: ServiceProcess;
 	let address: string;
-	let answer: Promise<Response | Error>;
+	let response: Promise<Response | Error>;
 	let release: () => Promise<void>;
 
 	const upsert = (project: string, body: string) =>
@@ -41,7 +41,7 @@ describe('a stop during a request', () => {
 			session.release();
 		};
 		onTestFinished(() => release());
-		answer = upsert('good', '{"chat_id":1}').catch((error: Error) => error);
+		response = upsert('good', '{"chat_id":1}').catch((error: Error) => error);
 		await expect
 			.poll(() => db.sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`)
 			.toHaveLength(1);
@@ -54,7 +54,7 @@ describe('a stop during a request', () => {
 		await expect.poll(() => errorOfConnecting(address)).toBe('ECONNREFUSED');
 		expect(service.hasExited).toBe(false);
 		await release();
-		expect(await answer).toMatchObject({ status: 200 });
+		expect(await response).toMatchObject({ status: 200 });
 		expect(await service.exit).toBe(0);
 		expect(service.log().map(({ msg }) => msg)).toContain('stopped');
 		expect(service.stderr()).toBe('');
@@ -91,7 +91,7 @@ describe('a stop during a request', () => {
 		await stopping();
 		service.kill('SIGTERM');
 		expect(await service.exit).toBe(1);
-		expect(await answer).toBeInstanceOf(Error);
+		expect(await response).toBeInstanceOf(Error);
 	});
 
 	test('SHUTDOWN_TIMEOUT_SECONDS ends the process, with exit 1', async () => {
@@ -101,7 +101,7 @@ describe('a stop during a request', () => {
 		expect(await service.exit).toBe(1);
 		// Not at once, and not only when the statement expires: that would send a response.
 		expect(performance.now() - begun).toBeGreaterThan(900);
-		expect(await answer).toBeInstanceOf(Error);
+		expect(await response).toBeInstanceOf(Error);
 	});
 
 	test('a service stops as on SIGTERM when the IPC channel to its parent process closes', async () => {
@@ -109,7 +109,7 @@ describe('a stop during a request', () => {
 		service.disconnect();
 		await stopping();
 		await release();
-		expect(await answer).toMatchObject({ status: 200 });
+		expect(await response).toMatchObject({ status: 200 });
 		expect(await service.exit).toBe(0);
 	});
 
@@ -120,15 +120,15 @@ describe('a stop during a request', () => {
 		expect(await status()).toBe(400);
 		const [key] = await db.sql<{ id: number }[]>`select id::float8 as id from api_keys order by id desc limit 1`;
 		await revokeKey(db.sql, key?.id ?? Number.NaN);
-		let answered = false;
-		void answer.then(() => {
-			answered = true;
+		let hasResponded = false;
+		void response.then(() => {
+			hasResponded = true;
 		});
 		const begun = performance.now();
 		await expect.poll(status, { interval: 10 }).toBe(401);
 		console.info(`the revoked key was refused after ${Math.round(performance.now() - begun)} ms`);
 		// The request that holds the only connection times out after some four seconds.
-		expect(answered).toBe(false);
+		expect(hasResponded).toBe(false);
 	});
 });
 

@@ -26,7 +26,7 @@ interface SlowClient {
 	service: ServiceProcess;
 	socket: Socket;
 	/** Everything that the client received, once the service has closed the connection. */
-	answer: Promise<string>;
+	response: Promise<string>;
 }
 
 /** Starts a service and a client. SIGTERM comes when the client has sent this much of its request. */
@@ -41,7 +41,7 @@ async function stopMeanwhile(
 	const socket = connect({ port: Number(port), host: '127.0.0.1' });
 	onTestFinished(() => void socket.destroy());
 	let text = '';
-	const answer = new Promise<string>((resolve) => {
+	const response = new Promise<string>((resolve) => {
 		socket.on('error', () => undefined).on('close', () => resolve(text));
 	});
 	socket.write(sent);
@@ -53,7 +53,7 @@ async function stopMeanwhile(
 	await fetch(`http://127.0.0.1:${port}/health/live`);
 	service.kill('SIGTERM');
 	await expect.poll(() => service.log().map(({ msg }) => msg)).toContain('stopping');
-	return { service, socket, answer };
+	return { service, socket, response };
 }
 
 test.each([
@@ -64,9 +64,9 @@ test.each([
 	'SIGTERM after %s: the service still reads the rest, stores it and responds, and ends with exit 0',
 	async (_, sent, rest) => {
 		const [before] = await db.sql<{ count: number }[]>`select count(*)::int as count from personal_contacts`;
-		const { service, socket, answer } = await stopMeanwhile('personal-contacts', sent);
+		const { service, socket, response } = await stopMeanwhile('personal-contacts', sent);
 		socket.write(rest);
-		expect(await answer).toMatch(/^HTTP\/1.1 200 .*\r\nconnection: close\r\n.*\{"ok":"saved"\}$/is);
+		expect(await response).toMatch(/^HTTP\/1.1 200 .*\r\nconnection: close\r\n.*\{"ok":"saved"\}$/is);
 		expect(await service.exit).toBe(0);
 		expect(await db.sql`select count(*)::int as count from personal_contacts`).toEqual([
 			{ count: (before?.count ?? 0) + 1 },
@@ -75,11 +75,11 @@ test.each([
 );
 
 test('a body that never arrives delays the stop until SHUTDOWN_TIMEOUT_SECONDS, with exit 1', async () => {
-	const { service, answer } = await stopMeanwhile('personal-contacts', upsertHead(13), {
+	const { service, response } = await stopMeanwhile('personal-contacts', upsertHead(13), {
 		SHUTDOWN_TIMEOUT_SECONDS: '1',
 	});
 	expect(await service.exit).toBe(1);
-	expect(await answer).toBe('');
+	expect(await response).toBe('');
 });
 
 const paused = async (socket: Socket) => {

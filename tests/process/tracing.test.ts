@@ -118,10 +118,10 @@ describe.each<[ServiceName, string, string]>([
 		const service = start(name, { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, OTEL_SERVICE_NAME: 'renamed' });
 		const url = await service.listening();
 		const headers = { ...init.headers, traceparent, tracestate: 'vendor=text-of-the-client' };
-		const answer = await fetch(url + path + query, { ...init, headers });
-		await answer.text();
+		const response = await fetch(url + path + query, { ...init, headers });
+		await response.text();
 		await stop(service);
-		const id = answer.headers.get('x-request-id') ?? 'none';
+		const id = response.headers.get('x-request-id') ?? 'none';
 		const bytes = Buffer.concat(collector.requests.map(({ body }) => body));
 		return { id, bytes, line: service.log().find((each) => each.request_id === id) };
 	}

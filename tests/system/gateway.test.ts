@@ -71,9 +71,9 @@ test.each([
 	'/docs?canary=1',
 	'/docs/page.js?canary',
 ])('%s has an unknown parameter, with and without the gateway', async (target) => {
-	for (const answer of [await fetch(service.url + target), await get(target)]) {
-		expect(answer.status).toBe(400);
-		expect(await answer.text()).toMatch(/"code":"invalid_query".*"message":"must hold no parameters/);
+	for (const response of [await fetch(service.url + target), await get(target)]) {
+		expect(response.status).toBe(400);
+		expect(await response.text()).toMatch(/"code":"invalid_query".*"message":"must hold no parameters/);
 	}
 });
 
@@ -104,7 +104,7 @@ test('/ redirects to the API reference', async () => {
 	expect((await get('/', { method: 'POST' })).headers.get('allow')).toBe('GET');
 });
 
-describe('only the public paths answer', () => {
+describe('only the public paths respond', () => {
 	test.each([
 		'/health/live',
 		'/health/ready',
@@ -125,15 +125,15 @@ describe('only the public paths answer', () => {
 		'/problems/malformed',
 		'/index.html',
 	])('%s does not', async (target) => {
-		const answer = await ask(target);
-		expect(answer).toMatch(/^HTTP\/1.1 (404|400) /);
-		const body = JSON.parse(answer.slice(answer.indexOf('\r\n\r\n') + 4)) as ProblemBody;
+		const response = await ask(target);
+		expect(response).toMatch(/^HTTP\/1.1 (404|400) /);
+		const body = JSON.parse(response.slice(response.indexOf('\r\n\r\n') + 4)) as ProblemBody;
 		expect(Object.keys(body)).toEqual(['type', 'title', 'status', 'detail', 'code', 'request_id']);
-		expect(answer).toMatch(/\r\nContent-Type: application\/problem\+json\r\n/i);
-		expect(answer).toMatch(/\r\nCache-Control: no-store\r\n/i);
-		expect(answer).toContain(`X-Request-Id: ${body.request_id}\r\n`);
+		expect(response).toMatch(/\r\nContent-Type: application\/problem\+json\r\n/i);
+		expect(response).toMatch(/\r\nCache-Control: no-store\r\n/i);
+		expect(response).toContain(`X-Request-Id: ${body.request_id}\r\n`);
 		// Metrics of a service would be recognisable by their format.
-		expect(answer).not.toContain('# HELP');
+		expect(response).not.toContain('# HELP');
 	});
 
 	test('a request that the gateway refuses never reaches the service', async () => {
@@ -144,14 +144,14 @@ describe('only the public paths answer', () => {
 });
 
 test('the failure limit sees one client, whatever X-Forwarded-For that client forges', async () => {
-	const answers = await Promise.all(
+	const responses = await Promise.all(
 		Array.from({ length: 300 }, (_, index) =>
 			get(`${path}?project=first&api_key=wrong`, {
 				headers: { 'x-forwarded-for': `203.0.113.${index % 250}`, forwarded: `for=203.0.113.${index % 250}` },
 			}),
 		),
 	);
-	const refused = answers.filter((answer) => answer.status === 429).length;
+	const refused = responses.filter((response) => response.status === 429).length;
 	expect(refused).toBeGreaterThan(20);
 	expect((await get(path + query)).status).toBe(200);
 });

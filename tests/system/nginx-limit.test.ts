@@ -14,8 +14,8 @@ test('the token bucket admits a random trace of arrivals as nginx does with limi
 		while (performance.now() < end) {
 			// Bursts first, then single requests around the refill rate.
 			const burst = sent < 400 ? Math.ceil(Math.random() * 60) : Math.ceil(Math.random() ** 4 * 5);
-			const answers = await Promise.all(Array.from({ length: burst }, () => fetch(nginx.url)));
-			for (const answer of answers) await answer.arrayBuffer();
+			const responses = await Promise.all(Array.from({ length: burst }, () => fetch(nginx.url)));
+			for (const response of responses) await response.arrayBuffer();
 			sent += burst;
 			await new Promise((resolve) => setTimeout(resolve, Math.random() * 300));
 		}

@@ -55,9 +55,9 @@ function like(documented: unknown): unknown {
 }
 
 /** A documented response: a status line, some headers, and an optional body. */
-function expectAnswer(documented: string, answer: string): void {
+function expectResponse(documented: string, response: string): void {
 	const [wantedHead = '', wantedBody] = documented.split('\n\n');
-	const [head = '', body = ''] = answer.replaceAll('\r', '').split('\n\n');
+	const [head = '', body = ''] = response.replaceAll('\r', '').split('\n\n');
 	for (const line of wantedHead.split('\n')) {
 		const pattern = line.replace(/[.*+?^${}()|[\]\\]/g, '\\$&').replaceAll('…', '.+');
 		expect(head).toMatch(new RegExp(`^${pattern}$`, 'mi'));
@@ -69,22 +69,22 @@ describe('a pasted example does what the documentation shows below it', () => {
 	test.each(blocks)('%s', async (_, { text, next }) => {
 		const printed = await paste(text);
 		if (next?.language === 'json') expect(JSON.parse(printed)).toEqual(like(JSON.parse(next.text)));
-		if (next?.language === 'http') expectAnswer(next.text, printed);
+		if (next?.language === 'http') expectResponse(next.text, printed);
 	});
 });
 
 test('the examples include the requests of the README and the partner’s guide, with their responses', () => {
-	const answered = blocks.filter(([, { next }]) => next !== undefined).map(([name]) => name.split(',')[0]);
-	expect(answered.filter((path) => path === 'README.md')).toHaveLength(2);
-	expect(answered.filter((path) => path === 'docs/partners.md').length).toBeGreaterThanOrEqual(5);
+	const withResponse = blocks.filter(([, { next }]) => next !== undefined).map(([name]) => name.split(',')[0]);
+	expect(withResponse.filter((path) => path === 'README.md')).toHaveLength(2);
+	expect(withResponse.filter((path) => path === 'docs/partners.md').length).toBeGreaterThanOrEqual(5);
 });
 
 test('a request beyond the limit gets the response that the partner’s guide shows', async () => {
 	const documented = pageAt('docs/partners.md').blocks.find(({ text }) => text.startsWith('HTTP/1.1 429'));
 	const url = `http://127.0.0.1:${demo.ports.company}/api/company_contacts.list?company_id=7&project=demo&api_key=demo-key`;
-	const answers = await Promise.all(Array.from({ length: 300 }, () => fetch(url)));
-	const refused = answers.find(({ status }) => status === 429);
+	const responses = await Promise.all(Array.from({ length: 300 }, () => fetch(url)));
+	const refused = responses.find(({ status }) => status === 429);
 	const headers = [...(refused?.headers ?? [])].map(([name, value]) => `${name}: ${value}`);
-	const answer = ['HTTP/1.1 429 Too Many Requests', ...headers, '', await refused?.text()].join('\n');
-	expectAnswer(documented?.text ?? '', answer);
+	const response = ['HTTP/1.1 429 Too Many Requests', ...headers, '', await refused?.text()].join('\n');
+	expectResponse(documented?.text ?? '', response);
 });

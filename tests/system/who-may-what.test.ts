@@ -49,8 +49,8 @@ async function statusOf(url: string, method: string, target: string, json = '{"c
 	const body = method === 'POST' ? json : '';
 	const headers = method === 'POST' ? `Content-Type: application/json\r\nContent-Length: ${body.length}\r\n` : '';
 	const request = `${method} ${target} HTTP/1.1\r\nHost: a\r\n${headers}Connection: close\r\n\r\n${body}`;
-	const answers = await exchange(url, Buffer.from(request), 10_000);
-	return answers.map(({ status }) => status).join();
+	const responses = await exchange(url, Buffer.from(request), 10_000);
+	return responses.map(({ status }) => status).join();
 }
 
 async function databaseRights(): Promise<string> {

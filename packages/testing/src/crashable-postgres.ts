@@ -22,7 +22,7 @@ export interface CrashablePostgres {
 	crash(): Promise<void>;
 	restart(): Promise<void>;
 	/** Resolves when the server has recovered and responds. */
-	answers(): Promise<void>;
+	responds(): Promise<void>;
 	remove(): Promise<void>;
 }
 
@@ -68,7 +68,7 @@ export async function startCrashablePostgres(): Promise<CrashablePostgres> {
 		async restart() {
 			server = await start();
 		},
-		async answers() {
+		async responds() {
 			const until = performance.now() + 30_000;
 			for (;;) {
 				try {

@@ -26,7 +26,7 @@ export async function collectExposedMetrics(db: TestDatabase): Promise<Record<st
 			await fetch(`${personal.url}/api/personal_contacts${query}`, body),
 			await fetch(`${company.url}/api/company_contacts.list${query}`),
 		].map(({ status }) => status);
-		if (statuses.some((status) => status !== 200)) throw new Error(`the requests were answered with ${statuses}`);
+		if (statuses.some((status) => status !== 200)) throw new Error(`the requests got ${statuses}`);
 		const read = async ({ url }: { url: string }) => (await fetch(`${url}/metrics`)).text();
 		return {
 			'personal-contacts': await read(personal),

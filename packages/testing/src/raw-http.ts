@@ -72,7 +72,7 @@ function parseResponses(bytes: Buffer, request: Buffer): RawAnswer[] {
 		const end = bytes.indexOf('\r\n\r\n', at);
 		const [statusLine = '', ...lines] = bytes.toString('latin1', at, end < 0 ? bytes.length : end).split('\r\n');
 		const [, status] = /^HTTP\/1\.1 (\d{3}) [ -~]*$/.exec(statusLine) ?? [];
-		if (status === undefined || end < 0) throw new Error(`no HTTP answer: ${bytes.toString('latin1', at, at + 300)}`);
+		if (status === undefined || end < 0) throw new Error(`no HTTP response: ${bytes.toString('latin1', at, at + 300)}`);
 		at = end + 4;
 		const headers = new Map<string, string>();
 		for (const line of lines) {
@@ -86,7 +86,7 @@ function parseResponses(bytes: Buffer, request: Buffer): RawAnswer[] {
 		// The response to a HEAD has no body, in spite of its Content-Length.
 		const next = bytes.toString('latin1', at, at + 5);
 		if ((next === '' || next === 'HTTP/') && request.includes('HEAD')) length = 0;
-		if (!(at + length <= bytes.length)) throw new Error(`an answer that is cut off: ${statusLine}`);
+		if (!(at + length <= bytes.length)) throw new Error(`a response that is cut off: ${statusLine}`);
 		responses.push({ status: Number(status), headers, body: bytes.subarray(at, at + length) });
 		at += length;
 	}

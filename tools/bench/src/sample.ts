@@ -31,7 +31,7 @@ export function takeSample({ url, method = 'GET', headers = {}, body, agent: giv
 				resolve({ status: response.statusCode ?? 0, rawHeaders: response.rawHeaders, body: Buffer.concat(chunks) });
 			});
 		});
-		sent.setTimeout(30_000, () => sent.destroy(new Error(`${method} was not answered within 30 s`)));
+		sent.setTimeout(30_000, () => sent.destroy(new Error(`${method} got no response within 30 s`)));
 		sent.on('error', reject);
 		sent.end(body);
 	});

@@ -63,8 +63,8 @@ test('a data folder from when the superuser owned everything still works with al
 		expect(await ownerOf(folder)).toEqual(owned);
 		const url = `http://127.0.0.1:${running.ports.personal}/api/personal_contacts?project=kept&api_key=kept-key`;
 		const headers = { 'content-type': 'application/json' };
-		const answer = await fetch(url, { method: 'POST', headers, body: JSON.stringify({ chat_id: 7, name: start }) });
-		expect(await answer.json()).toEqual({ ok: 'saved' });
+		const response = await fetch(url, { method: 'POST', headers, body: JSON.stringify({ chat_id: 7, name: start }) });
+		expect(await response.json()).toEqual({ ok: 'saved' });
 		expect((await contacts(folder, 'project', 'create', start)).code).toBe(0);
 		expect(await running.end('SIGTERM')).toBe(0);
 	}

@@ -25,11 +25,11 @@ afterAll(async () => {
 
 const run = promisify(execFile);
 const list = async (more = '') => {
-	const answer = await fetch(
+	const response = await fetch(
 		`http://127.0.0.1:${running.ports.company}/api/company_contacts.list?project=demo&api_key=demo-key${more}`,
 	);
-	expect(answer.status).toBe(200);
-	return (await answer.json()) as { count: number; data: { bitrix_id: number; name: string }[] };
+	expect(response.status).toBe(200);
+	return (await response.json()) as { count: number; data: { bitrix_id: number; name: string }[] };
 };
 const curlLines = () =>
 	running
@@ -43,8 +43,8 @@ const standIn = `curl() { "$NODE" --input-type=module --eval '
 	const option = (name) => process.argv[process.argv.indexOf(name) + 1];
 	const post = process.argv.includes("-X");
 	const [header, value] = post ? option("-H").split(": ") : [];
-	const answer = await fetch(url, post ? { method: option("-X"), headers: { [header]: value }, body: option("-d") } : {});
-	process.stdout.write(await answer.text());' -- "$@"; }
+	const response = await fetch(url, post ? { method: option("-X"), headers: { [header]: value }, body: option("-d") } : {});
+	process.stdout.write(await response.text());' -- "$@"; }
 `;
 const paste = async (line: string) => {
 	const shell = spawnSync('curl', ['--version']).status === 0 ? line : standIn + line;

@@ -60,12 +60,12 @@ describe('a restored copy', () => {
 		expect((await contacts(copy.url, ['restore', file])).code).toBe(0);
 		const app = await start(copy, personalContacts);
 		const save = async (chatId: number) => {
-			const answer = await app.fetch('/api/personal_contacts?project=beta&api_key=beta-key', {
+			const response = await app.fetch('/api/personal_contacts?project=beta&api_key=beta-key', {
 				method: 'POST',
 				headers: { 'content-type': 'application/json' },
 				body: JSON.stringify({ chat_id: chatId, username: 'new' }),
 			});
-			return answer.json();
+			return response.json();
 		};
 		expect(await save(1)).toEqual({ ok: 'skipped' });
 		expect(await save(3)).toEqual({ ok: 'saved' });
