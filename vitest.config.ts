@@ -9,7 +9,7 @@ const processTests = [
 	'tools/local/src/**/*.test.ts',
 	'tools/contacts/src/{closed-output,long-lists,progress,terminal}.test.ts',
 	'tools/contacts/src/import/{limits,memory}.test.ts',
-	'tools/contacts/src/commands/{interrupted,large-import,restore-limits}.test.ts',
+	'tools/contacts/src/commands/{interrupted,large-import,restore-limits,sync}.test.ts',
 ];
 
 /**
