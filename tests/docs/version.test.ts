@@ -13,3 +13,8 @@ test('packages, images, OpenAPI documents and running services have the same ver
 	versions.push(String(/image\.version=(\S+)/.exec(read('Dockerfile'))?.[1]));
 	expect(new Set(versions)).toEqual(new Set([version]));
 });
+
+test('images are built with the version of pnpm that package.json names', () => {
+	const { packageManager } = JSON.parse(read('package.json')) as { packageManager: string };
+	expect(read('Dockerfile')).toContain(` ${packageManager}\n`);
+});
