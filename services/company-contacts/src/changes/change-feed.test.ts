@@ -103,6 +103,28 @@ test('a request after a change never receives what was read before it', async ()
 });
 
 describe('stale memory is never served as current', () => {
+	test('what a query read before a change that was announced while it ran', async () => {
+		let release: () => void = () => undefined;
+		let held: Promise<void> | undefined;
+		let results = 0;
+		const { feed, read, cursor } = await openFeed(() => {
+			results++;
+			return held;
+		});
+		held = new Promise((resolve) => {
+			release = resolve;
+		});
+		results = 0;
+		feed.invalidate();
+		const early = read(cursor);
+		await expect.poll(() => results).toBe(1);
+		await change('bitrix_id = 7');
+		feed.invalidate();
+		release();
+		await early;
+		expect((await read(cursor)).changes.length).toBe(1);
+	});
+
 	test('while the listener is disconnected, every request queries the database', async () => {
 		const { state, read, cursor } = await openFeed();
 		state.current = false;

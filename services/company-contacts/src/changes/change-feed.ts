@@ -49,8 +49,11 @@ export function createChangeFeed({ database, subscription, registry, clock }: Ch
 	/** When the query that produced `recent` started. */
 	let askedAt = Number.NEGATIVE_INFINITY;
 	let asking: Promise<RecentChanges> | undefined;
-	/** Queries are numbered. A query that started later may finish earlier, and its result wins. */
-	let [lastAsked, lastApplied] = [0, 0];
+	/**
+	 * Queries are numbered. A query that started later may finish earlier, and its result wins. One that started before an
+	 * announced change may lack it, so its result never counts as current.
+	 */
+	let [lastAsked, lastApplied, lastInvalidated] = [0, 0, 0];
 	/** By limit and cursor. Each change replaces them. */
 	let responses = noResponses();
 
@@ -72,7 +75,7 @@ export function createChangeFeed({ database, subscription, registry, clock }: Ch
 		if (page.epoch !== recent?.epoch || page.version !== recent.version || page.pruned !== recent.pruned)
 			responses = noResponses();
 		recent = merge(recent, page);
-		askedAt = began;
+		if (turn > lastInvalidated) askedAt = began;
 		return recent;
 	}
 
@@ -132,6 +135,7 @@ export function createChangeFeed({ database, subscription, registry, clock }: Ch
 		},
 		invalidate() {
 			askedAt = Number.NEGATIVE_INFINITY;
+			lastInvalidated = lastAsked;
 			// Later requests must not receive what was read before.
 			asking = undefined;
 			responses = noResponses();
