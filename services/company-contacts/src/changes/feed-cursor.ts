@@ -42,8 +42,11 @@ export function decodeCursor(text: string): Cursor | undefined {
 		encoded.test(text) && checksumOf(bytes).equals(all.subarray(-checksumBytes)) && all.toString('base64url') === text;
 	if (!isOwn) return undefined;
 	const numberAt = (n: number) => Number(bytes.readBigUInt64BE(epochBytes + n * numberBytes));
+	const [version, id, began, head] = [numberAt(0), numberAt(1), numberAt(2), numberAt(3)];
+	// A larger number would be no bigint of the database.
+	if (Math.max(version, id, began, head) > lastId) return undefined;
 	const epoch = bytes.toString('hex', 0, epochBytes).replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-');
-	return { epoch, version: numberAt(0), id: numberAt(1), began: numberAt(2), head: numberAt(3) };
+	return { epoch, version, id, began, head };
 }
 
 /** Detects truncated and invented cursors. The checksum is no secret: every reader may read everything. */

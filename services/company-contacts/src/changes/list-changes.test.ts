@@ -142,6 +142,14 @@ describe('400', () => {
 		await expectProblem(await get(`&cursor=${cursor}&cursor=${cursor}`), 400, 'invalid_query');
 	});
 
+	test.each(['version', 'id', 'began', 'head'])(
+		'a cursor with an impossible %s, whose checksum is right',
+		async (name) => {
+			const forged = encodeCursor({ ...(await lastCursor()), version: 0, [name]: 2 ** 63 });
+			await expectProblem(await get(`&cursor=${forged}`), 400, 'invalid_query');
+		},
+	);
+
 	test.each(['', '0', '-1', '1001', '1e2', '1.0', '01', '%2B1', ' 1', 'x', '1&limit=1'])('limit=%s', async (limit) => {
 		const problem = await expectProblem(await get(`&limit=${limit}`), 400, 'invalid_query');
 		expect(problem.errors?.map(({ field }) => field)).toEqual(['limit']);
