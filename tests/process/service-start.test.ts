@@ -57,6 +57,11 @@ describe.each<[ServiceName, string, string]>([
 			const { port } = other.address() as { port: number };
 			expect(await refused({ PORT: String(port) })).toEqual([expect.stringMatching(/port is in use .* set PORT/)]);
 		});
+
+		// A link-local address without its interface can't be listened on.
+		test.each(['host.invalid', 'fe80::1'])('in one line for HOST=%s', async (host) => {
+			expect(await refused({ HOST: host })).toEqual(['HOST is no address of this machine.']);
+		});
 	});
 
 	test('starts without the database, live but not ready, and serves as soon as the database is up', async () => {

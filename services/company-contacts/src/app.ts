@@ -42,7 +42,7 @@ export async function buildApp(parts: ServiceParts, config: Config): Promise<Ser
 		subscription.stop();
 	});
 	await server.register(metrics, { registry, database, keyRing });
-	await server.register(health, { database });
+	await server.register(health, { database, keyRing });
 	await server.register(apiReference, {
 		reference: reference(policy),
 		guide: new URL('../../../docs/partners.md', import.meta.url),

@@ -16,7 +16,7 @@ export async function buildApp(parts: ServiceParts): Promise<Server> {
 	const { serverOptions, database, keyRing, registry, clock = performance.now.bind(performance) } = parts;
 	const server = await createServer(serverOptions);
 	await server.register(metrics, { registry, database, keyRing });
-	await server.register(health, { database, writes: true });
+	await server.register(health, { database, keyRing, writes: true });
 	await server.register(apiReference, { reference });
 
 	const batcher = createUpsertBatcher({ database, registry });

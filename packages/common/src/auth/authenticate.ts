@@ -6,17 +6,14 @@ import { DatabaseError } from '../database/errors.js';
 import { Problem } from '../http/problems.js';
 import { malformedParameters } from '../http/server.js';
 import { maxKeyLength } from './api-key.js';
-import { type LiveKeyRow, readKeyRingVersion, readLiveKeys, type ServiceName, saveKeyUses } from './key-ring.sql.js';
-
-/** The API client that a request comes from. */
-export interface Project {
-	id: number;
-	code: string;
-	/** It sees only invented contacts. */
-	isSandbox: boolean;
-	/** The key of the request. */
-	keyId: number;
-}
+import {
+	type LiveKey,
+	type Project,
+	readKeyRingVersion,
+	readLiveKeys,
+	type ServiceName,
+	saveKeyUses,
+} from './key-ring.sql.js';
 
 declare module 'fastify' {
 	interface FastifyRequest {
@@ -46,6 +43,10 @@ export const authenticate = fp<AuthenticateOptions>(async (scope, { keyRing, onF
 		request.project = project;
 		done();
 	});
+	// A body may take seconds to arrive, and the key may have been revoked meanwhile.
+	scope.addHook('preValidation', (request, _reply, done) => {
+		done(keyRing.isLive(request.project) ? undefined : new Problem('unauthorized'));
+	});
 });
 
 function findProject(request: FastifyRequest, keyRing: KeyRing): Project | undefined {
@@ -65,6 +66,8 @@ export interface KeyRing {
 	 * @throws DatabaseError when no snapshot was loaded yet, so that no key can be checked.
 	 */
 	find(projectCode: string, key: string): Project | undefined;
+	/** Whether the key of this project was still live when the keys were last read. */
+	isLive(project: Project): boolean;
 	/** Reads the version, and loads the keys again if it has changed. */
 	refresh(): Promise<void>;
 	/** When the snapshot was last known to be current, in milliseconds since the epoch; undefined before the first. */
@@ -91,30 +94,26 @@ export interface KeyRingOptions {
 /** The interval at which the uses of keys are stored. `contacts key list` may lag by this. */
 const flushIntervalMs = 30_000;
 
-interface LiveKey {
-	project: Project;
-	/** Milliseconds since the epoch. */
-	expiresAt: number;
-}
-
 interface Snapshot {
 	version: string;
+	/** How often a change had been reported when it was read. */
+	reports: number;
 	keys: Map<string, LiveKey>;
+	ids: Set<number>;
 }
 
 /**
- * Opens the snapshot of all live keys, which every process keeps in memory. It is loaded at once. It is loaded again after
- * a notification of PostgreSQL, after a reconnection of the listener, and when the check every `intervalMs` finds a new
- * version.
+ * Opens the snapshot of all live keys, which every process keeps in memory. It is loaded at once, and again after a
+ * notification, after a reconnection of the listener, and when the check every `intervalMs` finds a new version.
  *
- * @throws DatabaseError when the first load fails, unless `isTemporary` returns true for it: then loading is retried
- *   every interval.
+ * @throws DatabaseError when the first load fails, unless `isTemporary` returns true for it: then it is retried.
  */
 export async function openKeyRing(options: KeyRingOptions, isTemporary: (error: unknown) => boolean): Promise<KeyRing> {
 	const { database, service, intervalMs = 400, now = Date.now, onStateChange = () => undefined } = options;
 	/** The last uses of keys that are not stored yet, in milliseconds since the epoch. */
 	let uses = new Map<number, number>();
 	let snapshot: Snapshot | undefined;
+	let reports = 0;
 	let refreshedAt: number | undefined;
 	let failing = false;
 	let refreshing: Promise<void> | undefined;
@@ -123,12 +122,17 @@ export async function openKeyRing(options: KeyRingOptions, isTemporary: (error: 
 
 	async function load(): Promise<void> {
 		const startedAt = now();
-		// Reads the version first: after a change between the two reads, the next check loads the keys again, so no change is
-		// missed.
+		// Reads the version first: after a change between the two reads, the next check loads the keys again.
+		const reported = reports;
 		const version = await readKeyRingVersion(database);
-		if (version !== snapshot?.version) {
+		if (version !== snapshot?.version || reported !== snapshot.reports) {
 			const rows = await readLiveKeys(database, service);
-			snapshot = { version, keys: new Map(rows.map((row) => [indexOf(row.project_code, row.hash), entry(row)])) };
+			snapshot = {
+				version,
+				reports: reported,
+				keys: new Map(rows.map((row) => [indexOf(row.code, row.hash), row])),
+				ids: new Set(rows.map(({ keyId }) => keyId)),
+			};
 		}
 		refreshedAt = startedAt;
 	}
@@ -178,11 +182,13 @@ export async function openKeyRing(options: KeyRingOptions, isTemporary: (error: 
 		failing = true;
 		onStateChange(error);
 	}
-	const timer = setInterval(refreshQuietly, intervalMs);
-	timer.unref();
-	const usesTimer = setInterval(flushUses, flushIntervalMs);
-	usesTimer.unref();
-	const changes = database.listenForChanges('key_ring_changed', refreshQuietly);
+	const timer = setInterval(refreshQuietly, intervalMs).unref();
+	const usesTimer = setInterval(flushUses, flushIntervalMs).unref();
+	const changes = database.listenForChanges('key_ring_changed', () => {
+		// After a disconnection the server may be another one, with other keys of the same version.
+		reports++;
+		void refreshQuietly();
+	});
 
 	return {
 		find(projectCode, key) {
@@ -190,15 +196,16 @@ export async function openKeyRing(options: KeyRingOptions, isTemporary: (error: 
 			const found = snapshot.keys.get(indexOf(projectCode, hash('sha256', key, 'base64')));
 			// An expired key stays in the snapshot, because the clock may be set back.
 			const at = now();
-			if (found === undefined || found.expiresAt <= at) return undefined;
-			uses.set(found.project.keyId, at);
-			return found.project;
+			if (found === undefined || (found.expiresAt ?? Number.POSITIVE_INFINITY) <= at) return undefined;
+			uses.set(found.keyId, at);
+			return found;
 		},
+		isLive: ({ keyId }) => snapshot?.ids.has(keyId) === true,
 		refresh,
 		get refreshedAt() {
 			return refreshedAt;
 		},
-		projectCodes: () => new Set([...(snapshot?.keys.values() ?? [])].map(({ project }) => project.code)),
+		projectCodes: () => new Set([...(snapshot?.keys.values() ?? [])].map(({ code }) => code)),
 		flushUses,
 		async stop() {
 			stopped = true;
@@ -210,13 +217,4 @@ export async function openKeyRing(options: KeyRingOptions, isTemporary: (error: 
 	};
 }
 
-function indexOf(projectCode: string, hash: string): string {
-	return `${hash} ${projectCode}`;
-}
-
-function entry(row: LiveKeyRow): LiveKey {
-	return {
-		project: { id: row.project_id, code: row.project_code, isSandbox: row.sandbox, keyId: row.key_id },
-		expiresAt: row.expires_at ?? Number.POSITIVE_INFINITY,
-	};
-}
+const indexOf = (projectCode: string, hash: string) => `${hash} ${projectCode}`;

@@ -64,6 +64,19 @@ describe('while the database is unreachable', () => {
 		expect(await seen(ring, 'unheard', false)).toBeLessThan(1000);
 	});
 
+	test('all keys are read again afterwards, although a server that takes over has other keys of the same version', async () => {
+		await addProject(db.sql, 'taken', 'taken-key');
+		const { proxy, url } = await startProxy();
+		const { ring } = await open({ url, intervalMs: never });
+		expect(ring.find('taken', 'taken-key')).toBeDefined();
+		proxy.cut();
+		await revokeKey(db.sql, await idOf('taken'));
+		await db.sql`update key_ring_version set version = version - 1`;
+		await proxy.restore();
+		await seen(ring, 'taken', false);
+		await db.sql`update key_ring_version set version = version + 1`;
+	});
+
 	test('a database that rejects the configuration fails the start', async () => {
 		const elsewhere = (change: Partial<URL>) => Object.assign(new URL(db.url), change).href;
 		const empty = await createTestDatabase('template0');

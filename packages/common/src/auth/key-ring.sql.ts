@@ -2,15 +2,21 @@ import type { Database } from '../database/database.js';
 
 export type ServiceName = 'personal-contacts' | 'company-contacts';
 
-export interface LiveKeyRow {
-	key_id: number;
-	project_id: number;
-	project_code: string;
-	sandbox: boolean;
+/** The API client that a request comes from. */
+export interface Project {
+	id: number;
+	code: string;
+	/** It sees only invented contacts. */
+	isSandbox: boolean;
+	/** The key of the request. */
+	keyId: number;
+}
+
+export interface LiveKey extends Project {
 	/** SHA-256 of the key, base64. */
 	hash: string;
 	/** Milliseconds since the epoch; null: never. */
-	expires_at: number | null;
+	expiresAt: number | null;
 }
 
 /** The version, which every change of a project or a key increments. */
@@ -44,15 +50,15 @@ export async function saveKeyUses(database: Database, uses: ReadonlyMap<number, 
  * The keys that a service accepts: neither revoked nor expired, and of enabled projects. The service that stores data
  * rejects the keys of sandbox projects, because their data would be stored with real data.
  */
-export function readLiveKeys(database: Database, service: ServiceName): Promise<readonly LiveKeyRow[]> {
+export function readLiveKeys(database: Database, service: ServiceName): Promise<readonly LiveKey[]> {
 	return database.queryReserved(
-		(sql) => sql<LiveKeyRow[]>`
-			select k.id::float8 as key_id,
-			       p.id::float8 as project_id,
-			       p.code as project_code,
-			       p.sandbox,
+		(sql) => sql<LiveKey[]>`
+			select p.id::float8 as id,
+			       p.code,
+			       p.sandbox as "isSandbox",
+			       k.id::float8 as "keyId",
 			       encode(k.hash, 'base64') as hash,
-			       (extract(epoch from k.expires_at) * 1000)::float8 as expires_at
+			       (extract(epoch from k.expires_at) * 1000)::float8 as "expiresAt"
 			from api_keys k
 			join projects p on p.id = k.project_id
 			where p.disabled_at is null

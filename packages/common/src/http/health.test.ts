@@ -1,15 +1,17 @@
+import { startTcpProxy } from '@contacts/testing/tcp-proxy.js';
 import { database as db, test } from '@contacts/testing/test.js';
 import { expect, onTestFinished } from 'vitest';
+import { type KeyRing, openKeyRing } from '../auth/authenticate.js';
 import { openDatabase } from '../database/database.js';
 import { createLogger } from '../observability/logger.js';
 import { health } from './health.js';
 import { createServer } from './server.js';
 
 /** The status of `GET /health/ready` of a process on this database. */
-async function startReadiness(writes: boolean): Promise<() => Promise<number>> {
+async function startReadiness(writes: boolean, keyRing?: KeyRing): Promise<() => Promise<number>> {
 	const database = openDatabase({ url: db.url, applicationName: 'health', poolSize: 3 });
 	const server = await createServer({ logger: createLogger({ name: 'health', level: 'silent' }) });
-	await server.register(health, { database, writes });
+	await server.register(health, { database, writes, ...(keyRing ? { keyRing } : {}) });
 	onTestFinished(async () => {
 		await server.close();
 		await database.close();
@@ -37,4 +39,21 @@ test('a process that only reads is ready on a read-only database', async () => {
 	await makeReadOnly(true);
 	onTestFinished(() => makeReadOnly(false));
 	expect(await (await startReadiness(false))()).toBe(200);
+});
+
+test('a process that authenticates is not ready until its keys were loaded, although the database responds', async () => {
+	const proxy = await startTcpProxy(db.url);
+	proxy.cut();
+	const keys = openDatabase({ url: proxy.through(db.url), applicationName: 'keys', poolSize: 1 });
+	const keyRing = await openKeyRing({ database: keys, service: 'company-contacts' }, () => true);
+	onTestFinished(async () => {
+		await keyRing.stop();
+		await keys.close();
+		await proxy.close();
+	});
+	const ready = await startReadiness(false, keyRing);
+	expect(await ready()).toBe(503);
+	await proxy.restore();
+	await expect.poll(ready).toBe(200);
+	expect(keyRing.find('nobody', 'no-key')).toBeUndefined();
 });

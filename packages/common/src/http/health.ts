@@ -1,4 +1,5 @@
 import fp from 'fastify-plugin';
+import type { KeyRing } from '../auth/authenticate.js';
 import type { Database } from '../database/database.js';
 import { DatabaseBusyError } from '../database/errors.js';
 import { Problem } from './problems.js';
@@ -15,6 +16,8 @@ export const probeRoute = { config: { probe: true, otel: false } } as const;
 
 interface HealthOptions {
 	database: Database;
+	/** The key ring of a service that authenticates: without keys, it can't respond to any request. */
+	keyRing?: KeyRing;
 	/** Whether the process writes. If so, it is ready only while the database is writable. */
 	writes?: boolean;
 }
@@ -32,10 +35,10 @@ const failIfReadOnly = `
 
 /**
  * `GET /health/live` reports that the process responds. It never uses the database, because a restart of the service can't
- * fix a database. `GET /health/ready` returns 503 until the database responds, and during a shutdown: then send no requests
- * here. A process that writes also returns 503 while the database is read-only. It stays ready while it sheds load.
+ * fix a database. `GET /health/ready` returns 503 until the database responds and the keys were loaded, and during a shutdown:
+ * then send no requests here. A process that writes also returns 503 while the database is read-only. It stays ready while it sheds load.
  */
-export const health = fp<HealthOptions>(async (server, { database, writes = false }) => {
+export const health = fp<HealthOptions>(async (server, { database, keyRing, writes = false }) => {
 	let closing = false;
 	server.addHook('preClose', async () => {
 		closing = true;
@@ -49,8 +52,10 @@ export const health = fp<HealthOptions>(async (server, { database, writes = fals
 		} catch (error) {
 			// The database works, and this process is overloaded. If it were taken out of service, its load would move to the
 			// others.
-			if (error instanceof DatabaseBusyError) return { status: 'ready' };
-			throw new Problem('database_error', { status: 503, cause: error });
+			if (!(error instanceof DatabaseBusyError)) throw new Problem('database_error', { status: 503, cause: error });
+		}
+		if (keyRing !== undefined && keyRing.refreshedAt === undefined) {
+			throw new Problem('database_error', { status: 503, cause: new Error('no keys could be loaded yet') });
 		}
 		return { status: 'ready' };
 	});

@@ -1,7 +1,8 @@
 import type { FastifyInstance } from 'fastify';
 import fp from 'fastify-plugin';
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
-import type { KeyRing, Project } from '../auth/authenticate.js';
+import type { KeyRing } from '../auth/authenticate.js';
+import type { Project } from '../auth/key-ring.sql.js';
 import type { Database } from '../database/database.js';
 import { failureReasons } from '../database/errors.js';
 import { probeRoute } from '../http/health.js';
