@@ -45,8 +45,8 @@ export interface Connections {
  * - **Pipelining.** One connection may have a limited number of pipelined requests. At the limit, the connection is closed
  *   after their responses, and the client sends the others again on another one (RFC 9112, section 9.3.2). One read of a
  *   socket can return thousands of small requests. All of them would be processed before those of any other client.
- * - **Draining.** When the server stops, it closes idle connections at once and every other one after its response. Node
- *   itself treats a connection as idle as soon as its response is queued, and would cut off a slow client. It would also
+ * - **Draining.** When the server stops, it closes idle connections at once and every other one after the responses to the
+ *   requests that it has received. Node itself treats a connection as idle as soon as its response is queued, and would cut off a slow client. It would also
  *   wait `keepAliveTimeout` for a connection that becomes idle during the stop.
  */
 export function createConnections(): Connections {
@@ -89,14 +89,14 @@ export function createConnections(): Connections {
 
 	function accept(socket: Socket, response: ServerResponse): boolean {
 		const connection = connectionOf(socket);
-		if (connection.full) return false;
 		const { open } = connection;
+		if (connection.full || (stopping && open.size > 0)) return false;
 		connection.last = response;
 		open.add(response);
 		response.once('close', () => {
 			open.delete(response);
 			endInTurn(connection);
-			if (stopping) socket.destroy();
+			if (stopping && open.size === 0) socket.destroy();
 			else connection.respondedBytes = socket.bytesRead;
 		});
 		if (open.size + (connection.turn === turn ? connection.endedInTurn : 0) === maxPipelined) {
@@ -146,14 +146,14 @@ export function createConnections(): Connections {
 				onClientError(new Error('no tunnel'), socket as Socket);
 			});
 			server.closeIdleConnections = () => {
-				for (const [socket, { respondedBytes }] of connections)
-					if (socket.bytesRead === respondedBytes) socket.destroy();
+				for (const [socket, { open, respondedBytes }] of connections)
+					if (open.size === 0 && socket.bytesRead === respondedBytes) socket.destroy();
 			};
 			fastify.addHook('preClose', async () => {
 				stopping = true;
 			});
-			fastify.addHook('onSend', (_request, reply, _payload, done) => {
-				if (stopping) reply.header('connection', 'close');
+			fastify.addHook('onSend', ({ raw: { socket } }, reply, _payload, done) => {
+				if (stopping && connections.get(socket)?.last === reply.raw) reply.header('connection', 'close');
 				done();
 			});
 		},

@@ -1,0 +1,67 @@
+import { once } from 'node:events';
+import { type AddressInfo, connect } from 'node:net';
+import { expect, onTestFinished, test } from 'vitest';
+import { createLogger } from '../observability/logger.js';
+import { createServer } from './server.js';
+
+const get = (path: string) => `GET ${path} HTTP/1.1\r\nHost: a\r\n\r\n`;
+
+/** A server whose slow responses wait until `release`, and one client that sends these requests at once. */
+async function pipelined(paths: string[]) {
+	const server = await createServer({ logger: createLogger({ name: 'connections', level: 'silent' }) });
+	let release: () => void = () => undefined;
+	const released = new Promise<void>((resolve) => {
+		release = resolve;
+	});
+	let waiting = 0;
+	server.get('/fast', async () => 'fast');
+	server.get('/slow', async () => {
+		waiting++;
+		await released;
+		return 'slow';
+	});
+	await server.listen({ host: '127.0.0.1', port: 0 });
+	onTestFinished(() => server.close());
+	const socket = connect((server.server.address() as AddressInfo).port, '127.0.0.1');
+	onTestFinished(() => void socket.destroy());
+	let text = '';
+	socket.setEncoding('latin1').on('data', (part) => {
+		text += part;
+	});
+	const closed = once(socket, 'close');
+	socket.write(paths.map(get).join(''));
+	await expect.poll(() => waiting).toBe(paths.filter((path) => path === '/slow').length);
+	return {
+		socket,
+		closed,
+		release,
+		/** The last word of each response, with `close` if it closes the connection. */
+		responses: () =>
+			text
+				.split('HTTP/1.1 200 OK')
+				.slice(1)
+				.map((part) => `${/(\w+)$/.exec(part)?.[1]}${/^connection: close/im.test(part) ? ' close' : ''}`),
+		server,
+	};
+}
+
+test('a stop lets a pipelined request finish whose predecessor has its response', async () => {
+	const { server, closed, release, responses } = await pipelined(['/fast', '/slow']);
+	await expect.poll(responses).toEqual(['fast']);
+	const stopped = server.close();
+	await expect.poll(() => server.server.listening).toBe(false);
+	release();
+	await Promise.all([closed, stopped]);
+	expect(responses()).toEqual(['fast', 'slow close']);
+});
+
+test('a stop lets all pipelined requests finish that were received before it, and no later one', async () => {
+	const { server, socket, closed, release, responses } = await pipelined(['/slow', '/fast', '/slow']);
+	const stopped = server.close();
+	await expect.poll(() => server.server.listening).toBe(false);
+	socket.write(get('/fast'));
+	await expect.poll(() => socket.bytesWritten).toBe(get('/slow').length * 4);
+	release();
+	await Promise.all([closed, stopped]);
+	expect(responses()).toEqual(['slow', 'fast', 'slow close']);
+});
