@@ -28,7 +28,8 @@ export function limitFailures(
 	});
 	for (const limited of ['true', 'false']) failures.inc({ limited }, 0);
 	return (request) => {
-		const { admitted, waitMs } = buckets.take(normalizeIP(request.ip));
+		// A client that has reset its connection has no address any more.
+		const { admitted, waitMs } = buckets.take(normalizeIP(request.ip ?? ''));
 		failures.inc({ limited: String(!admitted) });
 		if (!admitted) throw new Problem('rate_limited', { headers: { 'retry-after': String(Math.ceil(waitMs / 1000)) } });
 	};

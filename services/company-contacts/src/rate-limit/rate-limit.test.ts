@@ -1,3 +1,5 @@
+import { once } from 'node:events';
+import { connect } from 'node:net';
 import { addProject, startTestApp, type TestApp, type TestAppOptions } from '@contacts/testing/app.js';
 import { expectProblem } from '@contacts/testing/expect-problem.js';
 import { database, test } from '@contacts/testing/test.js';
@@ -176,6 +178,21 @@ describe('failed authentications', () => {
 			expect(await many(1, () => fail(app, '::ffff:203.0.113.1'))).toEqual({ 429: 1 });
 		});
 	});
+
+	test.each([[[]], [['127.0.0.1']]])(
+		'of a client that resets its connection get a 401 too, with trusted proxies %j',
+		async (trusted) => {
+			await withApp({ ...small, ...(trusted.length > 0 ? { trustProxy: trusted } : {}) }, async (app) => {
+				const socket = connect(Number(new URL(app.url).port), '127.0.0.1');
+				await once(socket, 'connect');
+				socket.write(`GET ${path}?project=first&api_key=wrong HTTP/1.1\r\nHost: a\r\n\r\n`);
+				socket.resetAndDestroy();
+				const statuses = () =>
+					app.log.map((line) => JSON.parse(line)).flatMap(({ msg, status }) => (msg === 'request' ? [status] : []));
+				await expect.poll(statuses).toEqual([401]);
+			});
+		},
+	);
 
 	test('are not limited by an address that an untrusted client claims', async () => {
 		await withApp(small, async (app) => {
