@@ -63,8 +63,21 @@ const table: { name: string; right: string[]; wrong: string[]; allowed: string }
 	},
 	{
 		name: 'TRUST_PROXY',
-		right: ['10.0.0.0/8', '127.0.0.1', '::1, fd00::/8', 'loopback,uniquelocal', '0.0.0.0/0', '10.0.0.0/32'],
-		wrong: ['true', '1', '10.0.0.0/33', '::1/129', '10.0.0/8', '10.0.0.0/8/8', '10.0.0.0/', 'proxy.example', ',', '*'],
+		right: ['10.0.0.0/8', '127.0.0.1', '::1, fd00::/8', 'loopback,uniquelocal', '128.0.0.0/1', '10.0.0.0/32'],
+		wrong: [
+			'true',
+			'1',
+			'0.0.0.0/0',
+			'::/0',
+			'10.0.0.0/33',
+			'::1/129',
+			'10.0.0/8',
+			'10.0.0.0/8/8',
+			'10.0.0.0/',
+			'proxy.example',
+			',',
+			'*',
+		],
 		allowed: addresses,
 	},
 	{

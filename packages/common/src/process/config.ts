@@ -26,7 +26,8 @@ function isAddressRange(text: string): boolean {
 	const [address = '', bits, ...rest] = text.split('/');
 	const version = isIP(address);
 	if (version === 0 || rest.length > 0) return false;
-	return bits === undefined || checks.integer([0, version === 4 ? 32 : 128], bits);
+	// Not 0: if every address is trusted, a client can choose its own.
+	return bits === undefined || checks.integer([1, version === 4 ? 32 : 128], bits);
 }
 
 /** A variable that is a URL of one of these protocols, such as `redis:`. */

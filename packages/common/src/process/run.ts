@@ -143,6 +143,8 @@ function startFailure(error: unknown): string {
 		case 'EACCES':
 			return 'The port may not be used by this user: set PORT to one above 1023.';
 		case 'EADDRNOTAVAIL':
+		case 'EAI_AGAIN':
+		case 'EINVAL':
 		case 'ENOTFOUND':
 			return 'HOST is no address of this machine.';
 		case '42P01':
