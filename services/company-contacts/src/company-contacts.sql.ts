@@ -90,7 +90,8 @@ export async function readCompanyContacts(
 /**
  * Reads the same list in batches, all from one snapshot.
  *
- * @param reader the client that reads: each has a share of the concurrent list reads
+ * @param options.reader the client that reads: each has a share of the concurrent list reads
+ * @param options.askedAt see `Database.query`
  * @param onBatch receives the JSON of some elements, separated by commas. It resolves to whether to continue, and must not
  * reject. For an empty list it is called once, without elements.
  * @throws DatabaseError, DatabaseBusyError
@@ -98,7 +99,7 @@ export async function readCompanyContacts(
 export async function readCompanyContactsInBatches(
 	database: Database,
 	companyId: string | undefined,
-	reader: string,
+	options: { reader: string; askedAt: number },
 	onBatch: (elements: Buffer[], start: StreamStart) => Promise<boolean>,
 ): Promise<void> {
 	let start: StreamStart | undefined;
@@ -122,7 +123,7 @@ export async function readCompanyContactsInBatches(
 				start,
 			);
 		},
-		reader,
+		options,
 	);
 	if (start === undefined) await onBatch([], { count: 0, list: undefined });
 }

@@ -50,10 +50,12 @@ export async function listCompanyContacts(api: Server, { cache, database, clock 
 				return;
 			}
 			return (async () => {
+				const askedAt = performance.now();
 				const { representations, changedAt } = cached ?? (await cache.read(companyId));
 				if (representations !== undefined) send(request, reply, await representations.get(encoding), changedAt);
 				else {
-					const stream = await streamList(database, { companyId, encoding, projectId: request.project.id, clock });
+					const projectId = request.project.id;
+					const stream = await streamList(database, { companyId, encoding, projectId, askedAt, clock });
 					send(request, reply, stream, stream.changedAt);
 				}
 				return reply;

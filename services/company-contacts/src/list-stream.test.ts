@@ -63,6 +63,7 @@ const request = (clock = () => 0): StreamRequest => ({
 	companyId: undefined,
 	encoding: 'identity',
 	projectId: 1,
+	askedAt: performance.now(),
 	clock,
 });
 const generous: StreamLimits = {

@@ -21,6 +21,8 @@ export interface StreamRequest {
 	encoding: Encoding;
 	/** Each project has a share of the concurrent streams. */
 	projectId: number;
+	/** When the request began, in milliseconds of `performance.now()`. */
+	askedAt: number;
 	/** Monotonic milliseconds. */
 	clock: () => number;
 }
@@ -59,7 +61,7 @@ const defaultLimits: StreamLimits = {
  */
 export async function streamList(
 	database: Database,
-	{ companyId, encoding, projectId, clock }: StreamRequest,
+	{ companyId, encoding, projectId, askedAt, clock }: StreamRequest,
 	{ stallTimeoutMs, totalTimeoutMs, ...pace }: StreamLimits = defaultLimits,
 ): Promise<ListStream> {
 	let goOn: () => void = () => undefined;
@@ -94,7 +96,8 @@ export async function streamList(
 	const { list } = await new Promise<StreamStart>((begin, fail) => {
 		let sent = 0;
 		let expected = 0;
-		const reading = readCompanyContactsInBatches(database, companyId, String(projectId), async (batch, start) => {
+		const options = { reader: String(projectId), askedAt };
+		const reading = readCompanyContactsInBatches(database, companyId, options, async (batch, start) => {
 			begin(start);
 			if (elements.destroyed) return false;
 			expected = start.count;

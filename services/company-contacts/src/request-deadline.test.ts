@@ -1,8 +1,11 @@
 import { openDatabase } from '@contacts/common/database/database.js';
 import { DatabaseBusyError } from '@contacts/common/database/errors.js';
+import { addProject, startTestApp } from '@contacts/testing/app.js';
+import { expectProblem } from '@contacts/testing/expect-problem.js';
 import { database, test } from '@contacts/testing/test.js';
 import { Registry } from 'prom-client';
 import { beforeEach, expect, onTestFinished } from 'vitest';
+import { service } from './app.js';
 import { createChangeFeed } from './changes/change-feed.js';
 import { createListCache } from './list-cache.js';
 
@@ -63,6 +66,50 @@ test('the statements of one list share its deadline', async () => {
 	await unlockVersion();
 	await Promise.all([list, refusalAfter(600).then(() => order.push('600 ms later'))]);
 	expect(order).toEqual(['list refused', '600 ms later']);
+});
+
+test('the statements of a streamed list share its deadline', async () => {
+	await addProject(database.sql, 'partner', 'partner-key');
+	await database.sql`insert into company_contacts (bitrix_id) values (100)`;
+	const app = await startTestApp(service, database.url, {
+		database: { deadlineMs: 2000 },
+		environment: { LIST_STREAM_MEGABYTES: '0' },
+	});
+	onTestFinished(() => app.close());
+	const blocked = (count: number) =>
+		expect
+			.poll(
+				() =>
+					database.sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
+			)
+			.toHaveLength(count);
+	await Promise.all([database.sql`select`, database.sql`select`, database.sql`select`]);
+	const [first, second] = [await database.sql.reserve(), await database.sql.reserve()];
+	onTestFinished(async () => {
+		for (const session of [first, second]) {
+			await session`rollback`;
+			session.release();
+		}
+		await database.sql`delete from company_contacts`;
+	});
+	await first`begin`;
+	await first`lock table company_contacts`;
+	const order: string[] = [];
+	const list = (async () => {
+		const response = await app.fetch('/api/company_contacts.list?project=partner&api_key=partner-key');
+		order.push('list refused');
+		await expectProblem(response, 500, 'database_error');
+	})();
+	await blocked(1);
+	await second`begin`;
+	const locked = second`lock table company_contacts`.then(() => undefined);
+	await blocked(2);
+	// When the first statement can read the table, 1,400 of 2,000 milliseconds have passed. The second one can't.
+	await refusalAfter(1400);
+	await first`commit`;
+	await locked;
+	await Promise.all([list, refusalAfter(1200).then(() => order.push('1200 ms later'))]);
+	expect(order).toEqual(['list refused', '1200 ms later']);
 });
 
 test('changes are not read from the table for another client while the database is full', async () => {

@@ -6,18 +6,23 @@ import { type Connection, ConnectionPool } from './pool.js';
 /** A row as PostgreSQL sends it: the bytes of each column in its text form. */
 type RawRow = Buffer[];
 
-export interface CursorReader {
+interface ReadOptions {
 	/**
-	 * See `Database.readInBatches`.
-	 *
-	 * @param reader who reads, such as a project. Each reader has a share of the cursors, so that no reader can take all of
-	 *   them. Without a name, only the limit of all cursors applies.
+	 * Who reads, such as a project. Each reader has a share of the cursors, so that no reader can take all of them. Without a
+	 * name, only the limit of all cursors applies.
 	 */
+	reader?: string;
+	/** See `Database.query`: the deadline of the first batch counts from then. */
+	askedAt?: number;
+}
+
+export interface CursorReader {
+	/** See `Database.readInBatches`. */
 	read(
 		statement: (sql: Sql) => postgres.PendingQuery<postgres.Row[]>,
 		rowsPerBatch: number,
 		onBatch: (rows: RawRow[]) => Promise<boolean>,
-		reader?: string,
+		options?: ReadOptions,
 	): Promise<void>;
 	/** The number of results that are being read. */
 	readonly reading: number;
@@ -33,7 +38,7 @@ const maxShare = 1 / 4;
  * Reads long results with a cursor. It has a separate connection pool, because short statements must not wait for a slow
  * client. `poolSize` is the maximum number of results that are read at once.
  *
- * @param deadlineMs the deadline of each batch
+ * @param deadlineMs the deadline of each batch, for the first one since the request began
  */
 export function createCursorReader(options: ClientOptions, deadlineMs: number): CursorReader {
 	// The server's time limit would include the pauses of a slow client. The deadline of each batch replaces it.
@@ -65,6 +70,7 @@ export function createCursorReader(options: ClientOptions, deadlineMs: number): 
 
 	async function attempt(
 		connection: Connection,
+		firstUntil: number,
 		...[statement, rowsPerBatch, onBatch]: Parameters<CursorReader['read']>
 	): Promise<void> {
 		const { sql } = connection.client;
@@ -76,13 +82,13 @@ export function createCursorReader(options: ClientOptions, deadlineMs: number): 
 		const expired = new Promise<never>((_, reject) => {
 			expire = reject;
 		});
-		const awaitBatch = () => {
+		const awaitBatch = (timeoutMs = deadlineMs) => {
 			timer = setTimeout(() => {
 				expire(new DeadlineError(deadlineMs, true));
 				connection.replace();
-			}, deadlineMs);
+			}, Math.ceil(timeoutMs));
 		};
-		awaitBatch();
+		awaitBatch(firstUntil - performance.now());
 		try {
 			const read = query.raw().cursor(rowsPerBatch, async (rows) => {
 				clearTimeout(timer);
@@ -103,7 +109,7 @@ export function createCursorReader(options: ClientOptions, deadlineMs: number): 
 	}
 
 	return {
-		async read(statement, rowsPerBatch, onBatch, reader) {
+		async read(statement, rowsPerBatch, onBatch, { reader, askedAt = performance.now() } = {}) {
 			if (!admit(reader)) throw new DatabaseBusyError();
 			let started = false;
 			const take = (rows: RawRow[]) => {
@@ -111,10 +117,11 @@ export function createCursorReader(options: ClientOptions, deadlineMs: number): 
 				return onBatch(rows);
 			};
 			// There is one connection for each cursor, so none waits.
-			const connection = await pool.acquire({ askedAt: performance.now(), until: Number.POSITIVE_INFINITY });
+			const connection = await pool.acquire({ askedAt, until: Number.POSITIVE_INFINITY });
+			const send = () => attempt(connection, askedAt + deadlineMs, statement, rowsPerBatch, take);
 			try {
-				await attempt(connection, statement, rowsPerBatch, take).catch((error: unknown) => {
-					if (!started && isLostConnection(error)) return attempt(connection, statement, rowsPerBatch, take);
+				await send().catch((error: unknown) => {
+					if (!started && isLostConnection(error)) return send();
 					throw error;
 				});
 			} catch (error) {
