@@ -104,6 +104,17 @@ describe('200', () => {
 		expect(text).toBe(JSON.stringify(JSON.parse(text)));
 	});
 
+	test('returns null for an empty array of companies, which SQL by hand can store', async () => {
+		await database.sql`insert into company_contacts (bitrix_id, company_ids) values (60, '{}')`;
+		const stored = async () => {
+			const { data } = (await (await list()).json()) as { data: { bitrix_id: number; company_ids: unknown }[] };
+			return data.find(({ bitrix_id }) => bitrix_id === 60)?.company_ids;
+		};
+		await expect.poll(stored).toBe(null);
+		await database.sql`delete from company_contacts where bitrix_id = 60`;
+		await expect.poll(stored).toBe(undefined);
+	});
+
 	test('returns an empty result as an empty list', async () => {
 		expect(await (await list('&company_id=2')).text()).toBe('{"count":0,"data":[]}');
 	});

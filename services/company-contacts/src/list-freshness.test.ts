@@ -95,6 +95,17 @@ describe('freshness', () => {
 		await expect.poll(async () => (await list('', { headers: { 'if-modified-since': time } })).status).toBe(200);
 	});
 
+	test('a changed list is newer than before, although the clock of the database was set back', async () => {
+		const ahead = new Date(Math.ceil(Date.now() / 1000) * 1000 + 3_600_000);
+		await database.sql`update company_contacts_lists set changed_at = ${ahead} where company_id = 0`;
+		await announce();
+		const status = async () => (await list('', { headers: { 'if-modified-since': ahead.toUTCString() } })).status;
+		await expect.poll(() => headerOf('last-modified')).not.toBe('Tue, 04 Nov 2025 09:12:31 GMT');
+		expect(await status()).toBe(304);
+		await database.sql`update company_contacts set name = 'After the clock' where bitrix_id = 50`;
+		await expect.poll(status).toBe(200);
+	});
+
 	test('Contacts-Synced-At is the last time when the mirror equalled the CRM, and absent before', async () => {
 		expect(await headerOf('contacts-synced-at')).toBe(null);
 		await database.sql`update crm_sync_state set last_success_at = '2025-11-04 10:30:00.5+01'`;
