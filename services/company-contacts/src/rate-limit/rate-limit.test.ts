@@ -37,12 +37,18 @@ async function statuses(requests: Promise<Response>[]): Promise<Record<number, n
 	}
 	return counts;
 }
-/** Sends all requests at one moment of the clock; few at a time, so that a busy machine sheds no load. */
+/**
+ * Sends all requests at one moment of the clock, few at a time. Those that a busy machine sheds, which cost no token, are sent
+ * again.
+ */
 async function many(count: number, request: () => Promise<Response>): Promise<Record<number, number>> {
 	const total: Record<number, number> = {};
-	for (let sent = 0; sent < count; sent += 25) {
-		const part = await statuses(Array.from({ length: Math.min(25, count - sent) }, request));
-		for (const [status, times] of Object.entries(part)) total[Number(status)] = (total[Number(status)] ?? 0) + times;
+	for (let left = count; left > 0; ) {
+		const { 503: _, ...part } = await statuses(Array.from({ length: Math.min(25, left) }, request));
+		for (const [status, times] of Object.entries(part)) {
+			total[Number(status)] = (total[Number(status)] ?? 0) + times;
+			left -= times;
+		}
 	}
 	return total;
 }
