@@ -49,7 +49,7 @@ async function lockTables() {
 
 test('the statements of one list share its deadline', async () => {
 	const cache = createListCache({
-		database: open(1000),
+		database: open(2000),
 		subscription: state,
 		registry: new Registry(),
 		maxBytes: 10_000_000,
@@ -61,11 +61,11 @@ test('the statements of one list share its deadline', async () => {
 	const { unlockVersion } = await lockTables();
 	const order: string[] = [];
 	const list = cache.read('7').catch(() => order.push('list refused'));
-	// When the version can be read, 700 of 1,000 milliseconds have passed. It says that the list, which can't be read, is old.
-	await refusalAfter(700);
+	// When the version can be read, 1,400 of 2,000 milliseconds have passed. It says that the list, which can't be read, is old.
+	await refusalAfter(1400);
 	await unlockVersion();
-	await Promise.all([list, refusalAfter(600).then(() => order.push('600 ms later'))]);
-	expect(order).toEqual(['list refused', '600 ms later']);
+	await Promise.all([list, refusalAfter(1200).then(() => order.push('1200 ms later'))]);
+	expect(order).toEqual(['list refused', '1200 ms later']);
 });
 
 test('the statements of a streamed list share its deadline', async () => {
