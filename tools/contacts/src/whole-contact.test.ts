@@ -86,6 +86,17 @@ describe('the list of columns names the columns', () => {
 			expect([name, await versionOf()]).toEqual([name, before + 1]);
 		}
 	});
+
+	test('whose changes date the list', async () => {
+		await importFile('contact.ndjson', `${JSON.stringify({ bitrix_id: 1, ...listed })}\n`);
+		for (const name of contactColumnNames) {
+			await database.sql`update company_contacts_lists set changed_at = 'epoch'`;
+			await database.sql`update company_contacts set ${database.sql(name)} = default`;
+			const rows =
+				await database.sql`select changed_at > 'epoch' as dated from company_contacts_lists where company_id = 0`;
+			expect([name, ...rows]).toEqual([name, { dated: true }]);
+		}
+	});
 });
 
 describe('a contact with a value in every column comes back complete', () => {

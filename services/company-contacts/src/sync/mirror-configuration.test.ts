@@ -1,7 +1,9 @@
 import { readVariables } from '@contacts/common/process/config.js';
 import { database, test } from '@contacts/testing/test.js';
 import { afterEach, beforeEach, describe, expect } from 'vitest';
+import { contactColumnNames } from '../company-contact-columns.sql.js';
 import { type CrmConfig, crmVariables, toCrmConfig } from './config.js';
+import { mappingVersion } from './mapping.js';
 import { differencesOf, mirrorConfiguration } from './mirror-configuration.js';
 import { readState } from './sync.sql.js';
 import {
@@ -189,4 +191,11 @@ test('the stored configuration is readable and contains no secret', async () => 
 	const secret = new URL(sync.standIn.webhookUrl).pathname.split('/')[3] ?? 'none';
 	const rows = await database.sql`select s::text from crm_sync_state s`;
 	expect(JSON.stringify(rows)).not.toContain(secret);
+});
+
+test('another column comes with another version of the mapping, so that every contact is read again', () => {
+	expect({ version: mappingVersion, columns: contactColumnNames }).toEqual({
+		version: 1,
+		columns: ['phone', 'company_ids', 'name', 'assigned_by_id', 'trouble_contact', 'perplexity_reason'],
+	});
 });
