@@ -113,6 +113,12 @@ describe('a stop during a request', () => {
 		expect(await service.exit).toBe(0);
 	});
 
+	test('a service whose parent process ends while it starts stops too', async () => {
+		service = start('personal-contacts');
+		service.disconnect();
+		expect(await service.exit).toBe(0);
+	});
+
 	test('a key that is revoked is refused while requests hold every connection', async () => {
 		await addProject(db.sql, 'other', 'other-key');
 		await hold({ DATABASE_POOL_SIZE: '1' });
@@ -132,7 +138,7 @@ describe('a stop during a request', () => {
 	});
 });
 
-test('no process writes the password of DATABASE_URL to its output', () => expectSecretUnwritten(6));
+test('no process writes the password of DATABASE_URL to its output', () => expectSecretUnwritten(7));
 
 function errorOfConnecting(address: string): Promise<string | undefined> {
 	return new Promise((resolve) => {

@@ -126,11 +126,12 @@ async function start<Variables extends TObject>(
 			logger.info('stopped');
 		},
 	);
-	process.once('disconnect', close);
-
 	// The backlog of connections that wait to be accepted. Beyond it, the kernel drops connection requests, and clients
 	// retry after seconds.
 	await app.listen({ host: config.HOST, port: config.PORT, backlog: 4096 });
+	// The parent process may have ended already.
+	if (process.connected === false) void close();
+	else process.once('disconnect', close);
 }
 
 /** Why the program did not start, for the person who started it. */
