@@ -57,6 +57,7 @@ const maxTextBytes = 512;
  * comes first: its output is half the size of gzip's for the same text.
  */
 export function negotiateEncoding({ headers: { 'accept-encoding': accepted = '' } }: FastifyRequest): Encoding {
+	if (accepted === '') return 'identity';
 	const weights = new Map<string, number>();
 	for (const coding of accepted.toLowerCase().split(',')) {
 		const [name = '', weight] = coding.split(/;[ \t]*q=/);
