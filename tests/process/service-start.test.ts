@@ -93,4 +93,4 @@ describe.each<[ServiceName, string, string]>([
 	});
 });
 
-test('no process writes the password of DATABASE_URL to its output', () => expectSecretUnwritten(14));
+test('no process writes the password of DATABASE_URL to its output', () => expectSecretUnwritten(18));

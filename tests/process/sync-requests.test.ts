@@ -209,7 +209,7 @@ test('a request whose command is gone never begins, and the status counts waitin
 	const page = holdPage();
 	const full = start('--once', '--full');
 	await vi.waitUntil(page.isHeld, patient);
-	expect((await contacts('status')).out).toMatch(/^asked for +1 request of a command$/m);
+	expect((await contacts('status')).out).toMatch(/^requested +1 request of a command$/m);
 	page.release();
 	expect(await full.outcome).toMatchObject({ code: 1, error: expect.stringMatching(/60 of \d+/) });
 	expect(await requests()).toEqual([

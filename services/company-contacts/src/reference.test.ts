@@ -107,8 +107,11 @@ describe('company_contacts.changes', () => {
 				status: 410,
 				code: 'cursor_expired',
 				query: lastCursor,
-				async arrange({ sql }) {
+				async arrange({ sql }, app) {
+					const before = await lastCursor(app);
 					await sql`select begin_company_contacts_epoch()`;
+					// A change counts within a tenth of a second.
+					await expect.poll(() => lastCursor(app)).not.toBe(before);
 				},
 			},
 			{

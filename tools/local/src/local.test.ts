@@ -57,7 +57,7 @@ describe('start', () => {
 		const urls = [`http://127.0.0.1:${running.ports.company}`, `http://127.0.0.1:${running.ports.personal}`];
 		expect(running.stdout()).toMatch(new RegExp(`^company-contacts +${urls[0]}$`, 'm'));
 		expect(running.stdout()).toMatch(new RegExp(`^personal-contacts +${urls[1]}$`, 'm'));
-		expect(running.stdout()).toContain(`in a browser: ${urls[0]}/docs and ${urls[1]}/docs`);
+		expect(running.stdout()).toContain(`API reference, to read and to try: ${urls[0]}/docs and ${urls[1]}/docs`);
 		for (const url of urls) expect((await fetch(`${url}/health/ready`)).status).toBe(200);
 		for (const url of urls) expect((await fetch(`${url}/docs`)).status).toBe(200);
 	});

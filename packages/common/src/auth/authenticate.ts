@@ -5,6 +5,7 @@ import type { Database } from '../database/database.js';
 import { DatabaseError } from '../database/errors.js';
 import { Problem } from '../http/problems.js';
 import { malformedParameters } from '../http/server.js';
+import { withDeadline } from '../process/with-deadline.js';
 import { maxKeyLength } from './api-key.js';
 import {
 	type LiveKey,
@@ -93,6 +94,9 @@ export interface KeyRingOptions {
 
 /** The interval at which the uses of keys are stored. `contacts key list` may lag by this. */
 const flushIntervalMs = 30_000;
+
+/** How long a stop waits for the last uses to be stored. They are not worth more, if the database does not respond. */
+const lastFlushMs = 1000;
 
 interface Snapshot {
 	version: string;
@@ -212,7 +216,7 @@ export async function openKeyRing(options: KeyRingOptions, isTemporary: (error: 
 			clearInterval(timer);
 			clearInterval(usesTimer);
 			changes.stop();
-			await flushUses();
+			await withDeadline(flushUses(), lastFlushMs);
 		},
 	};
 }

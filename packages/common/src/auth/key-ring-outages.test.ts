@@ -77,6 +77,17 @@ describe('while the database is unreachable', () => {
 		await db.sql`update key_ring_version set version = version + 1`;
 	});
 
+	test('a stop waits for its last statement only shortly', async () => {
+		await addProject(db.sql, 'last', 'last-key');
+		const { proxy, url } = await startProxy();
+		const { ring } = await open({ url, intervalMs: never });
+		const { ring: other } = await open({ url, intervalMs: never });
+		for (const each of [ring, other]) each.find('last', 'last-key');
+		proxy.blackhole();
+		const flushed = other.flushUses().then(() => 'flushed');
+		expect(await Promise.race([flushed, ring.stop().then(() => 'stopped')])).toBe('stopped');
+	});
+
 	test('a database that rejects the configuration fails the start', async () => {
 		const elsewhere = (change: Partial<URL>) => Object.assign(new URL(db.url), change).href;
 		const empty = await createTestDatabase('template0');
