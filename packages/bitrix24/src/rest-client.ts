@@ -1,6 +1,6 @@
 import type { Clock } from './clock.js';
 import { Bitrix24Error, type ErrorKind, kindOf, kindOfCommand } from './errors.js';
-import { codeOf, maxResetMs, post, type RawResponse, timesOf } from './transport.js';
+import { codeOf, createPauses, post, type RawResponse, timesOf } from './transport.js';
 
 /** A token bucket holds `burst` requests and receives `perSecond` new ones a second. */
 export interface RequestPolicy {
@@ -77,21 +77,13 @@ const maxAttempts: Record<ErrorKind, number> = {
 /** Maximum number of attempts of a batch command with a temporary error. The other commands of the batch wait for it. */
 const maxCommandAttempts: Partial<Record<ErrorKind, number>> = { retry: 3, slow_down: maxAttempts.slow_down };
 
-/** The minimum pause of a method that has used up its operating time. */
-const minPauseMs = 30_000;
-
-/** How long after the portal's own time a paused method is called again. */
-const afterResetMs = 1000;
-
 /**
  * Calls the REST interface of Bitrix24 through an inbound webhook, one request at a time, within the portal's limits. All
  * its methods only read, so each may be sent again.
  */
 export function createRestClient(options: RestClientOptions): RestClient {
 	const { policy, clock, signal, timeoutMs = 65_000, onError = () => undefined } = options;
-	const pausedUntil = new Map<string, number>();
-	/** When the portal stops counting the oldest operating time of a method. Only its successes tell, a refusal does not. */
-	const resetAt = new Map<string, number>();
+	const pauses = createPauses(clock);
 	let arrival = options.arrival ?? 0;
 	let requests = 0;
 
@@ -112,33 +104,23 @@ export function createRestClient(options: RestClientOptions): RestClient {
 
 	function fail(kind: ErrorKind, code: string, method: string): Bitrix24Error {
 		if (kind !== 'pause') return new Bitrix24Error(kind, code, method);
-		const until = Math.max((resetAt.get(method) ?? 0) + afterResetMs, clock.now() + minPauseMs);
-		pausedUntil.set(method, until);
-		return new Bitrix24Error(kind, code, method, until);
+		return new Bitrix24Error(kind, code, method, pauses.begin(method));
 	}
 
 	function throwIfPaused(method: string): void {
-		const until = pausedUntil.get(method) ?? 0;
-		const wait = until - clock.now();
-		// A longer one began before the clock was set back.
-		if (wait > 0 && wait <= maxResetMs + afterResetMs)
-			throw new Bitrix24Error('pause', 'OPERATION_TIME_LIMIT', method, until);
+		const until = pauses.endOf(method);
+		if (until !== undefined) throw new Bitrix24Error('pause', 'OPERATION_TIME_LIMIT', method, until);
 	}
 
 	async function attempt(method: string, params: Record<string, unknown>): Promise<RawResponse> {
 		throwIfPaused(method);
 		await waitForToken();
 		requests++;
-		const sentAt = clock.now();
 		const response = await post(options.webhookUrl, method, params, timeoutMs, signal);
 		const { error, status, resetInMs } = response;
 		if (error !== undefined) throw fail(kindOf(error, status), error || `http_${status}`, method);
-		noteReset(method, sentAt, resetInMs);
+		pauses.noteReset(method, resetInMs);
 		return response;
-	}
-
-	function noteReset(method: string, sentAt: number, resetInMs: number | undefined): void {
-		if (resetInMs !== undefined) resetAt.set(method, sentAt + resetInMs);
 	}
 
 	async function call<T>(
@@ -166,7 +148,6 @@ export function createRestClient(options: RestClientOptions): RestClient {
 	/** One request with these commands, by name. */
 	async function send(commands: Map<string, Command>): Promise<Map<string, Outcome>> {
 		const cmd = Object.fromEntries([...commands].map(([name, command]) => [name, queryOf(command)]));
-		const sentAt = clock.now();
 		const { results, errors, times, at } = await call('batch', { halt: 0, cmd }, ({ result, at }) => ({
 			results: mapOf(mapOf(result).result),
 			errors: mapOf(mapOf(result).result_error),
@@ -175,7 +156,7 @@ export function createRestClient(options: RestClientOptions): RestClient {
 		}));
 		const outcomes = new Map<string, Outcome>();
 		for (const [name, { method }] of commands) {
-			noteReset(method, sentAt, timesOf(times[name]).resetInMs);
+			pauses.noteReset(method, timesOf(times[name]).resetInMs);
 			if (name in errors) {
 				const code = codeOf(mapOf(errors[name]).error);
 				outcomes.set(name, fail(kindOfCommand(code), code || 'batch_error', method));

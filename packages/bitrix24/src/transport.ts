@@ -1,3 +1,4 @@
+import type { Clock } from './clock.js';
 import { Bitrix24Error, isCode } from './errors.js';
 
 export interface RawResponse {
@@ -16,7 +17,7 @@ export interface RawResponse {
 const maxResponseBytes = 32 * 1024 * 1024;
 
 /** The portal adds up the operating time of ten minutes. */
-export const maxResetMs = 600_000;
+const maxResetMs = 600_000;
 
 /**
  * Sends one request and reads its response strictly: anything but a JSON object with a result or an error code is an error,
@@ -112,4 +113,35 @@ export function codeOf(error: unknown): string {
 function hostOf(location: string | null): string {
 	const host = location !== null && URL.canParse(location) ? new URL(location).hostname : '';
 	return isCode(`portal_moved_to_${host}`) && host !== '' ? host : 'an_unknown_host';
+}
+
+/** The minimum pause of a method that has used up its operating time. */
+const minPauseMs = 30_000;
+
+/** How long after the portal's own time a paused method is called again. */
+const afterResetMs = 1000;
+
+/** The pauses of methods that have used up their operating time. All times are milliseconds since the epoch, by our clock. */
+export function createPauses(clock: Clock) {
+	const pausedUntil = new Map<string, number>();
+	/** When the portal stops counting the oldest operating time of a method. Only its successes tell, a refusal does not. */
+	const resetAt = new Map<string, number>();
+	return {
+		noteReset(method: string, resetInMs: number | undefined): void {
+			if (resetInMs !== undefined) resetAt.set(method, clock.now() + resetInMs);
+		},
+		/** Begins a pause. @returns its end */
+		begin(method: string): number {
+			const until = Math.max((resetAt.get(method) ?? 0) + afterResetMs, clock.now() + minPauseMs);
+			pausedUntil.set(method, until);
+			return until;
+		},
+		/** The end of the current pause. Undefined: the method may be called. */
+		endOf(method: string): number | undefined {
+			const until = pausedUntil.get(method) ?? 0;
+			const waitMs = until - clock.now();
+			// A longer pause began before the clock was set back.
+			return waitMs > 0 && waitMs <= maxResetMs + afterResetMs ? until : undefined;
+		},
+	};
 }

@@ -95,9 +95,6 @@ export interface KeyRingOptions {
 /** The interval at which the uses of keys are stored. `contacts key list` may lag by this. */
 const flushIntervalMs = 30_000;
 
-/** How long a stop waits for the last uses to be stored. They are not worth more, if the database does not respond. */
-const lastFlushMs = 1000;
-
 interface Snapshot {
 	version: string;
 	/** How often a change had been reported when it was read. */
@@ -125,9 +122,8 @@ export async function openKeyRing(options: KeyRingOptions, isTemporary: (error: 
 	let stopped = false;
 
 	async function load(): Promise<void> {
-		const startedAt = now();
+		const [startedAt, reported] = [now(), reports];
 		// Reads the version first: after a change between the two reads, the next check loads the keys again.
-		const reported = reports;
 		const version = await readKeyRingVersion(database);
 		if (version !== snapshot?.version || reported !== snapshot.reports) {
 			const rows = await readLiveKeys(database, service);
@@ -213,10 +209,10 @@ export async function openKeyRing(options: KeyRingOptions, isTemporary: (error: 
 		flushUses,
 		async stop() {
 			stopped = true;
-			clearInterval(timer);
-			clearInterval(usesTimer);
+			for (const each of [timer, usesTimer]) clearInterval(each);
 			changes.stop();
-			await withDeadline(flushUses(), lastFlushMs);
+			// The last uses are not worth a longer wait.
+			await withDeadline(flushUses(), 1000);
 		},
 	};
 }
