@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { findPgbench } from '@contacts/bench/references/pgbench.js';
+import { findPgbench } from '@contacts/bench/baselines/pgbench.js';
 import type { Comparison } from '@contacts/bench/report.js';
 import { toolOf } from '@contacts/testing/launcher.js';
 import { accepts } from '@contacts/testing/ports.js';
@@ -43,7 +43,7 @@ async function postgresOf({ folder }: RunningBench): Promise<{ pid: number; port
 	return vi.waitUntil(file, { timeout: 30_000, interval: 20 });
 }
 
-/** Whether a process of its group still runs: its own, the services, the references or the generator. */
+/** Whether a process of its group still runs: its own, the services, the baselines or the generator. */
 function groupIsAlive({ pid }: RunningBench): boolean {
 	try {
 		return process.kill(-pid, 0);
@@ -69,7 +69,7 @@ test('a run ends by itself, prints a table, writes a JSON result, and leaves not
 
 	const report = JSON.parse(readFileSync(file, 'utf8'));
 	expect(report).toMatchObject({
-		version: 1,
+		version: 2,
 		machine: {
 			date: expect.stringMatching(/^\d{4}-\d\d-\d\dT/),
 			cores: expect.any(Number),
@@ -82,29 +82,29 @@ test('a run ends by itself, prints a table, writes a JSON result, and leaves not
 		seconds: expect.any(Number),
 	});
 	const [throughput, memory, ...upserts] = report.comparisons as Comparison[];
-	if (throughput?.reference == null || throughput.ratio === null) throw new Error('nothing was compared');
+	if (throughput?.baseline == null || throughput.ratio === null) throw new Error('nothing was compared');
 	expect(throughput).toMatchObject({
 		scenario: 'list, one company',
 		figure: 'throughput',
 		unit: '/s',
-		reference: { name: 'raw node:http, same bytes' },
+		baseline: { name: 'raw node:http, same bytes' },
 		target: { of: 'cost', atMost: 2 },
 		met: process.platform === 'linux' ? expect.any(Boolean) : null,
 	});
-	const [ours, reference] = [throughput.ours, throughput.reference.figures];
-	for (const { median, min, max, rounds } of [ours, reference, throughput.ratio]) {
+	const [ours, baseline] = [throughput.ours, throughput.baseline.figures];
+	for (const { median, min, max, rounds } of [ours, baseline, throughput.ratio]) {
 		expect(median).toBeGreaterThan(0);
 		expect([min, max, ...rounds]).toEqual([median, median, median]);
 	}
-	expect(throughput.ratio.median).toBeCloseTo(ours.median / reference.median, 10);
+	expect(throughput.ratio.median).toBeCloseTo(ours.median / baseline.median, 10);
 	if (process.platform === 'linux') expect(memory).toMatchObject({ figure: 'peak memory', unit: 'MiB' });
-	const references = upserts.filter(({ figure }) => figure === 'throughput').map(({ reference }) => reference?.name);
-	expect(references).toEqual([
+	const baselines = upserts.filter(({ figure }) => figure === 'throughput').map(({ baseline }) => baseline?.name);
+	expect(baselines).toEqual([
 		'no-op Fastify route',
 		'our service, saving nothing',
 		...(findPgbench() === undefined ? [] : ['pgbench, one statement, 10 clients']),
 	]);
-	expect(bench.stdout()).toMatch(/^scenario +figure +ours +reference +ratio/);
+	expect(bench.stdout()).toMatch(/^scenario +figure +ours +baseline +ratio/);
 	expect(bench.stdout()).toMatch(/^list, one company +throughput .* CPU ≤ 2 +(yes|NO)/m);
 	expect(bench.stderr()).toContain('list, one company, round 1 of 1: ours');
 });

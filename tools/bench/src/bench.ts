@@ -63,13 +63,13 @@ export function startService(bench: Bench, name: ServiceName, scenario: string):
 	return startProgram(bench, name, profileFlags(bench.settings.profiles, `${name} ${scenario}`));
 }
 
-/** One of the reference servers of this package. */
-export function startReference(
+/** One of the baseline servers of this package. */
+export function startBaseline(
 	{ lifetime }: Bench,
 	[program, ...args]: readonly string[],
 	env: Record<string, string> = {},
 ): Promise<RunningServer> {
-	const main = fileURLToPath(new URL(`../dist/references/${program}.js`, import.meta.url));
+	const main = fileURLToPath(new URL(`../dist/baselines/${program}.js`, import.meta.url));
 	return startServer(lifetime, { args: [main, ...args], env });
 }
 

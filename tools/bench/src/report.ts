@@ -16,21 +16,21 @@ export interface Cpu {
 	generator: number;
 }
 
-/** One row of the table: one figure of a scenario, compared with one reference. */
+/** One row of the table: one figure of a scenario, compared with one baseline. */
 export interface Comparison {
 	scenario: string;
 	figure: Figure;
 	unit: Unit;
 	ours: Figures;
-	/** Null: the figure has a target but no reference. */
-	reference: { name: string; figures: Figures; cpu: Cpu | null } | null;
-	/** Our figure divided by the reference's, round by round. */
+	/** Null: the figure has a target but no baseline. */
+	baseline: { name: string; figures: Figures; cpu: Cpu | null } | null;
+	/** Our figure divided by the baseline's, round by round. */
 	ratio: Figures | null;
 	target: Target | null;
 	met: boolean | null;
 	cpu: Cpu | null;
-	/** CPU microseconds of the server for one request. `ratio` is ours divided by the reference's. */
-	cost: { ours: number; reference: number; ratio: number } | null;
+	/** CPU microseconds of the server for one request. `ratio` is ours divided by the baseline's. */
+	cost: { ours: number; baseline: number; ratio: number } | null;
 	/** What a reader should know about this measurement. */
 	notes: string[];
 }
@@ -42,7 +42,7 @@ export interface Failure {
 
 /** What `--json` writes. */
 export interface Report {
-	version: 1;
+	version: 2;
 	machine: {
 		date: string;
 		platform: string;
@@ -76,7 +76,7 @@ export interface ComparisonInput {
 	figure: Figure;
 	unit: Unit;
 	ours: readonly number[];
-	reference?: { name: string; values: readonly number[]; cpu?: Cpu | null; cost?: number | null };
+	baseline?: { name: string; values: readonly number[]; cpu?: Cpu | null; cost?: number | null };
 	target?: Target;
 	cpu?: Cpu | null;
 	cost?: number | null;
@@ -84,18 +84,16 @@ export interface ComparisonInput {
 }
 
 export function compare(input: ComparisonInput): Comparison {
-	const { scenario, figure, unit, reference, target = null, cpu = null, notes = [] } = input;
+	const { scenario, figure, unit, baseline, target = null, cpu = null, notes = [] } = input;
 	const ours = figuresOf(input.ours);
-	const ratio = reference ? ratiosOf(input.ours, reference.values) : null;
+	const ratio = baseline ? ratiosOf(input.ours, baseline.values) : null;
 	const cost = costsOf(input);
 	return {
 		scenario,
 		figure,
 		unit,
 		ours,
-		reference: reference
-			? { name: reference.name, figures: figuresOf(reference.values), cpu: reference.cpu ?? null }
-			: null,
+		baseline: baseline ? { name: baseline.name, figures: figuresOf(baseline.values), cpu: baseline.cpu ?? null } : null,
 		ratio,
 		target,
 		met: target && isMet(target, { ratio: ratio?.median, cost: cost?.ratio, ours: ours.median }[target.of]),
@@ -105,9 +103,9 @@ export function compare(input: ComparisonInput): Comparison {
 	};
 }
 
-function costsOf({ cost, reference }: ComparisonInput): Comparison['cost'] {
-	if (cost == null || reference?.cost == null) return null;
-	return { ours: cost, reference: reference.cost, ratio: cost / reference.cost };
+function costsOf({ cost, baseline }: ComparisonInput): Comparison['cost'] {
+	if (cost == null || baseline?.cost == null) return null;
+	return { ours: cost, baseline: baseline.cost, ratio: cost / baseline.cost };
 }
 
 /** Null where the system does not report CPU use. */

@@ -59,17 +59,17 @@ export async function interleave<T, Names extends string>(
 export function compareLoads(
 	scenario: string,
 	ours: Measurement[],
-	reference: { name: string; measured: Measurement[] },
+	baseline: { name: string; measured: Measurement[] },
 	{ target, notes = [] }: { target?: Target; notes?: string[] } = {},
 ): Comparison {
 	const speeds = (measurements: Measurement[]) => measurements.map(({ perSecond }) => perSecond);
-	const { name, measured } = reference;
+	const { name, measured } = baseline;
 	return compare({
 		scenario,
 		figure: 'throughput',
 		unit: '/s',
 		ours: speeds(ours),
-		reference: { name, values: speeds(measured), cpu: cpuOf(measured), cost: costOf(measured) },
+		baseline: { name, values: speeds(measured), cpu: cpuOf(measured), cost: costOf(measured) },
 		...(target ? { target } : {}),
 		cpu: cpuOf(ours),
 		cost: costOf(ours),

@@ -36,7 +36,7 @@ export async function runBench(
 	const database = await startDatabase(lifetime);
 	if (database.inMemory) progress('WARNING: the temporary folder is in memory, fsync costs nothing: set TMPDIR');
 	const report: Report = {
-		version: 1,
+		version: 2,
 		machine: {
 			date: new Date().toISOString(),
 			platform: `${process.platform} ${process.arch}`,

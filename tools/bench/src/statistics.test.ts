@@ -57,7 +57,7 @@ test('the cost of a request is the mean of the cheapest windows of all rounds, i
 
 describe('a comparison', () => {
 	const input = { scenario: 's', figure: 'throughput', unit: '/s' } as const;
-	const reference = { name: 'r', values: [100, 100, 100] };
+	const baseline = { name: 'r', values: [100, 100, 100] };
 
 	test.each([
 		{ ours: [79, 80, 95], target: { of: 'ratio', atLeast: 0.8 }, met: true },
@@ -67,11 +67,11 @@ describe('a comparison', () => {
 		{ ours: [251, 252, 253], target: { of: 'ours', atMost: 251 }, met: false },
 		{ ours: [1, 2, 3], target: { of: 'ours', atMost: 2 }, met: true },
 	] as const)('of $ours with target $target: met is $met', ({ ours, target, met }) => {
-		expect(compare({ ...input, ours, reference, target }).met).toBe(met);
+		expect(compare({ ...input, ours, baseline, target }).met).toBe(met);
 	});
 
-	test('without a target is neither met nor missed, and a ratio needs a reference to be met', () => {
-		expect(compare({ ...input, ours: [1, 1, 1], reference }).met).toBeNull();
+	test('without a target is neither met nor missed, and a ratio needs a baseline to be met', () => {
+		expect(compare({ ...input, ours: [1, 1, 1], baseline }).met).toBeNull();
 		expect(compare({ ...input, ours: [1], target: { of: 'ratio', atLeast: 0 } })).toMatchObject({
 			ratio: null,
 			met: false,
@@ -82,9 +82,9 @@ describe('a comparison', () => {
 		const costs = (mine: number | null, other: number | null) =>
 			compare({
 				...{ ...input, ours: [50], cost: mine, target: { of: 'cost', atMost: 2 } },
-				reference: { name: 'r', values: [100], cost: other },
+				baseline: { name: 'r', values: [100], cost: other },
 			});
-		expect(costs(40, 20)).toMatchObject({ cost: { ours: 40, reference: 20, ratio: 2 }, met: true });
+		expect(costs(40, 20)).toMatchObject({ cost: { ours: 40, baseline: 20, ratio: 2 }, met: true });
 		expect(costs(41, 20)).toMatchObject({ met: false });
 		expect(costs(null, 20)).toMatchObject({ cost: null, met: null });
 		expect(costs(40, null)).toMatchObject({ cost: null, met: null });

@@ -22,12 +22,12 @@ export function median(values: readonly number[]): number {
 }
 
 /**
- * Ours divided by the reference, round by round. This compares measurements of the same seconds, so that a machine that
+ * Ours divided by the baseline, round by round. This compares measurements of the same seconds, so that a machine that
  * was slower for a while affects both.
  */
-export function ratiosOf(ours: readonly number[], reference: readonly number[]): Figures {
-	if (ours.length !== reference.length) throw new RangeError('there is a round that only one of both has measured');
-	return figuresOf(ours.map((value, round) => value / (reference[round] as number)));
+export function ratiosOf(ours: readonly number[], baseline: readonly number[]): Figures {
+	if (ours.length !== baseline.length) throw new RangeError('there is a round that only one of both has measured');
+	return figuresOf(ours.map((value, round) => value / (baseline[round] as number)));
 }
 
 /** The mean of the smallest quarter of the values, at least of one. */

@@ -6,7 +6,7 @@ const busy = 0.85;
 
 /** The result as a table for people. */
 export function tableOf({ machine, settings, comparisons, repeated, failures, seconds }: Report): string {
-	const head = ['scenario', 'figure', 'ours', 'reference', '', 'ratio (min–max)', 'target', 'met', 'CPU a request'];
+	const head = ['scenario', 'figure', 'ours', 'baseline', '', 'ratio (min–max)', 'target', 'met', 'CPU a request'];
 	const rows = comparisons.map((comparison) => rowOf(comparison));
 	const notes = [
 		...comparisons.flatMap(notesOf),
@@ -29,13 +29,13 @@ export function tableOf({ machine, settings, comparisons, repeated, failures, se
 	].join('\n');
 }
 
-function rowOf({ scenario, figure, unit, ours, reference, ratio, target, met, cost }: Comparison): string[] {
+function rowOf({ scenario, figure, unit, ours, baseline, ratio, target, met, cost }: Comparison): string[] {
 	return [
 		scenario,
 		figure,
 		amount(ours.median, unit),
-		reference === null ? '–' : amount(reference.figures.median, unit),
-		reference?.name ?? '',
+		baseline === null ? '–' : amount(baseline.figures.median, unit),
+		baseline?.name ?? '',
 		ratio === null ? '–' : spread(ratio),
 		target === null ? '–' : targetText(target, unit),
 		met === null ? '–' : met ? 'yes' : 'NO',
@@ -59,12 +59,12 @@ function targetText({ of, atLeast, atMost }: Target, unit: Unit): string {
 }
 
 /** Says where the generator was the limit instead of a server. There both servers look more alike than they are. */
-function notesOf({ scenario, figure, cpu, reference, notes }: Comparison): string[] {
+function notesOf({ scenario, figure, cpu, baseline, notes }: Comparison): string[] {
 	const lines = notes.length > 0 ? [`${scenario}: ${notes.join(', ')}.`] : [];
-	const idle = reference?.cpu?.server ?? 1;
-	if (figure === 'throughput' && cpu !== null && reference?.cpu && idle < busy && reference.cpu.generator > busy) {
+	const idle = baseline?.cpu?.server ?? 1;
+	if (figure === 'throughput' && cpu !== null && baseline?.cpu && idle < busy && baseline.cpu.generator > busy) {
 		lines.push(
-			`${scenario}: the load generator was the limit of "${reference.name}" (server ${percent(idle)} of a core, ours ${percent(cpu.server ?? 1)}).`,
+			`${scenario}: the load generator was the limit of "${baseline.name}" (server ${percent(idle)} of a core, ours ${percent(cpu.server ?? 1)}).`,
 		);
 	}
 	return lines;

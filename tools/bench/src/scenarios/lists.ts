@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type Bench, type Scenario, startReference, startService } from '../bench.js';
+import { type Bench, type Scenario, startBaseline, startService } from '../bench.js';
 import { companiesOf } from '../data.sql.js';
 import { credentials } from '../database.js';
 import { load } from '../load/load.js';
@@ -20,12 +20,12 @@ interface ListScenario {
 	/** Sends the entity tag of the list back. */
 	unchanged?: boolean;
 	connections: number;
-	/** The target: the highest cost, as a multiple of the reference's. */
+	/** The target: the highest cost, as a multiple of the baseline's. */
 	atMost?: number;
 	long?: boolean;
 }
 
-const reference = 'raw node:http, same bytes';
+const baseline = 'raw node:http, same bytes';
 
 /** Header fields that every Node.js server adds itself, and those of the connection. */
 const ownHeaders = ['date', 'connection', 'keep-alive', 'transfer-encoding'];
@@ -65,7 +65,7 @@ async function measureList(bench: Bench, scenario: ListScenario): Promise<Compar
 	const subject = (label: string, server: RunningServer) =>
 		listsOf(bench, label, server, { paths: [path], headers, connections, status, bytes: sample.body.length });
 	const measured = await interleave(bench, name, bench.settings.rounds, {
-		theirs: subject(reference, theirs),
+		theirs: subject(baseline, theirs),
 		ours: subject('ours', ours),
 	});
 	await checkBoth();
@@ -77,8 +77,8 @@ async function measureList(bench: Bench, scenario: ListScenario): Promise<Compar
 	];
 	const target = atMost === undefined ? {} : { target: { of: 'cost', atMost } as const };
 	return [
-		compareLoads(name, measured.ours, { name: reference, measured: measured.theirs }, { ...target, notes }),
-		...comparePeaks(name, ours, { name: reference, server: theirs }),
+		compareLoads(name, measured.ours, { name: baseline, measured: measured.theirs }, { ...target, notes }),
+		...comparePeaks(name, ours, { name: baseline, server: theirs }),
 	];
 }
 
@@ -176,7 +176,7 @@ async function pathOfNothingNew(url: string): Promise<string> {
 	}
 }
 
-/** A reference that responds with the bytes of this sample. */
+/** A baseline that responds with the bytes of this sample. */
 function startSameBytes(bench: Bench, { status, rawHeaders, body }: Sample): Promise<RunningServer> {
 	const folder = mkdtempSync(join(tmpdir(), 'contacts-bench-bytes-'));
 	bench.lifetime.own(() => rmSync(folder, { recursive: true, force: true }));
@@ -187,7 +187,7 @@ function startSameBytes(bench: Bench, { status, rawHeaders, body }: Sample): Pro
 	if (!hasLength) kept.push('content-length', String(body.length));
 	writeFileSync(join(folder, 'head.json'), JSON.stringify({ status, rawHeaders: kept }));
 	writeFileSync(join(folder, 'body'), body);
-	return startReference(bench, ['same-bytes', folder]);
+	return startBaseline(bench, ['same-bytes', folder]);
 }
 
 /** @throws Error when a response differs from the sample: the comparison would be invalid */
@@ -199,6 +199,6 @@ function checkSame(sample: Sample, other: Sample): void {
 			.sort()
 			.join(', ');
 	if (sample.status !== other.status || !sample.body.equals(other.body) || names(sample) !== names(other)) {
-		throw new Error('the responses of the reference and of our service did not stay the same');
+		throw new Error('the responses of the baseline and of our service did not stay the same');
 	}
 }

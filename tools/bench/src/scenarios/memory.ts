@@ -6,19 +6,19 @@ import type { RunningServer } from '../servers.js';
 export function comparePeaks(
 	scenario: string,
 	ours: RunningServer,
-	reference?: { name: string; server: RunningServer },
+	baseline?: { name: string; server: RunningServer },
 	target?: Target,
 ): Comparison[] {
 	const mine = memoryOf(ours.pid);
-	const other = reference && memoryOf(reference.server.pid);
-	if (mine === undefined || (reference && other === undefined)) return [];
+	const other = baseline && memoryOf(baseline.server.pid);
+	if (mine === undefined || (baseline && other === undefined)) return [];
 	return [
 		compare({
 			scenario,
 			figure: 'peak memory',
 			unit: 'MiB',
 			ours: [mine.peak],
-			...(reference && other ? { reference: { name: reference.name, values: [other.peak] } } : {}),
+			...(baseline && other ? { baseline: { name: baseline.name, values: [other.peak] } } : {}),
 			...(target ? { target } : {}),
 		}),
 	];

@@ -63,17 +63,17 @@ export const million: Scenario = {
 		return [
 			compare({
 				...throughput,
-				reference: { name: copies.elements, values: speed('elements') },
+				baseline: { name: copies.elements, values: speed('elements') },
 				target: { of: 'ratio', atLeast: 0.5 },
 				notes: ['contacts per second', bytes],
 			}),
-			compare({ ...throughput, reference: { name: copies.columns, values: speed('columns') } }),
+			compare({ ...throughput, baseline: { name: copies.columns, values: speed('columns') } }),
 			compare({
 				scenario: name,
 				figure: 'first byte',
 				unit: 'ms',
 				ours: firstByte('ours'),
-				reference: { name: copies.elements, values: firstByte('elements') },
+				baseline: { name: copies.elements, values: firstByte('elements') },
 				target: { of: 'ours', atMost: 1000 },
 			}),
 			...comparePeaks(name, service, undefined, { of: 'ours', atMost: 250 }),

@@ -40,7 +40,7 @@ export const pollers: Scenario = {
 				figure: 'latency',
 				unit: 'ms',
 				ours: p99(measured.ours),
-				reference: { name: '100 pollers', values: p99(measured.few), cpu: measured.few[0]?.cpu ?? null },
+				baseline: { name: '100 pollers', values: p99(measured.few), cpu: measured.few[0]?.cpu ?? null },
 				cpu: measured.ours[0]?.cpu ?? null,
 				notes: [
 					`99 % of the requests were faster. Each client polls every ${intervalSeconds} seconds, a contact changes every second`,

@@ -45,8 +45,8 @@ export const startUp: Scenario = {
 		const compareWith = (figure: 'time' | 'memory at rest', unit: 'ms' | 'MiB', of: (start: Start) => number[]) =>
 			services.map((service): Comparison => {
 				const ours = measured[service].flatMap(of);
-				const reference = { name: bareServer, values: measured.bare.flatMap(of) };
-				return compare({ scenario: `${name}, ${service}`, figure, unit, ours, reference });
+				const baseline = { name: bareServer, values: measured.bare.flatMap(of) };
+				return compare({ scenario: `${name}, ${service}`, figure, unit, ours, baseline });
 			});
 		const reported = measured.bare.every(({ resident }) => resident !== undefined);
 		return [

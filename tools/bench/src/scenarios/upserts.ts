@@ -1,9 +1,9 @@
-import { type Bench, environmentOf, type Scenario, startReference, startService } from '../bench.js';
+import { findPgbench, runPgbench } from '../baselines/pgbench.js';
+import { type Bench, environmentOf, type Scenario, startBaseline, startService } from '../bench.js';
 import { resetPersonalContacts } from '../data.sql.js';
 import { credentials } from '../database.js';
 import { load } from '../load/load.js';
 import { type Chats, upsertBodies } from '../load/upserts.js';
-import { findPgbench, runPgbench } from '../references/pgbench.js';
 import { type Comparison, compare, type Target } from '../report.js';
 import { compareLoads, costOf, cpuOf, interleave, type Measurement, type Subject } from '../rounds.js';
 import { takeSample } from '../sample.js';
@@ -16,7 +16,7 @@ const databaseClients = 10;
 const pgbench = `pgbench, one statement, ${databaseClients} clients`;
 
 /** A server to compare our service with. */
-interface Reference {
+interface Baseline {
 	name: string;
 	/** The program, and its arguments. */
 	command: [program: string, ...args: string[]];
@@ -25,18 +25,18 @@ interface Reference {
 	target?: Target;
 }
 
-const noOp: Reference = {
+const noOp: Baseline = {
 	name: 'no-op Fastify route',
 	command: ['no-op-fastify'],
 	writes: false,
 	target: { of: 'ratio', atLeast: 0.33 },
 };
-const noOpService: Reference = {
+const noOpService: Baseline = {
 	name: 'our service, saving nothing',
 	command: ['personal-contacts', 'nothing'],
 	writes: false,
 };
-const single: Reference = {
+const single: Baseline = {
 	name: 'our service, one statement a request',
 	command: ['personal-contacts', 'one-statement'],
 	writes: true,
@@ -46,7 +46,7 @@ interface UpsertScenario {
 	name: string;
 	connections: number;
 	chats: Chats;
-	references: Reference[];
+	baselines: Baseline[];
 	/** The lowest throughput, as a multiple of pgbench's. Undefined: not compared with it. */
 	ofPgbench?: number;
 }
@@ -55,27 +55,27 @@ const manyChats: Chats = { count: 400_000, subscriptions: 100_000 };
 const fewChats: Chats = { count: 100_000, subscriptions: 0 };
 
 export const upsertScenarios: Scenario[] = [
-	{ name: 'upserts, 1 connection', connections: 1, chats: fewChats, references: [single] },
+	{ name: 'upserts, 1 connection', connections: 1, chats: fewChats, baselines: [single] },
 	{
 		name: 'upserts, 64 connections',
 		connections: 64,
 		chats: fewChats,
-		references: [noOp, noOpService],
+		baselines: [noOp, noOpService],
 		ofPgbench: 1.3,
 	},
-	{ name: 'upserts, many chats', connections: 64, chats: manyChats, references: [noOpService], ofPgbench: 1.1 },
+	{ name: 'upserts, many chats', connections: 64, chats: manyChats, baselines: [noOpService], ofPgbench: 1.1 },
 ].map((scenario): Scenario => ({ name: scenario.name, run: (bench) => measureUpserts(bench, scenario) }));
 
-/** Measures our service and all references in turns. */
+/** Measures our service and all baselines in turns. */
 async function measureUpserts(bench: Bench, scenario: UpsertScenario): Promise<Comparison[]> {
-	const { name, chats, references } = scenario;
+	const { name, chats, baselines } = scenario;
 	const service = await startService(bench, 'personal-contacts', name);
 	const servers: RunningServer[] = [service];
 	const subjects = [overHttp(bench, 'ours', service, scenario, true)];
-	for (const reference of references) {
-		const server = await startReference(bench, reference.command, environmentOf(bench, 'personal-contacts'));
+	for (const baseline of baselines) {
+		const server = await startBaseline(bench, baseline.command, environmentOf(bench, 'personal-contacts'));
 		servers.push(server);
-		subjects.push(overHttp(bench, reference.name, server, scenario, reference.writes));
+		subjects.push(overHttp(bench, baseline.name, server, scenario, baseline.writes));
 	}
 	const program = scenario.ofPgbench === undefined ? undefined : findPgbench();
 	if (program !== undefined) subjects.push(withoutHttp(bench, program, chats));
@@ -90,10 +90,10 @@ async function measureUpserts(bench: Bench, scenario: UpsertScenario): Promise<C
 
 	const of = (subject: string) => measured[subject] ?? [];
 	return [
-		...references.map((reference) =>
-			reference === single
+		...baselines.map((baseline) =>
+			baseline === single
 				? compareLatencies(name, of('ours'), of(single.name))
-				: compareLoads(name, of('ours'), { ...reference, measured: of(reference.name) }, reference),
+				: compareLoads(name, of('ours'), { ...baseline, measured: of(baseline.name) }, baseline),
 		),
 		...(program === undefined ? [] : [compareWithPgbench(scenario, of('ours'), of(pgbench))]),
 		...comparePeaks(name, service),
@@ -104,18 +104,18 @@ function compareWithPgbench({ name, ofPgbench = 0 }: UpsertScenario, ours: Measu
 	return compareLoads(name, ours, { name: pgbench, measured }, { target: { of: 'ratio', atLeast: ofPgbench } });
 }
 
-function compareLatencies(scenario: string, ours: Measurement[], reference: Measurement[]): Comparison {
+function compareLatencies(scenario: string, ours: Measurement[], baseline: Measurement[]): Comparison {
 	const medians = (measurements: Measurement[]) => measurements.map(({ latency }) => latency.p50);
 	return compare({
 		scenario,
 		figure: 'latency',
 		unit: 'ms',
 		ours: medians(ours),
-		reference: {
+		baseline: {
 			name: single.name,
-			values: medians(reference),
-			cpu: cpuOf(reference),
-			cost: costOf(reference),
+			values: medians(baseline),
+			cpu: cpuOf(baseline),
+			cost: costOf(baseline),
 		},
 		target: { of: 'ratio', atMost: 1.05 },
 		cpu: cpuOf(ours),
