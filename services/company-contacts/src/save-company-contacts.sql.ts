@@ -1,5 +1,6 @@
 import type { Sql } from '@contacts/common/database/client.js';
 import {
+	absentColumns,
 	type CompanyContactFields,
 	type ContactColumn,
 	columnDefinitions,
@@ -20,25 +21,26 @@ export interface SaveOptions {
 
 /**
  * Queries of a `with` clause that save contacts by their `bitrix_id`. The last of them, `saved`, has a row with `is_new` for
- * each written contact. A column that was not provided (`untold`) keeps its stored value; in a new contact it is null. A
- * contact that equals the stored one is not written: its time of change stays, and no listener is notified.
+ * each written contact. An absent column keeps its stored value; in a new contact it is null. A contact that equals the
+ * stored one is not written: its time of change stays, and no listener is notified.
  *
- * @param source SQL that returns rows with `bitrix_id`, the columns and `untold`; each `bitrix_id` once
- * @param groups the values of `untold` in these rows
+ * @param source SQL that returns rows with `bitrix_id`, the columns and `absent`, the names of the absent columns; each
+ *   `bitrix_id` once
+ * @param groups the values of `absent` in these rows
  */
 export function savingQueries(
 	source: string,
 	groups: readonly (readonly ContactColumn[])[],
 	{ dryRun = false, onlyWhole = false }: SaveOptions = {},
 ): string {
-	const queries = groups.map((untold, index) => {
-		const names = ['bitrix_id', ...contactColumnNames.filter((name) => !untold.includes(name))];
+	const queries = groups.map((absent, index) => {
+		const names = ['bitrix_id', ...contactColumnNames.filter((name) => !absent.includes(name))];
 		const columns = (table: string) => names.map((name) => `${table}.${name}`).join(', ');
 		const differing = `
 			select ${columns('given')}, stored.bitrix_id is null as is_new
 			from ${source} given left join company_contacts stored on stored.bitrix_id = given.bitrix_id
-			where given.untold @> '{${untold}}' and given.untold <@ '{${untold}}' and case
-				when stored.bitrix_id is null then ${!onlyWhole || untold.length === 0}
+			where given.absent @> '{${absent}}' and given.absent <@ '{${absent}}' and case
+				when stored.bitrix_id is null then ${!onlyWhole || absent.length === 0}
 				else row(${columns('given')}) is distinct from row(${columns('stored')}) end`;
 		return dryRun
 			? `saved_${index} as (${differing})`
@@ -57,25 +59,18 @@ export function savingQueries(
 export const savedCounts = `
 	(select count(*) from saved where is_new)::int as created, (select count(*) from saved where not is_new)::int as changed`;
 
-/**
- * Saves contacts in one statement.
- *
- * @param contacts each `bitrix_id` once; a column that is absent, or named in `untold`, was not provided
- */
+/** Saves contacts, each `bitrix_id` once, in one statement. */
 export async function saveCompanyContacts(
 	sql: Sql,
-	contacts: readonly (CompanyContactFields & { untold?: readonly ContactColumn[] })[],
+	contacts: readonly CompanyContactFields[],
 	options?: SaveOptions,
 ): Promise<SaveResult> {
-	const given = contacts.map((contact) => ({
-		...contact,
-		untold: contactColumnNames.filter((name) => contact[name] === undefined || contact.untold?.includes(name)),
-	}));
-	const groups = [...new Map(given.map(({ untold }) => [untold.join(), untold])).values()];
+	const given = contacts.map((contact) => ({ ...contact, absent: absentColumns(contact) }));
+	const groups = [...new Map(given.map(({ absent }) => [absent.join(), absent])).values()];
 	const [result] = await sql<[SaveResult]>`
 		with given as materialized (
 			select * from json_to_recordset(${JSON.stringify(given)}::text::json)
-				as contact (bitrix_id bigint, ${sql.unsafe(columnDefinitions)}, untold text[])
+				as contact (bitrix_id bigint, ${sql.unsafe(columnDefinitions)}, absent text[])
 		), ${sql.unsafe(savingQueries('given', groups, options))}
 		select ${sql.unsafe(savedCounts)}`;
 	return result;

@@ -7,9 +7,9 @@ import {
 	countLookedUp,
 	countStaging,
 	finishFull,
+	readIncomplete,
 	readMirroredIds,
 	readMissing,
-	readUntold,
 	stageMissing,
 	stagePage,
 } from './staging.sql.js';
@@ -94,12 +94,12 @@ export async function fullPass(context: PassContext, confirmMassDelete: boolean)
 	} else {
 		await lookUpMissing(context, map);
 	}
-	const untold = await session.run(readUntold);
-	const complete = untold.contacts === 0;
+	const incomplete = await session.run(readIncomplete);
+	const complete = incomplete.contacts === 0;
 	const result = await session.run((sql) => finishFull(sql, { complete, mayDelete }));
 	if (!complete) {
-		context.onUnread('full', untold.contacts);
-		throw IncompletePassError.ofContacts(untold.contacts, untold.columns);
+		context.onUnread('full', incomplete.contacts);
+		throw IncompletePassError.ofContacts(incomplete.contacts, incomplete.columns);
 	}
 	return { ...counts, ...result };
 }

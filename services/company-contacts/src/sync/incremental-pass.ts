@@ -1,4 +1,5 @@
 import { Bitrix24Error } from '@contacts/bitrix24/errors.js';
+import { absentColumns } from '../company-contact-columns.sql.js';
 import { createMapper } from './mapping.js';
 import { IncompletePassError, type PassContext, type PassCounts } from './pass.js';
 import { saveContacts } from './staging.sql.js';
@@ -26,7 +27,7 @@ export async function incrementalPass(context: PassContext, watermark: number): 
 		begun ??= at;
 		if (last === undefined) break;
 		const mapped = await map(contacts);
-		for (const { untold: columns } of mapped) {
+		for (const columns of mapped.map(absentColumns)) {
 			if (columns.length > 0) incomplete.contacts++;
 			for (const column of columns) incomplete.columns.add(column);
 		}

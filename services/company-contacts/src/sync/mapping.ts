@@ -6,15 +6,12 @@ import {
 	positiveInteger,
 } from '@contacts/bitrix24/contact.js';
 import type { CountryCode } from 'libphonenumber-js/min';
-import { type CompanyContact, type ContactColumn, contactColumnNames } from '../company-contact-columns.sql.js';
+import { type CompanyContactFields, type ContactColumn, contactColumnNames } from '../company-contact-columns.sql.js';
 import { toE164 } from '../phone.js';
 import type { PassContext } from './pass.js';
 
 /** Increase it when the same contact is mapped to a different row: every contact is then read again. */
 export const mappingVersion = 1;
-
-/** A contact that was read. The CRM did not return its columns `untold`: they keep their stored values. */
-export type StagedContact = CompanyContact & { untold: ContactColumn[] };
 
 export interface MappingOptions {
 	country: CountryCode | undefined;
@@ -26,7 +23,8 @@ export interface MappingOptions {
 export type Unmapped = 'phone' | 'trouble_contact' | 'perplexity_reason' | 'assigned_by_id' | 'company_ids';
 
 export interface Mapped {
-	contact: StagedContact;
+	/** Without the columns that the CRM did not return. */
+	contact: CompanyContactFields;
 	unmapped: Unmapped[];
 	/** Whether a value is an option that is newer than the list of options. */
 	unknownOption: boolean;
@@ -40,7 +38,9 @@ export function createMapper({
 	portal,
 	mapping,
 	onUnmapped,
-}: Pick<PassContext, 'portal' | 'mapping' | 'onUnmapped'>): (contacts: CrmContact[]) => Promise<StagedContact[]> {
+}: Pick<PassContext, 'portal' | 'mapping' | 'onUnmapped'>): (
+	contacts: CrmContact[],
+) => Promise<CompanyContactFields[]> {
 	let refreshed = false;
 	return async (contacts) => {
 		let mapped = contacts.map((contact) => mapContact(contact, portal.fields(), mapping));
@@ -68,17 +68,18 @@ export function mapContact(contact: CrmContact, fields: CustomFields, options: M
 	if (reason.unknownOption) unmapped.add('perplexity_reason');
 	const companyIds = contact.companyIds?.flatMap((id) => positiveInteger(id) ?? []);
 	if (companyIds?.length !== contact.companyIds?.length) unmapped.add('company_ids');
+	const row: CompanyContactFields = {
+		bitrix_id: contact.id,
+		phone,
+		company_ids: companyIds?.length ? [...new Set(companyIds)] : null,
+		name: (contact.names ?? []).flatMap((part) => clean(part) ?? []).join(' ') || null,
+		assigned_by_id: assigned ?? null,
+		trouble_contact: trouble ?? false,
+		perplexity_reason: reason.text,
+	};
+	for (const column of contactColumnNames) if (contact[partOf[column]] === undefined) delete row[column];
 	return {
-		contact: {
-			bitrix_id: contact.id,
-			phone,
-			company_ids: companyIds?.length ? [...new Set(companyIds)] : null,
-			name: (contact.names ?? []).flatMap((part) => clean(part) ?? []).join(' ') || null,
-			assigned_by_id: assigned ?? null,
-			trouble_contact: trouble ?? false,
-			perplexity_reason: reason.text,
-			untold: contactColumnNames.filter((column) => contact[partOf[column]] === undefined),
-		},
+		contact: row,
 		unmapped: [...unmapped],
 		unknownOption: reason.unknownOption || (trouble === undefined && fields.trouble?.options !== undefined),
 	};

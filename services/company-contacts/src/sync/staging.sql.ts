@@ -1,20 +1,34 @@
 import type { Sql } from '@contacts/common/database/client.js';
-import { type ContactColumn, contactColumnNames } from '../company-contact-columns.sql.js';
+import {
+	absentColumns,
+	type CompanyContactFields,
+	type ContactColumn,
+	contactColumnNames,
+} from '../company-contact-columns.sql.js';
 import { type SaveResult, saveCompanyContacts, savedCounts, savingQueries } from '../save-company-contacts.sql.js';
-import type { StagedContact } from './mapping.js';
 import { isDue } from './sync.sql.js';
 
+/** Contacts as rows of `crm_sync_staging`, in JSON. Its column `untold` has the names of the absent columns. */
+function stagingRows(contacts: readonly CompanyContactFields[]): string {
+	const rows = contacts.map((contact) => ({
+		...contact,
+		trouble_contact: contact.trouble_contact ?? false,
+		untold: absentColumns(contact),
+	}));
+	return JSON.stringify(rows);
+}
+
 /** Updates a staged contact. A column that the CRM did not return this time keeps its staged value. */
-function restage(sql: Sql, told: 'excluded' | 'g') {
+function restage(sql: Sql, read: 'excluded' | 'g') {
 	const columns = contactColumnNames.map(
-		(column) => `${column} = case when '${column}' = any (${told}.untold) then s.${column} else ${told}.${column} end`,
+		(column) => `${column} = case when '${column}' = any (${read}.untold) then s.${column} else ${read}.${column} end`,
 	);
-	const untold = `untold = array(select unnest(s.untold) intersect select unnest(${told}.untold)), missing = null`;
+	const untold = `untold = array(select unnest(s.untold) intersect select unnest(${read}.untold)), missing = null`;
 	return sql.unsafe([...columns, untold].join(', '));
 }
 
 interface StagedPage {
-	contacts: StagedContact[];
+	contacts: CompanyContactFields[];
 	cursor: number;
 	/** Milliseconds since the epoch. */
 	now: number;
@@ -29,7 +43,7 @@ export async function stagePage(sql: Sql, { contacts, cursor, now }: StagedPage)
 	const [row] = await sql<[{ eventsDue: boolean }]>`
 		with staged as (
 			insert into crm_sync_staging as s
-			select * from json_populate_recordset(null::crm_sync_staging, ${JSON.stringify(contacts)}::text::json)
+			select * from json_populate_recordset(null::crm_sync_staging, ${stagingRows(contacts)}::text::json)
 			on conflict (bitrix_id) do update set ${restage(sql, 'excluded')}
 		)
 		update crm_sync_state set full_cursor = greatest(full_cursor, ${cursor}::bigint)
@@ -55,12 +69,12 @@ export async function countStaging(sql: Sql): Promise<StagingCounts> {
 	return counts;
 }
 
-/** Returns the staged contacts that the CRM returned incompletely, with the missing columns. */
-export async function readUntold(sql: Sql): Promise<{ contacts: number; columns: string[] }> {
-	const [untold] = await sql<[{ contacts: number; columns: string[] }]>`
-		select count(distinct bitrix_id)::int as contacts, coalesce(json_agg(distinct untold_column), '[]') as columns
-		from crm_sync_staging cross join unnest(untold) untold_column where missing is null`;
-	return untold;
+/** Counts the staged contacts that the CRM returned incompletely, and names the columns that it left out. */
+export async function readIncomplete(sql: Sql): Promise<{ contacts: number; columns: string[] }> {
+	const [incomplete] = await sql<[{ contacts: number; columns: string[] }]>`
+		select count(distinct bitrix_id)::int as contacts, coalesce(json_agg(distinct absent_column), '[]') as columns
+		from crm_sync_staging cross join unnest(untold) absent_column where missing is null`;
+	return incomplete;
 }
 
 export async function readMirroredIds(sql: Sql): Promise<number[]> {
@@ -100,11 +114,11 @@ export async function finishFull(
 	sql: Sql,
 	{ complete, mayDelete }: { complete: boolean; mayDelete: boolean },
 ): Promise<SaveResult & { deleted: number }> {
-	const groups = await sql<{ untold: ContactColumn[] }[]>`
-		select to_json(untold) as untold from crm_sync_staging where missing is null group by crm_sync_staging.untold`;
+	const groups = await sql<{ absent: ContactColumn[] }[]>`
+		select to_json(untold) as absent from crm_sync_staging where missing is null group by crm_sync_staging.untold`;
 	const saving = savingQueries(
-		'(select * from crm_sync_staging where missing is null)',
-		groups.map(({ untold }) => untold),
+		'(select *, untold as absent from crm_sync_staging where missing is null)',
+		groups.map(({ absent }) => absent),
 		{ onlyWhole: true },
 	);
 	const [changes] = await sql<[SaveResult & { deleted: number }]>`
@@ -130,10 +144,10 @@ export async function finishFull(
 }
 
 /** Saves contacts outside of a full pass. It first updates their staged rows of a full pass in progress. */
-export async function saveContacts(sql: Sql, contacts: StagedContact[]): Promise<SaveResult> {
+export async function saveContacts(sql: Sql, contacts: CompanyContactFields[]): Promise<SaveResult> {
 	await sql`
 		update crm_sync_staging s set ${restage(sql, 'g')}
-		from json_populate_recordset(null::crm_sync_staging, ${JSON.stringify(contacts)}::text::json) g
+		from json_populate_recordset(null::crm_sync_staging, ${stagingRows(contacts)}::text::json) g
 		where g.bitrix_id = s.bitrix_id`;
 	return saveCompanyContacts(sql, contacts, { onlyWhole: true });
 }
