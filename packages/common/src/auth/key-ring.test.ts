@@ -20,7 +20,7 @@ describe('a change is seen within a second', () => {
 	});
 
 	test.each([
-		['by listening anew', never],
+		['by listening again', never],
 		['as in production', undefined],
 	])('though the listener was killed just before, %s', async (_, interval) => {
 		const project = `killed-${interval ?? 'usual'}`;

@@ -126,7 +126,7 @@ describe('several hosts', () => {
 		expect(await ask(urlOf([at, host], 'target_session_attrs=prefer-standby'))).toEqual(works);
 	});
 
-	test('of which none will do: each is named with what is wrong with it, and the next attempt begins anew', async () => {
+	test('of which none will do: each is named with what is wrong with it, and the next attempt tries all of them again', async () => {
 		const { proxy, at } = await startProxy();
 		const closed = `127.0.0.1:${await closedPort()}`;
 		const sql = connect(urlOf([at, closed]), { max: 1, fetch_types: false, backoff: () => 0 } as object);
