@@ -2,8 +2,9 @@ import type { ChangeSubscription } from '@contacts/common/database/change-listen
 import type { Database } from '@contacts/common/database/database.js';
 import { DatabaseBusyError } from '@contacts/common/database/errors.js';
 import { createRepresentations, type Representations } from '@contacts/common/http/representations.js';
+import { counter, gauge } from '@contacts/common/observability/metrics.js';
 import { LRUCache } from 'lru-cache';
-import { Counter, Gauge, type Registry } from 'prom-client';
+import type { Registry } from 'prom-client';
 import { type ListHead, readCompanyContacts, readListHead } from './company-contacts.sql.js';
 
 /** A list as it was when its query started, or later. */
@@ -70,22 +71,14 @@ export function createListCache(options: ListCacheOptions): ListCache {
 	let checkedAt = Number.NEGATIVE_INFINITY;
 	/** Queries under way. Each invalidation starts a new set. */
 	let underWay: { check?: Promise<void>; lists: Map<string, Promise<Entry>> } = { lists: new Map() };
-	const registers = [registry];
-	const responses = new Counter({
-		name: 'list_responses_total',
-		help: 'Lists, by their source: memory, the database, or a stream because they were too large.',
-		labelNames: ['source'],
-		registers,
-	});
-	for (const source of ['memory', 'database', 'stream']) responses.inc({ source }, 0);
-	new Gauge({
-		name: 'list_cache_bytes',
-		help: 'Bytes of the lists in memory.',
-		registers,
-		collect() {
-			this.set(lists.calculatedSize);
-		},
-	});
+	const countResponse = counter(
+		registry,
+		'list_responses_total',
+		'Lists, by their source: memory, the database, or a stream because they were too large.',
+		'source',
+		['memory', 'database', 'stream'],
+	);
+	gauge(registry, 'list_cache_bytes', 'Bytes of the lists in memory.', () => lists.calculatedSize);
 	const keyOf = (companyId: string | undefined) => companyId ?? 'all';
 
 	/** @param mine the set that was current when the query started: a result from before an invalidation proves nothing */
@@ -148,7 +141,7 @@ export function createListCache(options: ListCacheOptions): ListCache {
 	}
 
 	function count<List extends CachedList>(list: List, source: 'memory' | 'database'): List {
-		responses.inc({ source: list.representations === undefined ? 'stream' : source });
+		countResponse(list.representations === undefined ? 'stream' : source);
 		return list;
 	}
 

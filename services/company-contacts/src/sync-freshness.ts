@@ -1,6 +1,6 @@
 import type { Database } from '@contacts/common/database/database.js';
-import { lastKnown } from '@contacts/common/observability/metrics.js';
-import { Gauge, type Registry } from 'prom-client';
+import { gauge, lastKnown } from '@contacts/common/observability/metrics.js';
+import type { Registry } from 'prom-client';
 import { readFreshness, type SyncFreshness } from './sync/sync.sql.js';
 
 /** Exports the state of the mirror as metrics. An empty or old list looks like any other, so only metrics show it. */
@@ -14,23 +14,18 @@ export function measureSyncFreshness(registry: Registry, database: Database): vo
 			),
 		undefined,
 	);
-	const gauge = (name: string, help: string, read: (state: SyncFreshness) => number) =>
-		new Gauge({
-			name,
-			help,
-			registers: [registry],
-			async collect() {
-				const current = await freshness();
-				this.set(current === undefined ? Number.NaN : read(current));
-			},
+	const add = (name: string, help: string, read: (state: SyncFreshness) => number) =>
+		gauge(registry, name, help, async () => {
+			const current = await freshness();
+			return current === undefined ? Number.NaN : read(current);
 		});
-	gauge(
+	add(
 		'crm_last_success_timestamp_seconds',
 		'When the last successful pass of the synchroniser ended, as a Unix time; NaN when there was none.',
 		({ synced_at }) => (synced_at === null ? Number.NaN : synced_at / 1000),
 	);
-	gauge('crm_blocked', '1 while something keeps the synchroniser from working, else 0.', ({ blocked }) =>
+	add('crm_blocked', '1 while something keeps the synchroniser from working, else 0.', ({ blocked }) =>
 		Number(blocked),
 	);
-	gauge('crm_alarm', '1 while somebody has to look at a problem of the mirror, else 0.', ({ alarm }) => Number(alarm));
+	add('crm_alarm', '1 while somebody has to look at a problem of the mirror, else 0.', ({ alarm }) => Number(alarm));
 }

@@ -1,7 +1,8 @@
 import type { Turn } from '@contacts/common/database/admission.js';
 import type { Database } from '@contacts/common/database/database.js';
 import { DeadlineError, failureReason } from '@contacts/common/database/errors.js';
-import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
+import { gauge } from '@contacts/common/observability/metrics.js';
+import { Counter, Histogram, type Registry } from 'prom-client';
 import { type SentContact, savePersonalContacts } from './personal-contacts.sql.js';
 
 export interface UpsertBatcher {
@@ -79,14 +80,7 @@ export function createUpsertBatcher({ database, registry }: UpsertBatcherOptions
 		help: 'Batches that failed, whose contacts were then written one by one.',
 		registers: [registry],
 	});
-	new Gauge({
-		name: 'upserts_waiting',
-		help: 'Contacts that are being written, or wait for it.',
-		registers: [registry],
-		collect() {
-			this.set(queue.length + writing);
-		},
-	});
+	gauge(registry, 'upserts_waiting', 'Contacts that are being written, or wait for it.', () => queue.length + writing);
 
 	/** Runs after everything else that arrives in this turn of the event loop has been queued. */
 	function startSoon(): void {

@@ -36,6 +36,31 @@ export function createRegistry(): Registry {
 	return registry;
 }
 
+/** A gauge whose value is read whenever the metrics are collected. */
+export function gauge(registry: Registry, name: string, help: string, read: () => number | Promise<number>): void {
+	new Gauge({
+		name,
+		help,
+		registers: [registry],
+		async collect() {
+			this.set(await read());
+		},
+	});
+}
+
+/** A counter by the values of one label. All of them begin at 0, so that `increase()` sees the first event too. */
+export function counter<Value extends string>(
+	registry: Registry,
+	name: string,
+	help: string,
+	label: string,
+	values: readonly Value[],
+): (value: Value, by?: number) => void {
+	const made = new Counter({ name, help, labelNames: [label], registers: [registry] });
+	for (const value of values) made.inc({ [label]: value }, 0);
+	return (value, by) => made.inc({ [label]: value }, by);
+}
+
 /**
  * Counts every request, measures its duration, and serves `GET /metrics` in the Prometheus text format. Register it on the
  * root.
@@ -57,7 +82,15 @@ export const metrics = fp<MetricsOptions>(async (server, { registry, database, k
 		registers,
 	});
 	measureDatabase(database, registry);
-	if (keyRing !== undefined) measureKeyRing(keyRing, registry);
+	if (keyRing !== undefined) {
+		gauge(
+			registry,
+			'key_ring_refreshed_timestamp_seconds',
+			'When the keys in memory were last known to be current, as a Unix time; 0 before the first time.',
+			() => (keyRing.refreshedAt ?? 0) / 1000,
+		);
+		measureProjects(server, registry, keyRing);
+	}
 
 	server.addHook('onResponse', (request, reply, done) => {
 		// The route's pattern, never the URL: the number of series stays bounded, and no key gets in.
@@ -67,22 +100,10 @@ export const metrics = fp<MetricsOptions>(async (server, { registry, database, k
 		durations.observe({ method, route }, reply.elapsedTime / 1000);
 		done();
 	});
-	if (keyRing !== undefined) measureProjects(server, registry, keyRing);
 	server.get('/metrics', probeRoute, async (_request, reply) =>
 		reply.type(registry.contentType).send(await registry.metrics()),
 	);
 });
-
-function measureKeyRing(keyRing: KeyRing, registry: Registry): void {
-	new Gauge({
-		name: 'key_ring_refreshed_timestamp_seconds',
-		help: 'When the keys in memory were last known to be current, as a Unix time; 0 before the first time.',
-		registers: [registry],
-		collect() {
-			this.set((keyRing.refreshedAt ?? 0) / 1000);
-		},
-	});
-}
 
 /** Maximum number of projects with separate series. Each has a few series. All other projects share one label. */
 const maxProjects = 200;
@@ -152,35 +173,27 @@ export function measureDatabase(database: Database, registry: Registry): void {
 		buckets,
 		registers,
 	});
-	const errors = new Counter({
-		name: 'database_errors_total',
-		help: 'Requests for the database that failed: busy (too many waited), deadline, connection, or statement (the server refused it).',
-		labelNames: ['reason'],
-		registers,
-	});
-	for (const reason of failureReasons) errors.inc({ reason }, 0);
+	const onFailure = counter(
+		registry,
+		'database_errors_total',
+		'Requests for the database that failed: busy (too many waited), deadline, connection, or statement (the server refused it).',
+		'reason',
+		failureReasons,
+	);
 	database.observe({
 		onStatement(waited, took) {
 			waits.observe(waited / 1000);
 			durations.observe(took / 1000);
 		},
-		onFailure: (reason) => errors.inc({ reason }),
+		onFailure,
 	});
 
-	const gauge = (name: string, help: string, read: () => number | Promise<number>) =>
-		new Gauge({
-			name,
-			help,
-			registers,
-			async collect() {
-				this.set(await read());
-			},
-		});
 	const { connections } = database;
-	gauge('database_connections_limit', 'Maximum number of connections for statements.', () => connections.limit);
-	gauge('database_connections_in_use', 'Connections with a statement on them.', () => connections.inUse);
-	gauge('database_statements_waiting', 'Statements that wait for a connection.', () => connections.waiting);
-	gauge('database_cursors', 'Open cursors for long results, on separate connections.', () => database.reading);
+	const add = gauge.bind(undefined, registry);
+	add('database_connections_limit', 'Maximum number of connections for statements.', () => connections.limit);
+	add('database_connections_in_use', 'Connections with a statement on them.', () => connections.inUse);
+	add('database_statements_waiting', 'Statements that wait for a connection.', () => connections.waiting);
+	add('database_cursors', 'Open cursors for long results, on separate connections.', () => database.reading);
 	const isUp = () =>
 		database
 			.queryReserved((sql) => sql`select 1`)
@@ -188,7 +201,7 @@ export function measureDatabase(database: Database, registry: Registry): void {
 				() => 1,
 				() => 0,
 			);
-	gauge('database_up', '1 when the database responded to the last check, else 0.', lastKnown(isUp, 1));
+	add('database_up', '1 when the database responded to the last check, else 0.', lastKnown(isUp, 1));
 }
 
 /** The timeout for one metric. A collection of metrics must finish within seconds. */

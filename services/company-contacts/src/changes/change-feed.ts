@@ -3,8 +3,9 @@ import type { Database } from '@contacts/common/database/database.js';
 import { DatabaseBusyError } from '@contacts/common/database/errors.js';
 import { Problem } from '@contacts/common/http/problems.js';
 import { createRepresentations, type Representations } from '@contacts/common/http/representations.js';
+import { counter } from '@contacts/common/observability/metrics.js';
 import { LRUCache } from 'lru-cache';
-import { Counter, type Registry } from 'prom-client';
+import type { Registry } from 'prom-client';
 import { type ChangesPage, readChanges } from './changes.sql.js';
 import { type Cursor, decodeCursor, encodeCursor, lastId } from './feed-cursor.js';
 import { changesAfter, includes, merge, type RecentChanges } from './recent-changes.js';
@@ -57,13 +58,13 @@ export function createChangeFeed({ database, subscription, registry, clock }: Ch
 	/** By limit and cursor. Each change replaces them. */
 	let responses = noResponses();
 
-	const made = new Counter({
-		name: 'changes_responses_total',
-		help: 'Responses with changes that were made, by their source: memory or the database.',
-		labelNames: ['source'],
-		registers: [registry],
-	});
-	for (const source of ['memory', 'database']) made.inc({ source }, 0);
+	const count = counter(
+		registry,
+		'changes_responses_total',
+		'Responses with changes that were made, by their source: memory or the database.',
+		'source',
+		['memory', 'database'],
+	);
 
 	const isCurrent = () => subscription.current && clock() - askedAt < maxAgeMs;
 
@@ -107,11 +108,11 @@ export function createChangeFeed({ database, subscription, registry, clock }: Ch
 		requestedAt: number,
 	): Promise<Representations> {
 		if (cursor !== undefined && includes(current, cursor)) {
-			made.inc({ source: 'memory' });
+			count('memory');
 			return prepare({ ...current, changes: changesAfter(current, cursor) }, limit, cursor);
 		}
 		if (database.isFull) throw new DatabaseBusyError();
-		made.inc({ source: 'database' });
+		count('database');
 		const page = await readChanges(database, cursor ?? { version: 0, id: 0, began: null }, requestedAt);
 		if (cursor !== undefined) check(cursor, page);
 		return prepare(page, limit, cursor);

@@ -1,7 +1,8 @@
 import { Problem } from '@contacts/common/http/problems.js';
+import { counter } from '@contacts/common/observability/metrics.js';
 import { normalizeIP } from '@fastify/rate-limit';
 import type { FastifyRequest } from 'fastify';
-import { Counter, type Registry } from 'prom-client';
+import type { Registry } from 'prom-client';
 import { type BucketPolicy, createBuckets } from './token-bucket.js';
 
 /** Maximum number of client addresses that are counted at once: about 5 MB. */
@@ -20,17 +21,17 @@ export function limitFailures(
 	clock: () => number,
 ): (request: FastifyRequest) => void {
 	const buckets = createBuckets(policy, maxAddresses, clock);
-	const failures = new Counter({
-		name: 'authentication_failures_total',
-		help: 'Requests without valid credentials, by whether their address had too many of them.',
-		labelNames: ['limited'],
-		registers: [registry],
-	});
-	for (const limited of ['true', 'false']) failures.inc({ limited }, 0);
+	const count = counter(
+		registry,
+		'authentication_failures_total',
+		'Requests without valid credentials, by whether their address had too many of them.',
+		'limited',
+		['true', 'false'],
+	);
 	return (request) => {
 		// A client that has reset its connection has no address any more.
 		const { admitted, waitMs } = buckets.take(normalizeIP(request.ip ?? ''));
-		failures.inc({ limited: String(!admitted) });
+		count(admitted ? 'false' : 'true');
 		if (!admitted) throw new Problem('rate_limited', { headers: { 'retry-after': String(Math.ceil(waitMs / 1000)) } });
 	};
 }

@@ -3,7 +3,8 @@ import { positiveInteger } from '@contacts/bitrix24/contact.js';
 import type { Database } from '@contacts/common/database/database.js';
 import { Problem } from '@contacts/common/http/problems.js';
 import type { Server } from '@contacts/common/http/server.js';
-import { Counter, type Registry } from 'prom-client';
+import { counter } from '@contacts/common/observability/metrics.js';
+import type { Registry } from 'prom-client';
 import { limitFailures } from '../rate-limit/limit-failures.js';
 import type { BucketPolicy } from '../rate-limit/token-bucket.js';
 import { storeEvent } from './inbox.sql.js';
@@ -29,13 +30,13 @@ interface WebhookOptions {
  */
 export async function webhook(api: Server, { database, token, registry, clock }: WebhookOptions): Promise<void> {
 	const onFailure = limitFailures(failurePolicy, registry, clock);
-	const received = new Counter({
-		name: 'crm_events_total',
-		help: 'Events of the CRM, by whether they were stored, or dropped because the inbox was full: then a full pass is due.',
-		labelNames: ['outcome'],
-		registers: [registry],
-	});
-	for (const outcome of ['stored', 'dropped']) received.inc({ outcome }, 0);
+	const count = counter(
+		registry,
+		'crm_events_total',
+		'Events of the CRM, by whether they were stored, or dropped because the inbox was full: then a full pass is due.',
+		'outcome',
+		['stored', 'dropped'],
+	);
 
 	api.addContentTypeParser('application/x-www-form-urlencoded', { parseAs: 'string' }, (_request, body, done) => {
 		done(null, new URLSearchParams(String(body)));
@@ -51,7 +52,7 @@ export async function webhook(api: Server, { database, token, registry, clock }:
 		const id = positiveInteger(body.get('data[FIELDS][ID]'));
 		if (!events.has(event) || id === undefined) throw new Problem('invalid_body');
 		const [{ stored }] = await database.query((sql) => storeEvent(sql, id, event));
-		received.inc({ outcome: stored ? 'stored' : 'dropped' });
+		count(stored ? 'stored' : 'dropped');
 		return { ok: true };
 	});
 }
