@@ -12,8 +12,7 @@ config=$RUNTIME_DIRECTORY/nginx.conf
   # Standard output is a socket under systemd, and nginx can't open a socket as a file.
   envsubst '$GATEWAY_PORT $GATEWAY_RESOLVER $GATEWAY_CONNECTIONS_PER_CLIENT $COMPANY_CONTACTS_ADDRESS $BITRIX24_EVENTS_ADDRESS' \
     <gateway/default.conf.template |
-    sed -e "s#/tmp/nginx-#$RUNTIME_DIRECTORY/#" -e 's#access_log /dev/stdout#access_log syslog:server=unix:/dev/log,nohostname,tag=gateway#' \
-      -e 's#error_log /dev/stderr#error_log stderr#'
+    sed -e "s#/tmp/nginx-#$RUNTIME_DIRECTORY/#" -e 's#access_log /dev/stdout#access_log syslog:server=unix:/dev/log,nohostname,tag=gateway#'
   echo '}'
 } >"$config"
 exec nginx -e stderr -p "$RUNTIME_DIRECTORY" -c "$config" "$@"

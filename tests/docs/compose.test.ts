@@ -80,6 +80,12 @@ test('Prometheus can reach every process that has metrics', () => {
 	expect(targets.filter((name) => !reached.includes(name))).toEqual([]);
 });
 
+test('neither git nor a build takes the certificates beside the compose file', () => {
+	const [, folder] = /\$\{TLS_CERTIFICATES:-\.\/([^}]+)\}/.exec(read('operations/tls/docker-compose.yml')) ?? [];
+	expect(read('.gitignore').split('\n')).toContain(`/${folder}/`);
+	expect(read('.dockerignore').split('\n')).toContain(folder);
+});
+
 test('CI pins every action by its commit', () => {
 	const uses = [
 		...(read('.github/workflows/ci.yml') + read('.github/workflows/nightly.yml')).matchAll(/uses: (\S+)(.*)/g),

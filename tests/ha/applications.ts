@@ -127,8 +127,7 @@ function gateway(machine: Machine, folder: string, upstream: string): Supervised
 	const server = gatewayConfig('company_contacts', { connectionsPerClient: 100 })
 		.replaceAll('127.0.0.1:PORT', `${machine.address}:8080`)
 		.replaceAll('FOLDER', folder)
-		.replaceAll('ACCESS_LOG', join(folder, 'access.log'))
-		.replaceAll('ERROR_LOG', join(folder, 'error.log'));
+		.replaceAll('ACCESS_LOG', join(folder, 'access.log'));
 	const config = join(folder, 'nginx.conf');
 	writeFileSync(
 		config,

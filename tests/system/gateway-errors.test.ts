@@ -1,9 +1,11 @@
-import { readFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { readdirSync, readFileSync } from 'node:fs';
 import { connect, createServer, type Server, type Socket } from 'node:net';
 import { freePort } from '@contacts/local-postgres/server.js';
 import { documented, responseOf } from '@contacts/testing/documented.js';
 import { gatewayConfig } from '@contacts/testing/gateway.js';
 import { type RunningNginx, startNginx } from '@contacts/testing/nginx.js';
+import { childrenOf } from '@contacts/testing/proc.js';
 import { exchangeText } from '@contacts/testing/raw-http.js';
 import type { OpenAPIV3_1 } from 'openapi-types';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -118,6 +120,19 @@ describe('an error of the gateway itself is a problem like all others', () => {
 		expect(alone.errorLog() + alone.accessLog() + alone.output()).not.toContain('canary');
 		expect(JSON.parse(alone.accessLog())).toMatchObject({ status: 503, upstream_status: '502' });
 		await alone.stop();
+	});
+
+	test('for a gateway that can open no more connections, and no log has anything of the request', async () => {
+		const exhausted = await startNginx(gatewayConfig(new URL(gateway.url).host));
+		const [worker] = childrenOf(exhausted.pid);
+		const open = readdirSync(`/proc/${worker}/fd`).map(Number);
+		const [, second] = Array.from({ length: open.length + 2 }, (_, fd) => fd).filter((fd) => !open.includes(fd));
+		// The client's connection gets the first free file descriptor, and there is no second one.
+		execFileSync('prlimit', ['--pid', String(worker), `--nofile=${second}:${second}`]);
+		const text = `GET ${target} HTTP/1.1\r\n${rest}\r\n`;
+		await expectProblemOfGateway(await exchangeText(exhausted.url, text), 503, 'overloaded');
+		expect(exhausted.errorLog() + exhausted.accessLog() + exhausted.output()).not.toContain('canary');
+		await exhausted.stop();
 	});
 
 	test('for a client with too many connections', async () => {

@@ -1,10 +1,10 @@
 import { ContactsError } from './errors.js';
 import type { components } from './generated/company-contacts.js';
 
-type Body = components['schemas']['CompanyContactChanges'];
+export type ChangesBody = components['schemas']['CompanyContactChanges'];
 
 /** The current state of a contact, or the IDs of a deleted one. */
-export type ContactChange = Readonly<Body['changes'][number]>;
+export type ContactChange = Readonly<ChangesBody['changes'][number]>;
 
 export interface ChangesPage {
 	/** In the order of the changes. Each contact appears at most once. */
@@ -36,7 +36,7 @@ export interface CopyStore {
 
 /** Reads all pages after a cursor until no more changes exist. */
 export async function* followChanges(
-	readPage: (cursor: string | undefined) => Promise<Body>,
+	readPage: (cursor: string | undefined) => Promise<ChangesBody>,
 	from: string | undefined,
 ): AsyncGenerator<ChangesPage, void, undefined> {
 	for (let cursor = from, hasMore = true; hasMore; ) {

@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { inspect } from 'node:util';
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import {
 	type ClientOptions,
 	ContactsConnectionError,
@@ -68,11 +68,14 @@ test('a call makes a bounded number of attempts', async () => {
 	expect([error.code, asked.length]).toEqual(['overloaded', 3]);
 });
 
-test('a call fails at once when the wait would exceed its timeout', async () => {
-	const { asked, company } = await startServer(problem(429, 'rate_limited', { 'retry-after': '3600' }));
-	expect(await failureOf(company.list())).toMatchObject({ code: 'rate_limited', retryAfter: 3600 });
-	expect(asked).toHaveLength(1);
-});
+test.each(['3600', '9'.repeat(400)])(
+	'a call fails at once when the wait would exceed its timeout: Retry-After: %s',
+	async (value) => {
+		const { asked, company } = await startServer(problem(429, 'rate_limited', { 'retry-after': value }));
+		expect(await failureOf(company.list())).toMatchObject({ code: 'rate_limited', retryAfter: Number(value) });
+		expect(asked).toHaveLength(1);
+	},
+);
 
 test('a Retry-After in the form of a date is respected', async () => {
 	const date = new Date(Date.now() + 3_600_000).toUTCString();
@@ -80,6 +83,23 @@ test('a Retry-After in the form of a date is respected', async () => {
 	const { retryAfter } = await failureOf(company.list());
 	expect(Math.abs(Number(retryAfter) - 3600)).toBeLessThan(10);
 });
+
+test('the time until a Retry-After date is counted by the clock of the server', async () => {
+	const [now, later] = [3_600_000, 3_660_000].map((ahead) => new Date(Date.now() + ahead).toUTCString());
+	const { company } = await startServer(
+		problem(503, 'overloaded', { date: String(now), 'retry-after': String(later) }),
+	);
+	expect(await failureOf(company.list())).toMatchObject({ retryAfter: 60 });
+});
+
+test.each(['0', 'Wed, 21 Oct 2015 07:28:00 GMT', '-1', '1.5', '1, 1', 'soon'])(
+	'a second attempt is not made at once although the response has Retry-After: %s',
+	async (value) => {
+		const { asked, options } = await startServer(problem(503, 'overloaded', { 'retry-after': value }));
+		await failureOf(createCompanyContactsClient({ ...options, attempts: 2 }).list());
+		expect(Number(asked[1]?.at) - Number(asked[0]?.at)).toBeGreaterThanOrEqual(240);
+	},
+);
 
 test('an abort ends a call, also during a wait', async () => {
 	const { asked, company } = await startServer(problem(429, 'rate_limited', { 'retry-after': '20' }));
@@ -130,6 +150,25 @@ test.each<[string, Scripted]>([
 	expect(asked).toHaveLength(1);
 });
 
+test.each(['{}', 'null', '[]', '"saved"', '{"ok":true}', '{"error":"maintenance"}'])(
+	'a 200 with JSON that did not come from the service is no success: %s',
+	async (body) => {
+		const step = { status: 200, headers: { 'content-type': 'application/json' }, body };
+		const { asked, company, personal } = await startServer(step);
+		const apply = vi.fn();
+		for (const call of [
+			() => personal.upsert({ chat_id: 1 }),
+			() => personal.setDirectSubscription({ chat_id: 1, active: true }),
+			() => company.list(),
+			() => company.changes().next(),
+			() => company.keepCopy({ readCursor: () => 'stored', apply }),
+		]) {
+			expect(await failureOf(call())).toMatchObject({ code: 'unexpected_response', status: 200 });
+		}
+		expect([asked.length, apply.mock.calls]).toEqual([5, []]);
+	},
+);
+
 test('an error names the invalid fields', async () => {
 	const errors = [{ field: 'birth_date', message: 'must be a real calendar date, YYYY-MM-DD' }];
 	const { body, ...rest } = problem(400, 'invalid_body');
@@ -145,6 +184,11 @@ test.each<[string, Partial<ClientOptions>]>([
 	['baseUrl', { baseUrl: `http://host/?api_key=${key}` }],
 	['project', { project: '' }],
 	['apiKey', { apiKey: '' }],
+	['attempts', { attempts: 0 }],
+	['attempts', { attempts: Number.NaN }],
+	['timeout', { timeout: 0 }],
+	['timeout', { timeout: Number.POSITIVE_INFINITY }],
+	['timeout', { timeout: 2 ** 31 }],
 ])('invalid options are rejected: %s', async (name, options) => {
 	const create = async () =>
 		createCompanyContactsClient({ baseUrl: 'http://127.0.0.1:1', project: 'partner', apiKey: key, ...options });

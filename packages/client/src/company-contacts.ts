@@ -1,6 +1,13 @@
 import createClient from 'openapi-fetch';
-import { type ChangesOptions, type ChangesPage, type CopyStore, followChanges, keepCopy } from './changes.js';
-import { ContactsError, notJson } from './errors.js';
+import {
+	type ChangesBody,
+	type ChangesOptions,
+	type ChangesPage,
+	type CopyStore,
+	followChanges,
+	keepCopy,
+} from './changes.js';
+import { bodyOf, notJson } from './errors.js';
 import type { components, paths } from './generated/company-contacts.js';
 import { RememberedLists } from './remembered-lists.js';
 import { type ClientOptions, createTransport } from './transport.js';
@@ -66,11 +73,12 @@ export function createCompanyContactsClient(options: CompanyContactsOptions): Co
 				...(cursor === undefined ? {} : { cursor }),
 				...(limit === undefined ? {} : { limit: String(limit) }),
 			};
-			const { data, error, response } = await client
+			const result = await client
 				.GET('/api/company_contacts.changes', { params: { query }, ...(signal === undefined ? {} : { signal }) })
 				.catch(notJson);
-			if (data === undefined) throw new ContactsError(response, error);
-			return data;
+			const isBody = ({ changes, cursor, has_more }: Partial<ChangesBody>) =>
+				Array.isArray(changes) && typeof cursor === 'string' && typeof has_more === 'boolean';
+			return bodyOf(result, isBody);
 		}, from);
 	}
 
@@ -80,7 +88,7 @@ export function createCompanyContactsClient(options: CompanyContactsOptions): Co
 		async list({ companyId, signal } = {}) {
 			const name = companyId === undefined ? 'all' : String(companyId);
 			const known = lists.get(name);
-			const { data, error, response } = await client
+			const result = await client
 				.GET('/api/company_contacts.list', {
 					params: {
 						query: companyId === undefined ? {} : { company_id: name },
@@ -89,17 +97,18 @@ export function createCompanyContactsClient(options: CompanyContactsOptions): Co
 					...(signal === undefined ? {} : { signal }),
 				})
 				.catch(notJson);
+			const { response } = result;
 			const [modifiedAt, syncedAt] = ['last-modified', 'contacts-synced-at'].map((header) => {
 				const time = response.headers.get(header);
 				return time === null ? undefined : new Date(time);
 			});
 			const times = { modifiedAt, syncedAt };
 			if (response.status === 304 && known !== undefined) return { contacts: known.value, changed: false, ...times };
-			if (data === undefined) throw new ContactsError(response, error);
+			const { data: contacts } = bodyOf(result, ({ data }) => Array.isArray(data));
 			const entityTag = response.headers.get('etag');
 			const bytes = Number(response.headers.get('content-length'));
-			if (entityTag !== null) lists.set(name, { entityTag, value: data.data, bytes });
-			return { contacts: data.data, changed: true, ...times };
+			if (entityTag !== null) lists.set(name, { entityTag, value: contacts, bytes });
+			return { contacts, changed: true, ...times };
 		},
 	};
 }

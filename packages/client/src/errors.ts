@@ -41,6 +41,20 @@ export class ContactsError extends Error {
 	}
 }
 
+/**
+ * Returns the body of a successful response. Something else, such as a proxy, may respond with 200 and JSON too.
+ *
+ * @throws ContactsError for an unsuccessful response, and for a body that is not one of this API
+ */
+export function bodyOf<Body extends object>(
+	{ data, error, response }: { data?: Body | undefined; error?: unknown; response: Response },
+	isBody: (body: Partial<Body>) => boolean,
+): Body {
+	if (data === undefined) throw new ContactsError(response, error);
+	if (data === null || !isBody(data)) throw new ContactsError(response, undefined);
+	return data;
+}
+
 /** For a successful response whose body should be JSON but is not. @throws ContactsError */
 export function notJson(error: unknown): never {
 	if (error instanceof SyntaxError) throw new ContactsError(new Response(null, { status: 200 }), undefined);
@@ -60,12 +74,17 @@ export class ContactsConnectionError extends Error {
 	}
 }
 
-/** Returns the header in seconds. It is a whole number, or the time until a date (RFC 9110, section 10.2.3). */
+/**
+ * Returns the header in seconds. It is a whole number, or the time until a date (RFC 9110, section 10.2.3) by the clock of the
+ * server: the clock here may differ. Anything else counts as no header.
+ */
 export function retryAfterOf(response: Response): number | undefined {
 	const value = response.headers.get('retry-after');
 	if (value === null) return undefined;
-	const seconds = /^\d+$/.test(value) ? Number(value) : (Date.parse(value) - Date.now()) / 1000;
-	return Number.isFinite(seconds) ? Math.max(0, seconds) : undefined;
+	if (/^\d+$/.test(value)) return Number(value);
+	const now = Date.parse(response.headers.get('date') ?? '') || Date.now();
+	const seconds = value.endsWith(' GMT') ? (Date.parse(value) - now) / 1000 : Number.NaN;
+	return Number.isNaN(seconds) ? undefined : Math.max(0, seconds);
 }
 
 function isProblem(body: unknown): body is Problem {

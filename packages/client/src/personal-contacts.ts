@@ -1,5 +1,5 @@
 import createClient from 'openapi-fetch';
-import { ContactsError, notJson } from './errors.js';
+import { bodyOf, notJson } from './errors.js';
 import type { paths } from './generated/personal-contacts.js';
 import { type ClientOptions, createTransport } from './transport.js';
 
@@ -37,23 +37,22 @@ export function createPersonalContactsClient(options: ClientOptions): PersonalCo
 	const client = createClient<paths>({ baseUrl: options.baseUrl, fetch: createTransport(options) });
 	return {
 		async upsert(contact, { signal } = {}) {
-			const { data, error, response } = await client
+			const result = await client
 				.POST('/api/personal_contacts', {
 					body: contact,
 					...(signal === undefined ? {} : { signal }),
 				})
 				.catch(notJson);
-			if (data === undefined) throw new ContactsError(response, error);
-			return data.ok;
+			return bodyOf(result, ({ ok }) => ok === 'saved' || ok === 'skipped').ok;
 		},
 		async setDirectSubscription(subscription, { signal } = {}) {
-			const { data, error, response } = await client
+			const result = await client
 				.POST('/api/direct_subscriptions', {
 					body: subscription,
 					...(signal === undefined ? {} : { signal }),
 				})
 				.catch(notJson);
-			if (data === undefined) throw new ContactsError(response, error);
+			bodyOf(result, ({ ok }) => ok === 'saved');
 		},
 	};
 }

@@ -12,9 +12,9 @@ export interface ClientOptions {
 	project: string;
 	/** One of the project's keys. */
 	apiKey: string;
-	/** Maximum number of attempts in a call. Default: 5. */
+	/** Maximum number of attempts in a call, 1 or more. Default: 5. */
 	attempts?: number;
-	/** Time limit of a call in milliseconds, including all attempts and waits. Default: 30,000. */
+	/** Time limit of a call in milliseconds, 1 to 2,147,483,647, including all attempts and waits. Default: 30,000. */
 	timeout?: number;
 	/** Replaces the `fetch` of the platform. */
 	fetch?: (url: URL, init: RequestInit) => Promise<Response>;
@@ -22,6 +22,9 @@ export interface ClientOptions {
 
 /** Statuses that a later attempt may resolve. A 500 is retried only with `Retry-After`. */
 const passing = new Set([429, 502, 503, 504]);
+
+/** Maximum delay of a timer in milliseconds. */
+const maxTimeout = 2 ** 31 - 1;
 
 /** Milliseconds before the second attempt when the response has no `Retry-After`. Each further wait is twice as long. */
 const firstWait = 250;
@@ -38,6 +41,10 @@ export function createTransport(options: ClientOptions): (request: Request) => P
 	const base = readBaseUrl(options.baseUrl);
 	if (typeof project !== 'string' || project === '') throw new TypeError('project must be the code of a project');
 	if (typeof apiKey !== 'string' || apiKey === '') throw new TypeError('apiKey must be a key of the project');
+	if (!(attempts >= 1)) throw new TypeError('attempts must be 1 or more');
+	// Beyond the maximum a timer would fire at once.
+	if (!(Number.isInteger(timeout) && timeout >= 1 && timeout <= maxTimeout))
+		throw new TypeError(`timeout must be an integer from 1 to ${maxTimeout}`);
 	const send = options.fetch ?? ((url, init) => fetch(url, init));
 
 	async function attempt(url: URL, init: RequestInit): Promise<Response | Error> {
@@ -95,8 +102,9 @@ function waitAfter(result: Response | Error, made: number): number | undefined {
 	const usual = firstWait * 2 ** (made - 1) + spread;
 	if (result instanceof Error) return usual;
 	const asked = retryAfterOf(result);
-	if (passing.has(result.status)) return asked === undefined ? usual : asked * 1000 + spread;
-	return result.status === 500 && asked !== undefined ? asked * 1000 + spread : undefined;
+	if (!passing.has(result.status) && (result.status !== 500 || asked === undefined)) return undefined;
+	// A time that is over is no reason to make all attempts at once.
+	return asked ? asked * 1000 + spread : usual;
 }
 
 function pause(milliseconds: number, signal: AbortSignal): Promise<void> {

@@ -22,6 +22,5 @@ export function gatewayConfig(companyContacts: string, options: GatewayOptions =
 	return readFileSync(new URL('../../../gateway/default.conf.template', import.meta.url), 'utf8')
 		.replaceAll(/\$\{([A-Z0-9_]+)\}/g, (whole, name: string) => values[name] ?? whole)
 		.replaceAll('/tmp/nginx-', 'FOLDER/')
-		.replaceAll('/dev/stdout', 'ACCESS_LOG')
-		.replaceAll('/dev/stderr', 'ERROR_LOG');
+		.replaceAll('/dev/stdout', 'ACCESS_LOG');
 }

@@ -11,7 +11,7 @@ export interface RunningNginx extends RunningProcess {
 	url: string;
 	/** The folder of its configuration, logs and temporary files. */
 	folder: string;
-	/** Its error log, at the lowest level that the configuration allows. */
+	/** Its main error log. */
 	errorLog(): string;
 	accessLog(): string;
 	/** The size of its temporary files, in bytes. */
@@ -21,8 +21,7 @@ export interface RunningNginx extends RunningProcess {
 }
 
 /**
- * An nginx with this text in its `http` block (Debian: nginx-light). `PORT`, `FOLDER`, `ACCESS_LOG` and `ERROR_LOG` are
- * placeholders.
+ * An nginx with this text in its `http` block (Debian: nginx-light). `PORT`, `FOLDER` and `ACCESS_LOG` are placeholders.
  */
 export async function startNginx(http: string): Promise<RunningNginx> {
 	const folder = mkdtempSync(join(tmpdir(), 'contacts-nginx-'));
@@ -30,11 +29,7 @@ export async function startNginx(http: string): Promise<RunningNginx> {
 	const [accessLog, errorLog] = [join(folder, 'access.log'), join(folder, 'error.log')];
 	mkdirSync(join(folder, 'html'));
 	writeFileSync(join(folder, 'html', 'index.html'), 'ok');
-	const filled = http
-		.replaceAll('ACCESS_LOG', accessLog)
-		.replaceAll('ERROR_LOG', errorLog)
-		.replaceAll('FOLDER', folder)
-		.replaceAll('PORT', String(port));
+	const filled = http.replaceAll('ACCESS_LOG', accessLog).replaceAll('FOLDER', folder).replaceAll('PORT', String(port));
 	const config = `${process.getuid?.() === 0 ? 'user root;' : ''}
 		daemon off; worker_processes 1; pid ${folder}/nginx.pid; error_log ${errorLog} notice;
 		events { worker_connections 2048; }

@@ -144,7 +144,8 @@ export function createChangeFeed({ database, subscription, registry, clock }: Ch
 	};
 }
 
-const keyOf = (cursor: string | undefined, limit: number) => `${limit} ${cursor ?? ''}`;
+/** An empty text is no cursor, and differs from none. */
+const keyOf = (cursor: string | undefined, limit: number) => `${limit}${cursor === undefined ? '' : ` ${cursor}`}`;
 
 const noResponses = () => ({
 	made: new LRUCache<string, Representations>({
