@@ -102,11 +102,13 @@ test.each(['0', 'Wed, 21 Oct 2015 07:28:00 GMT', '-1', '1.5', '1, 1', 'soon'])(
 );
 
 test('an abort ends a call, also during a wait', async () => {
-	const { asked, company } = await startServer(problem(429, 'rate_limited', { 'retry-after': '20' }));
 	const reason = new Error('no longer needed');
 	const giveUp = new AbortController();
+	const { status, headers, body } = problem(429, 'rate_limited', { 'retry-after': '20' });
+	const { asked, company } = await startServer((_, response) => {
+		response.writeHead(status, headers).end(body, () => setTimeout(() => giveUp.abort(reason), 50));
+	});
 	const call = company.list({ signal: giveUp.signal });
-	setTimeout(() => giveUp.abort(reason), 50);
 	await expect(call).rejects.toBe(reason);
 	// Not at the end of the wait.
 	expect(asked).toHaveLength(1);
