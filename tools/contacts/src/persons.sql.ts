@@ -1,3 +1,4 @@
+import type { Operation } from '@contacts/common/auth/projects.sql.js';
 import type { Sql } from '@contacts/common/database/client.js';
 
 /** Identifies a person: by a chat with the bot, or by a contact of the CRM. */
@@ -70,8 +71,8 @@ export async function eraseCompanyContacts(sql: Sql, bitrixIds: readonly unknown
 	return row.deleted;
 }
 
-/** The number of rows per delete, small enough that nobody waits long for a lock. */
-const pruneBatch = 5000;
+/** The maximum number of rows of each table per statement, small enough that nobody waits long for a lock. */
+const maxPruned = 5000;
 
 const isOld = (sql: Sql, column: string, months: number) =>
 	sql`${sql(column)} < now() - make_interval(months => ${months}::int)`;
@@ -95,32 +96,46 @@ export async function countUnused(sql: Sql, months: number): Promise<Deleted> {
 }
 
 /**
- * Deletes personal contacts, ended subscriptions and reports older than this many months, in small steps.
- *
- * @param deleted grows with each step, so that it is right when a later one fails
+ * Deletes personal contacts, ended subscriptions and reports older than this many months, in small steps. Each step is one
+ * statement that also records it, so that the audit log is right when the command is killed between two.
  */
-export async function prunePersons(sql: Sql, months: number, deleted: Deleted): Promise<void> {
-	const repeat = async (table: keyof Deleted, step: () => PromiseLike<{ count: number }>) => {
-		for (let count = pruneBatch; count === pruneBatch; deleted[table] += count) count = (await step()).count;
-	};
-	await repeat(
-		'personal_contacts',
-		() => sql`
+export async function prunePersons(sql: Sql, months: number): Promise<Deleted> {
+	const total: Deleted = { personal_contacts: 0, direct_subscriptions: 0, direct_subscription_reports: 0 };
+	const tables = Object.keys(total) as (keyof Deleted)[];
+	let step: Deleted;
+	do {
+		step = await pruneStep(sql, months);
+		for (const table of tables) total[table] += step[table];
+	} while (tables.some((table) => step[table] === maxPruned));
+	return total;
+}
+
+async function pruneStep(sql: Sql, months: number): Promise<Deleted> {
+	const operation: Operation = 'personal contacts pruned';
+	const [row] = await sql<[Deleted]>`
+		with contacts as (
 			delete from personal_contacts
-			where chat_id in (${unusedContacts(sql, months)} limit ${pruneBatch}) and ${isOld(sql, 'updated_at', months)}`,
-	);
-	await repeat(
-		'direct_subscriptions',
-		() => sql`
+			where chat_id in (${unusedContacts(sql, months)} limit ${maxPruned}) and ${isOld(sql, 'updated_at', months)}
+			returning 1
+		),
+		subscriptions as (
 			delete from direct_subscriptions
-			where id in (select id from direct_subscriptions where ${isOld(sql, 'ended_at', months)} limit ${pruneBatch})`,
-	);
-	await repeat(
-		'direct_subscription_reports',
-		() => sql`
+			where id in (select id from direct_subscriptions where ${isOld(sql, 'ended_at', months)} limit ${maxPruned})
+			returning 1
+		),
+		reports as (
 			delete from direct_subscription_reports
 			where chat_id in (
-				select chat_id from direct_subscription_reports where ${isOld(sql, 'applied_at', months)} limit ${pruneBatch}
-			) and ${isOld(sql, 'applied_at', months)}`,
-	);
+				select chat_id from direct_subscription_reports where ${isOld(sql, 'applied_at', months)} limit ${maxPruned}
+			) and ${isOld(sql, 'applied_at', months)}
+			returning 1
+		),
+		deleted as materialized (
+			select (select count(*) from contacts)::int as personal_contacts,
+			       (select count(*) from subscriptions)::int as direct_subscriptions,
+			       (select count(*) from reports)::int as direct_subscription_reports
+		)
+		select deleted.*
+		from deleted, record_operation(${operation}, jsonb_build_object('months', ${months}::int) || to_jsonb(deleted))`;
+	return row;
 }

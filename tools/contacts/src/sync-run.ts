@@ -17,6 +17,7 @@ import { createProgress, type Progress } from './progress.js';
 import { askSynchroniser } from './sync-request.js';
 
 export interface SyncOptions extends OutputOptions {
+	/** Run until the work is done, not until the command is stopped. */
 	once?: boolean;
 	full?: boolean;
 	dryRun?: boolean;
@@ -29,10 +30,8 @@ export interface SyncOptions extends OutputOptions {
 export async function runSync(environment: NodeJS.ProcessEnv, options: SyncOptions): Promise<void> {
 	const config = readCrmConfig(environment);
 	if (Array.isArray(config)) throw new UsageError(config.join('\n'));
-	const once =
-		options.once || options.dryRun || options.contact !== undefined || options.confirmMassDelete || options.remap;
 	const url = await findDatabaseUrl(environment);
-	if (!once && !options.full) return runForEver(url, config);
+	if (!options.once && !options.full) return runForEver(url, config);
 	if (options.confirmMassDelete || options.remap) {
 		await withDatabase(environment, async (sql) => {
 			if (options.confirmMassDelete) await recordOperation(sql, 'mass deletion confirmed', {});
@@ -41,7 +40,7 @@ export async function runSync(environment: NodeJS.ProcessEnv, options: SyncOptio
 	}
 	const isServed = await runOnce(environment, url, config, options);
 	// The synchroniser that did it continues anyway.
-	if (!once && !isServed) await runForEver(url, config);
+	if (!options.once && !isServed) await runForEver(url, config);
 }
 
 /** @returns whether a running synchroniser did it instead of this command */

@@ -162,6 +162,7 @@ export type Operation =
 	| 'person exported'
 	| 'person erased'
 	| 'personal contacts pruned'
+	| 'contacts import started'
 	| 'contacts imported'
 	| 'mass deletion confirmed'
 	| 'new configuration confirmed'

@@ -5,6 +5,7 @@ import { database, test } from '@contacts/testing/test.js';
 import { beforeEach, describe, expect } from 'vitest';
 import { contacts, expectOneLine, expectWrongUsage } from '../testing/command.js';
 import { generateContacts, toCsv } from '../testing/generated-contacts.js';
+import { killInSecondBatch } from '../testing/killed.js';
 
 beforeEach(async () => {
 	await database.sql`truncate company_contacts`;
@@ -85,6 +86,17 @@ describe('an unreadable file fails with one line', () => {
 		expectOneLine(await run(await file('list.json', '')), 1, 'The file is no JSON array');
 	});
 
+	test.each([
+		['list.csv', 'bitrix_id,name\n\n'],
+		['list.json', ' []\n'],
+		['list.ndjson', ''],
+		['list.ndjson', '\n\n'],
+	])('without records: %s %j', async (name, content) => {
+		const path = await file(name, content);
+		for (const args of [[], ['--dry-run'], ['--json']])
+			expectOneLine(await run(path, ...args), 1, 'The file has no records: nothing was imported.');
+	});
+
 	test('with other columns', async () => {
 		expectOneLine(await run(await file('list.csv', 'id,title\n1,a\n')), 1, 'it has others: title');
 	});
@@ -95,6 +107,14 @@ test('a truncated JSON file is saved up to its end, fails, and the error says wh
 	const path = await file('list.json', JSON.stringify(generated).slice(0, -30));
 	expectOneLine(await run(path), 1, 'it breaks off after element 699.');
 	expect(await names()).toEqual(generated.slice(0, -1).map(({ name }) => name));
+});
+
+test('an import that is killed between two batches is in the audit log', async () => {
+	const path = await file('killed.csv', toCsv(generateContacts(700, 13)));
+	await killInSecondBatch(database, database.url, ['import', path], { table: 'company_contacts', change: 'insert' });
+	expect(await names()).toHaveLength(500);
+	const log = await database.sql`select action, details from audit_log where details->>'file' = 'killed.csv'`;
+	expect(log).toEqual([{ action: 'contacts import started', details: { file: 'killed.csv' } }]);
 });
 
 test('NDJSON with one wrong line: the others are saved, exit 1', async () => {

@@ -22,8 +22,8 @@ export function addImportCommand(program: Command, environment: NodeJS.ProcessEn
 			'after',
 			`\nFields: bitrix_id (required), ${contactColumnNames.join(', ')}.\n` +
 				'A column or field that the file lacks keeps what is stored; an empty one clears it. trouble_contact is "true" or empty.\n' +
-				'A wrong record is reported with its line and left out; the others are saved, and the exit code is 1. Importing a\n' +
-				'file again changes nothing.',
+				'A wrong record is reported with its line and left out; the others are saved, and the exit code is 1. A file without\n' +
+				'records fails. Importing a file again changes nothing.',
 		)
 		.examples('contacts import contacts.csv --dry-run', 'contacts import export.ndjson --country DE')
 		.action(async (path: string, options: ImportCommandOptions) => {

@@ -84,16 +84,9 @@ export function addPersonCommands(program: Command, environment: NodeJS.ProcessE
 			if (!/^[1-9][0-9]{0,3}$/.test(olderThan))
 				throw new UsageError('--older-than takes a number of months, from 1 to 9999.');
 			const months = Number(olderThan);
-			const counts = await withDatabase(environment, async (sql) => {
-				if (!yes) return countUnused(sql, months);
-				const deleted = { personal_contacts: 0, direct_subscriptions: 0, direct_subscription_reports: 0 };
-				try {
-					await prunePersons(sql, months, deleted);
-				} finally {
-					await recordOperation(sql, 'personal contacts pruned', { months, ...deleted });
-				}
-				return deleted;
-			}).catch(explain);
+			const counts = await withDatabase(environment, (sql) => (yes ? prunePersons : countUnused)(sql, months)).catch(
+				explain,
+			);
 			const verb = yes ? 'Deleted' : 'To delete';
 			printResult(
 				{ ...counts, deleted: yes },

@@ -122,6 +122,14 @@ describe('a wrong line is named, and nothing is imported', () => {
 		expect(outcome.stderr).toContain('line 1: only chat_id, started_at, ended_at are known');
 	});
 
+	test('a file without lines', async () => {
+		for (const [name, text] of [
+			['none.csv', 'chat_id\n'],
+			['none.ndjson', ''],
+		] as const)
+			expectOneLine(await importText(text, { name }), 1, 'The file has no records: nothing was imported.');
+	});
+
 	test('a missing file, and an unknown format', async () => {
 		expectOneLine(await contacts(database.url, ['subscription', 'import', '/none.csv']), 1, 'There is no file');
 		await expectWrongUsage(database.url, ['subscription', 'import', 'a.xlsx'], 'does not end in .csv or .ndjson');

@@ -104,7 +104,7 @@ export function addSubscriptionCommands(program: Command, environment: NodeJS.Pr
 			'\nFields: chat_id (required), started_at, ended_at: dates (00:00 UTC) or RFC 3339 times, past or planned. A line\n' +
 				'without a start means the active subscription, or else a new one from now on. A stored subscription with the same\n' +
 				'chat and start gets the given end, and keeps its own if none is given. If a line is wrong, nothing is imported, and\n' +
-				'the wrong lines are reported. Importing a file again changes nothing.',
+				'the wrong lines are reported. A file without lines fails. Importing a file again changes nothing.',
 		)
 		.examples(
 			'contacts subscription import subscribers.csv',

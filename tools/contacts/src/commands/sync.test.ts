@@ -68,6 +68,10 @@ describe('wrong usage', () => {
 		expect(outcome.stderr).not.toContain('secret');
 	});
 
+	test.each([[[]], [['--full']]])('--json for a command that does not end: %j', async (args) => {
+		expectOneLine(await run([...args, '--json']), 2, '--json prints the result of a command that ends: say --once');
+	});
+
 	test('an interval that is no number', async () => {
 		expectOneLine(await run(['--once'], { BITRIX24_INTERVAL_SECONDS: '5m' }), 2, 'BITRIX24_INTERVAL_SECONDS is wrong');
 	});

@@ -44,9 +44,13 @@ export function addSyncCommand(program: Command, environment: NodeJS.ProcessEnv)
 			if (options.dryRun && options.confirmMassDelete) {
 				throw new UsageError('--dry-run deletes nothing: it does not go with --confirm-mass-delete.');
 			}
+			const { dryRun, confirmMassDelete, remap } = options;
+			const once = options.once || dryRun || options.contact !== undefined || confirmMassDelete || remap || false;
+			if (options.json && !once)
+				throw new UsageError('--json prints the result of a command that ends: say --once too.');
 			// Loaded only here, so that other commands do not load the synchroniser.
 			const { runSync } = await import('../sync-run.js');
-			await runSync(environment, options);
+			await runSync(environment, { ...options, once });
 		});
 
 	sync

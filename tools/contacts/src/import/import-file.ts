@@ -6,7 +6,7 @@ import {
 import { type SaveResult, saveCompanyContacts } from '@contacts/company-contacts/save-company-contacts.sql.js';
 import type { CountryCode } from 'libphonenumber-js/min';
 import { CommandError } from '../errors.js';
-import type { SourceRecord } from './record.js';
+import { noRecords, type SourceRecord } from './record.js';
 import { RecordError, toContact } from './to-contact.js';
 
 export interface ImportOptions {
@@ -17,7 +17,7 @@ export interface ImportOptions {
 	onRecordError(line: number, reason: string): void;
 	/** Called after every record. */
 	onRecord(records: number): void;
-	/** Called when the file can't be read any further, after earlier records are saved. */
+	/** Called before a CommandError, after earlier records are saved. */
 	onBrokenOff?(summary: ImportSummary): Promise<void>;
 }
 
@@ -39,7 +39,7 @@ const maxBatch = { contacts: 500, characters: 4_000_000 };
  * Saves the contacts of a file, batch by batch, in constant memory. Of two records with the same `bitrix_id` the later one
  * wins for the fields that it has. Only wrong records are refused.
  *
- * @throws CommandError when the file can't be read any further; earlier records are saved
+ * @throws CommandError when the file has no records, or can't be read any further; earlier records are saved
  */
 export async function importRecords(
 	sql: Sql | undefined,
@@ -77,6 +77,7 @@ export async function importRecords(
 			}
 			options.onRecord(summary.records);
 		}
+		if (summary.records === 0) throw noRecords();
 	} catch (error) {
 		if (!(error instanceof CommandError)) throw error;
 		await flush();

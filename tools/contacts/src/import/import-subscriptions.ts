@@ -2,7 +2,7 @@ import type { Sql } from '@contacts/common/database/client.js';
 import { readTimestamp } from '@contacts/common/schemas/fields.js';
 import { CommandError } from '../errors.js';
 import { parseChatId, saveSubscriptions } from '../subscriptions.sql.js';
-import type { SourceRecord } from './record.js';
+import { noRecords, type SourceRecord } from './record.js';
 
 /** A subscription in a file. Times are RFC 3339 in UTC. Without a start it means the active subscription. */
 export interface GivenSubscription {
@@ -32,7 +32,7 @@ const maxNamedLines = 100;
  * Saves all subscriptions of a file, or none.
  *
  * @param onError called for each wrong line
- * @throws CommandError when any line is wrong; the caller must not commit then
+ * @throws CommandError when any line is wrong, or there is none; the caller must not commit then
  */
 export async function importSubscriptions(
 	sql: Sql,
@@ -77,6 +77,7 @@ export async function importSubscriptions(
 		}
 		onRecord(summary.records);
 	}
+	if (summary.records === 0) throw noRecords();
 	await flush();
 	if (wrong > 0) throw new CommandError(`${wrong} of ${summary.records} lines are wrong: nothing was imported.`);
 	return summary;

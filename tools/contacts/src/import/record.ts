@@ -1,3 +1,5 @@
+import { CommandError } from '../errors.js';
+
 /** One contact of a file: its fields by name, or why they can't be read. `line` counts from 1. */
 export type SourceRecord = { line: number; fields: Record<string, unknown> } | { line: number; error: string };
 
@@ -12,3 +14,6 @@ export function decode(bytes: Uint8Array): string | undefined {
 		return undefined;
 	}
 }
+
+/** Nothing done is no success: an empty file is more often a failed export than what somebody meant to import. */
+export const noRecords = () => new CommandError('The file has no records: nothing was imported.');

@@ -54,6 +54,8 @@ async function importPath(
 					...counts,
 					...(isComplete ? {} : { broken_off: true }),
 				});
+			// A killed import has saved some contacts, and never records its counts.
+			await recordOperation(sql, 'contacts import started', { file: basename(path) });
 			const onBrokenOff = (summary: ImportSummary) => record(summary, false);
 			const summary = await importRecords(sql, records, { ...work, onBrokenOff });
 			await record(summary, true);
