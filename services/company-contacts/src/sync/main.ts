@@ -35,7 +35,7 @@ await runProgram(
 				await server.register(webhook, { database, token, registry, clock: () => performance.now() });
 
 			const stop = new AbortController();
-			const metricCallbacks = createSyncMetrics(registry);
+			const metricCallbacks = createSyncMetrics(registry, config.intervalMs);
 			const loop = synchroniseForEver({
 				...metricCallbacks,
 				databaseUrl: values.DATABASE_URL,

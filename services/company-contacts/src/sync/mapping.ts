@@ -85,6 +85,13 @@ export function mapContact(contact: CrmContact, fields: CustomFields, options: M
 	};
 }
 
+/** Returns the options that should mean trouble and that the field lacks, so that no contact can have them. */
+export function missingTroubleOptions({ trouble }: CustomFields, { troubleOptions }: MappingOptions): string[] {
+	const known = new Set(trouble?.options === undefined ? [] : [...trouble.options].flat());
+	// A comma at the end leaves an empty one.
+	return [...troubleOptions].filter((option) => option !== '' && !known.has(option));
+}
+
 const partOf = {
 	phone: 'phones',
 	company_ids: 'companyIds',

@@ -1,12 +1,13 @@
 import type { Bitrix24Error } from '@contacts/bitrix24/errors.js';
-import { counter } from '@contacts/common/observability/metrics.js';
+import { counter, gauge } from '@contacts/common/observability/metrics.js';
 import { Counter, Gauge, type Registry } from 'prom-client';
 import type { Unmapped } from './mapping.js';
 import { unreadBy } from './pass.js';
 
 /** The synchroniser's own metrics. The metrics of the mirror are in `sync-freshness.ts`. */
-export function createSyncMetrics(registry: Registry) {
+export function createSyncMetrics(registry: Registry, intervalMs: number) {
 	const registers = [registry];
+	gauge(registry, 'crm_pass_interval_seconds', 'The configured time between two passes.', () => intervalMs / 1000);
 	const errors = new Counter({
 		name: 'crm_errors_total',
 		help: 'Error responses of the portal, and requests without a response.',

@@ -193,6 +193,15 @@ test('the stored configuration is readable and contains no secret', async () => 
 	expect(JSON.stringify(rows)).not.toContain(secret);
 });
 
+test('options that the field of troubles does not have are reported', async () => {
+	sync.standIn.fields.unshift({ name: troubleField, type: 'enumeration', items: [{ id: 7, value: 'Late' }] });
+	sync.standIn.fields.splice(1, 1);
+	await sync.restart({ config: configWith({ BITRIX24_TROUBLE_OPTIONS: '7,Late,Lost' }) });
+	await sync.synchroniser.pass();
+	const lines = sync.log.filter((line) => line.includes('BITRIX24_TROUBLE_OPTIONS')).map((line) => JSON.parse(line));
+	expect(lines).toMatchObject([{ level: 'warn', options: ['Lost'] }]);
+});
+
 test('another column comes with another version of the mapping, so that every contact is read again', () => {
 	expect({ version: mappingVersion, columns: contactColumnNames }).toEqual({
 		version: 1,

@@ -7,6 +7,7 @@ import type { CrmConfig } from './config.js';
 import { contactPass, eventsPass } from './events-pass.js';
 import { dryRun, fullPass } from './full-pass.js';
 import { incrementalPass } from './incremental-pass.js';
+import { missingTroubleOptions } from './mapping.js';
 import {
 	ConfigurationDiffersError,
 	configurationDiffers,
@@ -74,6 +75,8 @@ const fieldsMaxAgeMs = 3_600_000;
 /** Maximum wait for a method that has used up its operating time: the portal counts it over 10 minutes. */
 const maxPauseMs = 660_000;
 
+const missingOptions = 'BITRIX24_TROUBLE_OPTIONS names options that the field BITRIX24_UF_TROUBLE does not have';
+
 /** Keeps the mirror equal to the portal's contacts, on the session that holds the lock. */
 export async function createSynchroniser(options: SynchroniserOptions): Promise<Synchroniser> {
 	const { config, session, clock, logger, signal } = options;
@@ -117,6 +120,8 @@ export async function createSynchroniser(options: SynchroniserOptions): Promise<
 	async function context(): Promise<PassContext> {
 		if (opened === undefined || clock.now() - opened.at > fieldsMaxAgeMs) {
 			opened = { portal: await openPortal(client, config.codes), at: clock.now() };
+			const options = missingTroubleOptions(opened.portal.fields(), config.mapping);
+			if (options.length > 0) logger.warn({ options }, missingOptions);
 		}
 		const { onUnmapped = () => undefined, onUnread = () => undefined } = options;
 		const { portal } = opened;

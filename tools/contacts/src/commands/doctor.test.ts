@@ -169,6 +169,15 @@ describe('crm', () => {
 		expect(findings).toEqual([found('problem', /no_field_UF_CRM_404/, /check BITRIX24_UF_TROUBLE/)]);
 	});
 
+	test('options of the field of troubles that the portal does not have', async () => {
+		portal.fields.push({ name: 'UF_CRM_9', type: 'enumeration', items: [{ id: 79, value: 'Late' }] });
+		const settings = { BITRIX24_WEBHOOK_URL: portal.webhookUrl, BITRIX24_UF_TROUBLE: 'UF_CRM_9' };
+		expect(await crm({ ...settings, BITRIX24_TROUBLE_OPTIONS: '79, Late,' })).toMatchObject([{ state: 'ok' }]);
+		expect(await crm({ ...settings, BITRIX24_TROUBLE_OPTIONS: '79, Lost,80' })).toEqual([
+			found('warning', /BITRIX24_TROUBLE_OPTIONS .+ does not have: Lost, 80\.$/, /sync --remap/),
+		]);
+	});
+
 	test('an unreachable portal fails the check after its timeout', async () => {
 		const environment = { BITRIX24_WEBHOOK_URL: `http://127.0.0.1:${await freePort()}/rest/1/canary/` };
 		const findings = await look('crm', operator(), environment, Date.now, 300);

@@ -3,6 +3,7 @@ import { Bitrix24Error } from '@contacts/bitrix24/errors.js';
 import { openPortal } from '@contacts/bitrix24/portal.js';
 import { createRestClient } from '@contacts/bitrix24/rest-client.js';
 import type { Sql } from '@contacts/common/database/client.js';
+import { missingTroubleOptions } from '@contacts/company-contacts/sync/mapping.js';
 import { readState } from '@contacts/company-contacts/sync/sync.sql.js';
 import { adviceFor } from '../crm-advice.js';
 import { readCrmConfig } from '../crm-config.js';
@@ -59,6 +60,13 @@ export async function checkCrm(
 			warning(
 				`The portal shows ${total} contacts and ${mirrored} are stored.`,
 				"Check whether the webhook's user may still read all contacts.",
+			);
+		}
+		const options = missingTroubleOptions(portal.fields(), config.mapping);
+		if (options.length > 0) {
+			warning(
+				`BITRIX24_TROUBLE_OPTIONS names options that the field BITRIX24_UF_TROUBLE does not have: ${options.join(', ')}.`,
+				'Set IDs or labels of its options in the portal, then: contacts sync --remap',
 			);
 		}
 		if (found.length === 0) ok(`The portal ${host} responds${total === undefined ? '' : `, with ${total} contacts`}.`);
