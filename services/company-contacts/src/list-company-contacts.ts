@@ -1,3 +1,4 @@
+import type { KeyRing } from '@contacts/common/auth/authenticate.js';
 import type { Database } from '@contacts/common/database/database.js';
 import { negotiateEncoding, sendRepresentation } from '@contacts/common/http/representations.js';
 import type { Server } from '@contacts/common/http/server.js';
@@ -18,12 +19,16 @@ const querystring = endpointQuery({
 export interface ListOptions {
 	cache: ListCache;
 	database: Database;
+	keyRing: KeyRing;
 	/** Monotonic milliseconds. */
 	clock: () => number;
 }
 
 /** `GET /api/company_contacts.list`: all contacts, or the contacts of one company, ordered by id. */
-export async function listCompanyContacts(api: Server, { cache, database, clock }: ListOptions): Promise<void> {
+export async function listCompanyContacts(
+	api: Server,
+	{ cache, database, keyRing, clock }: ListOptions,
+): Promise<void> {
 	function send(
 		request: FastifyRequest,
 		reply: FastifyReply,
@@ -54,8 +59,16 @@ export async function listCompanyContacts(api: Server, { cache, database, clock 
 				const { representations, changedAt } = cached ?? (await cache.read(companyId));
 				if (representations !== undefined) send(request, reply, await representations.get(encoding), changedAt);
 				else {
-					const projectId = request.project.id;
-					const stream = await streamList(database, { companyId, encoding, projectId, askedAt, clock });
+					const { project } = request;
+					const isAuthorized = () => keyRing.isLive(project);
+					const stream = await streamList(database, {
+						companyId,
+						encoding,
+						isAuthorized,
+						projectId: project.id,
+						askedAt,
+						clock,
+					});
 					send(request, reply, stream, stream.changedAt);
 				}
 				return reply;

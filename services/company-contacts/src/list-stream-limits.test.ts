@@ -55,7 +55,14 @@ test.each([
 	let now = 0;
 	const { body } = await streamList(
 		database,
-		{ companyId: undefined, encoding: 'identity', projectId: 1, askedAt: performance.now(), clock: () => now },
+		{
+			companyId: undefined,
+			encoding: 'identity',
+			isAuthorized: () => true,
+			projectId: 1,
+			askedAt: performance.now(),
+			clock: () => now,
+		},
 		{ stallTimeoutMs: 60_000, totalTimeoutMs: 60_000, minBytesPerSecond: 100_000, paceWindowMs: 30_000 },
 	);
 	const ended = new Promise<string>((resolve) => {

@@ -49,8 +49,8 @@ const active = async (applicationName: string) =>
 	).length;
 
 /** A response whose body is not read automatically. */
-async function open(): Promise<IncomingMessage> {
-	const request = get(streaming.url + path);
+async function open(project = 'first'): Promise<IncomingMessage> {
+	const request = get(streaming.url + path.replaceAll('first', project));
 	request.on('error', () => undefined);
 	onTestFinished(() => void request.destroy());
 	const [response] = (await once(request, 'response')) as [IncomingMessage];
@@ -62,6 +62,7 @@ async function open(): Promise<IncomingMessage> {
 const request = (clock = () => 0): StreamRequest => ({
 	companyId: undefined,
 	encoding: 'identity',
+	isAuthorized: () => true,
 	projectId: 1,
 	askedAt: performance.now(),
 	clock,
@@ -177,6 +178,19 @@ describe('a client', () => {
 		onTestFinished(() => clearInterval(drip));
 		await expect.poll(() => String(dripping.body.errored)).toMatch('did not read the list within 300 ms');
 		await expect.poll(() => active('slow')).toBe(0);
+	});
+
+	test('whose key is revoked in the middle of a list gets no more of it', async () => {
+		const response = await open('second');
+		// Steadily, so that no other limit ends it. It would have the whole list in some ten seconds.
+		const reading = setInterval(() => response.read(16_384), 50);
+		onTestFinished(() => clearInterval(reading));
+		await once(response, 'readable');
+		await test_.sql`
+			update api_keys set revoked_at = now() where project_id = (select id from projects where code = 'second')`;
+		await expect.poll(() => active('test')).toBe(0);
+		clearInterval(reading);
+		await expect(text(response)).rejects.toThrow('aborted');
 	});
 
 	test('sees an aborted response, not a short list, when the database connection is lost', async () => {

@@ -19,6 +19,8 @@ export interface ListStream extends Representation<Readable> {
 export interface StreamRequest {
 	companyId: string | undefined;
 	encoding: Encoding;
+	/** Whether the client's key is still valid. A revocation ends the stream. */
+	isAuthorized: () => boolean;
 	/** Each project has a share of the concurrent streams. */
 	projectId: number;
 	/** When the request began, in milliseconds of `performance.now()`. */
@@ -53,15 +55,18 @@ const defaultLimits: StreamLimits = {
 	paceWindowMs: 30_000,
 };
 
+/** How often a stream looks at its key. With the time that a revocation takes to arrive, it ends within a second. */
+const authorizationIntervalMs = 250;
+
 /**
  * Starts to read a list of any size. Memory holds only a few batches, and the reading follows the client's pace. If the client
- * disconnects or reads too slowly, the reading ends and its connection is free again.
+ * disconnects, reads too slowly or loses its key, the reading ends and its connection is free again.
  *
  * @throws DatabaseError, DatabaseBusyError
  */
 export async function streamList(
 	database: Database,
-	{ companyId, encoding, projectId, askedAt, clock }: StreamRequest,
+	{ companyId, encoding, isAuthorized, projectId, askedAt, clock }: StreamRequest,
 	{ stallTimeoutMs, totalTimeoutMs, ...pace }: StreamLimits = defaultLimits,
 ): Promise<ListStream> {
 	let goOn: () => void = () => undefined;
@@ -70,6 +75,7 @@ export async function streamList(
 		read: () => goOn(),
 		destroy(error, callback) {
 			clearTimeout(timer);
+			clearInterval(authorization);
 			goOn();
 			callback(error);
 		},
@@ -78,6 +84,7 @@ export async function streamList(
 	elements.on('error', () => undefined);
 	const stop = (reason: string) => elements.destroy(new Error(`the client ${reason}`));
 	const timer = setTimeout(stop, totalTimeoutMs, `did not read the list within ${totalTimeoutMs} ms`);
+	const authorization = setInterval(() => isAuthorized() || stop('lost its key'), authorizationIntervalMs);
 	const isTooSlow = watchPace(pace);
 
 	/** Resolves when the buffer has room again, or the stream is destroyed. */

@@ -8,12 +8,12 @@ import { malformedParameters } from '../http/server.js';
 import { withDeadline } from '../process/with-deadline.js';
 import { maxKeyLength } from './api-key.js';
 import {
-	type LiveKey,
 	type Project,
 	readKeyRingVersion,
-	readLiveKeys,
+	readUnrevokedKeys,
 	type ServiceName,
 	saveKeyUses,
+	type UnrevokedKey,
 } from './key-ring.sql.js';
 
 declare module 'fastify' {
@@ -67,7 +67,7 @@ export interface KeyRing {
 	 * @throws DatabaseError when no snapshot was loaded yet, so that no key can be checked.
 	 */
 	find(projectCode: string, key: string): Project | undefined;
-	/** Whether the key of this project was still live when the keys were last read. */
+	/** Whether the key of this project was not revoked when the keys were last read, and has not expired. */
 	isLive(project: Project): boolean;
 	/** Reads the version, and loads the keys again if it has changed. */
 	refresh(): Promise<void>;
@@ -99,12 +99,12 @@ interface Snapshot {
 	version: string;
 	/** How often a change had been reported when it was read. */
 	reports: number;
-	keys: Map<string, LiveKey>;
-	ids: Set<number>;
+	keys: Map<string, UnrevokedKey>;
+	byId: Map<number, UnrevokedKey>;
 }
 
 /**
- * Opens the snapshot of all live keys, which every process keeps in memory. It is loaded at once, and again after a
+ * Opens the snapshot of all unrevoked keys, which every process keeps in memory. It is loaded at once, and again after a
  * notification, after a reconnection of the listener, and when the check every `intervalMs` finds a new version.
  *
  * @throws DatabaseError when the first load fails, unless `isTemporary` returns true for it: then it is retried.
@@ -121,17 +121,19 @@ export async function openKeyRing(options: KeyRingOptions, isTemporary: (error: 
 	let again = false;
 	let stopped = false;
 
+	const isLive = (key?: UnrevokedKey): key is UnrevokedKey => key !== undefined && key.expiresAt > now();
+
 	async function load(): Promise<void> {
 		const [startedAt, reported] = [now(), reports];
 		// Reads the version first: after a change between the two reads, the next check loads the keys again.
 		const version = await readKeyRingVersion(database);
 		if (version !== snapshot?.version || reported !== snapshot.reports) {
-			const rows = await readLiveKeys(database, service);
+			const rows = await readUnrevokedKeys(database, service);
 			snapshot = {
 				version,
 				reports: reported,
 				keys: new Map(rows.map((row) => [indexOf(row.code, row.hash), row])),
-				ids: new Set(rows.map(({ keyId }) => keyId)),
+				byId: new Map(rows.map((row) => [row.keyId, row])),
 			};
 		}
 		refreshedAt = startedAt;
@@ -194,18 +196,16 @@ export async function openKeyRing(options: KeyRingOptions, isTemporary: (error: 
 		find(projectCode, key) {
 			if (snapshot === undefined) throw new DatabaseError('no keys could be loaded yet');
 			const found = snapshot.keys.get(indexOf(projectCode, hash('sha256', key, 'base64')));
-			// An expired key stays in the snapshot, because the clock may be set back.
-			const at = now();
-			if (found === undefined || (found.expiresAt ?? Number.POSITIVE_INFINITY) <= at) return undefined;
-			uses.set(found.keyId, at);
+			if (!isLive(found)) return undefined;
+			uses.set(found.keyId, now());
 			return found;
 		},
-		isLive: ({ keyId }) => snapshot?.ids.has(keyId) === true,
+		isLive: ({ keyId }) => isLive(snapshot?.byId.get(keyId)),
 		refresh,
 		get refreshedAt() {
 			return refreshedAt;
 		},
-		projectCodes: () => new Set([...(snapshot?.keys.values() ?? [])].map(({ code }) => code)),
+		projectCodes: () => new Set([...(snapshot?.keys.values() ?? [])].filter(isLive).map(({ code }) => code)),
 		flushUses,
 		async stop() {
 			stopped = true;

@@ -12,11 +12,11 @@ export interface Project {
 	keyId: number;
 }
 
-export interface LiveKey extends Project {
+export interface UnrevokedKey extends Project {
 	/** SHA-256 of the key, base64. */
 	hash: string;
-	/** Milliseconds since the epoch; null: never. */
-	expiresAt: number | null;
+	/** Milliseconds since the epoch; Infinity: never. */
+	expiresAt: number;
 }
 
 /** The version, which every change of a project or a key increments. */
@@ -47,23 +47,26 @@ export async function saveKeyUses(database: Database, uses: ReadonlyMap<number, 
 }
 
 /**
- * The keys that a service accepts: neither revoked nor expired, and of enabled projects. The service that stores data
+ * The keys that a service accepts until they expire: not revoked, and of enabled projects. The service that stores data
  * rejects the keys of sandbox projects, because their data would be stored with real data.
+ *
+ * Also keys that have expired: the reader decides by `expiresAt`, because the server's clock may be wrong at this moment.
+ * Those that expired more than 30 days ago are left out, so that memory does not grow with every rotation.
  */
-export function readLiveKeys(database: Database, service: ServiceName): Promise<readonly LiveKey[]> {
+export function readUnrevokedKeys(database: Database, service: ServiceName): Promise<readonly UnrevokedKey[]> {
 	return database.queryReserved(
-		(sql) => sql<LiveKey[]>`
+		(sql) => sql<UnrevokedKey[]>`
 			select p.id::float8 as id,
 			       p.code,
 			       p.sandbox as "isSandbox",
 			       k.id::float8 as "keyId",
 			       encode(k.hash, 'base64') as hash,
-			       (extract(epoch from k.expires_at) * 1000)::float8 as "expiresAt"
+			       coalesce((extract(epoch from k.expires_at) * 1000)::float8, 'infinity') as "expiresAt"
 			from api_keys k
 			join projects p on p.id = k.project_id
 			where p.disabled_at is null
 			  and k.revoked_at is null
-			  and (k.expires_at is null or k.expires_at > now())
+			  and (k.expires_at is null or k.expires_at > now() - interval '30 days')
 			  and (k.service is null or k.service = ${service})
 			  and (not p.sandbox or ${service} = 'company-contacts')`,
 	);

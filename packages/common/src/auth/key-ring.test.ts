@@ -113,4 +113,24 @@ describe('the key ring', () => {
 		now -= 7_200_000;
 		expect(ring.find('jump', 'jump-key')?.code).toBe('jump');
 	});
+
+	test('contains a key that had expired when it was read, unless long ago: the database’s clock may be set back', async () => {
+		let now = Date.now();
+		const day = 86_400_000;
+		for (const [code, days] of [
+			['month', 29],
+			['year', 31],
+		] as const)
+			await addProject(db.sql, code, `${code}-key`, { expiresAt: new Date(now - days * day) });
+		const { ring } = await open({ intervalMs: never, now: () => now });
+		expect(ring.find('month', 'month-key')).toBeUndefined();
+		expect(ring.projectCodes()).not.toContain('month');
+		now -= 40 * day;
+		const project = ring.find('month', 'month-key');
+		if (project === undefined) return expect.unreachable('it is refused');
+		expect([ring.isLive(project), ring.projectCodes().has('month')]).toEqual([true, true]);
+		expect(ring.find('year', 'year-key')).toBeUndefined();
+		now += 40 * day;
+		expect(ring.isLive(project)).toBe(false);
+	});
 });
