@@ -84,7 +84,7 @@ export function describeObservability({ app, endpoint, request, withApp, good }:
 		}
 	});
 
-	test('the counters of a project begin at 0, before its first request', async () => {
+	test('the counters of a project, and of the failures of a route, begin at 0', async () => {
 		await addProject(database.sql, 'waiting', 'key');
 		await withApp({}, async (other) => {
 			const text = await (await other.fetch('/metrics')).text();
@@ -92,6 +92,10 @@ export function describeObservability({ app, endpoint, request, withApp, good }:
 				expect(text).toContain(`\nproject_requests_total{project="waiting",status="${status}"} 0\n`);
 			}
 			expect(text).not.toContain('project_last_request_timestamp_seconds{project="waiting"}');
+			const { method, path: route } = endpoint;
+			for (const status of [500, 503]) {
+				expect(text).toContain(`\nhttp_requests_total{method="${method}",route="${route}",status="${status}"} 0\n`);
+			}
 		});
 	});
 

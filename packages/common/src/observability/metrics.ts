@@ -81,6 +81,12 @@ export const metrics = fp<MetricsOptions>(async (server, { registry, database, k
 		buckets,
 		registers,
 	});
+	// Failures begin at 0, so that `increase()` sees the first one too.
+	const begin = (methods: string | string[], route: string) => {
+		for (const method of [methods].flat()) for (const status of [500, 503]) requests.inc({ method, route, status }, 0);
+	};
+	server.addHook('onRoute', ({ method, url }) => begin(method, url));
+	begin('any', 'none');
 	measureDatabase(database, registry);
 	if (keyRing !== undefined) {
 		gauge(
