@@ -61,10 +61,7 @@ export async function startApplications(
 	});
 	const machines = [network.machine('app1', 11), network.machine('app2', 12)];
 	const [first, second] = machines as [Machine, Machine];
-	const upstream = fillIn('upstream.conf', {
-		COMPANY_CONTACTS_1: `${first.address}:3000`,
-		COMPANY_CONTACTS_2: `${second.address}:3000`,
-	});
+	const upstream = fillIn('upstream.conf', { MACHINE_1: first.address, MACHINE_2: second.address });
 	const url = (role: RoleUser) =>
 		`${urlAs(`postgres://user@${first.address}/contacts`, role, rolePassword).replace(first.address, database.hosts)}?target_session_attrs=read-write`;
 	const service = (machine: Machine, name: RoleUser, program: string, port: number, env: Record<string, string> = {}) =>
