@@ -61,7 +61,7 @@ const waitingForLocks = async () =>
 		.length;
 
 describe('a response', () => {
-	test('comes only after the commit of its own batch', async () => {
+	test('comes only after the commit of the batch that has its contact', async () => {
 		const release = await hold('select pg_advisory_xact_lock(42)');
 		const received: number[] = [];
 		const responses = Array.from({ length: 20 }, async (_, n) => {

@@ -119,6 +119,34 @@ describe('batches', () => {
 	});
 });
 
+test('an upsert reads no subscriptions of other chats, however many there are', async () => {
+	await test_.sql`
+		insert into direct_subscriptions (chat_id)
+		select 10000000 + n from generate_series(1, 20000) n`;
+	await test_.sql`analyze direct_subscriptions`;
+	const statistics = async () => {
+		const [row] = await test_.sql<[{ inserted: number; read: number }]>`
+			select contacts.n_tup_ins::int as inserted, (subscriptions.seq_tup_read + coalesce(subscriptions.idx_tup_fetch, 0))::int as read
+			from pg_stat_user_tables contacts, pg_stat_user_tables subscriptions
+			where contacts.relname = 'personal_contacts' and subscriptions.relname = 'direct_subscriptions'`;
+		return row;
+	};
+	const [project] = await test_.sql<{ id: number }[]>`select id::float8 as id from projects`;
+	const writer = createWriter();
+	let chat = 20_000_000;
+	const save = () => writer.save({ contact: { chat_id: chat++ }, projectId: project?.id ?? 0 });
+	// A backend reports its statistics with the first statement after a second.
+	const reported = async (before: { inserted: number }) => {
+		const saveAndRead = async () => (await save()) && (await statistics()).inserted;
+		await expect.poll(saveAndRead, { interval: 100 }).toBeGreaterThan(before.inserted);
+		return statistics();
+	};
+	const first = await reported(await statistics());
+	const last = await reported(first);
+	expect((last.read - first.read) / (last.inserted - first.inserted)).toBeLessThan(10);
+	await test_.sql`delete from direct_subscriptions where chat_id > 10000000`;
+});
+
 function storable(text: string): boolean {
 	return text.isWellFormed() && !text.includes('\0');
 }

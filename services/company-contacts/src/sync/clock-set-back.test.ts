@@ -1,13 +1,7 @@
-import { startStandIn } from '@contacts/bitrix24-stand-in';
-import { urlAs } from '@contacts/common/database/roles.js';
-import { createLogger } from '@contacts/common/observability/logger.js';
-import { readVariables } from '@contacts/common/process/config.js';
-import { rolePassword } from '@contacts/testing/database.js';
 import { database, test } from '@contacts/testing/test.js';
-import { afterEach, expect, vi } from 'vitest';
-import { crmVariables, toCrmConfig } from './config.js';
+import { afterEach, expect, onTestFinished, vi } from 'vitest';
 import { storeEvent } from './inbox.sql.js';
-import { synchroniseForEver } from './loop.js';
+import { createLoop } from './testing/loop.js';
 import { emptyMirror, makeContact, startSync } from './testing/portal.js';
 
 const day = 86_400_000;
@@ -19,45 +13,18 @@ test.each([
 	['while the portal blocks it', 'INVALID_CREDENTIALS'],
 	['while the portal pauses its method', 'OPERATION_TIME_LIMIT'],
 ])('the synchroniser makes its next pass in time when its clock is set back by a day %s', async (_, code) => {
-	let time = Date.now();
-	const clock = {
-		now: () => time,
-		async sleep(milliseconds: number, signal?: AbortSignal) {
-			signal?.throwIfAborted();
-			time += Math.max(milliseconds, 30_000);
-		},
-	};
-	const standIn = await startStandIn({ plan: 'enterprise', clock: clock.now });
+	const { standIn, clock, start, close } = await createLoop();
+	onTestFinished(close);
 	standIn.add(makeContact(1));
 	if (code !== undefined) standIn.faults.always({ kind: 'error', code });
-	const config = toCrmConfig(readVariables(crmVariables, { BITRIX24_WEBHOOK_URL: standIn.webhookUrl }));
-	if (Array.isArray(config)) throw new Error(config.join());
 	const passes: number[] = [];
-	const stop = new AbortController();
-	const loop = synchroniseForEver({
-		databaseUrl: urlAs(database.url, 'company-contacts-sync', rolePassword),
-		config,
-		intervalMs: 300_000,
-		clock,
-		logger: createLogger({ name: 'sync', level: 'silent' }),
-		signal: stop.signal,
-		onWaiting: () => undefined,
-		onWorking: () => undefined,
-		onConfigurationDiffers: () => undefined,
-		onPass() {
-			if (passes.length === 0) time -= day;
-			passes.push(time);
-		},
+	start(() => {
+		if (passes.length === 0) clock.setBack(day);
+		passes.push(clock.now());
 	});
-	try {
-		await vi.waitUntil(() => passes.length >= 2, { timeout: 50_000 });
-		const [first = 0, second = 0] = passes;
-		expect(second - first).toBeLessThanOrEqual(15 * 60_000);
-	} finally {
-		stop.abort();
-		await loop;
-		await standIn.close();
-	}
+	await vi.waitUntil(() => passes.length >= 2, { timeout: 50_000 });
+	const [first = 0, second = 0] = passes;
+	expect(second - first).toBeLessThanOrEqual(15 * 60_000);
 });
 
 test('a full pass is due where the last one lies in the future', async () => {
