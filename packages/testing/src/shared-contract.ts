@@ -164,7 +164,9 @@ export function describeSharedContract<V extends TObject>(service: Service<V>, e
 				withApp({ database: { applicationName, poolSize: 1 } }, async (other) => {
 					expect((await request(good, {}, other)).status).toBe(200);
 					for (let round = 0; round < 2; round++) {
-						await database.sql`select pg_terminate_backend(pid) from pg_stat_activity where application_name = ${applicationName}`;
+						await database.sql`
+							select pg_terminate_backend(pid) from pg_stat_activity
+							where datname = current_database() and application_name = ${applicationName}`;
 						expect((await request(good, {}, other)).status).toBe(200);
 					}
 				});

@@ -43,7 +43,7 @@ async function saveWithoutResponse(contact: PersonalContact, then: () => Promise
 	const written = () => database.sql`
 		select from personal_contacts
 		where chat_id = ${contact.chat_id} and updated_at >= ${begun?.time ?? ''}::text::timestamptz`;
-	await expect.poll(written, { timeout: 3000 }).toHaveLength(1);
+	await expect.poll(written).toHaveLength(1);
 	await then();
 	const result = await response;
 	await network.restore();

@@ -32,7 +32,7 @@ test('with DATABASE_URL the launcher migrates and serves that database, and neve
 
 	// The services use this database, and no other was created.
 	await addProject(database.sql, 'mine', 'my-key');
-	await expect.poll(async () => (await list('project=mine&api_key=my-key')).status, { timeout: 10_000 }).toBe(200);
+	await expect.poll(async () => (await list('project=mine&api_key=my-key')).status).toBe(200);
 	expect(readdirSync(folder)).toEqual([]);
 
 	const parts = partsOf(running);

@@ -69,5 +69,5 @@ test.for([
 	process.kill(wrapped.npx, 'SIGKILL');
 	await wrapped.closed;
 	expect(wrapped.output()).toMatch(/Stopping \.\.\.\nStopped\.$/);
-	await expect.poll(() => isAlive(wrapped.launcher), { timeout: 10_000 }).toBe(false);
+	await expect.poll(() => isAlive(wrapped.launcher)).toBe(false);
 });

@@ -34,7 +34,7 @@ test('a listener reports each change and its own reconnection, and then all read
 
 	const [listening] = await db.sql<{ pid: number }[]>`
 		select pid from pg_stat_activity
-		where application_name = 'listening' and not pid = any (${`{${before.join()}}`}::text::int[])`;
+		where datname = current_database() and application_name = 'listening' and not pid = any (${`{${before.join()}}`}::text::int[])`;
 	await db.sql`select pg_terminate_backend(${listening?.pid ?? 0})`;
 	// One call for the disconnection, and one for the reconnection.
 	await expect.poll(() => told).toBe(toldBefore + 3);

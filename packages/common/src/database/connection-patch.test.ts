@@ -61,7 +61,9 @@ test('a transaction that continues after its connection was lost fails without e
 		}),
 	).rejects.toMatchObject({ code: 'CONNECTION_CLOSED' });
 	await expect.poll(() => begun).toBe(true);
-	await db.sql`select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'transaction'`;
+	await db.sql`
+		select pg_terminate_backend(pid) from pg_stat_activity
+		where datname = current_database() and application_name = 'transaction'`;
 	await failed;
 	goOn();
 	for (let turns = 0; turns < 5; turns++) await nextTurn();

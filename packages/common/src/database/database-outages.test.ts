@@ -57,7 +57,7 @@ describe('killed backends', () => {
 		for (let round = 0; round < 40; round++) {
 			const before = right;
 			await kill('storm');
-			await expect.poll(() => right - before, { interval: 5, timeout: 15_000 }).toBeGreaterThan(50);
+			await expect.poll(() => right - before, { interval: 5 }).toBeGreaterThan(50);
 		}
 		storm = false;
 		await Promise.all(callers);
@@ -77,9 +77,7 @@ describe('a network that fails', () => {
 		expect(new Set(causes)).toEqual(new Set(['QUERY_DEADLINE']));
 
 		await proxy.restore();
-		await expect
-			.poll(() => respond(database).catch(() => undefined), { interval: 10, timeout: 3000 })
-			.toBeTypeOf('number');
+		await expect.poll(() => respond(database).catch(() => undefined), { interval: 10 }).toBeTypeOf('number');
 	});
 
 	test('a database that returns is used again within a second, however long it was away', async () => {

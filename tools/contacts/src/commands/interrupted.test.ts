@@ -36,7 +36,7 @@ async function halfway(database: TestDatabase) {
 		const [row] = await database.sql<[{ busy: boolean }]>`
 			select exists (
 				select from pg_locks join pg_stat_activity using (pid)
-				where relation = 'company_contacts_bitrix_id_key'::regclass and mode = 'RowExclusiveLock'
+				where datname = current_database() and relation = 'company_contacts_bitrix_id_key'::regclass and mode = 'RowExclusiveLock'
 				  and state = 'active' and wait_event = 'ClientRead'
 			) as busy`;
 		return row.busy;

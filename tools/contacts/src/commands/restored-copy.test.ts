@@ -5,7 +5,7 @@ import { startTestApp, type TestApp } from '@contacts/testing/app.js';
 import type { TestDatabase } from '@contacts/testing/database.js';
 import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import { database as source } from '@contacts/testing/test.js';
-import { describe, expect, onTestFinished, vi } from 'vitest';
+import { describe, expect, onTestFinished } from 'vitest';
 import { file, test } from '../testing/backed-up.js';
 import { readEverything } from '../testing/backup.js';
 import { contacts } from '../testing/command.js';
@@ -44,7 +44,7 @@ describe('a restored copy', () => {
 		const path = '/api/company_contacts.list?project=alpha&api_key=alpha-key';
 		expect((await app.fetch(path)).status).toBe(401);
 		expect((await contacts(copy.url, ['restore', file])).code).toBe(0);
-		await vi.waitUntil(async () => (await app.fetch(path)).status === 200, { timeout: 5000 });
+		await expect.poll(async () => (await app.fetch(path)).status).toBe(200);
 		for (const query of ['', '&company_id=1', '&company_id=9223372036854775807']) {
 			const [mine, theirs] = [await app.fetch(path + query), await original.fetch(path + query)];
 			expect(mine.headers.get('etag')).toBe(theirs.headers.get('etag'));

@@ -34,10 +34,15 @@ export const causeOf = (promise: Promise<unknown>) =>
 		},
 	);
 export const active = async (applicationName: string) =>
-	(await db.sql`select from pg_stat_activity where application_name = ${applicationName} and state = 'active'`).length;
+	(
+		await db.sql`
+			select from pg_stat_activity
+			where datname = current_database() and application_name = ${applicationName} and state = 'active'`
+	).length;
 export const kill = async (applicationName: string) => {
 	const rows = await db.sql`
-		select pg_terminate_backend(pid) from pg_stat_activity where application_name = ${applicationName}`;
+		select pg_terminate_backend(pid) from pg_stat_activity
+		where datname = current_database() and application_name = ${applicationName}`;
 	return rows.length;
 };
 
