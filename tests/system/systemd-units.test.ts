@@ -59,7 +59,9 @@ test('the gateway’s unit generates a configuration that nginx accepts', async 
 test('the nightly backup is verified before older ones are deleted, and reports the time of its success', async () => {
 	const [backups, metrics] = [await temporaryFolder(), await temporaryFolder()];
 	const run = async (url: string) => {
-		const script = startProcess('sh', [join(folder, 'backup.sh')], {
+		// As the unit does: ExecStart, and after its success ExecStartPost.
+		const script = startProcess('sh', ['-ec', 'sh backup.sh; sh report-backup.sh'], {
+			cwd: folder,
 			env: environmentOf({ DATABASE_URL: url, BACKUP_DIRECTORY: backups, BACKUP_METRICS_DIRECTORY: metrics }),
 		});
 		return { code: await script.exit, output: script.output() };
