@@ -1,0 +1,41 @@
+#!/bin/sh
+# Writes the environment files of the units into /etc/contacts, with a random password for each role of the database.
+# DATABASE_ADDRESS is PostgreSQL's address, if that runs on another machine.
+set -eu
+umask 077
+# Don't overwrite an existing file: the database has its password.
+set -C
+cd /etc/contacts
+random() { od -An -v -tx1 -N "$1" /dev/urandom | tr -d ' \n'; }
+url() { echo "DATABASE_URL=postgres://$1:$2@${DATABASE_ADDRESS:-127.0.0.1:5432}/contacts"; }
+
+owner=$(random 24) personal=$(random 24) company=$(random 24) sync=$(random 24) operator=$(random 24) privacy=$(random 24)
+cat >owner.env <<EOF
+$(url contacts_owner "$owner")
+OWNER_DATABASE_PASSWORD=$owner
+PERSONAL_CONTACTS_DATABASE_PASSWORD=$personal
+COMPANY_CONTACTS_DATABASE_PASSWORD=$company
+COMPANY_CONTACTS_SYNC_DATABASE_PASSWORD=$sync
+OPERATOR_DATABASE_PASSWORD=$operator
+PRIVACY_DATABASE_PASSWORD=$privacy
+BACKUP_KEY=$(random 32)
+EOF
+url personal_contacts_service "$personal" >personal.env
+cat >company.env <<EOF
+$(url company_contacts_service "$company")
+TRUST_PROXY=loopback
+EOF
+cat >sync.env <<EOF
+$(url company_contacts_sync "$sync")
+PORT=3002
+BITRIX24_WEBHOOK_URL=
+EOF
+cat >gateway.env <<EOF
+GATEWAY_PORT=127.0.0.1:8080
+GATEWAY_RESOLVER=127.0.0.53
+GATEWAY_CONNECTIONS_PER_CLIENT=100
+COMPANY_CONTACTS_ADDRESS=127.0.0.1:3000
+BITRIX24_EVENTS_ADDRESS=
+EOF
+url contacts_operator "$operator" >operator.env
+url contacts_privacy "$privacy" >privacy.env
