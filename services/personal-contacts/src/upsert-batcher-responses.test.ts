@@ -103,6 +103,18 @@ describe('a response', () => {
 		expect(await stored(8_015, 8_016)).toMatchObject([{ name: 'new' }]);
 	});
 
+	test('does not wait for a locked row of another chat that was in the batch of its own chat before', async () => {
+		await post({ chat_id: 8_600 });
+		const release = await hold('select from personal_contacts where chat_id = 8600 for update');
+		const writer = createWriter();
+		const save = (chat_id: number) => writer.save({ contact: { chat_id }, projectId: 1 });
+		const [held, neighbour] = [save(8_600), save(8_601)];
+		expect(await neighbour).toBe(true);
+		expect(await save(8_601)).toBe(true);
+		await release();
+		expect(await held).toBe(true);
+	});
+
 	test('does not wait for a blocked batch', async () => {
 		await post({ chat_id: 8_500 });
 		const release = await hold('select from personal_contacts where chat_id = 8500 for update');

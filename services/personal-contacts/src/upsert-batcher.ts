@@ -59,16 +59,14 @@ interface Waiting extends SentContact {
  */
 export function createUpsertBatcher({ database, registry }: UpsertBatcherOptions): UpsertBatcher {
 	let queue: Waiting[] = [];
-	/** Contacts in the current batches. */
-	let writing = 0;
 	let batches = 0;
 	/** Current batches that are already slow. */
 	let slowBatches = 0;
 	let starting = false;
 	let allowedBatches = normalBatches;
 	let allowedSize = firstBatchSize;
-	/** Chats in the current batches. */
-	const busyChats = new Set<number>();
+	/** The contacts that are being written, by chat. */
+	const writing = new Map<number, readonly Waiting[]>();
 	const sizes = new Histogram({
 		name: 'upsert_batch_size',
 		help: 'Contacts that were written by one statement.',
@@ -80,7 +78,9 @@ export function createUpsertBatcher({ database, registry }: UpsertBatcherOptions
 		help: 'Batches that failed, whose contacts were then written one by one.',
 		registers: [registry],
 	});
-	gauge(registry, 'upserts_waiting', 'Contacts that are being written, or wait for it.', () => queue.length + writing);
+	gauge(registry, 'upserts_waiting', 'Contacts that are being written, or wait for it.', () =>
+		[...writing.values()].reduce((sum, { length }) => sum + length, queue.length),
+	);
 
 	/** Runs after everything else that arrives in this turn of the event loop has been queued. */
 	function startSoon(): void {
@@ -95,7 +95,6 @@ export function createUpsertBatcher({ database, registry }: UpsertBatcherOptions
 			if (chats.size === 0) return;
 			const members = [...chats.values()].flat();
 			batches++;
-			writing += members.length;
 			const startedAt = performance.now();
 			let isSlow = false;
 			const timer = setTimeout(() => {
@@ -107,10 +106,8 @@ export function createUpsertBatcher({ database, registry }: UpsertBatcherOptions
 				clearTimeout(timer);
 				if (isSlow) slowBatches--;
 				batches--;
-				writing -= members.length;
 				adapt(members.length, performance.now() - startedAt);
-				for (const chat of chats.keys()) busyChats.delete(chat);
-				startSoon();
+				for (const written of chats.values()) release(written);
 			});
 		}
 	}
@@ -121,6 +118,15 @@ export function createUpsertBatcher({ database, registry }: UpsertBatcherOptions
 		else if (tookMs < growBelowMs && size === allowedSize) allowedSize = Math.min(maxBatchSize, size * 2);
 	}
 
+	/**
+	 * Lets the chat of these contacts enter the next batch. If a batch was split, each chat is released as soon as its own
+	 * contacts were written, because a neighbour may wait for a locked row for seconds.
+	 */
+	function release(members: readonly Waiting[]): void {
+		for (const { contact } of members) if (writing.get(contact.chat_id) === members) writing.delete(contact.chat_id);
+		startSoon();
+	}
+
 	/** Returns the next contacts of chats that are not being written, by chat, in the order of arrival. */
 	function takeBatch(): Map<number, Waiting[]> {
 		const chats = new Map<number, Waiting[]>();
@@ -128,7 +134,7 @@ export function createUpsertBatcher({ database, registry }: UpsertBatcherOptions
 		const minUntil = performance.now() + minTimeLeftMs;
 		queue = queue.filter((waiting) => {
 			const chat = waiting.contact.chat_id;
-			if (taken === allowedSize || busyChats.has(chat) || waiting.turn.until < minUntil) return true;
+			if (taken === allowedSize || writing.has(chat) || waiting.turn.until < minUntil) return true;
 			const earlier = chats.get(chat);
 			if (earlier === undefined) chats.set(chat, [waiting]);
 			else earlier.push(waiting);
@@ -136,7 +142,7 @@ export function createUpsertBatcher({ database, registry }: UpsertBatcherOptions
 			taken++;
 			return false;
 		});
-		for (const chat of chats.keys()) busyChats.add(chat);
+		for (const [chat, members] of chats) writing.set(chat, members);
 		if (taken > 0) sizes.observe(taken);
 		return chats;
 	}
@@ -166,6 +172,7 @@ export function createUpsertBatcher({ database, registry }: UpsertBatcherOptions
 				waiting.reject,
 			);
 		}
+		release(members);
 	}
 
 	return {
