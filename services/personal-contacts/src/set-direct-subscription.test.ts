@@ -144,6 +144,20 @@ describe('200', () => {
 		expect(await upsert(chat)).toBe('saved');
 	});
 
+	test.each([true, false])('a report is applied after the clock of the server was set back: %s', async (active) => {
+		const chat = nextChat++;
+		await report(chat, true);
+		if (active) await report(chat, false);
+		// As if it had been set back by an hour since then.
+		await database.sql.unsafe(`
+			update direct_subscription_reports set applied_at = applied_at + interval '1 hour' where chat_id = ${chat};
+			update direct_subscriptions set ended_at = ended_at + interval '1 hour' where chat_id = ${chat};
+			update direct_subscriptions set started_at = started_at + interval '1 hour'
+			where chat_id = ${chat} and ended_at is null`);
+		await report(chat, active);
+		expect((await stored(chat)).some(({ ended_at }) => ended_at === null)).toBe(active);
+	});
+
 	/** Sends reports over one connection without waiting for responses, so that they arrive in this order. */
 	async function pipeline(chatId: number, states: boolean[]): Promise<number[]> {
 		const requests = states.map((active, index) => {
