@@ -36,6 +36,22 @@ test('the last line is there, whenever the process ends after it', async () => {
 	for (const output of await Promise.all(ends)) expect(output).toMatch(/"msg":"last"\}\n$/);
 });
 
+test('a full disk does not stop the process, nor keep it from its end', async () => {
+	const script = `
+		import { createLogger } from '${new URL(`file://${logger}`)}';
+		const logger = createLogger({ name: 'test', level: 'info' });
+		logger.info('first');
+		// Long after the first write has failed.
+		setTimeout(() => {
+			logger.info('last');
+			console.error('still there');
+		}, 300);`;
+	const command = 'exec "$0" --input-type=module --eval "$1" > /dev/full';
+	const child = startProcess('sh', ['-c', command, process.execPath, script]);
+	await child.waitForLine(/still there/);
+	expect(await child.exit).toBe(0);
+});
+
 test.each([
 	['an uncaught exception', 'throw new Error("uncaught");', 1],
 	['an unhandled rejection', 'await Promise.reject(new Error("unhandled"));', 1],

@@ -1,4 +1,4 @@
-import { writeSync } from 'node:fs';
+import { write, writeSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { isIP } from 'node:net';
 import type { FastifyBaseLogger, FastifyReply, FastifyRequest } from 'fastify';
@@ -102,41 +102,61 @@ function showEscapes(line: string): string {
 /** The interval between two writes. It is long enough for the lines of many requests, and too short to notice. */
 const flushIntervalMs = 20;
 
+/** The interval between two attempts to write, while the disk is full or the reader is slow. */
+const retryIntervalMs = 200;
+
+/** Lines that can't be written are kept up to this length, in characters. Further ones are dropped. */
+const maxUnwritten = 16_777_216;
+
 /** How long an exit waits for a write in progress: a pipe or a file accepts one in less than a millisecond. */
 const lastWriteMs = 100;
 
 /**
  * Standard output with one write for all lines of 20 milliseconds. A write in each turn of the event loop took a tenth of
- * the CPU time of a busy service. Unread lines are kept up to 16 MiB, then dropped. The remaining lines are written when
- * the process exits for any reason except SIGKILL.
+ * the CPU time of a busy service. The remaining lines are written when the process exits for any reason except SIGKILL.
+ *
+ * A failed write, as on a full disk, is tried again and stops nothing. pino's own destination would throw, and then retry
+ * for ever in the exit, so that the process could only be killed.
  */
 function openStandardOutput(): DestinationStream {
-	const output = pino.destination({ dest: 1, sync: false, maxLength: 16_777_216 });
 	let lines = '';
-	const take = () => {
-		const taken = escapeJsonLines(lines);
-		lines = '';
-		return taken;
-	};
+	/** What the last write did not accept. */
+	let rest: Uint8Array = Buffer.alloc(0);
 	let isWriting = false;
-	output.on('drain', () => {
-		isWriting = false;
-	});
-	function write(): void {
+	let isScheduled = false;
+	let hasReader = true;
+	function take(): Buffer {
+		const taken = Buffer.concat([rest, Buffer.from(escapeJsonLines(lines))]);
+		lines = '';
+		rest = Buffer.alloc(0);
+		return taken;
+	}
+	function schedule(delayMs: number): void {
+		if (isScheduled || isWriting) return;
+		isScheduled = true;
+		setTimeout(flush, delayMs).unref();
+	}
+	function flush(): void {
+		isScheduled = false;
 		isWriting = true;
-		output.write(take());
+		const bytes = take();
+		write(1, bytes, (error, written = 0) => {
+			isWriting = false;
+			if (error?.code === 'EPIPE') hasReader = false;
+			else rest = bytes.subarray(written);
+			if (rest.length > 0 || lines !== '') schedule(error === null ? flushIntervalMs : retryIntervalMs);
+		});
 	}
 	process.once('exit', () => {
 		// Another thread does the write in progress, and its end can't be seen any more: later lines must not overtake it.
 		if (isWriting) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, lastWriteMs);
-		output.flushSync();
-		// Not through `output`: a write that it starts now might never happen.
-		writeAll(Buffer.from(take()));
+		writeAll(take());
 	});
 	return {
 		write(line) {
-			if (lines === '') setTimeout(write, flushIntervalMs).unref();
+			if (!hasReader || lines.length + rest.length > maxUnwritten) return;
 			lines += line;
+			schedule(flushIntervalMs);
 		},
 	};
 }
