@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 import type { ServiceName } from '@contacts/common/auth/key-ring.sql.js';
+import { migrate } from '@contacts/common/database/migrate.js';
 import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
 import { startTcpProxy } from '@contacts/testing/tcp-proxy.js';
 import { test } from '@contacts/testing/test.js';
@@ -8,14 +9,19 @@ import { afterAll, describe, expect, onTestFinished } from 'vitest';
 import { addSecret, dropSecret, expectSecretUnwritten, password, start, urlWithSecret } from './service-with-secret.js';
 
 let empty: TestDatabase;
+let older: TestDatabase;
 
 test.beforeAll(async () => {
 	empty = await createTestDatabase('template0');
+	older = await createTestDatabase('template0');
+	// Before a column that the services read.
+	await migrate(older.url, 16);
 	await addSecret();
 });
 afterAll(async () => {
 	await dropSecret();
 	await empty?.drop();
+	await older?.drop();
 });
 
 describe.each<[ServiceName, string, string]>([
@@ -46,6 +52,12 @@ describe.each<[ServiceName, string, string]>([
 			['a wrong password', () => urlWithSecret({ password: `${password}-wrong` }), /refuses the user or the password/],
 			['a missing database', () => urlWithSecret({ pathname: '/no_such_database' }), /database .* does not exist/],
 			['a database without tables', () => empty.url, /no tables yet: run "contacts migrate"/],
+			['tables of an older release', () => older.url, /older than this release: run "contacts migrate"/],
+			[
+				'a parameter that the server refuses',
+				() => urlWithSecret({ search: '?channel_binding=require' }),
+				/DATABASE_URL is wrong: .* parameters/,
+			],
 		])('in one line for %s', async (_, wrong, line) => {
 			expect(await refused({ DATABASE_URL: wrong() })).toEqual([expect.stringMatching(line)]);
 		});
@@ -93,4 +105,4 @@ describe.each<[ServiceName, string, string]>([
 	});
 });
 
-test('no process writes the password of DATABASE_URL to its output', () => expectSecretUnwritten(18));
+test('no process writes the password of DATABASE_URL to its output', () => expectSecretUnwritten(22));

@@ -81,7 +81,7 @@ function welcome({ demo, crm }: Running, { companyPort, personalPort }: Settings
 function describe(error: unknown): string {
 	if (error instanceof ConfigError) return error.lines.join('\n');
 	if (error instanceof StartError || error instanceof LocalPostgresError) return error.message;
-	if (isRefusal(error)) return 'The database refuses the user, the password or the name in DATABASE_URL.';
+	if (isRefusal(error)) return 'The database refuses the user, the password, the name or a parameter in DATABASE_URL.';
 	const code = errorCode(error);
 	if (code === 'NO_SUITABLE_SERVER' && error instanceof Error) {
 		return `The database in DATABASE_URL can't be used: ${error.message}.`;

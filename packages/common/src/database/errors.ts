@@ -119,9 +119,9 @@ export function failureReason(error: unknown): FailureReason {
 }
 
 /**
- * Whether the database rejects this configuration: wrong password or user, no such database, no rights, not migrated. A
- * retry does not help. An operator has to change something.
+ * Whether the database rejects this configuration: wrong password or user, no such database, no rights, not migrated, or an
+ * unknown or invalid parameter in the URL. A retry does not help. An operator has to change something.
  */
 export function isRefusal(error: unknown): boolean {
-	return /^(28...|3D000|42501|42P01|42703)$/.test(errorCode(error) ?? '');
+	return /^(22023|28...|3D000|42501|42P01|42703|42704)$/.test(errorCode(error) ?? '');
 }

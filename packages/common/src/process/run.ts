@@ -150,6 +150,11 @@ function startFailure(error: unknown): string {
 			return 'HOST is no address of this machine.';
 		case '42P01':
 			return 'The database has no tables yet: run "contacts migrate" first.';
+		case '42703':
+			return 'The tables of the database are older than this release: run "contacts migrate" first.';
+		case '42704':
+		case '22023':
+			return 'DATABASE_URL is wrong: the server refuses one of its parameters.';
 		case '42501':
 			return 'The database user of DATABASE_URL lacks rights: run "contacts migrate" and connect with the role of this service.';
 		case '3D000':
