@@ -1,3 +1,5 @@
+import { once } from 'node:events';
+import { connect, createServer } from 'node:net';
 import { database as db, test } from '@contacts/testing/test.js';
 import { expect, onTestFinished } from 'vitest';
 import { openDatabase } from './database.js';
@@ -41,4 +43,30 @@ test('a listener reports each change and its own reconnection, and then all read
 	expect(listener.current).toBe(true);
 	const after = await backends();
 	for (const pid of before) expect(after).not.toContain(pid);
+});
+
+test('a connection on which LISTEN gets no response is replaced', async () => {
+	let unanswered = 0;
+	const { hostname, port } = new URL(db.url);
+	const server = createServer((client) => {
+		const target = connect({ host: hostname, port: Number(port) });
+		for (const socket of [client, target]) socket.on('error', () => undefined);
+		client.on('close', () => target.destroy());
+		target.pipe(client);
+		client.on('data', (data) => {
+			if (unanswered === 0 && data.includes('listen "')) unanswered++;
+			else target.write(data);
+		});
+	}).listen(0, '127.0.0.1');
+	await once(server, 'listening');
+	const { port: proxyPort } = server.address() as { port: number };
+	const url = Object.assign(new URL(db.url), { hostname: '127.0.0.1', port: String(proxyPort) }).href;
+	const database = openDatabase({ url, applicationName: 'unanswered', poolSize: 1 });
+	onTestFinished(async () => {
+		await database.close();
+		server.close();
+	});
+	const listener = database.listenForChanges('something_changed', () => undefined);
+	await expect.poll(() => listener.current).toBe(true);
+	expect(unanswered).toBe(1);
 });

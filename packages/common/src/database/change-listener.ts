@@ -29,6 +29,9 @@ interface ChangeListener {
 /** The interval between two checks of the connection, and the timeout of each check. */
 const heartbeatMs = 1000;
 
+/** The timeout for a connection and its first response. */
+const listenTimeoutMs = 5000;
+
 /** The first and the longest wait before an attempt to listen again. Each wait is twice as long as the one before. */
 const minRetryMs = 50;
 const maxRetryMs = 1000;
@@ -68,7 +71,8 @@ export function createChangeListener({ url, applicationName, onReturn }: ChangeL
 		const mine = client;
 		const added = [...subscriptions].filter(({ current }) => !current);
 		try {
-			await mine.unsafe(added.map(({ channel }) => `listen "${channel}"`).join(';'));
+			const listening = mine.unsafe(added.map(({ channel }) => `listen "${channel}"`).join(';'));
+			if ((await withDeadline(listening, listenTimeoutMs)) === timedOut) return replace(mine);
 			if (mine !== client || closed) return;
 			if (failures > 0) onReturn();
 			failures = 0;
