@@ -135,6 +135,30 @@ describe('a failure leaves the schema unchanged and a later run succeeds:', () =
 	});
 });
 
+describe('beside other programs', () => {
+	test.each([
+		['Rails', `(version varchar primary key); insert into schema_migrations values ('20240101000000')`],
+		['golang-migrate', '(version bigint primary key, dirty boolean); insert into schema_migrations values (5, false)'],
+	])('a table of migrations of %s is rejected and stays unchanged', async (_, definition) => {
+		const database = await emptyDatabase();
+		await database.sql.unsafe(`create table schema_migrations ${definition}`);
+		const before = await database.sql`table schema_migrations`;
+		await expect(migrate(database.url)).rejects.toThrow(/^The table "schema_migrations" .* use another database\.$/);
+		expect([...(await database.sql`table schema_migrations`)]).toEqual([...before]);
+		expect(await objects(database)).not.toContain('projects');
+	});
+
+	test('a table of migrations in another schema does not count, nor does a schema with the name of the user', async () => {
+		const database = await emptyDatabase();
+		await database.sql.unsafe(`
+			create schema auth;
+			create table auth.schema_migrations (version varchar primary key);
+			do $$ begin execute format('create schema %I', current_user); end $$`);
+		expect(await migrate(database.url)).toEqual(all);
+		expect(await recorded(database)).toEqual(all);
+	});
+});
+
 test('a migration that was changed after it was applied is rejected', async () => {
 	const database = await emptyDatabase();
 	await migrate(database.url);

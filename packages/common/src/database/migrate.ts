@@ -7,6 +7,8 @@ import { connectSingle, reach } from './connect.js';
 /** An arbitrary number that nothing else in the same database uses. */
 const migrationLock = 4_021_967_233;
 
+const migrationsTable = 'schema_migrations';
+
 const folder = fileURLToPath(new URL('../../migrations', import.meta.url));
 
 /**
@@ -37,10 +39,13 @@ export async function migrate(url: string, to?: number): Promise<string[]> {
 		await run(`select pg_advisory_xact_lock(${migrationLock})`);
 		// Requests for the same table queue behind a waiting migration. With a longer timeout, they would fail.
 		await run(`set local lock_timeout = '2s'`);
+		await rejectOtherMigrations(run);
 		const postgrator = new Postgrator({
 			driver: 'pg',
 			migrationPattern: `${literal(folder)}/*.sql`,
-			schemaTable: 'schema_migrations',
+			schemaTable: migrationsTable,
+			// Otherwise a schema that is found first, or a table of the same name in any other schema, would count.
+			currentSchema: 'public',
 			newline: 'LF',
 			execQuery: run,
 		});
@@ -55,6 +60,19 @@ export async function migrate(url: string, to?: number): Promise<string[]> {
 		);
 	} finally {
 		await sql.end({ timeout: 5 });
+	}
+}
+
+/** Other tools have a table of this name too: its versions would count as ours, and it would get more columns. */
+async function rejectOtherMigrations(run: (query: string) => Promise<{ rows: object[] }>): Promise<void> {
+	const { rows } = await run(
+		`select from information_schema.columns where table_schema = 'public' and table_name = '${migrationsTable}'
+		having count(*) > 0 and not bool_or(column_name = 'md5')`,
+	);
+	if (rows.length > 0) {
+		throw new Error(
+			`The table "${migrationsTable}" in this database is not one of this program, so nothing was changed: use another database.`,
+		);
 	}
 }
 
