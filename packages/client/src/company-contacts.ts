@@ -74,7 +74,7 @@ export function createCompanyContactsClient(options: CompanyContactsOptions): Co
 				...(limit === undefined ? {} : { limit: String(limit) }),
 			};
 			const result = await client
-				.GET('/api/company_contacts.changes', { params: { query }, ...(signal === undefined ? {} : { signal }) })
+				.GET('/api/company_contacts.changes', { params: { query }, signal: signal ?? null })
 				.catch(notJson);
 			const isBody = ({ changes, cursor, has_more }: Partial<ChangesBody>) =>
 				Array.isArray(changes) && typeof cursor === 'string' && typeof has_more === 'boolean';
@@ -94,7 +94,7 @@ export function createCompanyContactsClient(options: CompanyContactsOptions): Co
 						query: companyId === undefined ? {} : { company_id: name },
 						header: known === undefined ? {} : { 'If-None-Match': known.entityTag },
 					},
-					...(signal === undefined ? {} : { signal }),
+					signal: signal ?? null,
 				})
 				.catch(notJson);
 			const { response } = result;

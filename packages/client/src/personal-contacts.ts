@@ -38,19 +38,13 @@ export function createPersonalContactsClient(options: ClientOptions): PersonalCo
 	return {
 		async upsert(contact, { signal } = {}) {
 			const result = await client
-				.POST('/api/personal_contacts', {
-					body: contact,
-					...(signal === undefined ? {} : { signal }),
-				})
+				.POST('/api/personal_contacts', { body: contact, signal: signal ?? null })
 				.catch(notJson);
 			return bodyOf(result, ({ ok }) => ok === 'saved' || ok === 'skipped').ok;
 		},
 		async setDirectSubscription(subscription, { signal } = {}) {
 			const result = await client
-				.POST('/api/direct_subscriptions', {
-					body: subscription,
-					...(signal === undefined ? {} : { signal }),
-				})
+				.POST('/api/direct_subscriptions', { body: subscription, signal: signal ?? null })
 				.catch(notJson);
 			bodyOf(result, ({ ok }) => ok === 'saved');
 		},

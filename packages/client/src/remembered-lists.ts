@@ -1,5 +1,5 @@
 /** A value with the entity tag of its version. */
-export interface Remembered<T> {
+interface Remembered<T> {
 	entityTag: string;
 	value: T;
 	/** Size of the response body, in bytes. */

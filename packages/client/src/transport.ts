@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import { setTimeout as delay } from 'node:timers/promises';
 import { ContactsConnectionError, retryAfterOf } from './errors.js';
 
 const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as {
@@ -90,7 +91,7 @@ export function createTransport(options: ClientOptions): (request: Request) => P
 				if (result instanceof Error) throw new ContactsConnectionError(base.origin, reasonOf(result));
 				return result;
 			}
-			await pause(wait, request.signal);
+			await delay(wait, undefined, { signal: request.signal }).catch(() => request.signal.throwIfAborted());
 		}
 	};
 }
@@ -105,21 +106,6 @@ function waitAfter(result: Response | Error, made: number): number | undefined {
 	if (!passing.has(result.status) && (result.status !== 500 || asked === undefined)) return undefined;
 	// A time that is over is no reason to make all attempts at once.
 	return asked ? asked * 1000 + spread : usual;
-}
-
-function pause(milliseconds: number, signal: AbortSignal): Promise<void> {
-	return new Promise((resolve, reject) => {
-		signal.throwIfAborted();
-		const stop = () => {
-			clearTimeout(timer);
-			reject(signal.reason);
-		};
-		const timer = setTimeout(() => {
-			signal.removeEventListener('abort', stop);
-			resolve();
-		}, milliseconds);
-		signal.addEventListener('abort', stop, { once: true });
-	});
 }
 
 /** Returns the system's error code. The message is not used, because it may contain the URL. */

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 
 /** The user that the server's processes run as; undefined: the user of this process. */
-export interface ServerUser {
+interface ServerUser {
 	uid: number;
 	gid: number;
 }

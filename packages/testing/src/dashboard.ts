@@ -1,7 +1,7 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import type { DrawnPanel, Series } from './dashboard-picture.js';
+import type { DrawnPanel, Series } from './chart.js';
 import { freePorts } from './launcher.js';
 import { startProcess } from './process.js';
 import { waitUntil } from './wait-until.js';

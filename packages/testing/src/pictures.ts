@@ -3,8 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { startBrowser } from './browser.js';
+import { drawPanels } from './chart.js';
 import { readPanels, startPrometheus } from './dashboard.js';
-import { drawDashboard } from './dashboard-picture.js';
 import { dispose, type Launcher, launch } from './launcher.js';
 import { openLoop } from './load.js';
 
@@ -74,7 +74,8 @@ async function drawLoad({ ports, output }: Launcher): Promise<void> {
 				body: JSON.stringify({ chat_id: 1 + (n % 5000), name: `Chat ${n}` }),
 			})),
 		]);
-		await writeFile(join(folder, 'dashboard.svg'), drawDashboard(await readPanels(prometheus, seconds)));
+		const picture = drawPanels('The dashboard under load', await readPanels(prometheus, seconds));
+		await writeFile(join(folder, 'dashboard.svg'), picture);
 	} finally {
 		await prometheus.stop();
 	}

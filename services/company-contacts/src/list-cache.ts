@@ -28,7 +28,7 @@ export interface ListCache {
 	invalidate(): void;
 }
 
-export interface ListCacheOptions {
+interface ListCacheOptions {
 	database: Database;
 	/** While the subscription is not current, nothing is served from memory. */
 	subscription: Pick<ChangeSubscription, 'current'>;

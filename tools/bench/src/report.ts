@@ -1,6 +1,6 @@
 import { type Figures, figuresOf, ratiosOf } from './statistics.js';
 
-export type Figure = 'throughput' | 'latency' | 'time' | 'first byte' | 'peak memory' | 'memory at rest';
+type Figure = 'throughput' | 'latency' | 'time' | 'first byte' | 'peak memory' | 'memory at rest';
 export type Unit = '/s' | 'ms' | 'MiB';
 
 /** The target of the ratio, of the ratio of costs, or of our own figure. */
@@ -71,7 +71,7 @@ export interface Report {
 	seconds: number;
 }
 
-export interface ComparisonInput {
+interface ComparisonInput {
 	scenario: string;
 	figure: Figure;
 	unit: Unit;

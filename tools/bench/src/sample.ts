@@ -8,7 +8,7 @@ export interface Sample {
 	body: Buffer;
 }
 
-export interface RequestLine {
+interface RequestLine {
 	url: string;
 	method?: string;
 	headers?: Record<string, string>;

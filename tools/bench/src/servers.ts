@@ -1,5 +1,5 @@
-import { get } from 'node:http';
 import { freePort } from '@contacts/local-postgres/server.js';
+import { send } from '@contacts/testing/load.js';
 import { type RunningProcess, startProcess } from '@contacts/testing/process.js';
 import { waitUntil } from '@contacts/testing/wait-until.js';
 import type { Lifetime } from './lifetime.js';
@@ -44,16 +44,8 @@ export async function startServer(lifetime: Lifetime, command: ServerCommand): P
 	const stop = lifetime.own(() => server.stop());
 	const url = `http://127.0.0.1:${port}`;
 	const message = () => `${args.at(-1)} did not become ready. ${server.output().trim()}`;
-	await waitUntil(async () => server.hasExited || (await isReady(url)), { timeoutMs: 60_000, intervalMs: 2, message });
+	const isReady = async () => (await send(url, { method: 'GET', path: '/health/ready' })).result === 200;
+	await waitUntil(async () => server.hasExited || (await isReady()), { timeoutMs: 60_000, intervalMs: 2, message });
 	if (server.hasExited) throw new Error(message());
 	return { url, pid: server.pid, process: server, startedIn: performance.now() - begun, stop };
-}
-
-function isReady(url: string): Promise<boolean> {
-	return new Promise((resolve) => {
-		get(`${url}/health/ready`, { agent: false }, (response) => {
-			response.resume();
-			resolve(response.statusCode === 200);
-		}).on('error', () => resolve(false));
-	});
 }

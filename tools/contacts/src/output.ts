@@ -7,7 +7,7 @@ import { outputError, streams } from './streams.js';
 import { type Style, styleOfState } from './style.js';
 
 /** A part of a line in a colour, if the stream is a terminal with colours (NO_COLOR, FORCE_COLOR). */
-export interface Styled {
+interface Styled {
 	style: Style;
 	text: string;
 }

@@ -56,9 +56,7 @@ function createClock(
 
 function config(more: Record<string, string> = {}): CrmConfig {
 	const values = { BITRIX24_WEBHOOK_URL: standIn.webhookUrl, BITRIX24_PLAN: 'enterprise', ...more };
-	const read = toCrmConfig(readVariables(crmVariables, values));
-	if (Array.isArray(read)) throw new Error(read.join());
-	return read;
+	return toCrmConfig(readVariables(crmVariables, values));
 }
 
 function ask(clock: Clock, more: Partial<AskOptions> = {}) {
@@ -80,8 +78,7 @@ function startLoop(more: Partial<LoopOptions> = {}): { stop(): Promise<void> } {
 	const stop = new AbortController();
 	const loop = synchroniseForEver({
 		databaseUrl: urlAs(database.url, 'company-contacts-sync', rolePassword),
-		config: config(),
-		intervalMs: 86_400_000_000,
+		config: { ...config(), intervalMs: 86_400_000_000 },
 		clock: createClock(),
 		logger: createLogger({ name: 'sync', level: 'silent' }),
 		signal: stop.signal,

@@ -148,7 +148,6 @@ async function runForEver(url: string, config: CrmConfig): Promise<void> {
 	await synchroniseForEver({
 		databaseUrl: url,
 		config,
-		intervalMs: config.intervalMs,
 		clock: systemClock,
 		logger: createLogger({ name: 'contacts sync', level: 'info' }),
 		signal: stop.signal,

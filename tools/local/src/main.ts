@@ -1,4 +1,4 @@
-import { errorCode, isRefusal, isUnreachable } from '@contacts/common/database/errors.js';
+import { describeDatabaseError } from '@contacts/common/database/errors.js';
 import { escapeControls } from '@contacts/common/observability/escape-controls.js';
 import { ConfigError } from '@contacts/common/process/config.js';
 import { LocalPostgresError } from '@contacts/local-postgres/binaries.js';
@@ -81,11 +81,5 @@ function welcome({ demo, crm }: Running, { companyPort, personalPort }: Settings
 function describe(error: unknown): string {
 	if (error instanceof ConfigError) return error.lines.join('\n');
 	if (error instanceof StartError || error instanceof LocalPostgresError) return error.message;
-	if (isRefusal(error)) return 'The database refuses the user, the password, the name or a parameter in DATABASE_URL.';
-	const code = errorCode(error);
-	if (code === 'NO_SUITABLE_SERVER' && error instanceof Error) {
-		return `The database in DATABASE_URL can't be used: ${error.message}.`;
-	}
-	if (isUnreachable(error)) return `The database in DATABASE_URL does not respond (${code}).`;
-	return error instanceof Error ? (error.stack ?? error.message) : String(error);
+	return describeDatabaseError(error) ?? (error instanceof Error ? (error.stack ?? error.message) : String(error));
 }

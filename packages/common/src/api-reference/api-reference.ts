@@ -47,7 +47,7 @@ const swaggerUiContent = `
 		<div id="reference"></div>
 		<noscript><p class="notice">This page needs JavaScript. The document it shows is <a href="/openapi.json">/openapi.json</a>.</p></noscript>`;
 
-export interface ApiReferenceOptions {
+interface ApiReferenceOptions {
 	reference: ReferenceInfo;
 	/** A guide for callers, in Markdown; without it, `GET /docs/guide` does not exist. */
 	guide?: URL;

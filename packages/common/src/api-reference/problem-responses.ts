@@ -3,7 +3,7 @@ import { type FieldError, Problem, type ProblemCode } from '../http/problems.js'
 import { commonHeaders, type Headers, header, shared } from './headers.js';
 
 /** An example of an error, created by the code that creates the real ones. */
-export interface ProblemExample {
+interface ProblemExample {
 	code: ProblemCode;
 	/** Overrides the default of the code. */
 	status?: number;

@@ -125,3 +125,19 @@ export function failureReason(error: unknown): FailureReason {
 export function isRefusal(error: unknown): boolean {
 	return /^(22023|28...|3D000|42501|42P01|42703|42704)$/.test(errorCode(error) ?? '');
 }
+
+/** One line on what is wrong with the database, for the person who set `DATABASE_URL`. Undefined for any other error. */
+export function describeDatabaseError(error: unknown): string | undefined {
+	const code = errorCode(error) ?? '';
+	if (code === '42P01') return 'The database has no tables yet: run "contacts migrate" first.';
+	if (/^42(703|883)$/.test(code))
+		return 'The tables of the database are older than this release: run "contacts migrate" first.';
+	if (/^(22023|42704)$/.test(code) && (error as { severity?: string }).severity === 'FATAL')
+		return 'DATABASE_URL is wrong: the server refuses one of its parameters.';
+	if (code === '3D000') return 'The database that DATABASE_URL names does not exist.';
+	if (code.startsWith('28')) return 'The database refuses the user or the password in DATABASE_URL.';
+	if (code === 'NO_SUITABLE_SERVER') return `The database can't be used: ${(error as Error).message}.`;
+	return isUnreachable(error)
+		? `The database does not respond (${code}). Is it running, and is DATABASE_URL right?`
+		: undefined;
+}

@@ -33,7 +33,7 @@ export function urlAs(url: string, user: RoleUser, password: string): string {
 }
 
 /** A SCRAM-SHA-256 verifier in the form that PostgreSQL stores (RFC 5803, RFC 7677). */
-export function scramVerifier(password: string): string {
+function scramVerifier(password: string): string {
 	const iterations = 4096;
 	const salt = randomBytes(16);
 	const salted = pbkdf2Sync(password.normalize('NFKC'), salt, iterations, 32, 'sha256');

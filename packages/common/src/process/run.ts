@@ -4,7 +4,7 @@ import type { Registry } from 'prom-client';
 import { type KeyRing, openKeyRing } from '../auth/authenticate.js';
 import type { ServiceName } from '../auth/key-ring.sql.js';
 import { type Database, openDatabase } from '../database/database.js';
-import { DatabaseError, errorCode, isRefusal } from '../database/errors.js';
+import { DatabaseError, describeDatabaseError, errorCode, isRefusal } from '../database/errors.js';
 import type { Server, ServerOptions } from '../http/server.js';
 import { createLogger } from '../observability/logger.js';
 import { createRegistry } from '../observability/metrics.js';
@@ -148,18 +148,8 @@ function startFailure(error: unknown): string {
 		case 'EINVAL':
 		case 'ENOTFOUND':
 			return 'HOST is no address of this machine.';
-		case '42P01':
-			return 'The database has no tables yet: run "contacts migrate" first.';
-		case '42703':
-			return 'The tables of the database are older than this release: run "contacts migrate" first.';
-		case '42704':
-		case '22023':
-			return 'DATABASE_URL is wrong: the server refuses one of its parameters.';
 		case '42501':
 			return 'The database user of DATABASE_URL lacks rights: run "contacts migrate" and connect with the role of this service.';
-		case '3D000':
-			return 'The database that DATABASE_URL names does not exist.';
 	}
-	if (isRefusal(cause)) return 'The database refuses the user or the password in DATABASE_URL.';
-	return error instanceof Error ? (error.stack ?? error.message) : String(error);
+	return describeDatabaseError(cause) ?? (error instanceof Error ? (error.stack ?? error.message) : String(error));
 }

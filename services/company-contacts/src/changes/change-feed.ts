@@ -7,7 +7,7 @@ import { counter } from '@contacts/common/observability/metrics.js';
 import { LRUCache } from 'lru-cache';
 import type { Registry } from 'prom-client';
 import { type ChangesPage, readChanges } from './changes.sql.js';
-import { type Cursor, decodeCursor, encodeCursor, lastId } from './feed-cursor.js';
+import { type Cursor, decodeCursor, encodeCursor, invalidCursor, lastId } from './feed-cursor.js';
 import { changesAfter, includes, merge, type RecentChanges } from './recent-changes.js';
 
 export interface ChangeFeed {
@@ -23,7 +23,7 @@ export interface ChangeFeed {
 	invalidate(): void;
 }
 
-export interface ChangeFeedOptions {
+interface ChangeFeedOptions {
 	database: Database;
 	/** While the subscription is not current, every request queries the database. */
 	subscription: Pick<ChangeSubscription, 'current'>;
@@ -122,7 +122,8 @@ export function createChangeFeed({ database, subscription, registry, clock }: Ch
 		find: (text, limit) => (isCurrent() ? responses.made.get(keyOf(text, limit)) : undefined),
 		async read(text, limit) {
 			const requestedAt = performance.now();
-			const cursor = text === undefined ? undefined : readCursor(text);
+			const cursor = text === undefined ? undefined : decodeCursor(text);
+			if (text !== undefined && cursor === undefined) throw invalidCursor();
 			const current = await currentFor(cursor, requestedAt);
 			if (cursor !== undefined) check(cursor, current);
 			const { made, pending } = responses;
@@ -154,14 +155,6 @@ const noResponses = () => ({
 	}),
 	pending: new Map<string, Promise<Representations>>(),
 });
-
-/** @throws Problem for a text that is not a cursor */
-function readCursor(text: string): Cursor {
-	const cursor = decodeCursor(text);
-	if (cursor !== undefined) return cursor;
-	const errors = [{ field: 'cursor', message: 'must be the cursor of an earlier response' }];
-	throw new Problem('invalid_query', { errors });
-}
 
 /** Whether a cursor contains versions that this table does not have. */
 function isAhead({ version, began, head }: Cursor, page: Pick<ChangesPage, 'version'>): boolean {

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { Problem } from '@contacts/common/http/problems.js';
 
 /** The position after a contact (`id`) of a version. */
 export interface Position {
@@ -47,6 +48,12 @@ export function decodeCursor(text: string): Cursor | undefined {
 	if (Math.max(version, id, began, head) > lastId) return undefined;
 	const epoch = bytes.toString('hex', 0, epochBytes).replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-');
 	return { epoch, version, id, began, head };
+}
+
+/** The error for a text that is not a cursor. */
+export function invalidCursor(): Problem {
+	const errors = [{ field: 'cursor', message: 'must be the cursor of an earlier response' }];
+	return new Problem('invalid_query', { errors });
 }
 
 /** Detects truncated and invented cursors. The checksum is no secret: every reader may read everything. */

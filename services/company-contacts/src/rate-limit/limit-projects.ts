@@ -5,7 +5,7 @@ import { Counter, Gauge, type Registry } from 'prom-client';
 import { connectRedisBuckets } from './redis-token-bucket.js';
 import { type BucketPolicy, createBuckets, type Decision } from './token-bucket.js';
 
-export interface LimitProjectsOptions {
+interface LimitProjectsOptions {
 	policy: BucketPolicy;
 	/** Redis, shared by all replicas. Without it, each process has its own buckets. */
 	redisUrl: string | undefined;

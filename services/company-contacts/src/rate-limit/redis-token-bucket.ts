@@ -2,7 +2,7 @@ import { Redis } from 'ioredis';
 import type { BucketPolicy, Decision } from './token-bucket.js';
 
 /** Token buckets in Redis, which all replicas share. */
-export interface RedisBuckets {
+interface RedisBuckets {
 	/** @throws when Redis does not respond in time or cannot be reached */
 	take(name: string): Promise<Decision>;
 	close(): void;

@@ -7,12 +7,12 @@ import {
 } from '@contacts/common/http/representations.js';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import fp from 'fastify-plugin';
+import { maxChanges } from '../changes/changes.sql.js';
+import { invalidCursor } from '../changes/feed-cursor.js';
 import { firstContacts, laterChanges, type SandboxContact } from './contacts.js';
 
 /** When the invented contacts last changed. */
 const modifiedAt = Date.parse('2026-01-01T00:00:00Z');
-
-const maxChanges = 1000;
 
 interface Query {
 	company_id?: string;
@@ -30,10 +30,7 @@ const bodies: Record<string, (query: Query) => string> = {
 	},
 	'/api/company_contacts.changes': ({ cursor, limit = String(maxChanges) }) => {
 		const from = cursor === undefined ? 0 : decodeCursor(cursor);
-		if (from === undefined) {
-			const errors = [{ field: 'cursor', message: 'must be the cursor of an earlier response' }];
-			throw new Problem('invalid_query', { errors });
-		}
+		if (from === undefined) throw invalidCursor();
 		const page = pageFrom(from, Number(limit));
 		const next = from + page.length;
 		return JSON.stringify({ changes: page, cursor: encodeCursor(next), has_more: next < changes.length });

@@ -31,9 +31,9 @@ test('a full pass is due where the last one lies in the future', async () => {
 	const sync = await startSync();
 	try {
 		await sync.synchroniser.pass();
-		expect(await sync.synchroniser.fullIsDue()).toBe(false);
+		expect(await sync.synchroniser.pass()).toMatchObject({ kind: 'incremental' });
 		await database.sql`update crm_sync_state set last_full_at = now() + interval '2 days'`;
-		expect(await sync.synchroniser.fullIsDue()).toBe(true);
+		expect(await sync.synchroniser.pass()).toMatchObject({ kind: 'full' });
 	} finally {
 		await sync.close();
 	}

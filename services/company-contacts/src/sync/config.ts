@@ -1,6 +1,6 @@
 import type { FieldCodes } from '@contacts/bitrix24/contact.js';
 import { policies, type RequestPolicy } from '@contacts/bitrix24/rest-client.js';
-import { integerVariable, serviceVariables, urlVariable } from '@contacts/common/process/config.js';
+import { ConfigError, integerVariable, serviceVariables, urlVariable } from '@contacts/common/process/config.js';
 import { type Static, Type } from '@sinclair/typebox';
 import { isCountry } from '../phone.js';
 import type { MappingOptions } from './mapping.js';
@@ -71,8 +71,8 @@ export interface CrmConfig {
 	intervalMs: number;
 }
 
-/** @returns the configuration, or a line for each variable with a well-formed but unusable value */
-export function toCrmConfig(values: Static<typeof crmVariables>): CrmConfig | string[] {
+/** @throws ConfigError for well-formed but unusable values */
+export function toCrmConfig(values: Static<typeof crmVariables>): CrmConfig {
 	const lines: string[] = [];
 	const url = new URL(values.BITRIX24_WEBHOOK_URL);
 	const isPlainHttp = url.protocol === 'http:' && !isLoopback(url.hostname);
@@ -87,7 +87,7 @@ export function toCrmConfig(values: Static<typeof crmVariables>): CrmConfig | st
 			`BITRIX24_DEFAULT_COUNTRY is wrong: it must be ${crmVariables.properties.BITRIX24_DEFAULT_COUNTRY.allowed}.`,
 		);
 	}
-	if (lines.length > 0) return lines;
+	if (lines.length > 0) throw new ConfigError(lines);
 	return {
 		webhookUrl: values.BITRIX24_WEBHOOK_URL,
 		policy: policies[values.BITRIX24_PLAN as keyof typeof policies],

@@ -9,8 +9,6 @@ import { circuitBreakMs, createSynchroniser, type Synchroniser, type Synchronise
 export interface LoopOptions extends Omit<SynchroniserOptions, 'session'> {
 	/** Connects with the synchroniser's role. */
 	databaseUrl: string;
-	/** The time between two passes. */
-	intervalMs: number;
 	signal: AbortSignal;
 	/** Called once while another synchroniser works. This one keeps trying, and takes over when the other one ends. */
 	onWaiting(): void;
@@ -66,7 +64,8 @@ export async function synchroniseForEver(options: LoopOptions): Promise<void> {
 }
 
 async function work(options: SynchroniserOptions & LoopOptions): Promise<void> {
-	const { session, clock, signal, logger, intervalMs } = options;
+	const { session, clock, signal, logger } = options;
+	const { intervalMs } = options.config;
 	const requests = createRequestQueue(options);
 	const synchroniser = await createSynchroniser({ ...options, onProgress: requests.onProgress });
 	await adoptConfiguration(synchroniser, session);

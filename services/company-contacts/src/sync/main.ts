@@ -2,7 +2,6 @@ import { systemClock } from '@contacts/bitrix24/clock.js';
 import { health } from '@contacts/common/http/health.js';
 import { createServer } from '@contacts/common/http/server.js';
 import { metrics } from '@contacts/common/observability/metrics.js';
-import { ConfigError } from '@contacts/common/process/config.js';
 import { isTemporary, runProgram } from '@contacts/common/process/run.js';
 import { measureSyncFreshness } from '../sync-freshness.js';
 import { toCrmConfig, variables } from './config.js';
@@ -19,7 +18,6 @@ await runProgram(
 		variables,
 		async buildApp({ serverOptions, database, registry }, values) {
 			const config = toCrmConfig(values);
-			if (Array.isArray(config)) throw new ConfigError(config);
 			// A wrong password or a missing schema ends the start; an unreachable database does not.
 			await database.query(readFreshness).catch((error: unknown) => {
 				if (!isTemporary(error)) throw error;
@@ -40,7 +38,6 @@ await runProgram(
 				...metricCallbacks,
 				databaseUrl: values.DATABASE_URL,
 				config,
-				intervalMs: config.intervalMs,
 				clock: systemClock,
 				logger,
 				signal: stop.signal,

@@ -47,9 +47,7 @@ function configWith(changes: Record<string, string | undefined>): CrmConfig {
 		BITRIX24_DEFAULT_COUNTRY: 'RU',
 		...changes,
 	};
-	const config = toCrmConfig(readVariables(crmVariables, values));
-	if (Array.isArray(config)) throw new Error(config.join());
-	return config;
+	return toCrmConfig(readVariables(crmVariables, values));
 }
 
 /** The same portal under another name, as after a move. */

@@ -56,8 +56,6 @@ export interface Synchroniser {
 	adoptConfiguration(): Promise<void>;
 	/** Runs a full pass from the start if requested; else a full pass that is due or unfinished; else an incremental pass. */
 	pass(options?: { full?: boolean; confirmMassDelete?: boolean }): Promise<Outcome>;
-	/** Whether a full pass is due or unfinished. */
-	fullIsDue(): Promise<boolean>;
 	events(): Promise<Outcome>;
 	contact(id: number): Promise<Outcome>;
 	dryRun(): Promise<Outcome>;
@@ -198,7 +196,6 @@ export async function createSynchroniser(options: SynchroniserOptions): Promise<
 
 	return {
 		adoptConfiguration,
-		fullIsDue: async () => isFullDue(await session.run(readState)),
 		async pass({ full = false, confirmMassDelete = false } = {}) {
 			await adoptConfiguration();
 			// Once, not after each pause: later the pass continues from its cursor.

@@ -1,7 +1,7 @@
+import { drawPanels } from '@contacts/testing/chart.js';
 import type { ServiceName } from '../bench.js';
 import { type Point, secondHalf, slopePerHour } from '../statistics.js';
 import { align } from '../table.js';
-import { drawChart } from './chart.js';
 import type { SoakLoad } from './load.js';
 
 /** What one service used at one moment. */
@@ -43,10 +43,11 @@ const panels: Record<string, Partial<Record<keyof Use, string>>> = {
 
 /** An SVG document with everything that was sampled. */
 export function chartOf(samples: readonly SoakSample[], heading: string): string {
-	return drawChart(heading, [
+	return drawPanels(heading, [
 		...Object.entries(panels).map(([title, lines]) => ({
 			title,
-			lines: Object.entries(lines).flatMap(([field, name]) =>
+			unit: undefined,
+			series: Object.entries(lines).flatMap(([field, name]) =>
 				services.map((service) => ({
 					name: `${service}, ${name}`,
 					points: pointsOf(samples, service, field as keyof Use),
@@ -55,7 +56,8 @@ export function chartOf(samples: readonly SoakSample[], heading: string): string
 		})),
 		{
 			title: 'Responses a second',
-			lines: (['expected', 'unexpected'] as const).map((name) => ({
+			unit: undefined,
+			series: (['expected', 'unexpected'] as const).map((name) => ({
 				name,
 				points: samples.map((sample) => [sample.seconds, sample[name]] as const),
 			})),

@@ -1,5 +1,3 @@
-import { createReadStream } from 'node:fs';
-import { stat } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createGunzip } from 'node:zlib';
@@ -34,17 +32,6 @@ export interface BackupReader {
 	rows(): AsyncGenerator<Buffer>;
 	/** @throws DamagedBackupError when the rest is damaged, or the hash of everything differs */
 	verifyRest(): Promise<void>;
-}
-
-/** @throws CommandError when this is not a file */
-export async function openFile(path: string): Promise<Readable> {
-	const stats = await stat(path).catch((error: NodeJS.ErrnoException) => {
-		throw new CommandError(
-			error.code === 'ENOENT' ? `There is no file ${path}.` : `${path} can't be read (${error.code}).`,
-		);
-	});
-	if (stats.isDirectory()) throw new CommandError(`${path} is a folder.`);
-	return createReadStream(path);
 }
 
 /**

@@ -5,10 +5,11 @@ import type { Sql } from '@contacts/common/database/client.js';
 import { type ConfirmOptions, confirm } from '../confirm.js';
 import { findDatabaseUrl, withDatabase } from '../connection.js';
 import { CommandError, UsageError } from '../errors.js';
+import { openFile } from '../import/source-file.js';
 import { type OutputOptions, printResult } from '../output.js';
 import { createProgress } from '../progress.js';
 import { streams } from '../streams.js';
-import { openFile, readBackup } from './backup-reader.js';
+import { readBackup } from './backup-reader.js';
 import {
 	type BackupKey,
 	createSeal,
@@ -37,7 +38,7 @@ export interface BackupOptions extends OutputOptions, ConfirmOptions {
 export async function backUp(environment: NodeJS.ProcessEnv, path: string, options: BackupOptions): Promise<void> {
 	const key = readBackupKey(environment);
 	if (options.verify) {
-		const source = path === '-' ? streams().stdin : await openFile(path);
+		const source = path === '-' ? streams().stdin : (await openFile(path)).chunks;
 		return printSummary(path, await readBackup(source, key, (backup) => backup.verifyRest()), options);
 	}
 	const url = await findDatabaseUrl(environment);

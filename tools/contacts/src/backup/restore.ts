@@ -7,9 +7,10 @@ import { isLocked } from '@contacts/company-contacts/sync/session.sql.js';
 import { type ConfirmOptions, confirm } from '../confirm.js';
 import { actorOf, findDatabaseUrl } from '../connection.js';
 import { CommandError, UsageError } from '../errors.js';
+import { openFile } from '../import/source-file.js';
 import { type OutputOptions, printResult } from '../output.js';
 import { streams } from '../streams.js';
-import { type BackupReader, openFile, readBackup } from './backup-reader.js';
+import { type BackupReader, readBackup } from './backup-reader.js';
 import { type BackupKey, type Header, readBackupKey, summaryOf } from './format.js';
 import * as database from './tables.sql.js';
 import { inTransaction } from './transaction.js';
@@ -23,7 +24,7 @@ export async function restore(environment: NodeJS.ProcessEnv, path: string, opti
 	const key = readBackupKey(environment);
 	const url = await findDatabaseUrl(environment);
 	if (path === '-' && streams().stdin.isTTY) throw new UsageError('Name a file, or pipe a backup into this command.');
-	const source = path === '-' ? streams().stdin : await openFile(path);
+	const source = path === '-' ? streams().stdin : (await openFile(path)).chunks;
 	const replace = options.replace ?? false;
 	if (replace) {
 		const { database: name, hostList } = readDatabaseUrl(url);

@@ -1,6 +1,6 @@
 import type { Sql } from '@contacts/common/database/client.js';
 
-export interface ServerRow {
+interface ServerRow {
 	/** `server_version_num`, such as 150004. */
 	version_number: number;
 	version: string;
@@ -49,7 +49,7 @@ export async function readRoles(sql: Sql, names: readonly string[]): Promise<rea
 		from pg_roles r where rolname in ${sql([...names])} order by rolname`;
 }
 
-export interface OwnerRow {
+interface OwnerRow {
 	/** The owner of the tables. */
 	owner: string;
 	is_superuser: boolean;

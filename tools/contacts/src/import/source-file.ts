@@ -1,9 +1,10 @@
-import { open } from 'node:fs/promises';
+import { constants, createReadStream, type ReadStream } from 'node:fs';
+import { access, stat } from 'node:fs/promises';
 import { extname } from 'node:path';
 import { CommandError, UsageError } from '../errors.js';
 import { createProgress } from '../progress.js';
 
-export interface SourceFile<Format> {
+interface SourceFile<Format> {
 	format: Format;
 	chunks: AsyncIterable<Buffer>;
 	/** Shows how far the reading is. */
@@ -30,28 +31,25 @@ export async function withSourceFile<Format extends string, T>(
 			`The file name does not end in ${endings.slice(0, -1).join(', ')} or ${endings.at(-1)}: say --format.`,
 		);
 	}
-	const file = await open(path).catch((error: NodeJS.ErrnoException) => {
-		throw new CommandError(
-			error.code === 'ENOENT' ? `There is no file ${path}.` : `${path} can't be read (${error.code}).`,
-		);
-	});
+	const { chunks, size } = await openFile(path);
+	const progress = createProgress(size);
 	try {
-		const stats = await file.stat();
-		if (stats.isDirectory()) throw new CommandError(`${path} is a folder.`);
-		const progress = createProgress(stats.size);
-		let bytes = 0;
-		async function* chunks(): AsyncGenerator<Buffer> {
-			for await (const chunk of file.createReadStream({ autoClose: false })) {
-				bytes += chunk.length;
-				yield chunk;
-			}
-		}
-		try {
-			return await work({ format: known, chunks: chunks(), onRecord: (count) => progress.update(bytes, count) });
-		} finally {
-			progress.stop();
-		}
+		return await work({ format: known, chunks, onRecord: (count) => progress.update(chunks.bytesRead, count) });
 	} finally {
-		await file.close();
+		progress.stop();
+		chunks.destroy();
 	}
+}
+
+/** @throws CommandError when this is not a file that can be read */
+export async function openFile(path: string): Promise<{ chunks: ReadStream; size: number }> {
+	try {
+		await access(path, constants.R_OK);
+	} catch (error) {
+		const { code } = error as NodeJS.ErrnoException;
+		throw new CommandError(code === 'ENOENT' ? `There is no file ${path}.` : `${path} can't be read (${code}).`);
+	}
+	const stats = await stat(path);
+	if (stats.isDirectory()) throw new CommandError(`${path} is a folder.`);
+	return { chunks: createReadStream(path), size: stats.size };
 }

@@ -34,7 +34,6 @@ export async function createLoop(): Promise<LoopHarness> {
 		BITRIX24_PLAN: 'enterprise',
 		BITRIX24_INTERVAL_SECONDS: 300,
 	});
-	if (Array.isArray(config)) throw new Error(config.join());
 	const stop = new AbortController();
 	let loop: Promise<void> | undefined;
 	return {
@@ -44,7 +43,6 @@ export async function createLoop(): Promise<LoopHarness> {
 			loop = synchroniseForEver({
 				databaseUrl: urlAs(database.url, 'company-contacts-sync', rolePassword),
 				config,
-				intervalMs: 300_000,
 				clock,
 				logger: createLogger({ name: 'sync', level: 'silent' }),
 				signal: stop.signal,

@@ -87,7 +87,6 @@ export async function startSync(
 		BITRIX24_DEFAULT_COUNTRY: 'RU',
 		BITRIX24_INTERVAL_SECONDS: 300,
 	});
-	if (Array.isArray(config)) throw new Error(config.join());
 	const log: string[] = [];
 	const unmapped: Unmapped[] = [];
 	const unread: UnreadBy[] = [];

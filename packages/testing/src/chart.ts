@@ -1,12 +1,13 @@
 /** One series of a panel: seconds since the beginning, and values. */
 export interface Series {
 	name: string;
-	points: [seconds: number, value: number][];
+	points: readonly (readonly [seconds: number, value: number])[];
 }
 
-/** A panel of the dashboard. */
+/** One of the charts of a picture. */
 export interface DrawnPanel {
 	title: string;
+	/** As Grafana names it. Undefined: a plain number. */
 	unit: string | undefined;
 	series: Series[];
 }
@@ -26,11 +27,11 @@ svg { font: 11px system-ui, sans-serif; fill: #1d2b33; background: #f3f7f9; }
 	.grid { stroke: #2c363c; }
 }`;
 
-/** The panels of a dashboard as an SVG document, light or dark like the reader's screen. */
-export function drawDashboard(panels: readonly DrawnPanel[]): string {
+/** Line charts as an SVG document, light or dark like the reader's screen. */
+export function drawPanels(title: string, panels: readonly DrawnPanel[]): string {
 	const [wide, high] = [columns * (width + margin), Math.ceil(panels.length / columns) * (height + margin)];
 	return [
-		`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${wide + margin} ${high + margin}"><title>The dashboard under load</title><style>${style}</style>`,
+		`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${wide + margin} ${high + margin}"><title>${escapeText(title)}</title><style>${style}</style>`,
 		...panels.map(drawPanel),
 		'</svg>\n',
 	].join('\n');
@@ -50,6 +51,8 @@ function drawPanel({ title, unit, series }: DrawnPanel, place: number): string {
 			`<path class="grid" d="M${left} ${y(part * top)}H${width - 10}"/>` +
 			`<text x="${left - 6}" y="${Number(y(part * top)) + 4}" text-anchor="end">${inUnit(part * top, unit)}</text>`,
 	);
+	const duration = end >= 120 ? `${round(end / 60)} min` : `${round(end)} s`;
+	const axis = `<text x="${width - 10}" y="${height - below + 14}" text-anchor="end">${duration}</text>`;
 	const curves = series.map((each, index) => {
 		const path = each.points.map(([seconds, value]) => `${x(seconds)} ${y(value)}`).join('L');
 		return `<path d="M${path}" fill="none" stroke="${colours[index % colours.length]}" stroke-width="1.5"/>`;
@@ -66,6 +69,7 @@ function drawPanel({ title, unit, series }: DrawnPanel, place: number): string {
 		`<rect class="panel" width="${width}" height="${height}" rx="4"/>`,
 		`<text class="title" x="12" y="20">${escapeText(title)}</text>`,
 		...lines,
+		axis,
 		...curves,
 		...names,
 		'</g>',
