@@ -12,7 +12,7 @@ const names = new Set(sources.flatMap((text) => text.match(/\w+/g) ?? []));
 
 /** Names that are not ours: other programs, their settings and functions, and placeholders for values. */
 const foreign = new Set([
-	...['CHAT_ID', 'contacts_restored'],
+	...['CHAT_ID', 'contacts_restored', 'contacts_as'],
 	...['pg_dump', 'pg_restore', 'pg_total_relation_size', 'max_standby_streaming_delay', 'ignore_startup_parameters'],
 	...['set_real_ip_from', 'real_ip_header', 'channel_binding'],
 	...['COMPOSE_FILE', 'COMPOSE_PROFILES'],
