@@ -12,17 +12,10 @@ const processTests = [
 	'tools/contacts/src/commands/{interrupted,large-import,restore-limits,sync}.test.ts',
 ];
 
-/**
- * One more than there are cores, because a worker waits for a third of its time. Each worker has some ten connections to the
- * database.
- */
-const maxWorkers = Math.min(availableParallelism() + 1, 8);
-
-/** Processes and programs are waited for even longer. These two projects run beside one another. */
-const mostlyWaiting = { maxWorkers: Math.min(availableParallelism() + 2, 8), sequence: { groupOrder: 1 } };
-
 export default defineConfig({
 	test: {
+		// Two more than there are cores, because a worker often waits. Each has some ten connections to the database.
+		maxWorkers: Math.min(availableParallelism() + 2, 8),
 		// A condition is waited for, on a busy machine too: the default is a second.
 		expect: { poll: { timeout: 20_000 } },
 		globalSetup: 'packages/testing/src/global-setup.ts',
@@ -37,11 +30,9 @@ export default defineConfig({
 					name: 'tests',
 					include: ['{packages,services,tools}/*/src/**/*.test.ts', 'tests/docs/**/*.test.ts'],
 					exclude: processTests,
-					maxWorkers,
 					// Ten times what the longest test takes on a quiet machine.
 					testTimeout: 120_000,
 					hookTimeout: 60_000,
-					sequence: { groupOrder: 0 },
 				},
 			},
 			{
@@ -51,7 +42,6 @@ export default defineConfig({
 					include: processTests,
 					testTimeout: 120_000,
 					hookTimeout: 120_000,
-					...mostlyWaiting,
 				},
 			},
 			{
@@ -62,7 +52,6 @@ export default defineConfig({
 					include: ['tests/system/**/*.test.ts'],
 					testTimeout: 120_000,
 					hookTimeout: 120_000,
-					...mostlyWaiting,
 				},
 			},
 			{
@@ -71,10 +60,9 @@ export default defineConfig({
 				test: {
 					name: 'faults',
 					include: ['tests/faults/**/*.test.ts'],
-					testTimeout: 300_000,
+					// Ten times what the longest test takes on a quiet machine.
+					testTimeout: 1_000_000,
 					hookTimeout: 60_000,
-					maxWorkers,
-					sequence: { groupOrder: 2 },
 				},
 			},
 			{
@@ -86,7 +74,8 @@ export default defineConfig({
 					fileParallelism: false,
 					testTimeout: 120_000,
 					hookTimeout: 60_000,
-					sequence: { groupOrder: 3 },
+					// After all others, which run beside one another: the longest files first, those of the project `tests` last.
+					sequence: { groupOrder: 1 },
 				},
 			},
 		],

@@ -114,7 +114,7 @@ test('no request fails while two replicas restart one after the other under load
 	agent.destroy();
 	const machine = await stopWatching();
 	const slowest = Math.max(...times.map(({ begun, ended }) => ended - begun));
-	const waited = Math.max(...times.map(({ begun, ended }) => ended - begun - machine.during(begun, ended)));
+	const waited = machine.longest(times);
 
 	const total = [...outcomes.values()].reduce((sum, count) => sum + count, 0);
 	console.info(
@@ -124,7 +124,6 @@ test('no request fails while two replicas restart one after the other under load
 	expect([...outcomes.keys()].toSorted()).toEqual([200, 304]);
 	expect(exits).toEqual(Array(2 * rounds).fill(0));
 	expect(total).toBeGreaterThan(1000);
-	expect(slowest).toBeLessThan(5000);
 	// None waited for a replica that was down: the gateway gives up a connection only after two seconds.
 	expect(waited).toBeLessThan(2000 * machine.slowdown);
 });

@@ -1,10 +1,18 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { waitUntil } from './wait-until.js';
 
+/** When something began and ended, in milliseconds of `performance.now()`. */
+export interface Time {
+	begun: number;
+	ended: number;
+}
+
 /** What the control requests showed, so that a limit can be strict and a busy machine does not exceed it. */
 export interface MachineDelays {
 	/** The milliseconds by which the machine delayed a request between these two moments of `performance.now()`. */
 	during(begun: number, ended: number): number;
+	/** The duration of the longest of these times in milliseconds, without the delays of the machine. */
+	longest(times: readonly Time[]): number;
 	/** The duration of the slowest control request, in milliseconds. */
 	slowest: number;
 	/** How many times as long as usual a control request took, at least 1. */
@@ -20,7 +28,7 @@ const usualMs = 10;
  * of requests wait for.
  */
 export function watchDelays(control: () => Promise<unknown>): () => Promise<MachineDelays> {
-	const taken: { begun: number; ended: number; duration: number }[] = [];
+	const taken: (Time & { duration: number })[] = [];
 	let running = true;
 	const watching = (async () => {
 		while (running) {
@@ -36,11 +44,13 @@ export function watchDelays(control: () => Promise<unknown>): () => Promise<Mach
 		await watching;
 		const late = taken.filter(({ duration }) => duration > usualMs);
 		const durations = taken.map(({ duration }) => duration).sort((a, b) => a - b);
+		const during = (begun: number, ended: number) =>
+			late
+				.filter((each) => each.ended > begun && each.begun < ended)
+				.reduce((sum, { duration }) => sum + duration - usualMs, 0);
 		return {
-			during: (begun, ended) =>
-				late
-					.filter((each) => each.ended > begun && each.begun < ended)
-					.reduce((sum, { duration }) => sum + duration - usualMs, 0),
+			during,
+			longest: (times) => Math.max(0, ...times.map(({ begun, ended }) => ended - begun - during(begun, ended))),
 			slowest: durations.at(-1) ?? 0,
 			slowdown: Math.max(1, (durations[Math.floor(durations.length / 2)] ?? 0) / usualMs),
 		};

@@ -1,12 +1,11 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import type { Time } from './machine-delays.js';
 import type { Random } from './random.js';
 import { createUpsertClient, type Outcome } from './upsert-client.js';
 
-/** A request that was not acknowledged. Times are milliseconds of `performance.now()`. */
-export interface Failure {
+/** A request that was not acknowledged. */
+export interface Failure extends Time {
 	outcome: Outcome;
-	begun: number;
-	ended: number;
 }
 
 export interface Clients {
@@ -17,8 +16,8 @@ export interface Clients {
 	readonly stored: ReadonlyMap<number, number>;
 	readonly outcomes: ReadonlyMap<Outcome, number>;
 	readonly failures: readonly Failure[];
-	/** The maximum duration of a request, in milliseconds. */
-	readonly slowest: number;
+	/** The requests that took more than a second. */
+	readonly slow: readonly Time[];
 	/** Resolves after the running requests. */
 	stop(): Promise<void>;
 }
@@ -36,8 +35,8 @@ export function startClients(url: string, count: number, chatsEach: number, rand
 	const stored = new Map<number, number>();
 	const outcomes = new Map<Outcome, number>();
 	const failures: Failure[] = [];
+	const slow: Time[] = [];
 	let acknowledged = 0;
-	let slowest = 0;
 	let stopped = false;
 
 	async function run(first: number): Promise<void> {
@@ -50,7 +49,7 @@ export function startClients(url: string, count: number, chatsEach: number, rand
 			const begun = performance.now();
 			const outcome = await client.upsert(url, { chat_id: chat, ...columnsOf(version) });
 			const ended = performance.now();
-			slowest = Math.max(slowest, ended - begun);
+			if (ended - begun > 1000) slow.push({ begun, ended });
 			outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1);
 			if (outcome === 200) {
 				acknowledged++;
@@ -66,13 +65,11 @@ export function startClients(url: string, count: number, chatsEach: number, rand
 		get acknowledged() {
 			return acknowledged;
 		},
-		get slowest() {
-			return slowest;
-		},
 		sent,
 		stored,
 		outcomes,
 		failures,
+		slow,
 		async stop() {
 			stopped = true;
 			await Promise.all(running);

@@ -166,15 +166,13 @@ test('no process serves the old list a hundred milliseconds after the commit of 
 		await test_.sql`update company_contacts set name = ${name} where bitrix_id = 6`;
 		const committed = performance.now();
 		for (const each of apps) {
-			await expect
-				.poll(async () => (await list(each, '&company_id=7')).text(), { interval: 1, timeout: 5000 })
-				.toContain(name);
+			await expect.poll(async () => (await list(each, '&company_id=7')).text(), { interval: 1 }).toContain(name);
 			times.push({ begun: committed, ended: performance.now() });
 		}
 	}
 	const machine = await stop();
 	const slowest = Math.max(...times.map(({ begun, ended }) => ended - begun));
-	const waited = Math.max(...times.map(({ begun, ended }) => ended - begun - machine.during(begun, ended)));
+	const waited = machine.longest(times);
 	console.log(
 		`the new list was served within ${slowest.toFixed(0)} ms, ${waited.toFixed(0)} ms without delays of the machine, in three processes one after the other`,
 	);
@@ -205,9 +203,9 @@ test('an unavailable database causes a 500, not an old list', async () => {
 	try {
 		expect((await list(behind)).status).toBe(200);
 		proxy.cut();
-		await expect.poll(async () => (await list(behind)).status, { interval: 1, timeout: 2000 }).toBe(500);
+		await expect.poll(async () => (await list(behind)).status, { interval: 1 }).toBe(500);
 		await proxy.restore();
-		await expect.poll(async () => (await list(behind)).status, { timeout: 3000 }).toBe(200);
+		await expect.poll(async () => (await list(behind)).status).toBe(200);
 	} finally {
 		await behind.close();
 		proxy.close();
