@@ -184,7 +184,7 @@ test('a synchroniser whose configuration differs from the mirror’s changes not
 	});
 	const state = async () => (await database.sql`select blocked_by, configuration from crm_sync_state`)[0];
 	await vi.waitUntil(async () => (await state())?.blocked_by === 'configuration_differs', patient);
-	expect(refused).toEqual([['BITRIX24_DEFAULT_COUNTRY is not set there and RU here']]);
+	await expect.poll(() => refused).toEqual([['BITRIX24_DEFAULT_COUNTRY is not set there and RU here']]);
 	expect([working, standIn.requests.length]).toEqual([0, requests]);
 
 	// Accepts the configuration, as "contacts sync --remap" does.
