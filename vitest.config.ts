@@ -30,6 +30,9 @@ export default defineConfig({
 					name: 'tests',
 					include: ['{packages,services,tools}/*/src/**/*.test.ts', 'tests/docs/**/*.test.ts'],
 					exclude: processTests,
+					// Several files share a process, which saves a fifth of the processor time.
+					isolate: false,
+					setupFiles: 'packages/testing/src/no-leftovers.ts',
 					// Ten times what the longest test takes on a quiet machine.
 					testTimeout: 120_000,
 					hookTimeout: 60_000,

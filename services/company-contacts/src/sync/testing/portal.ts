@@ -104,7 +104,10 @@ export async function startSync(
 		const seams = { session, clock, logger, onUnmapped, onUnread, responseTimeoutMs: 2000 };
 		return { session, synchroniser: await createSynchroniser({ config, ...seams, ...more, ...changed }) };
 	};
-	let running = await start();
+	let running = await start().catch(async (error) => {
+		await standIn.close();
+		throw error;
+	});
 	const end = async () => {
 		if (more.session === undefined) await running.session.close();
 	};
