@@ -2,7 +2,7 @@ import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'no
 import { join } from 'node:path';
 import { LocalPostgresError } from '@contacts/local-postgres/binaries.js';
 import { accepts } from '@contacts/testing/ports.js';
-import { isAlive, parentOf } from '@contacts/testing/proc.js';
+import { childrenOf, isAlive, parentOf } from '@contacts/testing/proc.js';
 import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import { describe, expect, test, vi } from 'vitest';
 import { built, type Program, runProgram } from './testing/programs.js';
@@ -54,6 +54,22 @@ describe('after a SIGKILL', () => {
 		await expect.poll(() => accepts(port), { timeout: 15_000 }).toBe(false);
 		await expect.poll(() => existsSync(join(dataDirectory, 'postmaster.pid')), { timeout: 15_000 }).toBe(false);
 		await expect.poll(() => [pid, supervisor].filter(isAlive), { timeout: 15_000 }).toEqual([]);
+	});
+
+	test('of all processes while a new data directory is initialised, the next start works', async () => {
+		const dataDirectory = join(await temporaryFolder(), 'data');
+		const program = `
+			import { startLocalPostgres } from ${JSON.stringify(built('server'))};
+			console.log('starting');
+			await startLocalPostgres({ dataDirectory: process.argv[1], password: 'test' });`;
+		const parent = await runProgram(program, [dataDirectory]);
+		const begun = () => [dataDirectory, `${dataDirectory}.new`].some((each) => existsSync(join(each, 'PG_VERSION')));
+		await expect.poll(begun, { timeout: 30_000, interval: 5 }).toBe(true);
+		// The supervisor and initdb are one process group.
+		for (const supervisor of childrenOf(parent.pid)) process.kill(-supervisor, 'SIGKILL');
+		await parent.kill();
+		const next = await start(dataDirectory);
+		expect(await query(next, 'select 1 as one')).toEqual([{ one: 1 }]);
 	});
 
 	test('of the supervisor, the next start ends the orphaned server, and no data is lost', async () => {

@@ -13,6 +13,8 @@ import {
 	mkdirSync,
 	openSync,
 	readdirSync,
+	renameSync,
+	rmdirSync,
 	rmSync,
 	writeFileSync,
 } from 'node:fs';
@@ -63,9 +65,8 @@ function run(order: SupervisorOrder): void {
 	binaries = findBinaries();
 	// The server gets its working directory as its data directory. That path needs no rights on the parent folders, which
 	// may be closed to the user that the server runs as.
-	const dataDirectory = binaries.user && process.platform === 'linux' ? '/proc/self/cwd' : order.dataDirectory;
+	const pathOf = (directory: string) => (binaries?.user && process.platform === 'linux' ? '/proc/self/cwd' : directory);
 	mkdirSync(order.dataDirectory, { recursive: true });
-	process.chdir(order.dataDirectory);
 	const options = {
 		cwd: order.dataDirectory,
 		...binaries.user,
@@ -79,7 +80,8 @@ function run(order: SupervisorOrder): void {
 			`The data in ${order.dataDirectory} is of PostgreSQL ${version}, and this is PostgreSQL ${own}. Move it away, or use another LOCAL_DATA_DIR.`,
 		);
 	}
-	if (version === undefined) initialise(order, dataDirectory, options);
+	if (version === undefined) initialise(order, pathOf, options);
+	process.chdir(order.dataDirectory);
 
 	const settings = {
 		listen_addresses: '127.0.0.1',
@@ -89,7 +91,7 @@ function run(order: SupervisorOrder): void {
 		...order.settings,
 	};
 	const flags = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
-	server = spawn(binaries.postgres, ['-D', dataDirectory, ...flags], {
+	server = spawn(binaries.postgres, ['-D', pathOf(order.dataDirectory), ...flags], {
 		...options,
 		stdio: ['ignore', 'ignore', 'pipe'],
 	});
@@ -109,20 +111,29 @@ function run(order: SupervisorOrder): void {
 	});
 }
 
-function initialise(order: SupervisorOrder, dataDirectory: string, options: { uid?: number; gid?: number }): void {
+function initialise(
+	order: SupervisorOrder,
+	pathOf: (directory: string) => string,
+	options: { uid?: number; gid?: number },
+): void {
 	if (binaries === undefined) return;
 	if (readdirSync(order.dataDirectory).length > 0) {
 		throw new LocalPostgresError(
 			`${order.dataDirectory} holds files but no database. Move them away, or use another LOCAL_DATA_DIR.`,
 		);
 	}
+	// It gets its name once it is complete. Otherwise a start that is killed meanwhile would leave a database that no later one
+	// can use.
+	const directory = `${order.dataDirectory}.new`;
+	rmSync(directory, { recursive: true, force: true });
+	mkdirSync(directory);
 	const passwordFile = join(tmpdir(), `contacts-initdb-${process.pid}-${Date.now()}`);
 	writeFileSync(passwordFile, order.password, { mode: 0o600, flag: 'wx' });
 	if (binaries.user) {
-		chownSync(order.dataDirectory, binaries.user.uid, binaries.user.gid);
+		chownSync(directory, binaries.user.uid, binaries.user.gid);
 		chownSync(passwordFile, binaries.user.uid, binaries.user.gid);
 	}
-	chmodSync(order.dataDirectory, 0o700);
+	chmodSync(directory, 0o700);
 	// Passes the file as an open descriptor, because the temporary folder may be closed to the other user.
 	const handedOver = binaries.user && process.platform === 'linux';
 	const passwordHandle = openSync(passwordFile, 'r');
@@ -134,8 +145,9 @@ function initialise(order: SupervisorOrder, dataDirectory: string, options: { ui
 		'--locale=C',
 	];
 	try {
-		execFileSync(binaries.initdb, [`--pgdata=${dataDirectory}`, ...flags], {
+		execFileSync(binaries.initdb, [`--pgdata=${pathOf(directory)}`, ...flags], {
 			...options,
+			cwd: directory,
 			stdio: ['ignore', 'pipe', 'pipe', passwordHandle],
 		});
 	} catch (error) {
@@ -145,6 +157,8 @@ function initialise(order: SupervisorOrder, dataDirectory: string, options: { ui
 		closeSync(passwordHandle);
 		rmSync(passwordFile, { force: true });
 	}
+	rmdirSync(order.dataDirectory);
+	renameSync(directory, order.dataDirectory);
 }
 
 function ownVersion({ postgres }: Binaries): string {

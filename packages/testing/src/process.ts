@@ -65,6 +65,8 @@ export function startProcess(
 		...standardInput,
 		env,
 		extendEnv: false,
+		// The default is 5 seconds, which a graceful stop may take on a busy machine.
+		forceKillAfterDelay: 60_000,
 		reject: false,
 		buffer: false,
 		// Output arrives in arbitrary pieces, not line by line.

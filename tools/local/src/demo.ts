@@ -36,9 +36,12 @@ export async function addDemo(sql: Sql): Promise<void> {
 	const [used] = await sql<{ used: boolean }[]>`
 		select exists (select from projects) or exists (select from company_contacts) as used`;
 	if (used?.used !== false) return;
+	// All of it or nothing: a start that finds a project adds nothing.
+	await sql.unsafe('begin');
 	await insertProject(sql, demoProject);
 	await insertKey(sql, { project: demoProject, hash: hashKey(demoKey), service: null, expiresAt: null });
 	await saveCompanyContacts(sql, sampleContacts);
+	await sql.unsafe('commit');
 }
 
 /** Whether the demo's credentials are still valid: somebody may have revoked them. */

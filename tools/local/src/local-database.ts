@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { connectSingle } from '@contacts/common/database/connect.js';
 import { migrate } from '@contacts/common/database/migrate.js';
@@ -55,9 +55,11 @@ export async function startLocalDatabase(dataFolder: string, folder: HeldFolder)
 /** The database's password. Created once, and readable only by this user. */
 function passwordOf(dataFolder: string): string {
 	const file = join(dataFolder, 'password');
-	if (!existsSync(file)) {
-		mkdirSync(dataFolder, { recursive: true });
-		writeFileSync(file, randomBytes(24).toString('base64url'), { mode: 0o600 });
-	}
-	return readFileSync(file, 'utf8');
+	const known = existsSync(file) ? readFileSync(file, 'utf8') : '';
+	// Empty: the disk was full.
+	if (known !== '') return known;
+	const password = randomBytes(24).toString('base64url');
+	writeFileSync(`${file}.new`, password, { mode: 0o600 });
+	renameSync(`${file}.new`, file);
+	return password;
 }

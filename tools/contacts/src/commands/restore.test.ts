@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { open, readFile, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:net';
 import { dirname, join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { gunzipSync } from 'node:zlib';
@@ -34,6 +35,16 @@ test.each([
 	['a folder', '.', '. is a folder'],
 ])('%s is refused', async (_, path, reason) => {
 	expectOneLine(await contacts(copy.url, ['restore', path]), 1, reason);
+});
+
+test('a file that can’t be opened is refused', async () => {
+	const path = join(await temporaryFolder(), 'socket');
+	const server = createServer().listen(path);
+	onTestFinished(() => void server.close());
+	await once(server, 'listening');
+	const reason = `${path} can't be read (ENXIO)`;
+	expectOneLine(await contacts(copy.url, ['restore', path]), 1, reason);
+	expectOneLine(await contacts(undefined, ['backup', '--verify', path]), 1, reason);
 });
 
 describe('a database that is not empty', () => {

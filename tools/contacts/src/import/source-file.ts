@@ -1,5 +1,6 @@
-import { constants, createReadStream, type ReadStream } from 'node:fs';
-import { access, stat } from 'node:fs/promises';
+import { once } from 'node:events';
+import { createReadStream, type ReadStream } from 'node:fs';
+import { stat } from 'node:fs/promises';
 import { extname } from 'node:path';
 import { CommandError, UsageError } from '../errors.js';
 import { createProgress } from '../progress.js';
@@ -43,13 +44,13 @@ export async function withSourceFile<Format extends string, T>(
 
 /** @throws CommandError when this is not a file that can be read */
 export async function openFile(path: string): Promise<{ chunks: ReadStream; size: number }> {
-	try {
-		await access(path, constants.R_OK);
-	} catch (error) {
-		const { code } = error as NodeJS.ErrnoException;
+	const refuse = ({ code }: NodeJS.ErrnoException) => {
 		throw new CommandError(code === 'ENOENT' ? `There is no file ${path}.` : `${path} can't be read (${code}).`);
-	}
-	const stats = await stat(path);
+	};
+	const stats = await stat(path).catch(refuse);
 	if (stats.isDirectory()) throw new CommandError(`${path} is a folder.`);
-	return { chunks: createReadStream(path), size: stats.size };
+	const chunks = createReadStream(path);
+	// Nobody listens for its errors until the caller reads, which may be after a connection to the database.
+	await once(chunks, 'open').catch(refuse);
+	return { chunks, size: stats.size };
 }
