@@ -7,7 +7,7 @@ export type Kind = 'integer' | 'datetime' | 'string';
 const operators = ['!=', '>=', '<=', '>', '<', '=', '!'] as const;
 type Operator = (typeof operators)[number];
 
-/** Takes the operator off a filter's key: ">=updatedTime". [DOC] */
+/** Splits a filter's key, such as ">=updatedTime", into operator and name. [DOC] */
 export function splitKey(key: string): { operator: Operator; name: string } {
 	const operator = operators.find((prefix) => key.startsWith(prefix));
 	return { operator: operator ?? '=', name: key.slice(operator?.length) };

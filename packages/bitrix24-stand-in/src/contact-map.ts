@@ -39,7 +39,7 @@ export class ContactMap extends Map<number, StandInContact> {
 		return this.get(this.#ids[index] as number) as StandInContact;
 	}
 
-	/** Where the first id is that is not below this one. */
+	/** The index of the first id that is not lower than this one. */
 	#position(id: number): number {
 		const ids = this.#ids;
 		const last = ids.at(-1);

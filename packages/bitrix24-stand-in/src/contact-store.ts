@@ -1,9 +1,9 @@
 import type { StandInContact } from './contact.js';
 import type { Portal } from './portal.js';
 
-/** The changes that people make in the portal: the one place that assigns ids and moves updatedTime. */
+/** The changes that people make in the portal. Nothing else assigns IDs or moves updatedTime. */
 export interface ContactStore {
-	/** Adds a contact, with the next id and both times now, unless it has them. Ids of deleted contacts don't come again. */
+	/** Adds a contact, with the next id and both times now, unless it has them. IDs of deleted contacts are not used again. */
 	add(contact: Partial<StandInContact>): StandInContact;
 	/**
 	 * Changes a contact. Its updatedTime becomes now, unless it is among the changes or `touch` is false. [??] A change of

@@ -41,7 +41,7 @@ const systemErrors: Record<string, SystemError> = {
 
 const editions = ['older', 'b24restdocs', 'newest'] as const;
 
-/** The HTTP status of an error; 400 for what is no error of the system. [DOC] */
+/** The HTTP status of an error; 400 for any error that is not in the table. [DOC] */
 export function statusOf(error: RestError, switches: Switches): number {
 	if (error.status !== undefined) return error.status;
 	const known = systemErrors[error.code];

@@ -39,7 +39,7 @@ export async function sendEvent(
 		await response.arrayBuffer();
 		return { status: response.status };
 	} catch {
-		// [DOC] The portal writes it down somewhere, and that is all.
+		// [DOC] The portal only logs it.
 		return { status: 0 };
 	}
 }

@@ -43,57 +43,57 @@ interface FaultTarget {
 	method?: string;
 	/** True: inside a batch only. False: over HTTP only. */
 	inBatch?: boolean;
-	/** Requests that this is true of. Inside a batch, the number is that of the batch. */
+	/** Only requests for which this returns true. Inside a batch, the number is that of the batch. */
 	when?: (request: RequestInfo) => boolean;
 }
 
 interface Entry {
 	fault: Fault;
 	target: FaultTarget;
-	/** How many calls it is still for. */
+	/** The number of calls that it still affects. */
 	left: number;
 }
 
 /** Rows of responses that are changed, not replaced: these reach into batches even without a method. */
 const mangling = new Set<Fault['kind']>(['array-items', 'empty-list', 'without-fields', 'with-fields']);
 
-/** What goes wrong, and when. Requests that the rate limit refuses are not in it. */
+/** What goes wrong, and when. It does not affect requests that the rate limit refuses. */
 export class FaultScript {
 	#queue: Entry[] = [];
 	#standing: Entry[] = [];
 
-	/** For the next call that is meant, after those that were scripted before; each affects one call. */
+	/** For the next matching call, after the faults that were scripted before. Each fault affects one call. */
 	next(fault: Fault, target: FaultTarget & { times?: number } = {}): void {
 		const { times = 1, ...rest } = target;
 		this.#queue.push({ fault, target: rest, left: times });
 	}
 
-	/** For every call that is meant, from now on. */
+	/** For every matching call from now on. */
 	always(fault: Fault, target: FaultTarget = {}): void {
 		this.#standing.push({ fault, target, left: Number.POSITIVE_INFINITY });
 	}
 
-	/** Forgets what is still to come. What faults have changed for good (a revoked webhook) stays. */
+	/** Removes all faults that have not happened yet. */
 	clear(): void {
 		this.#queue = [];
 		this.#standing = [];
 	}
 
-	/** How many calls the script is still waiting for, without the standing faults. */
+	/** The number of faults that have not happened yet, without the standing ones. */
 	get pending(): number {
 		return this.#queue.reduce((sum, entry) => sum + entry.left, 0);
 	}
 
-	/** What happens to this call: the script's next fault that is meant for it, and the standing ones after it. */
+	/** The faults of this call: the next one of the script that matches, then the standing ones. */
 	take(request: RequestInfo, inBatch: boolean): Fault[] {
-		const next = this.#queue.find((entry) => isMeant(entry, request, inBatch));
+		const next = this.#queue.find((entry) => isMatch(entry, request, inBatch));
 		if (next !== undefined && --next.left === 0) this.#queue = this.#queue.filter((entry) => entry !== next);
-		const standing = this.#standing.filter((entry) => isMeant(entry, request, inBatch));
+		const standing = this.#standing.filter((entry) => isMatch(entry, request, inBatch));
 		return [...(next === undefined ? [] : [next]), ...standing].map((entry) => entry.fault);
 	}
 }
 
-function isMeant({ fault, target, left }: Entry, request: RequestInfo, inBatch: boolean): boolean {
+function isMatch({ fault, target, left }: Entry, request: RequestInfo, inBatch: boolean): boolean {
 	if (target.inBatch !== undefined && target.inBatch !== inBatch) return false;
 	if (target.method !== undefined && target.method.toLowerCase() !== request.method.toLowerCase()) return false;
 	// Without a method, a batch is one request; only standing changes of rows reach its commands.

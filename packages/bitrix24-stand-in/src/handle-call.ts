@@ -12,7 +12,7 @@ export interface RecordedRequest {
 	at: number;
 	method: string;
 	params: unknown;
-	/** 0 as long as there is no response, and for ever where the connection was broken or left hanging. */
+	/** 0 until there is a response. It stays 0 if the connection was broken or left open. */
 	status: number;
 	/** The error's code, or the kind of the fault that broke the response. */
 	error?: string;
@@ -82,7 +82,7 @@ async function run(
 	}
 }
 
-/** What replaces any response of the REST API. */
+/** The response of a fault that replaces any response of the REST API. */
 function replacement(faults: ActiveFaults, call: IncomingCall): RestResponse | undefined {
 	const fault = faults.find('html', 'redirect', 'no-result');
 	if (fault === undefined) return undefined;

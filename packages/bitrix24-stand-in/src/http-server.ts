@@ -87,7 +87,7 @@ function send(response: ServerResponse, reply: RestResponse): void {
 /** /rest/USER/SECRET/METHOD, with or without .json [DOC]; undefined for any other address. */
 const restPath = /^\/rest(?:\/(\d+)\/([^/]+))?(?:\/([^/]*))?\/?$/;
 
-/** Reads the method and its parameters: JSON, or names and values in a form or a query string. Undefined where the address is no REST call. */
+/** Reads the method and its parameters, from JSON, a form or a query string. Undefined for an address that is no REST call. */
 async function readRequest(request: IncomingMessage): Promise<IncomingCall | undefined> {
 	const url = new URL(request.url ?? '/', 'http://portal');
 	const body = await readBody(request);
@@ -109,7 +109,7 @@ async function readBody(request: IncomingMessage): Promise<string> {
 	return Buffer.concat(chunks).toString('utf8');
 }
 
-/** [INF] What is no JSON though it says so is no parameters at all, and no error. */
+/** [INF] A body that is declared as JSON and is not counts as no parameters. It is not an error. */
 function readParams(body: string, contentType: string): Params {
 	if (!contentType.toLowerCase().startsWith('application/json')) return Object.fromEntries(new URLSearchParams(body));
 	try {

@@ -12,14 +12,14 @@ export interface PortalOptions {
 	plan?: Plan;
 	/** The portal's clock in milliseconds since the epoch, for dates and for the limits. */
 	clock?: () => number;
-	/** Of the portal's dates, +03:00 by default. */
+	/** The UTC offset of the portal's dates. Default: +03:00. */
 	utcOffset?: string;
 	/** The contacts' custom fields. */
 	fields?: UserField[];
 	/** The webhook's scopes, ["crm"] by default. */
 	scopes?: string[];
 	switches?: Partial<Switches>;
-	/** By method, "*" for all others; nothing by default, so that no test meets the limit unasked. */
+	/** What a call costs, by method; "*" for all others. Default: 0, so that no test reaches the limit by accident. */
 	operatingSecondsPerCall?: Partial<Record<string, number>>;
 	/** 480 by default. [DOC] */
 	operatingLimitSeconds?: number;
@@ -29,7 +29,7 @@ export interface PortalOptions {
 export const userId = 1;
 export const secret = 'k3v9s7q1x5w8';
 
-/** A function of a test that is called at one moment. */
+/** A function of a test that is called at a certain point. */
 export type Hook<Info> = (info: Info) => void | Promise<void>;
 
 /** Everything that the methods work on. */
@@ -54,14 +54,14 @@ export interface Portal {
 /**
  * A portal without contacts.
  *
- * @throws RangeError when utcOffset is none
+ * @throws RangeError when utcOffset is invalid
  */
 export function createPortal(options: PortalOptions): Portal {
 	const clock = options.clock ?? Date.now;
 	const switches: Switches = { ...defaultSwitches, ...options.switches };
 	const seconds = options.operatingSecondsPerCall ?? {};
 	const utcOffset = options.utcOffset ?? '+03:00';
-	// Throws here what would otherwise fail in every response.
+	// Fails here instead of in every response.
 	offsetMinutes(utcOffset);
 	return {
 		clock,

@@ -14,7 +14,7 @@ const plans = {
 export class RequestCounter {
 	/** How many requests were refused. */
 	refused = 0;
-	/** The highest that a counter ever was. */
+	/** The highest value of any counter so far. */
 	highest = 0;
 
 	readonly #limits: { threshold: number; fallPerSecond: number };
@@ -22,14 +22,14 @@ export class RequestCounter {
 	readonly #refusedCount: () => boolean;
 	readonly #levels = new Map<string, { level: number; second: number }>();
 
-	/** @param refusedCount whether a refused request raises the counter as well */
+	/** @param refusedCount whether a refused request raises the counter too */
 	constructor(plan: Plan, clock: () => number, refusedCount: () => boolean) {
 		this.#limits = plans[plan];
 		this.#clock = clock;
 		this.#refusedCount = refusedCount;
 	}
 
-	/** Counts a request; whether it may pass. */
+	/** Counts a request. @returns whether it is admitted */
 	admit(source: string): boolean {
 		const second = Math.floor(this.#clock() / 1000);
 		const last = this.#levels.get(source) ?? { level: 0, second };

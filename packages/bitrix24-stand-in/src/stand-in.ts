@@ -17,13 +17,13 @@ export { type Switches, switchPositions } from './switches.js';
 export interface StandInOptions extends PortalOptions {
 	/** A free one by default. */
 	port?: number;
-	/** Contacts to begin with, as for add(). */
+	/** The first contacts, as for add(). */
 	contacts?: Iterable<Partial<StandInContact>>;
 	/** The token of the outgoing webhook. */
 	applicationToken?: string;
 }
 
-/** A portal that listens, and everything that a test may do to it. */
+/** A running portal, and everything that a test can do to it. */
 export interface StandIn extends ContactStore {
 	/** http://127.0.0.1:PORT/rest/USER/SECRET/ */
 	readonly webhookUrl: string;
@@ -46,23 +46,23 @@ export interface StandIn extends ContactStore {
 	readonly requests: RecordedRequest[];
 	/** How many requests the rate limit refused. */
 	readonly blockedRequests: number;
-	/** Somebody else behind the same address makes so many requests at once. */
+	/** Counts this many requests of another client with the same address. */
 	useUp(requests: number): void;
-	/** The highest that the rate limit's counter ever was. */
+	/** The highest value of the rate limit's counter so far. */
 	readonly highestRequestCount: number;
 	/** How many calls the limit of operating time refused. */
 	readonly blockedOperations: number;
 
 	readonly faults: FaultScript;
-	/** Called before a request is handled, but not for what the rate limit refuses. Returns its own undoing. */
+	/** Called before a request is handled, unless the rate limit refuses it. Returns a function that removes the hook. */
 	onRequest(hook: Hook<RequestInfo>): () => void;
-	/** Called between the id query and the row query of a list. Returns its own undoing. */
+	/** Called between the id query and the row query of a list. Returns a function that removes the hook. */
 	onPage(hook: Hook<PageInfo>): () => void;
 
 	/** One attempt, never repeated. Status 0 where there was no response. */
 	sendEvent(url: string, event: EventName, id: number): Promise<{ status: number }>;
 
-	/** Also ends the connections that are left hanging. */
+	/** Also ends open connections. */
 	close(): Promise<void>;
 }
 

@@ -5,8 +5,8 @@ const positions = <const T>(...values: [T, T, ...T[]]): readonly [T, T, ...T[]] 
  * What differs between portals, plans and versions of the documentation, or is not confirmed by any source. A client has to
  * work in every position. The marks are explained in README.md.
  *
- * The first position is what is documented or was recorded, and where nothing is known what asks more of a client: a change of
- * links and a restoration leave updatedTime as it was.
+ * The first position is what is documented or was recorded. Where nothing is known, it is the one that demands more of a
+ * client: a change of links and a restoration leave updatedTime as it was.
  */
 export const switchPositions = {
 	/** HTTP statuses of the system's errors. [DOC] three versions of the documentation differ. */
@@ -29,7 +29,7 @@ export const switchPositions = {
 	totalWithoutCount: positions('absent', 'zero'),
 	/** What crm.contact.list returns when `start` is beyond the end. [FIELD] for the first page, [??] how general it is. */
 	classicPastEnd: positions('first-page', 'empty'),
-	/** The order of a list that asks for none. [??] */
+	/** The order of a list whose request names none. [??] */
 	defaultOrder: positions('ascending', 'descending'),
 	/** A number or date in a filter that is empty or can't be read. [FIELD] both were seen. */
 	emptyFilterValue: positions('ignored', 'refused'),

@@ -55,9 +55,6 @@ export type CompanyContact = { bitrix_id: number } & {
 /** A contact with only some of its columns. Those that are absent keep their stored values. */
 export type CompanyContactFields = Pick<CompanyContact, 'bitrix_id'> & Partial<CompanyContact>;
 
-export const absentColumns = (contact: CompanyContactFields): ContactColumn[] =>
-	contactColumnNames.filter((name) => contact[name] === undefined);
-
 /** The columns with their types, as SQL. */
 export const columnDefinitions = contactColumnNames.map((name) => `${name} ${contactColumns[name].type}`).join(', ');
 

@@ -1,6 +1,5 @@
 import type { Sql } from '@contacts/common/database/client.js';
 import {
-	absentColumns,
 	type CompanyContactFields,
 	type ContactColumn,
 	columnDefinitions,
@@ -18,6 +17,9 @@ export interface SaveOptions {
 	/** Skip new contacts that are not complete. */
 	onlyWhole?: boolean;
 }
+
+export const absentColumns = (contact: CompanyContactFields): ContactColumn[] =>
+	contactColumnNames.filter((name) => contact[name] === undefined);
 
 /**
  * Queries of a `with` clause that save contacts by their `bitrix_id`. The last of them, `saved`, has a row with `is_new` for

@@ -1,5 +1,5 @@
 import { Bitrix24Error } from '@contacts/bitrix24/errors.js';
-import { absentColumns } from '../company-contact-columns.sql.js';
+import { absentColumns } from '../save-company-contacts.sql.js';
 import { createMapper } from './mapping.js';
 import { IncompletePassError, type PassContext, type PassCounts } from './pass.js';
 import { saveContacts } from './staging.sql.js';

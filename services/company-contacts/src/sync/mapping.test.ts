@@ -1,6 +1,6 @@
 import { fromClassic, fromItem } from '@contacts/bitrix24/contact.js';
 import { describe, expect, test } from 'vitest';
-import { absentColumns } from '../company-contact-columns.sql.js';
+import { absentColumns } from '../save-company-contacts.sql.js';
 import { mapContact } from './mapping.js';
 import { map, plain } from './testing/mapping.js';
 

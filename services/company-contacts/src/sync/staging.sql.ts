@@ -1,11 +1,12 @@
 import type { Sql } from '@contacts/common/database/client.js';
+import { type CompanyContactFields, type ContactColumn, contactColumnNames } from '../company-contact-columns.sql.js';
 import {
 	absentColumns,
-	type CompanyContactFields,
-	type ContactColumn,
-	contactColumnNames,
-} from '../company-contact-columns.sql.js';
-import { type SaveResult, saveCompanyContacts, savedCounts, savingQueries } from '../save-company-contacts.sql.js';
+	type SaveResult,
+	saveCompanyContacts,
+	savedCounts,
+	savingQueries,
+} from '../save-company-contacts.sql.js';
 import { isDue } from './sync.sql.js';
 
 /** Contacts as rows of `crm_sync_staging`, in JSON. Its column `untold` has the names of the absent columns. */
