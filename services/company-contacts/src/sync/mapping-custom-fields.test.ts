@@ -1,13 +1,19 @@
 import { describe, expect, test } from 'vitest';
+import { absentColumns } from '../company-contact-columns.sql.js';
 import { list, map } from './testing/mapping.js';
 
 describe('trouble_contact', () => {
 	test.each<[unknown, boolean]>([
 		...['Y', 'y', '1', 1, true, 'true', ['N', 'Y']].map((value): [unknown, boolean] => [value, true]),
-		...['N', '0', 0, false, 'false', '', null, undefined, []].map((value): [unknown, boolean] => [value, false]),
+		...['N', '0', 0, false, 'false', '', null, []].map((value): [unknown, boolean] => [value, false]),
 	])('%j is %j', (trouble, expected) => {
 		const { contact: row, unmapped } = map({ trouble });
 		expect([row.trouble_contact, unmapped]).toEqual([expected, []]);
+	});
+
+	test('is left out when the CRM did not return it', () => {
+		const { contact: row, unmapped } = map({ trouble: undefined });
+		expect([absentColumns(row), unmapped]).toEqual([['trouble_contact'], []]);
 	});
 
 	test('an unknown word counts as unmapped, not as trouble', () => {
