@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { absentColumns } from '../company-contact-columns.sql.js';
+import { absentColumns } from '../save-company-contacts.sql.js';
 import { list, map } from './testing/mapping.js';
 
 describe('trouble_contact', () => {
