@@ -14,7 +14,8 @@ const processTests = [
 
 export default defineConfig({
 	test: {
-		// Two more than there are cores, because a worker often waits. Each has some ten connections to the database.
+		// Two more than there are cores, because a worker often waits. Each has some ten connections to the database. The projects
+		// without an order run beside one another, `process` and `system` with their long files first.
 		maxWorkers: Math.min(availableParallelism() + 2, 8),
 		// A condition is waited for, on a busy machine too: the default is a second.
 		expect: { poll: { timeout: 20_000 } },
@@ -66,6 +67,9 @@ export default defineConfig({
 					// Ten times what the longest test takes on a quiet machine.
 					testTimeout: 1_000_000,
 					hookTimeout: 60_000,
+					// Their limits are in seconds of the clock, so fewer run beside one another, and nothing else.
+					maxWorkers: Math.min(availableParallelism() + 1, 8),
+					sequence: { groupOrder: 1 },
 				},
 			},
 			{
@@ -77,8 +81,7 @@ export default defineConfig({
 					fileParallelism: false,
 					testTimeout: 120_000,
 					hookTimeout: 60_000,
-					// After all others, which run beside one another: the longest files first, those of the project `tests` last.
-					sequence: { groupOrder: 1 },
+					sequence: { groupOrder: 2 },
 				},
 			},
 		],
