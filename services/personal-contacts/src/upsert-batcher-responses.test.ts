@@ -103,7 +103,7 @@ describe('a response', () => {
 		expect(await stored(8_015, 8_016)).toMatchObject([{ name: 'new' }]);
 	});
 
-	test('does not wait for a locked row of another chat that was in the batch of its own chat before', async () => {
+	test('does not wait for a locked row of another chat that was in the same batch as its previous contact', async () => {
 		await post({ chat_id: 8_600 });
 		const release = await hold('select from personal_contacts where chat_id = 8600 for update');
 		const writer = createWriter();
