@@ -18,7 +18,7 @@ export interface DatabaseCluster {
 	hosts: string;
 	/** The name of the machine whose PostgreSQL is the primary, according to its Patroni. */
 	primary(): Promise<string | undefined>;
-	/** Whether there is a primary that every other machine follows. */
+	/** Whether there is a primary that every other machine follows synchronously. */
 	isWhole(): Promise<boolean>;
 	superuserUrl(): Promise<string>;
 }
@@ -94,11 +94,11 @@ export async function startDatabaseCluster(network: Network, folder: string): Pr
 		const { members } = ((await response?.json()) ?? { members: [] }) as { members: Member[] };
 		const [leader] = members.filter(({ role }) => role === 'leader');
 		const follows = ({ role, state, lag, timeline }: Member) =>
-			role !== 'leader' &&
+			role === 'sync_standby' &&
 			/^(running|streaming)$/.test(state) &&
 			(lag ?? Number.NaN) < 1_000_000 &&
 			timeline === leader?.timeline;
-		return members.filter(follows).length === 2 && members.some(({ role }) => role === 'sync_standby');
+		return members.filter(follows).length === 2;
 	};
 	const superuserUrl = async () => {
 		const name = await waitUntil(primary, { timeoutMs: 60_000, intervalMs: 200 });

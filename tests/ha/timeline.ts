@@ -6,7 +6,7 @@ const machines = ['db1', 'db2', 'db3', 'app1', 'app2', 'redis'];
 const [primaryColour, brokenColour, recoveringColour] = ['#009e73', '#d55e00', '#e69f00'];
 const escaped = (text: string) => text.replaceAll('&', '&amp;').replaceAll('<', '&lt;');
 
-/** An SVG document that shows the primary, each fault and its duration, and the responses of every second. */
+/** An SVG document that shows the primary, each fault and its duration, and the responses in up to 600 columns. */
 export function drawTimeline(heading: string, run: Run): string {
 	const seconds = Math.max(1, (run.ended - run.begun) / 1000);
 	const x = (at: number) => left + ((at - run.begun) / 1000 / seconds) * (width - left - 20);
@@ -36,24 +36,26 @@ export function drawTimeline(heading: string, run: Run): string {
 		...columns('lists a second', run.load.lists, below + plot + 20),
 	];
 	function columns(title: string, seen: readonly Seen[], y: number): string[] {
+		const columnMs = 1000 * Math.ceil(seconds / 600);
 		const good = new Map<number, number>();
 		const bad = new Map<number, number>();
 		for (const { at, outcome } of seen) {
-			const second = Math.floor((at - run.begun) / 1000);
+			const index = Math.floor((at - run.begun) / columnMs);
 			const counts = outcome === 200 ? good : bad;
-			counts.set(second, (counts.get(second) ?? 0) + 1);
+			counts.set(index, (counts.get(index) ?? 0) + 1000 / columnMs);
 		}
-		const highest = Math.max(1, ...[...good].map(([second, count]) => count + (bad.get(second) ?? 0)));
-		const column = (second: number, from: number, count: number, colour: string) => {
+		const highest = Math.max(1, ...[...good].map(([index, count]) => count + (bad.get(index) ?? 0)));
+		const column = (index: number, from: number, count: number, colour: string) => {
 			const height = (count / highest) * plot;
-			const begin = run.begun + second * 1000;
-			return bar(begin, begin + 1000, y + plot - (from / highest) * plot - height, height, colour, `${count}`);
+			const begin = run.begun + index * columnMs;
+			const columnTop = y + plot - (from / highest) * plot - height;
+			return bar(begin, begin + columnMs, columnTop, height, colour, `${Math.round(count)}`);
 		};
 		return [
 			label(title, y + 12),
-			label(`up to ${highest}`, y + 28),
-			...[...good].map(([second, count]) => column(second, 0, count, '#0072b2')),
-			...[...bad].map(([second, count]) => column(second, good.get(second) ?? 0, count, brokenColour)),
+			label(`up to ${Math.round(highest)}`, y + 28),
+			...[...good].map(([index, count]) => column(index, 0, count, '#0072b2')),
+			...[...bad].map(([index, count]) => column(index, good.get(index) ?? 0, count, brokenColour)),
 		];
 	}
 	const bottom = below + 2 * (plot + 20);
