@@ -46,8 +46,8 @@ export function addSyncCommand(program: Command, environment: NodeJS.ProcessEnv)
 			}
 			const { dryRun, confirmMassDelete, remap } = options;
 			const once = options.once || dryRun || options.contact !== undefined || confirmMassDelete || remap || false;
-			if (options.json && !once)
-				throw new UsageError('--json prints the result of a command that ends: say --once too.');
+			if (options.json && !once && !options.full)
+				throw new UsageError('--json prints the result of a pass: say --once too.');
 			// Loaded only here, so that other commands do not load the synchroniser.
 			const { runSync } = await import('../sync-run.js');
 			await runSync(environment, { ...options, once });
