@@ -80,10 +80,9 @@ test('a backup does not contain concurrent writes', async () => {
 		// The backup waits here with its snapshot, before it reads the contacts.
 		await other`lock table audit_log in access exclusive mode`;
 		running = contacts(database.url, ['backup', path]);
-		await vi.waitUntil(
-			async () => (await database.sql`select from pg_locks where database is not null and not granted`).length > 0,
-			{ timeout: 20_000 },
-		);
+		const waiting = () => database.sql`
+			select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
+		await vi.waitUntil(async () => (await waiting()).length > 0, { timeout: 20_000 });
 		await database.sql`insert into company_contacts (bitrix_id, name) values (4711, 'later')`;
 	});
 	expect(await running).toMatchObject({ code: 0, stderr: '' });
