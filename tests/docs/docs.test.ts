@@ -15,7 +15,7 @@ const foreign = new Set([
 	...['CHAT_ID', 'contacts_restored', 'contacts_as'],
 	...['pg_dump', 'pg_restore', 'pg_total_relation_size', 'max_standby_streaming_delay', 'ignore_startup_parameters'],
 	...['set_real_ip_from', 'real_ip_header', 'channel_binding'],
-	...['COMPOSE_FILE', 'COMPOSE_PROFILES'],
+	...['COMPOSE_FILE', 'COMPOSE_PROFILES', 'cfs_period_us', 'cfs_quota_us'],
 ]);
 
 const folders = new Set(
