@@ -52,7 +52,7 @@ test('a service that ends by itself ends the run with exit 1 and the last lines 
 	process.kill(Number(/personal-contacts is process (\d+)/.exec(soak.stdout())?.[1]), 'SIGKILL');
 	expect(await soak.exit).toBe(1);
 	expect(soak.stderr()).toMatch(
-		/^personal-contacts has ended \(SIGKILL\)\. It said last:\n[^]*"name":"personal-contacts"[^\n]+\}\n/,
+		/^personal-contacts has ended \(SIGKILL\)\. It said last:\n[\s\S]*"name":"personal-contacts"[^\n]+\}\n/,
 	);
 	expect(soak.stdout()).toContain('The chart is in');
 	expect(leftIn(soak)).toEqual([]);
