@@ -37,7 +37,9 @@ export async function startNginx(http: string): Promise<RunningNginx> {
 	writeFileSync(join(folder, 'nginx.conf'), config);
 	writeFileSync(errorLog, '');
 	const nginx = startProcess('nginx', ['-p', folder, '-c', join(folder, 'nginx.conf'), '-e', errorLog]);
-	await waitUntil(() => accepts(port), { timeoutMs: 10_000, message: nginx.output });
+	// The system accepts connections before a worker serves them.
+	const isServing = async () => (await accepts(port)) && childrenOf(nginx.pid).length > 0;
+	await waitUntil(isServing, { timeoutMs: 10_000, message: nginx.output });
 	const { stop } = nginx;
 	return Object.assign(nginx, {
 		url: `http://127.0.0.1:${port}`,
