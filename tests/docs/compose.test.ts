@@ -34,14 +34,14 @@ describe.each(Object.entries(compose.services))('the container of %s', (name, se
 
 	test('reaches the outside only where it needs to', () => {
 		const leadsOutside = service.networks.filter((network) => !isInternal(network));
-		const wanted: Record<string, string[]> = {
+		const expected: Record<string, string[]> = {
 			gateway: ['public'],
 			'personal-contacts': ['bot'],
 			'company-contacts-sync': ['crm'],
 			contacts: ['crm'],
 			prometheus: ['monitoring'],
 		};
-		expect(leadsOutside).toEqual(wanted[name] ?? []);
+		expect(leadsOutside).toEqual(expected[name] ?? []);
 	});
 
 	test('publishes its ports on 127.0.0.1 only, from a network that allows it', () => {
@@ -80,7 +80,7 @@ test('Prometheus can reach every process that has metrics', () => {
 	expect(targets.filter((name) => !reached.includes(name))).toEqual([]);
 });
 
-test('neither git nor a build takes the certificates beside the compose file', () => {
+test('neither git nor a build includes the certificates beside the compose file', () => {
 	const [, folder] = /\$\{TLS_CERTIFICATES:-\.\/([^}]+)\}/.exec(read('operations/tls/docker-compose.yml')) ?? [];
 	expect(read('.gitignore').split('\n')).toContain(`/${folder}/`);
 	expect(read('.dockerignore').split('\n')).toContain(folder);

@@ -24,10 +24,10 @@ const folders = new Set(
 
 /** Whether such a file or folder exists. A star matches anything within a name. */
 function exists(path: string): boolean {
-	const wanted = path.replace(/\/$/, '');
-	if (!wanted.includes('*')) return folders.has(wanted);
+	const target = path.replace(/\/$/, '');
+	if (!target.includes('*')) return folders.has(target);
 	const pattern = new RegExp(
-		`^${wanted
+		`^${target
 			.replace(/[.+?^${}()|[\]\\]/g, '\\$&')
 			.replaceAll('**/', '(.*/)?')
 			.replace(/(?<!\.)\*/g, '[^/]*')}$`,
@@ -102,8 +102,8 @@ describe.each(pages.map((page) => [page.path, page] as const))('%s', (path, page
 	test('names only variables, columns, metrics, roles and codes that the code has', () => {
 		const shown = page.blocks.filter(({ language }) => !['sql', 'python', 'php', 'go'].includes(language));
 		const written = [...page.spans, ...shown.map(({ text }) => text)].join('\n');
-		const wanted = written.match(/\b([A-Z][A-Z0-9]*(_[A-Z0-9]+)+|[a-z][a-z0-9]*(_[a-z0-9]+)+)\b/g) ?? [];
-		expect([...new Set(wanted)].filter((name) => !names.has(name) && !foreign.has(name))).toEqual([]);
+		const mentioned = written.match(/\b([A-Z][A-Z0-9]*(_[A-Z0-9]+)+|[a-z][a-z0-9]*(_[a-z0-9]+)+)\b/g) ?? [];
+		expect([...new Set(mentioned)].filter((name) => !names.has(name) && !foreign.has(name))).toEqual([]);
 	});
 
 	test('calls only commands and options that the operator’s command has', () => {

@@ -10,7 +10,7 @@ import { createUpsertClient } from '@contacts/testing/upsert-client.js';
 import { columnsOf, startClients } from '@contacts/testing/upserting-clients.js';
 import { afterAll, expect, onTestFinished } from 'vitest';
 
-const wanted = 100_000;
+const minWrites = 100_000;
 /** Milliseconds within which the service must recover by itself once the database is back. */
 const recoveryLimit = 3000;
 const user = 'personal-contacts';
@@ -93,7 +93,7 @@ const faults: Record<string, () => Promise<void>> = {
 	},
 };
 
-test(`none of ${wanted} acknowledged upserts is lost, whatever fails beneath them`, async () => {
+test(`none of ${minWrites} acknowledged upserts is lost, whatever fails beneath them`, async () => {
 	const url = `${service.url}/api/personal_contacts?project=bot&api_key=bot-key`;
 	const clients = startClients(url, 32, 100, random);
 	// This server has no faults.
@@ -104,7 +104,7 @@ test(`none of ${wanted} acknowledged upserts is lost, whatever fails beneath the
 
 	const kinds = Object.keys(faults);
 	let deck: string[] = [];
-	while (clients.acknowledged < wanted || timeline.length < 2 * kinds.length) {
+	while (clients.acknowledged < minWrites || timeline.length < 2 * kinds.length) {
 		await delay(random.integer(1000, 2000));
 		expect(service.hasExited).toBe(false);
 		if (deck.length === 0) deck = random.shuffled(kinds);

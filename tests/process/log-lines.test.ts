@@ -24,7 +24,7 @@ test('SIGTERM loses no line: every request that got a response before it has one
 	expect(messages.at(-1)).toBe('stopped');
 });
 
-test('the last line is there, whenever the process ends after it', async () => {
+test('the last line is written, even if the process ends right after it', async () => {
 	const script = `
 		import { createLogger } from '${new URL(`file://${logger}`)}';
 		createLogger({ name: 'test', level: 'info' }).info('last');`;
@@ -36,7 +36,7 @@ test('the last line is there, whenever the process ends after it', async () => {
 	for (const output of await Promise.all(ends)) expect(output).toMatch(/"msg":"last"\}\n$/);
 });
 
-test('a full disk does not stop the process, nor keep it from its end', async () => {
+test('a full disk neither stops the process nor keeps it from ending', async () => {
 	const script = `
 		import { createLogger } from '${new URL(`file://${logger}`)}';
 		const logger = createLogger({ name: 'test', level: 'info' });

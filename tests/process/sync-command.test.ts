@@ -87,7 +87,7 @@ test('without --once sync fails while another synchroniser runs', async () => {
 	await other?.close();
 });
 
-test('with fields that differ from the mirror’s sync changes nothing, and with --remap reads everything again', async () => {
+test('sync changes nothing when its fields differ from those of the mirror, and reads everything again with --remap', async () => {
 	const fields = { BITRIX24_UF_REASON: 'UF_CRM_1' };
 	standIn.fields.push({ name: 'UF_CRM_1', type: 'string' });
 	for (const contact of standIn.contacts.values()) standIn.update(contact.id, { uf: { UF_CRM_1: 'because' } });

@@ -132,7 +132,7 @@ describe('the running synchroniser does what the command requests', () => {
 	});
 });
 
-test('a command whose fields differ from the synchroniser’s changes nothing', async () => {
+test('a command with fields that differ from those of the synchroniser changes nothing', async () => {
 	const { outcome } = startCommand(database.url, ['sync', '--once'], { ...env, BITRIX24_DEFAULT_COUNTRY: 'RU' });
 	expect(await outcome).toEqual(
 		failure(

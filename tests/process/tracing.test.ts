@@ -23,8 +23,8 @@ test.beforeAll(async () => {
 });
 
 test.each([
-	['nothing of it is loaded', {}, 0],
-	['it is loaded where it is wanted', { OTEL_TRACES_EXPORTER: 'otlp' }, 1],
+	['OpenTelemetry is not loaded by default', {}, 0],
+	['OpenTelemetry is loaded when a variable requests it', { OTEL_TRACES_EXPORTER: 'otlp' }, 1],
 ])('%s', async (_, environment, least) => {
 	const program = `
 		const { startTracing } = await import('${new URL('../../packages/common/dist/observability/tracing.js', import.meta.url)}');

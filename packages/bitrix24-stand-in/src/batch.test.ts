@@ -28,7 +28,7 @@ describe('batch', () => {
 		expect(Object.keys(result.result_time)).toEqual(['c0', 'c1', 'c2']);
 	});
 
-	it('returns nothing at all with lists [REC]', async () => {
+	it('returns empty lists where there are no results [REC]', async () => {
 		const standIn = await portal();
 		const lists = { result: [], result_error: [], result_total: [], result_next: [], result_time: [] };
 		expect(await batch(standIn, {})).toEqual(lists);
@@ -36,7 +36,7 @@ describe('batch', () => {
 		expect(failed).toMatchObject({ ...lists, result_error: { c0: { error: 'NOT_FOUND' } } });
 	});
 
-	it('puts a failed command into result_error alone [DOC] [REC]', async () => {
+	it('puts a failed command into result_error only [DOC] [REC]', async () => {
 		const standIn = await portal();
 		addMany(standIn, 1);
 		const result = await batch(standIn, { c0: get(1), c1: get(2), c2: 'crm.nothing', c3: 'crm.contact.get?id=9' });
@@ -55,7 +55,7 @@ describe('batch', () => {
 		]);
 	});
 
-	it('makes lists of maps with the keys 0, 1, 2 [REC]', async () => {
+	it('turns maps with the keys 0, 1, 2 into lists [REC]', async () => {
 		const standIn = await portal();
 		addMany(standIn, 1);
 		const all = await batch(standIn, [get(1), get(1)]);

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { addMany, Clock, call, ids, itemList, portal, upTo } from './testing/client.js';
 
-describe('changes during a walk', () => {
-	it('between two pages: an insertion moves what comes after by offset, not by id', async () => {
+describe('changes while a list is read', () => {
+	it('between two pages: a deletion moves what comes after it for paging by offset, not by id', async () => {
 		const standIn = await portal();
 		addMany(standIn, 60);
 		standIn.onRequest(({ number }) => {
@@ -14,7 +14,7 @@ describe('changes during a walk', () => {
 		expect(ids(await itemList(standIn, { start: -1, filter: { '>id': 50 } }))).toEqual(upTo(60, 51));
 	});
 
-	it('between the ids and the rows of a page: it is short and not the last [SRC]', async () => {
+	it('between the ids and the rows of a page: the page is short, but not the last one [SRC]', async () => {
 		const standIn = await portal();
 		addMany(standIn, 120);
 		const pages: unknown[] = [];
@@ -99,7 +99,7 @@ describe('a change', () => {
 		expect(() => standIn.restore(1)).toThrow('recycle bin');
 	});
 
-	it('a merge gives the winner what it lacked, and no way back for the loser [FIELD]', async () => {
+	it('a merge adds to the winner what it lacks, and the loser can’t be restored [FIELD]', async () => {
 		const clock = new Clock();
 		const standIn = await portal({ clock: clock.read });
 		const phone = (id: number) => ({ id, valueType: 'WORK', value: `+4420794601${id}` });
@@ -122,7 +122,7 @@ describe('a change', () => {
 		expect(() => standIn.merge(1, 1)).toThrow();
 	});
 
-	it('ids of deleted contacts do not come again; the index follows the map', async () => {
+	it('ids of deleted contacts are not used again; the index follows the map', async () => {
 		const standIn = await portal();
 		addMany(standIn, 3);
 		standIn.remove(3);

@@ -19,7 +19,7 @@ const full = {
 };
 
 describe('crm.contact.list', () => {
-	it('gives text, no multifields unless named, never COMPANY_IDS [DOC] [REC]', async () => {
+	it('returns text, multifields only by name, and never COMPANY_IDS [DOC] [REC]', async () => {
 		const standIn = await portal({ fields });
 		standIn.add(full);
 		const { body } = await call<Row[]>(standIn, 'crm.contact.list');
@@ -41,7 +41,7 @@ describe('crm.contact.list', () => {
 		expect(body).toMatchObject({ total: 1 });
 	});
 
-	it('selects by name and by mask, PHONE is absent when there is none [DOC]', async () => {
+	it('selects by name and by mask; PHONE is absent when there is none [DOC]', async () => {
 		const standIn = await portal({ fields });
 		standIn.add(full);
 		standIn.add({ id: 76 });
@@ -62,7 +62,7 @@ describe('crm.contact.list', () => {
 		expect(Object.keys(custom ?? {})).toEqual(['ID', ...fields.map((field) => field.name)]);
 	});
 
-	it('filters and orders by its own names, in either case of its parameters [DOC]', async () => {
+	it('filters and orders by its own names; its parameters may be in upper or lower case [DOC]', async () => {
 		const standIn = await portal();
 		addMany(standIn, 4);
 		standIn.update(2, { updatedTime: new Date(noon + 1000), phones: full.phones });
@@ -74,7 +74,7 @@ describe('crm.contact.list', () => {
 		expect(await list({ start: -1, filter: { '>ID': 3 } })).toEqual(['4']);
 	});
 
-	it.each(['ignored', 'refused'] as const)('has an unknown field in a filter %s [??]', async (classicUnknownFilter) => {
+	it.each(['ignored', 'refused'] as const)('an unknown filter field is %s [??]', async (classicUnknownFilter) => {
 		const standIn = await portal({ switches: { classicUnknownFilter } });
 		addMany(standIn, 2);
 		const response = await call<Row[]>(standIn, 'crm.contact.list', { filter: { '>id': 1 } });
@@ -85,7 +85,7 @@ describe('crm.contact.list', () => {
 	it.each([
 		['first-page', upTo(50).map(String)],
 		['empty', []],
-	] as const)('beyond the end gives: %s [FIELD]', async (classicPastEnd, expected) => {
+	] as const)('beyond the end returns: %s [FIELD]', async (classicPastEnd, expected) => {
 		const standIn = await portal({ switches: { classicPastEnd } });
 		addMany(standIn, 60);
 		const response = await call<Row[]>(standIn, 'crm.contact.list', { start: 100 });
@@ -96,7 +96,7 @@ describe('crm.contact.list', () => {
 	it.each([
 		['general', ['1']],
 		['all', ['1', '2']],
-	] as const)('gives contacts of %s categories unless one is named [??]', async (classicCategories, expected) => {
+	] as const)('returns contacts of %s categories unless one is named [??]', async (classicCategories, expected) => {
 		const standIn = await portal({ switches: { classicCategories } });
 		standIn.add({ id: 1 });
 		standIn.add({ id: 2, categoryId: 15 });
@@ -109,7 +109,7 @@ describe('crm.contact.list', () => {
 		['zero', 'no', 'json', 'false', { company: '0', b: false, s: '', many: false }],
 		['null', 'unset', 'digits', 'array', { company: null, b: '', s: '', many: [] }],
 	] as const)(
-		'gives what is unset as its switches say: %s %s %s %s [REC] [DOC] [FIELD]',
+		'returns unset values as its switches say: %s %s %s %s [REC] [DOC] [FIELD]',
 		async (noCompany, unsetBooleanUf, classicBooleanUf, classicEmptyMultiple, expected) => {
 			const switches = { noCompany, unsetBooleanUf, classicBooleanUf, classicEmptyMultiple };
 			const standIn = await portal({ fields, switches });
@@ -127,7 +127,7 @@ describe('crm.contact.list', () => {
 	);
 });
 
-it('crm.contact.get gives multifields; its errors have no code [DOC]', async () => {
+it('crm.contact.get returns multifields; its errors have no code [DOC]', async () => {
 	const standIn = await portal();
 	standIn.add(full);
 	standIn.add({ id: 76, readable: false });
@@ -136,18 +136,18 @@ it('crm.contact.get gives multifields; its errors have no code [DOC]', async () 
 	expect(body.result).toMatchObject({ ID: '75', PHONE: [{ ID: '156' }] });
 	expect(body.result).not.toHaveProperty('EMAIL');
 	expect(body.result).not.toHaveProperty('COMPANY_IDS');
-	const refusal = async (params: object) => {
+	const errorDescription = async (params: object) => {
 		const response = await get(params);
 		expect(response).toMatchObject({ status: 400, body: { error: '' } });
 		return response.body.error_description;
 	};
-	expect(await refusal({ id: 99 })).toBe('Not found');
-	expect(await refusal({ id: 76 })).toBe('Access denied.');
-	expect(await refusal({})).toBe('ID is not defined or invalid.');
+	expect(await errorDescription({ id: 99 })).toBe('Not found');
+	expect(await errorDescription({ id: 76 })).toBe('Access denied.');
+	expect(await errorDescription({})).toBe('ID is not defined or invalid.');
 });
 
 describe('crm.contact.company.items.get', () => {
-	it('gives links in their order, in numbers [DOC]', async () => {
+	it('returns links in their order, as numbers [DOC]', async () => {
 		const standIn = await portal();
 		standIn.add({ id: 1, companyIds: [31, 7] });
 		standIn.add({ id: 2 });
@@ -173,7 +173,7 @@ describe('crm.contact.company.items.get', () => {
 		else expect(response).toMatchObject({ status: 400, body: { error: 'ACCESS_DENIED' } });
 	});
 
-	it('refuses no id with status 200, and what may not be read [DOC]', async () => {
+	it('refuses a missing id with status 200, and a contact that may not be read with 400 [DOC]', async () => {
 		const standIn = await portal();
 		standIn.add({ id: 1, readable: false });
 		expect(await call(standIn, 'crm.contact.company.items.get')).toMatchObject({ status: 200, body: { error: '' } });

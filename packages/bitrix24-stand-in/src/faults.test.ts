@@ -100,7 +100,7 @@ describe('a scripted fault', () => {
 		expect(response.headers.get('location')).toBe(`https://new-name.bitrix24.example${pathname}profile`);
 	});
 
-	it('spoils rows of lists, of both families, and inside a batch', async () => {
+	it('changes rows in lists of both families, and inside a batch', async () => {
 		const standIn = await portal();
 		addMany(standIn, 3);
 		standIn.faults.next({ kind: 'array-items' });
@@ -133,7 +133,7 @@ describe('a scripted fault', () => {
 });
 
 describe('the script of faults', () => {
-	it('is worked through in order, standing faults remain', async () => {
+	it('is worked through in order; permanent faults remain', async () => {
 		const standIn = await portal();
 		standIn.faults.always({ kind: 'error', code: 'INTERNAL_SERVER_ERROR' }, { method: 'crm.contact.list' });
 		standIn.faults.next({ kind: 'error', code: 'A' }, { method: 'profile' });
@@ -162,7 +162,7 @@ describe('the script of faults', () => {
 		expect(Object.keys(body.result.result)).toEqual(['b']);
 	});
 
-	it('chooses requests by what they ask for', async () => {
+	it('selects requests by their parameters', async () => {
 		const standIn = await portal();
 		addMany(standIn, 3);
 		standIn.faults.always(

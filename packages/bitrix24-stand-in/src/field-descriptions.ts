@@ -16,7 +16,7 @@ export function itemFields(portal: Portal, originalNames: boolean): Params {
 		};
 	}
 	fields.fm = { ...description('crm_multifield', 'FM', false, true), upperName: 'FM' };
-	// [DOC] It is described, and comes in no row.
+	// [DOC] It is described, but no row has it.
 	fields.companies = { ...description('crm_company', 'COMPANIES', false, true), upperName: 'COMPANIES' };
 	for (const field of portal.fields) {
 		const name = originalNames ? field.name : camelNameOf(field);

@@ -7,7 +7,7 @@ const fields: UserField[] = [
 	{ name: 'UF_CRM_1700000000003', type: 'enumeration', items: [{ id: 79, value: 'Price' }] },
 ];
 
-it('crm.item.get gives an item, NOT_FOUND or ACCESS_DENIED [DOC]', async () => {
+it('crm.item.get returns an item, NOT_FOUND or ACCESS_DENIED [DOC]', async () => {
 	const standIn = await portal({ fields });
 	standIn.add({ id: 1, name: 'A', uf: { UF_CRM_1700000000001: true } });
 	standIn.add({ id: 2, readable: false });

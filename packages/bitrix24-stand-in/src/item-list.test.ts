@@ -15,7 +15,7 @@ describe('a page of crm.item.list', () => {
 		expect(last.body).not.toHaveProperty('next');
 	});
 
-	it('has no next when it holds exactly the last 50', async () => {
+	it('has no next when it has exactly the last 50 rows', async () => {
 		const standIn = await portal();
 		addMany(standIn, 100);
 		expect((await itemList(standIn, { start: 50 })).body).not.toHaveProperty('next');
@@ -41,7 +41,7 @@ describe('a page of crm.item.list', () => {
 		expect(body.total).toBe(total);
 	});
 
-	it('is walked to its end by id', async () => {
+	it('after the last id is empty, so that paging by id returns every contact once', async () => {
 		const standIn = await portal();
 		addMany(standIn, 130);
 		const seen: unknown[] = [];
@@ -55,7 +55,7 @@ describe('a page of crm.item.list', () => {
 });
 
 describe('the filter of crm.item.list', () => {
-	it('knows ids, categories and times, and combines conditions [DOC]', async () => {
+	it('supports ids, categories and times, and combines conditions [DOC]', async () => {
 		const standIn = await portal();
 		addMany(standIn, 5);
 		standIn.update(2, { categoryId: 15 });
@@ -100,7 +100,7 @@ describe('the filter of crm.item.list', () => {
 		expect(await refused({ fm: 1 })).toMatchObject({ status: 400, body: { error: '100' } });
 	});
 
-	it.each(['refused', 'accepted'] as const)('has upper-case names %s [??]', async (itemUpperCaseNames) => {
+	it.each(['refused', 'accepted'] as const)('upper-case names are %s [??]', async (itemUpperCaseNames) => {
 		const standIn = await portal({ switches: { itemUpperCaseNames } });
 		addMany(standIn, 2);
 		const response = await itemList(standIn, { filter: { '>ID': 1 } });
@@ -108,7 +108,7 @@ describe('the filter of crm.item.list', () => {
 		else expect(ids(response)).toEqual([2]);
 	});
 
-	it.each(['ignored', 'refused'] as const)('has an empty number or date %s [FIELD]', async (emptyFilterValue) => {
+	it.each(['ignored', 'refused'] as const)('an empty number or date is %s [FIELD]', async (emptyFilterValue) => {
 		const standIn = await portal({ switches: { emptyFilterValue } });
 		addMany(standIn, 2);
 		for (const filter of [{ '>id': '' }, { '>=updatedTime': '2026-08-20T09:10:29 03:00' }]) {
@@ -120,21 +120,21 @@ describe('the filter of crm.item.list', () => {
 });
 
 describe('the order of crm.item.list', () => {
-	it('is by id, both ways, and refuses what it does not know [DOC]', async () => {
+	it('is by id, ascending or descending; other fields and directions are refused [DOC]', async () => {
 		const standIn = await portal();
 		addMany(standIn, 3);
 		const list = async (order: object) => ids(await itemList(standIn, { order }));
 		expect(await list({ id: 'DESC' })).toEqual([3, 2, 1]);
 		expect(await list({ id: 'asc' })).toEqual([1, 2, 3]);
-		const refusal = async (order: object) => (await itemList(standIn, { order })).body.error_description;
-		expect(await refusal({ nothing: 'ASC' })).toBe("Invalid order: field 'nothing' is not allowed in order");
-		expect(await refusal({ id: 'UP' })).toContain('allowed sort directions are ASC, DESC');
+		const errorDescription = async (order: object) => (await itemList(standIn, { order })).body.error_description;
+		expect(await errorDescription({ nothing: 'ASC' })).toBe("Invalid order: field 'nothing' is not allowed in order");
+		expect(await errorDescription({ id: 'UP' })).toContain('allowed sort directions are ASC, DESC');
 	});
 
 	it.each([
 		['ascending', [1, 2]],
 		['descending', [2, 1]],
-	] as const)('is %s where none is asked for [??]', async (defaultOrder, expected) => {
+	] as const)('is %s by default [??]', async (defaultOrder, expected) => {
 		const standIn = await portal({ switches: { defaultOrder } });
 		addMany(standIn, 2);
 		expect(ids(await itemList(standIn))).toEqual(expected);
@@ -142,7 +142,7 @@ describe('the order of crm.item.list', () => {
 });
 
 describe('crm.item.list', () => {
-	it('needs the type of contacts', async () => {
+	it('needs the entity type of contacts', async () => {
 		const standIn = await portal();
 		expect(await call(standIn, 'crm.item.list')).toMatchObject({ status: 400, body: { error: '100' } });
 		for (const entityTypeId of [0, 999]) {

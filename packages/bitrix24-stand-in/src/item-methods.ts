@@ -62,7 +62,7 @@ function requireContacts(params: Params, portal: Portal): void {
 	}
 }
 
-/** [INF] What is missing altogether is refused before the method runs. */
+/** [INF] A missing parameter is refused before the method runs. */
 function required(params: Params, name: string): unknown {
 	if (params[name] === undefined) throw new RestError('100', `Could not find value for parameter {${name}}`, 400);
 	return params[name];

@@ -61,7 +61,7 @@ describe('a row of crm.item.list', () => {
 		});
 	});
 
-	it('has what is selected; fm and unknown names are dropped without a word [DOC] [SRC]', async () => {
+	it('has what is selected; fm and unknown names are dropped silently [DOC] [SRC]', async () => {
 		const standIn = await portal({ fields });
 		standIn.add(full);
 		const select = ['id', 'companyIds', 'fm', 'nothing', 'entityTypeId', 'ufCrm_1700000000001'];
@@ -91,7 +91,7 @@ describe('a row of crm.item.list', () => {
 	});
 
 	it.each(['empty-rows', 'only-user-fields'] as const)(
-		'suffers from useOriginalUfNames with a select: %s [FIELD]',
+		'is incomplete with useOriginalUfNames and a select: %s [FIELD]',
 		async (originalUfNamesBug) => {
 			const standIn = await portal({ fields, switches: { originalUfNamesBug } });
 			standIn.add(full);
@@ -128,7 +128,7 @@ describe('custom fields of an item', () => {
 	it.each([
 		['number', 79, [80]],
 		['string', '79', ['80']],
-	] as const)('give ids of options as %s [??]', async (itemEnumerationIds, one, many) => {
+	] as const)('have ids of options as %s [??]', async (itemEnumerationIds, one, many) => {
 		const standIn = await portal({ fields, switches: { itemEnumerationIds } });
 		standIn.add(full);
 		expect(await row(standIn)).toMatchObject({ ufCrm_1700000000003: one, ufCrm_1700000000004: many });
@@ -147,7 +147,7 @@ describe('custom fields of an item', () => {
 		expect(await found({ '=ufCrm_1700000000002': 'because' })).toEqual([123]);
 	});
 
-	it('lose their place when they are removed', async () => {
+	it('are in no row, description or filter after they were removed', async () => {
 		const standIn = await portal({ fields });
 		standIn.add(full);
 		standIn.removeField('UF_CRM_1700000000001');

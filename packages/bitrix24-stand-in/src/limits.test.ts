@@ -43,7 +43,7 @@ describe('the rate limit', () => {
 		expect(passed(await statuses(standIn, 3))).toBe(afterASecond);
 	});
 
-	it('never refuses two calls a second, and forgets in time [DOC]', async () => {
+	it('never refuses two calls a second, and accepts a whole burst after a minute [DOC]', async () => {
 		const clock = new Clock();
 		const standIn = await portal({ plan: 'standard', clock: clock.read });
 		for (let second = 0; second < 60; second++) {
@@ -63,14 +63,14 @@ describe('the rate limit', () => {
 		expect((await call<BatchResult>(standIn, 'batch', { cmd })).status).toBe(503);
 	});
 
-	it.each([null, 3])('gives the header Retry-After: %s [??]', async (retryAfter) => {
+	it.each([null, 3])('sends the header Retry-After: %s [??]', async (retryAfter) => {
 		const standIn = await portal({ plan: 'standard', switches: { retryAfter } });
 		await statuses(standIn, 50);
 		const { headers } = await call(standIn, 'profile');
 		expect(headers.get('retry-after')).toBe(retryAfter === null ? null : '3');
 	});
 
-	it('calls no hook and takes no fault for what it refuses', async () => {
+	it('calls no hook and uses no fault for a request that it refuses', async () => {
 		const standIn = await portal({ plan: 'standard' });
 		await statuses(standIn, 50);
 		standIn.faults.next({ kind: 'html', status: 502 });
@@ -113,7 +113,7 @@ describe('the limit of operating time', () => {
 		expect((await itemList(standIn)).status).toBe(429);
 	});
 
-	it('is met inside a batch too, with status 200 [FIELD]', async () => {
+	it('also applies inside a batch, with status 200 [FIELD]', async () => {
 		const standIn = await portal({ ...options, operatingSecondsPerCall: { 'crm.item.get': 300 } });
 		standIn.add({ id: 1 });
 		const get = 'crm.item.get?entityTypeId=3&id=1';

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { sampleContacts, sampleFields } from './sample-contacts.js';
 import { ids, itemList, portal, upTo } from './testing/client.js';
 
-test('25,000 sample contacts are listed in 500 pages, the last ones as fast as the first ones', async () => {
+test('25,000 sample contacts are listed in 500 pages, and the last pages are not much slower than the first', async () => {
 	const standIn = await portal({ fields: sampleFields, contacts: sampleContacts(25_000, 1) });
 	const times: number[] = [];
 	const seen: unknown[] = [];

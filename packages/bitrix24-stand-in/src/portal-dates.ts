@@ -17,8 +17,9 @@ export function formatDate(milliseconds: number, offset: string): string {
 const isoDate = /^(\d{4}-\d{2}-\d{2})(?:[T ](\d{2}:\d{2}(?::\d{2})?)(?:\.\d+)?)?\s*(Z|[+-]\d{2}:?\d{2})?$/i;
 
 /**
- * A date of a filter, in milliseconds, whole seconds; undefined for what is none. [SRC] An explicit offset is honoured; without
- * one the date is in the portal's zone. A `+` that was sent unencoded in a form has become a space, and no date is left.
+ * A date in a filter, in milliseconds since the epoch without fractions of a second; undefined for any other text. [SRC]
+ * An explicit offset is honoured; without one the date is in the portal's zone. A `+` that was sent unencoded in a form
+ * has become a space, so the text is no date.
  */
 export function parseDate(text: string, portalOffset: string): number | undefined {
 	const [, day, time = '00:00', offset = portalOffset] = isoDate.exec(text.trim()) ?? [];

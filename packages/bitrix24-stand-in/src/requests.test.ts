@@ -46,7 +46,7 @@ describe('a request', () => {
 		}
 	});
 
-	it('to another address gets a page', async () => {
+	it('to another address gets an HTML page', async () => {
 		const standIn = await portal();
 		const response = await fetch(new URL('/', standIn.webhookUrl));
 		expect(response.status).toBe(404);
@@ -61,7 +61,7 @@ describe('a request', () => {
 		expect(standIn.requests[0]).toMatchObject({ params: {} });
 	});
 
-	it('is remembered with its response', async () => {
+	it('is recorded with its response', async () => {
 		const standIn = await portal();
 		await itemList(standIn, { start: -1 });
 		await call(standIn, 'crm.item.get', { entityTypeId: 3, id: 5 });
@@ -71,7 +71,7 @@ describe('a request', () => {
 		]);
 	});
 
-	it('meets a hook before it is handled; the hook can be taken away', async () => {
+	it('is passed to a hook before it is handled; the hook can be removed', async () => {
 		const standIn = await portal();
 		const seen: unknown[] = [];
 		const stop = standIn.onRequest(async (request) => {
@@ -92,7 +92,7 @@ describe('a request', () => {
 		expect(response.body.error_description).toContain('the test is wrong');
 	});
 
-	it('whose client goes away in the middle harms nobody', async () => {
+	it('whose client disconnects in the middle affects no other', async () => {
 		const standIn = await portal();
 		await new Promise<void>((resolve) => {
 			const headers = { 'content-length': 100 };

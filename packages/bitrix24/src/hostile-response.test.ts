@@ -5,7 +5,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { createRestClient, policies } from './rest-client.js';
 import { post } from './transport.js';
 
-/** The webhook of a portal that responds so. */
+/** The URL of a webhook whose portal responds like this. */
 async function portal(respond: RequestListener): Promise<string> {
 	const server = createServer(respond).listen(0, '127.0.0.1');
 	onTestFinished(() => {
@@ -16,7 +16,7 @@ async function portal(respond: RequestListener): Promise<string> {
 	return `http://127.0.0.1:${(server.address() as AddressInfo).port}/rest/1/secret/`;
 }
 
-test('a response without an end is cut off, and is an error', async () => {
+test('an endless response is cut off and is an error', async () => {
 	const url = await portal((_, response) => {
 		const piece = Buffer.alloc(1024 * 1024, 0x20);
 		const more = () => {
@@ -31,7 +31,7 @@ test('a response without an end is cut off, and is an error', async () => {
 	});
 });
 
-test('a method without operating time is tried again after half a minute, whatever the portal’s clock says', async () => {
+test('a method that has used up its operating time is tried again after half a minute, whatever the portal’s clock says', async () => {
 	const begun = Date.UTC(2026, 0, 2);
 	const url = await portal((_, response) => {
 		response.writeHead(429, { 'content-type': 'application/json' });
@@ -47,7 +47,7 @@ test('a method without operating time is tried again after half a minute, whatev
 	});
 });
 
-test('a method without operating time rests until the portal frees some, as its last success said by the portal’s clock', async () => {
+test('a method that has used up its operating time is not called until the time that its last success stated, by the portal’s clock', async () => {
 	const begun = Date.UTC(2026, 0, 2);
 	const [portalAhead, resetInMs] = [3_600_000, 480_000];
 	const time = {
@@ -71,7 +71,7 @@ test('a method without operating time rests until the portal frees some, as its 
 	now = until - 1;
 	await expect(call()).rejects.toMatchObject({ kind: 'pause', until });
 	expect(requests).toBe(2);
-	// Only the oldest part may be free: it is tried every half minute from then on.
+	// Only the oldest part may be free by then, so the method is tried every half minute from then on.
 	now = until;
 	await expect(call()).rejects.toMatchObject({ kind: 'pause', until: until + 30_000 });
 	expect(requests).toBe(3);

@@ -8,11 +8,12 @@ import { describe, expect, test, vi } from 'vitest';
 import { built, type Program, runProgram } from './testing/programs.js';
 import { query, serverPid, start } from './testing/server.js';
 
-// What a start does about another one on the same folder, running or killed. These tests start whole servers, some of them several.
+// What a start does when another server runs on its folder, or was killed there. These tests start whole servers, some of
+// them more than one.
 vi.setConfig({ testTimeout: 90_000, hookTimeout: 90_000 });
 
-describe('of two starts on one data directory,', () => {
-	test('one of two concurrent ones succeeds, and the other fails with one line', async () => {
+describe('two starts on one data directory', () => {
+	test('at the same time: one succeeds, and the other fails with one line', async () => {
 		const dataDirectory = join(await temporaryFolder(), 'data');
 		await (await start(dataDirectory)).stop();
 		const results = await Promise.allSettled([start(dataDirectory), start(dataDirectory)]);
@@ -23,7 +24,7 @@ describe('of two starts on one data directory,', () => {
 		expect(server && (await query(server, 'select 1 as one'))).toEqual([{ one: 1 }]);
 	});
 
-	test('the later one takes over: the earlier server has shut down cleanly, and no data is lost', async () => {
+	test('one after the other: the later one takes over, the earlier server shuts down cleanly, and no data is lost', async () => {
 		const dataDirectory = join(await temporaryFolder(), 'data');
 		const first = await start(dataDirectory);
 		await query(first, "create table kept as select 'stored' as value");

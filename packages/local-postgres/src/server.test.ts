@@ -8,7 +8,7 @@ import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { query, serverPid, settings, start } from './testing/server.js';
 
-// These tests start whole servers, some of them several.
+// These tests start whole servers, some of them more than one.
 vi.setConfig({ testTimeout: 90_000, hookTimeout: 90_000 });
 
 async function refusalOf(starting: Promise<LocalPostgres>): Promise<string> {
@@ -33,10 +33,10 @@ describe('a local PostgreSQL', () => {
 	});
 
 	test('is created although the temporary folder is closed to others', async () => {
-		const usual = process.env.TMPDIR;
+		const previous = process.env.TMPDIR;
 		onTestFinished(() => {
-			if (usual === undefined) delete process.env.TMPDIR;
-			else process.env.TMPDIR = usual;
+			if (previous === undefined) delete process.env.TMPDIR;
+			else process.env.TMPDIR = previous;
 		});
 		process.env.TMPDIR = await temporaryFolder(0o700);
 		const server = await start(join(process.env.TMPDIR, 'data'));

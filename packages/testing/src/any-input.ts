@@ -143,7 +143,7 @@ function expectedStatus(query: string, { parameters = [] }: Endpoint): 200 | 400
 		.split('&')
 		.filter((pair) => pair !== '')
 		.map((pair) => pair.split(/=(.*)/s, 2).map(decode));
-	const valuesOf = (wanted: string) => pairs.flatMap(([name, value = '']) => (name === wanted ? [value] : []));
+	const valuesOf = (target: string) => pairs.flatMap(([name, value = '']) => (name === target ? [value] : []));
 	const given = goodCredentials.map((pair) => pair.split('=') as [string, string]);
 	if (!given.every(([name, value]) => isDeepStrictEqual(valuesOf(name), [value]))) return 401;
 	const names = new Set([...given.map(([name]) => name), ...parameters]);

@@ -19,7 +19,7 @@ describeAnyInput(service, { method: 'GET', path, parameters: ['company_id'] }, (
 		fc.integer({ min: 0 }).map((number) => [...`${number}`].map((digit) => '٠١٢٣٤٥٦٧٨٩'[Number(digit)]).join('')),
 	);
 
-	test('a company_id other than a positive integer in plain decimal digits is a 400', async () => {
+	test('a company_id that is not a positive integer in plain decimal digits gets a 400', async () => {
 		const check = async (companyId: string) => {
 			const query = `${goodCredentials.join('&')}&company_id=${encodeURIComponent(companyId.toWellFormed())}`;
 			const response = one(await send(`GET ${path}?${query} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n`));

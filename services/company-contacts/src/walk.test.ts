@@ -18,7 +18,7 @@ async function get(query = ''): Promise<void> {
 	expect(response.status).toBe(200);
 }
 
-/** What somebody has to read who follows a list: ten files, and five more to the table. */
+/** What you have to read to follow a list: ten files, and five more to the table. */
 const fromMemory = [
 	'auth/authenticate.ts',
 	'http/connections.ts',
@@ -32,12 +32,12 @@ const fromMemory = [
 	'sandbox/sandbox.ts',
 ];
 
-test('a list in memory enters no other files than these', async () => {
+test('a list from memory runs code in the listed files only', async () => {
 	await get();
 	expect(await enteredFiles(get)).toEqual(fromMemory);
 });
 
-test('a list from the table enters no other files than these', async () => {
+test('a list from the table runs code in the listed files only', async () => {
 	let companyId = 0;
 	const toTable = [
 		'company-contacts.sql.ts',

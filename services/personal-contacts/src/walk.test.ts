@@ -4,7 +4,7 @@ import { database, test } from '@contacts/testing/test.js';
 import { expect, onTestFinished } from 'vitest';
 import { service } from './app.js';
 
-test('an upsert enters no other files than these', async () => {
+test('an upsert runs code in the listed files only', async () => {
 	await addProject(database.sql, 'bot', 'bot-key');
 	const app = await startTestApp(service, database.url);
 	onTestFinished(() => app.close());

@@ -55,7 +55,7 @@ describe('a reader that closes the output ends the command quietly, with 141', (
 		expect(stderr).toBe('exit 141\n');
 	});
 
-	test('what the command does is done: a key that nobody could read is there, and can be revoked', async () => {
+	test('the command finishes its work: a key that nobody could read is stored, and can be revoked', async () => {
 		const child = start(['key', 'create', 'acme', '--json', '--name', 'unread']);
 		child.stdout?.destroy();
 		expect(await outcomeOf(child)).toEqual({ code: 141, stderr: '' });
@@ -64,14 +64,14 @@ describe('a reader that closes the output ends the command quietly, with 141', (
 	});
 });
 
-test('a reader of errors that closes them ends nothing: the exit code says the outcome', async () => {
+test('a reader that closes standard error ends nothing: the exit code tells the outcome', async () => {
 	const child = start(['project', 'disable', 'missing']);
 	child.stderr?.destroy();
 	const [code] = await once(child, 'close');
 	expect(code).toBe(1);
 });
 
-test('a full disk is a failure with one line', async () => {
+test('a full disk makes the command fail with one line', async () => {
 	const full = await open('/dev/full', 'w');
 	onTestFinished(() => full.close());
 	for (const args of [

@@ -84,12 +84,12 @@ describe('pages', () => {
 		return pieces.join('');
 	}
 
-	test('of a table get wider where a later one needs it, and stay so', async () => {
+	test('of a table get wider where a later one needs it, and stay wide', async () => {
 		const pages = [[{ a: 1, b: 'x' }], [{ a: 12345, b: 'y' }], [{ a: 2, b: null }]];
 		expect(await printed(pages)).toBe('a  b\n1  x\n12345  y\n2      -\n');
 	});
 
-	test('are one array as JSON, and none an empty one', async () => {
+	test('form one array as JSON, which is empty when there are none', async () => {
 		const records = [{ a: 1, b: ['x', '\u009b'] }, { a: {}, b: [] }, { a: null }];
 		const pages = [records.slice(0, 2), [], records.slice(2)];
 		const text = JSON.stringify(records, null, 2).replace('\u009b', '\\u009b');

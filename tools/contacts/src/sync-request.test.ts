@@ -168,7 +168,7 @@ test('a synchroniser that stops leaves the request to the command', async () => 
 	await taken.close();
 });
 
-test('a synchroniser whose configuration differs from the mirror’s changes nothing, releases the lock, and works once the operator accepts it', async () => {
+test('a synchroniser whose configuration differs from that of the mirror changes nothing, releases the lock, and works once the operator accepts it', async () => {
 	const first = startLoop();
 	await vi.waitUntil(async () => (await database.sql`select from company_contacts`).length === 300, patient);
 	await first.stop();

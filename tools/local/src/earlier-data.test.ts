@@ -8,7 +8,7 @@ import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import postgres from 'postgres';
 import { expect, onTestFinished, test, vi } from 'vitest';
 
-// These tests start whole servers, some of them several.
+// These tests start whole servers, some of them more than one.
 vi.setConfig({ testTimeout: 90_000, hookTimeout: 90_000 });
 
 async function started(dataFolder: string): Promise<Launcher> {

@@ -9,7 +9,7 @@ import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import { database, test } from '@contacts/testing/test.js';
 import { describe, expect, onTestFinished, vi } from 'vitest';
 
-// These tests start whole servers, some of them several.
+// These tests start whole servers, some of them more than one.
 vi.setConfig({ testTimeout: 90_000, hookTimeout: 90_000 });
 
 async function start(dataFolder: string, more: Record<string, string> = {}): Promise<Launcher> {

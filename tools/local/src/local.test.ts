@@ -7,7 +7,7 @@ import { promisify } from 'node:util';
 import { contacts, dispose, type Launcher, launch, partsOf, remainsOf } from '@contacts/testing/launcher.js';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 
-// These tests start whole servers, some of them several.
+// These tests start whole servers, some of them more than one.
 vi.setConfig({ testTimeout: 90_000, hookTimeout: 90_000 });
 
 let folder: string;

@@ -5,7 +5,7 @@ import { dispose, launch, partsOf, remainsOf } from '@contacts/testing/launcher.
 import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import { afterEach, beforeEach, expect, onTestFinished, test, vi } from 'vitest';
 
-// These tests start whole servers, some of them several.
+// These tests start whole servers, some of them more than one.
 vi.setConfig({ testTimeout: 90_000, hookTimeout: 90_000 });
 
 let database: TestDatabase;
@@ -39,7 +39,7 @@ test('with DATABASE_URL the launcher migrates and serves that database, and neve
 	expect(Object.keys(parts.pids).sort()).toEqual(['company-contacts', 'personal-contacts']);
 	expect(await running.end('SIGTERM')).toBe(0);
 	expect(await remainsOf(parts)).toEqual([]);
-	// The launcher does not own this database, so it keeps running.
+	// The launcher does not own this database, so the database keeps running.
 	expect(await database.sql`select code from projects`).toEqual([{ code: 'mine' }]);
 });
 

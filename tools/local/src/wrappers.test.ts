@@ -10,7 +10,7 @@ import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import { database, test } from '@contacts/testing/test.js';
 import { expect, onTestFinished, vi } from 'vitest';
 
-// These tests start whole servers, some of them several.
+// These tests start whole servers, some of them more than one.
 vi.setConfig({ testTimeout: 90_000, hookTimeout: 90_000 });
 
 /** A package manager as the system sees it: Node.js under the name npx, which starts another process and waits. */

@@ -76,7 +76,7 @@ function complete(operation: OpenAPIV3_1.OperationObject, references: Map<string
 	for (const media of Object.values(operation.requestBody.content)) media.examples = bodyExamples;
 }
 
-/** Moves the example into the schema. Beside it, tools treat an example as a value to send. */
+/** Moves the example into the schema. Tools treat an example beside the schema as a value to send. */
 function moveExample(parameter: OpenAPIV3_1.ParameterObject): void {
 	const { example, schema } = parameter;
 	if (example === undefined || schema === undefined) return;

@@ -4,7 +4,7 @@ export type Headers = Record<string, OpenAPIV3_1.HeaderObject | OpenAPIV3_1.Refe
 
 type Schema = NonNullable<OpenAPIV3_1.HeaderObject['schema']>;
 
-/** A header that a response has always (required) or sometimes. */
+/** A header that a response always (required) or sometimes has. */
 export function header(description: string, example: string | number, schema: Schema, required = true) {
 	return { description, required, schema, example } satisfies OpenAPIV3_1.HeaderObject;
 }
@@ -41,7 +41,7 @@ export const sharedHeaders = {
 	}),
 } as const;
 
-/** A reference to one of them. */
+/** A reference to one of these headers. */
 export function shared(name: keyof typeof sharedHeaders): OpenAPIV3_1.ReferenceObject {
 	return { $ref: `#/components/headers/${name}` };
 }

@@ -97,7 +97,7 @@ const flushIntervalMs = 30_000;
 
 interface Snapshot {
 	version: string;
-	/** How often a change had been reported when it was read. */
+	/** The number of changes that had been reported when it was read. */
 	reports: number;
 	keys: Map<string, UnrevokedKey>;
 	byId: Map<number, UnrevokedKey>;

@@ -17,7 +17,7 @@ async function startProxy(): Promise<{ proxy: TcpProxy; url: string }> {
 const ageOf = ({ refreshedAt = 0 }: KeyRing) => Date.now() - refreshedAt;
 
 describe('while the database is unreachable', () => {
-	test('at the start, no key can be checked, and its return is reported once', async () => {
+	test('at the start, no key can be checked, and the return of the database is reported once', async () => {
 		await addProject(db.sql, 'early', 'early-key');
 		const { proxy, url } = await startProxy();
 		proxy.cut();
@@ -35,7 +35,7 @@ describe('while the database is unreachable', () => {
 		expect(watched.ring.find('early', 'wrong')).toBeUndefined();
 	});
 
-	test('after the start, the keys stay valid, their age grows, and changes are seen on its return', async () => {
+	test('after the start, the keys stay valid, their age grows, and changes are seen when it returns', async () => {
 		await addProject(db.sql, 'later', 'later-key');
 		const { proxy, url } = await startProxy();
 		const onStateChange = vi.fn();
@@ -64,7 +64,7 @@ describe('while the database is unreachable', () => {
 		expect(await seen(ring, 'unheard', false)).toBeLessThan(1000);
 	});
 
-	test('all keys are read again afterwards, although a server that takes over has other keys of the same version', async () => {
+	test('all keys are read again afterwards, even if a server that takes over has other keys of the same version', async () => {
 		await addProject(db.sql, 'taken', 'taken-key');
 		const { proxy, url } = await startProxy();
 		const { ring } = await open({ url, intervalMs: never });
@@ -77,7 +77,7 @@ describe('while the database is unreachable', () => {
 		await db.sql`update key_ring_version set version = version + 1`;
 	});
 
-	test('a stop waits for its last statement only shortly', async () => {
+	test('a stop waits only briefly for its last statement', async () => {
 		await addProject(db.sql, 'last', 'last-key');
 		const { proxy, url } = await startProxy();
 		const { ring } = await open({ url, intervalMs: never });
@@ -88,7 +88,7 @@ describe('while the database is unreachable', () => {
 		expect(await Promise.race([flushed, ring.stop().then(() => 'stopped')])).toBe('stopped');
 	});
 
-	test('a database that rejects the configuration fails the start', async () => {
+	test('a database that rejects the configuration makes the start fail', async () => {
 		const elsewhere = (change: Partial<URL>) => Object.assign(new URL(db.url), change).href;
 		const empty = await createTestDatabase('template0');
 		onTestFinished(() => empty.drop());

@@ -8,7 +8,7 @@ import { type KeyRing, openKeyRing } from './authenticate.js';
 
 const applicationName = 'key uses';
 
-/** A key ring of a service, which stores uses on request. */
+/** The key ring of a service. It stores the uses of keys when the test calls `flushUses`. */
 async function open(): Promise<KeyRing> {
 	const url = urlAs(db.url, 'company-contacts', rolePassword);
 	const database = openDatabase({ url, applicationName, poolSize: 1 });
@@ -18,7 +18,7 @@ async function open(): Promise<KeyRing> {
 	return ring;
 }
 
-/** The projects with a key that has a last use. */
+/** The projects with a key whose last use is stored. */
 async function used(): Promise<string[]> {
 	const rows = await db.sql<{ code: string }[]>`
 		select p.code from api_key_uses u join api_keys k on k.id = u.key_id join projects p on p.id = k.project_id order by 1`;
@@ -36,7 +36,7 @@ test('a key that was deleted by hand does not prevent storing the uses of other 
 	expect(await used()).toEqual(['stays']);
 });
 
-test('a key that is deleted while uses are stored costs the other keys one more attempt', async () => {
+test('when a key is deleted while uses are being stored, those of the other keys are stored by the next attempt', async () => {
 	for (const code of ['waits', 'vanishing']) await addProject(db.sql, code, `${code}-key`);
 	const ring = await open();
 	for (const code of ['waits', 'vanishing']) expect(ring.find(code, `${code}-key`)?.code).toBe(code);

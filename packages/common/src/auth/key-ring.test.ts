@@ -26,8 +26,8 @@ describe('a change is seen within a second', () => {
 	test.each([
 		['by listening again', never],
 		['as in production', undefined],
-	])('though the listener was killed just before, %s', async (_, interval) => {
-		const project = `killed-${interval ?? 'usual'}`;
+	])('even if the listener was killed just before, %s', async (_, interval) => {
+		const project = `killed-${interval ?? 'default'}`;
 		await addProject(db.sql, project, `${project}-key`);
 		const { ring, applicationName } = await open(interval === undefined ? {} : { intervalMs: interval });
 		const id = await idOf(project);
@@ -41,14 +41,14 @@ describe('a change is seen within a second', () => {
 		}
 	});
 
-	test('although no notification arrives', async () => {
+	test('even if no notification arrives', async () => {
 		await addProject(db.sql, 'unannounced', 'unannounced-key');
 		const { ring } = await open({ listens: false });
 		await revokeKey(db.sql, await idOf('unannounced'));
 		expect(await seen(ring, 'unannounced', false)).toBeLessThan(1000);
 	});
 
-	test('although it was made between the two reads of a refresh', async () => {
+	test('even if it was made between the two reads of a refresh', async () => {
 		await addProject(db.sql, 'between', 'between-key');
 		const watched = await open({ listens: false, intervalMs: never });
 		const id = await idOf('between');

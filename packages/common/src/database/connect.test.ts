@@ -87,7 +87,7 @@ describe('one host', () => {
 	});
 
 	test.each(['any', 'read-only', 'primary', 'prefer-standby'])(
-		'of which nothing can be written will do for target_session_attrs=%s',
+		'that is read-only is accepted with target_session_attrs=%s',
 		async (target) => {
 			expect(await ask(urlOf([host], `target_session_attrs=${target}`, readOnly))).toEqual(works);
 		},
@@ -103,15 +103,15 @@ describe('one host', () => {
 
 describe('several hosts', () => {
 	test('an unresponsive host and one that refuses connections delay nobody', async () => {
-		const [silent, working] = [await startProxy(), await startProxy()];
-		silent.proxy.blackhole();
-		await ask(urlOf([silent.at, `127.0.0.1:${await closedPort()}`, working.at]));
+		const [unresponsive, working] = [await startProxy(), await startProxy()];
+		unresponsive.proxy.blackhole();
+		await ask(urlOf([unresponsive.at, `127.0.0.1:${await closedPort()}`, working.at]));
 		// One that asked what it is, and one for the statements.
 		expect(working.proxy.taken).toBe(2);
-		expect(silent.proxy.taken).toBe(1);
+		expect(unresponsive.proxy.taken).toBe(1);
 	});
 
-	test('with "any" it is the first of them that responds', async () => {
+	test('with "any": the first one that responds is used', async () => {
 		const [first, second] = [await startProxy(), await startProxy()];
 		const url = urlOf([first.at, second.at], 'target_session_attrs=any');
 		await ask(url);
@@ -121,12 +121,12 @@ describe('several hosts', () => {
 		expect([first.proxy.taken, second.proxy.taken]).toEqual([2, 3]);
 	});
 
-	test('with "prefer-standby" it is any of them when none is a standby', async () => {
+	test('with "prefer-standby": any of them is used when none is a standby', async () => {
 		const { at } = await startProxy();
 		expect(await ask(urlOf([at, host], 'target_session_attrs=prefer-standby'))).toEqual(works);
 	});
 
-	test('of which none will do: each is named with what is wrong with it, and the next attempt tries all of them again', async () => {
+	test('of which none can be used: each is named with the reason, and the next attempt tries all of them again', async () => {
 		const { proxy, at } = await startProxy();
 		const closed = `127.0.0.1:${await closedPort()}`;
 		const sql = connect(urlOf([at, closed]), { max: 1, fetch_types: false, backoff: () => 0 } as object);
@@ -140,7 +140,7 @@ describe('several hosts', () => {
 		expect(await sql`select 1 as one`).toEqual([{ one: 1 }]);
 	});
 
-	test('that all refuse the password: the error is the server’s own', async () => {
+	test('that all refuse the password: the error is that of the server', async () => {
 		const url = urlOf([host, host]).replace(/\/\/[^@]+@/, '//postgres:wrong%2Fpassword@');
 		await expect(ask(url)).rejects.toMatchObject({ code: '28P01' });
 	});

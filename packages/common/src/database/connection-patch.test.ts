@@ -74,7 +74,7 @@ test('a statement that was not sent before its connection closed does not break 
 	const { sql, sockets } = await openOne();
 
 	const lost = sql`select 2`.then(
-		() => 'answered',
+		() => 'responded',
 		(error: { code: string }) => error.code,
 	);
 	// The connection now holds the statement, and would write it in the next turn of the event loop.
@@ -93,7 +93,7 @@ test('a statement that reaches a connection between its error and its close fail
 	const [socket] = sockets;
 	socket?.emit('error', Object.assign(new Error('reset'), { code: 'ECONNRESET' }));
 	const lost = sql`select 2`.then(
-		() => 'answered',
+		() => 'responded',
 		(error: { code: string }) => error.code,
 	);
 	await Promise.resolve();

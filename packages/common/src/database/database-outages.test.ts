@@ -68,7 +68,7 @@ describe('killed backends', () => {
 
 describe('a network that fails', () => {
 	test('unresponsive connections fail their callers in time and are replaced', async () => {
-		const { proxy, database } = await openThroughProxy('silent', { poolSize: 2, deadlineMs: 500 });
+		const { proxy, database } = await openThroughProxy('unresponsive', { poolSize: 2, deadlineMs: 500 });
 		await Promise.all([respond(database), respond(database)]);
 		proxy.blackhole();
 		const isLate = timer(1500);

@@ -91,7 +91,7 @@ describe('the owner without superuser rights', () => {
 		]);
 	});
 
-	test('keeps everything but the password when this is done again', async () => {
+	test('keeps everything but its password when the script and the migration run again', async () => {
 		const { url, sql } = await createDatabase('again');
 		await migrate(await transferToOwner(url, 'first'));
 		const before =

@@ -6,7 +6,7 @@ import { createServer } from './server.js';
 
 const get = (path: string) => `GET ${path} HTTP/1.1\r\nHost: a\r\n\r\n`;
 
-/** A server whose slow responses wait until `release`, and one client that sends these requests at once. */
+/** A server whose slow responses wait for `release`, and one client that sends these requests at once. */
 async function pipelined(paths: string[]) {
 	const server = await createServer({ logger: createLogger({ name: 'connections', level: 'silent' }) });
 	let release: () => void = () => undefined;
@@ -45,7 +45,7 @@ async function pipelined(paths: string[]) {
 	};
 }
 
-test('a stop lets a pipelined request finish whose predecessor has its response', async () => {
+test('a stop lets a pipelined request finish after the response to the one before it was sent', async () => {
 	const { server, closed, release, responses } = await pipelined(['/fast', '/slow']);
 	await expect.poll(responses).toEqual(['fast']);
 	const stopped = server.close();
@@ -55,7 +55,7 @@ test('a stop lets a pipelined request finish whose predecessor has its response'
 	expect(responses()).toEqual(['fast', 'slow close']);
 });
 
-test('a stop lets all pipelined requests finish that were received before it, and no later one', async () => {
+test('a stop lets all pipelined requests that were received before it finish, and serves no later one', async () => {
 	const { server, socket, closed, release, responses } = await pipelined(['/slow', '/fast', '/slow']);
 	const stopped = server.close();
 	await expect.poll(() => server.server.listening).toBe(false);

@@ -17,7 +17,7 @@ async function startLagging() {
 	return server;
 }
 
-test('a pause of the process rejects no request while there are few', async () => {
+test('a pause of the process causes no rejection while there are few requests', async () => {
 	const server = await startLagging();
 	expect((await server.inject('/')).statusCode).toBe(200);
 });

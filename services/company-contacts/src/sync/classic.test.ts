@@ -47,7 +47,7 @@ describe.each([true, false])('companies that are read one by one (full pass: %s)
 	});
 
 	test.each(['OVERLOAD_LIMIT', 'INVALID_CREDENTIALS', 'insufficient_scope'])(
-		'are not none where the portal says %s',
+		'do not count as none when the portal returns %s',
 		async (code) => {
 			const { watermark } = await state();
 			sync.standIn.faults.always(error(code), { method: links, inBatch: true });
@@ -67,7 +67,7 @@ describe.each([true, false])('companies that are read one by one (full pass: %s)
 	});
 
 	test.each(['INTERNAL_SERVER_ERROR', 'SOMETHING_NEW'])(
-		'that can’t be read (%s) are kept, nothing is deleted, and the pass is no success',
+		'that can’t be read (%s) are kept, nothing is deleted, and the pass fails',
 		async (code) => {
 			const [first = 0, second = 0, third = 0] = ids();
 			for (const id of [first, second])
@@ -95,7 +95,7 @@ describe.each([true, false])('companies that are read one by one (full pass: %s)
 	);
 });
 
-test('companies that can’t be read of any contact stay as they are', async () => {
+test('when the companies of no contact can be read, all stay as they are', async () => {
 	sync.standIn.faults.always(error('SOMETHING_NEW'), { method: links, inBatch: true });
 	await expect(sync.synchroniser.pass({ full: true })).rejects.toMatchObject({ name: 'IncompletePassError' });
 	expect(await readMirror()).toEqual(before);

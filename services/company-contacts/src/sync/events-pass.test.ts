@@ -56,7 +56,7 @@ describe.each(['SOMETHING_NEW', '', '100', 'INVALID_ARG_VALUE'])('a record whose
 	});
 });
 
-test('an event whose record can’t be read is tried again after growing pauses, then left to the next full pass', async () => {
+test('an event whose record can’t be read is tried again after increasing delays, then left to the next full pass', async () => {
 	const [first = 0] = ids();
 	failFor(first, error('SOMETHING_NEW'));
 	await note(first);

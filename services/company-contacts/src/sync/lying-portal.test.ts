@@ -69,7 +69,7 @@ test.each(['constructor', 'toString', '__proto__'])(
 	},
 );
 
-test('a contact that may not be read again is no success', async () => {
+test('a request to read a contact again fails when the contact may not be read', async () => {
 	sync = await startSync();
 	const { id } = sync.standIn.add(makeContact(1));
 	await sync.synchroniser.pass();

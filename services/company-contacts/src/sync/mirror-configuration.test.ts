@@ -56,12 +56,12 @@ const asUser = (user: number) => sync.standIn.webhookUrl.replace(/\/rest\/\d+\//
 
 describe.each<[string, () => Record<string, string | undefined>, RegExp]>([
 	[
-		'without the field of troubles',
+		'without the trouble field',
 		() => ({ BITRIX24_UF_TROUBLE: undefined }),
 		/BITRIX24_UF_TROUBLE is UF_CRM_\d+ there and not set here/,
 	],
 	[
-		'with another field of reasons',
+		'with another reason field',
 		() => ({ BITRIX24_UF_REASON: troubleField }),
 		/BITRIX24_UF_REASON is UF_CRM_\d+ there and UF_CRM_\d+ here/,
 	],
@@ -97,7 +97,7 @@ describe.each<[string, () => Record<string, string | undefined>, RegExp]>([
 		expect(await sync.synchroniser.dryRun()).toMatchObject({ seen: 70 });
 	});
 
-	test('begins an interrupted pass from the start, once it is confirmed', async () => {
+	test('makes an interrupted pass begin from the start, once it is confirmed', async () => {
 		await interrupt();
 		await sync.restart({ config: configWith(changes()) });
 		await expect(sync.synchroniser.pass()).rejects.toThrow(message);
@@ -191,7 +191,7 @@ test('the stored configuration is readable and contains no secret', async () => 
 	expect(JSON.stringify(rows)).not.toContain(secret);
 });
 
-test('options that the field of troubles does not have are reported', async () => {
+test('options that the trouble field does not have are reported', async () => {
 	sync.standIn.fields.unshift({ name: troubleField, type: 'enumeration', items: [{ id: 7, value: 'Late' }] });
 	sync.standIn.fields.splice(1, 1);
 	await sync.restart({ config: configWith({ BITRIX24_TROUBLE_OPTIONS: '7,Late,Lost' }) });

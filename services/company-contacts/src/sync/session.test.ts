@@ -83,7 +83,7 @@ describe('a connection that does not respond', () => {
 		expect(await db.sql`select last_value::int from tries`).toEqual([{ last_value: 2 }]);
 	});
 
-	test('a long statement does not count as one', async () => {
+	test('is not assumed during a long statement', async () => {
 		const session = await open();
 		expect(await session.run((sql) => sql`select pg_sleep(3.5) is not null as done`)).toEqual([{ done: true }]);
 	});

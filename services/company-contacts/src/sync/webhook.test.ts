@@ -65,7 +65,7 @@ test('the portal’s events are stored and acknowledged', async () => {
 	await portal.close();
 });
 
-test('a thousand events, ten of each contact at the same time, leave one row a contact', async () => {
+test('a thousand events, ten of each contact at the same time, leave one row for each contact', async () => {
 	const statuses = new Set<number>();
 	for (let tens = 0; tens < 100; tens += 10) {
 		const ids = Array.from({ length: 100 }, (_, index) => String(tens + (index % 10) + 1));

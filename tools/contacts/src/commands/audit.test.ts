@@ -89,7 +89,7 @@ test('an import is recorded with its file and counts, and a dry run is not', asy
 	]);
 });
 
-test('an import that breaks off is recorded with what it has saved', async () => {
+test('an import that fails halfway is recorded with what it has saved', async () => {
 	const path = join(await temporaryFolder(), 'broken.json');
 	await writeFile(path, '[{"bitrix_id":11,"name":"Ann"},{"bitrix_id":12,"name":"Bob"},{');
 	const outcome = await contacts(url, ['import', path], { environment: { CONTACTS_ACTOR: 'alice' } });

@@ -169,7 +169,7 @@ describe('crm', () => {
 		expect(findings).toEqual([found('problem', /no_field_UF_CRM_404/, /check BITRIX24_UF_TROUBLE/)]);
 	});
 
-	test('options of the field of troubles that the portal does not have', async () => {
+	test('options of the trouble field that the portal does not have', async () => {
 		portal.fields.push({ name: 'UF_CRM_9', type: 'enumeration', items: [{ id: 79, value: 'Late' }] });
 		const settings = { BITRIX24_WEBHOOK_URL: portal.webhookUrl, BITRIX24_UF_TROUBLE: 'UF_CRM_9' };
 		expect(await crm({ ...settings, BITRIX24_TROUBLE_OPTIONS: '79, Late,' })).toMatchObject([{ state: 'ok' }]);

@@ -75,7 +75,7 @@ test('a restore reports a lost connection', async () => {
 	expect(await readEverything(copy.sql)).toEqual(before);
 });
 
-test('a restore changes nothing when it can’t keep synchronisers from working any more', async () => {
+test('a restore changes nothing when it can no longer keep synchronisers from working', async () => {
 	const copy = await ownDatabase();
 	const before = await readEverything(copy.sql);
 	const { child, errors, exited } = await halfway(copy);

@@ -57,14 +57,14 @@ test.each([
 	},
 );
 
-test('a command that fails holds no report back', async () => {
+test('a command that fails prevents no report', async () => {
 	const sentAt = await databaseTime();
 	expect(await run('end', '3')).toMatchObject({ code: 1 });
 	expect(await deliver(3, true, sentAt)).toBe(true);
 	expect(await isSubscribed(3)).toBe(true);
 });
 
-test('a report that expired before it arrives brings back no erased chat, and one that is sent later counts as new', async () => {
+test('a report that expired before it arrives does not bring back an erased chat, and one that is sent later counts as new', async () => {
 	expect(await deliver(4, true, await databaseTime())).toBe(true);
 	const sentAt = await databaseTime();
 	expect(await contacts(database.url, ['person', 'erase', '--chat', '4', '--yes'])).toMatchObject({ code: 0 });
