@@ -140,7 +140,7 @@ async function paths(): Promise<string> {
 }
 
 test('docs/who-may-what.md shows the access that the services grant', async () => {
-	const observed = `# Who may what
+	const observed = `# Who may do what
 
 As observed, not as intended: \`tests/system/who-may-what.test.ts\` asks PostgreSQL, the services and the gateway, and fails when
 their responses differ from these tables. \`UPDATE_DOCS=1 npx -y pnpm@12 test:system\` updates this file.

@@ -72,7 +72,7 @@ export function serviceVariables(port: number) {
 			enum: logLevels,
 			default: 'info',
 			allowed: `one of ${logLevels.join(', ')}`,
-			description: 'the least level that is logged',
+			description: 'the lowest level that is logged',
 		}),
 		TRUST_PROXY: Type.Optional(
 			Type.Unsafe<string[]>({
