@@ -50,7 +50,7 @@ describe('while the database is unreachable', () => {
 		await proxy.restore();
 		expect(await seen(ring, 'later', false)).toBeLessThan(1000);
 		await expect.poll(() => onStateChange.mock.calls.slice(1)).toEqual([[undefined]]);
-		expect(ageOf(ring)).toBeLessThan(1000);
+		await expect.poll(() => ageOf(ring)).toBeLessThan(1000);
 	});
 
 	test('the listener reconnects by itself afterwards', async () => {
