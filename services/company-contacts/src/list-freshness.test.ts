@@ -95,6 +95,15 @@ describe('freshness', () => {
 		await expect.poll(async () => (await list('', { headers: { 'if-modified-since': time } })).status).toBe(200);
 	});
 
+	test('a client that read the first of two changes in one second before the second was committed receives that one', async () => {
+		const [first] = await database.sql<{ second: number }[]>`
+			update company_contacts_lists set changed_at = clock_timestamp() where company_id = 0
+			returning ceil(extract(epoch from changed_at))::float8 * 1000 as second`;
+		await database.sql`update company_contacts set name = 'In the same second' where bitrix_id = 50`;
+		const headers = { 'if-modified-since': new Date(first?.second ?? 0).toUTCString() };
+		await expect.poll(async () => (await list('', { headers })).status).toBe(200);
+	});
+
 	test('a changed list is newer than before, although the clock of the database was set back', async () => {
 		const ahead = new Date(Math.ceil(Date.now() / 1000) * 1000 + 3_600_000);
 		await database.sql`update company_contacts_lists set changed_at = ${ahead} where company_id = 0`;

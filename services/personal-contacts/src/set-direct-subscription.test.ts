@@ -144,18 +144,39 @@ describe('200', () => {
 		expect(await upsert(chat)).toBe('saved');
 	});
 
-	test.each([true, false])('a report is applied after the clock of the server was set back: %s', async (active) => {
+	/** As if the clock of the server had been set back by an hour. */
+	const setClockBack = (chat: number) =>
+		database.sql.unsafe(`
+			update direct_subscription_reports set applied_at = applied_at + interval '1 hour' where chat_id = ${chat};
+			update direct_subscriptions
+			set started_at = started_at + interval '1 hour', ended_at = ended_at + interval '1 hour' where chat_id = ${chat}`);
+
+	test.each([
+		['one that began', [true], true],
+		['one that began', [true], false],
+		['one that ended', [true, false], true],
+		['one that ended', [true, false], false],
+		['the last of several', [true, false, true, false, true], false],
+	])('after the clock was set back, with %s (%j), a report of %s counts at once', async (_, before, active) => {
+		const chat = nextChat++;
+		for (const each of before) await report(chat, each);
+		await setClockBack(chat);
+		await report(chat, active);
+		expect(await upsert(chat)).toBe(active ? 'skipped' : 'saved');
+		await report(chat, !active);
+		expect(await upsert(chat)).toBe(active ? 'saved' : 'skipped');
+		expect((await stored(chat)).filter(({ ended_at }) => ended_at === null)).toHaveLength(active ? 0 : 1);
+	});
+
+	test('an end that is planned after the clock was set back stays', async () => {
 		const chat = nextChat++;
 		await report(chat, true);
-		if (active) await report(chat, false);
-		// As if it had been set back by an hour since then.
-		await database.sql.unsafe(`
-			update direct_subscription_reports set applied_at = applied_at + interval '1 hour' where chat_id = ${chat};
-			update direct_subscriptions set ended_at = ended_at + interval '1 hour' where chat_id = ${chat};
-			update direct_subscriptions set started_at = started_at + interval '1 hour'
-			where chat_id = ${chat} and ended_at is null`);
-		await report(chat, active);
-		expect((await stored(chat)).some(({ ended_at }) => ended_at === null)).toBe(active);
+		await setClockBack(chat);
+		await report(chat, true);
+		const end = ago(-0.5);
+		await database.sql`update direct_subscriptions set ended_at = ${end}::text::timestamptz where chat_id = ${chat}`;
+		await report(chat, true);
+		expect(await stored(chat)).toMatchObject([{ ended_at: end }]);
 	});
 
 	/** Sends reports over one connection without waiting for responses, so that they arrive in this order. */
