@@ -9,6 +9,8 @@ import { databaseIsQuiet, directUrl, endSessions, executed, prepare, start } fro
 
 /** Ten rounds of 200 chats each. Five rounds run at once in one stall. */
 const [stalls, chatsEach] = [2, 1000];
+/** Load shedding always admits fifty requests. A starved service refuses the others. */
+const leastFailed = stalls * 50;
 /** Milliseconds within which a request gets a response. */
 const deadline = 4000;
 let nextChat = 1;
@@ -120,7 +122,7 @@ test.each(['directly', 'through PgBouncer in transaction mode'])(
 				.join('\n'),
 		);
 		expect(results.flatMap(({ lost }) => lost).slice(0, 10)).toEqual([]);
-		for (const { failed } of results) expect(failed).toBeGreaterThan(100);
+		for (const { failed } of results) expect(failed).toBeGreaterThanOrEqual(leastFailed);
 	},
 );
 
@@ -128,5 +130,5 @@ test('upserts that one replica acknowledged are kept when older ones of a replic
 	const { lost, failed } = await play(slowNetwork, directUrl(), await start(directUrl()));
 	console.info(`slow network: ${failed} failed, ${lost.length} overwritten`);
 	expect(lost.slice(0, 10)).toEqual([]);
-	expect(failed).toBeGreaterThan(100);
+	expect(failed).toBeGreaterThanOrEqual(leastFailed);
 });

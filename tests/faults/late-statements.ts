@@ -48,6 +48,6 @@ export async function databaseIsQuiet(): Promise<void> {
 			quiet = active.length === 0 ? quiet + 1 : 0;
 			return quiet === 10;
 		},
-		{ timeout: 20_000, interval: 50 },
+		{ timeout: 120_000, interval: 50 },
 	);
 }

@@ -72,14 +72,14 @@ async function overload(
 	expect(unexplained.length).toBeLessThanOrEqual(outcomes.length / 100);
 	expect(new Set(refused.map(({ retryAfter }) => retryAfter))).toEqual(new Set(['1']));
 	expect(refused.length).toBeGreaterThan(served.length);
-	// A refusal waits for nothing. The delay of the machine and the clients affects both measurements.
-	for (const part of [0.5, 0.95]) expect(quantile(refused, part)).toBeLessThan(quantile(served, part));
+	// A refusal waits for nothing.
+	for (const part of [0.5, 0.95]) expect(quantile(refusals, part)).toBeLessThan(quantile(handled, part));
 	expect(quantile(refusals, 0.5)).toBeLessThan(500 * machine.slowdown);
 	expect(quantile(refusals, 0.95)).toBeLessThan(1500 * machine.slowdown);
 	expect(quantile(handled, 1)).toBeLessThan(5000 * machine.slowdown);
 	expect(countResults(live)).toEqual({ 200: live.length });
 	expect(most - before).toBeLessThan(96);
-	return { served, refused };
+	return { served, slowdown: machine.slowdown };
 }
 
 /** Checks that the service serves as usual within a second after the last response. */
@@ -101,13 +101,13 @@ describe('ten times the load that can be served', () => {
 		onTestFinished(async () => void (await database.sql`drop trigger slowly on personal_contacts`));
 		// 10 connections, 50 ms each: 200 a second.
 		const service = await start('personal-contacts');
-		const { served } = await overload(
+		const { served, slowdown } = await overload(
 			service,
 			(next, seconds) => openLoop(service.url, 2000, seconds, next),
 			(index) => upsert(2_000_000 + index),
 		);
 		// More load does not reduce the throughput.
-		expect(served.length).toBeGreaterThan(400);
+		expect(served.length).toBeGreaterThan(400 / slowdown);
 		const chats = await database.sql`select from personal_contacts where chat_id between 2000000 and 2999999`;
 		expect(chats.length).toBe(served.length);
 		await recovers(service, upsert);
