@@ -47,3 +47,12 @@ test('a pass that has taken longer than any pause still waits for one, and for a
 	expect(await sync.synchroniser.pass({ full: true })).toMatchObject({ seen: 170, changed: 1 });
 	expect((await readMirror())[0]?.name).toMatch(/New$/);
 });
+
+test('after a pause that ended the mirror is not blocked, even if the pass is incomplete then', async () => {
+	sync.standIn.faults.next(paused, { method: 'crm.item.list' });
+	sync.standIn.faults.next({ kind: 'empty-list' }, { when: ({ params }) => Number(params.filter?.['>id']) > 60 });
+	await expect(sync.synchroniser.pass({ full: true })).rejects.toMatchObject({ name: 'IncompletePassError' });
+	expect(await database.sql`select blocked_by, blocked_until from crm_sync_state`).toEqual([
+		{ blocked_by: null, blocked_until: null },
+	]);
+});

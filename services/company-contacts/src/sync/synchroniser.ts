@@ -168,12 +168,9 @@ export async function createSynchroniser(options: SynchroniserOptions): Promise<
 	/** Waits while the portal pauses a method. Then continues the pass from its cursor. */
 	async function throughPauses<T>(pass: () => Promise<T>): Promise<T> {
 		[read, waitsSince] = [0, undefined];
-		for (let waited = false; ; waited = true) {
+		for (;;) {
 			try {
-				const result = await pass();
-				// The pause is over. Any other block stays.
-				if (waited) await session.run((sql) => saveBlock(sql, null, null));
-				return result;
+				return await pass();
 			} catch (error) {
 				if (!(error instanceof Bitrix24Error) || error.kind !== 'pause' || error.until === undefined) throw error;
 				const { code, until } = error;
@@ -185,6 +182,8 @@ export async function createSynchroniser(options: SynchroniserOptions): Promise<
 					'waiting for the end of a rate-limit pause',
 				);
 				await clock.sleep(Math.max(0, until - clock.now()), signal);
+				// Also if the pass then fails for another reason. A new block is stored again.
+				await session.run((sql) => saveBlock(sql, null, null));
 			}
 		}
 	}
