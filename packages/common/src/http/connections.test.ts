@@ -1,4 +1,5 @@
 import { once } from 'node:events';
+import type { IncomingMessage } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
 import { createLogger } from '../observability/logger.js';
@@ -68,4 +69,30 @@ test('a stop lets all pipelined requests that were received before it finish, an
 	release();
 	await Promise.all([closed, stopped]);
 	expect(responses()).toEqual(['slow', 'fast', 'slow close']);
+});
+
+test.each([
+	['whose body has arrived since', 'none', '{}'],
+	['whose body is still arriving', 'none', '{'],
+	['whose body never arrives', 'none', ''],
+	['whose body was too large', 'read', `5000\r\n${'x'.repeat(0x5000)}\r\n0\r\n\r\n`],
+])('a stop closes at once the connection of a rejected request %s', async (_, path, body) => {
+	const server = await createServer({ logger: createLogger({ name: 'connections', level: 'silent' }) });
+	server.post('/read', async () => 'read');
+	await server.listen({ host: '127.0.0.1', port: 0 });
+	onTestFinished(() => server.close());
+	const socket = connect((server.server.address() as AddressInfo).port, '127.0.0.1');
+	onTestFinished(() => void socket.destroy());
+	const closed = once(socket, 'close');
+	const received = once(server.server, 'request') as Promise<[IncomingMessage]>;
+	const size = path === 'none' ? 'Content-Length: 2' : 'Transfer-Encoding: chunked';
+	socket.write(`POST /${path} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n${size}\r\n\r\n`);
+	const [request] = await received;
+	const responded = once(socket, 'data');
+	if (path === 'none') await responded;
+	socket.write(body);
+	await responded;
+	await expect.poll(() => request.socket.bytesRead).toBe(socket.bytesWritten);
+	const stopped = server.close();
+	await Promise.all([closed, stopped]);
 });

@@ -96,8 +96,17 @@ export function createConnections(): Connections {
 		response.once('close', () => {
 			open.delete(response);
 			endInTurn(connection);
-			if (stopping && open.size === 0) socket.destroy();
-			else connection.respondedBytes = socket.bytesRead;
+			if (stopping && open.size === 0) {
+				socket.destroy();
+				return;
+			}
+			connection.respondedBytes = socket.bytesRead;
+			// A rejected request: Node still reads its body, and the connection is idle again after that.
+			if (!response.req.complete) {
+				response.req.once('end', () => {
+					if (connection.last === response) connection.respondedBytes = socket.bytesRead;
+				});
+			}
 		});
 		if (open.size + (connection.turn === turn ? connection.endedInTurn : 0) === maxPipelined) {
 			connection.full = true;
@@ -146,8 +155,11 @@ export function createConnections(): Connections {
 				onClientError(new Error('no tunnel'), socket as Socket);
 			});
 			server.closeIdleConnections = () => {
-				for (const [socket, { open, respondedBytes }] of connections)
-					if (open.size === 0 && socket.bytesRead === respondedBytes) socket.destroy();
+				for (const [socket, { open, last, respondedBytes }] of connections) {
+					if (open.size > 0) continue;
+					// While the body of a rejected request arrives, there is no other request to wait for.
+					if (socket.bytesRead === respondedBytes || last?.req.complete === false) socket.destroy();
+				}
 			};
 			fastify.addHook('preClose', async () => {
 				stopping = true;
