@@ -1,10 +1,13 @@
 import { once } from 'node:events';
 import { get, type IncomingMessage } from 'node:http';
 import { openDatabase } from '@contacts/common/database/database.js';
+import { type Encoding, sendRepresentation } from '@contacts/common/http/representations.js';
+import { createServer } from '@contacts/common/http/server.js';
+import { createLogger } from '@contacts/common/observability/logger.js';
 import { addProject, startTestApp, type TestApp } from '@contacts/testing/app.js';
 import { expectProblem } from '@contacts/testing/expect-problem.js';
 import { test, database as test_ } from '@contacts/testing/test.js';
-import { afterAll, expect, onTestFinished } from 'vitest';
+import { afterAll, describe, expect, onTestFinished } from 'vitest';
 import { service } from './app.js';
 import { streamList } from './list-stream.js';
 
@@ -103,4 +106,71 @@ test('a request gets a 503 while eight lists are being sent, and is served when 
 	expect((await app.fetch('/health/ready')).status).toBe(200);
 	open_[0]?.destroy();
 	await expect.poll(() => statusOf('fifth')).toBe(200);
+});
+
+describe('a list that fails before its first byte', () => {
+	/**
+	 * The response with a list that is read slowly.
+	 *
+	 * @param onBatch runs before the list receives a batch, and when that batch was processed
+	 */
+	async function responseOf(
+		encoding: Encoding,
+		isAuthorized: () => boolean,
+		{
+			before = async () => undefined,
+			after = async () => undefined,
+		}: Partial<Record<'before' | 'after', () => Promise<unknown>>>,
+	): Promise<Response> {
+		const database = openDatabase({ url: test_.url, applicationName: 'failing', poolSize: 1 });
+		onTestFinished(() => database.close());
+		const readInBatches: typeof database.readInBatches = (statement, _rows, onBatch, options) =>
+			database.readInBatches(
+				statement,
+				10,
+				async (batch) => {
+					await before();
+					const goesOn = await onBatch(batch);
+					await after();
+					return goesOn;
+				},
+				options,
+			);
+		const server = await createServer({ logger: createLogger({ name: 'failing', level: 'silent' }) });
+		onTestFinished(() => server.close());
+		server.get('/', async (request, reply) => {
+			const options = { companyId: undefined, projectId: 1, askedAt: performance.now(), clock: () => 0 };
+			const list = await streamList({ ...database, readInBatches }, { ...options, encoding, isAuthorized });
+			sendRepresentation(request, reply.header('contacts-synced-at', 'now'), list, 0);
+			return reply;
+		});
+		const response = await fetch(await server.listen({ host: '127.0.0.1', port: 0 }), {
+			headers: { 'accept-encoding': encoding },
+		});
+		for (const name of ['content-encoding', 'etag', 'last-modified', 'contacts-synced-at'])
+			expect([name, response.headers.get(name)]).toEqual([name, null]);
+		return response;
+	}
+
+	test.each<Encoding>(['identity', 'gzip', 'br'])('is a 401 when its key was revoked, with %s', async (encoding) => {
+		let revoke: () => void = () => undefined;
+		const revoked = new Promise<void>((resolve) => {
+			revoke = resolve;
+		});
+		const isAuthorized = () => {
+			revoke();
+			return false;
+		};
+		await expectProblem(await responseOf(encoding, isAuthorized, { before: () => revoked }), 401, 'unauthorized');
+	});
+
+	test('is a 500 when the database connection is lost while Brotli has no output yet', async () => {
+		const disconnect = () =>
+			test_.sql`
+				select pg_terminate_backend(pid) from pg_stat_activity
+				where application_name = 'failing' and datname = current_database()`;
+		const response = await responseOf('br', () => true, { after: disconnect });
+		expect(response.headers.get('retry-after')).toBe('2');
+		await expectProblem(response, 500, 'database_error');
+	});
 });

@@ -1,5 +1,7 @@
 import { pipeline, Readable } from 'node:stream';
 import type { Database } from '@contacts/common/database/database.js';
+import { DatabaseError } from '@contacts/common/database/errors.js';
+import { Problem } from '@contacts/common/http/problems.js';
 import {
 	createCompressor,
 	type Encoding,
@@ -84,7 +86,9 @@ export async function streamList(
 	elements.on('error', () => undefined);
 	const stop = (reason: string) => elements.destroy(new Error(`the client ${reason}`));
 	const timer = setTimeout(stop, totalTimeoutMs, `did not read the list within ${totalTimeoutMs} ms`);
-	const authorization = setInterval(() => isAuthorized() || stop('lost its key'), authorizationIntervalMs);
+	const authorization = setInterval(() => {
+		if (!isAuthorized()) elements.destroy(new Problem('unauthorized', { cause: new Error('the key was revoked') }));
+	}, authorizationIntervalMs);
 	const isTooSlow = watchPace(pace);
 
 	/** Resolves when the buffer has room again, or the stream is destroyed. */
@@ -118,7 +122,7 @@ export async function streamList(
 				if (elements.destroyed) return;
 				// The database client ends a cursor without an error when the connection is lost between two batches.
 				if (sent !== expected) {
-					elements.destroy(new Error(`${sent} of ${expected} contacts were read`));
+					elements.destroy(new DatabaseError(new Error(`${sent} of ${expected} contacts were read`)));
 				} else {
 					elements.push(']}');
 					elements.push(null);

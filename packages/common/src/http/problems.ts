@@ -128,12 +128,16 @@ export const commonHeaders = {
 	'x-content-type-options': 'nosniff',
 } as const;
 
+/** Headers that describe a response which failed before its first byte. The others are replaced. */
+const representationHeaders = ['content-encoding', 'etag', 'last-modified', 'contacts-synced-at'];
+
 /** The only error handler. Every error becomes a problem of the catalogue, and failures of the service are logged. */
 export function sendProblem(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
 	const problem = toProblem(error);
 	if (problem.code === 'internal_error' || problem.code === 'database_error') {
 		request.log.error({ err: problem.cause ?? error }, problem.code);
 	}
+	if (reply.hasHeader('etag')) for (const name of representationHeaders) reply.removeHeader(name);
 	// Sends a buffer: for a string, Fastify would add a charset, which this media type does not have.
 	void reply
 		.code(problem.status)
