@@ -77,3 +77,8 @@ export async function saveCompanyContacts(
 		select ${sql.unsafe(savedCounts)}`;
 	return result;
 }
+
+/** Deletes the tombstones of contacts that were deleted long ago. */
+export async function pruneTombstones(sql: Sql): Promise<void> {
+	await sql`select prune_company_contacts_tombstones()`;
+}

@@ -42,8 +42,8 @@ const maxResponseBytes = 16_000_000;
 const entryBytes = 500;
 
 /**
- * Keeps the newest changes in memory. A change costs one query, however many clients poll. Without changes there is no query.
- * Only a client with an older cursor causes a query of the table.
+ * Keeps the newest changes in memory. A change costs one query, however many clients poll. Without changes there is one query
+ * in `maxAgeMs` at most, which finds no row after the known version. Only a client with an older cursor causes another.
  */
 export function createChangeFeed({ database, subscription, registry, clock }: ChangeFeedOptions): ChangeFeed {
 	let recent: RecentChanges | undefined;

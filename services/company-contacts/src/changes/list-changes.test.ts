@@ -170,10 +170,11 @@ describe('410', () => {
 		await expect.poll(list).toBe(copy.list);
 	});
 
-	const prune = async () => {
-		await database.sql`update company_contacts_changes set deleted_at = now() - interval '32 days' where deleted_at is not null`;
-		await database.sql`select prune_company_contacts_tombstones()`;
-	};
+	/** Deletes old tombstones, as if all contacts had been deleted so many days ago. */
+	const prune = (days = 63) =>
+		database.sql.unsafe(`
+			update company_contacts_changes set deleted_at = now() - interval '${days} days' where deleted_at is not null;
+			select prune_company_contacts_tombstones()`);
 
 	test('a cursor expires when tombstones after it were deleted', async () => {
 		const before = await since();
@@ -188,10 +189,14 @@ describe('410', () => {
 		expect(namesOf(await read(`&cursor=${firstPage.cursor}`))).toEqual([40, 30]);
 	});
 
-	test('a cursor between two deletions of the same statement expires when their tombstones were deleted', async () => {
+	test('a cursor between two deletions of one statement expires with their tombstones, 62 days after the statement', async () => {
 		const before = await since();
 		await write('delete from company_contacts where bitrix_id <> 50');
 		const { cursor } = await read(`${before}&limit=1`);
+		// The reader was away for 30 days before the first page, and for 30 after it.
+		await prune(60);
+		await write('insert into company_contacts (bitrix_id) values (60)');
+		expect(namesOf(await read(`&cursor=${cursor}`))).toEqual([-30, -20, 60]);
 		await prune();
 		await expect.poll(async () => (await get(`&cursor=${cursor}`)).status).toBe(410);
 	});

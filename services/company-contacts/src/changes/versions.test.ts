@@ -199,12 +199,12 @@ describe('tombstones', () => {
 		update company_contacts_changes set deleted_at = now() - make_interval(days => ${days}) where bitrix_id = ${bitrixId}`;
 	const prune = () => database.sql`select prune_company_contacts_tombstones()`;
 
-	test('are kept for 31 days; the pruned version then says up to where they may be missing', async () => {
+	test('are kept for 62 days; the pruned version then says up to where they may be missing', async () => {
 		const before = await readVersion();
 		for (const bitrixId of [1, 2, 3]) await database.sql`delete from company_contacts where bitrix_id = ${bitrixId}`;
-		await age(1, 32);
-		await age(2, 32);
-		await age(3, 30);
+		await age(1, 63);
+		await age(2, 63);
+		await age(3, 61);
 		await prune();
 		expect(await changedAfter(before.version)).toEqual(['-3']);
 		expect((await readVersion()).pruned).toBe(before.version + 2);

@@ -49,10 +49,10 @@ test('requests of commands that ended more than a day ago are deleted', async ()
 	expect([left?.recent, others]).toEqual([true, []]);
 });
 
-test('tombstones of contacts that were deleted more than 31 days ago are deleted', async () => {
+test('tombstones of contacts that were deleted more than 62 days ago are deleted', async () => {
 	await database.sql`insert into company_contacts (bitrix_id) values (900), (901)`;
 	await database.sql`delete from company_contacts where bitrix_id >= 900`;
-	await database.sql`update company_contacts_changes set deleted_at = now() - interval '32 days' where bitrix_id = 900`;
+	await database.sql`update company_contacts_changes set deleted_at = now() - interval '63 days' where bitrix_id = 900`;
 	await sync.synchroniser.pass();
 	const left = await database.sql`select bitrix_id::int as id from company_contacts_changes where bitrix_id >= 900`;
 	expect([...left]).toEqual([{ id: 901 }]);

@@ -1,5 +1,5 @@
 import type { Sql } from '@contacts/common/database/client.js';
-import type { SaveResult } from '../save-company-contacts.sql.js';
+import { pruneTombstones, type SaveResult } from '../save-company-contacts.sql.js';
 import type { MirrorConfiguration } from './mirror-configuration.js';
 
 export interface SyncState {
@@ -154,7 +154,7 @@ const keptRuns = { days: 30, max: 10_000 };
 
 /** Deletes old runs, abandoned requests and expired tombstones. Cheap enough for each pass. */
 export async function prune(sql: Sql): Promise<void> {
-	await sql`select prune_company_contacts_tombstones()`;
+	await pruneTombstones(sql);
 	await sql`
 		with old_requests as (
 			delete from crm_sync_requests where wanted_until < clock_timestamp() - interval '1 day'

@@ -146,6 +146,16 @@ test('an import of 10,000 contacts stores all, a second one changes nothing, and
 	expect(await all()).toEqual(before);
 });
 
+test('an import deletes tombstones of contacts that were deleted more than 62 days ago', async () => {
+	await database.sql`insert into company_contacts (bitrix_id) values (900), (901)`;
+	await database.sql`delete from company_contacts`;
+	await database.sql`update company_contacts_changes set deleted_at = now() - interval '63 days' where bitrix_id = 900`;
+	expect(await run(await file('list.csv', csv))).toMatchObject({ code: 0, stderr: '' });
+	const left =
+		await database.sql`select bitrix_id::int as id from company_contacts_changes where bitrix_id in (900, 901)`;
+	expect([...left]).toEqual([{ id: 901 }]);
+});
+
 describe('--country', () => {
 	const path = () => file('list.csv', 'bitrix_id,phone\n1,030 901820\n');
 

@@ -1,6 +1,7 @@
 import { basename } from 'node:path';
 import { recordOperation } from '@contacts/common/auth/projects.sql.js';
 import { isCountry } from '@contacts/company-contacts/phone.js';
+import { pruneTombstones } from '@contacts/company-contacts/save-company-contacts.sql.js';
 import { withDatabase } from '../connection.js';
 import { UsageError } from '../errors.js';
 import { type OutputOptions, printNote, printResult } from '../output.js';
@@ -59,6 +60,8 @@ async function importPath(
 			const onBrokenOff = (summary: ImportSummary) => record(summary, false);
 			const summary = await importRecords(sql, records, { ...work, onBrokenOff });
 			await record(summary, true);
+			// Without a CRM no synchroniser does it.
+			await pruneTombstones(sql);
 			return summary;
 		});
 	});
