@@ -78,7 +78,7 @@ const listHeaders: Headers = {
 		false,
 	),
 	'Contacts-Synced-At': header(
-		'When the contacts were last found equal to the CRM (RFC 3339). It distinguishes an old list from one that is merely unchanged. Absent before the first synchronisation.',
+		'When the mirror was last found equal to the CRM (RFC 3339). It distinguishes an old list from one that is merely unchanged. Absent where nothing is mirrored.',
 		'2025-11-04T09:30:00.000Z',
 		{ type: 'string', format: 'date-time' },
 		false,

@@ -73,6 +73,11 @@ export const publicProblems = {
 		{ rate_limited: { code: 'rate_limited', summary: 'The bucket is empty' } },
 		{ 'Retry-After': shared('Retry-After'), ...limits(false) },
 	),
+	431: {
+		...problems[431],
+		description:
+			'`payload_too_large`: URL and headers are larger than 16 KiB. The gateway also sends it for a URL or a header of more than 8 KiB.',
+	},
 	500: withLimits(problems[500]),
 	503: withLimits(problems[503]),
 } satisfies Record<number, OpenAPIV3_1.ResponseObject>;

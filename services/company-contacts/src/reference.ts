@@ -49,7 +49,8 @@ Store the \`ETag\` with the list and send it as \`If-None-Match\` the next time:
 
 Each project has a token bucket: ${burst} tokens, refilled at ${perSecond} a second. So ${burst} requests pass at once, then
 ${perSecond} every second. Beyond that the response is **429** with \`Retry-After\` in whole seconds. A refused request takes no
-token. \`RateLimit-Remaining\` says what is left. Failed authentications are limited at the same rate for each client address; they
+token. \`RateLimit-Remaining\` says what is left. All processes of the service share the bucket through Redis; without Redis, or while
+it is unavailable, each has a separate bucket, so each lets ${burst} requests pass at once. Failed authentications are limited at the same rate for each client address; they
 never take a token from a project.
 
 ### A copy of all contacts

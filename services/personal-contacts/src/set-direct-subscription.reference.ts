@@ -14,10 +14,11 @@ export const setDirectSubscriptionReference: OperationReference = {
 		'',
 		'`at` is when the change took effect, as an RFC 3339 date-time. Default: now. A time that is more than a second in the future gets a',
 		'400. A subscription starts no earlier than the last one of the chat ended, and ends no earlier than it started: an earlier `at` counts',
-		'as that time. So a late report still takes effect, and the subscriptions of one chat never overlap.',
+		'as that time. So a late report still takes effect, and a subscription that it starts never overlaps an earlier one.',
 		'',
 		'Operators can plan subscriptions. An active one with a planned end keeps that end. One that is planned without an end starts at once',
-		'with `true`. With `false` it stays as planned.',
+		'with `true`. One that is planned with an end stays: the subscription that `true` starts may overlap it, and a `false` ends both once',
+		'both are active. With `false` what is planned stays.',
 	].join('\n'),
 	bodyExamples: {
 		subscribed: { summary: 'The chat has subscribed', value: { chat_id: 5550001, active: true } },

@@ -270,7 +270,7 @@ export interface operations {
                      */
                     "Last-Modified"?: string;
                     /**
-                     * @description When the contacts were last found equal to the CRM (RFC 3339). It distinguishes an old list from one that is merely unchanged. Absent before the first synchronisation.
+                     * @description When the mirror was last found equal to the CRM (RFC 3339). It distinguishes an old list from one that is merely unchanged. Absent where nothing is mirrored.
                      * @example 2025-11-04T09:30:00.000Z
                      */
                     "Contacts-Synced-At"?: string;
@@ -315,7 +315,7 @@ export interface operations {
                      */
                     "Last-Modified"?: string;
                     /**
-                     * @description When the contacts were last found equal to the CRM (RFC 3339). It distinguishes an old list from one that is merely unchanged. Absent before the first synchronisation.
+                     * @description When the mirror was last found equal to the CRM (RFC 3339). It distinguishes an old list from one that is merely unchanged. Absent where nothing is mirrored.
                      * @example 2025-11-04T09:30:00.000Z
                      */
                     "Contacts-Synced-At"?: string;
@@ -451,7 +451,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `payload_too_large`: URL and headers are larger than 16 KiB. */
+            /** @description `payload_too_large`: URL and headers are larger than 16 KiB. The gateway also sends it for a URL or a header of more than 8 KiB. */
             431: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
@@ -760,7 +760,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `payload_too_large`: URL and headers are larger than 16 KiB. */
+            /** @description `payload_too_large`: URL and headers are larger than 16 KiB. The gateway also sends it for a URL or a header of more than 8 KiB. */
             431: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];

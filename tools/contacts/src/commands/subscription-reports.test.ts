@@ -57,6 +57,20 @@ test.each([
 	},
 );
 
+test('a subscription that is planned with an end stays as it is when a report starts another one before it, and ends that', async () => {
+	const planned = ['2999-01-01T00:00:00Z', '2999-02-01T00:00:00Z'];
+	expect(await run('start', '82', '--from', '2999-01-01', '--until', '2999-02-01')).toMatchObject({ code: 0 });
+	const times = async () =>
+		(JSON.parse((await run('list', '82', '--json')).stdout) as Record<string, string>[]).map((row) => [
+			row.started_at,
+			row.ended_at,
+		]);
+	expect(await deliver(82, true, await databaseTime())).toBe(true);
+	expect(await times()).toEqual([planned, [expect.any(String), null]]);
+	expect(await deliver(82, false, await databaseTime())).toBe(true);
+	expect(await times()).toEqual([planned, [expect.any(String), expect.any(String)]]);
+});
+
 test('a command that fails prevents no report', async () => {
 	const sentAt = await databaseTime();
 	expect(await run('end', '3')).toMatchObject({ code: 1 });
