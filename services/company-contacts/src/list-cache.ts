@@ -1,6 +1,7 @@
+import type { Turn } from '@contacts/common/database/admission.js';
 import type { ChangeSubscription } from '@contacts/common/database/change-listener.js';
 import type { Database } from '@contacts/common/database/database.js';
-import { DatabaseBusyError } from '@contacts/common/database/errors.js';
+import { DatabaseBusyError, failureReason } from '@contacts/common/database/errors.js';
 import { createRepresentations, type Representations } from '@contacts/common/http/representations.js';
 import { counter, gauge } from '@contacts/common/observability/metrics.js';
 import { LRUCache } from 'lru-cache';
@@ -88,9 +89,9 @@ export function createListCache(options: ListCacheOptions): ListCache {
 		checkedAt = began;
 	}
 
-	function check(askedAt?: number): Promise<void> {
+	function startCheck(askedAt?: number): Promise<void> {
 		const [mine, began] = [underWay, clock()];
-		mine.check ??= readListHead(database, askedAt)
+		mine.check = readListHead(database, askedAt)
 			.then((read) => learn(read, began, mine))
 			.finally(() => {
 				delete mine.check;
@@ -126,9 +127,7 @@ export function createListCache(options: ListCacheOptions): ListCache {
 		}
 	}
 
-	function queryOnce(key: string, companyId: string | undefined, askedAt: number): Promise<Entry> {
-		const known = underWay.lists.get(key);
-		if (known !== undefined) return known;
+	function startQuery(key: string, companyId: string | undefined, { askedAt }: Turn): Promise<Entry> {
 		const list = query(key, companyId, askedAt);
 		underWay.lists.set(key, list);
 		return list;
@@ -150,18 +149,30 @@ export function createListCache(options: ListCacheOptions): ListCache {
 			const entry = findCurrent(keyOf(companyId));
 			if (entry === undefined) return undefined;
 			// In the background. If it fails, the requests after `maxAgeMs` report the error.
-			if (clock() - checkedAt >= checkIntervalMs) check().catch(() => undefined);
+			if (clock() - checkedAt >= checkIntervalMs && underWay.check === undefined) startCheck().catch(() => undefined);
 			return count(entry, 'memory');
 		},
 		async read(companyId) {
 			const key = keyOf(companyId);
 			if (database.isFull) throw new DatabaseBusyError();
-			return database.admit(async ({ askedAt }) => {
+			return database.admit(async (turn) => {
 				// No notification came, so the list is probably unchanged: to read the version costs less.
 				const isAged = subscription.current && clock() - checkedAt >= maxAgeMs;
-				if (isAged && lists.peek(key)?.version === head.version) await check(askedAt);
+				if (isAged && lists.peek(key)?.version === head.version) {
+					await share(
+						() => underWay.check,
+						() => startCheck(turn.askedAt),
+						turn,
+					);
+				}
 				const entry = findCurrent(key);
-				return entry ? count(entry, 'memory') : count(await queryOnce(key, companyId, askedAt), 'database');
+				if (entry !== undefined) return count(entry, 'memory');
+				const list = await share(
+					() => underWay.lists.get(key),
+					() => startQuery(key, companyId, turn),
+					turn,
+				);
+				return count(list, 'database');
 			});
 		},
 		get syncedAt() {
@@ -173,4 +184,23 @@ export function createListCache(options: ListCacheOptions): ListCache {
 			underWay = { lists: new Map() };
 		},
 	};
+}
+
+/**
+ * Joins a query under way, or starts one. A shared query fails at the deadline of the caller that started it. One that joined
+ * it and has time left asks again, once.
+ */
+async function share<Result>(
+	underWay: () => Promise<Result> | undefined,
+	start: () => Promise<Result>,
+	{ until }: Turn,
+): Promise<Result> {
+	const known = underWay();
+	if (known === undefined) return start();
+	try {
+		return await known;
+	} catch (error) {
+		if (failureReason(error) !== 'deadline' || performance.now() >= until) throw error;
+		return underWay() ?? start();
+	}
 }

@@ -1,10 +1,10 @@
 import { openDatabase } from '@contacts/common/database/database.js';
-import { DatabaseBusyError } from '@contacts/common/database/errors.js';
+import { DatabaseBusyError, DatabaseError, DeadlineError } from '@contacts/common/database/errors.js';
 import { addProject, startTestApp } from '@contacts/testing/app.js';
 import { expectProblem } from '@contacts/testing/expect-problem.js';
 import { database, test } from '@contacts/testing/test.js';
 import { Registry } from 'prom-client';
-import { beforeEach, expect, onTestFinished } from 'vitest';
+import { beforeEach, describe, expect, onTestFinished } from 'vitest';
 import { service } from './app.js';
 import { createChangeFeed } from './changes/change-feed.js';
 import { createListCache } from './list-cache.js';
@@ -66,6 +66,58 @@ test('the statements of one list share its deadline', async () => {
 	await unlockVersion();
 	await Promise.all([list, refusalAfter(1200).then(() => order.push('1200 ms later'))]);
 	expect(order).toEqual(['list refused', '1200 ms later']);
+});
+
+/** A list cache whose queries fail at their deadline when `expire` is called, while `isSlow` is set. */
+async function openCache(isAged: boolean) {
+	const opened = open(4000);
+	const queries = { count: 0, expire: () => {}, isSlow: false };
+	const query: typeof opened.query = async (...statement) => {
+		queries.count++;
+		if (!queries.isSlow) return opened.query(...statement);
+		return new Promise((_, fail) => {
+			queries.expire = () => fail(new DatabaseError(new DeadlineError(4000, true)));
+		});
+	};
+	const cache = createListCache({
+		database: { ...opened, query },
+		subscription: state,
+		registry: new Registry(),
+		maxBytes: 10_000_000,
+		maxListBytes: 10_000_000,
+		clock,
+	});
+	if (isAged) await cache.read('7');
+	state.now = 5000;
+	queries.isSlow = true;
+	queries.count = 0;
+	return { cache, queries };
+}
+
+describe.each([
+	['list', false],
+	['version', true],
+])('when the query of a %s that two requests share misses the deadline of the first one', (_, isAged) => {
+	test('the second one asks again and gets its list', async () => {
+		const { cache, queries } = await openCache(isAged);
+		const [first, second] = [cache.read('7'), cache.read('7')];
+		await expect.poll(() => queries.count).toBe(1);
+		queries.isSlow = false;
+		queries.expire();
+		await expect(first).rejects.toThrow(DatabaseError);
+		expect(String((await (await second).representations?.get('identity'))?.body)).toBe('{"count":0,"data":[]}');
+	});
+
+	test('the second one asks again only once', async () => {
+		const { cache, queries } = await openCache(isAged);
+		const all = Promise.allSettled([cache.read('7'), cache.read('7'), cache.read('7')]);
+		for (const count of [1, 2]) {
+			await expect.poll(() => queries.count).toBe(count);
+			queries.expire();
+		}
+		expect((await all).map(({ status }) => status)).toEqual(['rejected', 'rejected', 'rejected']);
+		expect(queries.count).toBe(2);
+	});
 });
 
 test('the statements of a streamed list share its deadline', async () => {
