@@ -1,9 +1,9 @@
-import { write, writeSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { isIP } from 'node:net';
 import type { FastifyBaseLogger, FastifyReply, FastifyRequest } from 'fastify';
 import { type DestinationStream, type Logger, pino } from 'pino';
 import { escapeJsonLines } from './escape-controls.js';
+import { openStandardOutput } from './standard-output.js';
 
 /** The fields of an error that are logged. A PostgresError's `detail`, `where` and parameters contain values of rows. */
 const safeFields = [
@@ -27,7 +27,7 @@ export function createLogger(options: {
 	level: string;
 	destination?: DestinationStream;
 }): Logger & FastifyBaseLogger {
-	return pino(
+	const logger = pino(
 		{
 			name: options.name,
 			level: options.level,
@@ -36,8 +36,13 @@ export function createLogger(options: {
 			formatters: { level: (level) => ({ level }) },
 			serializers: { err: serialiseError, req: () => undefined, res: () => undefined },
 		},
-		options.destination ?? openTerminal() ?? openStandardOutput(),
+		options.destination ??
+			openTerminal() ??
+			openStandardOutput((dropped) =>
+				logger.warn({ dropped }, 'lines of this log were dropped: standard output did not accept them'),
+			),
 	);
+	return logger;
 }
 
 /** Logs a request that was responded to. */
@@ -97,80 +102,6 @@ function showEscapes(line: string): string {
 	return line.replace(/\\(?:\\|(u[0-9a-f]{4}|[bfr]))/gi, (match, control) =>
 		control === undefined ? match : `\\${match}`,
 	);
-}
-
-/** The interval between two writes. It is long enough for the lines of many requests, and too short to notice. */
-const flushIntervalMs = 20;
-
-/** The interval between two attempts to write, while the disk is full or the reader is slow. */
-const retryIntervalMs = 200;
-
-/** Lines that can't be written are kept up to this length, in characters. Further ones are dropped. */
-const maxUnwritten = 16_777_216;
-
-/** How long an exit waits for a write in progress: a pipe or a file accepts one in less than a millisecond. */
-const lastWriteMs = 100;
-
-/**
- * Standard output with one write for all lines of 20 milliseconds. A write in each turn of the event loop took a tenth of
- * the CPU time of a busy service. The remaining lines are written when the process exits for any reason except SIGKILL.
- *
- * A failed write, as on a full disk, is tried again and stops nothing. pino's own destination would throw, and then retry
- * for ever in the exit, so that the process could only be killed.
- */
-function openStandardOutput(): DestinationStream {
-	let lines = '';
-	/** What the last write did not accept. */
-	let rest: Uint8Array = Buffer.alloc(0);
-	let isWriting = false;
-	let isScheduled = false;
-	let hasReader = true;
-	function take(): Buffer {
-		const taken = Buffer.concat([rest, Buffer.from(escapeJsonLines(lines))]);
-		lines = '';
-		rest = Buffer.alloc(0);
-		return taken;
-	}
-	function schedule(delayMs: number): void {
-		if (isScheduled || isWriting) return;
-		isScheduled = true;
-		setTimeout(flush, delayMs).unref();
-	}
-	function flush(): void {
-		isScheduled = false;
-		isWriting = true;
-		const bytes = take();
-		write(1, bytes, (error, written = 0) => {
-			isWriting = false;
-			if (error?.code === 'EPIPE') hasReader = false;
-			else rest = bytes.subarray(written);
-			if (rest.length > 0 || lines !== '') schedule(error === null ? flushIntervalMs : retryIntervalMs);
-		});
-	}
-	process.once('exit', () => {
-		// Another thread does the write in progress, and its end can't be seen any more: later lines must not overtake it.
-		if (isWriting) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, lastWriteMs);
-		writeAll(take());
-	});
-	return {
-		write(line) {
-			if (!hasReader || lines.length + rest.length > maxUnwritten) return;
-			lines += line;
-			schedule(flushIntervalMs);
-		},
-	};
-}
-
-/** Writes to standard output before it returns. What a reader does not accept within a second is dropped. */
-function writeAll(bytes: Buffer): void {
-	const end = performance.now() + 1000;
-	for (let written = 0; written < bytes.length && performance.now() < end; ) {
-		try {
-			written += writeSync(1, bytes, written);
-		} catch (error) {
-			if ((error as NodeJS.ErrnoException).code !== 'EAGAIN') return;
-		}
-	}
 }
 
 /** An error for the log: what failed and where in the code, without values of a request or a row. */
