@@ -1,13 +1,18 @@
+import { execFileSync } from 'node:child_process';
+import { createReadStream } from 'node:fs';
 import { createRequire } from 'node:module';
+import { join } from 'node:path';
 import { urlAs } from '@contacts/common/database/roles.js';
 import { addProject } from '@contacts/testing/app.js';
 import { rolePassword } from '@contacts/testing/database.js';
 import { startProcess } from '@contacts/testing/process.js';
 import { startServiceProcess } from '@contacts/testing/service-process.js';
+import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import { database, test } from '@contacts/testing/test.js';
-import { expect } from 'vitest';
+import { expect, vi } from 'vitest';
 
-const logger = createRequire(import.meta.url).resolve('@contacts/common/observability/logger.js');
+const { resolve } = createRequire(import.meta.url);
+const logger = resolve('@contacts/common/observability/logger.js');
 const total = 1000;
 
 test('SIGTERM loses no line: every request that got a response before it has one, and the last line is "stopped"', async () => {
@@ -70,4 +75,104 @@ test.each([
 		.split('\n')
 		.map((line) => (JSON.parse(line) as { n: number }).n);
 	expect(numbers).toEqual(Array.from({ length: total }, (_, index) => index + 1));
+});
+
+test('process.exit during a write loses no line', async () => {
+	// The second timer follows the logger's own in the same turn of the event loop.
+	const script = `
+		import { createLogger } from '${new URL(`file://${logger}`)}';
+		const logger = createLogger({ name: 'test', level: 'info' });
+		logger.info('first');
+		setTimeout(process.exit, 20, 3);
+		for (let n = 1; n <= ${total}; n++) logger.info('${'x'.repeat(1000)}');`;
+	const child = startProcess(process.execPath, ['--input-type=module', '--eval', script]);
+	expect(await child.exit).toBe(3);
+	expect(child.stdout().trimEnd().split('\n')).toHaveLength(total + 1);
+});
+
+test('an error that interrupts the stop of a program is logged without the value that PostgreSQL quotes in it', async () => {
+	const script = `
+		import { serviceVariables } from '${new URL(`file://${resolve('@contacts/common/process/config.js')}`)}';
+		import { runProgram } from '${new URL(`file://${resolve('@contacts/common/process/run.js')}`)}';
+		async function close() {
+			throw Object.assign(new Error('invalid: "canary"'), { code: '22P02' });
+		}
+		const app = { close, listen: async () => undefined };
+		const program = { name: 'test', callers: 'internal', variables: serviceVariables(0), buildApp: async () => app };
+		await runProgram(program, { DATABASE_URL: 'postgres://u@127.0.0.1:1/x' });
+		process.kill(process.pid, 'SIGTERM');
+		setInterval(() => undefined, 60_000);`;
+	const child = startProcess(process.execPath, ['--input-type=module', '--eval', script]);
+	expect(await child.exit).toBe(1);
+	expect(child.stdout()).toMatch(/"level":"fatal".+"code":"22P02".+"msg":"unexpected error while stopping"\}\n$/);
+	expect(child.output()).not.toContain('canary');
+});
+
+/** Runs a program whose standard output is a pipe: `pipe` is its path. Nobody reads from it yet. */
+async function startOnPipe(script: string) {
+	const pipe = join(await temporaryFolder(), 'pipe');
+	execFileSync('mkfifo', [pipe]);
+	const command = 'exec "$0" --input-type=module --eval "$1" 1<> "$2"';
+	const source = `
+		import { createLogger } from '${new URL(`file://${logger}`)}';
+		const logger = createLogger({ name: 'test', level: 'info' });
+		const pipe = '${pipe}';
+		const pad = 'x'.repeat(10_000);
+		${script}`;
+	return { child: startProcess('sh', ['-c', command, process.execPath, source, pipe]), pipe };
+}
+
+test('a pipe whose reader is idle gets megabytes of lines without a pause after each 64 KiB', async () => {
+	// The sum of the delays that the log asks for does not depend on how busy the machine is.
+	const { child } = await startOnPipe(`
+		import { constants, openSync, readSync } from 'node:fs';
+		const reader = openSync(pipe, constants.O_RDONLY | constants.O_NONBLOCK);
+		const { setTimeout } = globalThis;
+		let waitedMs = 0;
+		globalThis.setTimeout = (run, delayMs) => {
+			waitedMs += delayMs;
+			return setTimeout(run, delayMs);
+		};
+		for (let n = 0; n < 300; n++) logger.info({ pad }, 'line');
+		const bytes = Buffer.alloc(1_048_576);
+		for (let lines = 0; lines < 300; await new Promise(setImmediate)) {
+			try {
+				const read = bytes.subarray(0, readSync(reader, bytes));
+				for (let at = read.indexOf('\\n'); at !== -1; at = read.indexOf('\\n', at + 1)) lines++;
+			} catch (error) {
+				if (error.code !== 'EAGAIN') throw error;
+			}
+		}
+		console.error('waited for', waitedMs, 'ms');`);
+	const [, waitedMs] = await child.waitForLine(/waited for (\d+) ms/);
+	expect(await child.exit).toBe(0);
+	// One pause for the lines of many requests, and a millisecond for each time that the pipe is full.
+	expect(Number(waitedMs)).toBeLessThan(20 * 10);
+});
+
+test('lines for which a stopped reader leaves no room are counted, and reported once it reads again', async () => {
+	const { child, pipe } = await startOnPipe(`
+		for (let n = 0; n < 2_000; n++) logger.info({ pad, n }, 'line');
+		process.on('SIGUSR2', () => logger.info('later'));
+		setInterval(() => undefined, 60_000);
+		console.error('logged');`);
+	await child.waitForLine(/logged/);
+	let text = '';
+	const reader = createReadStream(pipe, { encoding: 'utf8' }).on('data', (read) => {
+		text += read;
+	});
+	await vi.waitUntil(() => text.includes('dropped'), { timeout: 60_000 });
+	child.kill('SIGUSR2');
+	await vi.waitUntil(() => text.endsWith('later"}\n'), { timeout: 60_000 });
+	await child.stop('SIGKILL');
+	reader.destroy();
+	const all = text
+		.trimEnd()
+		.split('\n')
+		.map((line) => JSON.parse(line) as { n?: number; dropped?: number; level: string; msg: string });
+	const kept = all.slice(0, -2);
+	expect(kept.map(({ n }) => n)).toEqual(Array.from(kept.keys()));
+	expect(kept.length).toBeGreaterThan(1_000);
+	expect(all.at(-2)).toMatchObject({ level: 'warn', name: 'test', dropped: 2_000 - kept.length });
+	expect(all.at(-1)?.msg).toBe('later');
 });

@@ -115,7 +115,10 @@ async function start<Variables extends TObject>(
 		{
 			delay: config.SHUTDOWN_TIMEOUT_SECONDS * 1000,
 			logger: {
-				error: (message: unknown) => logger.fatal(typeof message === 'string' ? {} : { err: message }, String(message)),
+				error: (problem: unknown) =>
+					typeof problem === 'string'
+						? logger.fatal(problem)
+						: logger.fatal({ err: problem }, 'unexpected error while stopping'),
 			},
 		},
 		async ({ signal, err }) => {
