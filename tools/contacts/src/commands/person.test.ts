@@ -2,7 +2,7 @@ import { urlAs } from '@contacts/common/database/roles.js';
 import { addProject } from '@contacts/testing/app.js';
 import { rolePassword } from '@contacts/testing/database.js';
 import { database, test } from '@contacts/testing/test.js';
-import { describe, expect, onTestFinished } from 'vitest';
+import { describe, expect } from 'vitest';
 import { contacts, expectOneLine, expectWrongUsage } from '../testing/command.js';
 
 const run = (...args: string[]) =>
@@ -142,45 +142,6 @@ describe('person erase', () => {
 		await addPerson(302);
 		expectOneLine(await run('erase', '--chat', '302'), 2, 'say --yes');
 		expect(await rowsOf(302)).toEqual([1, 2, 1]);
-	});
-
-	const contactsWith = (phone: string) => database.sql`select from company_contacts where phone = ${phone}`;
-
-	test('of a company contact points to the CRM where one is mirrored, and deletes nothing', async () => {
-		await addContact(4, '+12025550104');
-		await database.sql`update crm_sync_state set configuration = '{"portal": "example.bitrix24.com"}'`;
-		onTestFinished(async () => void (await database.sql`update crm_sync_state set configuration = null`));
-		for (const query of [
-			['--phone', '+12025550104'],
-			['--bitrix', '4'],
-			['--bitrix', '4', '--yes'],
-		])
-			expectOneLine(await run('erase', ...query), 1, /in the CRM: delete contact 4 in Bitrix24/);
-		expect(await contactsWith('+12025550104')).toHaveLength(1);
-	});
-
-	test('of a company contact deletes it for good where no CRM is mirrored, and the change feed has the deletion', async () => {
-		await addContact(5, '+12025550105');
-		await addContact(6, '+12025550105');
-		await addContact(7, '+12025550107');
-		const refused = await run('erase', '--phone', '+12025550105');
-		expectOneLine(refused, 2, 'Company contact 5, 6 will be deleted for good. Nobody can be asked here: say --yes');
-		const outcome = await run('erase', '--phone', '+12025550105', '--yes');
-		expect(outcome).toMatchObject({ code: 0, stdout: 'Deleted for good: company contact 5, 6.\n' });
-		expect(outcome.stderr).toContain('an import of a file that has it saves it again');
-		expect(outcome.stdout + outcome.stderr).not.toMatch(/CRM|Bitrix24/);
-		expect(await contactsWith('+12025550105')).toHaveLength(0);
-		expect(await contactsWith('+12025550107')).toHaveLength(1);
-		const audit = await lastAudit();
-		expect(audit).toMatchObject({
-			action: 'person erased',
-			role: 'contacts_privacy',
-			details: { company_contacts: 2 },
-		});
-		expect(JSON.stringify(audit)).not.toContain('2025550105');
-		const tombstones = await database.sql<{ bitrix_id: number }[]>`
-			select bitrix_id::int from company_contacts_changes where deleted_at is not null order by 1`;
-		expect(tombstones.map(({ bitrix_id }) => bitrix_id)).toEqual([5, 6]);
 	});
 });
 

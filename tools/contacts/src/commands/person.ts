@@ -121,14 +121,21 @@ async function eraseContacts(
 	options: OutputOptions & ConfirmOptions,
 ): Promise<void> {
 	const names = bitrixIds.join(', ');
-	if ((await withDatabase(environment, (sql) => eraseCompanyContacts(sql, []))) === null)
+	const erase = async (sql: Sql, ids: readonly unknown[]): Promise<number> => {
+		const deleted = await eraseCompanyContacts(sql, ids);
+		if (deleted !== null) return deleted;
 		throw new CommandError(
 			`Erase this person in the CRM: delete contact ${names} in Bitrix24. ` +
 				'The next full pass deletes it here (contacts sync --once --full), and partners learn of it from the change feed.',
 		);
+	};
+	await withDatabase(environment, (sql) => erase(sql, []));
 	await confirm(`Company contact ${names} will be deleted for good.`, options);
+	// A synchroniser may have started, or somebody may have deleted the contact, since the question was asked.
 	const deleted = await withTransaction(environment, async (sql) => {
-		const counts = { company_contacts: (await eraseCompanyContacts(sql, bitrixIds)) ?? 0 };
+		const counts = { company_contacts: await erase(sql, bitrixIds) };
+		if (counts.company_contacts === 0)
+			throw new CommandError(`Nothing was deleted: company contact ${names} is no longer stored.`);
 		await recordOperation(sql, 'person erased', counts);
 		return counts;
 	});
