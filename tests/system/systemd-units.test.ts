@@ -56,25 +56,32 @@ test('the gateway’s unit generates a configuration that nginx accepts', async 
 	expect(await gateway.exit, gateway.output()).toBe(0);
 });
 
+/** Runs the nightly backup as its unit does: ExecStart, and after its success ExecStartPost. */
+async function backUp(url: string, backups: string, metrics: string) {
+	const script = startProcess('sh', ['-ec', 'sh backup.sh; sh report-backup.sh'], {
+		cwd: folder,
+		env: environmentOf({ DATABASE_URL: url, BACKUP_DIRECTORY: backups, BACKUP_METRICS_DIRECTORY: metrics }),
+	});
+	return { code: await script.exit, output: script.output() };
+}
+
+/** Creates an empty file that is this old. */
+function createOld(file: string, age: string): void {
+	writeFileSync(file, '');
+	execFileSync('touch', ['-d', `${age} ago`, file]);
+}
+
 test('the nightly backup is verified before older ones are deleted, and reports the time of its success', async () => {
 	const [backups, metrics] = [await temporaryFolder(), await temporaryFolder()];
-	const run = async (url: string) => {
-		// As the unit does: ExecStart, and after its success ExecStartPost.
-		const script = startProcess('sh', ['-ec', 'sh backup.sh; sh report-backup.sh'], {
-			cwd: folder,
-			env: environmentOf({ DATABASE_URL: url, BACKUP_DIRECTORY: backups, BACKUP_METRICS_DIRECTORY: metrics }),
-		});
-		return { code: await script.exit, output: script.output() };
-	};
 	const [old, recent] = [join(backups, 'contacts-old.backup'), join(backups, 'contacts-recent.backup')];
-	for (const file of [old, recent]) writeFileSync(file, '');
-	execFileSync('touch', ['-d', '40 days ago', old]);
+	createOld(old, '40 days');
+	writeFileSync(recent, '');
 
-	expect((await run('postgres://nobody@127.0.0.1:1/nothing')).code).toBe(1);
+	expect((await backUp('postgres://nobody@127.0.0.1:1/nothing', backups, metrics)).code).toBe(1);
 	expect(readdirSync(backups).sort()).toEqual(['contacts-old.backup', 'contacts-recent.backup']);
 	expect(readdirSync(metrics)).toEqual([]);
 
-	const { code, output } = await run(database.url);
+	const { code, output } = await backUp(database.url, backups, metrics);
 	expect(code, output).toBe(0);
 	const [made, kept, ...others] = readdirSync(backups).sort();
 	expect([kept, ...others]).toEqual(['contacts-recent.backup']);
@@ -89,4 +96,20 @@ test('the nightly backup is verified before older ones are deleted, and reports 
 	);
 	expect(await restore.exit, restore.output()).toBe(0);
 	await other.drop();
+});
+
+test('the nightly backup is kept when only its record in the audit log fails, and what a killed one left is deleted', async () => {
+	const [backups, metrics] = [await temporaryFolder(), await temporaryFolder()];
+	createOld(join(backups, 'contacts-killed.backup.part'), '3 days');
+	createOld(join(backups, 'contacts-killed.backup.part.1b671a64.part'), '3 days');
+	createOld(join(backups, 'contacts-running.backup.part'), '3 hours');
+	await database.sql`alter table audit_log add constraint refused check (action <> 'backup written') not valid`;
+	const { code, output } = await backUp(database.url, backups, metrics);
+	await database.sql`alter table audit_log drop constraint refused`;
+	expect(code, output).toBe(1);
+	const [made, ...others] = readdirSync(backups).sort();
+	expect(made).toMatch(/^contacts-\d{8}T\d{6}Z\.backup$/);
+	expect(others).toEqual(['contacts-running.backup.part']);
+	// It is reported as a failure.
+	expect(readdirSync(metrics)).toEqual([]);
 });
