@@ -196,19 +196,6 @@ describe('crm', () => {
 	});
 });
 
-test('passwords that are defaults of the compose file are named, never shown', async () => {
-	const environment = {
-		OPERATOR_DATABASE_PASSWORD: 'local-only-operator',
-		REDIS_URL: 'redis://:local-only-redis@127.0.0.1:1',
-	};
-	const [finding, ...others] = await look('passwords', operator(), environment);
-	expect(others).toEqual([]);
-	expect(finding).toMatchObject({ state: 'warning', advice: expect.stringContaining('operations/new-env.sh') });
-	expect(finding?.message).toContain('OPERATOR_DATABASE_PASSWORD, REDIS_URL.');
-	expect(JSON.stringify(finding)).not.toContain('local-only-');
-	expect(await look('passwords', operator(), {})).toMatchObject([{ state: 'ok' }]);
-});
-
 describe('redis', () => {
 	test('no URL of Redis, and no server at the URL', async () => {
 		expect(await look('redis', operator(), { REDIS_URL: 'http://canary' })).toEqual([
