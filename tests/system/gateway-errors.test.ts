@@ -83,14 +83,14 @@ describe('an error of the gateway itself is a problem like all others', () => {
 		],
 		['an unknown version of HTTP', `GET ${target} HTTP/3.0\r\n${rest}\r\n`, 400, 'invalid_query'],
 		[
-			'headers that are too large',
-			`GET / HTTP/1.1\r\nHost: a\r\nX: ${'x'.repeat(40_000)}\r\n\r\n`,
+			'a header of more than 8 KiB',
+			`GET / HTTP/1.1\r\nHost: a\r\nX: ${'x'.repeat(9000)}\r\n\r\n`,
 			431,
 			'payload_too_large',
 		],
 		[
-			'a URL that is too long',
-			`GET /?api_key=${canary}${'x'.repeat(40_000)} HTTP/1.1\r\nHost: a\r\n\r\n`,
+			'a URL of more than 8 KiB',
+			`GET /?api_key=${canary}${'x'.repeat(9000)} HTTP/1.1\r\nHost: a\r\n\r\n`,
 			431,
 			'payload_too_large',
 		],
