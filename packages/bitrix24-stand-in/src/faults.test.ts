@@ -55,6 +55,13 @@ describe('a scripted fault', () => {
 		expect(await call(standIn, 'profile')).toMatchObject({ status: 200, body: { time: {} } });
 	});
 
+	it('returns without the time', async () => {
+		const standIn = await portal();
+		standIn.faults.next({ kind: 'without-time' });
+		expect((await call(standIn, 'profile')).body).toStrictEqual({ result: expect.anything() });
+		expect((await call(standIn, 'profile')).body).toMatchObject({ time: { date_start: expect.any(String) } });
+	});
+
 	it.each(['reset', 'cut-off'] as const)('breaks the connection: %s', async (kind) => {
 		const standIn = await portal();
 		standIn.faults.next({ kind });

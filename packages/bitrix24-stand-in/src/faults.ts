@@ -18,6 +18,8 @@ export type Fault =
 	| { kind: 'redirect'; to?: string }
 	/** Status 200 and a body without `result`. */
 	| { kind: 'no-result' }
+	/** The response says nothing of the portal's clock. */
+	| { kind: 'without-time' }
 	/** The response's JSON ends in the middle; as HTTP it is complete. */
 	| { kind: 'truncated-json' }
 	/** The connection breaks in the middle of the response. */

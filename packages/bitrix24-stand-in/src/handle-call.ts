@@ -71,7 +71,8 @@ async function run(
 			throw new RestError('INVALID_CREDENTIALS');
 		}
 		if (call.method.toLowerCase() !== 'batch') {
-			return jsonResponse(await callMethod(portal, call.method, call.params, faults));
+			const { time, ...reply } = await callMethod(portal, call.method, call.params, faults);
+			return jsonResponse(faults.find('without-time') === undefined ? { ...reply, time } : reply);
 		}
 		record.calls = [];
 		const result = await runBatch(portal, request, record.calls);

@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
+import { openPortal } from './portal.js';
 import { createRestClient, policies } from './rest-client.js';
 import { post } from './transport.js';
 
@@ -76,3 +77,31 @@ test('a method that has used up its operating time is not called until the time 
 	await expect(call()).rejects.toMatchObject({ kind: 'pause', until: until + 30_000 });
 	expect(requests).toBe(3);
 });
+
+test.each([
+	['one key', { result: { c0: { item: { id: 1 } } }, result_error: [] }, [undefined, 'no_response_in_batch']],
+	['every key, in empty maps', { result: [], result_error: [] }, ['no_response_in_batch', 'no_response_in_batch']],
+	['both maps', [], ['no_response_in_batch', 'no_response_in_batch']],
+])(
+	'a batch whose response lacks %s is tried again, and never says that a contact does not exist',
+	async (_, result, codes) => {
+		let requests = 0;
+		const url = await portal((request, response) => {
+			request.resume();
+			requests++;
+			response.writeHead(200, { 'content-type': 'application/json' });
+			response.end(JSON.stringify({ result, time: {} }));
+		});
+		const clock = { now: () => 0, sleep: async () => undefined };
+		const client = createRestClient({ webhookUrl: url, policy: policies.standard, clock });
+		const outcomes = await client.batch([1, 2].map((id) => ({ method: 'crm.item.get', params: { id } })));
+		expect(outcomes.map((outcome) => (outcome instanceof Error ? outcome.code : undefined))).toEqual(codes);
+		expect(requests).toBe(3);
+
+		const { lookUp } = await openPortal(client, { trouble: undefined, reason: undefined });
+		for await (const { deleted, unclear } of lookUp([1, 2])) {
+			expect(deleted).toEqual([]);
+			expect(unclear.get(2)).toBe('no_response_in_batch');
+		}
+	},
+);

@@ -70,6 +70,18 @@ describe('an incremental pass', () => {
 		expect((await rowOf(first))?.name).toMatch(/Late$/);
 	});
 
+	test('whose responses have no time leaves the watermark: the next one reads everything since', async () => {
+		const { watermark, last_success_at } = await sync.session.run(readState);
+		const added = sync.standIn.add(makeContact(500));
+		sync.standIn.faults.always({ kind: 'without-time' }, { method: 'crm.item.list' });
+		await expect(sync.synchroniser.pass()).rejects.toMatchObject({ code: 'no_portal_clock' });
+		expect(await sync.session.run(readState)).toMatchObject({ watermark, last_success_at });
+		sync.standIn.faults.clear();
+		expect(await sync.synchroniser.pass()).toMatchObject({ kind: 'incremental', seen: 1 });
+		expect(await rowOf(added.id)).toEqual(expectedRow(added.id, 500));
+		expect((await sync.session.run(readState)).watermark).toBeGreaterThan(watermark ?? Number.NaN);
+	});
+
 	test('is replaced by a full one when the last is a day old, which finds changed links', async () => {
 		const [first = 0] = ids();
 		sync.standIn.update(first, { companyIds: [4711] }, { touch: false });
