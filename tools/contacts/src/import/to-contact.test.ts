@@ -94,12 +94,18 @@ describe('a record is refused, with a reason that names the field and never the 
 		},
 	);
 
-	test.each(['12', '89001234567', '+7900', '+79001234567890123', 'call +79001234567', '+', 'none'])(
-		'phone: %j',
-		(value) => {
-			expect(reasonOf({ bitrix_id: '1', phone: value })).toMatch(/^phone: not a valid number with a leading plus/);
-		},
-	);
+	test.each([
+		'12',
+		'89001234567',
+		'+7900',
+		'+79001234567890123',
+		'+49 89 1234567-12345',
+		'call +79001234567',
+		'+',
+		'none',
+	])('phone: %j', (value) => {
+		expect(reasonOf({ bitrix_id: '1', phone: value })).toMatch(/^phone: not a valid number with a leading plus/);
+	});
 
 	test.each(['yes', 'false', 'TRUE', '1', 'Y'])('trouble_contact: %j', (value) => {
 		expect(reasonOf({ bitrix_id: '1', trouble_contact: value })).toBe('trouble_contact: neither "true" nor empty');
