@@ -97,14 +97,47 @@ describe('deletions', () => {
 		['many rights are gone', 30],
 	])('nothing is deleted when %s, and an alarm is raised until somebody confirms', async (_, hidden) => {
 		const before = await readMirror();
+		const { last_success_at: equalAt } = await state();
 		for (const id of all().slice(0, hidden)) sync.standIn.remove(id);
 		await sync.synchroniser.pass({ full: true });
 		expect(await readMirror()).toEqual(before);
-		expect((await state()).alarm).toMatch(/^mass_delete: /);
+		expect(await state()).toMatchObject({ alarm: expect.stringMatching(/^mass_delete: /), last_success_at: equalAt });
+
+		// The mirror still has them, so it is not found equal to the CRM meanwhile.
+		await sync.restart();
+		expect(await sync.synchroniser.pass()).toMatchObject({ kind: 'incremental' });
+		expect((await state()).last_success_at).toBe(equalAt);
 
 		await sync.synchroniser.pass({ full: true, confirmMassDelete: true });
 		expect(await ids()).toEqual(all());
 		expect((await state()).alarm).toBe(null);
+		expect((await state()).last_success_at).toBeGreaterThan(equalAt ?? Number.NaN);
+	});
+
+	test('deletions are held back until the contacts are back, or a complete pass has deleted them', async () => {
+		const { last_success_at: equalAt } = await state();
+		sync.standIn.hide(() => true);
+		await sync.synchroniser.pass({ full: true });
+		sync.standIn.showAll();
+		await sync.synchroniser.pass();
+		expect((await state()).last_success_at).toBe(equalAt);
+		await sync.synchroniser.pass({ full: true });
+		const { alarm, last_success_at: equalAgainAt } = await state();
+		expect(alarm).toBe(null);
+		expect(equalAgainAt).toBeGreaterThan(equalAt ?? Number.NaN);
+
+		for (const id of all().slice(0, 30)) sync.standIn.remove(id);
+		await sync.synchroniser.pass({ full: true });
+		sync.standIn.faults.always({ kind: 'without-fields', fields: ['assignedById', 'ASSIGNED_BY_ID'] });
+		const confirmed = sync.synchroniser.pass({ full: true, confirmMassDelete: true });
+		await expect(confirmed).rejects.toMatchObject({ name: 'IncompletePassError' });
+		expect(await ids()).toHaveLength(60);
+		sync.standIn.faults.clear();
+		await sync.synchroniser.pass();
+		expect(await state()).toMatchObject({
+			alarm: expect.stringMatching(/^mass_delete: /),
+			last_success_at: equalAgainAt,
+		});
 	});
 
 	test('a contact that became a vendor of the catalogue is deleted; one that always was a vendor is never created', async () => {

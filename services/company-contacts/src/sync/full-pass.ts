@@ -13,7 +13,7 @@ import {
 	stageMissing,
 	stagePage,
 } from './staging.sql.js';
-import { beginFull, confirmFull, discardFull, readState, saveAlarm } from './sync.sql.js';
+import { beginFull, confirmFull, discardFull, heldBackPrefix, readState } from './sync.sql.js';
 
 /** An unfinished pass that is older than this starts over. */
 const maxUnfinishedAgeMs = 24 * 3_600_000;
@@ -84,19 +84,21 @@ export async function fullPass(context: PassContext, confirmMassDelete: boolean)
 	}
 	const isMassDelete = (staged === 0 && live > 0) || missing > Math.max(maxMissing, live * maxMissingShare);
 	const mayDelete = !isMassDelete || confirmed;
+	let alarm: string | null;
 	if (!mayDelete) {
-		const alarm = `mass_delete: ${missing} of ${live} contacts are missing in the CRM; nothing was deleted. If that is right, run "contacts sync --once --full --confirm-mass-delete".`;
+		alarm = `${heldBackPrefix}${missing} of ${live} contacts are missing in the CRM; nothing was deleted. If that is right, run "contacts sync --once --full --confirm-mass-delete".`;
 		logger.error(
 			{ missing, live },
 			'too many contacts are missing in the CRM: nothing is deleted until somebody confirms',
 		);
-		await session.run((sql) => saveAlarm(sql, alarm));
 	} else {
-		await lookUpMissing(context, map);
+		alarm = await lookUpMissing(context, map);
 	}
 	const incomplete = await session.run(readIncomplete);
 	const complete = incomplete.contacts === 0;
-	const result = await session.run((sql) => finishFull(sql, { complete, mayDelete }));
+	// An incomplete pass deletes nothing: what was held back before still is.
+	if (!complete && mayDelete && state.alarm?.startsWith(heldBackPrefix)) alarm = state.alarm;
+	const result = await session.run((sql) => finishFull(sql, { complete, mayDelete, alarm }));
 	if (!complete) {
 		context.onUnread('full', incomplete.contacts);
 		throw IncompletePassError.ofContacts(incomplete.contacts, incomplete.columns);
@@ -113,8 +115,12 @@ async function eventsMeanwhile(context: PassContext): Promise<void> {
 	}
 }
 
-/** Looks up each missing contact and stages the result. A contact that cannot be read stays, and an alarm is raised. */
-async function lookUpMissing(context: PassContext, map: ReturnType<typeof createMapper>): Promise<void> {
+/**
+ * Looks up each missing contact and stages the result. A contact that cannot be read stays.
+ *
+ * @returns the alarm about these contacts; null if there are none
+ */
+async function lookUpMissing(context: PassContext, map: ReturnType<typeof createMapper>): Promise<string | null> {
 	const { portal, session, clock, logger, onUnread } = context;
 	for await (const { found, deleted, denied, unclear } of portal.lookUp(await session.run(readMissing))) {
 		const page = { contacts: await map(found), cursor: 0, now: clock.now() };
@@ -137,7 +143,7 @@ async function lookUpMissing(context: PassContext, map: ReturnType<typeof create
 		...(denied > 0 ? [`access_denied: ${denied} contacts can't be read any more; they are kept as they were.`] : []),
 		...(unread > 0 ? [`unread: ${unread} contacts could not be looked up; they are kept as they were.`] : []),
 	];
-	await session.run((sql) => saveAlarm(sql, alarms.join(' ') || null));
+	return alarms.join(' ') || null;
 }
 
 /** Counts what a full pass would change. It writes nothing. */

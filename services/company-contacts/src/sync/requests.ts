@@ -3,7 +3,7 @@ import { ConfigurationDiffersError, differencesOf, mirrorConfiguration } from '.
 import { IncompletePassError } from './pass.js';
 import { endRequest, type SyncRequest, saveRequestProgress, takeRequest } from './requests.sql.js';
 import { type Session, SessionLostError } from './session.js';
-import { readState } from './sync.sql.js';
+import { heldBackPrefix, readState } from './sync.sql.js';
 import type { Outcome, Synchroniser, SynchroniserOptions } from './synchroniser.js';
 
 /** The stored reason of a failed request. It contains no secret and no data of a contact. */
@@ -29,7 +29,7 @@ export async function perform(
 	if (bitrixId !== null) return { outcome: await synchroniser.contact(bitrixId), heldBack: null };
 	const outcome = await synchroniser.pass({ full: kind === 'full', confirmMassDelete });
 	const { alarm } = await session.run(readState);
-	return { outcome, heldBack: alarm?.startsWith('mass_delete: ') ? alarm.slice('mass_delete: '.length) : null };
+	return { outcome, heldBack: alarm?.startsWith(heldBackPrefix) ? alarm.slice(heldBackPrefix.length) : null };
 }
 
 /** @returns undefined for an error that the request did not cause, such as a lost connection */

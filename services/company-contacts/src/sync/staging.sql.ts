@@ -113,7 +113,7 @@ export async function countLookedUp(sql: Sql): Promise<Map<string, number>> {
 /** Makes all staged contacts and the deletions visible at once, and ends the pass. */
 export async function finishFull(
 	sql: Sql,
-	{ complete, mayDelete }: { complete: boolean; mayDelete: boolean },
+	{ complete, mayDelete, alarm }: { complete: boolean; mayDelete: boolean; alarm: string | null },
 ): Promise<SaveResult & { deleted: number }> {
 	const groups = await sql<{ absent: ContactColumn[] }[]>`
 		select to_json(untold) as absent from crm_sync_staging where missing is null group by crm_sync_staging.untold`;
@@ -130,7 +130,8 @@ export async function finishFull(
 		), finished as (
 			update crm_sync_state set
 				watermark = case when ${complete} then full_watermark else watermark end,
-				last_success_at = case when ${complete} then clock_timestamp() else last_success_at end,
+				last_success_at = case when ${complete && mayDelete} then clock_timestamp() else last_success_at end,
+				alarm = ${alarm}::text, alarm_at = case when ${alarm}::text is null then null else clock_timestamp() end,
 				-- Null since an event was dropped: the pass may have read its contact before.
 				last_full_at = case when ${complete} and full_begun_at is not null then clock_timestamp() else last_full_at end,
 				blocked_by = case when ${complete} then null else blocked_by end,

@@ -5,6 +5,7 @@ import type { MirrorConfiguration } from './mirror-configuration.js';
 export interface SyncState {
 	/** All times are in milliseconds since the epoch; `watermark` and `full_watermark` by the CRM's clock. */
 	watermark: number | null;
+	/** When the mirror was last found equal to the CRM. */
 	last_success_at: number | null;
 	last_full_at: number | null;
 	full_watermark: number | null;
@@ -15,6 +16,7 @@ export interface SyncState {
 	bucket_arrival: number;
 	blocked_by: string | null;
 	blocked_until: number | null;
+	/** A problem that somebody has to look at. */
 	alarm: string | null;
 	alarm_at: number | null;
 	/** The configuration of the mirror; null while unknown. */
@@ -30,6 +32,9 @@ const time = (milliseconds: number) => new Date(milliseconds).toISOString();
  * @param now milliseconds since the epoch
  */
 export const isDue = (sql: Sql, now: number) => sql`(retry_at is null or retry_at <= ${time(now)}::text::timestamptz)`;
+
+/** The beginning of the alarm that is raised while a full pass has held back deletions: the mirror is not equal to the CRM. */
+export const heldBackPrefix = 'mass_delete: ';
 
 export async function readState(sql: Sql): Promise<SyncState> {
 	const [state] = await sql<[SyncState]>`
@@ -66,8 +71,8 @@ export async function discardFull(sql: Sql): Promise<void> {
 export async function finishIncremental(sql: Sql, watermark: number): Promise<void> {
 	await sql`
 		update crm_sync_state
-		set watermark = ${time(watermark)}::text::timestamptz, last_success_at = clock_timestamp(),
-		    blocked_by = null, blocked_until = null`;
+		set watermark = ${time(watermark)}::text::timestamptz, blocked_by = null, blocked_until = null,
+		    last_success_at = case when starts_with(alarm, ${heldBackPrefix}) then last_success_at else clock_timestamp() end`;
 }
 
 export async function saveBucket(sql: Sql, arrival: number): Promise<void> {
@@ -79,11 +84,6 @@ export async function saveBlock(sql: Sql, code: string | null, until: number | n
 	await sql`
 		update crm_sync_state
 		set blocked_by = ${code}, blocked_until = ${until === null ? null : time(until)}::text::timestamptz`;
-}
-
-/** A problem that somebody has to look at; null if none. */
-export async function saveAlarm(sql: Sql, alarm: string | null): Promise<void> {
-	await sql`update crm_sync_state set alarm = ${alarm}, alarm_at = case when ${alarm}::text is null then null else now() end`;
 }
 
 /** Stores the new configuration of the mirror. A full pass then reads everything again with it. */
