@@ -2,6 +2,7 @@ import { policies } from '@contacts/bitrix24/rest-client.js';
 import { database, test } from '@contacts/testing/test.js';
 import postgres from 'postgres';
 import { afterEach, beforeEach, describe, expect } from 'vitest';
+import { perform } from './requests.js';
 import { readState, saveBucket } from './sync.sql.js';
 import { emptyMirror, makeContact, readMirror, type SyncHarness, startSync } from './testing/portal.js';
 
@@ -35,6 +36,13 @@ function loseRightsInMidPass(): void {
 	});
 }
 
+/** Ends in the middle of a full pass, like a stopped process. */
+async function interrupt(): Promise<void> {
+	sync.standIn.faults.next({ kind: 'error', code: 'INVALID_CREDENTIALS' }, { when: ({ number }) => number === 5 });
+	await expect(sync.synchroniser.pass()).rejects.toMatchObject({ code: 'INVALID_CREDENTIALS' });
+	expect(await staged()).toBeGreaterThan(0);
+}
+
 describe('an incomplete full pass', () => {
 	test.each([true, false])('is discarded: the next one begins at the first contact (requested: %s)', async (full) => {
 		loseRightsInMidPass();
@@ -60,13 +68,6 @@ describe('an incomplete full pass', () => {
 });
 
 describe('a requested full pass', () => {
-	/** Ends in the middle of a full pass, like a stopped process. */
-	async function interrupt(): Promise<void> {
-		sync.standIn.faults.next({ kind: 'error', code: 'INVALID_CREDENTIALS' }, { when: ({ number }) => number === 5 });
-		await expect(sync.synchroniser.pass()).rejects.toMatchObject({ code: 'INVALID_CREDENTIALS' });
-		expect(await staged()).toBeGreaterThan(0);
-	}
-
 	test('begins at the first contact, even after an interrupted pass', async () => {
 		await interrupt();
 		const [first = 0] = all();
@@ -95,6 +96,22 @@ describe('a requested full pass', () => {
 		expect(await sync.synchroniser.pass()).toMatchObject({ created: 120 });
 		expect(await ids()).toEqual(all());
 	});
+});
+
+test('`sync --once` continues an interrupted full pass, and then reads what has changed since that pass began', async () => {
+	sync.clock.advance(3_600_000);
+	await interrupt();
+	const [first = 0] = all();
+	sync.clock.advance(3_600_000);
+	sync.standIn.update(first, { lastName: 'Changed since' });
+	await sync.restart();
+	const before = sync.standIn.requests.length;
+	const request = { kind: 'pass', bitrix_id: null, confirm_mass_delete: false } as const;
+	expect(await perform(sync.synchroniser, sync.session, request)).toMatchObject({
+		outcome: { kind: 'full', seen: 121, created: 120, changed: 1 },
+	});
+	expect(pagesSince(before)[0]).toBeGreaterThan(0);
+	expect((await readMirror())[0]?.name).toMatch(/Changed since$/);
 });
 
 test('a transaction that reads the staging table, as a dump does, does not block a full pass', async () => {

@@ -27,7 +27,14 @@ export async function perform(
 ): Promise<RequestResult> {
 	if (kind === 'dry-run') return { outcome: await synchroniser.dryRun(), heldBack: null };
 	if (bitrixId !== null) return { outcome: await synchroniser.contact(bitrixId), heldBack: null };
+	const { full_begun_at: interrupted } = await session.run(readState);
 	const outcome = await synchroniser.pass({ full: kind === 'full', confirmMassDelete });
+	if (kind === 'pass' && interrupted !== null) {
+		// The pass continued from its cursor. What has changed before it since that pass began was not read again.
+		const changes = await synchroniser.pass();
+		for (const count of ['seen', 'created', 'changed', 'deleted', 'requests'] as const)
+			outcome[count] += changes[count];
+	}
 	const { alarm } = await session.run(readState);
 	return { outcome, heldBack: alarm?.startsWith(heldBackPrefix) ? alarm.slice(heldBackPrefix.length) : null };
 }
