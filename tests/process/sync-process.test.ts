@@ -44,9 +44,20 @@ describe('the synchroniser does not start, and says why in one line', () => {
 		expect(await errorOf({ PORT: String(port) })).toEqual([expect.stringMatching(/port is in use .* set PORT/)]);
 	});
 
-	test('with an invalid webhook', async () => {
-		expect(await errorOf({ BITRIX24_WEBHOOK_URL: 'https://portal.example/' })).toEqual([
+	test('with an invalid webhook, interval and country: one line for each', async () => {
+		const webhook = 'https://portal.example/';
+		expect(await errorOf({ BITRIX24_WEBHOOK_URL: webhook })).toEqual([
 			expect.stringMatching(/^BITRIX24_WEBHOOK_URL is wrong: /),
+		]);
+		const lines = await errorOf({
+			BITRIX24_WEBHOOK_URL: webhook,
+			BITRIX24_INTERVAL_SECONDS: '5m',
+			BITRIX24_DEFAULT_COUNTRY: 'ZZ',
+		});
+		expect(lines.map((line) => line.split(' is wrong: ')[0]).sort()).toEqual([
+			'BITRIX24_DEFAULT_COUNTRY',
+			'BITRIX24_INTERVAL_SECONDS',
+			'BITRIX24_WEBHOOK_URL',
 		]);
 	});
 });

@@ -18,6 +18,7 @@ const checks = {
 	databaseUrl: (_: true, text: string) => parseDatabaseUrl(text) !== undefined,
 	integer: ([min, max]: [number, number], text: string) =>
 		/^[0-9]{1,15}$/.test(text) && Number(text) >= min && Number(text) <= max,
+	accepts: (isAccepted: (text: string) => boolean, text: string) => isAccepted(text),
 	addresses: (_: true, text: string) => text.split(',').every((part) => isAddressRange(part.trim())),
 };
 

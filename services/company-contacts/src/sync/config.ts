@@ -1,6 +1,6 @@
 import type { FieldCodes } from '@contacts/bitrix24/contact.js';
 import { policies, type RequestPolicy } from '@contacts/bitrix24/rest-client.js';
-import { ConfigError, integerVariable, serviceVariables, urlVariable } from '@contacts/common/process/config.js';
+import { integerVariable, serviceVariables } from '@contacts/common/process/config.js';
 import { type Static, Type } from '@sinclair/typebox';
 import { isCountry } from '../phone.js';
 import type { MappingOptions } from './mapping.js';
@@ -16,11 +16,11 @@ const fieldCode = (meaning: string) =>
 
 /** The connection of the mirror to the CRM. */
 export const crmVariables = Type.Object({
-	BITRIX24_WEBHOOK_URL: urlVariable(
-		['https:', 'http:'],
-		'an inbound webhook, https://PORTAL/rest/USER/SECRET/ (http for a loopback host only)',
-		'the portal to read; it is a secret and appears in no log',
-	),
+	BITRIX24_WEBHOOK_URL: Type.String({
+		accepts: isWebhook,
+		allowed: 'an inbound webhook, https://PORTAL/rest/USER/SECRET/ (http for a loopback host only)',
+		description: 'the portal to read; it is a secret and appears in no log',
+	}),
 	BITRIX24_PLAN: Type.String({
 		enum: ['standard', 'enterprise'],
 		default: 'standard',
@@ -40,6 +40,7 @@ export const crmVariables = Type.Object({
 	BITRIX24_DEFAULT_COUNTRY: Type.Optional(
 		Type.String({
 			pattern: '^[A-Z]{2}$',
+			accepts: isCountry,
 			allowed: 'an ISO country code such as DE',
 			description: 'country of phones without a plus; without it only numbers with a plus are accepted',
 		}),
@@ -71,23 +72,8 @@ export interface CrmConfig {
 	intervalMs: number;
 }
 
-/** @throws ConfigError for well-formed but unusable values */
 export function toCrmConfig(values: Static<typeof crmVariables>): CrmConfig {
-	const lines: string[] = [];
-	const url = new URL(values.BITRIX24_WEBHOOK_URL);
-	const isPlainHttp = url.protocol === 'http:' && !isLoopback(url.hostname);
-	// With a user, a query or a fragment the address of a method would be another one.
-	const isBare = url.href === url.origin + url.pathname;
-	if (!/^\/rest\/\d+\/[^/]+\/?$/.test(url.pathname) || !isBare || isPlainHttp) {
-		lines.push(`BITRIX24_WEBHOOK_URL is wrong: it must be ${crmVariables.properties.BITRIX24_WEBHOOK_URL.allowed}.`);
-	}
 	const country = values.BITRIX24_DEFAULT_COUNTRY;
-	if (country !== undefined && !isCountry(country)) {
-		lines.push(
-			`BITRIX24_DEFAULT_COUNTRY is wrong: it must be ${crmVariables.properties.BITRIX24_DEFAULT_COUNTRY.allowed}.`,
-		);
-	}
-	if (lines.length > 0) throw new ConfigError(lines);
 	return {
 		webhookUrl: values.BITRIX24_WEBHOOK_URL,
 		policy: policies[values.BITRIX24_PLAN as keyof typeof policies],
@@ -98,6 +84,14 @@ export function toCrmConfig(values: Static<typeof crmVariables>): CrmConfig {
 		},
 		intervalMs: values.BITRIX24_INTERVAL_SECONDS * 1000,
 	};
+}
+
+function isWebhook(text: string): boolean {
+	if (!URL.canParse(text)) return false;
+	const { protocol, hostname, href, origin, pathname } = new URL(text);
+	const isAllowedProtocol = protocol === 'https:' || (protocol === 'http:' && isLoopback(hostname));
+	// With a user, a query or a fragment the address of a method would be another one.
+	return isAllowedProtocol && href === origin + pathname && /^\/rest\/\d+\/[^/]+\/?$/.test(pathname);
 }
 
 export function isLoopback(hostname: string): boolean {
