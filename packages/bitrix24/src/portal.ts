@@ -1,3 +1,4 @@
+import { batchInParts } from './batch-in-parts.js';
 import { classicPage, readParts } from './classic.js';
 import {
 	type CrmContact,
@@ -124,7 +125,7 @@ export async function openPortal(client: RestClient, codes: FieldCodes): Promise
 	async function* lookUp(ids: number[]): AsyncGenerator<LookUps> {
 		for (let from = 0; from < ids.length; from += maxCommands) {
 			const some = ids.slice(from, from + maxCommands);
-			const outcomes = await client.batch(some.map(itemCommand));
+			const outcomes = await batchInParts(client, some.map(itemCommand));
 			const lookUps: LookUps = { found: [], deleted: [], denied: [], unclear: new Map() };
 			for (const [index, id] of some.entries()) add(lookUps, id, outcomes[index]);
 			try {

@@ -114,6 +114,25 @@ test('an abort ends a call, also during a wait', async () => {
 	expect(asked).toHaveLength(1);
 });
 
+test.each([new Error('left'), 'left', { code: 'LEFT' }])(
+	'an abort during a request ends a call with its reason: %j',
+	async (reason) => {
+		const giveUp = new AbortController();
+		const { company } = await startServer(() => giveUp.abort(reason));
+		await expect(company.list({ signal: giveUp.signal })).rejects.toBe(reason);
+	},
+);
+
+test('a fetch that rejects with a value that is no error is retried', async () => {
+	const { options } = await startServer(list([]));
+	let calls = 0;
+	const company = createCompanyContactsClient({
+		...options,
+		fetch: (url, init) => (++calls === 1 ? Promise.reject('unreachable') : fetch(url, init)),
+	});
+	expect((await company.list()).contacts).toEqual([]);
+});
+
 test('a call times out when the service does not respond', async () => {
 	const { options } = await startServer(() => undefined);
 	const error = await failureOf(createPersonalContactsClient({ ...options, timeout: 200 }).upsert({ chat_id: 1 }));

@@ -21,6 +21,11 @@ export interface ClientOptions {
 	fetch?: (url: URL, init: RequestInit) => Promise<Response>;
 }
 
+/** No response arrived. A fetch may reject with any value, and an abort with any reason. */
+interface Failure {
+	error: unknown;
+}
+
 /** Statuses that a later attempt may resolve. A 500 is retried only with `Retry-After`. */
 const passing = new Set([429, 502, 503, 504]);
 
@@ -48,7 +53,7 @@ export function createTransport(options: ClientOptions): (request: Request) => P
 		throw new TypeError(`timeout must be an integer from 1 to ${maxTimeout}`);
 	const send = options.fetch ?? ((url, init) => fetch(url, init));
 
-	async function attempt(url: URL, init: RequestInit): Promise<Response | Error> {
+	async function attempt(url: URL, init: RequestInit): Promise<Response | Failure> {
 		try {
 			const response = await send(url, init);
 			// Read the body here, so that a connection that breaks in the middle of a response counts as a failed attempt.
@@ -59,7 +64,7 @@ export function createTransport(options: ClientOptions): (request: Request) => P
 			const { status } = response;
 			return new Response(status === 204 || status === 304 ? null : body, { status, headers });
 		} catch (error) {
-			return error as Error;
+			return { error };
 		}
 	}
 
@@ -81,15 +86,15 @@ export function createTransport(options: ClientOptions): (request: Request) => P
 
 		for (let made = 1; ; made++) {
 			const result = await attempt(url, init);
-			if (result instanceof Error) {
+			if (!(result instanceof Response)) {
 				request.signal.throwIfAborted();
 				if (timeUp.aborted) throw new ContactsConnectionError(base.origin, 'timeout');
 			}
 			const wait = waitAfter(result, made);
 			const over = made >= attempts || performance.now() + (wait ?? 0) >= end;
 			if (wait === undefined || over) {
-				if (result instanceof Error) throw new ContactsConnectionError(base.origin, reasonOf(result));
-				return result;
+				if (result instanceof Response) return result;
+				throw new ContactsConnectionError(base.origin, reasonOf(result));
 			}
 			await delay(wait, undefined, { signal: request.signal }).catch(() => request.signal.throwIfAborted());
 		}
@@ -97,11 +102,11 @@ export function createTransport(options: ClientOptions): (request: Request) => P
 }
 
 /** Returns the milliseconds before the next attempt; undefined when a retry would not help. */
-function waitAfter(result: Response | Error, made: number): number | undefined {
+function waitAfter(result: Response | Failure, made: number): number | undefined {
 	// Jitter: clients that were refused together do not return together.
 	const spread = Math.random() * 100;
 	const usual = firstWait * 2 ** (made - 1) + spread;
-	if (result instanceof Error) return usual;
+	if (!(result instanceof Response)) return usual;
 	const asked = retryAfterOf(result);
 	if (!passing.has(result.status) && (result.status !== 500 || asked === undefined)) return undefined;
 	// A time that is over is no reason to make all attempts at once.
@@ -109,8 +114,9 @@ function waitAfter(result: Response | Error, made: number): number | undefined {
 }
 
 /** Returns the system's error code. The message is not used, because it may contain the URL. */
-function reasonOf(error: Error): string {
-	const { code } = ((error.cause as Error | undefined) ?? error) as { code?: unknown };
+function reasonOf({ error }: Failure): string {
+	const { cause = error } = Object(error) as { cause?: unknown };
+	const { code } = Object(cause) as { code?: unknown };
 	return typeof code === 'string' ? code : 'the connection failed';
 }
 

@@ -43,6 +43,7 @@ const maxMissingShare = 0.02;
 export async function fullPass(context: PassContext, confirmMassDelete: boolean): Promise<PassCounts> {
 	const { portal, session, clock, logger, onProgress } = context;
 	const map = createMapper(context);
+	const readEvents = readEventsMeanwhile(context);
 	const counts: PassCounts = { seen: 0, created: 0, changed: 0, deleted: 0 };
 
 	const { total, at } = await portal.count();
@@ -73,7 +74,7 @@ export async function fullPass(context: PassContext, confirmMassDelete: boolean)
 		const { eventsDue } = await session.run((sql) => stagePage(sql, stagedPage));
 		counts.seen += staged.length;
 		onProgress(counts.seen, total);
-		if (eventsDue) await eventsMeanwhile(context);
+		if (eventsDue) await readEvents();
 	}
 
 	const { staged, live, missing } = await session.run(countStaging);
@@ -92,7 +93,7 @@ export async function fullPass(context: PassContext, confirmMassDelete: boolean)
 			'too many contacts are missing in the CRM: nothing is deleted until somebody confirms',
 		);
 	} else {
-		alarm = await lookUpMissing(context, map);
+		alarm = await lookUpMissing(context, map, readEvents);
 	}
 	const incomplete = await session.run(readIncomplete);
 	const complete = incomplete.contacts === 0;
@@ -106,13 +107,21 @@ export async function fullPass(context: PassContext, confirmMassDelete: boolean)
 	return { ...counts, ...result };
 }
 
-/** Events do not wait for the end of a long pass, and the pass does not wait for the end of their method's pause. */
-async function eventsMeanwhile(context: PassContext): Promise<void> {
-	try {
-		await eventsPass(context);
-	} catch (error) {
-		if (!(error instanceof Bitrix24Error) || error.kind !== 'pause') throw error;
-	}
+/**
+ * Events do not wait for the end of a long pass. The pass does not wait for the end of their method's pause, and goes on without
+ * them after an error of the portal: the loop tries again.
+ */
+function readEventsMeanwhile(context: PassContext): () => Promise<void> {
+	let hasFailed = false;
+	return async () => {
+		if (hasFailed) return;
+		try {
+			await eventsPass(context);
+		} catch (error) {
+			if (!(error instanceof Bitrix24Error) || error.kind === 'stop') throw error;
+			hasFailed = error.kind !== 'pause';
+		}
+	};
 }
 
 /**
@@ -120,7 +129,11 @@ async function eventsMeanwhile(context: PassContext): Promise<void> {
  *
  * @returns the alarm about these contacts; null if there are none
  */
-async function lookUpMissing(context: PassContext, map: ReturnType<typeof createMapper>): Promise<string | null> {
+async function lookUpMissing(
+	context: PassContext,
+	map: ReturnType<typeof createMapper>,
+	readEvents: () => Promise<void>,
+): Promise<string | null> {
 	const { portal, session, clock, logger, onUnread } = context;
 	for await (const { found, deleted, denied, unclear } of portal.lookUp(await session.run(readMissing))) {
 		const page = { contacts: await map(found), cursor: 0, now: clock.now() };
@@ -131,7 +144,7 @@ async function lookUpMissing(context: PassContext, map: ReturnType<typeof create
 			...deleted.map((id) => [id, 'deleted'] as const),
 		]);
 		await session.run((sql) => stageMissing(sql, missing));
-		if (eventsDue) await eventsMeanwhile(context);
+		if (eventsDue) await readEvents();
 	}
 	const kept = await session.run(countLookedUp);
 	kept.delete('deleted');

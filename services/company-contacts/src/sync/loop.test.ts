@@ -18,3 +18,28 @@ test('an incomplete full pass is repeated after ten minutes, not at once', async
 	for (const [index, at] of others.entries()) expect(at - (begun[index] ?? first)).toBeGreaterThanOrEqual(600_000);
 	expect(await database.sql`select from company_contacts`).toHaveLength(0);
 });
+
+test('a contact at which the portal breaks off each look-up delays neither passes nor other events', async () => {
+	const { standIn, clock, start, close } = await createLoop();
+	onTestFinished(close);
+	const [broken, other] = [standIn.add(makeContact(1)), standIn.add(makeContact(2))];
+	const begun: number[] = [];
+	standIn.onRequest(({ params }) => {
+		if (params.filter?.['>=updatedTime'] !== undefined) begun.push(clock.now());
+	});
+	start();
+	await expect.poll(() => database.sql`select from company_contacts`).toHaveLength(2);
+	standIn.faults.always(
+		{ kind: 'html', status: 502 },
+		{ method: 'batch', when: ({ params }) => JSON.stringify(params).includes(`id=${broken.id}`) },
+	);
+	standIn.update(other.id, { lastName: 'Handled' }, { touch: false });
+	await database.sql`
+		insert into crm_event_inbox (bitrix_id, event, received_at)
+		select id, 'ONCRMCONTACTUPDATE', to_timestamp(${clock.now()}::float8 / 1000)
+		from unnest(${`{${[broken.id, other.id].join()}}`}::text::bigint[]) id`;
+	const passes = begun.length;
+	await expect.poll(() => begun.length).toBeGreaterThan(passes + 3);
+	await expect.poll(() => database.sql`select from company_contacts where name like '%Handled'`).toHaveLength(1);
+	expect(await database.sql`select from crm_event_inbox where bitrix_id = ${other.id}`).toHaveLength(0);
+});

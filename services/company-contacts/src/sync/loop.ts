@@ -70,10 +70,23 @@ async function work(options: SynchroniserOptions & LoopOptions): Promise<void> {
 	const synchroniser = await createSynchroniser({ ...options, onProgress: requests.onProgress });
 	await adoptConfiguration(synchroniser, session);
 	options.onWorking();
-	let nextPass = 0;
+	let [nextPass, nextEvents] = [0, 0];
 	// A time further ahead was set before the clock was set back.
 	const maxDelayMs = Math.max(intervalMs, circuitBreakMs);
 	const isDue = (time: number) => clock.now() >= time || time - clock.now() > maxDelayMs;
+	/** @returns milliseconds until the next attempt, if this one failed. Events that fail delay no pass, and vice versa. */
+	async function attempt(work: () => Promise<void>): Promise<number | undefined> {
+		try {
+			return void (await work());
+		} catch (error) {
+			if (error instanceof SessionLostError || signal.aborted) throw error;
+			logger.error({ err: error }, 'pass failed');
+			options.onPass?.('failed');
+			// After an error of the portal a pass continues from its cursor, so it is retried soon. An incomplete pass starts over:
+			// retrying soon would load the portal endlessly.
+			return error instanceof Bitrix24Error ? Math.min(intervalMs, 60_000) : circuitBreakMs;
+		}
+	}
 	while (!signal.aborted) {
 		// Even while passes are blocked: the request may fix the problem.
 		const served = await requests.serveNext(synchroniser);
@@ -88,23 +101,16 @@ async function work(options: SynchroniserOptions & LoopOptions): Promise<void> {
 		// Also after a restart: do not repeat a request that the portal has just refused.
 		const blockedUntil = state.blocked_by === null ? 0 : (state.blocked_until ?? 0);
 		if (isDue(blockedUntil)) {
-			try {
-				if (isDue(nextPass)) {
-					nextPass = clock.now() + intervalMs;
-					const outcome = await synchroniser.pass();
-					logger.info(outcome, 'pass done');
+			if (isDue(nextPass)) {
+				const begun = clock.now();
+				const retryMs = await attempt(async () => {
+					logger.info(await synchroniser.pass(), 'pass done');
 					options.onPass?.('done');
-				}
-				if ((await session.run((sql) => readInbox(sql, 1, clock.now()))).length > 0)
-					logger.info(await synchroniser.events(), 'events done');
-			} catch (error) {
-				if (error instanceof SessionLostError || signal.aborted) throw error;
-				logger.error({ err: error }, 'pass failed');
-				options.onPass?.('failed');
-				// After an error of the portal a pass continues from its cursor, so it is retried soon. An incomplete pass starts over:
-				// retrying soon would load the portal endlessly.
-				const delay = error instanceof Bitrix24Error ? Math.min(intervalMs, 60_000) : circuitBreakMs;
-				nextPass = clock.now() + delay;
+				});
+				nextPass = retryMs === undefined ? begun + intervalMs : clock.now() + retryMs;
+			} else if (isDue(nextEvents) && (await session.run((sql) => readInbox(sql, 1, clock.now()))).length > 0) {
+				const retryMs = await attempt(async () => logger.info(await synchroniser.events(), 'events done'));
+				if (retryMs !== undefined) nextEvents = clock.now() + retryMs;
 			}
 		}
 		await clock.sleep(inboxIntervalMs, signal);
