@@ -6,7 +6,7 @@ import type { Sql } from './client.js';
 import { errorCode } from './errors.js';
 import { migrate } from './migrate.js';
 import { readRights } from './rights.sql.js';
-import { type RoleUser, roles, urlAs } from './roles.js';
+import { type RoleUser, roles, setRolePasswords, urlAs } from './roles.js';
 
 const connections = new Map<RoleUser, Sql>();
 
@@ -158,6 +158,22 @@ test('every role except the owner has only a login', async () => {
 		where rolname in ${database.sql(Object.values(roles))}
 		  and (rolsuper or rolcreaterole or rolcreatedb or rolreplication or rolbypassrls)`;
 	expect([...rows]).toEqual([]);
+});
+
+test('passwords can be set while another session alters the same role', async () => {
+	let setting: Promise<void> | undefined;
+	await database.sql.begin(async (other) => {
+		// Changes nothing, because the role belongs to the tests of all files.
+		await other.unsafe(`alter role ${roles['personal-contacts']} login`);
+		setting = setRolePasswords(database.url, { 'personal-contacts': rolePassword });
+		setting.catch(() => undefined);
+		const waiting = () =>
+			database.sql`
+				select from pg_stat_activity
+				where datname = current_database() and wait_event_type = 'Lock' and query like 'alter role%'`;
+		await expect.poll(waiting).toHaveLength(1);
+	});
+	await expect(setting).resolves.toBeUndefined();
 });
 
 describe('temporary objects, which PostgreSQL finds before those of the schema', () => {

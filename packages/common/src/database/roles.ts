@@ -1,6 +1,8 @@
 import { createHash, createHmac, pbkdf2Sync, randomBytes } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
+import type { Sql } from './client.js';
 import { connectSingle } from './connect.js';
+import { errorCode } from './errors.js';
 
 /** The database roles, by what connects with them. */
 export const roles = {
@@ -19,10 +21,25 @@ export async function setRolePasswords(ownerUrl: string, passwords: Partial<Reco
 	try {
 		for (const [user, password] of Object.entries(passwords)) {
 			const role = roles[user as RoleUser];
-			await sql.unsafe(`alter role ${role} login password '${scramVerifier(password)}'`);
+			await alterRole(sql, `alter role ${role} login password '${scramVerifier(password)}'`);
 		}
 	} finally {
 		await sql.end({ timeout: 5 });
+	}
+}
+
+/**
+ * Repeats the statement where another session has altered the role meanwhile: PostgreSQL then fails it instead of applying
+ * both. An advisory lock would not prevent this: it holds for one database, and roles belong to the whole server.
+ */
+async function alterRole(sql: Sql, statement: string): Promise<void> {
+	for (let triesLeft = 10; ; triesLeft--) {
+		try {
+			return void (await sql.unsafe(statement));
+		} catch (error) {
+			if (triesLeft === 1 || errorCode(error) !== 'XX000' || !/tuple concurrently updated/.test(String(error)))
+				throw error;
+		}
 	}
 }
 
