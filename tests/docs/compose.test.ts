@@ -4,6 +4,9 @@ import { read } from './pages.js';
 
 interface ComposeService {
 	image: string;
+	init?: boolean;
+	environment?: Record<string, string>;
+	volumes?: string[];
 	networks: string[];
 	ports?: string[];
 	read_only?: boolean;
@@ -54,6 +57,22 @@ describe.each(Object.entries(compose.services))('the container of %s', (name, se
 	test('has an image that is built here or that a variable can pin by digest', () => {
 		expect(service.image).toMatch(/^contacts\/[a-z-]+$|^\$\{[A-Z]+_IMAGE:-[a-z/]+:[\w.-]+\}$/);
 	});
+});
+
+test('the database lies in the volume with every version of PostgreSQL', () => {
+	const { environment, volumes } = compose.services.postgres ?? {};
+	const [volume, folder] = volumes?.[0]?.split(':') ?? [];
+	expect(volume).toBe('data');
+	expect(environment?.PGDATA).toMatch(new RegExp(`^${folder}/`));
+});
+
+test('a command of the operator can be stopped with Ctrl-C and SIGTERM', () => {
+	const operators = Object.entries(compose.services).filter(([, { image }]) => image === 'contacts/operator');
+	expect(operators.map(([name, { init }]) => [name, init])).toEqual([
+		['migrate', true],
+		['contacts', true],
+		['privacy', true],
+	]);
 });
 
 test('the gateway can reach neither the database, Redis nor personal-contacts', () => {
