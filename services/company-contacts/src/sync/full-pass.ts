@@ -159,26 +159,33 @@ async function lookUpMissing(
 	return alarms.join(' ') || null;
 }
 
-/** Counts what a full pass would change. It writes nothing. */
-export async function dryRun(context: PassContext): Promise<PassCounts> {
-	const { portal, session, onProgress } = context;
-	const map = createMapper(context);
+/**
+ * Counts what a full pass would change. It writes nothing.
+ *
+ * @returns a function that counts. Called again after a rate-limit pause, it continues from its cursor.
+ */
+export function dryRun(): (context: PassContext) => Promise<PassCounts> {
 	const counts: PassCounts = { seen: 0, created: 0, changed: 0, deleted: 0 };
-	const { total } = await portal.count();
 	const seen = new Set<number>();
-	for (let cursor = 0; ; ) {
-		const { contacts, last } = await portal.page({ after: cursor });
-		if (last === undefined) break;
-		const mapped = await map(contacts);
-		cursor = last;
-		for (const { id } of contacts) seen.add(id);
-		const saving = { onlyWhole: true, dryRun: true };
-		const { created, changed } = await session.run((sql) => saveCompanyContacts(sql, mapped, saving));
-		counts.created += created;
-		counts.changed += changed;
-		counts.seen = seen.size;
-		onProgress(counts.seen, total);
-	}
-	counts.deleted = (await session.run(readMirroredIds)).filter((id) => !seen.has(id)).length;
-	return counts;
+	let cursor = 0;
+	return async (context) => {
+		const { portal, session, onProgress } = context;
+		const map = createMapper(context);
+		const { total } = await portal.count();
+		for (;;) {
+			const { contacts, last } = await portal.page({ after: cursor });
+			if (last === undefined) break;
+			const mapped = await map(contacts);
+			cursor = last;
+			for (const { id } of contacts) seen.add(id);
+			const saving = { onlyWhole: true, dryRun: true };
+			const { created, changed } = await session.run((sql) => saveCompanyContacts(sql, mapped, saving));
+			counts.created += created;
+			counts.changed += changed;
+			counts.seen = seen.size;
+			onProgress(counts.seen, total);
+		}
+		counts.deleted = (await session.run(readMirroredIds)).filter((id) => !seen.has(id)).length;
+		return counts;
+	};
 }

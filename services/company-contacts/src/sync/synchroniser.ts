@@ -203,13 +203,14 @@ export async function createSynchroniser(options: SynchroniserOptions): Promise<
 			const { watermark } = state;
 			if (full || watermark === null || isFullDue(state))
 				return run('full', (each) => fullPass(each, confirmMassDelete));
-			return run('incremental', (each) => incrementalPass(each, watermark));
+			return run('incremental', incrementalPass(watermark));
 		},
 		events: () => run('events', eventsPass),
 		contact: (id) => run('contact', (each) => contactPass(each, id)),
 		async dryRun() {
 			const before = client.requests;
-			const counts = await throughPauses(async () => dryRun(await context()));
+			const pass = dryRun();
+			const counts = await throughPauses(async () => pass(await context()));
 			return { kind: 'full', ...counts, requests: client.requests - before };
 		},
 	};
