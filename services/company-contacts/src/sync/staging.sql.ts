@@ -93,12 +93,15 @@ export async function readMissing(sql: Sql): Promise<number[]> {
 	return rows.map((row) => row.bitrix_id);
 }
 
-/** Stages the results for contacts that were not listed: `deleted`, or a code. A contact staged meanwhile stays. */
+/**
+ * Stages the results for contacts that were not listed: `deleted`, or a code. A contact staged meanwhile stays. All columns are
+ * absent, so that of a contact which comes back only the columns that the CRM returned are saved.
+ */
 export async function stageMissing(sql: Sql, missing: Map<number, string>): Promise<void> {
 	const rows = [...missing].map(([bitrix_id, code]) => ({ bitrix_id, code }));
 	await sql`
-		insert into crm_sync_staging (bitrix_id, trouble_contact, missing)
-		select bitrix_id, false, code
+		insert into crm_sync_staging (bitrix_id, trouble_contact, untold, missing)
+		select bitrix_id, false, ${`{${contactColumnNames}}`}::text[], code
 		from json_to_recordset(${JSON.stringify(rows)}::text::json) as given (bitrix_id bigint, code text)
 		on conflict do nothing`;
 }
