@@ -102,32 +102,40 @@ export async function countUnused(sql: Sql, months: number): Promise<Deleted> {
 export async function prunePersons(sql: Sql, months: number): Promise<Deleted> {
 	const total: Deleted = { personal_contacts: 0, direct_subscriptions: 0, direct_subscription_reports: 0 };
 	const tables = Object.keys(total) as (keyof Deleted)[];
-	let step: Deleted;
+	let step: PruneStep;
 	do {
 		step = await pruneStep(sql, months);
 		for (const table of tables) total[table] += step[table];
-	} while (tables.some((table) => step[table] === maxPruned));
+	} while (step.full);
 	return total;
 }
 
-async function pruneStep(sql: Sql, months: number): Promise<Deleted> {
+interface PruneStep extends Deleted {
+	/** Whether there may be more old rows. Not all that it selects need be deleted: others may write or delete one meanwhile. */
+	full: boolean;
+}
+
+async function pruneStep(sql: Sql, months: number): Promise<PruneStep> {
 	const operation: Operation = 'personal contacts pruned';
-	const [row] = await sql<[Deleted]>`
-		with contacts as (
+	const [row] = await sql<[PruneStep]>`
+		with old_contacts as materialized (${unusedContacts(sql, months)} limit ${maxPruned}),
+		old_subscriptions as materialized (
+			select id from direct_subscriptions where ${isOld(sql, 'ended_at', months)} limit ${maxPruned}
+		),
+		old_reports as materialized (
+			select chat_id from direct_subscription_reports where ${isOld(sql, 'applied_at', months)} limit ${maxPruned}
+		),
+		contacts as (
 			delete from personal_contacts
-			where chat_id in (${unusedContacts(sql, months)} limit ${maxPruned}) and ${isOld(sql, 'updated_at', months)}
+			where chat_id in (select chat_id from old_contacts) and ${isOld(sql, 'updated_at', months)}
 			returning 1
 		),
 		subscriptions as (
-			delete from direct_subscriptions
-			where id in (select id from direct_subscriptions where ${isOld(sql, 'ended_at', months)} limit ${maxPruned})
-			returning 1
+			delete from direct_subscriptions where id in (select id from old_subscriptions) returning 1
 		),
 		reports as (
 			delete from direct_subscription_reports
-			where chat_id in (
-				select chat_id from direct_subscription_reports where ${isOld(sql, 'applied_at', months)} limit ${maxPruned}
-			) and ${isOld(sql, 'applied_at', months)}
+			where chat_id in (select chat_id from old_reports) and ${isOld(sql, 'applied_at', months)}
 			returning 1
 		),
 		deleted as materialized (
@@ -135,7 +143,10 @@ async function pruneStep(sql: Sql, months: number): Promise<Deleted> {
 			       (select count(*) from subscriptions)::int as direct_subscriptions,
 			       (select count(*) from reports)::int as direct_subscription_reports
 		)
-		select deleted.*
+		select deleted.*,
+		       ${maxPruned}::int in (
+		         (select count(*) from old_contacts), (select count(*) from old_subscriptions), (select count(*) from old_reports)
+		       ) as full
 		from deleted, record_operation(${operation}, jsonb_build_object('months', ${months}::int) || to_jsonb(deleted))`;
 	return row;
 }

@@ -52,6 +52,23 @@ describe('person prune', () => {
 		expect(JSON.parse((await prune('--json')).stdout)).toMatchObject({ personal_contacts: 0 });
 	});
 
+	test('deletes all old rows when somebody writes one of them while a batch waits for it', async () => {
+		const { other, prune } = await own();
+		const writer = await other.sql.reserve();
+		await writer`begin`;
+		await writer`update personal_contacts set updated_at = now() where chat_id = 3000`;
+		const pruned = prune('--yes', '--json');
+		const waiting = () => other.sql`
+			select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
+		await expect.poll(waiting).toHaveLength(1);
+		await writer`commit`;
+		writer.release();
+		expect(JSON.parse((await pruned).stdout)).toEqual({ ...expected, personal_contacts: 5998, deleted: true });
+		const left = await other.sql<{ chat: number }[]>`
+			select chat_id::int as chat from personal_contacts where chat_id <= 6000 order by 1`;
+		expect(left.map(({ chat }) => chat)).toEqual([1, 3000]);
+	});
+
 	test('records what it has deleted when it is killed between two batches', async () => {
 		const { other } = await own();
 		const command = ['person', 'prune', '--older-than', '24', '--yes'];
