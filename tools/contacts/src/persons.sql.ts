@@ -37,7 +37,14 @@ export async function readPerson(sql: Sql, query: PersonQuery): Promise<StoredPe
 				select coalesce(json_agg(to_jsonb(r)), '[]') from direct_subscription_reports r where ${chat}
 			),
 			'company_contacts', (
-				select coalesce(json_agg(to_jsonb(c) order by c.id), '[]') from company_contacts c where ${contact}
+				select coalesce(
+					json_agg(
+						-- A JSON number would lose digits above 2^53.
+						to_jsonb(c) || jsonb_build_object('company_ids', array_to_string(nullif(company_ids, '{}'), ','))
+						order by c.id
+					),
+					'[]'
+				) from company_contacts c where ${contact}
 			)
 		) as person`;
 	return row.person;

@@ -101,11 +101,22 @@ describe('person export', () => {
 		await addContact(3, '+12025550103');
 		const outcome = await run('export', '--bitrix', '3');
 		expect(JSON.parse(outcome.stdout).company_contacts).toMatchObject([
-			{ bitrix_id: 3, phone: '+12025550103', name: 'Boris' },
+			{ bitrix_id: 3, phone: '+12025550103', company_ids: '7,1', name: 'Boris' },
 		]);
 		const audit = await lastAudit();
 		expect(audit).toMatchObject({ action: 'person exported', details: { by: 'bitrix', company_contacts: 1 } });
 		expect(JSON.stringify(audit)).not.toMatch(/2025550103|Boris/);
+	});
+
+	test('prints company IDs exactly, as the list does', async () => {
+		await database.sql`insert into company_contacts (bitrix_id, company_ids) values (10, '{9223372036854775807,11}'), (11, null)`;
+		for (const [id, companyIds] of [
+			['10', '9223372036854775807,11'],
+			['11', null],
+		] as const) {
+			const outcome = await run('export', '--bitrix', id);
+			expect(JSON.parse(outcome.stdout).company_contacts).toMatchObject([{ company_ids: companyIds }]);
+		}
 	});
 
 	test('covers every table that refers to a chat or a contact', async () => {
