@@ -114,7 +114,7 @@ interface RotatedKey {
 
 /**
  * Replaces a live key with a new one. The old key expires after an overlap, or at its own expiry if that is sooner. If the
- * old key had an expiry, the new one gets the same lifetime. All this happens in one statement.
+ * old key was created with an expiry, the new one gets the same lifetime. All this happens in one statement.
  *
  * @param overlap seconds
  * @returns undefined if there is no such live key
@@ -122,7 +122,13 @@ interface RotatedKey {
 export async function rotateKey(sql: Sql, id: number, hash: Buffer, overlap: number): Promise<RotatedKey | undefined> {
 	const [row] = await sql<RotatedKey[]>`
 		with live as (
-			select id, project_id, name, service, expires_at, expires_at - created_at as lifetime from api_keys
+			select id, project_id, name, service, expires_at,
+			       -- Not an end that an earlier rotation set: only the audit log knows the one before.
+			       nullif(greatest(coalesce(expires_at, 'infinity'), (
+			         select max(coalesce((details->'expires_at'->>'from')::timestamptz, 'infinity')) from audit_log
+			         where key_id = api_keys.id and action = 'key expiry changed' and details->'expires_at' ? 'from'
+			       )), 'infinity') - created_at as lifetime
+			from api_keys
 			where id = ${id} and revoked_at is null and (expires_at is null or expires_at > now())
 			for update
 		), old as (

@@ -53,6 +53,20 @@ describe('key rotate', () => {
 		expect([await statusOf(made.key, 29 * day), await statusOf(made.key, 31 * day)]).toEqual([200, 401]);
 	});
 
+	test('a key that is rotated again has a successor with the lifetime that the key was created with', async () => {
+		const lasting = await json('create', 'one');
+		const ending = await json('create', 'one', '--expires', '30');
+		for (const [id, days] of [
+			[lasting.id, null],
+			[ending.id, 30],
+		]) {
+			await run('rotate', String(id));
+			const again = await json('rotate', String(id), '--overlap', '8d');
+			expect(daysUntil(again.old_expires_at)).toBe(7);
+			expect(again.expires_at === null ? null : daysUntil(again.expires_at)).toBe(days);
+		}
+	});
+
 	test('prints only the new key on standard output, and the expiry of both on standard error', async () => {
 		const old = await json('create', 'one', '--expires', '30');
 		const outcome = await run('rotate', String(old.id));
