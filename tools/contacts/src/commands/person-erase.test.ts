@@ -57,15 +57,15 @@ test('person erase of a company contact deletes it for good where no CRM is mirr
 	expect(tombstones.map(({ bitrix_id }) => bitrix_id)).toEqual([5, 6]);
 });
 
-/** Erases a contact on a terminal, and says yes to the question once `meanwhile` is done. */
-async function eraseAfter(bitrixId: number, meanwhile: () => PromiseLike<unknown>) {
+/** Erases on a terminal, and says yes to the question once `meanwhile` is done. */
+async function eraseAfter(query: readonly string[], meanwhile: () => PromiseLike<unknown>) {
 	const [stdin, stdout, stderr] = [new PassThrough(), new PassThrough(), new PassThrough()];
 	let output = '';
 	for (const stream of [stdout, stderr])
 		stream.on('data', (text) => {
 			output += text;
 		});
-	const code = runContacts(['person', 'erase', '--bitrix', String(bitrixId)], environmentOf(url()), {
+	const code = runContacts(['person', 'erase', ...query], environmentOf(url()), {
 		stdin: Object.assign(stdin, { isTTY: true }),
 		stdout,
 		stderr: Object.assign(stderr, { isTTY: true }),
@@ -80,7 +80,7 @@ test('person erase deletes nothing and points to the CRM when a synchroniser sta
 	await addContact(8, '+12025550108');
 	onTestFinished(async () => void (await database.sql`update crm_sync_state set configuration = null`));
 	const { code, output } = await eraseAfter(
-		8,
+		['--bitrix', '8'],
 		() => database.sql`update crm_sync_state set configuration = '{"portal": "example.bitrix24.com"}'`,
 	);
 	expect(code).toBe(1);
@@ -92,9 +92,24 @@ test('person erase deletes nothing and points to the CRM when a synchroniser sta
 
 test('person erase says that nothing was deleted when somebody deletes the contact while the question is asked', async () => {
 	await addContact(9, '+12025550109');
-	const { code, output } = await eraseAfter(9, () => database.sql`delete from company_contacts where bitrix_id = 9`);
+	const { code, output } = await eraseAfter(
+		['--bitrix', '9'],
+		() => database.sql`delete from company_contacts where bitrix_id = 9`,
+	);
 	expect(code).toBe(1);
 	expect(output).toContain('Nothing was deleted: company contact 9 is no longer stored.');
 	expect(output).not.toContain('Deleted for good');
+	expect(await lastAudit()).toMatchObject({ action: 'person looked up' });
+});
+
+test('person erase says that nothing was deleted when the chat is erased while the question is asked', async () => {
+	await database.sql`insert into direct_subscriptions (chat_id, started_at) values (400, now())`;
+	const { code, output } = await eraseAfter(
+		['--chat', '400'],
+		() => database.sql`delete from direct_subscriptions where chat_id = 400`,
+	);
+	expect(code).toBe(1);
+	expect(output).toContain('Nothing was deleted: nothing is stored about chat 400 any more.');
+	expect(output).not.toContain('Deleted:');
 	expect(await lastAudit()).toMatchObject({ action: 'person looked up' });
 });

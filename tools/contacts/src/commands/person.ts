@@ -104,6 +104,9 @@ async function eraseChat(
 	await confirm(`What is stored about chat ${chatId} will be deleted for good.`, options);
 	const deleted = await withTransaction(environment, async (sql) => {
 		const counts = await erasePerson(sql, chatId);
+		// Somebody may have erased it since the question was asked.
+		if (Object.values(counts).every((count) => count === 0))
+			throw new CommandError(`Nothing was deleted: nothing is stored about chat ${chatId} any more.`);
 		await recordOperation(sql, 'person erased', counts);
 		return counts;
 	});
