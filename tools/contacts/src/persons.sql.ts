@@ -57,16 +57,16 @@ export interface Deleted {
 	direct_subscription_reports: number;
 }
 
-/** Deletes what is stored about a chat. */
+/** Deletes what is stored about a chat, in the transaction of its call. */
 export async function erasePerson(sql: Sql, chatId: number): Promise<Deleted> {
-	const [row] = await sql<[Deleted]>`
+	// Like a report, it locks this row first: otherwise each could wait for the other.
+	const reports = await sql`delete from direct_subscription_reports where chat_id = ${chatId}::float8::bigint`;
+	const [row] = await sql<[Omit<Deleted, 'direct_subscription_reports'>]>`
 		with contacts as (delete from personal_contacts where chat_id = ${chatId}::float8::bigint returning 1),
-		     subscriptions as (delete from direct_subscriptions where chat_id = ${chatId}::float8::bigint returning 1),
-		     reports as (delete from direct_subscription_reports where chat_id = ${chatId}::float8::bigint returning 1)
+		     subscriptions as (delete from direct_subscriptions where chat_id = ${chatId}::float8::bigint returning 1)
 		select (select count(*) from contacts)::int as personal_contacts,
-		       (select count(*) from subscriptions)::int as direct_subscriptions,
-		       (select count(*) from reports)::int as direct_subscription_reports`;
-	return row;
+		       (select count(*) from subscriptions)::int as direct_subscriptions`;
+	return { ...row, direct_subscription_reports: reports.count };
 }
 
 /** @returns the number of deleted company contacts; null: a CRM is mirrored, where they must be deleted, and none was here */

@@ -113,3 +113,22 @@ test('person erase says that nothing was deleted when the chat is erased while t
 	expect(output).not.toContain('Deleted:');
 	expect(await lastAudit()).toMatchObject({ action: 'person looked up' });
 });
+
+test('person erase waits for a report on the chat, and deletes what the report has saved', async () => {
+	await database.sql`insert into direct_subscription_reports values (401, now() - interval '1 day')`;
+	await database.sql`insert into direct_subscriptions (chat_id, started_at) values (401, now() - interval '1 day')`;
+	const report = await database.sql.reserve();
+	await report`begin`;
+	await report`update direct_subscription_reports set applied_at = now() where chat_id = 401`;
+	const erased = run('erase', '--chat', '401', '--yes');
+	const waiting = () => database.sql`
+		select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
+	await expect.poll(waiting).toHaveLength(1);
+	// Either would be the victim of a deadlock if the command had locked the subscription first.
+	await report`update direct_subscriptions set ended_at = now() where chat_id = 401`;
+	await report`insert into direct_subscriptions (chat_id, started_at) values (401, now())`;
+	await report`commit`;
+	report.release();
+	expect(await erased).toMatchObject({ code: 0, stdout: 'Deleted: 0 personal contact, 2 subscriptions.\n' });
+	expect(await database.sql`select from direct_subscriptions where chat_id = 401`).toHaveLength(0);
+});
