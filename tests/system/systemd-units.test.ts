@@ -56,13 +56,19 @@ test('the gateway’s unit generates a configuration that nginx accepts', async 
 	expect(await gateway.exit, gateway.output()).toBe(0);
 });
 
-/** Runs the nightly backup as its unit does: ExecStart, and after its success ExecStartPost. */
+/** Runs the commands of the nightly backup's unit. */
 async function backUp(url: string, backups: string, metrics: string) {
-	const script = startProcess('sh', ['-ec', 'sh backup.sh; sh report-backup.sh'], {
-		cwd: folder,
+	const unit = readFileSync(join(folder, 'contacts-backup.service'), 'utf8');
+	const commands = [...unit.matchAll(/^ExecStart(?:Pre|Post)?=[-+]*(.+)$/gm)].map(([, command]) => command);
+	const script = startProcess('sh', ['-ec', commands.join('\n')], {
+		cwd: root,
 		env: environmentOf({ DATABASE_URL: url, BACKUP_DIRECTORY: backups, BACKUP_METRICS_DIRECTORY: metrics }),
 	});
-	return { code: await script.exit, output: script.output() };
+	const code = await script.exit;
+	const reported = readFileSync(join(metrics, 'contacts.prom'), 'utf8');
+	const [, successAt] = /^contacts_backup_last_success_timestamp_seconds (\d+)$/m.exec(reported) ?? [];
+	expect(readdirSync(metrics)).toEqual(['contacts.prom']);
+	return { code, output: script.output(), successAt };
 }
 
 /** Creates an empty file that is this old. */
@@ -77,16 +83,16 @@ test('the nightly backup is verified before older ones are deleted, and reports 
 	createOld(old, '40 days');
 	writeFileSync(recent, '');
 
-	expect((await backUp('postgres://nobody@127.0.0.1:1/nothing', backups, metrics)).code).toBe(1);
+	const unreachable = 'postgres://nobody@127.0.0.1:1/nothing';
+	expect(await backUp(unreachable, backups, metrics)).toMatchObject({ code: 1, successAt: '0' });
 	expect(readdirSync(backups).sort()).toEqual(['contacts-old.backup', 'contacts-recent.backup']);
-	expect(readdirSync(metrics)).toEqual([]);
 
-	const { code, output } = await backUp(database.url, backups, metrics);
+	const { code, output, successAt } = await backUp(database.url, backups, metrics);
 	expect(code, output).toBe(0);
 	const [made, kept, ...others] = readdirSync(backups).sort();
 	expect([kept, ...others]).toEqual(['contacts-recent.backup']);
-	const said = readFileSync(join(metrics, 'contacts.prom'), 'utf8');
-	expect(said).toMatch(/^contacts_backup_last_success_timestamp_seconds \d{10}$/m);
+	expect(successAt).toMatch(/^\d{10}$/);
+	expect(await backUp(unreachable, backups, metrics)).toMatchObject({ code: 1, successAt });
 
 	const other = await createTestDatabase();
 	const restore = startProcess(
@@ -104,12 +110,12 @@ test('the nightly backup is kept when only its record in the audit log fails, an
 	createOld(join(backups, 'contacts-killed.backup.part.1b671a64.part'), '3 days');
 	createOld(join(backups, 'contacts-running.backup.part'), '3 hours');
 	await database.sql`alter table audit_log add constraint refused check (action <> 'backup written') not valid`;
-	const { code, output } = await backUp(database.url, backups, metrics);
+	const { code, output, successAt } = await backUp(database.url, backups, metrics);
 	await database.sql`alter table audit_log drop constraint refused`;
 	expect(code, output).toBe(1);
 	const [made, ...others] = readdirSync(backups).sort();
 	expect(made).toMatch(/^contacts-\d{8}T\d{6}Z\.backup$/);
 	expect(others).toEqual(['contacts-running.backup.part']);
 	// It is reported as a failure.
-	expect(readdirSync(metrics)).toEqual([]);
+	expect(successAt).toBe('0');
 });
