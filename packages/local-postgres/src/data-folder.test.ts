@@ -28,7 +28,8 @@ async function refusalOf(folder: string): Promise<string> {
 }
 
 async function listen(onConnection: (socket: Socket) => void): Promise<{ server: Server; port: number }> {
-	const server = createServer((socket) => onConnection(socket.on('error', () => undefined))).listen(0, '127.0.0.1');
+	const server = createServer({ allowHalfOpen: true }, (socket) => onConnection(socket.on('error', () => undefined)));
+	server.listen(0, '127.0.0.1');
 	await once(server, 'listening');
 	onTestFinished(() => void server.close());
 	return { server, port: (server.address() as { port: number }).port };
@@ -130,7 +131,7 @@ describe('a lock', () => {
 
 	test.each<[string, (socket: Socket) => void]>([
 		['says something else', (socket) => socket.end('HTTP/1.1 400 Bad Request\r\n\r\n')],
-		['says nothing', () => undefined],
+		['waits for a request', (socket) => socket.resume().on('end', () => socket.end())],
 		['hangs up', (socket) => socket.destroy()],
 		['says too much', (socket) => socket.end('x'.repeat(100_000))],
 	])('counts for nothing when its port now belongs to one that %s', async (_, onConnection) => {
@@ -140,6 +141,18 @@ describe('a lock', () => {
 		expect(await readHolder(folder)).toBeUndefined();
 		await hold(folder);
 		expect(await readHolder(folder)).toBeDefined();
+	});
+
+	test('whose holder is suspended is kept: the second start is rejected', async () => {
+		const folder = await temporaryFolder();
+		const holder = await runProgram(program, [folder]);
+		const { port } = JSON.parse(readFileSync(lockOf(folder), 'utf8'));
+		process.kill(holder.pid, 'SIGSTOP');
+		expect(await refusalOf(folder)).toBe(
+			`It seems to run on ${folder}, but does not respond: continue or end it (port ${port}). If it does not run, delete ${lockOf(folder)}.`,
+		);
+		process.kill(holder.pid, 'SIGCONT');
+		expect((await readHolder(folder))?.databaseUrl).toBe(databaseUrl);
 	});
 
 	test('that was left by a crash is taken over by only one of two concurrent starts', async () => {

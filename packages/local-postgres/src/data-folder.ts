@@ -46,9 +46,14 @@ export async function holdFolder(folder: string): Promise<HeldFolder> {
 	}
 	const file = join(folder, nameOfLock);
 	const left = contentOf(file);
-	if ((await readHolder(folder)) !== undefined) {
+	const lock = await checkLock(folder);
+	if (lock?.state === 'held')
 		throw new LocalPostgresError(`It runs already on ${folder}: stop that one first, or set another LOCAL_DATA_DIR.`);
-	}
+	// The holder is suspended, or too busy: a second server on its files could destroy them.
+	if (lock?.state === 'unresponsive' && contentOf(file) === left)
+		throw new LocalPostgresError(
+			`It seems to run on ${folder}, but does not respond: continue or end it (port ${lock.port}). If it does not run, delete ${file}.`,
+		);
 	// Removes only the stale lock that was found: another start may have placed its own there meanwhile.
 	if (contentOf(file) !== left) throw new LocalPostgresError(`Another start on ${folder} was faster.`);
 	try {
@@ -91,26 +96,41 @@ function contentOf(file: string): string | undefined {
 	}
 }
 
-/** What the living holder of a data folder has published, or undefined if there is no holder. */
+/** What the living holder of a data folder has published, or undefined if there is no holder that responds. */
 export async function readHolder(folder: string): Promise<Holder | undefined> {
+	const lock = await checkLock(folder);
+	return lock?.state === 'held' ? lock : undefined;
+}
+
+/** The lock of a data folder, and whether its holder lives. Undefined if there is no lock that can be read. */
+async function checkLock(folder: string): Promise<(Lock & { state: 'held' | 'unresponsive' | 'stale' }) | undefined> {
 	let lock: Lock;
 	try {
 		lock = JSON.parse(readFileSync(join(folder, nameOfLock), 'utf8'));
 	} catch {
 		return undefined;
 	}
-	return (await responseOf(lock.port)) === lock.token ? lock : undefined;
+	const response = await responseOf(lock.port);
+	if (response === timedOut) return { ...lock, state: 'unresponsive' };
+	return { ...lock, state: response === lock.token ? 'held' : 'stale' };
 }
 
-function responseOf(port: number): Promise<string | undefined> {
+const timedOut = Symbol('timed out');
+
+function responseOf(port: number): Promise<string | undefined | typeof timedOut> {
 	return new Promise((resolve) => {
 		let response = '';
 		const socket = connect({ port, host: '127.0.0.1', timeout: 1000 });
 		socket.setEncoding('utf8').on('data', (text) => {
 			response = (response + text).slice(0, 64);
 		});
+		// Another program that now has the port, and waits for a request, ends the connection too. A suspended process can't.
+		socket.on('connect', () => socket.end());
 		socket.on('end', () => resolve(response));
-		socket.on('timeout', () => socket.destroy());
+		socket.on('timeout', () => {
+			resolve(timedOut);
+			socket.destroy();
+		});
 		socket.on('error', () => resolve(undefined));
 		socket.on('close', () => resolve(response));
 	});
