@@ -164,7 +164,7 @@ export async function openPortal(client: RestClient, codes: FieldCodes): Promise
 	}
 
 	async function batch(commands: Command[]): Promise<Outcome[]> {
-		const outcomes = await client.batch(commands);
+		const outcomes = await batchInParts(client, commands);
 		throwPortalError(outcomes);
 		return outcomes;
 	}

@@ -19,7 +19,7 @@ test('an incomplete full pass is repeated after ten minutes, not at once', async
 	expect(await database.sql`select from company_contacts`).toHaveLength(0);
 });
 
-test('a contact at which the portal breaks off each look-up delays neither passes nor other events', async () => {
+test('a contact at which the portal breaks off each batch delays neither passes nor other events', async () => {
 	const { standIn, clock, start, close } = await createLoop();
 	onTestFinished(close);
 	const [broken, other] = [standIn.add(makeContact(1)), standIn.add(makeContact(2))];
@@ -27,12 +27,12 @@ test('a contact at which the portal breaks off each look-up delays neither passe
 	standIn.onRequest(({ params }) => {
 		if (params.filter?.['>=updatedTime'] !== undefined) begun.push(clock.now());
 	});
-	start();
-	await expect.poll(() => database.sql`select from company_contacts`).toHaveLength(2);
 	standIn.faults.always(
 		{ kind: 'html', status: 502 },
 		{ method: 'batch', when: ({ params }) => JSON.stringify(params).includes(`id=${broken.id}`) },
 	);
+	start();
+	await expect.poll(() => database.sql`select from company_contacts`).toHaveLength(2);
 	standIn.update(other.id, { lastName: 'Handled' }, { touch: false });
 	await database.sql`
 		insert into crm_event_inbox (bitrix_id, event, received_at)
