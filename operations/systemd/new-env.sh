@@ -28,6 +28,7 @@ EOF
 cat >sync.env <<EOF
 $(url company_contacts_sync "$sync")
 PORT=3002
+TRUST_PROXY=loopback
 BITRIX24_WEBHOOK_URL=
 EOF
 cat >gateway.env <<EOF

@@ -80,7 +80,8 @@ export async function countRows(sql: Sql, table: string): Promise<number> {
 
 /** The rows of a table as text, one per line. */
 export async function* readRows(sql: Sql, { name, columns }: Pick<Table, 'name' | 'columns'>): AsyncGenerator<Buffer> {
-	const rows = await sql`copy ${sql(name)} (${sql(columns)}) to stdout`.readable();
+	// PostgreSQL copies a partitioned table only as the result of a query.
+	const rows = await sql`copy (select ${sql(columns)} from ${sql(name)}) to stdout`.readable();
 	try {
 		yield* rows;
 	} catch (error) {

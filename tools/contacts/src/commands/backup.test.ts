@@ -3,6 +3,7 @@ import { readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { gunzipSync } from 'node:zlib';
+import { readRights } from '@contacts/common/database/rights.sql.js';
 import { roles, urlAs } from '@contacts/common/database/roles.js';
 import { rolePassword, type TestDatabase } from '@contacts/testing/database.js';
 import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
@@ -122,6 +123,25 @@ test('- stands for standard output and standard input, so pipes work', async () 
 	});
 	expect(stdout).toMatch(/^Restored \d{4} rows/);
 	expect(await readEverything(copy.sql)).toEqual(await readEverything(source.sql));
+});
+
+test('personal contacts that were partitioned as docs/scale.md says are backed up, restored, and have the same rights', async () => {
+	const [database, copy] = [await ownDatabase(), await ownDatabase()];
+	await fillDatabase(database.sql, 1);
+	const rights = async () => (await readRights(database.sql, Object.values(roles))).map((row) => ({ ...row }));
+	const before = await rights();
+	const page = await readFile(new URL('../../../../docs/scale.md', import.meta.url), 'utf8');
+	const statements = page.split('## Partitions')[1]?.split('```sql')[1]?.split('```')[0] ?? '';
+	const [, inTransaction = ''] = /^\s*begin;(.+)commit;\s*$/s.exec(statements) ?? [];
+	for (const { sql } of [database, copy]) await sql.begin((transaction) => transaction.unsafe(inTransaction));
+	expect(await rights()).toEqual(before);
+	const path = join(await temporaryFolder(), 'b');
+	expect(await contacts(database.url, ['backup', path])).toMatchObject({ code: 0, stderr: '' });
+	expect((await contacts(copy.url, ['restore', path])).code).toBe(0);
+	const rows = (of: TestDatabase) => of.sql`select * from personal_contacts order by chat_id`;
+	const stored = [...(await rows(database))];
+	expect(stored).toHaveLength(11);
+	expect([...(await rows(copy))]).toEqual(stored);
 });
 
 test('the operator’s role may not make a backup, and the error says so', async () => {
