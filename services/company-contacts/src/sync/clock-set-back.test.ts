@@ -1,12 +1,13 @@
 import { database, test } from '@contacts/testing/test.js';
-import { afterEach, expect, onTestFinished, vi } from 'vitest';
+import { beforeEach, expect, onTestFinished, vi } from 'vitest';
 import { storeEvent } from './inbox.sql.js';
 import { createLoop } from './testing/loop.js';
 import { emptyMirror, makeContact, startSync } from './testing/portal.js';
 
 const day = 86_400_000;
 
-afterEach(emptyMirror);
+// Not `afterEach`, which runs before `onTestFinished` stops the synchroniser.
+beforeEach(emptyMirror);
 
 test.each([
 	['after a successful pass', undefined],
