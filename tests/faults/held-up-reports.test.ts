@@ -61,7 +61,7 @@ test.each<[string, number, Scenario]>([
 	expect(new Set(await all(b, (chat) => !older(chat)))).toEqual(new Set([200]));
 	const before = await executed();
 	await network.restore();
-	await vi.waitUntil(async () => (await executed()) > before, { timeout: 10_000, interval: 20 });
+	await vi.waitUntil(async () => (await executed()) > before, { timeout: 20_000, interval: 20 });
 	await databaseIsQuiet();
 	const rows = await database.sql<{ chat: number }[]>`
 		select chat_id::float8 as chat from direct_subscriptions

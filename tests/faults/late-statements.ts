@@ -38,13 +38,14 @@ export async function start(url: string, environment: Record<string, string> = {
 export const executed = async () =>
 	(await database.sql<{ count: number }[]>`select last_value::int as count from executed`)[0]?.count ?? 0;
 
-/** Waits until the services have had no in-flight statement for a moment. */
+/** Waits until the services have had no in-flight statement of a request for a moment. They also check keys all the time. */
 export async function databaseIsQuiet(): Promise<void> {
 	let quiet = 0;
 	await vi.waitUntil(
 		async () => {
 			const active = await database.sql`
-				select from pg_stat_activity where application_name = ${user} and state = 'active' and datname = current_database()`;
+				select from pg_stat_activity where application_name = ${user} and state = 'active' and datname = current_database()
+				  and query ~* 'personal_contacts|direct_subscription'`;
 			quiet = active.length === 0 ? quiet + 1 : 0;
 			return quiet === 10;
 		},

@@ -151,10 +151,13 @@ test('sends secrets to processes that end during a request, and while the databa
 	await session`begin`;
 	await session`lock table personal_contacts in access exclusive mode`;
 	const waiting = send(personal.url, post(right, contact(30)));
-	await vi.waitUntil(async () => {
-		const [row] = await sql`select count(*)::int as count from pg_stat_activity where wait_event_type = 'Lock'`;
-		return row?.count === 1;
-	});
+	await vi.waitUntil(
+		async () => {
+			const [row] = await sql`select count(*)::int as count from pg_stat_activity where wait_event_type = 'Lock'`;
+			return row?.count === 1;
+		},
+		{ timeout: 20_000 },
+	);
 	await personal.stop('SIGABRT');
 	await waiting;
 	await session`rollback`;

@@ -35,7 +35,7 @@ async function overload(
 ) {
 	// Memory that a process allocates with its first work is not growth.
 	await load((index) => next(-1 - index), 1);
-	await vi.waitUntil(async () => (await send(service.url, next(-1))).result === 200, { timeout: 10_000 });
+	await vi.waitUntil(async () => (await send(service.url, next(-1))).result === 200, { timeout: 20_000 });
 	const control = await startControl();
 	const before = residentMiB(service.pid);
 	let most = before;
@@ -79,7 +79,7 @@ async function overload(
 	expect(quantile(handled, 1)).toBeLessThan(5000 * machine.slowdown);
 	expect(countResults(live)).toEqual({ 200: live.length });
 	expect(most - before).toBeLessThan(96);
-	return { served, slowdown: machine.slowdown };
+	return { served, failed, slowdown: machine.slowdown };
 }
 
 /** Checks that the service serves as usual within a second after the last response. */
@@ -101,7 +101,7 @@ describe('ten times the load that can be served', () => {
 		onTestFinished(async () => void (await database.sql`drop trigger slowly on personal_contacts`));
 		// 10 connections, 50 ms each: 200 a second.
 		const service = await start('personal-contacts');
-		const { served, slowdown } = await overload(
+		const { served, failed, slowdown } = await overload(
 			service,
 			(next, seconds) => openLoop(service.url, 2000, seconds, next),
 			(index) => upsert(2_000_000 + index),
@@ -109,7 +109,9 @@ describe('ten times the load that can be served', () => {
 		// More load does not reduce the throughput.
 		expect(served.length).toBeGreaterThan(400 / slowdown);
 		const chats = await database.sql`select from personal_contacts where chat_id between 2000000 and 2999999`;
-		expect(chats.length).toBe(served.length);
+		// A failed one may have been stored.
+		expect(chats.length).toBeGreaterThanOrEqual(served.length);
+		expect(chats.length).toBeLessThanOrEqual(served.length + failed.length);
 		await recovers(service, upsert);
 	});
 

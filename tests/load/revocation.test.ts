@@ -28,7 +28,7 @@ async function lastSuccess(service: RunningService, project: string, since: () =
 		const response = await fetch(url);
 		await response.arrayBuffer();
 		if (response.status === 200) last = performance.now();
-		else refused++;
+		else if (response.status === 401) refused++;
 	}
 	return last - since();
 }

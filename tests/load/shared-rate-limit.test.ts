@@ -26,7 +26,7 @@ test.beforeAll(async () => {
 	services = await Promise.all([1, 2, 3].map(() => startService('company-contacts', env)));
 	// Each process connects to Redis before the test counts anything.
 	for (const each of services) {
-		await vi.waitUntil(async () => [await request(each, 'third'), await shared(each)][1] === 1, { timeout: 5000 });
+		await vi.waitUntil(async () => [await request(each, 'third'), await shared(each)][1] === 1, { timeout: 20_000 });
 	}
 });
 afterAll(async () => {
@@ -41,6 +41,14 @@ async function request(service: RunningService, project: string): Promise<number
 	await response.arrayBuffer();
 	return response.status;
 }
+/** The same, sent again while a process without a turn of its event loop refuses it. */
+async function requestUntilServed(service: RunningService, project: string): Promise<number> {
+	for (;;) {
+		const status = await request(service, project);
+		if (status !== 503) return status;
+	}
+}
+
 /** Decisions that all processes made without Redis. */
 async function ownDecisions(): Promise<number> {
 	let total = 0;
@@ -67,7 +75,7 @@ test('300 requests at once over three processes: 250 pass, then 5 a second over 
 		const before = await ownDecisions();
 		const begun = performance.now();
 		const responses = await Promise.all(
-			Array.from({ length: 300 }, (_, index) => request(service(index), `burst-${round}`)),
+			Array.from({ length: 300 }, (_, index) => requestUntilServed(service(index), `burst-${round}`)),
 		);
 		const passed = responses.filter((status) => status === 200).length;
 		const refilled = Math.ceil((performance.now() - begun) / 200);
@@ -104,7 +112,9 @@ test('300 requests at once over three processes: 250 pass, then 5 a second over 
 	if (late === 0) expect(wrong).toEqual([]);
 	expect(admitted).toBeGreaterThan(20);
 
-	const others = await Promise.all(Array.from({ length: 250 }, (_, index) => request(service(index), 'second')));
+	const others = await Promise.all(
+		Array.from({ length: 250 }, (_, index) => requestUntilServed(service(index), 'second')),
+	);
 	expect(new Set(others)).toEqual(new Set([200]));
 });
 

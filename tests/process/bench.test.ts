@@ -11,8 +11,6 @@ import { expect, onTestFinished, test, vi } from 'vitest';
 
 const short = ['--rounds', '1', '--only', 'list, one company'];
 
-vi.setConfig({ testTimeout: 60_000 });
-
 interface RunningBench extends RunningProcess {
 	/** The folder for everything that it writes to disk. */
 	folder: string;

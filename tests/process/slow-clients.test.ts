@@ -35,15 +35,14 @@ describe('slow clients do not block others', () => {
 	/** A client whose requests must all succeed, as fast as on a service without slow clients. */
 	async function probe(service: RunningService, what: string, next: (index: number) => Shot): Promise<void> {
 		const stop = watchDelays(await startControl());
-		const outcomes = await openLoop(service.url, 50, 4, next);
+		const outcomes = await openLoop(service.url, 10, 4, next);
 		const machine = await stop();
 		const own = withoutDelays(outcomes, machine);
 		console.log(
 			`${what}: ${spread(outcomes)}, without delays ${spread(own)}, ${Math.round(residentMiB(service.pid))} MiB`,
 		);
-		// While the machine keeps even the control waiting, a service may refuse requests: from half a second on.
-		const telling = outcomes.filter(({ begun, latency }) => machine.during(begun - 1000, begun + latency) < 500);
-		expect(countResults(telling)).toEqual(telling.length === 0 ? {} : { 200: telling.length });
+		// So few that none is refused after a stall of the machine: fifty may always wait.
+		expect(countResults(outcomes)).toEqual({ 200: outcomes.length });
 		// Here it takes some milliseconds, unless the machine itself stalls.
 		expect(quantile(own, 1)).toBeLessThan(2000 * machine.slowdown);
 	}

@@ -84,7 +84,7 @@ export async function startLoadedSystem(urlFor: (role: RoleUser) => string): Pro
 	];
 	const upserts = `${running['personal-contacts'].url}/api/personal_contacts?${credentials}`;
 	const clients = startClients(upserts, 8, 50, seededRandom());
-	await vi.waitUntil(() => clients.acknowledged > 200, { timeout: 20_000 });
+	await vi.waitUntil(() => clients.acknowledged > 200, { timeout: 60_000 });
 
 	return {
 		clients,

@@ -2,7 +2,7 @@ import { database as db, test } from '@contacts/testing/test.js';
 import { describe, expect } from 'vitest';
 import { openDatabase } from './database.js';
 import { DatabaseBusyError } from './errors.js';
-import { active, causeOf, open, openThroughProxy, respond, sleep, timer } from './testing/open.js';
+import { active, causeOf, holdLock, open, openThroughProxy, respond, sleep, timer } from './testing/open.js';
 
 test.beforeAll(async () => {
 	await db.sql`create sequence calls`;
@@ -21,7 +21,7 @@ describe('the deadline', () => {
 	});
 
 	test('never fails another statement, however late the network delivers what was sent before', async () => {
-		const { proxy, database } = await openThroughProxy('late', { deadlineMs: 1000 });
+		const { proxy, database } = await openThroughProxy('late', { deadlineMs: 3000, statementTimeoutMs: 60_000 });
 		await respond(database);
 		const lock = await db.sql.reserve();
 		await lock`select pg_advisory_lock(2)`;
@@ -52,9 +52,9 @@ describe('the deadline', () => {
 	});
 
 	test('reports a database that responds to others as busy, not as failed', async () => {
-		const database = open('busy', { deadlineMs: 2000 });
-		const first = Array.from({ length: 4 }, () => sleep(database, 0.1));
-		const last = Array.from({ length: 30 }, () => sleep(database, 0.1));
+		const database = open('busy', { deadlineMs: 4000 });
+		const first = Array.from({ length: 4 }, () => sleep(database, 0.2));
+		const last = Array.from({ length: 30 }, () => sleep(database, 0.2));
 		await Promise.all(first);
 		expect(await Promise.allSettled(last)).toContainEqual({
 			status: 'rejected',
@@ -94,20 +94,25 @@ describe('too many callers', () => {
 
 test('close waits for running statements', async () => {
 	const database = openDatabase({ url: db.url, applicationName: 'closing', poolSize: 1 });
-	const result = database.query((sql) => sql`select 1 as one from pg_sleep(0.3)`);
+	const release = await holdLock(3);
+	const result = database.query((sql) => sql`select 1 as one from pg_advisory_xact_lock_shared(3)`);
 	await expect.poll(() => active('closing'), { interval: 10 }).toBe(1);
-	await database.close();
+	const closed = database.close();
+	await release();
+	await closed;
 	expect(await result).toEqual([{ one: 1 }]);
 });
 
 test('close does not wait for a lost connection', async () => {
 	const database = openDatabase({ url: db.url, applicationName: 'lost', poolSize: 2 });
-	const result = database.query((sql) => sql`select 1 as one from pg_sleep(0.3)`);
+	const release = await holdLock(4);
+	const result = database.query((sql) => sql`select 1 as one from pg_advisory_xact_lock_shared(4)`);
 	await respond(database);
-	await expect.poll(() => active('lost'), { interval: 10 }).toBe(1);
+	await expect.poll(() => active('lost'), { interval: 10 }).toBeGreaterThan(0);
 	await db.sql`
 		select pg_terminate_backend(pid) from pg_stat_activity
 		where datname = current_database() and application_name = 'lost' and state = 'active'`;
+	await release();
 	expect(await result).toEqual([{ one: 1 }]);
 	// It waits up to five seconds for a connection that is in use. Here it takes some milliseconds.
 	const isLate = timer(4000);

@@ -46,6 +46,16 @@ export const kill = async (applicationName: string) => {
 	return rows.length;
 };
 
+/** Holds an advisory lock for which a statement can wait. @returns a function that releases it */
+export async function holdLock(key: number): Promise<() => Promise<void>> {
+	const session = await db.sql.reserve();
+	await session`select pg_advisory_lock(${key})`;
+	return async () => {
+		await session`select pg_advisory_unlock(${key})`;
+		session.release();
+	};
+}
+
 /**
  * A timer that is set now, to compare with something that happens. Timers fire in the order of their times, however late a
  * busy machine runs them. @returns whether it has fired
