@@ -9,8 +9,9 @@ export interface SubscriptionRow {
 	ended_at: string | null;
 }
 
+/** By the time of the statement: what a report has started while the transaction waited for it is active too. */
 const isActive = (sql: Sql, of = 'direct_subscriptions') =>
-	sql`${sql(of)}.started_at <= now() and (${sql(of)}.ended_at is null or ${sql(of)}.ended_at > now())`;
+	sql`${sql(of)}.started_at <= statement_timestamp() and (${sql(of)}.ended_at is null or ${sql(of)}.ended_at > statement_timestamp())`;
 
 /** @returns undefined when it is invalid */
 export function parseChatId(given: string): number | undefined {
@@ -38,7 +39,7 @@ export async function startSubscription(
 	const rows = await sql`
 		insert into direct_subscriptions (chat_id, started_at, ended_at)
 		select ${chatId}::float8::bigint, given.start, given.until
-		from (select coalesce(${from}::text::timestamptz, now()) as start, ${until}::text::timestamptz as until) given
+		from (select coalesce(${from}::text::timestamptz, statement_timestamp()) as start, ${until}::text::timestamptz as until) given
 		where not exists (
 			select from direct_subscriptions s
 			where s.chat_id = ${chatId}::float8::bigint
@@ -56,7 +57,7 @@ export async function startSubscription(
 export async function endSubscription(sql: Sql, chatId: number, at: string | null): Promise<boolean> {
 	await overrideReports(sql, [chatId]);
 	const rows = await sql`
-		update direct_subscriptions set ended_at = greatest(coalesce(${at}::text::timestamptz, now()), started_at)
+		update direct_subscriptions set ended_at = greatest(coalesce(${at}::text::timestamptz, statement_timestamp()), started_at)
 		where chat_id = ${chatId}::float8::bigint and ${isActive(sql)} returning id`;
 	return rows.length > 0;
 }
@@ -79,7 +80,7 @@ export async function saveSubscriptions(sql: Sql, given: readonly GivenSubscript
 	);
 	const [row] = await sql<[SavedSubscriptions]>`
 		with given as materialized (
-			select line, chat_id, coalesce(started_at, now()) as started_at, started_at is null as is_now, ended_at
+			select line, chat_id, coalesce(started_at, statement_timestamp()) as started_at, started_at is null as is_now, ended_at
 			from json_to_recordset(${JSON.stringify(given)}::text::json)
 				as line (line int, chat_id bigint, started_at timestamptz, ended_at timestamptz)
 		),
@@ -125,7 +126,7 @@ export async function* readSubscriptions(
 		limit,
 		(last, size) => sql`
 			select chat_id::float8 as chat_id,
-			       case when ${isActive(sql)} then 'active' when started_at > now() then 'planned' else 'ended' end as state,
+			       case when ${isActive(sql)} then 'active' when started_at > statement_timestamp() then 'planned' else 'ended' end as state,
 			       to_char(started_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') as started_at,
 			       to_char(ended_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') as ended_at,
 			       id::float8 as id, direct_subscriptions.started_at::text as started

@@ -1,9 +1,12 @@
-import { writeFile } from 'node:fs/promises';
+import { spawnSync } from 'node:child_process';
+import { open, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import type { Sql } from '@contacts/common/database/client.js';
 import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import { database, test } from '@contacts/testing/test.js';
 import { expect } from 'vitest';
 import { contacts } from '../testing/command.js';
+import { ownDatabase } from '../testing/own-database.js';
 
 // Reports of the bot backend beside what the operator does.
 
@@ -24,8 +27,14 @@ const databaseTime = async () => (await database.sql<[{ at: string }]>`select cl
  * @param lifetime until it expires, counted from its delivery
  * @returns whether it was applied
  */
-async function deliver(chatId: number, isActive: boolean, sentAt: string, lifetime = '1 hour'): Promise<boolean> {
-	const [row] = await database.sql<[{ is_applied: boolean }]>`
+async function deliver(
+	chatId: number,
+	isActive: boolean,
+	sentAt: string,
+	lifetime = '1 hour',
+	sql: Sql = database.sql,
+): Promise<boolean> {
+	const [row] = await sql<[{ is_applied: boolean }]>`
 		select apply_direct_subscription_report(
 			${chatId}::float8::bigint, ${isActive}::boolean, null, ${sentAt}::text::timestamptz,
 			clock_timestamp() + ${lifetime}::text::interval
@@ -39,6 +48,17 @@ const isSubscribed = async (chatId: number) =>
 		select from direct_subscriptions
 		where chat_id = ${chatId}::float8::bigint and started_at <= now() and (ended_at is null or ended_at > now())`
 	).length === 1;
+
+/** The stored subscriptions in one line, with today's times as `now` and `ended`. */
+async function stored(sql: Sql): Promise<string> {
+	const [row] = await sql<[{ rows: string }]>`
+		select string_agg(concat_ws(' ', chat_id,
+			case when started_at > now() - interval '1 day' then 'now' else started_at::date::text end,
+			case when ended_at is null then 'open' when ended_at <= clock_timestamp() then 'ended' else ended_at::date::text end
+		), ', ' order by direct_subscriptions.started_at) as rows
+		from direct_subscriptions`;
+	return row.rows;
+}
 
 test.each([
 	['start', 1, true, () => run('start', '1')],
@@ -87,4 +107,46 @@ test('a report that expired before it arrives does not bring back an erased chat
 	expect(find).toMatchObject({ code: 1, stderr: expect.stringContaining('Nothing is stored') });
 	expect(await deliver(4, true, await databaseTime())).toBe(true);
 	expect(await isSubscribed(4)).toBe(true);
+});
+
+test.each([
+	['start', null, false, '1 2020-01-01 ended, 1 now open'],
+	['end', '2020-02-01', true, '1 2020-01-01 ended, 1 now ended'],
+] as const)(
+	'"subscription %s" sees what a report has changed that it waited for',
+	async (command, endedAt, isActive, expected) => {
+		const own = await ownDatabase();
+		await own.sql`
+			insert into direct_subscriptions (chat_id, started_at, ended_at)
+			values (1, '2020-01-01', ${endedAt}::text::timestamptz)`;
+		const report = await own.sql.reserve();
+		await report`begin`;
+		await report`insert into direct_subscription_reports values (1, '2020-01-01')`;
+		const done = contacts(own.url, ['subscription', command, '1']);
+		const waiting = () => own.sql`
+			select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
+		await expect.poll(waiting, { timeout: 20_000 }).toHaveLength(1);
+		expect(await deliver(1, isActive, await databaseTime(), '1 hour', report)).toBe(true);
+		await report`commit`;
+		report.release();
+		expect(await done).toMatchObject({ code: 0, stderr: '' });
+		expect(await stored(own.sql)).toBe(expected);
+	},
+);
+
+test('an import that waits for its file ends the subscription that a report starts meanwhile', async () => {
+	const own = await ownDatabase();
+	const path = join(await temporaryFolder(), 'subscribers.csv');
+	expect(spawnSync('mkfifo', [path]).status).toBe(0);
+	const done = contacts(own.url, ['subscription', 'import', path]);
+	const pipe = await open(path, 'w');
+	const idle = () => own.sql`
+		select from pg_stat_activity where datname = current_database() and application_name = 'contacts'
+		and state = 'idle in transaction'`;
+	await expect.poll(idle, { timeout: 20_000 }).toHaveLength(1);
+	expect(await deliver(7, true, await databaseTime(), '1 hour', own.sql)).toBe(true);
+	await pipe.write('chat_id,ended_at\n7,2999-01-01\n');
+	await pipe.close();
+	expect(await done).toMatchObject({ code: 0, stderr: '' });
+	expect(await stored(own.sql)).toBe('7 now 2999-01-01');
 });
