@@ -1,12 +1,13 @@
 import type { Turn } from '@contacts/common/database/admission.js';
 import type { ChangeSubscription } from '@contacts/common/database/change-listener.js';
 import type { Database } from '@contacts/common/database/database.js';
-import { DatabaseBusyError, failureReason } from '@contacts/common/database/errors.js';
+import { DatabaseBusyError } from '@contacts/common/database/errors.js';
 import { createRepresentations, type Representations } from '@contacts/common/http/representations.js';
 import { counter, gauge } from '@contacts/common/observability/metrics.js';
 import { LRUCache } from 'lru-cache';
 import type { Registry } from 'prom-client';
 import { type ListHead, readCompanyContacts, readListHead } from './company-contacts.sql.js';
+import { shareQuery } from './share-query.js';
 
 /** A list as it was when its query started, or later. */
 export interface CachedList extends Pick<ListHead, 'changedAt'> {
@@ -159,18 +160,18 @@ export function createListCache(options: ListCacheOptions): ListCache {
 				// No notification came, so the list is probably unchanged: to read the version costs less.
 				const isAged = subscription.current && clock() - checkedAt >= maxAgeMs;
 				if (isAged && lists.peek(key)?.version === head.version) {
-					await share(
+					await shareQuery(
 						() => underWay.check,
 						() => startCheck(turn.askedAt),
-						turn,
+						turn.until,
 					);
 				}
 				const entry = findCurrent(key);
 				if (entry !== undefined) return count(entry, 'memory');
-				const list = await share(
+				const list = await shareQuery(
 					() => underWay.lists.get(key),
 					() => startQuery(key, companyId, turn),
-					turn,
+					turn.until,
 				);
 				return count(list, 'database');
 			});
@@ -184,23 +185,4 @@ export function createListCache(options: ListCacheOptions): ListCache {
 			underWay = { lists: new Map() };
 		},
 	};
-}
-
-/**
- * Joins a query under way, or starts one. A shared query fails at the deadline of the caller that started it. One that joined
- * it and has time left asks again, once.
- */
-async function share<Result>(
-	underWay: () => Promise<Result> | undefined,
-	start: () => Promise<Result>,
-	{ until }: Turn,
-): Promise<Result> {
-	const known = underWay();
-	if (known === undefined) return start();
-	try {
-		return await known;
-	} catch (error) {
-		if (failureReason(error) !== 'deadline' || performance.now() >= until) throw error;
-		return underWay() ?? start();
-	}
 }

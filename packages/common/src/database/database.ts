@@ -73,6 +73,8 @@ export interface Database {
 	 * @throws DatabaseBusyError at once, when the maximum number of cursors is open
 	 */
 	readInBatches: CursorReader['read'];
+	/** The maximum time that a caller waits for a response, in milliseconds. */
+	readonly deadlineMs: number;
 	/** Callers that wait for a response. */
 	readonly waiting: number;
 	/** Connections for statements. Cursors and the listener have separate connections. */
@@ -153,6 +155,7 @@ export function openDatabase(options: DatabaseOptions): Database {
 				onFailure(failureReason(error));
 				throw error;
 			}),
+		deadlineMs,
 		get waiting() {
 			return admission.waiting;
 		},

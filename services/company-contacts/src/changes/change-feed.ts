@@ -6,6 +6,7 @@ import { createRepresentations, type Representations } from '@contacts/common/ht
 import { counter } from '@contacts/common/observability/metrics.js';
 import { LRUCache } from 'lru-cache';
 import type { Registry } from 'prom-client';
+import { shareQuery } from '../share-query.js';
 import { type ChangesPage, readChanges } from './changes.sql.js';
 import { type Cursor, decodeCursor, encodeCursor, invalidCursor, lastId } from './feed-cursor.js';
 import { changesAfter, includes, merge, type RecentChanges } from './recent-changes.js';
@@ -80,14 +81,18 @@ export function createChangeFeed({ database, subscription, registry, clock }: Ch
 		return recent;
 	}
 
+	const deadlineOf = (requestedAt: number) => requestedAt + database.deadlineMs;
+
 	/** Concurrent callers share one query, and count as one caller of the database: so any number of clients may poll at once. */
 	function refresh(requestedAt: number): Promise<RecentChanges> {
-		if (asking !== undefined) return asking;
-		const mine = ask(requestedAt).finally(() => {
-			if (asking === mine) asking = undefined;
-		});
-		asking = mine;
-		return mine;
+		const start = () => {
+			const mine = ask(requestedAt).finally(() => {
+				if (asking === mine) asking = undefined;
+			});
+			asking = mine;
+			return mine;
+		};
+		return shareQuery(() => asking, start, deadlineOf(requestedAt));
 	}
 
 	async function currentFor(cursor: Cursor | undefined, requestedAt: number): Promise<RecentChanges> {
@@ -128,12 +133,15 @@ export function createChangeFeed({ database, subscription, registry, clock }: Ch
 			if (cursor !== undefined) check(cursor, current);
 			const { made, pending } = responses;
 			const key = keyOf(text, limit);
-			const known = made.get(key) ?? pending.get(key);
+			const known = made.get(key);
 			if (known !== undefined) return known;
-			const response = respond(cursor, limit, current, requestedAt).finally(() => pending.delete(key));
-			pending.set(key, response);
-			made.set(key, await response);
-			return response;
+			const start = async () => {
+				const response = respond(cursor, limit, current, requestedAt).finally(() => pending.delete(key));
+				pending.set(key, response);
+				made.set(key, await response);
+				return response;
+			};
+			return shareQuery(() => pending.get(key), start, deadlineOf(requestedAt));
 		},
 		invalidate() {
 			askedAt = Number.NEGATIVE_INFINITY;
