@@ -132,17 +132,22 @@ async function pruneStep(sql: Sql, months: number): Promise<PruneStep> {
 		old_reports as materialized (
 			select chat_id from direct_subscription_reports where ${isOld(sql, 'applied_at', months)} limit ${maxPruned}
 		),
-		contacts as (
-			delete from personal_contacts
-			where chat_id in (select chat_id from old_contacts) and ${isOld(sql, 'updated_at', months)}
-			returning 1
-		),
-		subscriptions as (
-			delete from direct_subscriptions where id in (select id from old_subscriptions) returning 1
-		),
+		-- Like a report, it locks these rows first, which is why the others count them: otherwise each could wait for the other.
 		reports as (
 			delete from direct_subscription_reports
 			where chat_id in (select chat_id from old_reports) and ${isOld(sql, 'applied_at', months)}
+			returning 1
+		),
+		contacts as (
+			delete from personal_contacts
+			where (select count(*) from reports) >= 0
+			  and chat_id in (select chat_id from old_contacts) and ${isOld(sql, 'updated_at', months)}
+			returning 1
+		),
+		subscriptions as (
+			delete from direct_subscriptions
+			where (select count(*) from reports) >= 0
+			  and id in (select id from old_subscriptions) and ${isOld(sql, 'ended_at', months)}
 			returning 1
 		),
 		deleted as materialized (

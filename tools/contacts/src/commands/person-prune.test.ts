@@ -32,6 +32,8 @@ describe('person prune', () => {
 			await sql<{ details: object }[]>`
 				select details from audit_log where action = 'personal contacts pruned' order by id`
 		).map(({ details }) => details);
+	const waiting = ({ sql }: TestDatabase) => sql`
+		select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
 	const expected = { personal_contacts: 5999, direct_subscriptions: 1, direct_subscription_reports: 1 };
 
 	test('first counts the rows, and with --yes deletes exactly those', async () => {
@@ -58,15 +60,42 @@ describe('person prune', () => {
 		await writer`begin`;
 		await writer`update personal_contacts set updated_at = now() where chat_id = 3000`;
 		const pruned = prune('--yes', '--json');
-		const waiting = () => other.sql`
-			select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
-		await expect.poll(waiting).toHaveLength(1);
+		await expect.poll(() => waiting(other)).toHaveLength(1);
 		await writer`commit`;
 		writer.release();
 		expect(JSON.parse((await pruned).stdout)).toEqual({ ...expected, personal_contacts: 5998, deleted: true });
 		const left = await other.sql<{ chat: number }[]>`
 			select chat_id::int as chat from personal_contacts where chat_id <= 6000 order by 1`;
 		expect(left.map(({ chat }) => chat)).toEqual([1, 3000]);
+	});
+
+	test('keeps a subscription whose end somebody moves while a batch waits for it', async () => {
+		const { other, prune } = await own();
+		const writer = await other.sql.reserve();
+		await writer`begin`;
+		await writer`update direct_subscriptions set ended_at = now() - interval '2 months' where ended_at < now() - interval '24 months'`;
+		const pruned = prune('--yes', '--json');
+		await expect.poll(() => waiting(other), { timeout: 20_000 }).toHaveLength(1);
+		await writer`commit`;
+		writer.release();
+		expect(JSON.parse((await pruned).stdout)).toEqual({ ...expected, direct_subscriptions: 0, deleted: true });
+		expect(await other.sql`select from direct_subscriptions`).toHaveLength(4);
+	});
+
+	test('waits for a report on a chat before it locks the subscriptions and contacts of that chat', async () => {
+		const { other, prune } = await own();
+		const report = await other.sql.reserve();
+		await report`begin`;
+		await report`select from direct_subscription_reports where chat_id = 2 for update`;
+		const pruned = prune('--yes', '--json');
+		await expect.poll(() => waiting(other), { timeout: 20_000 }).toHaveLength(1);
+		// Fails where another transaction has locked or deleted one of them.
+		const free = await report`
+			select from direct_subscriptions s join personal_contacts c using (chat_id) where chat_id = 2 for update nowait`;
+		expect(free).toHaveLength(2);
+		await report`commit`;
+		report.release();
+		expect(JSON.parse((await pruned).stdout)).toEqual({ ...expected, deleted: true });
 	});
 
 	test('records what it has deleted when it is killed between two batches', async () => {
