@@ -22,6 +22,9 @@ export interface MachineDelays {
 /** More than a control request takes on a machine that is not busy. */
 const usualMs = 10;
 
+/** The time between two control requests. */
+const controlIntervalMs = 5;
+
 /**
  * Repeats a control request that needs nothing of what a test examines, one after the other, until the returned function is
  * called. What it takes longer than usual is a delay of the processor, of this process, or of anything else that both kinds
@@ -31,12 +34,14 @@ export function watchDelays(control: () => Promise<unknown>): () => Promise<Mach
 	const taken: (Time & { duration: number })[] = [];
 	let running = true;
 	const watching = (async () => {
+		let begun = performance.now();
 		while (running) {
-			const begun = performance.now();
 			await control();
+			await delay(controlIntervalMs);
+			// Without a gap between two of them, because the machine may pause then too.
 			const ended = performance.now();
-			taken.push({ begun, ended, duration: ended - begun });
-			await delay(5);
+			taken.push({ begun, ended, duration: ended - begun - controlIntervalMs });
+			begun = ended;
 		}
 	})();
 	return async () => {
