@@ -20,7 +20,8 @@ test.beforeAll(async () => {
 			(30, null, '{21,10}', 'Иван 🙂', 9007199254740991, false, null),
 			(20, null, null, 'None', null, false, null),
 			(10, null, '{9223372036854775807}', 'Largest', null, false, null)`;
-	app = await startTestApp(service, database.url);
+	const environment = { RATE_LIMIT_PER_SECOND: '100000', RATE_LIMIT_BURST: '100000' };
+	app = await startTestApp(service, database.url, { environment });
 });
 afterAll(() => app?.close());
 

@@ -10,7 +10,8 @@ test.beforeAll(async () => {
 	await database.sql`
 		insert into company_contacts (bitrix_id, company_ids)
 		values (50, '{1}'), (40, '{7,1}'), (9007199254740991, '{11}'), (30, '{21,10}'), (20, null), (10, '{9223372036854775807}')`;
-	app = await startTestApp(service, database.url);
+	const environment = { RATE_LIMIT_PER_SECOND: '100000', RATE_LIMIT_BURST: '100000' };
+	app = await startTestApp(service, database.url, { environment });
 });
 afterAll(() => app?.close());
 
