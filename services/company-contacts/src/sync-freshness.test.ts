@@ -26,8 +26,8 @@ test('the metrics report the last success, whether the synchroniser is blocked, 
 	await db.sql`
 		update crm_sync_state set last_success_at = '2026-01-02T03:04:05Z', blocked_by = 'INVALID_CREDENTIALS'`;
 	const timestamp = Date.parse('2026-01-02T03:04:05Z') / 1000;
-	expect(await mirror()).toEqual({ crm_last_success_timestamp_seconds: timestamp, crm_blocked: 1, crm_alarm: 0 });
+	await expect.poll(mirror).toEqual({ crm_last_success_timestamp_seconds: timestamp, crm_blocked: 1, crm_alarm: 0 });
 
 	await db.sql`update crm_sync_state set blocked_by = null, alarm = 'mass_delete: 30 of 100', alarm_at = now()`;
-	expect(await mirror()).toMatchObject({ crm_blocked: 0, crm_alarm: 1 });
+	await expect.poll(mirror).toMatchObject({ crm_blocked: 0, crm_alarm: 1 });
 });

@@ -10,7 +10,7 @@ let chatId = 1;
 
 test.beforeAll(async () => {
 	await addProject(database.sql, 'good', 'good-key');
-	app = await startTestApp(service, database.url, { clock: () => now });
+	app = await startTestApp(service, database.url, { clock: () => now, database: { deadlineMs: 60_000 } });
 });
 afterAll(() => app?.close());
 

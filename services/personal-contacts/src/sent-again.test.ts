@@ -15,7 +15,7 @@ test.beforeAll(async () => {
 	await addProject(database.sql, 'second', 'second-key');
 	network = await startTcpProxy(database.url);
 	app = await startTestApp(service, database.url, {
-		database: { url: network.through(database.url), poolSize: 1 },
+		database: { url: network.through(database.url), poolSize: 1, deadlineMs: 60_000 },
 	});
 });
 afterAll(async () => {

@@ -212,7 +212,7 @@ describe('200', () => {
 			const chat = nextChat++;
 			const states = Array.from({ length: 100 }, (_, index) => (index % 2 === 1) === last);
 			// After a pause of the machine the service may shed load. Callers then repeat their requests.
-			await expect.poll(() => pipeline(chat, states)).toEqual(Array(100).fill(200));
+			await expect.poll(() => pipeline(chat, states), { interval: 1000 }).toEqual(Array(100).fill(200));
 			expect(await upsert(chat)).toBe(last ? 'skipped' : 'saved');
 			expect((await stored(chat)).filter(({ ended_at }) => ended_at === null)).toHaveLength(last ? 1 : 0);
 		}

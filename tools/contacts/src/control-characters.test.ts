@@ -105,7 +105,7 @@ describe('a control character is shown as an escape, never executed:', () => {
 	test('from a confirmation question', async ({ skip }) => {
 		const path = await file(`old\u009b31m\u202e`, '');
 		const terminal = startOnTerminal(skip, database.url, ['backup', path]);
-		await vi.waitUntil(() => /Go on\?/.test(terminal.output()), { timeout: 10_000 });
+		await vi.waitUntil(() => /Go on\?/.test(terminal.output()), { timeout: 20_000 });
 		terminal.type('\r');
 		expect(await terminal.ended).toBe(1);
 		expect(terminal.output()).toContain('old\\u009b31m\\u202e will be replaced.');

@@ -34,7 +34,7 @@ describe('on a terminal', () => {
 		const writer = await open(path, 'w');
 		try {
 			await writer.write('bitrix_id,name\n1,one\n2,two\n');
-			await vi.waitUntil(() => terminal.output().includes(`${esc}[?25l`), { timeout: 10_000 });
+			await vi.waitUntil(() => terminal.output().includes(`${esc}[?25l`), { timeout: 20_000 });
 			terminal.type('\u0003');
 			expect(await terminal.ended).toBe(130);
 			const output = terminal.output();

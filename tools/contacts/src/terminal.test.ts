@@ -79,7 +79,7 @@ describe('the command asks the person at the terminal before it destroys anythin
 
 	async function ask(skip: TestContext['skip'], command: string, question: RegExp, answer: string) {
 		const terminal = startOnTerminal(skip, database.url, command.split(' '));
-		await vi.waitUntil(() => question.test(terminal.output()), { timeout: 10_000 });
+		await vi.waitUntil(() => question.test(terminal.output()), { timeout: 20_000 });
 		terminal.type(answer);
 		return { code: await terminal.ended, output: plain(terminal.output()) };
 	}

@@ -17,7 +17,7 @@ let sync: SyncHarness;
 let before: ExpectedRow[];
 
 beforeEach(async () => {
-	sync = await startSync({}, { responseTimeoutMs: 300, session: session() });
+	sync = await startSync({}, { session: session() });
 	for (let n = 1; n <= 130; n++) sync.standIn.add(makeContact(n));
 	await sync.synchroniser.pass();
 	before = await readMirror();
@@ -47,6 +47,7 @@ describe('a temporary error is retried, and the pass is complete', () => {
 		['too many requests, as 503', error('QUERY_LIMIT_EXCEEDED', 503)],
 		['too many requests, as 200', error('QUERY_LIMIT_EXCEEDED', 200)],
 	])('%s', async (_, fault) => {
+		if (fault.kind === 'hang') await sync.restart({ responseTimeoutMs: 300 });
 		sync.standIn.add(makeContact(131));
 		const [first = 0] = sync.standIn.contacts.keys();
 		sync.standIn.remove(first);
@@ -204,6 +205,7 @@ test('the webhook’s secret is in no log line, error or row', async () => {
 		error('NO_AUTH_FOUND'),
 	];
 	for (const fault of faults) {
+		if (fault.kind === 'hang') await sync.restart({ responseTimeoutMs: 300 });
 		sync.standIn.faults.always(fault);
 		await sync.synchroniser
 			.pass({ full: true })

@@ -57,9 +57,9 @@ describe('a connection that does not respond', () => {
 		const next = await open(proxy.through(url));
 		expect((await next.run(readState)).watermark).toBeNull();
 		// The delayed statement is not executed.
-		expect(
-			await db.sql`select from pg_stat_activity where usename = ${roles['company-contacts-sync']} and datname = current_database()`,
-		).toHaveLength(1);
+		const backends = () => db.sql`
+			select from pg_stat_activity where usename = ${roles['company-contacts-sync']} and datname = current_database()`;
+		await expect.poll(backends).toHaveLength(1);
 	});
 
 	test('does not end the session before the server could end its backend', async () => {

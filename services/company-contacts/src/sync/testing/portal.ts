@@ -101,7 +101,7 @@ export async function startSync(
 		const onUnread = (pass: UnreadBy, contacts: number) => {
 			for (let n = 0; n < contacts; n++) unread.push(pass);
 		};
-		const seams = { session, clock, logger, onUnmapped, onUnread, responseTimeoutMs: 2000 };
+		const seams = { session, clock, logger, onUnmapped, onUnread, responseTimeoutMs: 60_000 };
 		return { session, synchroniser: await createSynchroniser({ config, ...seams, ...more, ...changed }) };
 	};
 	let running = await start().catch(async (error) => {
