@@ -10,7 +10,7 @@ import { type ListHead, readCompanyContacts, readListHead } from './company-cont
 import { shareQuery } from './share-query.js';
 
 /** A list as it was when its query started, or later. */
-export interface CachedList extends Pick<ListHead, 'changedAt'> {
+export interface CachedList extends Pick<ListHead, 'changedAt' | 'syncedAt'> {
 	/** Undefined if the list is too large for memory. */
 	representations: Representations | undefined;
 }
@@ -24,8 +24,6 @@ export interface ListCache {
 	 * @throws DatabaseError, DatabaseBusyError: it never returns an old list as a current one
 	 */
 	read(companyId: string | undefined): Promise<CachedList>;
-	/** When the mirror was last found equal to the CRM, as of the last list; null if never. */
-	readonly syncedAt: number | null;
 	/** Call it when a contact has changed, or may have. */
 	invalidate(): void;
 }
@@ -120,7 +118,7 @@ export function createListCache(options: ListCacheOptions): ListCache {
 			// The same list was read again. Reuse it: slow clients hold the bytes that they receive, and must not hold many copies.
 			const known = lists.peek(key)?.representations;
 			const representations = made !== undefined && known?.digest === made.digest ? known : made;
-			const entry = { representations, version: read.version, changedAt: read.changedAt };
+			const entry = { representations, version: read.version, changedAt: read.changedAt, syncedAt: read.syncedAt };
 			if (mine === underWay && subscription.current) lists.set(key, entry);
 			return entry;
 		} finally {
@@ -137,7 +135,10 @@ export function createListCache(options: ListCacheOptions): ListCache {
 	function findCurrent(key: string): Entry | undefined {
 		if (!subscription.current || clock() - checkedAt >= maxAgeMs) return undefined;
 		const entry = lists.get(key);
-		return entry?.version === head.version ? entry : undefined;
+		if (entry?.version !== head.version) return undefined;
+		// A pass that changed nothing may have ended since it was read.
+		entry.syncedAt = head.syncedAt;
+		return entry;
 	}
 
 	function count<List extends CachedList>(list: List, source: 'memory' | 'database'): List {
@@ -175,9 +176,6 @@ export function createListCache(options: ListCacheOptions): ListCache {
 				);
 				return count(list, 'database');
 			});
-		},
-		get syncedAt() {
-			return head.syncedAt;
 		},
 		invalidate() {
 			head = { ...head, version: '' };

@@ -6,7 +6,7 @@ import { endpointQuery } from '@contacts/common/schemas/credentials.js';
 import { decimalId } from '@contacts/common/schemas/fields.js';
 import { Type } from '@sinclair/typebox';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import type { ListCache } from './list-cache.js';
+import type { CachedList, ListCache } from './list-cache.js';
 import { listReference } from './list-company-contacts.reference.js';
 import { streamList } from './list-stream.js';
 
@@ -33,9 +33,9 @@ export async function listCompanyContacts(
 		request: FastifyRequest,
 		reply: FastifyReply,
 		representation: Parameters<typeof sendRepresentation>[2],
-		changedAt: number | null,
+		{ changedAt, syncedAt }: Pick<CachedList, 'changedAt' | 'syncedAt'>,
 	): void {
-		if (cache.syncedAt !== null) reply.header('contacts-synced-at', new Date(cache.syncedAt).toISOString());
+		if (syncedAt !== null) reply.header('contacts-synced-at', new Date(syncedAt).toISOString());
 		sendRepresentation(request, reply, representation, changedAt ?? undefined);
 	}
 
@@ -51,14 +51,15 @@ export async function listCompanyContacts(
 			const cached = cache.find(companyId);
 			const known = cached?.representations?.get(encoding);
 			if (cached !== undefined && known !== undefined && !(known instanceof Promise)) {
-				send(request, reply, known, cached.changedAt);
+				send(request, reply, known, cached);
 				return;
 			}
 			return (async () => {
 				const askedAt = performance.now();
-				const { representations, changedAt } = cached ?? (await cache.read(companyId));
-				if (representations !== undefined) send(request, reply, await representations.get(encoding), changedAt);
-				else {
+				const list = cached ?? (await cache.read(companyId));
+				if (list.representations !== undefined) {
+					send(request, reply, await list.representations.get(encoding), list);
+				} else {
 					const { project } = request;
 					const isAuthorized = () => keyRing.isLive(project);
 					const stream = await streamList(database, {
@@ -69,7 +70,8 @@ export async function listCompanyContacts(
 						askedAt,
 						clock,
 					});
-					send(request, reply, stream, stream.changedAt);
+					// An empty list comes without a time.
+					send(request, reply, stream, { ...stream, syncedAt: stream.syncedAt ?? list.syncedAt });
 				}
 				return reply;
 			})();

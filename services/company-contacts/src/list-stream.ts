@@ -16,6 +16,8 @@ export interface ListStream extends Representation<Readable> {
 	body: Readable;
 	/** When the list last changed, in milliseconds since the epoch; null if it has always been empty. */
 	changedAt: number | null;
+	/** When the mirror was last found equal to the CRM, in milliseconds since the epoch; null if never. */
+	syncedAt: number | null;
 }
 
 export interface StreamRequest {
@@ -137,7 +139,7 @@ export async function streamList(
 
 	const body = encoding === 'identity' ? elements : pipeline(elements, createCompressor[encoding](), () => undefined);
 	const entityTag = entityTagOf(list?.listVersion ?? 'empty', encoding);
-	return { encoding, entityTag, body, changedAt: list?.changedAt ?? null };
+	return { encoding, entityTag, body, changedAt: list?.changedAt ?? null, syncedAt: list?.syncedAt ?? null };
 }
 
 /** @returns a function to call after each wait for the client; it returns whether the client was too slow in the window */
