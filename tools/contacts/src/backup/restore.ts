@@ -12,6 +12,7 @@ import { type OutputOptions, printResult } from '../output.js';
 import { streams } from '../streams.js';
 import { type BackupReader, readBackup } from './backup-reader.js';
 import { type BackupKey, type Header, readBackupKey, summaryOf } from './format.js';
+import { type KeptRevocations, keepRevocations, readRevocations } from './revocations.sql.js';
 import * as database from './tables.sql.js';
 import { inTransaction } from './transaction.js';
 
@@ -30,9 +31,17 @@ export async function restore(environment: NodeJS.ProcessEnv, path: string, opti
 		const { database: name, hostList } = readDatabaseUrl(url);
 		await confirm(`Everything in the database ${name} on ${hostList} will be deleted.`, options);
 	}
-	const summary = summaryOf(await readInto(url, actorOf(environment), source, replace, key));
+	const { header, kept } = await readInto(url, actorOf(environment), source, replace, key);
+	const summary = summaryOf(header);
 	const what = `Restored ${summary.rows} rows of ${summary.tables.length} tables, as they were at ${summary.created_at}.`;
-	printResult(summary, summary.keyed ? `${what} Its keyed hash is right.` : what, options);
+	const sentences = [summary.keyed ? `${what} Its keyed hash is right.` : what];
+	const { revoked_keys: revoked, earlier_expiries: shortened, disabled_projects: disabled } = kept;
+	if (revoked + shortened + disabled > 0) {
+		sentences.push(
+			`Kept from before the restore: ${revoked} revoked keys, ${shortened} earlier expiries, ${disabled} disabled projects.`,
+		);
+	}
+	printResult({ ...summary, kept }, sentences.join(' '), options);
 }
 
 async function readInto(
@@ -41,22 +50,24 @@ async function readInto(
 	source: Readable,
 	replace: boolean,
 	key: BackupKey | undefined,
-): Promise<Header> {
+): Promise<{ header: Header; kept: KeptRevocations }> {
 	// Held until the end: a synchroniser would continue from the position of the old data.
 	const session = await openSession(url);
 	if (session === undefined) throw new CommandError('A synchroniser works on this database: stop it first.');
+	let kept: KeptRevocations = { revoked_keys: 0, earlier_expiries: 0, disabled_projects: 0 };
 	try {
-		return await readBackup(source, key, (backup) =>
+		const header = await readBackup(source, key, (backup) =>
 			inTransaction(
 				url,
 				'begin',
 				async (sql) => {
-					await restoreAll(sql, backup, replace);
+					kept = await restoreAll(sql, backup, replace);
 					await checkLock(session);
 				},
 				actor,
 			),
 		);
+		return { header, kept };
 	} finally {
 		await session.close();
 	}
@@ -80,7 +91,7 @@ async function checkLock(session: Session): Promise<void> {
  * @param replace delete existing data instead of refusing
  * @throws DamagedBackupError, CommandError: the transaction must not be committed
  */
-async function restoreAll(sql: Sql, backup: BackupReader, replace: boolean): Promise<void> {
+async function restoreAll(sql: Sql, backup: BackupReader, replace: boolean): Promise<KeptRevocations> {
 	const { header } = backup;
 	checkSchema(header, await database.readSchemaVersion(sql));
 	const tables = await database.readTables(sql);
@@ -94,6 +105,7 @@ async function restoreAll(sql: Sql, backup: BackupReader, replace: boolean): Pro
 	for (const { sequence, nextId } of tables) {
 		if (sequence !== null) await database.restartSequence(sql, sequence, nextId ?? 1);
 	}
+	const revocations = await readRevocations(sql);
 	await makeEmpty(sql, tables, replace);
 
 	for (const [index, table] of tables.entries()) {
@@ -111,10 +123,13 @@ async function restoreAll(sql: Sql, backup: BackupReader, replace: boolean): Pro
 			await database.restartSequence(sql, table.sequence, Math.max(next_id ?? 1, table.nextId ?? 1));
 	}
 	await backup.verifyRest();
+	// After the audit log was replaced, so that it has them.
+	const kept = await keepRevocations(sql, revocations);
 	await database.beginEpoch(sql);
 	await database.makeFullPassDue(sql);
 	const { tables: _, ...summary } = summaryOf(header);
 	await database.record(sql, 'database restored', { ...summary, replaced: replace });
+	return kept;
 }
 
 /**
