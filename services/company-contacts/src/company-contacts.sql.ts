@@ -6,8 +6,8 @@ import { contactBytes, contactJson } from './company-contact-columns.sql.js';
 export interface ListHead {
 	/** Changes with every change of any contact. */
 	version: string;
-	/** Changes with every change of this list. */
-	listVersion: string;
+	/** Changes with every change of this list; null if it has always been empty. */
+	listVersion: string | null;
 	/** When this list last changed; null if it has always been empty. */
 	changedAt: number | null;
 	/** When the mirror was last found equal to the CRM; null if never. */

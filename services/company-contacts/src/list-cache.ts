@@ -10,7 +10,7 @@ import { type ListHead, readCompanyContacts, readListHead } from './company-cont
 import { shareQuery } from './share-query.js';
 
 /** A list as it was when its query started, or later. */
-export interface CachedList extends Pick<ListHead, 'changedAt' | 'syncedAt'> {
+export interface CachedList extends Pick<ListHead, 'listVersion' | 'changedAt' | 'syncedAt'> {
 	/** Undefined if the list is too large for memory. */
 	representations: Representations | undefined;
 }
@@ -118,7 +118,7 @@ export function createListCache(options: ListCacheOptions): ListCache {
 			// The same list was read again. Reuse it: slow clients hold the bytes that they receive, and must not hold many copies.
 			const known = lists.peek(key)?.representations;
 			const representations = made !== undefined && known?.digest === made.digest ? known : made;
-			const entry = { representations, version: read.version, changedAt: read.changedAt, syncedAt: read.syncedAt };
+			const entry = { ...read, representations };
 			if (mine === underWay && subscription.current) lists.set(key, entry);
 			return entry;
 		} finally {

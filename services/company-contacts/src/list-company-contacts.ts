@@ -1,6 +1,6 @@
 import type { KeyRing } from '@contacts/common/auth/authenticate.js';
 import type { Database } from '@contacts/common/database/database.js';
-import { negotiateEncoding, sendRepresentation } from '@contacts/common/http/representations.js';
+import { isNotModified, negotiateEncoding, sendRepresentation } from '@contacts/common/http/representations.js';
 import type { Server } from '@contacts/common/http/server.js';
 import { endpointQuery } from '@contacts/common/schemas/credentials.js';
 import { decimalId } from '@contacts/common/schemas/fields.js';
@@ -8,7 +8,7 @@ import { Type } from '@sinclair/typebox';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { CachedList, ListCache } from './list-cache.js';
 import { listReference } from './list-company-contacts.reference.js';
-import { streamList } from './list-stream.js';
+import { streamList, streamTagOf } from './list-stream.js';
 
 const querystring = endpointQuery({
 	company_id: Type.Optional(
@@ -59,6 +59,12 @@ export async function listCompanyContacts(
 				const list = cached ?? (await cache.read(companyId));
 				if (list.representations !== undefined) {
 					send(request, reply, await list.representations.get(encoding), list);
+					return reply;
+				}
+				// Without a stream: a project has few of them, and each counts the contacts first.
+				const entityTag = streamTagOf(list.listVersion, encoding);
+				if (isNotModified(request, entityTag, list.changedAt ?? undefined)) {
+					send(request, reply, { encoding, entityTag, body: '' }, list);
 				} else {
 					const { project } = request;
 					const isAuthorized = () => keyRing.isLive(project);

@@ -95,6 +95,17 @@ test('a project reads at most two lists at once: its next request gets a 503, an
 	await expect.poll(() => statusOf('first')).toBe(200);
 });
 
+test('a project that reads two lists still gets a 304 for a list that it has', async () => {
+	await untilIdle();
+	const [slow] = await Promise.all([open('first'), open('first')]);
+	const etag = String(slow?.headers.etag);
+	const withTag = (tag: string) =>
+		app.fetch(pathOf('first'), { headers: { 'if-none-match': tag, 'accept-encoding': 'identity' } });
+	const known = await withTag(etag);
+	expect([known.status, known.headers.get('etag'), await known.text()]).toEqual([304, etag, '']);
+	await expectProblem(await withTag('"other"'), 503, 'overloaded');
+});
+
 test('a request gets a 503 while eight lists are being sent, and is served when one of them is done', async () => {
 	await untilIdle();
 	const projects = ['first', 'first', 'second', 'second', 'third', 'third', 'fourth', 'fourth'];

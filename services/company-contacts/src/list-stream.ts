@@ -138,8 +138,13 @@ export async function streamList(
 	});
 
 	const body = encoding === 'identity' ? elements : pipeline(elements, createCompressor[encoding](), () => undefined);
-	const entityTag = entityTagOf(list?.listVersion ?? 'empty', encoding);
+	const entityTag = streamTagOf(list?.listVersion, encoding);
 	return { encoding, entityTag, body, changedAt: list?.changedAt ?? null, syncedAt: list?.syncedAt ?? null };
+}
+
+/** The entity tag of a streamed list. Its bytes are not known when it is sent, but the version of the list is. */
+export function streamTagOf(listVersion: string | null | undefined, encoding: Encoding): string {
+	return entityTagOf(listVersion ?? 'empty', encoding);
 }
 
 /** @returns a function to call after each wait for the client; it returns whether the client was too slow in the window */

@@ -113,28 +113,35 @@ export function createRepresentations(body: Buffer, onGrow: () => void = () => u
  * @param modifiedAt when the represented data last changed, in milliseconds since the epoch
  */
 export function sendRepresentation(
-	{ headers }: FastifyRequest,
+	request: FastifyRequest,
 	reply: FastifyReply,
 	{ encoding, entityTag, body }: Representation<string | Buffer | Readable>,
 	modifiedAt?: number,
 ): void {
 	reply.headers({ 'cache-control': 'private, no-cache', vary: 'Accept-Encoding', etag: entityTag });
-	let isUnmodified = false;
 	if (modifiedAt !== undefined) {
-		// In whole seconds and rounded up: of two changes in one second, a client may have seen only the first. During that second
-		// the header must not lie in the future, and the list may change again, so it is sent.
-		const second = Math.ceil(modifiedAt / 1000) * 1000;
-		reply.header('last-modified', new Date(Math.min(second, Date.now())).toUTCString());
-		isUnmodified = parseHttpDate(headers['if-modified-since']) >= second;
+		// During its second it must not lie in the future, and the list may change again, so the list is sent.
+		reply.header('last-modified', new Date(Math.min(wholeSecond(modifiedAt), Date.now())).toUTCString());
 	}
-	const ifNoneMatch = headers['if-none-match'];
-	if (ifNoneMatch === undefined ? isUnmodified : matchesEntityTag(ifNoneMatch, entityTag)) {
+	if (isNotModified(request, entityTag, modifiedAt)) {
 		if (body instanceof Readable) body.destroy();
 		reply.code(304).send();
 		return;
 	}
 	if (encoding !== 'identity') reply.header('content-encoding', encoding);
 	reply.type('application/json; charset=utf-8').send(body);
+}
+
+/** Whether a client already has the representation, so that a 304 is the response. */
+export function isNotModified({ headers }: FastifyRequest, entityTag: string, modifiedAt?: number): boolean {
+	const ifNoneMatch = headers['if-none-match'];
+	if (ifNoneMatch !== undefined) return matchesEntityTag(ifNoneMatch, entityTag);
+	return modifiedAt !== undefined && parseHttpDate(headers['if-modified-since']) >= wholeSecond(modifiedAt);
+}
+
+/** Rounded up: of two changes in one second, a client may have seen only the first. */
+function wholeSecond(milliseconds: number): number {
+	return Math.ceil(milliseconds / 1000) * 1000;
 }
 
 /** @returns NaN if the text is not a date in any of the three forms of RFC 9110, section 5.6.7: the header is then ignored */
