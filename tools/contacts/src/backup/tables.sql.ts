@@ -106,6 +106,9 @@ const ofDatabase = (error: unknown) =>
 
 /** Blocks all other writes until the end of the transaction. Others can still read the old data. */
 export async function lockTables(sql: Sql, all: readonly Table[]): Promise<void> {
+	// Commands and reports lock a row of it first, also with `for update`, and then change the other tables.
+	const first = 'direct_subscription_reports';
+	if (await exists(sql, first)) await sql`lock table ${sql(first)} in exclusive mode`;
 	for (const { name } of all) await sql`lock table ${sql(name)} in share row exclusive mode`;
 }
 

@@ -116,3 +116,21 @@ test.each(['SIGTERM', 'SIGINT', 'lost'] as const)(
 		expect(await readFile(path, 'utf8')).toBe('the old one');
 	},
 );
+
+test('a restore and a subscription command at the same time end in no deadlock', async () => {
+	const full = await ownDatabase();
+	await fillDatabase(full.sql, 20);
+	await full.sql`insert into direct_subscription_reports values (1, now())`;
+	const other = await full.sql.reserve();
+	await other`begin`;
+	// Where a restore begins to delete.
+	await other`select from crm_event_inbox for update`;
+	const restored = contacts(full.url, ['restore', file, '--replace', '--yes']);
+	await vi.waitUntil(async () => (await waiting(full, 'Lock')).length === 1, patient);
+	const started = contacts(full.url, ['subscription', 'start', '1']);
+	await vi.waitUntil(async () => (await waiting(full, 'Lock')).length === 2, patient);
+	await other`commit`;
+	other.release();
+	expect(await restored).toMatchObject({ code: 0, stderr: '' });
+	expect((await started).stderr).not.toContain('deadlock');
+});
