@@ -1,4 +1,4 @@
-import type { Turn } from '@contacts/common/database/admission.js';
+import { shareQuery, type Turn } from '@contacts/common/database/admission.js';
 import type { ChangeSubscription } from '@contacts/common/database/change-listener.js';
 import type { Database } from '@contacts/common/database/database.js';
 import { DatabaseBusyError } from '@contacts/common/database/errors.js';
@@ -7,7 +7,6 @@ import { counter, gauge } from '@contacts/common/observability/metrics.js';
 import { LRUCache } from 'lru-cache';
 import type { Registry } from 'prom-client';
 import { type ListHead, readCompanyContacts, readListHead } from './company-contacts.sql.js';
-import { shareQuery } from './share-query.js';
 
 /** A list as it was when its query started, or later. */
 export interface CachedList extends Pick<ListHead, 'listVersion' | 'changedAt' | 'syncedAt'> {

@@ -1,3 +1,4 @@
+import { shareQuery } from '@contacts/common/database/admission.js';
 import type { ChangeSubscription } from '@contacts/common/database/change-listener.js';
 import type { Database } from '@contacts/common/database/database.js';
 import { DatabaseBusyError } from '@contacts/common/database/errors.js';
@@ -6,7 +7,6 @@ import { createRepresentations, type Representations } from '@contacts/common/ht
 import { counter } from '@contacts/common/observability/metrics.js';
 import { LRUCache } from 'lru-cache';
 import type { Registry } from 'prom-client';
-import { shareQuery } from '../share-query.js';
 import { type ChangesPage, readChanges } from './changes.sql.js';
 import { type Cursor, decodeCursor, encodeCursor, invalidCursor, lastId } from './feed-cursor.js';
 import { changesAfter, includes, merge, type RecentChanges } from './recent-changes.js';
