@@ -8,7 +8,8 @@ let nextChat = 1;
 
 test.beforeAll(async () => {
 	await addProject(database.sql, 'bot', 'bot-key');
-	app = await startTestApp(service, database.url);
+	// No test is about the deadline, which a busy machine may miss.
+	app = await startTestApp(service, database.url, { database: { deadlineMs: 60_000 } });
 });
 afterAll(() => app?.close());
 
@@ -38,12 +39,8 @@ const subscribe = (chatId: number, from: string, to: string | null) => database.
 	insert into direct_subscriptions (chat_id, started_at, ended_at)
 	values (${chatId}, ${from}::text::timestamptz, ${to}::text::timestamptz)`;
 
-interface Stored {
-	started_at: string;
-	ended_at: string | null;
-}
 /** The subscriptions of a chat, in order. */
-const stored = (chatId: number) => database.sql<Stored[]>`
+const stored = (chatId: number) => database.sql<{ started_at: string; ended_at: string | null }[]>`
 	select to_char(started_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as started_at,
 	       to_char(ended_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as ended_at
 	from direct_subscriptions where chat_id = ${chatId} order by direct_subscriptions.started_at, id`;
@@ -197,6 +194,9 @@ describe('200', () => {
 		await lock`begin`;
 		await lock`select from direct_subscription_reports where chat_id = ${chat} for update`;
 		const statuses = pipeline(chat, [false, true, false, true, false, true, false]);
+		const blocked = () => database.sql`
+			select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`;
+		await expect.poll(blocked).toHaveLength(1);
 		await report(other, true);
 		expect(await upsert(other)).toBe('skipped');
 		await lock`commit`;
