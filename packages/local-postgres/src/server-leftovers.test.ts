@@ -4,13 +4,11 @@ import { LocalPostgresError } from '@contacts/local-postgres/binaries.js';
 import { accepts } from '@contacts/testing/ports.js';
 import { childrenOf, isAlive, parentOf } from '@contacts/testing/proc.js';
 import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
-import { describe, expect, test, vi } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { built, type Program, runProgram } from './testing/programs.js';
 import { query, serverPid, start } from './testing/server.js';
 
-// What a start does when another server runs on its folder, or was killed there. These tests start whole servers, some of
-// them more than one.
-vi.setConfig({ testTimeout: 90_000, hookTimeout: 90_000 });
+// What a start does when another server runs on its folder, or was killed there.
 
 describe('two starts on one data directory', () => {
 	test('at the same time: one succeeds, and the other fails with one line', async () => {

@@ -5,11 +5,8 @@ import { type LocalPostgres, startLocalPostgres } from '@contacts/local-postgres
 import { accepts } from '@contacts/testing/ports.js';
 import { isAlive } from '@contacts/testing/proc.js';
 import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
-import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { query, serverPid, settings, start } from './testing/server.js';
-
-// These tests start whole servers, some of them more than one.
-vi.setConfig({ testTimeout: 90_000, hookTimeout: 90_000 });
 
 async function refusalOf(starting: Promise<LocalPostgres>): Promise<string> {
 	const thrown = await starting.then(

@@ -2,10 +2,7 @@ import { contacts, dispose, type Launcher, launch, partsOf, remainsOf } from '@c
 import { isAlive } from '@contacts/testing/proc.js';
 import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import { database, test } from '@contacts/testing/test.js';
-import { describe, expect, onTestFinished, vi } from 'vitest';
-
-// These tests start whole servers, some of them more than one.
-vi.setConfig({ testTimeout: 90_000, hookTimeout: 90_000 });
+import { describe, expect, onTestFinished } from 'vitest';
 
 async function start(dataFolder: string, more: Record<string, string> = {}): Promise<Launcher> {
 	const launcher = await launch(dataFolder, more);

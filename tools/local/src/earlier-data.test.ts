@@ -6,10 +6,7 @@ import { startLocalPostgres } from '@contacts/local-postgres/server.js';
 import { contacts, dispose, type Launcher, launch } from '@contacts/testing/launcher.js';
 import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import postgres from 'postgres';
-import { expect, onTestFinished, test, vi } from 'vitest';
-
-// These tests start whole servers, some of them more than one.
-vi.setConfig({ testTimeout: 90_000, hookTimeout: 90_000 });
+import { expect, onTestFinished, test } from 'vitest';
 
 async function started(dataFolder: string): Promise<Launcher> {
 	const launcher = await launch(dataFolder);

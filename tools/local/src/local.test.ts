@@ -5,10 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { contacts, dispose, type Launcher, launch, partsOf, remainsOf } from '@contacts/testing/launcher.js';
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-
-// These tests start whole servers, some of them more than one.
-vi.setConfig({ testTimeout: 90_000, hookTimeout: 90_000 });
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 
 let folder: string;
 let running: Launcher;

@@ -3,10 +3,7 @@ import { addProject } from '@contacts/testing/app.js';
 import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
 import { dispose, launch, partsOf, remainsOf } from '@contacts/testing/launcher.js';
 import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
-import { afterEach, beforeEach, expect, onTestFinished, test, vi } from 'vitest';
-
-// These tests start whole servers, some of them more than one.
-vi.setConfig({ testTimeout: 90_000, hookTimeout: 90_000 });
+import { afterEach, beforeEach, expect, onTestFinished, test } from 'vitest';
 
 let database: TestDatabase;
 

@@ -8,10 +8,7 @@ import { isAlive } from '@contacts/testing/proc.js';
 import { environmentOf } from '@contacts/testing/process.js';
 import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import { database, test } from '@contacts/testing/test.js';
-import { expect, onTestFinished, vi } from 'vitest';
-
-// These tests start whole servers, some of them more than one.
-vi.setConfig({ testTimeout: 90_000, hookTimeout: 90_000 });
+import { expect, onTestFinished } from 'vitest';
 
 /** A package manager as the system sees it: Node.js under the name npx, which starts another process and waits. */
 const wrapper = `
