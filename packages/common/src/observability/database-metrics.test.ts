@@ -58,7 +58,7 @@ test('the metrics have the used connections and the waiting statements, and retu
 });
 
 test('the metrics count every failure by its reason', async () => {
-	const { database, value } = open({ deadlineMs: 300, maxWaiting: 2, statementTimeoutMs: 60_000 });
+	const { database, value } = open({ deadlineMs: 2000, maxWaiting: 2, statementTimeoutMs: 60_000 });
 	for (const reason of ['busy', 'deadline', 'connection', 'statement']) expect(await value(failures(reason))).toBe(0);
 
 	await expect(database.query((sql) => sql`select 1 / 0`)).rejects.toThrow();
@@ -96,7 +96,7 @@ test('the metrics have the number of open cursors', async () => {
 test('the metrics show an unreachable database', async () => {
 	const proxy = await startTcpProxy(db.url);
 	onTestFinished(() => proxy.close());
-	const { value } = open({ url: proxy.through(db.url), deadlineMs: 300 });
+	const { value } = open({ url: proxy.through(db.url) });
 	expect(await value('database_up')).toBe(1);
 	proxy.cut();
 	expect(await value('database_up')).toBe(0);
