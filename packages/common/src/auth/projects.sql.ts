@@ -114,12 +114,14 @@ interface RotatedKey {
 
 /**
  * Replaces a live key with a new one. The old key expires after an overlap, or at its own expiry if that is sooner. If the
- * old key was created with an expiry, the new one gets the same lifetime. All this happens in one statement.
+ * old key was created with an expiry, the new one gets the same lifetime. Call it in a transaction.
  *
  * @param overlap seconds
  * @returns undefined if there is no such live key
  */
 export async function rotateKey(sql: Sql, id: number, hash: Buffer, overlap: number): Promise<RotatedKey | undefined> {
+	// Separate, so that the next statement sees what a rotation that this one waits for has written to the audit log.
+	await sql`select from api_keys where id = ${id} for update`;
 	const [row] = await sql<RotatedKey[]>`
 		with live as (
 			select id, project_id, name, service, expires_at,
@@ -130,7 +132,6 @@ export async function rotateKey(sql: Sql, id: number, hash: Buffer, overlap: num
 			       )), 'infinity') - created_at as lifetime
 			from api_keys
 			where id = ${id} and revoked_at is null and (expires_at is null or expires_at > now())
-			for update
 		), old as (
 			update api_keys k set expires_at = least(live.expires_at, now() + make_interval(secs => ${overlap}))
 			from live where k.id = live.id

@@ -67,6 +67,20 @@ describe('key rotate', () => {
 		}
 	});
 
+	test('two rotations of one key at once make successors with the lifetime that the key was created with', async () => {
+		const old = await json('create', 'one');
+		const other = await database.sql.reserve();
+		await other`begin`;
+		await other`select from api_keys where id = ${old.id} for update`;
+		const made = [json('rotate', String(old.id)), json('rotate', String(old.id))];
+		const waiting = () => database.sql`
+			select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
+		await expect.poll(waiting, { timeout: 20_000 }).toHaveLength(2);
+		await other`rollback`;
+		other.release();
+		expect((await Promise.all(made)).map(({ expires_at }) => expires_at)).toEqual([null, null]);
+	});
+
 	test('prints only the new key on standard output, and the expiry of both on standard error', async () => {
 		const old = await json('create', 'one', '--expires', '30');
 		const outcome = await run('rotate', String(old.id));

@@ -5,7 +5,7 @@ import { insertKey, readKeys, revokeKey, rotateKey } from '@contacts/common/auth
 import { Option } from 'commander';
 import type { Command } from '../command.js';
 import { type ConfirmOptions, confirm, yesOption } from '../confirm.js';
-import { withDatabase } from '../connection.js';
+import { withDatabase, withTransaction } from '../connection.js';
 import { CommandError, UsageError } from '../errors.js';
 import { type OutputOptions, printNote, printRecords, printResult } from '../output.js';
 import { streams } from '../streams.js';
@@ -80,7 +80,7 @@ export function addKeyCommands(program: Command, environment: NodeJS.ProcessEnv)
 			const old = parseId(given);
 			const seconds = parseOverlap(overlap);
 			const secret = generateKey();
-			const row = await withDatabase(environment, (sql) => rotateKey(sql, old, hashKey(secret), seconds));
+			const row = await withTransaction(environment, (sql) => rotateKey(sql, old, hashKey(secret), seconds));
 			if (row === undefined) throw new CommandError(`There is no live key ${old}: contacts key list shows all.`);
 			printResult({ ...row, old_id: old, key: secret }, secret, { json });
 			if (json) return;
