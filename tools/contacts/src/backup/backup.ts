@@ -24,7 +24,7 @@ import {
 } from './format.js';
 import { findTarget, writeFileWhole } from './output-file.js';
 import { countRows, readRows, readSchemaVersion, readTables, record } from './tables.sql.js';
-import { inTransaction, isDatabaseError } from './transaction.js';
+import { asOwner, inTransaction, isDatabaseError } from './transaction.js';
 
 /** Begins a snapshot of everything, which does not see concurrent writes. */
 const snapshot = 'begin isolation level repeatable read read only';
@@ -69,7 +69,7 @@ function printSummary(file: string, header: Header, options: OutputOptions): voi
 
 /** Writes a consistent snapshot of the whole database. */
 function writeBackup(url: string, destination: Writable, key: BackupKey | undefined): Promise<Header> {
-	return inTransaction(url, snapshot, async (sql) => {
+	const written = inTransaction(url, snapshot, async (sql) => {
 		const header = await describe(sql, new Date(), key);
 		const progress = createProgress(summaryOf(header).rows);
 		try {
@@ -86,6 +86,7 @@ function writeBackup(url: string, destination: Writable, key: BackupKey | undefi
 		}
 		return header;
 	});
+	return asOwner(written);
 }
 
 async function describe(sql: Sql, now: Date, key: BackupKey | undefined): Promise<Header> {

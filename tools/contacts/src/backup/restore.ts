@@ -14,7 +14,7 @@ import { type BackupReader, readBackup } from './backup-reader.js';
 import { type BackupKey, type Header, readBackupKey, summaryOf } from './format.js';
 import { type KeptRevocations, keepRevocations, readRevocations } from './revocations.sql.js';
 import * as database from './tables.sql.js';
-import { inTransaction } from './transaction.js';
+import { asOwner, inTransaction } from './transaction.js';
 
 export interface RestoreOptions extends OutputOptions, ConfirmOptions {
 	replace?: boolean;
@@ -57,14 +57,16 @@ async function readInto(
 	let kept: KeptRevocations = { revoked_keys: 0, earlier_expiries: 0, disabled_projects: 0 };
 	try {
 		const header = await readBackup(source, key, (backup) =>
-			inTransaction(
-				url,
-				'begin',
-				async (sql) => {
-					kept = await restoreAll(sql, backup, replace);
-					await checkLock(session);
-				},
-				actor,
+			asOwner(
+				inTransaction(
+					url,
+					'begin',
+					async (sql) => {
+						kept = await restoreAll(sql, backup, replace);
+						await checkLock(session);
+					},
+					actor,
+				),
 			),
 		);
 		return { header, kept };

@@ -65,6 +65,16 @@ export async function inTransaction<T>(
 	}
 }
 
+/** Explains a missing right of `work` that only the owner of the database may do. */
+export async function asOwner<T>(work: Promise<T>): Promise<T> {
+	try {
+		return await work;
+	} catch (error) {
+		if ((error as { code?: string }).code !== '42501') throw error;
+		throw new CommandError('This needs the owner of the database: DATABASE_URL names another user.');
+	}
+}
+
 /** Whether an error comes from the database client. Errors of files and pipes have the same codes. */
 export function isDatabaseError(error: unknown): boolean {
 	return error instanceof Error && 'query' in error;
@@ -72,8 +82,6 @@ export function isDatabaseError(error: unknown): boolean {
 
 function explain(error: unknown): unknown {
 	const { code } = error as { code?: string };
-	if (code === '42501')
-		return new CommandError('This needs the owner of the database: DATABASE_URL names another user.');
 	if (code === '55P03') {
 		return new CommandError(
 			'Somebody else has been writing for 10 seconds; nothing was changed. Try again, or stop them.',

@@ -1,3 +1,5 @@
+import { urlAs } from '@contacts/common/database/roles.js';
+import { rolePassword } from '@contacts/testing/database.js';
 import { database, test } from '@contacts/testing/test.js';
 import { describe, expect } from 'vitest';
 import { contacts, expectOneLine, expectWrongUsage } from '../testing/command.js';
@@ -191,4 +193,9 @@ describe('an invalid chat_id is wrong usage and changes nothing', () => {
 		expect(outcome).toMatchObject({ code: 2, stdout: '' });
 		expect(outcome.stderr).toMatch(/^error: /);
 	});
+});
+
+test('a command as a role that may not change subscriptions names those that may', async () => {
+	const outcome = await contacts(urlAs(database.url, 'privacy', rolePassword), ['subscription', 'end', '1']);
+	expectOneLine(outcome, 1, 'The database user may not do this: connect as the operator or as the owner.');
 });
