@@ -136,8 +136,7 @@ export function sendRepresentation(
 export function isNotModified({ headers }: FastifyRequest, entityTag: string, modifiedAt?: number): boolean {
 	const ifNoneMatch = headers['if-none-match'];
 	if (ifNoneMatch !== undefined) return matchesEntityTag(ifNoneMatch, entityTag);
-	// A later time is that of a list which a restore or a failover has undone.
-	return modifiedAt !== undefined && parseHttpDate(headers['if-modified-since']) === wholeSecond(modifiedAt);
+	return modifiedAt !== undefined && parseHttpDate(headers['if-modified-since']) >= wholeSecond(modifiedAt);
 }
 
 /** Rounded up: of two changes in one second, a client may have seen only the first. */
