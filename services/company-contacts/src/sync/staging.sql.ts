@@ -118,8 +118,12 @@ export async function finishFull(
 	sql: Sql,
 	{ complete, mayDelete, alarm }: { complete: boolean; mayDelete: boolean; alarm: string | null },
 ): Promise<SaveResult & { deleted: number }> {
+	// The same columns can be stored in any order. As two groups, their rows would be written twice in one statement: an error.
 	const groups = await sql<{ absent: ContactColumn[] }[]>`
-		select to_json(untold) as absent from crm_sync_staging where missing is null group by crm_sync_staging.untold`;
+		select to_json(absent) as absent from (
+			select distinct array(select name from unnest(untold) name order by name) as absent
+			from crm_sync_staging where missing is null
+		) groups`;
 	const saving = savingQueries(
 		'(select *, untold as absent from crm_sync_staging where missing is null)',
 		groups.map(({ absent }) => absent),
