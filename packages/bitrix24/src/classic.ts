@@ -42,7 +42,8 @@ export async function classicPage(portal: ClassicPortal, { after, changedSince }
 		...toPage('crm.contact.list', result, (row) => fromClassic(row, portal.fields), after),
 		at,
 	}));
-	return { ...page, contacts: await complete(portal, page.contacts) };
+	const contacts = await complete(portal, page.contacts);
+	return { ...page, contacts, leftOut: page.leftOut + page.contacts.length - contacts.length };
 }
 
 /** Completes the contacts of a page. A contact that stays incomplete is looked up, and left out if it is not found. */

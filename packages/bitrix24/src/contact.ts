@@ -109,16 +109,17 @@ export function toPage(
 	rows: unknown,
 	read: (row: unknown) => CrmContact | undefined,
 	after: number,
-): { contacts: CrmContact[]; last: number | undefined } {
+): { contacts: CrmContact[]; leftOut: number; last: number | undefined } {
 	if (!Array.isArray(rows)) throw new Bitrix24Error('retry', 'no_rows', method);
 	let last = after;
-	const contacts = rows.map((row) => {
+	const all = rows.map((row) => {
 		const contact = read(row);
 		if (contact === undefined || contact.id <= last) throw new Bitrix24Error('retry', 'rows_out_of_order', method);
 		last = contact.id;
 		return contact;
 	});
-	return { contacts: contacts.filter(({ categoryId }) => categoryId === 0), last: contacts.at(-1)?.id };
+	const contacts = all.filter(({ categoryId }) => categoryId === 0);
+	return { contacts, leftOut: all.length - contacts.length, last: all.at(-1)?.id };
 }
 
 /**

@@ -35,7 +35,9 @@ export interface PageFilter {
 
 export interface Page {
 	contacts: CrmContact[];
-	/** The ID of the last contact that was listed; undefined: there are no more. `contacts` may lack some that were listed. */
+	/** The number of contacts that were listed and are not in `contacts`, such as vendors where the filter is ignored. */
+	leftOut: number;
+	/** The ID of the last contact that was listed; undefined: there are no more. */
 	last: number | undefined;
 	/** The portal's clock; milliseconds since the epoch. */
 	at: number | undefined;
@@ -43,7 +45,7 @@ export interface Page {
 
 /** The contacts of a portal. Every method throws Bitrix24Error. */
 export interface Portal {
-	/** How many ordinary contacts there are, and the portal's clock. */
+	/** How many ordinary contacts there are, or contacts of all categories if the filter is ignored, and the portal's clock. */
 	count(): Promise<{ total: number | undefined; at: number }>;
 	/**
 	 * Up to 50 contacts with a higher ID, in the order of their IDs, changed at or after a time in milliseconds since the epoch.
@@ -75,8 +77,7 @@ const maxReads = 3;
  */
 export async function openPortal(client: RestClient, codes: FieldCodes): Promise<Portal> {
 	let fields = await readFields(client, codes);
-	// crm.item.list returns phones and companies on some portals and not on others. The first pages show which of the two
-	// this portal is.
+	// Whether crm.item.list lacks phones or companies, as on some portals. The first pages show it.
 	let isClassic = false;
 	let comparisons = maxComparisons;
 	const proven = { companies: false, phones: false };

@@ -38,9 +38,23 @@ const maxMissingShare = 0.02;
  *
  * If the portal returns incomplete contacts, the other contacts become visible, nothing is deleted, and the pass fails.
  *
+ * @returns a function that runs the pass. Called again after a rate-limit pause, it continues from its cursor.
  * @throws Bitrix24Error, SessionLostError, IncompletePassError
  */
-export async function fullPass(context: PassContext, confirmMassDelete: boolean): Promise<PassCounts> {
+export function fullPass(confirmMassDelete: boolean): (context: PassContext) => Promise<PassCounts> {
+	const tally: Tally = { leftOut: 0 };
+	return (context) => fullPassFromCursor(context, confirmMassDelete, tally);
+}
+
+/**
+ * The contacts that the portal has counted and listed, and that do not belong into the mirror. It is not stored: if a pass is
+ * resumed after a restart or an error, they may be too few once. The pass then starts over, and counts all of them.
+ */
+interface Tally {
+	leftOut: number;
+}
+
+async function fullPassFromCursor(context: PassContext, confirmMassDelete: boolean, tally: Tally): Promise<PassCounts> {
 	const { portal, session, clock, logger, onProgress } = context;
 	const map = createMapper(context);
 	const readEvents = readEventsMeanwhile(context);
@@ -58,6 +72,7 @@ export async function fullPass(context: PassContext, confirmMassDelete: boolean)
 		await session.run((sql) => beginFull(sql, at));
 		cursor = 0;
 		counts.seen = 0;
+		tally.leftOut = 0;
 		confirmed = confirmMassDelete;
 	} else {
 		logger.info({ cursor }, 'continuing the full pass that was interrupted');
@@ -65,11 +80,12 @@ export async function fullPass(context: PassContext, confirmMassDelete: boolean)
 	if (confirmMassDelete) await session.run(confirmFull);
 
 	for (;;) {
-		const { contacts, last } = await portal.page({ after: cursor });
+		const { contacts, leftOut, last } = await portal.page({ after: cursor });
 		// A short page is not the end: a contact may have been deleted while the portal built the page.
 		if (last === undefined) break;
 		const staged = await map(contacts);
 		cursor = last;
+		tally.leftOut += leftOut;
 		const stagedPage = { contacts: staged, cursor, now: clock.now() };
 		const { eventsDue } = await session.run((sql) => stagePage(sql, stagedPage));
 		counts.seen += staged.length;
@@ -78,10 +94,12 @@ export async function fullPass(context: PassContext, confirmMassDelete: boolean)
 	}
 
 	const { staged, live, missing } = await session.run(countStaging);
-	if (total !== undefined && staged < total * minListedShare) {
+	// Some portals ignore the filter by category, in the pages and in the count.
+	const listed = staged + tally.leftOut;
+	if (total !== undefined && listed < total * minListedShare) {
 		// The cursor is at the end: continuing from there would give the same result for ever.
 		await session.run(discardFull);
-		throw new IncompletePassError(`the portal counts ${total} contacts and has listed ${staged}`);
+		throw new IncompletePassError(`the portal counts ${total} contacts and has listed ${listed}`);
 	}
 	const isMassDelete = (staged === 0 && live > 0) || missing > Math.max(maxMissing, live * maxMissingShare);
 	const mayDelete = !isMassDelete || confirmed;

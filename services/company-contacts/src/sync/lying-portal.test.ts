@@ -1,4 +1,4 @@
-import { test } from '@contacts/testing/test.js';
+import { database, test } from '@contacts/testing/test.js';
 import { afterEach, expect } from 'vitest';
 import { emptyMirror, makeContact, readMirror, type SyncHarness, startSync } from './testing/portal.js';
 
@@ -18,9 +18,7 @@ test('a list that ignores the filter by category brings no vendor of the catalog
 	for (let n = 1; n <= 60; n++) sync.standIn.add({ ...makeContact(n), categoryId: 7 });
 	for (let n = 1; n <= 5; n++) sync.standIn.add(makeContact(n));
 	const ordinary = [...sync.standIn.contacts.values()].filter(({ categoryId }) => !categoryId).map(({ id }) => id);
-	sync.standIn.onRequest(({ params }) => {
-		if (Number(params.start) < 0) delete params.filter?.categoryId;
-	});
+	sync.standIn.onRequest(({ params }) => void delete params.filter?.categoryId);
 	expect(await sync.synchroniser.dryRun()).toMatchObject({ created: ordinary.length });
 	await sync.synchroniser.pass();
 	expect(await mirrored()).toEqual(ordinary);
@@ -28,6 +26,25 @@ test('a list that ignores the filter by category brings no vendor of the catalog
 	sync.clock.advance(3_600_000);
 	for (const { id } of sync.standIn.contacts.values()) sync.standIn.update(id, { lastName: 'New' }, { touch: true });
 	expect(await sync.synchroniser.pass()).toMatchObject({ kind: 'incremental', created: 0, changed: ordinary.length });
+	expect(await mirrored()).toEqual(ordinary);
+});
+
+test('a full pass over a portal that ignores the filter by category survives pauses, and starts over once after an error', async () => {
+	sync = await startSync();
+	for (let n = 1; n <= 170; n++) sync.standIn.add({ ...makeContact(n), categoryId: n % 3 === 0 ? 7 : 0 });
+	const ordinary = [...sync.standIn.contacts.values()].filter(({ categoryId }) => !categoryId).map(({ id }) => id);
+	sync.standIn.onRequest(({ params }) => void delete params.filter?.categoryId);
+	const fail = (code: string) =>
+		sync.standIn.faults.next({ kind: 'error', code }, { when: ({ params }) => Number(params.filter?.['>id']) > 60 });
+	fail('OPERATION_TIME_LIMIT');
+	await sync.synchroniser.pass();
+	expect(await mirrored()).toEqual(ordinary);
+
+	await database.sql`update crm_sync_state set last_full_at = null`;
+	fail('INVALID_CREDENTIALS');
+	await expect(sync.synchroniser.pass()).rejects.toMatchObject({ code: 'INVALID_CREDENTIALS' });
+	await expect(sync.synchroniser.pass()).rejects.toMatchObject({ name: 'IncompletePassError' });
+	expect(await sync.synchroniser.pass()).toMatchObject({ kind: 'full', changed: 0, deleted: 0 });
 	expect(await mirrored()).toEqual(ordinary);
 });
 

@@ -201,8 +201,7 @@ export async function createSynchroniser(options: SynchroniserOptions): Promise<
 			if (full) await session.run(discardFull);
 			const state = await session.run(readState);
 			const { watermark } = state;
-			if (full || watermark === null || isFullDue(state))
-				return run('full', (each) => fullPass(each, confirmMassDelete));
+			if (full || watermark === null || isFullDue(state)) return run('full', fullPass(confirmMassDelete));
 			return run('incremental', incrementalPass(watermark));
 		},
 		events: () => run('events', eventsPass),
