@@ -95,3 +95,16 @@ test('a second session is refused while the first one works, and accepted afterw
 	await first.close();
 	await open();
 });
+
+test('the server ends the session, and with it the lock, within half a minute after the machine of its client has died', async () => {
+	const session = await open();
+	const settings = await session.run(
+		(sql) => sql`select name, setting::int as value from pg_settings where name ~ '^tcp_' order by name`,
+	);
+	expect([...settings]).toEqual([
+		{ name: 'tcp_keepalives_count', value: 3 },
+		{ name: 'tcp_keepalives_idle', value: 15 },
+		{ name: 'tcp_keepalives_interval', value: 5 },
+		{ name: 'tcp_user_timeout', value: 30_000 },
+	]);
+});

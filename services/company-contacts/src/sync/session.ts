@@ -41,7 +41,16 @@ export async function openSession(url: string): Promise<Session | undefined> {
 		onclose: () => {
 			if (open) lose('the connection to the database was lost');
 		},
-		connection: { application_name: 'company-contacts-sync', statement_timeout: 300_000 },
+		connection: {
+			application_name: 'company-contacts-sync',
+			statement_timeout: 300_000,
+			// The server keeps the lock until it notices that this machine has died or left the network: within half a minute, not
+			// within the two hours that Linux waits by default.
+			tcp_keepalives_idle: 15,
+			tcp_keepalives_interval: 5,
+			tcp_keepalives_count: 3,
+			tcp_user_timeout: 30_000,
+		},
 	});
 	try {
 		const row = await withDeadline(takeLock(sql), responseTimeoutMs);
