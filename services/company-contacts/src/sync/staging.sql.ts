@@ -137,7 +137,9 @@ export async function finishFull(
 		), finished as (
 			update crm_sync_state set
 				watermark = case when ${complete} then full_watermark else watermark end,
-				last_success_at = case when ${complete && mayDelete} then clock_timestamp() else last_success_at end,
+				-- What has changed since the beginning may be missing: a pass can take a day, with its interruptions.
+				last_success_at = case when ${complete && mayDelete}
+					then coalesce(full_begun_at, last_success_at) else last_success_at end,
 				alarm = ${alarm}::text, alarm_at = case when ${alarm}::text is null then null else clock_timestamp() end,
 				-- Null since an event was dropped: the pass may have read its contact before.
 				last_full_at = case when ${complete} and full_begun_at is not null then clock_timestamp() else last_full_at end,

@@ -5,7 +5,7 @@ import type { MirrorConfiguration } from './mirror-configuration.js';
 export interface SyncState {
 	/** All times are in milliseconds since the epoch; `watermark` and `full_watermark` by the CRM's clock. */
 	watermark: number | null;
-	/** When the mirror was last found equal to the CRM. */
+	/** When the last successful pass began: the mirror is equal to the CRM as it was then. */
 	last_success_at: number | null;
 	last_full_at: number | null;
 	full_watermark: number | null;
@@ -68,11 +68,13 @@ export async function discardFull(sql: Sql): Promise<void> {
 		set full_watermark = null, full_begun_at = null, full_cursor = null, full_confirmed = false`;
 }
 
+/** Ends an incremental pass, whose run is the newest one of its kind. The mirror has what had changed until that run began. */
 export async function finishIncremental(sql: Sql, watermark: number): Promise<void> {
 	await sql`
 		update crm_sync_state
 		set watermark = ${time(watermark)}::text::timestamptz, blocked_by = null, blocked_until = null,
-		    last_success_at = case when starts_with(alarm, ${heldBackPrefix}) then last_success_at else clock_timestamp() end`;
+		    last_success_at = case when starts_with(alarm, ${heldBackPrefix}) then last_success_at
+		        else (select begun_at from crm_sync_runs where kind = 'incremental' order by id desc limit 1) end`;
 }
 
 export async function saveBucket(sql: Sql, arrival: number): Promise<void> {
@@ -96,7 +98,7 @@ export async function saveConfiguration(sql: Sql, configuration: MirrorConfigura
 }
 
 export interface SyncFreshness {
-	/** When the mirror was last found equal to the CRM, in milliseconds since the epoch; null if never. */
+	/** The time as of which the mirror is equal to the CRM, in milliseconds since the epoch; null if never. */
 	synced_at: number | null;
 	blocked: boolean;
 	alarm: boolean;
