@@ -155,13 +155,15 @@ test.each([
 	expect(await waiting()).toEqual([{ id: second }]);
 });
 
-test('a finished rate-limit pause blocks nothing', async () => {
+test('a rate-limit pause of the events blocks nothing else, and they are handled after it', async () => {
 	const [first = 0] = ids();
 	await note(first);
 	sync.standIn.faults.next(error('OPERATION_TIME_LIMIT'), { method: 'crm.item.get', inBatch: true });
+	await expect(sync.synchroniser.events()).rejects.toMatchObject({ kind: 'pause' });
+	expect(await state()).toMatchObject({ blocked_by: null, blocked_until: null });
+	sync.clock.advance(660_000);
 	await sync.synchroniser.events();
 	expect(await waiting()).toEqual([]);
-	expect(await state()).toMatchObject({ blocked_by: null, blocked_until: null });
 });
 
 describe('codes', () => {

@@ -46,3 +46,23 @@ test('a contact at which the portal breaks off each batch delays neither passes 
 	await expect.poll(() => database.sql`select from company_contacts where name like '%Handled'`).toHaveLength(1);
 	expect(await database.sql`select from crm_event_inbox where bitrix_id = ${other.id}`).toHaveLength(0);
 });
+
+test('events that wait for the end of a rate-limit pause delay no pass', async () => {
+	// The portal executes the method of the events for 480 seconds within ten minutes.
+	const { standIn, clock, start, close } = await createLoop({ operatingSecondsPerCall: { 'crm.item.get': 8 } });
+	onTestFinished(close);
+	for (let n = 1; n <= 100; n++) standIn.add(makeContact(n));
+	await database.sql`
+		insert into crm_event_inbox (bitrix_id, event)
+		select id, 'ONCRMCONTACTUPDATE' from unnest(${`{${[...standIn.contacts.keys()]}}`}::text::bigint[]) id`;
+	const begun: number[] = [];
+	standIn.onRequest(({ params }) => {
+		if (params.filter?.['>id'] === 0) begun.push(clock.now());
+	});
+	const outcomes: string[] = [];
+	start((outcome) => outcomes.push(outcome));
+	await expect.poll(() => database.sql`select from crm_event_inbox`, { timeout: 20_000 }).toHaveLength(0);
+	expect(begun.length).toBeGreaterThan(2);
+	for (const [index, at] of begun.slice(1).entries()) expect(at - (begun[index] ?? 0)).toBeLessThan(420_000);
+	expect(outcomes).not.toContain('failed');
+});

@@ -4,7 +4,13 @@ import { ConfigurationDiffersError, configurationDiffers } from './mirror-config
 import { createRequestQueue } from './requests.js';
 import { openSession, type Session, SessionLostError } from './session.js';
 import { readState, saveBlock } from './sync.sql.js';
-import { circuitBreakMs, createSynchroniser, type Synchroniser, type SynchroniserOptions } from './synchroniser.js';
+import {
+	circuitBreakMs,
+	createSynchroniser,
+	maxPauseMs,
+	type Synchroniser,
+	type SynchroniserOptions,
+} from './synchroniser.js';
 
 export interface LoopOptions extends Omit<SynchroniserOptions, 'session'> {
 	/** Connects with the synchroniser's role. */
@@ -72,7 +78,7 @@ async function work(options: SynchroniserOptions & LoopOptions): Promise<void> {
 	options.onWorking();
 	let [nextPass, nextEvents] = [0, 0];
 	// A time further ahead was set before the clock was set back.
-	const maxDelayMs = Math.max(intervalMs, circuitBreakMs);
+	const maxDelayMs = Math.max(intervalMs, circuitBreakMs, maxPauseMs);
 	const isDue = (time: number) => clock.now() >= time || time - clock.now() > maxDelayMs;
 	/** @returns milliseconds until the next attempt, if this one failed. Events that fail delay no pass, and vice versa. */
 	async function attempt(work: () => Promise<void>): Promise<number | undefined> {
@@ -85,6 +91,16 @@ async function work(options: SynchroniserOptions & LoopOptions): Promise<void> {
 			// After an error of the portal a pass continues from its cursor, so it is retried soon. An incomplete pass starts over:
 			// retrying soon would load the portal endlessly.
 			return error instanceof Bitrix24Error ? Math.min(intervalMs, 60_000) : circuitBreakMs;
+		}
+	}
+	async function handleEvents(): Promise<void> {
+		try {
+			logger.info(await synchroniser.events(), 'events done');
+		} catch (error) {
+			if (!(error instanceof Bitrix24Error) || error.kind !== 'pause' || error.until === undefined) throw error;
+			nextEvents = error.until;
+			const until = new Date(nextEvents).toISOString();
+			logger.warn({ method: error.method, until }, 'events wait for the end of a rate-limit pause');
 		}
 	}
 	while (!signal.aborted) {
@@ -109,7 +125,7 @@ async function work(options: SynchroniserOptions & LoopOptions): Promise<void> {
 				});
 				nextPass = retryMs === undefined ? begun + intervalMs : clock.now() + retryMs;
 			} else if (isDue(nextEvents) && (await session.run((sql) => readInbox(sql, 1, clock.now()))).length > 0) {
-				const retryMs = await attempt(async () => logger.info(await synchroniser.events(), 'events done'));
+				const retryMs = await attempt(handleEvents);
 				if (retryMs !== undefined) nextEvents = clock.now() + retryMs;
 			}
 		}

@@ -28,8 +28,13 @@ test('a full pass does not wait for a rate-limit pause of its events, which stay
 	expect(sync.clock.now() - begun).toBeLessThan(30_000);
 	expect(await database.sql`select from crm_event_inbox`).toHaveLength(1);
 
+	// The events alone do not wait either, and block nothing.
+	await expect(sync.synchroniser.events()).rejects.toMatchObject({ kind: 'pause' });
+	expect(sync.clock.now() - begun).toBeLessThan(30_000);
+	expect(await sync.session.run(readState)).toMatchObject({ blocked_by: null, blocked_until: null });
+
 	sync.standIn.faults.clear();
-	sync.clock.advance(minute);
+	sync.clock.advance(11 * minute);
 	await sync.synchroniser.events();
 	expect(await database.sql`select from crm_event_inbox`).toHaveLength(0);
 });

@@ -56,6 +56,7 @@ export interface Synchroniser {
 	adoptConfiguration(): Promise<void>;
 	/** Runs a full pass from the start if requested; else a full pass that is due or unfinished; else an incremental pass. */
 	pass(options?: { full?: boolean; confirmMassDelete?: boolean }): Promise<Outcome>;
+	/** @throws Bitrix24Error `pause`: events do not wait for the end of a rate-limit pause, so that passes and requests go on */
 	events(): Promise<Outcome>;
 	contact(id: number): Promise<Outcome>;
 	dryRun(): Promise<Outcome>;
@@ -71,7 +72,7 @@ export const circuitBreakMs = 600_000;
 const fieldsMaxAgeMs = 3_600_000;
 
 /** Maximum wait for a method that has used up its operating time: the portal counts it over 10 minutes. */
-const maxPauseMs = 660_000;
+export const maxPauseMs = 660_000;
 
 const missingOptions = 'BITRIX24_TROUBLE_OPTIONS names options that the field BITRIX24_UF_TROUBLE does not have';
 
@@ -139,12 +140,14 @@ export async function createSynchroniser(options: SynchroniserOptions): Promise<
 		let counts: PassCounts = { seen: 0, created: 0, changed: 0, deleted: 0 };
 		let outcome = 'failed';
 		try {
-			counts = await throughPauses(async () => pass(await context()));
+			const begin = async () => pass(await context());
+			counts = await (kind === 'events' ? begin() : throughPauses(begin));
 			outcome = 'done';
 			return { kind, ...counts, requests: client.requests - before };
 		} catch (error) {
 			if (error instanceof Bitrix24Error) {
 				outcome = error.code;
+				if (kind === 'events' && error.kind === 'pause') throw error;
 				// The fields of the portal may have changed.
 				opened = undefined;
 				const until =

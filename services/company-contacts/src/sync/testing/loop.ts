@@ -1,4 +1,4 @@
-import { type StandIn, startStandIn } from '@contacts/bitrix24-stand-in';
+import { type StandIn, type StandInOptions, startStandIn } from '@contacts/bitrix24-stand-in';
 import { urlAs } from '@contacts/common/database/roles.js';
 import { createLogger } from '@contacts/common/observability/logger.js';
 import { rolePassword } from '@contacts/testing/database.js';
@@ -11,11 +11,11 @@ export interface LoopHarness {
 	standIn: StandIn;
 	clock: { now(): number; setBack(milliseconds: number): void };
 	/** @param onPass called after each pass */
-	start(onPass?: () => void): void;
+	start(onPass?: (outcome: 'done' | 'failed') => void): void;
 	close(): Promise<void>;
 }
 
-export async function createLoop(): Promise<LoopHarness> {
+export async function createLoop(options: StandInOptions = {}): Promise<LoopHarness> {
 	let time = Date.now();
 	const clock = {
 		now: () => time,
@@ -28,7 +28,7 @@ export async function createLoop(): Promise<LoopHarness> {
 			time += Math.max(milliseconds, 30_000);
 		},
 	};
-	const standIn = await startStandIn({ plan: 'enterprise', clock: clock.now });
+	const standIn = await startStandIn({ plan: 'enterprise', clock: clock.now, ...options });
 	const config = toCrmConfig({
 		BITRIX24_WEBHOOK_URL: standIn.webhookUrl,
 		BITRIX24_PLAN: 'enterprise',
