@@ -141,6 +141,23 @@ test('the command waits while the holder of the lock runs a pass, and says so on
 	expect(await database.sql`select from crm_sync_requests`).toHaveLength(0);
 });
 
+test.each(['update', 'delete'])(
+	'a command that fails to take over (%s) leaves the lock to others',
+	async (statement) => {
+		await database.sql.unsafe(`
+		create function refuse() returns trigger language plpgsql as $$ begin
+			if exists (
+				select from pg_locks where locktype = 'advisory'
+				and database = (select oid from pg_database where datname = current_database())
+			) then raise exception 'refused'; end if;
+			return case when tg_op = 'DELETE' then old else new end;
+		end $$;
+		create trigger refuse before ${statement} on crm_sync_requests for each row execute function refuse()`);
+		await expect(ask(createClock())).rejects.toThrow('refused');
+		await lockedByOther();
+	},
+);
+
 test('the command gives up fifteen minutes after a synchroniser’s last request to the portal', async () => {
 	await lockedByOther();
 	const clock = createClock(() => database.sql`update crm_sync_requests set taken_at = now()`, 10_000);

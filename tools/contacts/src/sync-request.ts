@@ -94,13 +94,19 @@ export async function askSynchroniser(options: AskOptions): Promise<RequestResul
 	async function takeOver(url: string, id: string): Promise<Session | undefined> {
 		const session = await openSession(url);
 		if (session === undefined) return undefined;
-		const state = await renewRequest(sql, id);
-		if (state?.result !== null) {
+		try {
+			const state = await renewRequest(sql, id);
+			if (state?.result === null) {
+				await deleteRequest(sql, id);
+				return session;
+			}
+		} catch (error) {
+			// An open session would keep the command running, and the lock from others.
 			await session.close();
-			return undefined;
+			throw error;
 		}
-		await deleteRequest(sql, id);
-		return session;
+		await session.close();
+		return undefined;
 	}
 }
 
