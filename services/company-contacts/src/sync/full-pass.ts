@@ -157,7 +157,8 @@ async function lookUpMissing(
 		const page = { contacts: await map(found), cursor: 0, now: clock.now() };
 		const { eventsDue } = await session.run((sql) => stagePage(sql, page));
 		const missing = new Map([
-			...unclear,
+			// The portal chooses these codes. None of them may delete the contact.
+			...[...unclear].map(([id, code]) => [id, code === 'deleted' ? 'unknown_code' : code] as const),
 			...denied.map((id) => [id, 'ACCESS_DENIED'] as const),
 			...deleted.map((id) => [id, 'deleted'] as const),
 		]);

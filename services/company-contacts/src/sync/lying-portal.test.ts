@@ -66,8 +66,8 @@ test.each([
 	expect(await readMirror()).toEqual(before);
 });
 
-test.each(['constructor', 'toString', '__proto__'])(
-	'an error code that is the name of a property (%s) is an unknown code',
+test.each(['constructor', 'toString', '__proto__', 'deleted'])(
+	'an error code that is the name of a property or of a result (%s) is an unknown code',
 	async (code) => {
 		sync = await startSync();
 		for (let n = 1; n <= 60; n++) sync.standIn.add(makeContact(n));
