@@ -191,9 +191,10 @@ export async function createSynchroniser(options: SynchroniserOptions): Promise<
 		}
 	}
 
-	function isFullDue({ watermark, full_begun_at: begun, last_full_at: last }: SyncState): boolean {
-		// A later time than now was stored before the clock was set back.
-		return watermark === null || begun !== null || Math.abs(clock.now() - (last ?? 0)) > fullPassIntervalMs;
+	function isFullDue({ full_begun_at: begun, last_full_at: last }: SyncState): boolean {
+		// Passes begin once an interval. The full pass is the one nearest to the due time, even shortly before it. A later time
+		// than now was stored before the clock was set back.
+		return begun !== null || Math.abs(clock.now() - (last ?? 0)) > fullPassIntervalMs - config.intervalMs / 2;
 	}
 
 	return {
