@@ -34,7 +34,7 @@ async function overload(
 	next: (index: number) => Shot,
 ) {
 	// Memory that a process allocates with its first work is not growth.
-	await load((index) => next(-1 - index), 1);
+	await load((index) => next(-1 - index), 3);
 	await vi.waitUntil(async () => (await send(service.url, next(-1))).result === 200, { timeout: 20_000 });
 	const control = await startControl();
 	const before = residentMiB(service.pid);

@@ -1,3 +1,4 @@
+import { statSync } from 'node:fs';
 import { Socket } from 'node:net';
 import { afterAll, expect, vi } from 'vitest';
 
@@ -27,6 +28,9 @@ const currentState = () => ({
 
 const before = currentState();
 afterAll(async () => {
+	// While the last stat of a process was of a pipe or a socket, Node.js 20 resolves no symbolic link of an import. Then the
+	// next file would load packages a second time, or not find them.
+	statSync('.');
 	// A closed server may need a moment.
 	await vi.waitFor(() => expect(currentState()).toEqual(before), { timeout: 20_000 });
 });
