@@ -21,7 +21,7 @@ export function measureSyncFreshness(registry: Registry, database: Database): vo
 		});
 	add(
 		'crm_last_success_timestamp_seconds',
-		'When the mirror was last found equal to the CRM, as a Unix time; NaN when it never was.',
+		'When the last pass that found the mirror equal to the CRM began, as a Unix time; NaN when there was none.',
 		({ synced_at }) => (synced_at === null ? Number.NaN : synced_at / 1000),
 	);
 	add('crm_blocked', '1 while something keeps the synchroniser from working, else 0.', ({ blocked }) =>

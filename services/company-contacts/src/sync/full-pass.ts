@@ -26,6 +26,14 @@ const maxMissing = 20;
 const maxMissingShare = 0.02;
 
 /**
+ * The contacts that the portal has counted and listed, and that do not belong into the mirror. It is not stored: if a pass is
+ * resumed after a restart, they may be too few once. The pass then starts over, and counts all of them.
+ */
+export interface Tally {
+	leftOut: number;
+}
+
+/**
  * Reads every contact of the portal into a staging table. Then one transaction makes them all visible. Readers never see half
  * of a pass, and a crash leaves the mirror as it was. The cursor is saved with each page, and the next pass continues from
  * there.
@@ -38,23 +46,9 @@ const maxMissingShare = 0.02;
  *
  * If the portal returns incomplete contacts, the other contacts become visible, nothing is deleted, and the pass fails.
  *
- * @returns a function that runs the pass. Called again after a rate-limit pause, it continues from its cursor.
  * @throws Bitrix24Error, SessionLostError, IncompletePassError
  */
-export function fullPass(confirmMassDelete: boolean): (context: PassContext) => Promise<PassCounts> {
-	const tally: Tally = { leftOut: 0 };
-	return (context) => fullPassFromCursor(context, confirmMassDelete, tally);
-}
-
-/**
- * The contacts that the portal has counted and listed, and that do not belong into the mirror. It is not stored: if a pass is
- * resumed after a restart or an error, they may be too few once. The pass then starts over, and counts all of them.
- */
-interface Tally {
-	leftOut: number;
-}
-
-async function fullPassFromCursor(context: PassContext, confirmMassDelete: boolean, tally: Tally): Promise<PassCounts> {
+export async function fullPass(context: PassContext, confirmMassDelete: boolean, tally: Tally): Promise<PassCounts> {
 	const { portal, session, clock, logger, onProgress } = context;
 	const map = createMapper(context);
 	const readEvents = readEventsMeanwhile(context);

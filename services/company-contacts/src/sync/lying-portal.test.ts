@@ -29,7 +29,7 @@ test('a list that ignores the filter by category brings no vendor of the catalog
 	expect(await mirrored()).toEqual(ordinary);
 });
 
-test('a full pass over a portal that ignores the filter by category survives pauses, and starts over once after an error', async () => {
+test('a full pass over a portal that ignores the filter by category survives pauses and errors, and starts over once after a restart', async () => {
 	sync = await startSync();
 	for (let n = 1; n <= 170; n++) sync.standIn.add({ ...makeContact(n), categoryId: n % 3 === 0 ? 7 : 0 });
 	const ordinary = [...sync.standIn.contacts.values()].filter(({ categoryId }) => !categoryId).map(({ id }) => id);
@@ -43,6 +43,13 @@ test('a full pass over a portal that ignores the filter by category survives pau
 	await database.sql`update crm_sync_state set last_full_at = null`;
 	fail('INVALID_CREDENTIALS');
 	await expect(sync.synchroniser.pass()).rejects.toMatchObject({ code: 'INVALID_CREDENTIALS' });
+	expect(await sync.synchroniser.pass()).toMatchObject({ kind: 'full', changed: 0, deleted: 0 });
+	expect(await mirrored()).toEqual(ordinary);
+
+	await database.sql`update crm_sync_state set last_full_at = null`;
+	fail('INVALID_CREDENTIALS');
+	await expect(sync.synchroniser.pass()).rejects.toMatchObject({ code: 'INVALID_CREDENTIALS' });
+	await sync.restart();
 	await expect(sync.synchroniser.pass()).rejects.toMatchObject({ name: 'IncompletePassError' });
 	expect(await sync.synchroniser.pass()).toMatchObject({ kind: 'full', changed: 0, deleted: 0 });
 	expect(await mirrored()).toEqual(ordinary);

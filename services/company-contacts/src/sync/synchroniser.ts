@@ -5,7 +5,7 @@ import { createRestClient, type RestClient } from '@contacts/bitrix24/rest-clien
 import type { FastifyBaseLogger } from 'fastify';
 import type { CrmConfig } from './config.js';
 import { contactPass, eventsPass } from './events-pass.js';
-import { dryRun, fullPass } from './full-pass.js';
+import { dryRun, fullPass, type Tally } from './full-pass.js';
 import { incrementalPass } from './incremental-pass.js';
 import { missingTroubleOptions } from './mapping.js';
 import {
@@ -97,6 +97,7 @@ export async function createSynchroniser(options: SynchroniserOptions): Promise<
 	});
 	let opened: { portal: Portal; at: number } | undefined;
 	let isAdopted = false;
+	const tally: Tally = { leftOut: 0 };
 	/** The contacts that the current pass has read, and since when it waits for the next ones. */
 	let read = 0;
 	let waitsSince: number | undefined;
@@ -205,7 +206,8 @@ export async function createSynchroniser(options: SynchroniserOptions): Promise<
 			if (full) await session.run(discardFull);
 			const state = await session.run(readState);
 			const { watermark } = state;
-			if (full || watermark === null || isFullDue(state)) return run('full', fullPass(confirmMassDelete));
+			if (full || watermark === null || isFullDue(state))
+				return run('full', (each) => fullPass(each, confirmMassDelete, tally));
 			return run('incremental', incrementalPass(watermark));
 		},
 		events: () => run('events', eventsPass),
