@@ -193,8 +193,7 @@ export async function createSynchroniser(options: SynchroniserOptions): Promise<
 	}
 
 	function isFullDue({ full_begun_at: begun, last_full_at: last }: SyncState): boolean {
-		// Passes begin once an interval. The full pass is the one nearest to the due time, even shortly before it. A later time
-		// than now was stored before the clock was set back.
+		// The pass nearest to the due time is full. A later time than now was stored before the clock was set back.
 		return begun !== null || Math.abs(clock.now() - (last ?? 0)) > fullPassIntervalMs - config.intervalMs / 2;
 	}
 
@@ -205,10 +204,9 @@ export async function createSynchroniser(options: SynchroniserOptions): Promise<
 			// Once, not after each pause: later the pass continues from its cursor.
 			if (full) await session.run(discardFull);
 			const state = await session.run(readState);
-			const { watermark } = state;
-			if (full || watermark === null || isFullDue(state))
+			if (full || state.watermark === null || isFullDue(state))
 				return run('full', (each) => fullPass(each, confirmMassDelete, tally));
-			return run('incremental', incrementalPass(watermark));
+			return run('incremental', incrementalPass(state.watermark));
 		},
 		events: () => run('events', eventsPass),
 		contact: (id) => run('contact', (each) => contactPass(each, id)),
