@@ -1,13 +1,15 @@
 import { once } from 'node:events';
 import { get, type IncomingMessage } from 'node:http';
+import { text } from 'node:stream/consumers';
 import { openDatabase } from '@contacts/common/database/database.js';
+import { DatabaseBusyError } from '@contacts/common/database/errors.js';
 import { type Encoding, sendRepresentation } from '@contacts/common/http/representations.js';
 import { createServer } from '@contacts/common/http/server.js';
 import { createLogger } from '@contacts/common/observability/logger.js';
 import { addProject, startTestApp, type TestApp } from '@contacts/testing/app.js';
 import { expectProblem } from '@contacts/testing/expect-problem.js';
 import { test, database as test_ } from '@contacts/testing/test.js';
-import { afterAll, describe, expect, onTestFinished } from 'vitest';
+import { afterAll, describe, expect, onTestFinished, vi } from 'vitest';
 import { service } from './app.js';
 import { streamList } from './list-stream.js';
 
@@ -184,4 +186,24 @@ describe('a list that fails before its first byte', () => {
 		expect(response.headers.get('retry-after')).toBe('2');
 		await expectProblem(response, 500, 'database_error');
 	});
+});
+
+test('readers beyond the limit are refused, not queued', async () => {
+	const database = openDatabase({ url: test_.url, applicationName: 'few', poolSize: 1, maxReaders: 1 });
+	onTestFinished(() => database.close());
+	const read = () =>
+		streamList(database, {
+			companyId: undefined,
+			encoding: 'identity',
+			isAuthorized: () => true,
+			projectId: 1,
+			askedAt: performance.now(),
+			clock: () => 0,
+		});
+	const { body } = await read();
+	await expect(read()).rejects.toThrow(DatabaseBusyError);
+	body.destroy();
+	// Once its connection is free, the next reader is served.
+	const next = await vi.waitFor(read, { timeout: 20_000 });
+	expect(JSON.parse(await text(next.body)).count).toBeGreaterThan(0);
 });

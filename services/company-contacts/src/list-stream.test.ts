@@ -3,7 +3,6 @@ import { get, type IncomingMessage } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { brotliDecompressSync, gunzipSync } from 'node:zlib';
 import { openDatabase } from '@contacts/common/database/database.js';
-import { DatabaseBusyError } from '@contacts/common/database/errors.js';
 import { addProject, startTestApp, type TestApp } from '@contacts/testing/app.js';
 import { expectProblem } from '@contacts/testing/expect-problem.js';
 import { test, database as test_ } from '@contacts/testing/test.js';
@@ -216,15 +215,4 @@ test('a database that does not respond before the list has begun causes a 500', 
 	await lock`commit`;
 	lock.release();
 	await expect.poll(async () => (await list(app)).status).toBe(200);
-});
-
-test('readers beyond the limit are refused, not queued', async () => {
-	const database = openDatabase({ url: test_.url, applicationName: 'few', poolSize: 1, maxReaders: 1 });
-	onTestFinished(() => database.close());
-	const { body } = await streamList(database, request());
-	await expect(streamList(database, request())).rejects.toThrow(DatabaseBusyError);
-	body.destroy();
-	await expect.poll(() => active('few')).toBe(0);
-	const next = await streamList(database, { ...request(), companyId: '7' });
-	expect(JSON.parse(await text(next.body)).count).toBeGreaterThan(0);
 });

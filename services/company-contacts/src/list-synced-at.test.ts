@@ -48,7 +48,7 @@ function openCache() {
 	return { cache, readHeld };
 }
 
-test('a list that changes while it is read for the first time has the time of its own snapshot', async () => {
+test('a list that changes while it is read for the first time has the time of the data that was read', async () => {
 	const { cache, readHeld } = openCache();
 	const { list, release } = await readHeld('7');
 	cache.invalidate();
