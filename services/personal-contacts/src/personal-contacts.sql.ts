@@ -27,9 +27,11 @@ export interface SaveOptions {
 	lockTimeoutMs?: number;
 }
 
-interface SavedRow {
-	chat_id: number;
-	outcome: 'saved' | 'skipped' | 'expired';
+/** The contacts in neither list have expired. */
+interface Outcome {
+	saved: number[];
+	/** They have an active direct subscription. */
+	skipped: number[];
 	clock: number;
 }
 
@@ -57,13 +59,14 @@ export async function savePersonalContacts(
 	const saved = new Set<number>();
 	for (let rest = sent; rest.length > 0; ) {
 		const due = rest;
-		const rows = await database.write((sql, expiry) => upsert(sql, due, expiry, lockTimeoutMs), {
+		const [outcome] = await database.write((sql, expiry) => upsert(sql, due, expiry, lockTimeoutMs), {
 			turn,
 			retryRefused: lockTimeoutMs === undefined,
 		});
-		for (const { chat_id, outcome } of rows) if (outcome === 'saved') saved.add(chat_id);
-		const expired = new Set(rows.flatMap(({ chat_id, outcome }) => (outcome === 'expired' ? [chat_id] : [])));
-		rest = rest.filter(({ contact }) => expired.has(contact.chat_id));
+		for (const chat of outcome.saved) saved.add(chat);
+		if (outcome.saved.length + outcome.skipped.length === due.length) break;
+		const skipped = new Set(outcome.skipped);
+		rest = due.filter(({ contact: { chat_id: chat } }) => !saved.has(chat) && !skipped.has(chat));
 	}
 	return saved;
 }
@@ -73,7 +76,7 @@ function upsert(
 	sent: readonly SentContact[],
 	{ sentAtLeast, expires }: Expiry,
 	lockTimeoutMs = expires - sentAtLeast,
-): PendingStatement<SavedRow[]> {
+): PendingStatement<[Outcome]> {
 	const rows = JSON.stringify(
 		sent.map(({ contact: { chat_id, username, name, birth_date }, projectId, firstSent }) => ({
 			chat_id,
@@ -84,19 +87,34 @@ function upsert(
 			first_sent: firstSent,
 		})),
 	);
+	const isSentAgain = sent.some(({ firstSent }) => firstSent !== undefined);
 	for (const each of sent) each.firstSent ??= sentAtLeast - clockMarginMs;
-	const keeping = (field: 'username' | 'name' | 'birth_date') =>
+	const absent = (field: 'username' | 'name' | 'birth_date') =>
 		`{${sent.flatMap(({ contact }) => (contact[field] === undefined ? [contact.chat_id] : [])).join()}}`;
-	return sql<SavedRow[]>`
-		with terms as materialized (
-			select to_timestamp(${expires}::float8 / 1000) as expires,
-				to_timestamp(${sentAtLeast}::float8 / 1000) as sent_at_least,
-				${keeping('username')}::text::bigint[] as keep_username,
-				${keeping('name')}::text::bigint[] as keep_name,
-				${keeping('birth_date')}::text::bigint[] as keep_birth_date,
-				set_config('lock_timeout', ${String(Math.ceil(lockTimeoutMs))}, true) as lock_timeout
-		),
-		sent as materialized (
+	const [keepUsername, keepName, keepBirthDate] = [absent('username'), absent('name'), absent('birth_date')];
+	// Only a statement with a contact that is sent again pays for this look at the rows. A scalar subquery, because an EXISTS
+	// could become a join with the whole table.
+	const again = isSentAgain && {
+		writtenBefore: sql`,
+			written_before as materialized (
+				select chat_id from sent
+				where first_sent is not null and subscribed and clock_timestamp() < to_timestamp(${expires}::float8 / 1000)
+				  and (
+					select true from personal_contacts stored
+					where stored.chat_id = sent.chat_id
+					  and stored.updated_at >= to_timestamp(sent.first_sent / 1000)
+					  and stored.project_id = sent.project_id
+					  and (sent.chat_id = any (${keepUsername}::bigint[]) or stored.username is not distinct from sent.username)
+					  and (sent.chat_id = any (${keepName}::bigint[]) or stored.name is not distinct from sent.name)
+					  and (sent.chat_id = any (${keepBirthDate}::bigint[]) or stored.birth_date is not distinct from sent.birth_date)
+				  )
+			)`,
+		isSaved: sql`union all select chat_id from written_before`,
+		isNotSkipped: sql`and chat_id not in (select chat_id from written_before)`,
+	};
+	const nothing = sql``;
+	return sql<[Outcome]>`
+		with sent as materialized (
 			-- With an EXISTS the planner would read the whole table into a hash for each statement.
 			select contact.*, coalesce((
 				select true from direct_subscriptions subscription
@@ -105,45 +123,38 @@ function upsert(
 				  and (subscription.ended_at is null or subscription.ended_at > now())
 				limit 1
 			), false) as subscribed
-			from terms, json_to_recordset(${rows}::text::json) as contact (
-				chat_id bigint, username text, name text, birth_date date, project_id bigint, first_sent float8
-			)
-			where terms.lock_timeout is not null
+			from (select set_config('lock_timeout', ${String(Math.ceil(lockTimeoutMs))}, true) as lock_timeout) setting,
+				json_to_recordset(${rows}::text::json) as contact (
+					chat_id bigint, username text, name text, birth_date date, project_id bigint, first_sent float8
+				)
+			where setting.lock_timeout is not null
 		),
 		written as (
 			insert into personal_contacts as stored (chat_id, username, name, birth_date, project_id)
 			select chat_id, username, name, birth_date, project_id
 			from sent
-			where not subscribed and clock_timestamp() < (select expires from terms)
+			where not subscribed and clock_timestamp() < to_timestamp(${expires}::float8 / 1000)
 			order by chat_id
 			on conflict (chat_id) do update set
-				username = case when stored.chat_id = any ((select keep_username from terms)::bigint[])
-					then stored.username else excluded.username end,
-				name = case when stored.chat_id = any ((select keep_name from terms)::bigint[])
-					then stored.name else excluded.name end,
-				birth_date = case when stored.chat_id = any ((select keep_birth_date from terms)::bigint[])
+				username = case when stored.chat_id = any (${keepUsername}::bigint[]) then stored.username else excluded.username end,
+				name = case when stored.chat_id = any (${keepName}::bigint[]) then stored.name else excluded.name end,
+				birth_date = case when stored.chat_id = any (${keepBirthDate}::bigint[])
 					then stored.birth_date else excluded.birth_date end,
 				project_id = excluded.project_id,
 				updated_at = clock_timestamp()
-			where clock_timestamp() < (select expires from terms)
-			  and (stored.updated_at <= (select sent_at_least from terms) or stored.updated_at > clock_timestamp())
+			where clock_timestamp() < to_timestamp(${expires}::float8 / 1000)
+			  and (stored.updated_at <= to_timestamp(${sentAtLeast}::float8 / 1000) or stored.updated_at > clock_timestamp())
 			returning chat_id
-		)
-		select sent.chat_id::float8 as chat_id,
-			case
-				when written.chat_id is not null then 'saved'
-				when clock_timestamp() >= terms.expires or not sent.subscribed then 'expired'
-				when exists (
-					select from personal_contacts stored
-					where stored.chat_id = sent.chat_id
-					  and stored.updated_at >= to_timestamp(sent.first_sent / 1000)
-					  and stored.project_id = sent.project_id
-					  and (sent.chat_id = any (terms.keep_username) or stored.username is not distinct from sent.username)
-					  and (sent.chat_id = any (terms.keep_name) or stored.name is not distinct from sent.name)
-					  and (sent.chat_id = any (terms.keep_birth_date) or stored.birth_date is not distinct from sent.birth_date)
-				) then 'saved'
-				else 'skipped'
-			end as outcome,
-			(extract(epoch from clock_timestamp()) * 1000)::float8 as clock
-		from terms, sent left join written on written.chat_id = sent.chat_id`;
+		)${again ? again.writtenBefore : nothing}
+		select
+			to_json(array(
+				select chat_id from written
+				${again ? again.isSaved : nothing}
+			)) as saved,
+			to_json(array(
+				select chat_id from sent
+				where subscribed and clock_timestamp() < to_timestamp(${expires}::float8 / 1000)
+				${again ? again.isNotSkipped : nothing}
+			)) as skipped,
+			(extract(epoch from clock_timestamp()) * 1000)::float8 as clock`;
 }
