@@ -94,6 +94,27 @@ describe('batches', () => {
 		expect(count).toBeLessThanOrEqual(45);
 	});
 
+	test.each([
+		[1, 15],
+		[2, 16],
+	])('are executed %i at a time while %i contacts wait', async (expected, waiting) => {
+		const inUse = async (first: number) => {
+			const writer = createWriter();
+			const save = (chat_id: number) => writer.save({ contact: { chat_id }, projectId: 1 });
+			const saved = [save(first)];
+			await setImmediate();
+			for (let n = 1; n <= waiting; n++) saved.push(save(first + n));
+			await setImmediate();
+			const { inUse } = database.connections;
+			await Promise.all(saved);
+			return inUse;
+		};
+		// A pause of the machine between the two turns may complete the first batch, or make it slow.
+		const rounds: number[] = [];
+		while (!rounds.includes(expected) && rounds.length < 20) rounds.push(await inUse(20_000 + 100 * rounds.length));
+		expect(rounds).toContain(expected);
+	});
+
 	test('of two replicas do not wait for each other, whatever the order of their chats', async () => {
 		// With these joins rows keep the order in which they were sent, unless the statement orders them. A deadlock is found
 		// before the batch is split.

@@ -24,9 +24,12 @@ interface UpsertBatcherOptions {
 /** A batch that takes longer counts as slow, and others do not wait for it. A commit takes a few milliseconds. */
 const slowBatchMs = 50;
 
-/** Normally one batch at a time: two would only be smaller. Slow ones do not count, up to the size of the default pool. */
+/** Normally one batch at a time. Slow ones do not count, up to the size of the default pool. */
 const normalBatches = 1;
 const maxBatches = 10;
+
+/** A second one starts when this many contacts wait: it is executed while the first is committed. A smaller one costs more. */
+const minSecondBatch = 16;
 
 /** Initial and maximum number of contacts in a statement. A higher maximum did not raise the throughput. */
 const firstBatchSize = 16;
@@ -90,7 +93,7 @@ export function createUpsertBatcher({ database, registry }: UpsertBatcherOptions
 
 	function startBatches(): void {
 		starting = false;
-		while (queue.length > 0 && batches < Math.min(Math.max(allowedBatches, slowBatches + 1), maxBatches)) {
+		while (queue.length > 0 && batches < maxBatchesNow()) {
 			const chats = takeBatch();
 			if (chats.size === 0) return;
 			const members = [...chats.values()].flat();
@@ -110,6 +113,11 @@ export function createUpsertBatcher({ database, registry }: UpsertBatcherOptions
 				for (const written of chats.values()) release(written);
 			});
 		}
+	}
+
+	function maxBatchesNow(): number {
+		const fastBatches = queue.length < minSecondBatch ? normalBatches : normalBatches + 1;
+		return Math.min(Math.max(allowedBatches, slowBatches + fastBatches), maxBatches);
 	}
 
 	function adapt(size: number, tookMs: number): void {
@@ -176,7 +184,7 @@ export function createUpsertBatcher({ database, registry }: UpsertBatcherOptions
 	}
 
 	return {
-		save: (sent) =>
+		save: ({ contact, projectId }) =>
 			database.admit(
 				(turn) =>
 					new Promise((resolve, reject) => {
@@ -185,7 +193,8 @@ export function createUpsertBatcher({ database, registry }: UpsertBatcherOptions
 							queue.splice(queue.indexOf(waiting), 1);
 							reject(new DeadlineError(deadlineMs, false));
 						}, deadlineMs);
-						const waiting: Waiting = { ...sent, turn, timer, resolve, reject };
+						// Not by a spread, which costs each upsert two microseconds.
+						const waiting: Waiting = { contact, projectId, turn, timer, resolve, reject };
 						queue.push(waiting);
 						startSoon();
 					}),
