@@ -135,7 +135,7 @@ const representationHeaders = ['content-encoding', 'etag', 'last-modified', 'con
 export function sendProblem(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
 	const problem = toProblem(error);
 	if (problem.code === 'internal_error' || problem.code === 'database_error') {
-		request.log.error({ err: problem.cause ?? error }, problem.code);
+		request.log.error({ request_id: request.id, err: problem.cause ?? error }, problem.code);
 	}
 	if (reply.hasHeader('etag')) for (const name of representationHeaders) reply.removeHeader(name);
 	// Sends a buffer: for a string, Fastify would add a charset, which this media type does not have.

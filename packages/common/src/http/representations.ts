@@ -121,7 +121,7 @@ export function sendRepresentation(
 	reply.headers({ 'cache-control': 'private, no-cache', vary: 'Accept-Encoding', etag: entityTag });
 	if (modifiedAt !== undefined) {
 		// During its second it must not lie in the future, and the list may change again, so the list is sent.
-		reply.header('last-modified', new Date(Math.min(wholeSecond(modifiedAt), Date.now())).toUTCString());
+		reply.header('last-modified', httpDate(Math.min(wholeSecond(modifiedAt), Date.now())));
 	}
 	if (isNotModified(request, entityTag, modifiedAt)) {
 		if (body instanceof Readable) body.destroy();
@@ -142,6 +142,16 @@ export function isNotModified({ headers }: FastifyRequest, entityTag: string, mo
 /** Rounded up: of two changes in one second, a client may have seen only the first. */
 function wholeSecond(milliseconds: number): number {
 	return Math.ceil(milliseconds / 1000) * 1000;
+}
+
+let lastDate = { milliseconds: Number.NaN, text: '' };
+
+/** The last date is kept: responses in a row often have the same one, and to format it costs a microsecond. */
+function httpDate(milliseconds: number): string {
+	if (milliseconds !== lastDate.milliseconds) {
+		lastDate = { milliseconds, text: new Date(milliseconds).toUTCString() };
+	}
+	return lastDate.text;
 }
 
 /** @returns NaN if the text is not a date in any of the three forms of RFC 9110, section 5.6.7: the header is then ignored */

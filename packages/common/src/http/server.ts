@@ -76,7 +76,9 @@ export async function createServer(options: ServerOptions): Promise<Server> {
 	const server = fastify({
 		loggerInstance: options.logger,
 		// Fastify's request log contains the URL, and so the key. A hook below logs one line without it.
-		logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: 'request_id' }),
+		logController: new LogController({ disableRequestLogging: true }),
+		// One logger for all requests: a child for each costs 2 µs. A line about a request names its ID itself.
+		childLoggerFactory: (logger) => logger,
 		genReqId: () => randomUUID(),
 		trustProxy: options.trustProxy ?? false,
 		bodyLimit: limits.bodyBytes,
@@ -117,7 +119,7 @@ export async function createServer(options: ServerOptions): Promise<Server> {
 	server.setErrorHandler(sendProblem);
 	// Synchronous hooks use callbacks instead of promises, because each promise costs time in every request.
 	server.addHook('onRequest', (request, reply, done) => {
-		reply.headers({ ...commonHeaders, 'x-request-id': request.id });
+		reply.headers(commonHeaders).header('x-request-id', request.id);
 		// RFC 9112, section 3.2: exactly one Host header, or none in older versions.
 		const hosts = countHosts(request.raw.rawHeaders);
 		if (hosts > 1 || (hosts === 0 && request.raw.httpVersion === '1.1')) throw new Problem('invalid_query');

@@ -49,6 +49,7 @@ export function createLogger(options: {
 export function logRequest(request: FastifyRequest, reply: FastifyReply): void {
 	request.log[levelOf(request, reply)](
 		{
+			request_id: request.id,
 			project: request.project?.code,
 			key_id: request.project?.keyId,
 			client: clientOf(request),
@@ -68,8 +69,8 @@ function levelOf(request: FastifyRequest, reply: FastifyReply): 'debug' | 'info'
 }
 
 /** The client's address as trusted proxies report it. A proxy may pass on any text: only an address goes into the log. */
-function clientOf({ ip, socket }: FastifyRequest): string | undefined {
-	return isIP(ip) === 0 ? socket.remoteAddress : ip;
+function clientOf({ ip, socket: { remoteAddress } }: FastifyRequest): string | undefined {
+	return ip === remoteAddress || isIP(ip) !== 0 ? ip : remoteAddress;
 }
 
 /**

@@ -38,11 +38,16 @@ export function measureProjects(server: FastifyInstance, registry: Registry, key
 		begin(code);
 		return code;
 	}
-	const last = new Gauge({
+	/** Milliseconds since the epoch. A gauge for each request would cost a microsecond. */
+	const lastRequests = new Map<string, number>();
+	new Gauge({
 		name: 'project_last_request_timestamp_seconds',
 		help: 'When a project last sent a request to this process, as a Unix time.',
 		labelNames: ['project'],
 		registers,
+		collect() {
+			for (const [project, time] of lastRequests) this.set({ project }, time / 1000);
+		},
 	});
 	server.addHook('onResponse', (request, reply, done) => {
 		// Its type is never undefined, but it is set only after authentication.
@@ -50,7 +55,7 @@ export function measureProjects(server: FastifyInstance, registry: Registry, key
 		if (code !== undefined) {
 			const project = labelOf(code);
 			requests.inc({ project, status: reply.statusCode });
-			last.set({ project }, Date.now() / 1000);
+			lastRequests.set(project, Date.now());
 		}
 		done();
 	});

@@ -29,7 +29,8 @@ export const formats = {
 		message: 'must be a date and time with its offset from UTC, as RFC 3339 has it: 2026-05-17T12:00:00Z',
 	},
 	'decimal-id': {
-		validate: (text: string) => /^[1-9][0-9]{0,18}$/.test(text) && BigInt(text) <= maxBigint,
+		// Only 19 digits can exceed it, and a BigInt for each request costs half a microsecond.
+		validate: (text: string) => /^[1-9][0-9]{0,18}$/.test(text) && (text.length < 19 || BigInt(text) <= maxBigint),
 		message: 'must be a positive integer in decimal digits, at most 9223372036854775807',
 	},
 	'page-limit': {
@@ -61,9 +62,8 @@ export function nonZeroInteger(options: { description: string; examples: number[
 }
 
 function isCalendarDate(text: string): boolean {
-	const match = /^(\d{4})-(\d{2})-(\d{2})$/.exec(text);
-	if (match === null) return false;
-	const [year, month, day] = match.slice(1).map(Number) as [number, number, number];
+	if (!/^\d{4}-\d{2}-\d{2}$/.test(text)) return false;
+	const [year, month, day] = [Number(text.slice(0, 4)), Number(text.slice(5, 7)), Number(text.slice(8))];
 	const leap = year % 4 === 0 && (year % 100 !== 0 || year % 400 === 0);
 	const lengths = [31, leap ? 29 : 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
 	return year >= 1 && day >= 1 && day <= (lengths[month - 1] ?? 0);
