@@ -18,7 +18,7 @@ COPY --from=manifests /manifests ./
 RUN pnpm install --frozen-lockfile
 COPY . .
 RUN pnpm exec tsc -b services/personal-contacts services/company-contacts tools/contacts
-# The images have no optional packages, such as the embedded PostgreSQL of local runs (60 MB).
+# The images have no optional packages, such as the formatter of the log on a terminal.
 RUN for service in personal-contacts company-contacts operator; do \
       pnpm --filter "@contacts/$service" deploy --legacy --prod --no-optional "/out/$service" || exit 1; \
     done

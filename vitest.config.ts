@@ -4,12 +4,11 @@ import { defineConfig } from 'vitest/config';
 /** What starts, kills or waits for processes, or fills their memory. */
 const processTests = [
 	'tests/process/**/*.test.ts',
-	'{packages,services}/*/src/**/many-contacts.test.ts',
-	'packages/local-postgres/src/**/*.test.ts',
+	'{packages,services}/*/src/**/{many-contacts,memory}.test.ts',
 	'tools/local/src/**/*.test.ts',
 	'tools/contacts/src/{closed-output,long-lists,progress,terminal}.test.ts',
 	'tools/contacts/src/import/{limits,memory}.test.ts',
-	'tools/contacts/src/commands/{interrupted,large-import,restore-limits,sync}.test.ts',
+	'tools/contacts/src/commands/{large-import,sync}.test.ts',
 ];
 
 export default defineConfig({

@@ -9,7 +9,6 @@ set -C
 while IFS= read -r line; do
   case $line in
     '# '*_PASSWORD=) printf '%s%s\n' "${line#\# }" "$(random 24)" ;;
-    '# BACKUP_KEY=') printf 'BACKUP_KEY=%s\n' "$(random 32)" ;;
     *) printf '%s\n' "$line" ;;
   esac
 done <.env.example >.env

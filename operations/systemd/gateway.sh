@@ -3,16 +3,15 @@
 # Arguments are passed to nginx: -t tests the configuration.
 set -eu
 cd "$(dirname "$0")/../.."
-config=$RUNTIME_DIRECTORY/nginx.conf
+mkdir -p "$RUNTIME_DIRECTORY/conf.d"
+cp gateway/nginx.conf "$RUNTIME_DIRECTORY/nginx.conf"
 {
-  echo 'daemon off; worker_processes auto; pid '"$RUNTIME_DIRECTORY"'/nginx.pid; error_log stderr alert;'
-  echo 'events { worker_connections 2048; } http {'
-  # Groups of replicas, where there are several: operations/ha/upstream.conf.
-  echo 'include /etc/nginx/upstreams/*.conf;'
+  # The services trust this address: gateway-address.nft.
+  echo "proxy_bind $GATEWAY_SOURCE_ADDRESS;"
   # Standard output is a socket under systemd, and nginx can't open a socket as a file.
   envsubst '$GATEWAY_PORT $GATEWAY_RESOLVER $GATEWAY_CONNECTIONS_PER_CLIENT $COMPANY_CONTACTS_ADDRESS $BITRIX24_EVENTS_ADDRESS' \
     <gateway/default.conf.template |
     sed -e "s#/tmp/nginx-#$RUNTIME_DIRECTORY/#" -e 's#access_log /dev/stdout#access_log syslog:server=unix:/dev/log,nohostname,tag=gateway#'
-  echo '}'
-} >"$config"
-exec nginx -e stderr -p "$RUNTIME_DIRECTORY" -c "$config" "$@"
+} >"$RUNTIME_DIRECTORY/conf.d/default.conf"
+exec nginx -e stderr -p "$RUNTIME_DIRECTORY" -c "$RUNTIME_DIRECTORY/nginx.conf" \
+  -g "daemon off; pid $RUNTIME_DIRECTORY/nginx.pid; error_log stderr alert;" "$@"

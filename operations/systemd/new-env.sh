@@ -7,36 +7,47 @@ umask 077
 set -C
 cd /etc/contacts
 random() { od -An -v -tx1 -N "$1" /dev/urandom | tr -d ' \n'; }
-url() { echo "DATABASE_URL=postgres://$1:$2@${DATABASE_ADDRESS:-127.0.0.1:5432}/contacts"; }
+address=${DATABASE_ADDRESS:-127.0.0.1:5432}
+url() { echo "DATABASE_URL=postgres://$1:$2@$address/contacts"; }
 
 owner=$(random 24) personal=$(random 24) company=$(random 24) sync=$(random 24) operator=$(random 24) privacy=$(random 24)
-cat >owner.env <<EOF
-$(url contacts_owner "$owner")
+backup=$(random 24)
+url contacts_owner "$owner" >owner.env
+cat >passwords.env <<EOF
 OWNER_DATABASE_PASSWORD=$owner
 PERSONAL_CONTACTS_DATABASE_PASSWORD=$personal
 COMPANY_CONTACTS_DATABASE_PASSWORD=$company
 COMPANY_CONTACTS_SYNC_DATABASE_PASSWORD=$sync
 OPERATOR_DATABASE_PASSWORD=$operator
 PRIVACY_DATABASE_PASSWORD=$privacy
-BACKUP_KEY=$(random 32)
+BACKUP_DATABASE_PASSWORD=$backup
 EOF
 url personal_contacts_service "$personal" >personal.env
 cat >company.env <<EOF
 $(url company_contacts_service "$company")
-TRUST_PROXY=loopback
+TRUST_PROXY=127.0.0.80
 EOF
 cat >sync.env <<EOF
 $(url company_contacts_sync "$sync")
 PORT=3002
-TRUST_PROXY=loopback
+TRUST_PROXY=127.0.0.80
 BITRIX24_WEBHOOK_URL=
 EOF
 cat >gateway.env <<EOF
 GATEWAY_PORT=127.0.0.1:8080
 GATEWAY_RESOLVER=127.0.0.53
-GATEWAY_CONNECTIONS_PER_CLIENT=100
+GATEWAY_CONNECTIONS_PER_CLIENT=500
+GATEWAY_SOURCE_ADDRESS=127.0.0.80
 COMPANY_CONTACTS_ADDRESS=127.0.0.1:3000
 BITRIX24_EVENTS_ADDRESS=
 EOF
 url contacts_operator "$operator" >operator.env
 url contacts_privacy "$privacy" >privacy.env
+# For pg_dump: a password in a URL would be seen on its command line.
+cat >backup.env <<EOF
+PGHOST=${address%:*}
+PGPORT=${address##*:}
+PGDATABASE=contacts
+PGUSER=contacts_backup
+PGPASSWORD=$backup
+EOF

@@ -1,16 +1,22 @@
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import { describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
-import { read } from './pages.js';
+import { read, root } from './pages.js';
 
 interface ComposeService {
 	image: string;
 	init?: boolean;
+	entrypoint?: string[];
 	environment?: Record<string, string>;
 	volumes?: string[];
 	networks: string[];
 	ports?: string[];
 	read_only?: boolean;
 	pids_limit?: number;
+	ulimits?: { core?: number };
 	logging?: { options: Record<string, string> };
 	healthcheck?: { timeout: string };
 	cap_drop?: string[];
@@ -29,6 +35,10 @@ describe.each(Object.entries(compose.services))('the container of %s', (name, se
 	test('has a read-only file system, no capabilities that it does not add, and a limit of processes', () => {
 		expect([service.read_only, service.cap_drop]).toEqual([true, ['ALL']]);
 		expect(service.pids_limit).toBeGreaterThan(0);
+	});
+
+	test('writes no core file, which would contain keys and passwords', () => {
+		expect(service.ulimits?.core).toBe(0);
 	});
 
 	test('keeps a bounded log', () => {
@@ -66,6 +76,13 @@ test('the database lies in the volume with every version of PostgreSQL', () => {
 	expect(environment?.PGDATA).toMatch(new RegExp(`^${folder}/`));
 });
 
+test('the database is created in the encoding and the locale of the embedded one, whatever the locale of the image is', () => {
+	const args = compose.services.postgres?.environment?.POSTGRES_INITDB_ARGS?.split(' ');
+	const embedded = read('packages/testing/src/embedded-postgres.ts').match(/--(encoding|locale)=[^']+/g);
+	expect(embedded).toEqual(['--encoding=UTF8', '--locale=C']);
+	expect(args).toEqual(embedded);
+});
+
 test('a command of the operator can be stopped with Ctrl-C and SIGTERM', () => {
 	const operators = Object.entries(compose.services).filter(([, { image }]) => image === 'contacts/operator');
 	expect(operators.map(([name, { init }]) => [name, init])).toEqual([
@@ -73,6 +90,48 @@ test('a command of the operator can be stopped with Ctrl-C and SIGTERM', () => {
 		['contacts', true],
 		['privacy', true],
 	]);
+});
+
+describe('./contacts', () => {
+	/** The database role of the container, and what the script says to Docker. */
+	async function called(args: string[], environment: Record<string, string> = {}) {
+		const folder = await temporaryFolder();
+		mkdirSync(join(folder, 'bin'));
+		const docker = '#!/bin/sh\nprintf "%s\\n" "$CONTACTS_ACTOR" "$@"\n';
+		writeFileSync(join(folder, 'bin', 'docker'), docker, { mode: 0o755 });
+		const env = { ...environment, PATH: `${join(folder, 'bin')}:${process.env.PATH}` };
+		const printed = execFileSync(join(root, 'contacts'), args, { env, cwd: folder, encoding: 'utf8' });
+		const [actor, ...words] = printed.trimEnd().split('\n');
+		const service = words.find((word) => word in compose.services) ?? '';
+		const role = /^postgres:\/\/(\w+):/.exec(compose.services[service]?.environment?.DATABASE_URL ?? '')?.[1];
+		return { actor, role, words, passed: words.slice(words.indexOf(service) + 1) };
+	}
+
+	test.each([
+		[['migrate', '--json'], 'contacts_owner'],
+		[['person', 'export', '--chat', '-1'], 'contacts_privacy'],
+		[['project', 'create', 'a b'], 'contacts_operator'],
+		[['import', '-', '--format', 'csv'], 'contacts_operator'],
+		[['--help'], 'contacts_operator'],
+		[[], 'contacts_operator'],
+	])('%j: gives the command unchanged to the container with the role %s', async (args, role) => {
+		const { words, ...call } = await called(args);
+		expect(call).toMatchObject({ role, passed: args });
+		expect(words.slice(0, 4)).toEqual(['compose', 'run', '--rm', '--no-TTY']);
+	});
+
+	test('names the user and machine for the audit log, unless CONTACTS_ACTOR does', async () => {
+		expect((await called(['audit'])).actor).toMatch(/^[\w-]+@[\w.-]+$/);
+		expect((await called(['audit'], { CONTACTS_ACTOR: 'alice' })).actor).toBe('alice');
+	});
+});
+
+test('the nightly backup can be stopped with SIGTERM, and finds its scripts', () => {
+	const { init, volumes, entrypoint } = compose.services.backup ?? {};
+	expect(init).toBe(true);
+	const [folder, place] = volumes?.[0]?.split(':') ?? [];
+	const script = entrypoint?.at(-1)?.replace(String(place), String(folder));
+	expect(read(String(script))).toContain('sh backup.sh');
 });
 
 test('the gateway can reach neither the database, Redis nor personal-contacts', () => {

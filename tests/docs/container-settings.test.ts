@@ -46,13 +46,14 @@ const programs: [
 	['company-contacts-sync', syncVariables],
 ];
 
-const passwords = namesIn('tools/contacts/src', /'([A-Z_]+_DATABASE_PASSWORD)'/g);
+const passwords = [...read('operations/postgres/passwords.sql').matchAll(/\\getenv \w+ (\w+)/g)].map(([, name]) =>
+	String(name),
+);
 const operatorReads = [
 	...namesIn('tools/contacts/src', /environment\.([A-Z][A-Z0-9_]+)/g),
 	// `{ NAME: name }: NodeJS.ProcessEnv` and `const { NAME } = environment`
 	...namesIn('tools/contacts/src', /[{,] ([A-Z][A-Z0-9_]+)(?=[^{}]*\}(?:: NodeJS\.ProcessEnv| = environment))/g),
 	...Object.keys(crmVariables.properties),
-	...passwords,
 ];
 
 /** Values as Docker Compose fills them in: `${NAME:-default}`. An empty value counts as not set. */
@@ -137,11 +138,29 @@ describe('the operator’s command', () => {
 		expect(environment.BITRIX24_INTERVAL_SECONDS).toBe('300');
 	});
 
-	test('gets no variable that it does not read, and the passwords of the roles only to create them', () => {
+	test('gets no variable that it does not read', () => {
 		for (const container of ['contacts', 'migrate'])
 			expect(Object.keys(environmentOf(container)).filter((name) => !operatorReads.includes(name))).toEqual([]);
-		expect(Object.keys(environmentOf('contacts')).filter((name) => passwords.includes(name))).toEqual([]);
 	});
+});
+
+test('only the database’s container gets the passwords of the roles, each the one that is part of a URL', () => {
+	expect(passwords).toHaveLength(7);
+	expect(
+		Object.keys(environmentOf('postgres'))
+			.filter((name) => name.endsWith('_DATABASE_PASSWORD'))
+			.sort(),
+	).toEqual([...passwords].sort());
+	for (const [container, { environment = {} }] of Object.entries(containers)) {
+		if (container === 'postgres') continue;
+		expect(
+			Object.keys(environment).filter((name) => passwords.includes(name)),
+			container,
+		).toEqual([]);
+		const [, password] = /:(\$\{\w+:-[^}]*\})@postgres:/.exec(environment.DATABASE_URL ?? '') ?? [];
+		const given = password ?? environment.PGPASSWORD;
+		if (given !== undefined) expect(Object.values(environmentOf('postgres')), container).toContain(given);
+	}
 });
 
 describe('the gateway', () => {

@@ -5,7 +5,7 @@ import { database, test } from '@contacts/testing/test.js';
 import { afterAll, expect, onTestFinished, vi } from 'vitest';
 import { databaseIsQuiet, directUrl, endSessions, executed, prepare, start } from './late-statements.js';
 
-test.beforeAll(() => prepare('direct_subscription_reports'));
+test.beforeAll(() => prepare('direct_subscriptions'));
 afterAll(endSessions);
 
 /** The status of a report; 0: there was no response. */

@@ -3,9 +3,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Sql } from '@contacts/common/database/client.js';
 import { migrate } from '@contacts/common/database/migrate.js';
-import { setRolePasswords, urlAs } from '@contacts/common/database/roles.js';
-import { type LocalPostgres, startLocalPostgres } from '@contacts/local-postgres/server.js';
+import { setUpRoles, urlAs } from '@contacts/common/database/roles.js';
 import { addProject } from '@contacts/testing/app.js';
+import { type LocalPostgres, startLocalPostgres } from '@contacts/testing/embedded-postgres.js';
 import { gatewayConfig } from '@contacts/testing/gateway.js';
 import { type RunningNginx, startNginx } from '@contacts/testing/nginx.js';
 import { exchange } from '@contacts/testing/raw-http.js';
@@ -36,13 +36,13 @@ beforeAll(async () => {
 			log_connections: 'on',
 		},
 	});
-	await migrate(server.url('postgres'));
-	await setRolePasswords(server.url('postgres'), {
+	await setUpRoles(server.url('postgres'), {
 		'personal-contacts': canaries.password,
 		'company-contacts': canaries.password,
 		'company-contacts-sync': canaries.password,
 		operator: canaries.password,
 	});
+	await migrate(server.url('postgres'));
 	sql = postgres(server.url('postgres'), { max: 2, fetch_types: false, onnotice: () => undefined });
 	await addProject(sql, 'canary', canaries.key);
 	await sql`insert into company_contacts (bitrix_id, phone, name) values (1, ${canaries.phone}, ${canaries.name})`;

@@ -49,7 +49,7 @@ test('a copy that is read from the primary and from a standby in turn equals the
 		const service = startServiceProcess('company-contacts', {
 			DATABASE_URL: urlAs(url, 'company-contacts', rolePassword),
 		});
-		return createCompanyContactsClient({ baseUrl: await service.listening(), ...credentials, memoryBytes: 0 });
+		return createCompanyContactsClient({ baseUrl: await service.listening(), ...credentials });
 	};
 	const primary = await start(servers.primaryUrl());
 	const standby = await start(servers.standbyUrl());

@@ -1,4 +1,3 @@
-import { mkdirSync, writeFileSync } from 'node:fs';
 import { connect as connectTo, createServer } from 'node:net';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -6,6 +5,7 @@ import { type StandIn, startStandIn } from '@contacts/bitrix24-stand-in';
 import { type RoleUser, urlAs } from '@contacts/common/database/roles.js';
 import { rolePassword } from '@contacts/testing/database.js';
 import { gatewayConfig } from '@contacts/testing/gateway.js';
+import { configureNginx } from '@contacts/testing/nginx.js';
 import { waitUntil } from '@contacts/testing/wait-until.js';
 import type { DatabaseCluster } from './database-cluster.js';
 import { fillIn, type Machine, type Network } from './network.js';
@@ -29,11 +29,12 @@ export const limit = { perSecond: 5, burst: 50 };
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 
-/** Two machines, each with every service, a synchroniser and a gateway, and one machine with Redis. The portal is in this process. */
+/** On both machines every service, a synchroniser and a gateway, and one machine with Redis. The portal is in this process. */
 export async function startApplications(
 	network: Network,
 	folder: string,
 	database: DatabaseCluster,
+	services: readonly [Machine, Machine],
 ): Promise<Applications> {
 	const portal = await startStandIn({ plan: 'enterprise' });
 	for (let n = 0; n < 100; n++) portal.add({ lastName: `Contact ${n}` });
@@ -59,8 +60,7 @@ export async function startApplications(
 		log: join(folder, 'redis.log'),
 		command: ['redis-server', '--bind', cache.address, '--protected-mode', 'no', '--save', ''],
 	});
-	const machines = [network.machine('app1', 11), network.machine('app2', 12)];
-	const [first, second] = machines as [Machine, Machine];
+	const [first, second] = services;
 	const upstream = fillIn('upstream.conf', { MACHINE_1: first.address, MACHINE_2: second.address });
 	const url = (role: RoleUser) =>
 		`${urlAs(`postgres://user@${first.address}/contacts`, role, rolePassword).replace(first.address, database.hosts)}?target_session_attrs=read-write`;
@@ -71,7 +71,7 @@ export async function startApplications(
 			command: [process.execPath, join(root, program)],
 			env: { DATABASE_URL: url(name), HOST: '0.0.0.0', PORT: String(port), LOG_LEVEL: 'warn', ...env },
 		});
-	const processes = machines.flatMap((machine) => [
+	const processes = services.flatMap((machine) => [
 		service(machine, 'personal-contacts', 'services/personal-contacts/dist/main.js', 3001),
 		service(machine, 'company-contacts', 'services/company-contacts/dist/main.js', 3000, {
 			REDIS_URL: `redis://${cache.address}:6379`,
@@ -97,7 +97,7 @@ export async function startApplications(
 		return response?.ok === true;
 	};
 	const areReady = async () => {
-		const addresses = machines.flatMap(({ address }) => [
+		const addresses = services.flatMap(({ address }) => [
 			...[3000, 3001, 3002].map((port) => `http://${address}:${port}/health/ready`),
 			`http://${address}:8080/openapi.json`,
 		]);
@@ -106,11 +106,11 @@ export async function startApplications(
 	const outputs = () => processes.map(({ output }) => output()).join('\n');
 	await waitUntil(areReady, { timeoutMs: 60_000, intervalMs: 300, message: outputs });
 	return {
-		machines: [...machines, cache],
+		machines: [...services, cache],
 		processes: [...processes, redis],
 		portal,
-		personal: machines.map(({ address }) => `http://${address}:3001`),
-		gateways: machines.map(({ address }) => `http://${address}:8080`),
+		personal: services.map(({ address }) => `http://${address}:3001`),
+		gateways: services.map(({ address }) => `http://${address}:8080`),
 		areReady,
 		async close() {
 			here.close();
@@ -120,20 +120,13 @@ export async function startApplications(
 }
 
 function gateway(machine: Machine, folder: string, upstream: string): Supervised {
-	mkdirSync(folder);
-	const server = gatewayConfig('company_contacts', { connectionsPerClient: 100 })
+	const server = gatewayConfig('company_contacts')
 		.replaceAll('127.0.0.1:PORT', `${machine.address}:8080`)
 		.replaceAll('FOLDER', folder)
 		.replaceAll('ACCESS_LOG', join(folder, 'access.log'));
-	const config = join(folder, 'nginx.conf');
-	writeFileSync(
-		config,
-		`user root; daemon off; worker_processes 1; pid ${folder}/nginx.pid; error_log ${folder}/error.log notice;
-		events { worker_connections 512; } http { ${upstream} ${server} }`,
-	);
 	return supervise(machine, {
 		name: `gateway on ${machine.name}`,
 		log: `${folder}/output.log`,
-		command: ['nginx', '-p', folder, '-c', config, '-e', `${folder}/error.log`],
+		command: ['nginx', ...configureNginx(folder, `${upstream}\n${server}`)],
 	});
 }

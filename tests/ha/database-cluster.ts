@@ -1,8 +1,11 @@
 import { execFileSync } from 'node:child_process';
-import { chownSync, mkdirSync, readdirSync, readFileSync } from 'node:fs';
+import { cpSync, mkdirSync, readdirSync, readFileSync } from 'node:fs';
+import { Agent, get } from 'node:https';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { fileURLToPath } from 'node:url';
 import { migrate } from '@contacts/common/database/migrate.js';
-import { setRolePasswords, transferToOwner } from '@contacts/common/database/roles.js';
+import { setUpRoles, urlAs } from '@contacts/common/database/roles.js';
 import { addProject } from '@contacts/testing/app.js';
 import { rolePassword } from '@contacts/testing/database.js';
 import { waitUntil } from '@contacts/testing/wait-until.js';
@@ -21,6 +24,8 @@ export interface DatabaseCluster {
 	/** Whether there is a primary that every other machine follows synchronously. */
 	isWhole(): Promise<boolean>;
 	superuserUrl(): Promise<string>;
+	/** The folder with a folder for each address: `ca.crt`, `machine.crt` and `machine.key`. */
+	certificates: string;
 }
 
 /** A member of the cluster, as Patroni describes it. */
@@ -35,20 +40,45 @@ const password = 'superuser';
 /** The programs of the newest PostgreSQL from Debian on this machine. */
 const programs = () => `/usr/lib/postgresql/${Math.max(...readdirSync('/usr/lib/postgresql').map(Number))}/bin`;
 
-/** Three machines with etcd, Patroni and PostgreSQL as operations/ha says, and the migrated database `contacts`. */
-export async function startDatabaseCluster(network: Network, folder: string): Promise<DatabaseCluster> {
+/** Signs a certificate for each address into `folder/ADDRESS`, as operations/ha says. */
+export function makeCertificates(folder: string, ...addresses: string[]): void {
+	const script = fileURLToPath(new URL('../../operations/ha/certificates.sh', import.meta.url));
+	execFileSync(script, [folder, ...addresses], { stdio: 'pipe' });
+}
+
+/**
+ * Three machines with etcd, Patroni and PostgreSQL as operations/ha says, and the migrated database `contacts`. Only `services`
+ * may reach PostgreSQL. This process watches the cluster, so it may reach what the database machines may, with its certificate.
+ */
+export async function startDatabaseCluster(
+	network: Network,
+	folder: string,
+	services: readonly Machine[],
+): Promise<DatabaseCluster> {
 	const machines = [1, 2, 3].map((n) => network.machine(`db${n}`, 20 + n));
-	const [uid, gid] = ['-u', '-g'].map((flag) => Number(execFileSync('id', [flag, 'postgres'], { encoding: 'utf8' })));
 	const list = (each: (machine: Machine) => string) => machines.map(each).join();
+	const rules = join(folder, 'database.nft');
+	fillIn(
+		'database.nft',
+		{
+			DATABASES: [...machines, network].map(({ address }) => address).join(),
+			SERVICES: services.map(({ address }) => address).join(),
+		},
+		rules,
+	);
+	const certificates = join(folder, 'certificates');
+	makeCertificates(certificates, ...[...machines, network].map(({ address }) => address));
 	const processes = machines.flatMap((machine) => {
+		machine.run('nft', '-f', rules);
 		const data = join(folder, machine.name);
 		mkdirSync(data, { mode: 0o700 });
-		chownSync(data, uid as number, gid as number);
+		cpSync(join(certificates, machine.address), join(data, 'tls'), { recursive: true });
+		execFileSync('chown', ['-R', 'postgres:postgres', data]);
 		const values = {
 			NODE: machine.name,
 			ADDRESS: machine.address,
 			ETCD_HOSTS: list(({ address }) => `${address}:2379`),
-			ETCD_CLUSTER: list(({ name, address }) => `${name}=http://${address}:2380`),
+			ETCD_CLUSTER: list(({ name, address }) => `${name}=https://${address}:2380`),
 			NETWORK: network.addresses,
 			DATA: data,
 			POSTGRES_PROGRAMS: programs(),
@@ -80,8 +110,18 @@ export async function startDatabaseCluster(network: Network, folder: string): Pr
 		];
 	});
 
-	const ask = async (machine: Machine, path: string) =>
-		fetch(`http://${machine.address}:8008${path}`, { signal: AbortSignal.timeout(1000) }).catch(() => undefined);
+	const [ca, cert, key] = ['ca.crt', 'machine.crt', 'machine.key'].map((name) =>
+		readFileSync(join(certificates, network.address, name)),
+	);
+	const agent = new Agent({ ca, cert, key });
+	const ask = ({ address }: Machine, path: string) =>
+		new Promise<{ status: number | undefined; body: string } | undefined>((resolve) => {
+			const nothing = () => resolve(undefined);
+			const options = { agent, signal: AbortSignal.timeout(1000) };
+			get(`https://${address}:8008${path}`, options, (response) => {
+				text(response).then((body) => resolve({ status: response.statusCode, body }), nothing);
+			}).on('error', nothing);
+		});
 	const primary = async () => {
 		const responses = await Promise.all(machines.map((machine) => ask(machine, '/primary')));
 		return machines[responses.findIndex((response) => response?.status === 200)]?.name;
@@ -91,7 +131,7 @@ export async function startDatabaseCluster(network: Network, folder: string): Pr
 		const machine = machines.find((each) => each.name === name);
 		if (machine === undefined) return false;
 		const response = await ask(machine, '/cluster');
-		const { members } = ((await response?.json()) ?? { members: [] }) as { members: Member[] };
+		const { members } = JSON.parse(response?.body || '{"members":[]}') as { members: Member[] };
 		const [leader] = members.filter(({ role }) => role === 'leader');
 		const follows = ({ role, state, lag, timeline }: Member) =>
 			role === 'sync_standby' &&
@@ -112,14 +152,21 @@ export async function startDatabaseCluster(network: Network, folder: string): Pr
 	const maintenance = postgres(superuser.replace('/contacts', '/postgres'), { max: 1 });
 	await maintenance`create database contacts`;
 	await maintenance.end();
-	const owner = await transferToOwner(superuser, 'owner');
-	await migrate(owner);
-	const roles = ['personal-contacts', 'company-contacts', 'company-contacts-sync'] as const;
-	await setRolePasswords(owner, Object.fromEntries(roles.map((role) => [role, rolePassword])));
+	const users = ['owner', 'personal-contacts', 'company-contacts', 'company-contacts-sync'] as const;
+	await setUpRoles(superuser, Object.fromEntries(users.map((user) => [user, rolePassword])));
+	await migrate(urlAs(superuser, 'owner', rolePassword));
 	const sql = postgres(superuser, { max: 1, fetch_types: false });
 	for (const project of ['bot', 'partner', 'greedy']) await addProject(sql, project, `${project}-key`);
 	await sql.end();
-	return { machines, processes, hosts: list(({ address }) => `${address}:5432`), primary, isWhole, superuserUrl };
+	return {
+		machines,
+		processes,
+		hosts: list(({ address }) => `${address}:5432`),
+		primary,
+		isWhole,
+		superuserUrl,
+		certificates,
+	};
 }
 
 /** The postmaster of a machine and all its children: whatever runs the program `postgres` there. */

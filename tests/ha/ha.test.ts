@@ -28,8 +28,9 @@ test(`no acknowledged write is lost in ${minutes} minutes of process and machine
 	process.once('exit', removeAll);
 	const pids: number[] = [];
 	try {
-		const database = await startDatabaseCluster(network, folder);
-		const applications = await startApplications(network, folder, database);
+		const services = [network.machine('app1', 11), network.machine('app2', 12)] as const;
+		const database = await startDatabaseCluster(network, folder, services);
+		const applications = await startApplications(network, folder, database, services);
 		const machines = [...database.machines, ...applications.machines];
 		const processes = [...database.processes, ...applications.processes];
 

@@ -8,6 +8,12 @@ export interface Machine {
 	address: string;
 	/** The command prefix that runs a program there. */
 	inside: string[];
+	/**
+	 * Runs a program there until it ends, and returns its output.
+	 *
+	 * @throws Error when its exit code is not 0
+	 */
+	run(command: string, ...args: string[]): string;
 	/** The IDs of its processes. */
 	pids(): number[];
 	/** Whether its power is off: nothing starts on it. */
@@ -58,6 +64,7 @@ export function createNetwork(): Network {
 		machine(name, host) {
 			const namespace = `${prefix}-${name}`;
 			const own = `10.177.17.${host}`;
+			const inside = ['netns', 'exec', namespace];
 			addNamespace(namespace);
 			connect(name, 'name', 'eth0', 'netns', namespace);
 			ip('-n', namespace, 'address', 'add', `${own}/24`, 'dev', 'eth0');
@@ -65,7 +72,8 @@ export function createNetwork(): Network {
 			return {
 				name,
 				address: own,
-				inside: ['ip', 'netns', 'exec', namespace],
+				inside: ['ip', ...inside],
+				run: (...command) => ip(...inside, ...command),
 				pids: () => pidsOf(namespace),
 				isOff: false,
 				cut: () => void ip('-n', hub, 'link', 'set', name, 'down'),

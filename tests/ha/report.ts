@@ -18,7 +18,7 @@ export interface Run {
 	found: ReadonlyMap<number, number>;
 }
 
-export interface Result {
+interface Result {
 	acknowledged: number;
 	/** Chats whose last acknowledged version is missing or replaced by an older one. */
 	lost: number[];

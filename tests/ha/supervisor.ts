@@ -15,7 +15,7 @@ export interface Supervised {
 	stop(): Promise<void>;
 }
 
-export interface Program {
+interface Program {
 	name: string;
 	command: readonly string[];
 	env?: Record<string, string>;

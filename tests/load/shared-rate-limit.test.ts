@@ -1,8 +1,8 @@
 import { urlAs } from '@contacts/common/database/roles.js';
-import { freePort } from '@contacts/local-postgres/server.js';
 import { addProject } from '@contacts/testing/app.js';
 import { rolePassword } from '@contacts/testing/database.js';
 import { watchDelays } from '@contacts/testing/machine-delays.js';
+import { freePort } from '@contacts/testing/ports.js';
 import type { RunningProcess } from '@contacts/testing/process.js';
 import { startRedis } from '@contacts/testing/redis.js';
 import { type RunningService, startService } from '@contacts/testing/services.js';

@@ -1,5 +1,5 @@
 import { setImmediate as turn } from 'node:timers/promises';
-import { setProjectEnabled } from '@contacts/common/auth/projects.sql.js';
+import { revokeKey, setProjectEnabled } from '@contacts/common/auth/projects.sql.js';
 import { service } from '@contacts/company-contacts/app.js';
 import { addProject, startTestApp, type TestApp } from '@contacts/testing/app.js';
 import { database, test } from '@contacts/testing/test.js';
@@ -15,6 +15,9 @@ test.beforeAll(async () => {
 	await addProject(database.sql, 'not-here', 'key-of-not', { service: 'personal-contacts' });
 	await addProject(database.sql, 'expiring', 'key-of-old', { expiresAt: new Date(Date.now() + 3_600_000) });
 	await setProjectEnabled(database.sql, 'disabled', false);
+	await addProject(database.sql, 'revoking', 'key-of-rev');
+	const [revoked] = await database.sql<{ id: number }[]>`select max(id)::float8 as id from api_keys`;
+	await revokeKey(database.sql, Number(revoked?.id));
 	// Expired for this app, although it was valid when the keys were loaded.
 	const now = Date.now() + 7_200_000;
 	app = await startTestApp(service, database.url, {
@@ -34,6 +37,7 @@ const others: [string, readonly [string, string]][] = [
 	['a disabled project', ['disabled', 'key-of-off']],
 	['a key for the other service', ['not-here', 'key-of-not']],
 	['a key that has expired', ['expiring', 'key-of-old']],
+	['a key that was revoked', ['revoking', 'key-of-rev']],
 ];
 
 /**
@@ -93,8 +97,10 @@ test('the statistic detects a difference, and none where there is none', async (
 test.each(others)('looking up %s takes as long as a wrong key', async (what, credentials) => {
 	const find =
 		([project, key]: readonly [string, string]) =>
-		() =>
+		() => {
 			expectNobody(app.keyRing.find(project, key));
+			return app.keyRing.findReason(project, key);
+		};
 	const [times, timesOfWrongKey] = await measure(20_000, find(credentials), find(wrongKey));
 	const ratio = median(times) / median(timesOfWrongKey);
 	console.log(`${what}: ${ratio.toFixed(3)} of the time of a wrong key`);

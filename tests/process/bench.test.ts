@@ -1,15 +1,15 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { findPgbench } from '@contacts/bench/baselines/pgbench.js';
-import type { Comparison } from '@contacts/bench/report.js';
+import { fileURLToPath } from 'node:url';
 import { toolOf } from '@contacts/testing/launcher.js';
-import { accepts } from '@contacts/testing/ports.js';
 import { isAlive } from '@contacts/testing/proc.js';
 import { environmentOf, type RunningProcess, startProcess } from '@contacts/testing/process.js';
 import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
-import { expect, onTestFinished, test, vi } from 'vitest';
+import { waitUntil } from '@contacts/testing/wait-until.js';
+import { expect, onTestFinished, test } from 'vitest';
 
-const short = ['--rounds', '1', '--only', 'list, one company'];
+const root = fileURLToPath(new URL('../..', import.meta.url));
+const only = ['--only', 'list of one company', 'upserts, 16 connections', '--seconds', '0.2'];
 
 interface RunningBench extends RunningProcess {
 	/** The folder for everything that it writes to disk. */
@@ -27,21 +27,15 @@ async function startBench(...args: string[]): Promise<RunningBench> {
 	return Object.assign(bench, { folder });
 }
 
-/** The process and the port of its PostgreSQL, as soon as it accepts connections. */
-async function postgresOf({ folder }: RunningBench): Promise<{ pid: number; port: number }> {
-	const file = () => {
-		try {
-			const [name = ''] = readdirSync(folder).filter((entry) => entry.startsWith('contacts-bench-'));
-			const lines = readFileSync(join(folder, name, 'postgres', 'postmaster.pid'), 'utf8').split('\n');
-			return lines[7]?.startsWith('ready') ? { pid: Number(lines[0]), port: Number(lines[3]) } : undefined;
-		} catch {
-			return undefined;
-		}
-	};
-	return vi.waitUntil(file, { timeout: 30_000, interval: 20 });
+/** Waits until it measures, and returns the process ID of its PostgreSQL. */
+async function measuring(bench: RunningBench): Promise<number> {
+	const measures = () => /round 1 of|cycles of/.test(bench.stderr());
+	await waitUntil(measures, { timeoutMs: 90_000, message: bench.stderr });
+	const [name = ''] = readdirSync(bench.folder).filter((entry) => entry.startsWith('contacts-bench-'));
+	return Number(readFileSync(join(bench.folder, name, 'postgres', 'postmaster.pid'), 'utf8').split('\n')[0]);
 }
 
-/** Whether a process of its group still runs: its own, the services, the baselines or the generator. */
+/** Whether a process of its group still runs: its own, a service or a baseline. */
 function groupIsAlive({ pid }: RunningBench): boolean {
 	try {
 		return process.kill(-pid, 0);
@@ -50,77 +44,83 @@ function groupIsAlive({ pid }: RunningBench): boolean {
 	}
 }
 
-async function expectNothingLeft(bench: RunningBench, postgres: { pid: number; port: number }): Promise<void> {
+function expectNothingLeft(bench: RunningBench, postgres: number): void {
 	expect(groupIsAlive(bench)).toBe(false);
-	expect(isAlive(postgres.pid)).toBe(false);
-	expect(await accepts(postgres.port)).toBe(false);
+	expect(isAlive(postgres)).toBe(false);
 	expect(readdirSync(bench.folder).filter((name) => name.startsWith('contacts-'))).toEqual([]);
 }
 
-test('a run ends by itself, prints a table, writes a JSON result, and leaves nothing behind', async () => {
-	const results = await temporaryFolder();
-	const file = join(results, 'made', 'bench.json');
-	const bench = await startBench(...short, 'upserts, 64 connections', '--seconds', '0.3', '--json', file);
-	const postgres = await postgresOf(bench);
+const figuresOf = (stdout: string) =>
+	(JSON.parse(stdout) as { rows: Record<string, string | number>[] }).rows.map(
+		({ scenario, figure }) => `${scenario}: ${figure}`,
+	);
+
+const loadFigures = [
+	'list of one company: requests',
+	'list of one company: service CPU',
+	'upserts, 16 connections: requests',
+	'upserts, 16 connections: service CPU',
+	'upserts, 16 connections: PostgreSQL CPU',
+];
+
+test('a run measures both services beside baseline servers, and leaves nothing behind', async () => {
+	const bench = await startBench(...only, '--rounds', '1');
+	const postgres = await measuring(bench);
 	expect(await bench.exit, bench.stderr()).toBe(0);
-	await expectNothingLeft(bench, postgres);
+	expectNothingLeft(bench, postgres);
+	expect(bench.stdout()).toMatch(/^company-contacts +start-up( +[\d.,]+){2} +ms +[\d.]+ +[01] of 1$/m);
+	expect(bench.stdout()).toMatch(/^list of one company +requests( +[\d.,]+){2} +\/s +[\d.]+ +[01] of 1$/m);
+	expect(bench.stdout()).toContain('Baseline: baseline servers; rounds: 1,');
+});
 
-	const report = JSON.parse(readFileSync(file, 'utf8'));
-	expect(report).toMatchObject({
-		version: 2,
-		machine: {
-			date: expect.stringMatching(/^\d{4}-\d\d-\d\dT/),
-			cores: expect.any(Number),
-			node: process.version,
-			postgresql: expect.stringMatching(/^\d+/),
-			postgresql_settings: { fsync: 'on', synchronous_commit: 'on', full_page_writes: 'on' },
-		},
-		settings: { rounds: 1, seconds: 0.3, profiled: false },
-		failures: [],
-		seconds: expect.any(Number),
-	});
-	const [throughput, memory, ...upserts] = report.comparisons as Comparison[];
-	if (throughput?.baseline == null || throughput.ratio === null) throw new Error('nothing was compared');
-	expect(throughput).toMatchObject({
-		scenario: 'list, one company',
-		figure: 'throughput',
-		unit: '/s',
-		baseline: { name: 'raw node:http, same bytes' },
-		target: { of: 'cost', atMost: 2 },
-		met: process.platform === 'linux' ? expect.any(Boolean) : null,
-	});
-	const [ours, baseline] = [throughput.ours, throughput.baseline.figures];
-	for (const { median, min, max, rounds } of [ours, baseline, throughput.ratio]) {
-		expect(median).toBeGreaterThan(0);
-		expect([min, max, ...rounds]).toEqual([median, median, median]);
-	}
-	expect(throughput.ratio.median).toBeCloseTo(ours.median / baseline.median, 10);
-	if (process.platform === 'linux') expect(memory).toMatchObject({ figure: 'peak memory', unit: 'MiB' });
-	const baselines = upserts.filter(({ figure }) => figure === 'throughput').map(({ baseline }) => baseline?.name);
-	expect(baselines).toEqual([
-		'no-op Fastify route',
-		'our service, saving nothing',
-		...(findPgbench() === undefined ? [] : ['pgbench, one statement, 10 clients']),
+test('a run against another checkout measures its services in place of the baseline servers', async () => {
+	const bench = await startBench(...only, '--rounds', '1', '--against', root, '--json');
+	const postgres = await measuring(bench);
+	expect(await bench.exit, bench.stderr()).toBe(0);
+	expectNothingLeft(bench, postgres);
+	expect(figuresOf(bench.stdout())).toEqual([
+		'company-contacts: start-up',
+		'personal-contacts: start-up',
+		...loadFigures,
+		'company-contacts: memory after the load',
+		'personal-contacts: memory after the load',
 	]);
-	expect(bench.stdout()).toMatch(/^scenario +figure +ours +baseline +ratio/);
-	expect(bench.stdout()).toMatch(/^list, one company +throughput .* CPU ≤ 2 +(yes|NO)/m);
-	expect(bench.stderr()).toContain('list, one company, round 1 of 1: ours');
+	const { rows, ...settings } = JSON.parse(bench.stdout());
+	expect(settings).toEqual({ baseline: root.replace(/\/$/, ''), rounds: 1, seconds: 0.2 });
+	for (const { ours, baseline, ratio, pairs } of rows) {
+		expect(pairs).toBe(1);
+		expect(ratio).toBeGreaterThan(0);
+		expect(ratio).toBeCloseTo(ours / baseline, 10);
+	}
 });
 
-test('an interrupted run stops everything that it started, and exits with 1', async () => {
-	const bench = await startBench(...short, '--seconds', '60');
-	const postgres = await postgresOf(bench);
-	await vi.waitUntil(() => bench.stderr().includes('round 1 of 1'), { timeout: 30_000 });
-	bench.kill('SIGTERM');
-	expect(await bench.exit).toBe(1);
-	await expectNothingLeft(bench, postgres);
-	expect(bench.stdout()).toBe('');
+test('a soak compares memory and costs at its end with those at its beginning', async () => {
+	const bench = await startBench(...only, '--minutes', '0.1', '--json');
+	const postgres = await measuring(bench);
+	expect(await bench.exit, bench.stderr()).toBe(0);
+	expectNothingLeft(bench, postgres);
+	expect(figuresOf(bench.stdout())).toEqual([...loadFigures, 'company-contacts: memory', 'personal-contacts: memory']);
 });
+
+test.each(['--rounds', '--minutes'])(
+	'an interrupted run with %s stops all that it started, and exits with 1',
+	async (option) => {
+		const bench = await startBench(option, '60');
+		const postgres = await measuring(bench);
+		bench.kill('SIGTERM');
+		expect(await bench.exit).toBe(1);
+		expectNothingLeft(bench, postgres);
+		expect(bench.stdout()).toBe('');
+		expect(bench.stderr()).toMatch(/^interrupted$/m);
+	},
+);
 
 test.each([
-	[['--only', 'lists'], /Allowed choices are .*list of 10,000/],
-	[['--rounds', '0'], /--rounds.*whole number from 1 to 1000/],
-	[['--seconds', 'long'], /--seconds.*number from 0.1 to 600/],
+	[['--only', 'lists'], /Allowed choices are .*list of all/],
+	[['--rounds', '0'], /--rounds.*number from 1 to 1000/],
+	[['--minutes', 'long'], /--minutes.*number from 0.1 to 10000/],
+	[['--against', '/'], /--against.*no built services/],
+	[['--against', root, '--minutes', '1'], /cannot be used with/],
 	[['fast'], /too many arguments/],
 ])('reports wrong usage %j with exit code 2, before it starts anything', async (args, complaint) => {
 	const bench = await startBench(...args);

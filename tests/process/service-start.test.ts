@@ -10,18 +10,26 @@ import { addSecret, dropSecret, expectSecretUnwritten, password, start, urlWithS
 
 let empty: TestDatabase;
 let older: TestDatabase;
+let ascii: TestDatabase;
+let unreleased: TestDatabase;
 
 test.beforeAll(async () => {
 	empty = await createTestDatabase('template0');
 	older = await createTestDatabase('template0');
+	ascii = await createTestDatabase('template0', 'SQL_ASCII');
 	// Before a column that the services read.
-	await migrate(older.url, 16);
+	await migrate(older.url);
+	await older.sql`alter table projects drop column sandbox`;
+	unreleased = await createTestDatabase();
+	await unreleased.sql`create table direct_subscription_reports ()`;
 	await addSecret();
 });
 afterAll(async () => {
 	await dropSecret();
 	await empty?.drop();
 	await older?.drop();
+	await ascii?.drop();
+	await unreleased?.drop();
 });
 
 describe.each<[ServiceName, string, string]>([
@@ -52,6 +60,8 @@ describe.each<[ServiceName, string, string]>([
 			['a wrong password', () => urlWithSecret({ password: `${password}-wrong` }), /refuses the user or the password/],
 			['a missing database', () => urlWithSecret({ pathname: '/no_such_database' }), /database .* does not exist/],
 			['a database without tables', () => empty.url, /no tables yet: run "contacts migrate"/],
+			['a database in another encoding than UTF-8', () => ascii.url, /has the encoding SQL_ASCII, but it must be UTF8/],
+			['tables from before the first release', () => unreleased.url, /from before the first release.* create another/],
 			['tables of an older release', () => older.url, /older than this release: run "contacts migrate"/],
 			[
 				'a parameter that the server refuses',
@@ -105,4 +115,4 @@ describe.each<[ServiceName, string, string]>([
 	});
 });
 
-test('no process writes the password of DATABASE_URL to its output', () => expectSecretUnwritten(22));
+test('no process writes the password of DATABASE_URL to its output', () => expectSecretUnwritten(26));

@@ -6,8 +6,8 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type StandIn, startStandIn } from '@contacts/bitrix24-stand-in';
 import { migrate } from '@contacts/common/database/migrate.js';
-import { setRolePasswords, urlAs } from '@contacts/common/database/roles.js';
-import { type LocalPostgres, startLocalPostgres } from '@contacts/local-postgres/server.js';
+import { setUpRoles, urlAs } from '@contacts/common/database/roles.js';
+import { type LocalPostgres, startLocalPostgres } from '@contacts/testing/embedded-postgres.js';
 import postgres from 'postgres';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 
@@ -20,8 +20,8 @@ let url: string;
 beforeAll(async () => {
 	server = await startLocalPostgres({ dataDirectory: join(folder, 'postgres'), password: 'test' });
 	url = server.url('postgres');
+	await setUpRoles(url, { 'company-contacts-sync': 'test' });
 	await migrate(url);
-	await setRolePasswords(url, { 'company-contacts-sync': 'test' });
 	standIn = await startStandIn({ plan: 'enterprise', utcOffset: '+03:00' });
 });
 afterAll(async () => {

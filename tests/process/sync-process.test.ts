@@ -1,7 +1,9 @@
 import { once } from 'node:events';
+import { createServer as createHttpServer } from 'node:http';
 import { createServer } from 'node:net';
 import { urlAs } from '@contacts/common/database/roles.js';
 import { createTestDatabase, rolePassword } from '@contacts/testing/database.js';
+import { memoryOf } from '@contacts/testing/proc.js';
 import { spawnService } from '@contacts/testing/services.js';
 import { startTcpProxy } from '@contacts/testing/tcp-proxy.js';
 import { database, test } from '@contacts/testing/test.js';
@@ -34,6 +36,12 @@ describe('the synchroniser does not start, and says why in one line', () => {
 		const empty = await createTestDatabase('template0');
 		onTestFinished(() => empty.drop());
 		expect(await errorOf({ DATABASE_URL: empty.url })).toEqual([expect.stringMatching(/no tables yet: run/)]);
+	});
+
+	test('with a database in another encoding than UTF-8', async () => {
+		const ascii = await createTestDatabase('template0', 'SQL_ASCII');
+		onTestFinished(() => ascii.drop());
+		expect(await errorOf({ DATABASE_URL: ascii.url })).toEqual([expect.stringMatching(/encoding SQL_ASCII/)]);
 	});
 
 	test('on a port that is in use', async () => {
@@ -78,4 +86,19 @@ test('the synchroniser starts without its database, works once the database is u
 	expect(await program.exit).toBe(0);
 	expect(program.stderr()).toBe('');
 	expect(program.log().at(-1)?.msg).toBe('stopped');
+});
+
+test('a portal that sends 30 MB of nested arrays does not make the synchroniser exceed its memory limit of 384 MiB', async () => {
+	const nested = Buffer.alloc(30_000_000, '[');
+	const portal = createHttpServer((_, response) => response.end(nested)).listen(0, '127.0.0.1');
+	onTestFinished(() => {
+		portal.closeAllConnections();
+		portal.close();
+	});
+	await once(portal, 'listening');
+	const { port } = portal.address() as { port: number };
+	const program = start({ BITRIX24_WEBHOOK_URL: `http://127.0.0.1:${port}/rest/1/secret/` });
+	await expect.poll(() => program.log().filter(({ kind }) => kind === 'retry').length).toBeGreaterThan(1);
+	expect(program.hasExited).toBe(false);
+	expect(memoryOf(program.pid)?.peak).toBeLessThan(384);
 });

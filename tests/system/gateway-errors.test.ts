@@ -1,10 +1,10 @@
 import { execFileSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import { connect, createServer, type Server, type Socket } from 'node:net';
-import { freePort } from '@contacts/local-postgres/server.js';
 import { documented, responseOf } from '@contacts/testing/documented.js';
 import { gatewayConfig } from '@contacts/testing/gateway.js';
 import { type RunningNginx, startNginx } from '@contacts/testing/nginx.js';
+import { freePort } from '@contacts/testing/ports.js';
 import { childrenOf } from '@contacts/testing/proc.js';
 import { exchangeText } from '@contacts/testing/raw-http.js';
 import type { OpenAPIV3_1 } from 'openapi-types';
@@ -124,6 +124,8 @@ describe('an error of the gateway itself is a problem like all others', () => {
 
 	test('for a gateway that can open no more connections, and no log has anything of the request', async () => {
 		const exhausted = await startNginx(gatewayConfig(new URL(gateway.url).host));
+		// Once it has served a request, its worker has opened all files that it keeps, and closed earlier connections.
+		await exchangeText(exhausted.url, `GET /none HTTP/1.1\r\n${rest}\r\n`);
 		const [worker] = childrenOf(exhausted.pid);
 		const open = readdirSync(`/proc/${worker}/fd`).map(Number);
 		const [, second] = Array.from({ length: open.length + 2 }, (_, fd) => fd).filter((fd) => !open.includes(fd));

@@ -65,7 +65,7 @@ test('forty clients that read nothing of a large list fill neither the disk nor 
 		used.push(gateway.temporaryBytes());
 	}
 	expect(used).toEqual([0, 0, 0]);
-	// 144 KB of buffers for each.
+	// 40 KB of buffers for each.
 	expect(gateway.memory() - before).toBeLessThan(readers * 0.25 + 10);
 	// The service keeps one copy of the list, however many clients read it.
 	expect(residentMiB(service.pid)).toBeLessThan(600);

@@ -3,9 +3,9 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { type IncomingMessage, get as requestPlain } from 'node:http';
 import { get } from 'node:https';
 import { join } from 'node:path';
-import { freePort } from '@contacts/local-postgres/server.js';
 import { gatewayConfig } from '@contacts/testing/gateway.js';
 import { startNginx } from '@contacts/testing/nginx.js';
+import { freePort } from '@contacts/testing/ports.js';
 import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import { expect, onTestFinished, test } from 'vitest';
 

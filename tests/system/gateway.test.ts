@@ -143,19 +143,6 @@ describe('only the public paths respond', () => {
 	});
 });
 
-test('the failure limit sees one client, whatever X-Forwarded-For that client forges', async () => {
-	const responses = await Promise.all(
-		Array.from({ length: 300 }, (_, index) =>
-			get(`${path}?project=first&api_key=wrong`, {
-				headers: { 'x-forwarded-for': `203.0.113.${index % 250}`, forwarded: `for=203.0.113.${index % 250}` },
-			}),
-		),
-	);
-	const refused = responses.filter((response) => response.status === 429).length;
-	expect(refused).toBeGreaterThan(20);
-	expect((await get(path + query)).status).toBe(200);
-});
-
 test('the gateway drops the headers of a client about tracing, its identity and its origin', async () => {
 	const seen: IncomingHttpHeaders[] = [];
 	const upstream = createServer((request, response) => {
@@ -192,6 +179,20 @@ test('the access log has the status and the time of the service beside those of 
 		{ path, status: 401, upstream_status: '401', upstream_seconds: seconds },
 		{ path: 'other', status: 404, upstream_status: '', upstream_seconds: '' },
 	]);
+});
+
+// It leaves the failure bucket of this address empty: the tests behind it get 429 for a wrong key.
+test('the failure limit sees one client, whatever X-Forwarded-For that client forges', async () => {
+	const responses = await Promise.all(
+		Array.from({ length: 300 }, (_, index) =>
+			get(`${path}?project=first&api_key=wrong`, {
+				headers: { 'x-forwarded-for': `203.0.113.${index % 250}`, forwarded: `for=203.0.113.${index % 250}` },
+			}),
+		),
+	);
+	const refused = responses.filter((response) => response.status === 429).length;
+	expect(refused).toBeGreaterThan(20);
+	expect((await get(path + query)).status).toBe(200);
 });
 
 test('no log of nginx, the service or PostgreSQL has an API key', async () => {

@@ -1,11 +1,12 @@
 import { execFileSync } from 'node:child_process';
-import { chownSync, copyFileSync, mkdtempSync, rmSync, statSync } from 'node:fs';
+import { chownSync, copyFileSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createClient } from '@contacts/common/database/client.js';
+import { describeDatabaseError } from '@contacts/common/database/errors.js';
 import { migrate } from '@contacts/common/database/migrate.js';
-import { setRolePasswords, urlAs } from '@contacts/common/database/roles.js';
-import { type LocalPostgres, startLocalPostgres } from '@contacts/local-postgres/server.js';
+import { setUpRoles, urlAs } from '@contacts/common/database/roles.js';
+import { type LocalPostgres, startLocalPostgres } from '@contacts/testing/embedded-postgres.js';
 import { startService } from '@contacts/testing/services.js';
 import postgres from 'postgres';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -13,7 +14,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 const password = 'managed';
 let folder: string;
 let server: LocalPostgres;
-/** A server as cloud providers run it: TLS by a private authority, and an owner without superuser rights. */
+/** A server as cloud providers run it: TLS by a private authority, and an administrator without superuser rights. */
 let url: URL;
 
 beforeAll(async () => {
@@ -29,7 +30,7 @@ beforeAll(async () => {
 	});
 
 	const superuser = postgres(server.url('postgres'), { max: 1 });
-	await superuser.unsafe(`create role provider_user login createrole password '${password}'`);
+	await superuser.unsafe(`create role provider_user login createrole createdb password '${password}'`);
 	await superuser.unsafe('create database contacts owner provider_user');
 	await superuser.end();
 	url = new URL(server.url('contacts'));
@@ -107,10 +108,10 @@ describe('the parameters of the URL set the encryption', () => {
 	);
 });
 
-describe('an owner without superuser rights', () => {
-	test('migrates a server that NODE_EXTRA_CA_CERTS trusts, and a service connects to it with its role', async () => {
-		await migrate(url.href);
-		await setRolePasswords(url.href, { 'company-contacts': 'role' });
+describe('an administrator without superuser rights', () => {
+	test('creates the owner, which migrates; a service connects with its role to a server that NODE_EXTRA_CA_CERTS trusts', async () => {
+		await setUpRoles(url.href, { owner: 'owner', 'company-contacts': 'role' });
+		await migrate(urlAs(url.href, 'owner', 'owner'));
 		const roleUrl = urlAs(withParameters('sslmode=verify-full'), 'company-contacts', 'role');
 		const service = await startService('company-contacts', {
 			DATABASE_URL: roleUrl,
@@ -133,6 +134,37 @@ describe('an owner without superuser rights', () => {
 			await service.stop();
 			await several.stop();
 		}
+	});
+
+	describe('a server that asks for the password in clear', () => {
+		beforeAll(async () => {
+			const file = join(folder, 'postgres', 'pg_hba.conf');
+			const rule = 'host all company_contacts_service all password\n';
+			// Keeps the file's owner: it is truncated, not replaced.
+			writeFileSync(file, rule + readFileSync(file, 'utf8'));
+			const sql = postgres(server.url('contacts'), { max: 1 });
+			await sql`select pg_reload_conf()`;
+			await sql.end();
+		});
+
+		test.each(['sslmode=disable', 'sslmode=prefer', 'sslmode=require'])('gets none with %s', async (parameters) => {
+			const asRole = urlAs(withParameters(parameters), 'company-contacts', 'role');
+			const error = await isEncrypted(asRole).catch((reason: unknown) => reason);
+			expect(error).toMatchObject({ code: 'CLEARTEXT_PASSWORD' });
+			expect(describeDatabaseError(error)).toMatch(/^The database asks for the password in clear, .*verify-full/);
+		});
+
+		test('gets it over a verified connection', async () => {
+			const service = await startService('company-contacts', {
+				DATABASE_URL: urlAs(withParameters('sslmode=verify-full'), 'company-contacts', 'role'),
+				NODE_EXTRA_CA_CERTS: authorityOf('localhost'),
+			});
+			try {
+				expect((await fetch(`${service.url}/health/ready`)).status).toBe(200);
+			} finally {
+				await service.stop();
+			}
+		});
 	});
 
 	test('a certificate for another name is refused', async () => {

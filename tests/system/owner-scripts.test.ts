@@ -5,8 +5,8 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { migrate } from '@contacts/common/database/migrate.js';
-import { ownerRole } from '@contacts/common/database/roles.js';
-import { type LocalPostgres, startLocalPostgres } from '@contacts/local-postgres/server.js';
+import { ownerRole, urlAs } from '@contacts/common/database/roles.js';
+import { type LocalPostgres, startLocalPostgres } from '@contacts/testing/embedded-postgres.js';
 import postgres from 'postgres';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 
@@ -42,20 +42,32 @@ afterAll(async () => {
 	rmSync(folder, { recursive: true, force: true });
 });
 
-const run = (password: string) =>
+const run = (passwords: Record<string, string>) =>
 	promisify(execFile)(
 		'psql',
 		['--no-psqlrc', '--variable=ON_ERROR_STOP=1', ...scripts.map((file) => `--file=${file}`), server.url('contacts')],
-		{ env: { PATH: process.env.PATH, OWNER_DATABASE_PASSWORD: password } },
+		{ env: { PATH: process.env.PATH, ...passwords } },
 	);
 
-test('the compose file’s scripts create an owner that can migrate; a second run changes its password; no log has it', async () => {
+test('the compose file’s scripts create an owner that can migrate, and roles that can log in; a second run changes passwords that are set; no log has one', async () => {
 	expect(scripts).toHaveLength(2);
 	const connection = (password: string) =>
 		Object.assign(new URL(server.url('contacts')), { username: ownerRole, password }).href;
-	await run("first'canary");
+	await run({ OWNER_DATABASE_PASSWORD: "first'canary", OPERATOR_DATABASE_PASSWORD: 'operator-canary' });
 	expect(await migrate(connection("first'canary"))).not.toEqual([]);
-	await run('second-canary');
+	await run({ OWNER_DATABASE_PASSWORD: 'second-canary' });
+	for (const [user, state] of [
+		['operator', 'connected'],
+		['privacy', '28P01'],
+	] as const) {
+		const sql = postgres(urlAs(server.url('contacts'), user, 'operator-canary'), { max: 1 });
+		const outcome = await sql`select 1`.then(
+			() => 'connected',
+			(error: { code: string }) => error.code,
+		);
+		await sql.end();
+		expect([user, outcome]).toEqual([user, state]);
+	}
 	await expect(migrate(connection("first'canary"))).rejects.toMatchObject({ code: '28P01' });
 	expect(await migrate(connection('second-canary'))).toEqual([]);
 
@@ -67,6 +79,6 @@ test('the compose file’s scripts create an owner that can migrate; a second ru
 	await sql.end();
 	expect(owner).toEqual({ name: ownerRole, is_superuser: false, owns_database: true, owns_tables: true });
 	const log = readFileSync(logFile, 'utf8');
-	expect(log).toContain('create role contacts_owner');
+	expect(log).toContain('create role %I nologin');
 	expect(log).not.toContain('canary');
 });

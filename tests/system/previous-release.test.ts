@@ -13,21 +13,24 @@ import { afterAll, beforeAll, expect } from 'vitest';
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const git = (...args: string[]) => execFileSync('git', args, { cwd: root, encoding: 'utf8', stdio: 'pipe' }).trim();
 
-/** The last release before this commit. Before the first release: the commit before the newest migration. */
-function previousRelease(): string {
+/** The last release before this commit. Undefined before the first one. */
+function previousRelease(): string | undefined {
 	try {
 		return git('describe', '--tags', '--match', 'v*', '--abbrev=0', 'HEAD^');
 	} catch {
-		return `${git('log', '-1', '--format=%H', '--diff-filter=A', '--', 'packages/common/migrations')}^`;
+		return undefined;
 	}
 }
 
-let folder: string;
+const release = previousRelease();
+/** The release's folder: that of this commit before the first release. */
+let folder = root;
 const running: RunningProcess[] = [];
 
 beforeAll(async () => {
+	if (release === undefined) return;
 	folder = mkdtempSync(join(tmpdir(), 'contacts-previous-'));
-	execFileSync('sh', ['-c', 'git archive "$1" | tar --extract --directory "$2"', 'sh', previousRelease(), folder], {
+	execFileSync('sh', ['-c', 'git archive "$1" | tar --extract --directory "$2"', 'sh', release, folder], {
 		cwd: root,
 	});
 	// Its types were checked when it was released.
@@ -41,12 +44,12 @@ beforeAll(async () => {
 }, 300_000);
 afterAll(async () => {
 	await Promise.all(running.map((each) => each.stop('SIGKILL')));
-	if (folder) rmSync(folder, { recursive: true, force: true });
+	if (release !== undefined) rmSync(folder, { recursive: true, force: true });
 });
 
-async function start(program: string, role: RoleUser): Promise<string> {
-	const service = startProcess(process.execPath, [join(folder, program)], {
-		env: { DATABASE_URL: urlAs(database.url, role, rolePassword), PORT: '0' },
+async function start(program: RoleUser & ('personal-contacts' | 'company-contacts'), from: string): Promise<string> {
+	const service = startProcess(process.execPath, [join(from, 'services', program, 'dist/main.js')], {
+		env: { DATABASE_URL: urlAs(database.url, program, rolePassword), PORT: '0' },
 	});
 	running.push(service);
 	return (await service.waitForLine(/Server listening at (http:[^"]+)"/))[1] as string;
@@ -60,32 +63,59 @@ async function contacts(...args: string[]): Promise<string> {
 	return command.stdout();
 }
 
-test('the previous release works on this release’s schema, so a rollback needs no schema change', async () => {
+const title =
+	release === undefined
+		? 'two replicas of this release work side by side on its schema'
+		: 'the previous release works beside this one on this release’s schema, so a rollback needs no schema change';
+
+test(title, async () => {
 	await addProject(database.sql, 'bot', 'bot-key');
 	await database.sql`insert into company_contacts (bitrix_id, company_ids, name) values (5, '{7,1}', 'Somebody')`;
-	const [personal, company] = [
-		await start('services/personal-contacts/dist/main.js', 'personal-contacts'),
-		await start('services/company-contacts/dist/main.js', 'company-contacts'),
-	];
+	const replicas = [folder, root];
+	const personal = await Promise.all(replicas.map((from) => start('personal-contacts', from)));
+	const company = await Promise.all(replicas.map((from) => start('company-contacts', from)));
 	const query = 'project=bot&api_key=bot-key';
+	async function post(replica: number, path: string, body: object): Promise<unknown> {
+		const response = await fetch(`${personal[replica]}/api/${path}?${query}`, {
+			method: 'POST',
+			headers: { 'content-type': 'application/json' },
+			body: JSON.stringify(body),
+		});
+		return [response.status, await response.json()];
+	}
+	const lists = () =>
+		Promise.all(
+			company.map(async (url) => (await fetch(`${url}/api/company_contacts.list?${query}&company_id=1`)).json()),
+		);
 
-	const saved = await fetch(`${personal}/api/personal_contacts?${query}`, {
-		method: 'POST',
-		headers: { 'content-type': 'application/json' },
-		body: JSON.stringify({ chat_id: 1, name: 'Old release', birth_date: '1990-02-28' }),
-	});
-	expect([saved.status, await saved.json()]).toEqual([200, { ok: 'saved' }]);
-	const listed = await fetch(`${company}/api/company_contacts.list?${query}&company_id=1`);
-	expect(await listed.json()).toMatchObject({
+	for (const url of [...personal, ...company]) expect((await fetch(`${url}/health/ready`)).status).toBe(200);
+	for (const [replica, name] of ['one', 'other'].entries())
+		expect(await post(replica, 'personal_contacts', { chat_id: 1, name, birth_date: '1990-02-28' })).toEqual([
+			200,
+			{ ok: 'saved' },
+		]);
+	expect(await database.sql`select name, to_char(birth_date, 'YYYY-MM-DD') as born from personal_contacts`).toEqual([
+		{ name: 'other', born: '1990-02-28' },
+	]);
+	for (const [replica, active, ok] of [
+		[0, true, 'skipped'],
+		[1, false, 'saved'],
+		[1, true, 'skipped'],
+		[0, false, 'saved'],
+	] as const) {
+		expect(await post(replica, 'direct_subscriptions', { chat_id: 1, active })).toEqual([200, { ok: 'saved' }]);
+		expect(await post(1 - replica, 'personal_contacts', { chat_id: 1 })).toEqual([200, { ok }]);
+	}
+
+	const listed = (name: string) => ({
 		count: 1,
-		data: [{ bitrix_id: 5, company_ids: '7,1', name: 'Somebody' }],
+		data: [expect.objectContaining({ bitrix_id: 5, company_ids: '7,1', name })],
 	});
-	for (const url of [personal, company]) expect((await fetch(`${url}/health/ready`)).status).toBe(200);
+	expect(await lists()).toEqual([listed('Somebody'), listed('Somebody')]);
+	await database.sql`update company_contacts set name = 'Somebody else'`;
+	await expect.poll(lists).toEqual([listed('Somebody else'), listed('Somebody else')]);
 
 	expect(await contacts('migrate')).toContain('The schema is up to date.');
 	await contacts('project', 'create', 'made-by-the-old-release');
 	expect(await contacts('key', 'create', 'made-by-the-old-release')).toMatch(/^cck_/);
-	expect(await database.sql`select name, to_char(birth_date, 'YYYY-MM-DD') as born from personal_contacts`).toEqual([
-		{ name: 'Old release', born: '1990-02-28' },
-	]);
 });

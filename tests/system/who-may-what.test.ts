@@ -1,16 +1,21 @@
 import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { hashKey } from '@contacts/common/auth/api-key.js';
 import { insertKey, insertProject, revokeKey, setProjectEnabled } from '@contacts/common/auth/projects.sql.js';
+import { migrate } from '@contacts/common/database/migrate.js';
 import { readRights } from '@contacts/common/database/rights.sql.js';
-import { roles, urlAs } from '@contacts/common/database/roles.js';
+import { ownerRole, type RoleUser, roles, setUpRoles, urlAs } from '@contacts/common/database/roles.js';
 import { addProject } from '@contacts/testing/app.js';
 import { rolePassword } from '@contacts/testing/database.js';
+import { startLocalPostgres } from '@contacts/testing/embedded-postgres.js';
 import { gatewayConfig } from '@contacts/testing/gateway.js';
 import { type RunningNginx, startNginx } from '@contacts/testing/nginx.js';
 import { exchange } from '@contacts/testing/raw-http.js';
 import { type RunningService, startService } from '@contacts/testing/services.js';
+import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import { database, test } from '@contacts/testing/test.js';
-import { afterAll, expect } from 'vitest';
+import postgres from 'postgres';
+import { afterAll, expect, onTestFinished } from 'vitest';
 
 const file = new URL('../../docs/who-may-what.md', import.meta.url);
 const services = ['personal-contacts', 'company-contacts'] as const;
@@ -60,9 +65,75 @@ async function databaseRights(): Promise<string> {
 	const verbs = (name: string, role: string) =>
 		rows.find((row) => row.table === name && row.role === role)?.rights.join(', ') ?? '';
 	return table(
-		['table or function', ...names.map((role) => `\`${role}\``)],
+		['table, sequence or function', ...names.map((role) => `\`${role}\``)],
 		tables.map((name) => [`\`${name}\``, ...names.map((role) => verbs(name, role))]),
 	);
+}
+
+/** What each role tries in a database that `owner.sql` has set up, and in another one of the same server. */
+async function ownRules(): Promise<string> {
+	const folder = await temporaryFolder();
+	const server = await startLocalPostgres({ dataDirectory: join(folder, 'postgres'), password: 'test' });
+	onTestFinished(() => server.stop());
+	const admin = postgres(server.url('postgres'), { max: 1 });
+	await admin`create database contacts`;
+	await admin.end();
+	const users = ['owner', ...(Object.keys(roles) as RoleUser[])] as const;
+	await setUpRoles(server.url('contacts'), Object.fromEntries(users.map((user) => [user, rolePassword])));
+	await migrate(urlAs(server.url('contacts'), 'owner', rolePassword));
+
+	const attempts: readonly (readonly [what: string, statement: string, databaseName: string])[] = [
+		['change its own password', "alter role current_user password 'mine'", 'contacts'],
+		['change its own settings', "alter role current_user set search_path = 'mine'", 'contacts'],
+		['change its own connection limit', 'alter role current_user connection limit -1', 'contacts'],
+		['change the password of another role', "alter role postgres password 'mine'", 'contacts'],
+		['take an advisory lock', 'select pg_advisory_xact_lock(1)', 'contacts'],
+		['create a large object', 'select lo_create(0)', 'contacts'],
+		['create a temporary table', 'create temporary table mine ()', 'contacts'],
+		['create a table', 'create table public.mine ()', 'contacts'],
+		['send a notification', 'notify anything', 'contacts'],
+		[
+			'end the session of another role',
+			"select pg_terminate_backend(pid) from pg_stat_activity where usename = 'postgres'",
+			'contacts',
+		],
+		['connect to another database of the server', 'select 1', 'postgres'],
+		['create a temporary table there', 'create temporary table mine ()', 'postgres'],
+		['create a large object there', 'select lo_create(0)', 'postgres'],
+		['create a table there', 'create table public.mine ()', 'postgres'],
+	];
+	const other = postgres(server.url('contacts'), { max: 1 });
+	await other`select 1`;
+	const rows: string[][] = [];
+	for (const [what, statement, name] of attempts) {
+		const outcomes: string[] = [];
+		for (const user of users) {
+			const url = urlAs(server.url(name), user, rolePassword);
+			outcomes.push(await attempt(url, statement));
+		}
+		rows.push([what, ...outcomes]);
+	}
+	await other.end();
+	return table(['attempt', ...users.map((user) => `\`${user === 'owner' ? ownerRole : roles[user]}\``)], rows);
+}
+
+/** Tries a statement, and rolls it back. */
+async function attempt(url: string, statement: string): Promise<string> {
+	const sql = postgres(url, { max: 1, fetch_types: false, onnotice: () => undefined });
+	const undone = new Error('rolled back');
+	try {
+		await sql.begin(async (transaction) => {
+			await transaction.unsafe(statement);
+			throw undone;
+		});
+		return '';
+	} catch (error) {
+		if (error === undone) return 'yes';
+		expect(error).toMatchObject({ code: '42501' });
+		return '';
+	} finally {
+		await sql.end({ timeout: 5 });
+	}
 }
 
 const requests: Record<Name, readonly [method: string, path: string]> = {
@@ -147,9 +218,27 @@ their responses differ from these tables. \`UPDATE_DOCS=1 npx -y pnpm@12 test:sy
 
 ## Database roles
 
-Rights of each role on each table, and on each function that runs with its owner's rights. An empty cell means none.
+Rights of each role on each table and sequence, and on each function that runs with its owner's rights. An empty cell means none.
 
 ${await databaseRights()}
+
+## By PostgreSQL's own rules
+
+What each role may do besides, in a database that \`packages/common/owner.sql\` has set up. An empty cell means that the server
+refuses it.
+
+${await ownRules()}
+
+- A role can change its own password and the settings that its connections begin with, and nobody can revoke that. So a stolen
+  password can lock its service out, until a superuser sets another one.
+- The synchroniser, the operator and the owner need advisory locks: one of them can keep the others from mirroring or migrating.
+  Who waits says which session holds the lock.
+- \`owner.sql\` limits the connections of each role, and revokes large objects, which would fill the disk, from all of them.
+- Every role may connect to other databases of the server, and create temporary tables and large objects there. Only their owners or
+  a superuser can change that: \`revoke connect, temporary on database postgres from public\`, also for \`template1\`. Best keep no
+  other databases on this server.
+- Every role may use processor time, memory (\`work_mem\`) and temporary files (\`temp_file_limit\`, which a superuser can set) for its
+  statements, and send notifications.
 
 ## Credentials
 

@@ -115,7 +115,7 @@ export class Machine {
 	#try(commands: string) {
 		const inside = ['--target', String(this.#init), '--mount', '--uts', '--ipc', '--net', '--pid', '--'];
 		const env = { ...environmentOf(), PATH: '/usr/sbin:/usr/bin:/sbin:/bin', HOME: '/root', LC_ALL: 'C.UTF-8' };
-		return spawnSync('nsenter', [...inside, 'sh', '-ec', commands], { env, encoding: 'utf8' });
+		return spawnSync('nsenter', [...inside, 'sh', '-ec', commands], { env, encoding: 'utf8', timeout: 120_000 });
 	}
 }
 

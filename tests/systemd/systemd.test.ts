@@ -1,9 +1,12 @@
 import { waitUntil } from '@contacts/testing/wait-until.js';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { pageAt } from '../docs/pages.js';
+import { attempt, attemptsOnFiles, attemptsOnProcess } from './attempts.js';
 import { Machine, postgresVersion } from './machine.js';
 
 const processes = ['contacts-personal', 'contacts-company', 'contacts-sync', 'contacts-gateway'];
+/** Units that end. */
+const tasks = ['contacts-migrate', 'contacts-backup'];
 const database = `postgresql@${postgresVersion()}-main`;
 const machine = new Machine();
 let key: string;
@@ -52,7 +55,7 @@ test('every process runs, hardened, as a user who may do nothing else, and a par
 		// The gateway may listen on ports below 1024 (CAP_NET_BIND_SERVICE).
 		const capabilities = unit === 'contacts-gateway' ? '0000000000000400' : '0000000000000000';
 		expect([unit, field('CapBnd'), field('NoNewPrivs'), field('Seccomp')]).toEqual([unit, capabilities, '1', '2']);
-		expect(field('Uid')?.split('\t')[0], unit).toBe(machine.run('id --user contacts'));
+		expect(field('Uid')?.split('\t')[0], unit).toBe(machine.run(`id --user ${unit}`));
 	}
 });
 
@@ -73,12 +76,130 @@ test('the nightly backup can be restored, and reports its success to a node expo
 	machine.run(`systemctl start ${machine.show('contacts-backup.timer', 'Unit')}`);
 	expect(machine.run('cat /var/lib/prometheus/node-exporter/contacts.prom')).toMatch(/_timestamp_seconds \d{10}$/);
 	const restored = machine.run(`
-		su postgres -c 'createdb --owner=contacts_owner restored'
+		su postgres -c 'createdb --template=template0 --encoding=UTF8 --locale=C restored'
+		su postgres -c 'psql --variable=ON_ERROR_STOP=1 --file=/opt/contacts/packages/common/owner.sql restored'
 		set -a; . /etc/contacts/owner.env; DATABASE_URL=\${DATABASE_URL%/contacts}/restored
-		for command in migrate "restore --json /var/lib/contacts-backup/contacts-"*; do
-			node /opt/contacts/tools/contacts/dist/main.js $command
-		done`);
-	expect(restored).toContain('"rows"');
+		pg_restore --schema=public --no-owner --no-acl --single-transaction --dbname="$DATABASE_URL" /var/lib/contacts-backup/contacts-*
+		cd /opt/contacts
+		node tools/contacts/dist/main.js migrate
+		. /etc/contacts/operator.env; DATABASE_URL=\${DATABASE_URL%/contacts}/restored
+		node tools/contacts/dist/main.js project list`);
+	expect(restored).toContain('acme');
+});
+
+test('the user of a unit can read no other unit’s environment, files or backups, and send it no signal', async () => {
+	onTestFinished(() => {
+		machine.run(`
+			rm --recursive --force /run/systemd/system/contacts-*.service.d
+			systemctl daemon-reload
+			systemctl stop ${tasks.join(' ')}
+			systemctl start contacts-migrate`);
+	});
+	// The tasks end within seconds: here they wait before they begin, with the environment that they will have.
+	for (const unit of tasks.toReversed()) {
+		machine.run(`
+			mkdir --parents /run/systemd/system/${unit}.service.d
+			printf '[Service]\\nTimeoutStartSec=infinity\\nExecStartPre=/bin/sleep infinity\\n' >/run/systemd/system/${unit}.service.d/wait.conf
+			systemctl daemon-reload
+			systemctl restart --no-block ${unit}`);
+		await expect.poll(() => machine.run(`cat /proc/${machine.show(unit, 'ControlPID')}/comm || true`)).toBe('sleep');
+	}
+	const units = [...processes, ...tasks].map((name) => ({
+		name,
+		user: machine.show(name, 'User'),
+		pid: machine.show(name, tasks.includes(name) ? 'ControlPID' : 'MainPID'),
+	}));
+	const users = [...new Set(units.map(({ user }) => user)), 'nobody'];
+	const environments = machine.run('ls /etc/contacts/*').split('\n');
+	const backups = machine.run('ls /var/lib/contacts-backup/*').split('\n');
+	expect([environments.length > 6, backups.length]).toEqual([true, 1]);
+
+	const shared = attempt(machine, users, [
+		'ls /etc/contacts',
+		...attemptsOnFiles(environments, ['/etc/contacts']),
+		...units.map(({ name }) => `systemctl show --all ${name} | grep --extended-regexp "postgres://|PASSWORD"`),
+	]);
+	const others = units.flatMap(({ name, user, pid }) =>
+		attempt(
+			machine,
+			users.filter((each) => each !== user || units.filter((unit) => unit.user === user).length > 1),
+			[
+				...attemptsOnProcess(pid),
+				...(name === 'contacts-backup' ? attemptsOnFiles(backups, ['/var/lib/contacts-backup']) : []),
+				...(name === 'contacts-backup' ? ['ls /var/lib/contacts-backup'] : []),
+				...(name === 'contacts-gateway'
+					? attemptsOnFiles(['/run/contacts-gateway/nginx.conf'], ['/run/contacts-gateway'])
+					: []),
+			],
+		),
+	);
+	expect([...shared, ...others].filter(({ status }) => status === 0)).toEqual([]);
+
+	// The same attempts succeed for the user whose process or file it is. The gateway's process has a capability that its user
+	// lacks outside of the unit.
+	for (const { user, pid } of units.filter(({ name }) => name !== 'contacts-gateway')) {
+		expect(attempt(machine, [user], attemptsOnProcess(pid)).filter(({ status }) => status !== 0)).toEqual([]);
+	}
+	expect(attempt(machine, ['contacts-backup'], attemptsOnFiles(backups, [])).map(({ status }) => status)).toEqual([0]);
+
+	const environmentOf = (pid: string) => machine.run(`tr '\\0' '\\n' </proc/${pid}/environ`);
+	const withOwner = units.filter(({ pid }) => environmentOf(pid).includes('contacts_owner'));
+	expect(withOwner.map(({ name }) => name)).toEqual(['contacts-migrate']);
+	const withPasswords = units.filter(({ pid }) => environmentOf(pid).includes('DATABASE_PASSWORD='));
+	expect(withPasswords).toEqual([]);
+	for (const { pid } of units) {
+		expect(machine.run(`cat /proc/${pid}/limits`)).toMatch(/^Max core file size +0 +0 /m);
+	}
+});
+
+test('only the gateway can tell company-contacts the address of a client, and it never runs without the rule of the firewall', async () => {
+	/** The address that company-contacts logs for a request. */
+	const clientOf = async (curl: string) => {
+		const headers = machine.run(`curl --silent --show-error --dump-header - --output /dev/null ${curl}`);
+		const [, id] = /^x-request-id: (\S+)/im.exec(headers) ?? [];
+		const line = await waitUntil(
+			() => machine.run(`journalctl --unit=contacts-company --output=cat | grep --fixed-strings '${id}' || true`),
+			{
+				timeoutMs: 20_000,
+				intervalMs: 200,
+				message: () => `company-contacts has logged no request ${id}:\n${headers}`,
+			},
+		);
+		return (JSON.parse(line) as { client: string }).client;
+	};
+	const forged = '--header "X-Forwarded-For: 203.0.113.9"';
+	const path = '/api/company_contacts.list';
+	const connect = `curl --silent --show-error --output /dev/null --interface 127.0.0.80 ${forged} http://127.0.0.1:3000${path}`;
+	const users = ['root', 'nobody', 'postgres', ...processes, ...tasks];
+	const refused = users.filter((user) => user !== 'contacts-gateway');
+
+	for (const change of ['true', 'systemctl reload nftables', 'systemctl restart nftables']) {
+		machine.run(change);
+		machine.run('until curl --silent --fail --output /dev/null http://127.0.0.1:3000/health/live; do sleep 0.2; done');
+		const attempts = attempt(machine, users, [connect]);
+		expect(
+			attempts.filter(({ status }) => status !== 0).map(({ user }) => user),
+			change,
+		).toEqual(refused);
+	}
+	expect(await clientOf(`${forged} http://127.0.0.1:3000${path}`)).toBe('127.0.0.1');
+	expect(await clientOf(`--interface 127.0.0.9 ${forged} http://127.0.0.1:3000${path}`)).toBe('127.0.0.9');
+	expect(await clientOf(`--interface 127.0.0.9 ${forged} http://127.0.0.1:8080${path}`)).toBe('127.0.0.9');
+
+	const trusting = ['contacts-company', 'contacts-sync'];
+	machine.run('systemctl stop nftables');
+	expect(trusting.map((unit) => machine.show(unit, 'ActiveState'))).toEqual(['inactive', 'inactive']);
+	machine.run(`
+		mv /etc/nftables.d/contacts-gateway.nft /etc/nftables.d/contacts-gateway.away
+		sed --in-place=.kept /contacts/d /etc/nftables.conf
+		systemctl start --no-block ${trusting.join(' ')}`);
+	await expect.poll(() => trusting.filter((unit) => machine.show(unit, 'NRestarts') === '0')).toEqual([]);
+	expect(trusting.map((unit) => machine.show(unit, 'MainPID'))).toEqual(['0', '0']);
+	machine.run(`
+		mv /etc/nftables.d/contacts-gateway.away /etc/nftables.d/contacts-gateway.nft
+		mv /etc/nftables.conf.kept /etc/nftables.conf
+		systemctl reload nftables`);
+	await expect.poll(states).toEqual(allActive);
 });
 
 test('a stopped process ends by itself, within its time', () => {

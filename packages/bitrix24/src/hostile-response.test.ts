@@ -32,6 +32,30 @@ test('an endless response is cut off and is an error', async () => {
 	});
 });
 
+const bodyOf = async (body: string) =>
+	post(await portal((_, response) => response.end(body)), 'crm.item.list', {}, 60_000);
+const refusal = (code: string) => ({ kind: 'retry', code });
+
+test('a response may have 8 MiB, and one byte more is an error', async () => {
+	const body = JSON.stringify({ result: [1] }).padEnd(8 * 1024 * 1024, ' ');
+	expect((await bodyOf(body)).result).toEqual([1]);
+	await expect(bodyOf(`${body} `)).rejects.toMatchObject(refusal('response_too_large'));
+});
+
+test('a response may have 32 levels, and one more is an error, but brackets in texts are no levels', async () => {
+	const arrays = (levels: number, text = '') =>
+		`{"result":${'['.repeat(levels - 1)}${JSON.stringify(text)}${']'.repeat(levels - 1)}}`;
+	const text = `${'[{'.repeat(50)}"\\"[\\[`;
+	expect(((await bodyOf(arrays(32, text))).result as unknown[]).flat(40)).toEqual([text]);
+	await expect(bodyOf(arrays(33))).rejects.toMatchObject(refusal('response_too_complex'));
+});
+
+test('a response with more than 250,000 values is an error', async () => {
+	const numbers = (count: number) => JSON.stringify({ result: Array.from({ length: count }, () => 0) });
+	expect((await bodyOf(numbers(249_999))).result).toHaveLength(249_999);
+	await expect(bodyOf(numbers(250_000))).rejects.toMatchObject(refusal('response_too_complex'));
+});
+
 test('a method that has used up its operating time is tried again after half a minute, whatever the portal’s clock says', async () => {
 	const begun = Date.UTC(2026, 0, 2);
 	const url = await portal((_, response) => {

@@ -13,8 +13,14 @@ export interface RawResponse {
 	resetInMs: number | undefined;
 }
 
-/** Maximum size of a response. 50 contacts with all their fields are far smaller. */
-const maxResponseBytes = 32 * 1024 * 1024;
+/** Maximum size of a response. That is 160 KB for each of 50 contacts. */
+const maxResponseBytes = 8 * 1024 * 1024;
+
+/** Maximum nesting of a response. The rows of a batch are the deepest, with less than ten levels. */
+const maxDepth = 32;
+
+/** Maximum number of fields and elements in a response: 5,000 for each of 50 contacts. */
+const maxValues = 250_000;
 
 /** The portal adds up the operating time of ten minutes. */
 const maxResetMs = 600_000;
@@ -51,7 +57,7 @@ export async function post(
 			await response.body?.cancel();
 			throw new Bitrix24Error('stop', `portal_moved_to_${hostOf(response.headers.get('location'))}`, method);
 		}
-		return read(await textOf(response, method), response.status, method);
+		return read(await bytesOf(response, method), response.status, method);
 	} catch (error) {
 		if (error instanceof Bitrix24Error) throw error;
 		signal?.throwIfAborted();
@@ -63,7 +69,7 @@ export async function post(
 	}
 }
 
-async function textOf(response: Response, method: string): Promise<string> {
+async function bytesOf(response: Response, method: string): Promise<Buffer> {
 	const chunks: Uint8Array[] = [];
 	let size = 0;
 	for await (const chunk of response.body ?? []) {
@@ -71,13 +77,40 @@ async function textOf(response: Response, method: string): Promise<string> {
 		if (size > maxResponseBytes) throw new Bitrix24Error('retry', 'response_too_large', method);
 		chunks.push(chunk);
 	}
-	return Buffer.concat(chunks).toString('utf8');
+	return Buffer.concat(chunks);
 }
 
-function read(text: string, status: number, method: string): RawResponse {
+const [quotationMark, backslash, comma] = [...Buffer.from('"\\,')];
+const opening = new Set(Buffer.from('[{'));
+const closing = new Set(Buffer.from(']}'));
+
+/**
+ * Whether JSON has too many levels or values. Each may take a hundred times the memory of its character, and code that walks
+ * through a value recursively needs stack for each level. So this is known before the text is parsed.
+ */
+function isTooComplex(json: Buffer): boolean {
+	let [depth, values, inString] = [0, 0, false];
+	for (let index = 0; index < json.length; index++) {
+		const byte = json[index] as number;
+		if (byte === quotationMark) inString = !inString;
+		else if (inString) {
+			// The next byte is escaped.
+			if (byte === backslash) index++;
+		} else if (byte === comma) values++;
+		else if (opening.has(byte)) {
+			depth++;
+			values++;
+		} else if (closing.has(byte)) depth--;
+		if (depth > maxDepth || values > maxValues) return true;
+	}
+	return false;
+}
+
+function read(json: Buffer, status: number, method: string): RawResponse {
+	if (isTooComplex(json)) throw new Bitrix24Error('retry', 'response_too_complex', method);
 	let body: Record<string, unknown>;
 	try {
-		body = JSON.parse(text);
+		body = JSON.parse(json.toString('utf8'));
 	} catch {
 		throw new Bitrix24Error('retry', 'not_json', method);
 	}

@@ -1,4 +1,4 @@
-// A partner's first call, and a second one that costs next to nothing while the list has not changed.
+// A partner's first call.
 import { ContactsError, createCompanyContactsClient } from '@contacts/client';
 
 const { CONTACTS_URL = 'http://127.0.0.1:3000', CONTACTS_PROJECT = 'demo', CONTACTS_KEY = 'demo-key' } = process.env;
@@ -8,9 +8,6 @@ const client = createCompanyContactsClient({ baseUrl: CONTACTS_URL, project: CON
 try {
 	const { contacts } = await client.list({ companyId: 11 });
 	for (const { name, phone } of contacts) console.log(`${name ?? 'no name'}: ${phone ?? 'no phone'}`);
-
-	const { changed } = await client.list({ companyId: 11 });
-	console.log(changed ? 'The list has changed.' : 'The list has not changed.');
 } catch (error) {
 	if (!(error instanceof ContactsError)) throw error;
 	console.error(error.code === 'unauthorized' ? 'Check the project and the key.' : error.message);

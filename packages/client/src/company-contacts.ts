@@ -9,16 +9,10 @@ import {
 } from './changes.js';
 import { bodyOf, notJson } from './errors.js';
 import type { components, paths } from './generated/company-contacts.js';
-import { RememberedLists } from './remembered-lists.js';
 import { type ClientOptions, createTransport } from './transport.js';
 
 /** A contact of a company. */
 export type CompanyContact = Readonly<components['schemas']['CompanyContact']>;
-
-export interface CompanyContactsOptions extends ClientOptions {
-	/** Maximum size of the remembered lists, in bytes of JSON. Default: 33,554,432; 0 remembers none. */
-	memoryBytes?: number;
-}
 
 export interface ListOptions {
 	/** Returns only the contacts that are linked to this company of the CRM. */
@@ -27,20 +21,15 @@ export interface ListOptions {
 }
 
 export interface CompanyContactList {
-	/** Ordered by id. While the list is unchanged, every call returns the same array: do not modify it. */
+	/** Ordered by id. */
 	contacts: readonly CompanyContact[];
-	/** False when the service reported that the list has not changed since this client last received it. */
-	changed: boolean;
-	/** When the list last changed; undefined if it has always been empty. */
-	modifiedAt: Date | undefined;
 	/** When a synchronisation last confirmed that the list equals the CRM; undefined before the first one. */
 	syncedAt: Date | undefined;
 }
 
 export interface CompanyContactsClient {
 	/**
-	 * `company_contacts.list`: all contacts, or the contacts of one company. Frequent calls are cheap: the service does not
-	 * send an unchanged list again.
+	 * `company_contacts.list`: all contacts, or the contacts of one company. To keep all contacts up to date, use `keepCopy`.
 	 *
 	 * @throws ContactsError, ContactsConnectionError
 	 */
@@ -62,10 +51,9 @@ export interface CompanyContactsClient {
 }
 
 /** Creates a client of company-contacts, for integrations of partners. */
-export function createCompanyContactsClient(options: CompanyContactsOptions): CompanyContactsClient {
+export function createCompanyContactsClient(options: ClientOptions): CompanyContactsClient {
 	const transport = createTransport(options);
 	const client = createClient<paths>({ baseUrl: options.baseUrl, fetch: transport });
-	const lists = new RememberedLists<readonly CompanyContact[]>(options.memoryBytes ?? 33_554_432);
 
 	function changes({ cursor: from, limit, signal }: ChangesOptions = {}) {
 		return followChanges(async (cursor) => {
@@ -86,29 +74,13 @@ export function createCompanyContactsClient(options: CompanyContactsOptions): Co
 		changes,
 		keepCopy: (store, options) => keepCopy(store, (cursor) => changes({ ...options, cursor })),
 		async list({ companyId, signal } = {}) {
-			const name = companyId === undefined ? 'all' : String(companyId);
-			const known = lists.get(name);
+			const query = companyId === undefined ? {} : { company_id: String(companyId) };
 			const result = await client
-				.GET('/api/company_contacts.list', {
-					params: {
-						query: companyId === undefined ? {} : { company_id: name },
-						header: known === undefined ? {} : { 'If-None-Match': known.entityTag },
-					},
-					signal: signal ?? null,
-				})
+				.GET('/api/company_contacts.list', { params: { query }, signal: signal ?? null })
 				.catch(notJson);
-			const { response } = result;
-			const [modifiedAt, syncedAt] = ['last-modified', 'contacts-synced-at'].map((header) => {
-				const time = response.headers.get(header);
-				return time === null ? undefined : new Date(time);
-			});
-			const times = { modifiedAt, syncedAt };
-			if (response.status === 304 && known !== undefined) return { contacts: known.value, changed: false, ...times };
 			const { data: contacts } = bodyOf(result, ({ data }) => Array.isArray(data));
-			const entityTag = response.headers.get('etag');
-			const bytes = Number(response.headers.get('content-length'));
-			if (entityTag !== null) lists.set(name, { entityTag, value: contacts, bytes });
-			return { contacts, changed: true, ...times };
+			const syncedAt = result.response.headers.get('contacts-synced-at');
+			return { contacts, syncedAt: syncedAt === null ? undefined : new Date(syncedAt) };
 		},
 	};
 }

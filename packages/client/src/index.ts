@@ -3,7 +3,6 @@ export {
 	type CompanyContact,
 	type CompanyContactList,
 	type CompanyContactsClient,
-	type CompanyContactsOptions,
 	createCompanyContactsClient,
 	type ListOptions,
 } from './company-contacts.js';

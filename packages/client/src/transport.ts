@@ -1,10 +1,4 @@
-import { readFileSync } from 'node:fs';
-import { setTimeout as delay } from 'node:timers/promises';
 import { ContactsConnectionError, retryAfterOf } from './errors.js';
-
-const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as {
-	version: string;
-};
 
 export interface ClientOptions {
 	/** Address of the service, or of the gateway in front of it, such as `https://contacts.example.com`. */
@@ -27,13 +21,13 @@ interface Failure {
 }
 
 /** Statuses that a later attempt may resolve. A 500 is retried only with `Retry-After`. */
-const passing = new Set([429, 502, 503, 504]);
+const temporaryStatuses = new Set([429, 502, 503, 504]);
 
 /** Maximum delay of a timer in milliseconds. */
-const maxTimeout = 2 ** 31 - 1;
+const maxTimeoutMs = 2 ** 31 - 1;
 
 /** Milliseconds before the second attempt when the response has no `Retry-After`. Each further wait is twice as long. */
-const firstWait = 250;
+const firstWaitMs = 250;
 
 /**
  * A `fetch` that adds the credentials and retries. Retries are safe because every operation is idempotent. It waits as long
@@ -49,8 +43,8 @@ export function createTransport(options: ClientOptions): (request: Request) => P
 	if (typeof apiKey !== 'string' || apiKey === '') throw new TypeError('apiKey must be a key of the project');
 	if (!(attempts >= 1)) throw new TypeError('attempts must be 1 or more');
 	// Beyond the maximum a timer would fire at once.
-	if (!(Number.isInteger(timeout) && timeout >= 1 && timeout <= maxTimeout))
-		throw new TypeError(`timeout must be an integer from 1 to ${maxTimeout}`);
+	if (!(Number.isInteger(timeout) && timeout >= 1 && timeout <= maxTimeoutMs))
+		throw new TypeError(`timeout must be an integer from 1 to ${maxTimeoutMs}`);
 	const send = options.fetch ?? ((url, init) => fetch(url, init));
 
 	async function attempt(url: URL, init: RequestInit): Promise<Response | Failure> {
@@ -72,7 +66,6 @@ export function createTransport(options: ClientOptions): (request: Request) => P
 		const url = new URL(request.url);
 		url.searchParams.set('project', project);
 		url.searchParams.set('api_key', apiKey);
-		request.headers.set('user-agent', `contacts-client/${version} node/${process.versions.node}`);
 		const timeUp = AbortSignal.timeout(timeout);
 		const end = performance.now() + timeout;
 		const init: RequestInit = {
@@ -96,21 +89,36 @@ export function createTransport(options: ClientOptions): (request: Request) => P
 				if (result instanceof Response) return result;
 				throw new ContactsConnectionError(base.origin, reasonOf(result));
 			}
-			await delay(wait, undefined, { signal: request.signal }).catch(() => request.signal.throwIfAborted());
+			await delay(wait, request.signal);
+			request.signal.throwIfAborted();
 		}
 	};
 }
 
+/** Resolves after this time, or when the signal is aborted. */
+function delay(ms: number, signal: AbortSignal): Promise<void> {
+	return new Promise((resolve) => {
+		const end = () => {
+			clearTimeout(timer);
+			signal.removeEventListener('abort', end);
+			resolve();
+		};
+		const timer = setTimeout(end, ms);
+		signal.addEventListener('abort', end);
+		if (signal.aborted) end();
+	});
+}
+
 /** Returns the milliseconds before the next attempt; undefined when a retry would not help. */
 function waitAfter(result: Response | Failure, made: number): number | undefined {
-	// Jitter: clients that were refused together do not return together.
-	const spread = Math.random() * 100;
-	const usual = firstWait * 2 ** (made - 1) + spread;
-	if (!(result instanceof Response)) return usual;
+	// Clients that were refused together must not return together.
+	const jitter = Math.random() * 100;
+	const backoff = firstWaitMs * 2 ** (made - 1) + jitter;
+	if (!(result instanceof Response)) return backoff;
 	const asked = retryAfterOf(result);
-	if (!passing.has(result.status) && (result.status !== 500 || asked === undefined)) return undefined;
+	if (!temporaryStatuses.has(result.status) && (result.status !== 500 || asked === undefined)) return undefined;
 	// A time that is over is no reason to make all attempts at once.
-	return asked ? asked * 1000 + spread : usual;
+	return asked ? asked * 1000 + jitter : backoff;
 }
 
 /** Returns the system's error code. The message is not used, because it may contain the URL. */

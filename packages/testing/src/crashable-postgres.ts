@@ -3,10 +3,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Sql } from '@contacts/common/database/client.js';
 import { migrate } from '@contacts/common/database/migrate.js';
-import { type RoleUser, roles, setRolePasswords, urlAs } from '@contacts/common/database/roles.js';
-import { type LocalPostgres, startLocalPostgres } from '@contacts/local-postgres/server.js';
+import { type RoleUser, roles, urlAs } from '@contacts/common/database/roles.js';
 import postgres from 'postgres';
 import { rolePassword } from './database.js';
+import { type LocalPostgres, startLocalPostgres } from './embedded-postgres.js';
+import { createRoles } from './roles.js';
 
 /** A separate PostgreSQL for one test, with durable commits, which may be crashed. */
 export interface CrashablePostgres {
@@ -42,8 +43,8 @@ export async function startCrashablePostgres(): Promise<CrashablePostgres> {
 		}
 	}
 	const url = server.url('postgres');
+	await createRoles(url);
 	await migrate(url);
-	await setRolePasswords(url, { 'personal-contacts': rolePassword });
 
 	return {
 		urlAs: (user) => urlAs(server.url('postgres'), user, rolePassword),

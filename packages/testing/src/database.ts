@@ -27,11 +27,11 @@ export function serverUrl(database: string): string {
 	return inject('databaseUrl').replace('DATABASE', database);
 }
 
-/** A migrated database in addition to that of the test file. */
-export async function createTestDatabase(template = templateDatabase): Promise<TestDatabase> {
+/** A migrated database in addition to that of the test file. Only an empty one, from `template0`, can have another encoding. */
+export async function createTestDatabase(template = templateDatabase, encoding = 'UTF8'): Promise<TestDatabase> {
 	const name = `test_${randomBytes(8).toString('hex')}`;
 	await administer(async (sql) => {
-		await sql.unsafe(`create database ${name} template ${template} strategy file_copy`);
+		await sql.unsafe(`create database ${name} template ${template} encoding '${encoding}' strategy file_copy`);
 		// Changes of migrations to the database itself are not copied.
 		if (template === templateDatabase) await sql.unsafe(`revoke temporary on database ${name} from public`);
 	});

@@ -2,11 +2,11 @@ import { existsSync, mkdtempSync, rmSync, statfsSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { migrate } from '@contacts/common/database/migrate.js';
-import { setRolePasswords } from '@contacts/common/database/roles.js';
-import { startLocalPostgres } from '@contacts/local-postgres/server.js';
 import postgres from 'postgres';
 import type { TestProject } from 'vitest/node';
-import { rolePassword, templateDatabase } from './database.js';
+import { templateDatabase } from './database.js';
+import { startLocalPostgres } from './embedded-postgres.js';
+import { createRoles } from './roles.js';
 
 /** The space that must be free in `/dev/shm`. A run needs less than 2 GB of it, and its processes share this memory. */
 const minFreeBytes = 6 * 1024 ** 3;
@@ -38,17 +38,10 @@ export default async function setUp(project: TestProject): Promise<() => Promise
 
 	const sql = postgres(url.replace('DATABASE', 'postgres'), { max: 1, onnotice: () => undefined });
 	await sql.unsafe(`drop database if exists ${templateDatabase}`);
-	await sql.unsafe(`create database ${templateDatabase}`);
+	await sql.unsafe(`create database ${templateDatabase} template template0 encoding 'UTF8'`);
 	await sql.end();
+	await createRoles(url.replace('DATABASE', 'postgres'));
 	await migrate(url.replace('DATABASE', templateDatabase));
-	const password = rolePassword;
-	await setRolePasswords(url.replace('DATABASE', 'postgres'), {
-		'personal-contacts': password,
-		'company-contacts': password,
-		'company-contacts-sync': password,
-		operator: password,
-		privacy: password,
-	});
 
 	project.provide('databaseUrl', url);
 	return async () => {

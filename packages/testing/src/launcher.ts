@@ -90,7 +90,8 @@ export interface Parts {
 /** What runs besides the launcher: the services log their process IDs, and the database writes its ID to a file. */
 export function partsOf(launcher: Launcher): Parts {
 	const pids: Record<string, number> = {};
-	for (const line of launcher.stderr().split('\n')) {
+	// The last line may not be complete yet.
+	for (const line of launcher.stderr().split('\n').slice(0, -1)) {
 		if (!line.startsWith('{')) continue;
 		const { name, pid } = JSON.parse(line) as { name: string; pid: number };
 		pids[name] = pid;

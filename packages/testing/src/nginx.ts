@@ -1,8 +1,8 @@
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { freePort } from '@contacts/local-postgres/server.js';
-import { accepts } from './ports.js';
+import { fileURLToPath } from 'node:url';
+import { accepts, freePort } from './ports.js';
 import { childrenOf, openBytes, residentMiB } from './proc.js';
 import { type RunningProcess, startProcess } from './process.js';
 import { waitUntil } from './wait-until.js';
@@ -20,8 +20,27 @@ export interface RunningNginx extends RunningProcess {
 	memory(): number;
 }
 
+const mainConfig = fileURLToPath(new URL('../../../gateway/nginx.conf', import.meta.url));
+
 /**
- * An nginx with this text in its `http` block (Debian: nginx-light). `PORT`, `FOLDER` and `ACCESS_LOG` are placeholders.
+ * Writes the gateway's main configuration into this folder, with this text in its `http` block.
+ *
+ * @returns the arguments of nginx, which then runs in the foreground and logs to `error.log` in this folder
+ */
+export function configureNginx(folder: string, http: string): string[] {
+	mkdirSync(join(folder, 'conf.d'), { recursive: true });
+	copyFileSync(mainConfig, join(folder, 'nginx.conf'));
+	writeFileSync(join(folder, 'conf.d', 'default.conf'), http);
+	const errorLog = join(folder, 'error.log');
+	writeFileSync(errorLog, '');
+	const user = process.getuid?.() === 0 ? 'user root;' : '';
+	const main = `${user} daemon off; pid ${folder}/nginx.pid; error_log ${errorLog} notice;`;
+	return ['-p', folder, '-c', join(folder, 'nginx.conf'), '-e', errorLog, '-g', main];
+}
+
+/**
+ * An nginx with the gateway's main configuration and this text in its `http` block (Debian: nginx-light). `PORT`, `FOLDER` and
+ * `ACCESS_LOG` are placeholders.
  */
 export async function startNginx(http: string): Promise<RunningNginx> {
 	const folder = mkdtempSync(join(tmpdir(), 'contacts-nginx-'));
@@ -30,13 +49,7 @@ export async function startNginx(http: string): Promise<RunningNginx> {
 	mkdirSync(join(folder, 'html'));
 	writeFileSync(join(folder, 'html', 'index.html'), 'ok');
 	const filled = http.replaceAll('ACCESS_LOG', accessLog).replaceAll('FOLDER', folder).replaceAll('PORT', String(port));
-	const config = `${process.getuid?.() === 0 ? 'user root;' : ''}
-		daemon off; worker_processes 1; pid ${folder}/nginx.pid; error_log ${errorLog} notice;
-		events { worker_connections 2048; }
-		http { ${filled} }`;
-	writeFileSync(join(folder, 'nginx.conf'), config);
-	writeFileSync(errorLog, '');
-	const nginx = startProcess('nginx', ['-p', folder, '-c', join(folder, 'nginx.conf'), '-e', errorLog]);
+	const nginx = startProcess('nginx', configureNginx(folder, filled));
 	// The system accepts connections before a worker serves them.
 	const isServing = async () => (await accepts(port)) && childrenOf(nginx.pid).length > 0;
 	await waitUntil(isServing, { timeoutMs: 10_000, message: nginx.output });

@@ -4,11 +4,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Sql } from '@contacts/common/database/client.js';
 import { migrate } from '@contacts/common/database/migrate.js';
-import { setRolePasswords } from '@contacts/common/database/roles.js';
-import { type LocalPostgres, startLocalPostgres } from '@contacts/local-postgres/server.js';
 import postgres from 'postgres';
 import { vi } from 'vitest';
-import { rolePassword } from './database.js';
+import { type LocalPostgres, startLocalPostgres } from './embedded-postgres.js';
+import { createRoles } from './roles.js';
 
 /** A primary and a standby that replicates it synchronously: a commit returns when both have it. */
 export interface ReplicatedPostgres {
@@ -36,12 +35,8 @@ export async function startReplicatedPostgres(): Promise<ReplicatedPostgres> {
 		});
 
 	let primary = await start('primary');
+	await createRoles(primary.url('postgres'));
 	await migrate(primary.url('postgres'));
-	await setRolePasswords(primary.url('postgres'), {
-		'personal-contacts': rolePassword,
-		'company-contacts': rolePassword,
-		'company-contacts-sync': rolePassword,
-	});
 	// The data directory of a cleanly stopped server is a base backup.
 	await primary.stop();
 	execFileSync('cp', ['-a', folderOf('primary'), folderOf('standby')]);

@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { createServer } from 'node:net';
-import { setProjectEnabled } from '@contacts/common/auth/projects.sql.js';
+import type { RejectionReason } from '@contacts/common/auth/key-ring.sql.js';
+import { insertProject, setProjectEnabled } from '@contacts/common/auth/projects.sql.js';
 import type { Service } from '@contacts/common/process/run.js';
 import type { TObject } from '@sinclair/typebox';
 import { afterAll, describe, expect } from 'vitest';
@@ -8,8 +9,10 @@ import { addProject, type ProblemBody, startTestApp, type TestApp, type TestAppO
 import type { Contract, Endpoint } from './endpoint.js';
 import { expectCommonHeaders, expectProblem } from './expect-problem.js';
 import { watchDelays } from './machine-delays.js';
+import { requestLine } from './request-line.js';
 import { describeImproperRequests } from './shared-improper-requests.js';
 import { describeObservability } from './shared-observability.js';
+import { describeRefusedRequests } from './shared-refused-requests.js';
 import { describeStrictQuery } from './strict-query.js';
 import { database, test } from './test.js';
 
@@ -45,6 +48,8 @@ export function describeSharedContract<V extends TObject>(service: Service<V>, e
 		await addProject(database.sql, 'here', 'here-key', { service: service.name });
 		await addProject(database.sql, 'expiring', 'expiring-key', { expiresAt: new Date(Date.now() + 3_600_000) });
 		await addProject(database.sql, 'revoked', 'revoked-key');
+		await addProject(database.sql, 'ancient', 'ancient-key', { expiresAt: new Date(Date.now() - 40 * 86_400_000) });
+		await insertProject(database.sql, 'keyless');
 		await database.sql`update api_keys set revoked_at = now() where project_id = (select id from projects where code = 'revoked')`;
 		await setProjectEnabled(database.sql, 'disabled', false);
 		app = await startTestApp(service, database.url);
@@ -60,30 +65,33 @@ export function describeSharedContract<V extends TObject>(service: Service<V>, e
 	});
 
 	describe('401', () => {
-		const wrong: [string, string][] = [
-			['nothing', ''],
-			['no key', 'project=good'],
-			['no project', 'api_key=good-key'],
-			['an empty key', 'project=good&api_key='],
-			['an empty project', 'project=&api_key=good-key'],
-			['a wrong key', 'project=good&api_key=wrong'],
-			['an unknown project', 'project=unknown&api_key=good-key'],
-			['the key of another project', 'project=good&api_key=other-key'],
-			['a key given twice', `${good}&api_key=good-key`],
-			['a project given twice', `${good}&project=good`],
-			['a key in brackets', 'project=good&api_key[]=good-key'],
-			['a disabled project', 'project=disabled&api_key=disabled-key'],
-			['a revoked key', 'project=revoked&api_key=revoked-key'],
-			['a key for the other service', 'project=elsewhere&api_key=elsewhere-key'],
-			['U+0000 in the key', 'project=good&api_key=good-key%00'],
-			['U+0000 in the project', 'project=good%00&api_key=good-key'],
-			['a key that is not UTF-8', 'project=good&api_key=%FF'],
-			['a key that is too long', `project=good&api_key=${'k'.repeat(4000)}`],
+		const wrong: [string, string, RejectionReason][] = [
+			['nothing', '', 'missing_credential'],
+			['no key', 'project=good', 'missing_credential'],
+			['no project', 'api_key=good-key', 'missing_credential'],
+			['an empty key', 'project=good&api_key=', 'empty_credential'],
+			['an empty project', 'project=&api_key=good-key', 'empty_credential'],
+			['a wrong key', 'project=good&api_key=wrong', 'unknown_key'],
+			['an unknown project', 'project=unknown&api_key=good-key', 'unknown_project'],
+			['the key of another project', 'project=good&api_key=other-key', 'unknown_key'],
+			['a key given twice', `${good}&api_key=good-key`, 'repeated_credential'],
+			['a project given twice', `${good}&project=good`, 'repeated_credential'],
+			['a key in brackets', 'project=good&api_key[]=good-key', 'missing_credential'],
+			['a disabled project', 'project=disabled&api_key=disabled-key', 'disabled_project'],
+			['a revoked key', 'project=revoked&api_key=revoked-key', 'revoked_key'],
+			['a key that expired long ago', 'project=ancient&api_key=ancient-key', 'expired_key'],
+			['any key of a project without keys', 'project=keyless&api_key=good-key', 'unknown_key'],
+			['a key for the other service', 'project=elsewhere&api_key=elsewhere-key', 'key_of_other_service'],
+			['U+0000 in the key', 'project=good&api_key=good-key%00', 'unknown_key'],
+			['U+0000 in the project', 'project=good%00&api_key=good-key', 'unknown_project'],
+			['a key that is not UTF-8', 'project=good&api_key=%FF', 'malformed_credential'],
+			['a key that is too long', `project=good&api_key=${'k'.repeat(4000)}`, 'unknown_key'],
 		];
-		test.each(wrong)('%s', async (_, query) => {
+		test.each(wrong)('%s: only the log has the reason', async (_, query, reason) => {
 			const response = await request(query);
 			expect(response.headers.get('www-authenticate')).toBe('ApiKey realm="contacts"');
-			await expectProblem(response, 401, 'unauthorized');
+			const { request_id: id } = await expectProblem(response, 401, 'unauthorized');
+			expect(await requestLine(app, id)).toMatchObject({ code: 'unauthorized', reason });
 		});
 
 		test('every kind of wrong credentials gets the same response, except for the request id', async () => {
@@ -109,7 +117,8 @@ export function describeSharedContract<V extends TObject>(service: Service<V>, e
 				const query = 'project=expiring&api_key=expiring-key';
 				expect((await request(query, {}, other)).status).toBe(200);
 				now += 3_600_001;
-				await expectProblem(await request(query, {}, other), 401, 'unauthorized');
+				const { request_id: id } = await expectProblem(await request(query, {}, other), 401, 'unauthorized');
+				expect(await requestLine(other, id)).toMatchObject({ code: 'unauthorized', reason: 'expired_key' });
 			});
 		});
 
@@ -121,6 +130,7 @@ export function describeSharedContract<V extends TObject>(service: Service<V>, e
 
 	const contract: Contract = { app: () => app, endpoint, request, withApp, good };
 	describeImproperRequests(contract);
+	describeRefusedRequests(contract);
 	describeStrictQuery({ ...contract, percent: 'project=percent' });
 
 	describe('500', () => {

@@ -43,6 +43,18 @@ export const contactColumns = {
 
 export type ContactColumn = keyof typeof contactColumns;
 
+/** The maximum number of characters of a text, counted as the table's constraints count them: by code point. */
+export const maxCharacters = { name: 1000, perplexity_reason: 10_000 } as const satisfies Partial<
+	Record<ContactColumn, number>
+>;
+
+/** @returns the text up to this number of characters, never a part of one */
+export function firstCharacters(text: string, max: number): string {
+	if (text.length <= max) return text;
+	// A character has at most two code units.
+	return [...text.slice(0, 2 * max)].slice(0, max).join('');
+}
+
 export const contactColumnNames = Object.keys(contactColumns) as ContactColumn[];
 
 const definitions: readonly Column[] = Object.values(contactColumns);

@@ -2,15 +2,11 @@ import type { Sql } from '@contacts/common/database/client.js';
 import type { Database } from '@contacts/common/database/database.js';
 import { contactBytes, contactJson } from './company-contact-columns.sql.js';
 
-/** The state of a list when it is read. Times are in milliseconds since the epoch. */
+/** The state of the table when a list is read. */
 export interface ListHead {
-	/** Changes with every change of any contact. */
+	/** Epoch and version: it changes with every change of any contact. */
 	version: string;
-	/** Changes with every change of this list; null if it has always been empty. */
-	listVersion: string | null;
-	/** When this list last changed; null if it has always been empty. */
-	changedAt: number | null;
-	/** When the mirror was last found equal to the CRM; null if never. */
+	/** When the mirror was last found equal to the CRM, in milliseconds since the epoch; null if never. */
 	syncedAt: number | null;
 }
 
@@ -31,21 +27,19 @@ const linkedTo = (sql: Sql, companyId?: string) =>
 
 const element = (sql: Sql) => sql.unsafe(contactJson);
 
-const head = (sql: Sql, companyId: string | undefined) => sql`(
+const head = (sql: Sql) => sql`(
 	select json_build_object(
-		'version', epoch || ' ' || version,
-		'listVersion', epoch || '-' || extract(epoch from lists.changed_at),
-		'changedAt', extract(epoch from lists.changed_at) * 1000,
+		'version', epoch || '-' || version,
 		'syncedAt', (select extract(epoch from last_success_at) * 1000 from crm_sync_state)
 	)
-	from company_contacts_version left join company_contacts_lists lists on company_id = ${companyId ?? 0}::bigint)`;
+	from company_contacts_version)`;
 
 /**
  * @param askedAt see `Database.query`
  * @throws DatabaseError, DatabaseBusyError
  */
 export async function readListHead(database: Database, askedAt?: number): Promise<ListHead> {
-	const rows = await database.query((sql) => sql<{ head: ListHead }[]>`select ${head(sql, undefined)} as head`, {
+	const rows = await database.query((sql) => sql<{ head: ListHead }[]>`select ${head(sql)} as head`, {
 		askedAt,
 	});
 	return (rows[0] as { head: ListHead }).head;
@@ -77,7 +71,7 @@ export async function readCompanyContacts(
 				select count(*)::int as count, coalesce(sum(${maxElementBytes}::float8 + ${sql.unsafe(contactBytes)}), 0) <= ${maxBytes}::float8 as fits
 				from listed
 			)
-			select ${head(sql, companyId)} as head, case when fits then format('{"count":%s,"data":[%s]}', count, (
+			select ${head(sql)} as head, case when fits then format('{"count":%s,"data":[%s]}', count, (
 				select string_agg(${element(sql)}, ',' order by id) from listed
 			)) end as body
 			from size`.raw(),
@@ -109,7 +103,7 @@ export async function readCompanyContactsInBatches(
 				-- With the first one alone: it is as long as a contact.
 				when id = (select min(id) from company_contacts ${linkedTo(sql, companyId)}) then (
 					select json_build_object(
-						'count', (select count(*) from company_contacts ${linkedTo(sql, companyId)}), 'list', ${head(sql, companyId)}
+						'count', (select count(*) from company_contacts ${linkedTo(sql, companyId)}), 'list', ${head(sql)}
 					)
 				)
 			end as start

@@ -9,7 +9,7 @@ import type { Registry } from 'prom-client';
 import { type ListHead, readCompanyContacts, readListHead } from './company-contacts.sql.js';
 
 /** A list as it was when its query started, or later. */
-export interface CachedList extends Pick<ListHead, 'listVersion' | 'changedAt' | 'syncedAt'> {
+export interface CachedList extends ListHead {
 	/** Undefined if the list is too large for memory. */
 	representations: Representations | undefined;
 }
@@ -46,13 +46,16 @@ const maxAgeMs = 2000;
 /** While lists are requested, the version is read this often in the background, so that no request waits for it. */
 const checkIntervalMs = 500;
 
-/** Estimated overhead of an entry: lists of companies without contacts must count too. */
-const entryBytes = 500;
+/** What an entry takes in memory besides its list, rounded up. */
+const entryBytes = 800;
 
-interface Entry extends CachedList {
-	/** The version of the table from which the list was read. */
-	version: string;
-}
+/** Maximum number of lists, whatever their size. */
+const maxLists = 50_000;
+
+const emptyBody = Buffer.from('{"count":0,"data":[]}');
+
+/** Shared by all companies without contacts. */
+const emptyList = createRepresentations(emptyBody);
 
 /**
  * Keeps lists as bytes. One version of the table covers all lists: it is read once and says whether they are current. Only a
@@ -61,15 +64,17 @@ interface Entry extends CachedList {
  */
 export function createListCache(options: ListCacheOptions): ListCache {
 	const { database, subscription, registry, maxBytes, maxListBytes, clock } = options;
-	const lists = new LRUCache<string, Entry>({
+	const lists = new LRUCache<string, CachedList>({
+		max: maxLists,
 		maxSize: maxBytes,
-		sizeCalculation: ({ representations }) => (representations?.size ?? 0) + entryBytes,
+		sizeCalculation: ({ representations }) =>
+			entryBytes + (representations === undefined || representations === emptyList ? 0 : representations.size),
 	});
 	/** The state of the table at `checkedAt`, or later. */
-	let head: Pick<ListHead, 'version' | 'syncedAt'> = { version: '', syncedAt: null };
+	let head: ListHead = { version: '', syncedAt: null };
 	let checkedAt = Number.NEGATIVE_INFINITY;
 	/** Queries under way. Each invalidation starts a new set. */
-	let underWay: { check?: Promise<void>; lists: Map<string, Promise<Entry>> } = { lists: new Map() };
+	let underWay: { check?: Promise<void>; lists: Map<string, Promise<CachedList>> } = { lists: new Map() };
 	const countResponse = counter(
 		registry,
 		'list_responses_total',
@@ -97,7 +102,19 @@ export function createListCache(options: ListCacheOptions): ListCache {
 		return mine.check;
 	}
 
-	async function query(key: string, companyId: string | undefined, askedAt: number): Promise<Entry> {
+	function representationsOf(key: string, body: Buffer): Representations {
+		if (body.equals(emptyBody)) return emptyList;
+		const made = createRepresentations(body, () => {
+			// Another representation adds bytes, so the entry's size is calculated again.
+			const entry = lists.peek(key);
+			if (entry !== undefined && entry.representations === made) lists.set(key, { ...entry });
+		});
+		// The same list was read again. Reuse it: slow clients hold the bytes that they receive, and must not hold many copies.
+		const known = lists.peek(key)?.representations;
+		return known?.digest === made.digest ? known : made;
+	}
+
+	async function query(key: string, companyId: string | undefined, askedAt: number): Promise<CachedList> {
 		const [mine, began] = [underWay, clock()];
 		try {
 			const { body, ...read } = await readCompanyContacts(
@@ -107,17 +124,7 @@ export function createListCache(options: ListCacheOptions): ListCache {
 				askedAt,
 			);
 			learn(read, began, mine);
-			const made =
-				body &&
-				createRepresentations(body, () => {
-					// Another representation adds bytes, so the entry's size is calculated again.
-					const entry = lists.peek(key);
-					if (entry !== undefined && entry.representations === made) lists.set(key, { ...entry });
-				});
-			// The same list was read again. Reuse it: slow clients hold the bytes that they receive, and must not hold many copies.
-			const known = lists.peek(key)?.representations;
-			const representations = made !== undefined && known?.digest === made.digest ? known : made;
-			const entry = { ...read, representations };
+			const entry = { ...read, representations: body && representationsOf(key, body) };
 			if (mine === underWay && subscription.current) lists.set(key, entry);
 			return entry;
 		} finally {
@@ -125,13 +132,13 @@ export function createListCache(options: ListCacheOptions): ListCache {
 		}
 	}
 
-	function startQuery(key: string, companyId: string | undefined, { askedAt }: Turn): Promise<Entry> {
+	function startQuery(key: string, companyId: string | undefined, { askedAt }: Turn): Promise<CachedList> {
 		const list = query(key, companyId, askedAt);
 		underWay.lists.set(key, list);
 		return list;
 	}
 
-	function findCurrent(key: string): Entry | undefined {
+	function findCurrent(key: string): CachedList | undefined {
 		if (!subscription.current || clock() - checkedAt >= maxAgeMs) return undefined;
 		const entry = lists.get(key);
 		if (entry?.version !== head.version) return undefined;

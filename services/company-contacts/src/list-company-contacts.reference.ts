@@ -71,12 +71,6 @@ export const CompanyContactListSchema = Type.Object(
 
 const listHeaders: Headers = {
 	...representationHeaders,
-	'Last-Modified': header(
-		'When this list last changed, rounded up to a second. Absent while it has always been empty.',
-		'Tue, 04 Nov 2025 09:12:31 GMT',
-		{ type: 'string' },
-		false,
-	),
 	'Contacts-Synced-At': header(
 		'When the mirror was last found equal to the CRM (RFC 3339). It distinguishes an old list from one that is merely unchanged. Absent where nothing is mirrored.',
 		'2025-11-04T09:30:00.000Z',
@@ -118,17 +112,7 @@ export const listReference: OperationReference = {
 		'For a company without contacts the list is empty. The response is the whole list; there are no pages.',
 		'An unknown parameter gets a 400, so a misspelt `company_id` does not list everybody.',
 	].join('\n'),
-	parameters: [
-		ifNoneMatch('list'),
-		{
-			in: 'header',
-			name: 'If-Modified-Since',
-			required: false,
-			description:
-				'The `Last-Modified` of the list that you have, for a client that keeps no `ETag`. `If-None-Match` takes precedence.',
-			schema: { type: 'string' },
-		},
-	],
+	parameters: [ifNoneMatch('list')],
 	responses: {
 		200: {
 			description: 'The list. It is compressed (Brotli or gzip) for a client that accepts it.',
@@ -148,7 +132,7 @@ export const listReference: OperationReference = {
 		},
 		304: {
 			description:
-				'The list has not changed since the response whose `ETag` was sent as `If-None-Match`, or whose `Last-Modified` as `If-Modified-Since`. There is no body.',
+				'The list has not changed since the response whose `ETag` was sent as `If-None-Match`. There is no body.',
 			headers: listHeaders,
 		},
 		...publicProblems,

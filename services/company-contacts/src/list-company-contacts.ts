@@ -1,14 +1,19 @@
 import type { KeyRing } from '@contacts/common/auth/authenticate.js';
 import type { Database } from '@contacts/common/database/database.js';
-import { isNotModified, negotiateEncoding, sendRepresentation } from '@contacts/common/http/representations.js';
+import {
+	entityTagOf,
+	isNotModified,
+	negotiateEncoding,
+	sendRepresentation,
+} from '@contacts/common/http/representations.js';
 import type { Server } from '@contacts/common/http/server.js';
 import { endpointQuery } from '@contacts/common/schemas/credentials.js';
 import { decimalId } from '@contacts/common/schemas/fields.js';
 import { Type } from '@sinclair/typebox';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import type { CachedList, ListCache } from './list-cache.js';
+import type { ListCache } from './list-cache.js';
 import { listReference } from './list-company-contacts.reference.js';
-import { streamList, streamTagOf } from './list-stream.js';
+import { streamList } from './list-stream.js';
 
 const querystring = endpointQuery({
 	company_id: Type.Optional(
@@ -16,7 +21,7 @@ const querystring = endpointQuery({
 	),
 });
 
-export interface ListOptions {
+interface ListOptions {
 	cache: ListCache;
 	database: Database;
 	keyRing: KeyRing;
@@ -33,10 +38,10 @@ export async function listCompanyContacts(
 		request: FastifyRequest,
 		reply: FastifyReply,
 		representation: Parameters<typeof sendRepresentation>[2],
-		{ changedAt, syncedAt }: Pick<CachedList, 'changedAt' | 'syncedAt'>,
+		syncedAt: number | null,
 	): void {
 		if (syncedAt !== null) reply.header('contacts-synced-at', new Date(syncedAt).toISOString());
-		sendRepresentation(request, reply, representation, changedAt ?? undefined);
+		sendRepresentation(request, reply, representation);
 	}
 
 	api.route({
@@ -51,20 +56,20 @@ export async function listCompanyContacts(
 			const cached = cache.find(companyId);
 			const known = cached?.representations?.get(encoding);
 			if (cached !== undefined && known !== undefined && !(known instanceof Promise)) {
-				send(request, reply, known, cached);
+				send(request, reply, known, cached.syncedAt);
 				return;
 			}
 			return (async () => {
 				const askedAt = performance.now();
 				const list = cached ?? (await cache.read(companyId));
 				if (list.representations !== undefined) {
-					send(request, reply, await list.representations.get(encoding), list);
+					send(request, reply, await list.representations.get(encoding), list.syncedAt);
 					return reply;
 				}
 				// Without a stream: a project has few of them, and each counts the contacts first.
-				const entityTag = streamTagOf(list.listVersion, encoding);
-				if (isNotModified(request, entityTag, list.changedAt ?? undefined)) {
-					send(request, reply, { encoding, entityTag, body: '' }, list);
+				const entityTag = entityTagOf(list.version, encoding);
+				if (isNotModified(request, entityTag)) {
+					send(request, reply, { encoding, entityTag, body: '' }, list.syncedAt);
 				} else {
 					const { project } = request;
 					const isAuthorized = () => keyRing.isLive(project);
@@ -77,7 +82,7 @@ export async function listCompanyContacts(
 						clock,
 					});
 					// An empty list comes without a time.
-					send(request, reply, stream, { ...stream, syncedAt: stream.syncedAt ?? list.syncedAt });
+					send(request, reply, stream, stream.syncedAt ?? list.syncedAt);
 				}
 				return reply;
 			})();

@@ -154,13 +154,13 @@ describe('a list that fails before its first byte', () => {
 		server.get('/', async (request, reply) => {
 			const options = { companyId: undefined, projectId: 1, askedAt: performance.now(), clock: () => 0 };
 			const list = await streamList({ ...database, readInBatches }, { ...options, encoding, isAuthorized });
-			sendRepresentation(request, reply.header('contacts-synced-at', 'now'), list, 0);
+			sendRepresentation(request, reply.header('contacts-synced-at', 'now'), list);
 			return reply;
 		});
 		const response = await fetch(await server.listen({ host: '127.0.0.1', port: 0 }), {
 			headers: { 'accept-encoding': encoding },
 		});
-		for (const name of ['content-encoding', 'etag', 'last-modified', 'contacts-synced-at'])
+		for (const name of ['content-encoding', 'etag', 'contacts-synced-at'])
 			expect([name, response.headers.get(name)]).toEqual([name, null]);
 		return response;
 	}

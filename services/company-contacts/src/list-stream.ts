@@ -11,11 +11,9 @@ import {
 import { readCompanyContactsInBatches, type StreamStart } from './company-contacts.sql.js';
 
 /** A list that is read from the database while it is sent. */
-export interface ListStream extends Representation<Readable> {
+interface ListStream extends Representation<Readable> {
 	/** Send or destroy it: until then it occupies a connection. It fails when the list could not be read completely. */
 	body: Readable;
-	/** When the list last changed, in milliseconds since the epoch; null if it has always been empty. */
-	changedAt: number | null;
 	/** When the mirror was last found equal to the CRM, in milliseconds since the epoch; null if never. */
 	syncedAt: number | null;
 }
@@ -138,13 +136,9 @@ export async function streamList(
 	});
 
 	const body = encoding === 'identity' ? elements : pipeline(elements, createCompressor[encoding](), () => undefined);
-	const entityTag = streamTagOf(list?.listVersion, encoding);
-	return { encoding, entityTag, body, changedAt: list?.changedAt ?? null, syncedAt: list?.syncedAt ?? null };
-}
-
-/** The entity tag of a streamed list. Its bytes are not known when it is sent, but the version of the list is. */
-export function streamTagOf(listVersion: string | null | undefined, encoding: Encoding): string {
-	return entityTagOf(listVersion ?? 'empty', encoding);
+	// Its bytes are not known when it is sent, but the version of the table is.
+	const entityTag = entityTagOf(list?.version ?? 'empty', encoding);
+	return { encoding, entityTag, body, syncedAt: list?.syncedAt ?? null };
 }
 
 /** @returns a function to call after each wait for the client; it returns whether the client was too slow in the window */

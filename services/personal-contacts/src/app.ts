@@ -2,7 +2,7 @@ import { apiReference } from '@contacts/common/api-reference/api-reference.js';
 import { authenticate } from '@contacts/common/auth/authenticate.js';
 import { health } from '@contacts/common/http/health.js';
 import { loadShedding } from '@contacts/common/http/load-shedding.js';
-import { createServer, type Server } from '@contacts/common/http/server.js';
+import { acceptJson, createServer, type Server } from '@contacts/common/http/server.js';
 import { metrics } from '@contacts/common/observability/metrics.js';
 import { serviceVariables } from '@contacts/common/process/config.js';
 import type { Service, ServiceParts } from '@contacts/common/process/run.js';
@@ -15,6 +15,7 @@ import { upsertPersonalContact } from './upsert-personal-contact.js';
 export async function buildApp(parts: ServiceParts): Promise<Server> {
 	const { serverOptions, database, keyRing, registry, clock = performance.now.bind(performance) } = parts;
 	const server = await createServer(serverOptions);
+	acceptJson(server);
 	await server.register(metrics, { registry, database, keyRing });
 	await server.register(health, { database, keyRing, writes: true });
 	await server.register(apiReference, { reference });

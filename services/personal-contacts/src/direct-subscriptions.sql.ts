@@ -1,5 +1,6 @@
 import type { Turn } from '@contacts/common/database/admission.js';
 import type { Database } from '@contacts/common/database/database.js';
+import { isActiveSubscription } from '@contacts/common/database/direct-subscription.sql.js';
 
 /** A report on a chat: whether it has a direct subscription to the bot. */
 interface SubscriptionReport {
@@ -10,8 +11,10 @@ interface SubscriptionReport {
 }
 
 /**
- * Applies a report. When it resolves, the report is durably committed. A report that expires before it is applied is sent again, and
- * so is one that may be older than the report that was applied last.
+ * Applies a report, in one atomic statement: the last report decides whether the subscription is active, and `at` says only since
+ * when. A start lies before now, an end between the start and now; a start removes a planned end. When it resolves, the report is
+ * durably committed. A report that expires before it is applied is sent again, and so is one that may be older than the report that
+ * was applied last.
  *
  * @param turn the caller's turn
  * @throws what `Database.write` throws with a turn: a report not applied by then is never applied later
@@ -22,19 +25,37 @@ export async function applySubscriptionReport(
 	turn: Turn,
 ): Promise<void> {
 	for (let isApplied = false; !isApplied; ) {
-		const [row] = await database.write(
+		const rows = await database.write(
 			(sql, { sentAtLeast, expires }) => sql<{ is_applied: boolean; clock: number }[]>`
-				with terms as materialized (
-					select set_config('lock_timeout', ${String(Math.ceil(expires - sentAtLeast))}, true) as lock_timeout
+				with report as materialized (
+					select ${chatId}::float8::bigint as chat_id, ${isActive}::boolean as is_active, clock_timestamp() as moment,
+						least(to_timestamp(${at ?? null}::float8 / 1000), clock_timestamp()) as at,
+						set_config('lock_timeout', ${String(Math.ceil(expires - sentAtLeast))}, true) as lock_timeout
+				), applied as (
+					insert into direct_subscriptions as stored (chat_id, started_at, ended_at, reported_at)
+					select chat_id, case when is_active then least(at, moment) end, case when not is_active then least(at, moment) end, moment
+					from report where lock_timeout is not null and clock_timestamp() < to_timestamp(${expires}::float8 / 1000)
+					on conflict (chat_id) do update set
+						started_at = case
+							when excluded.ended_at is null and not ${sql.unsafe(isActiveSubscription('stored'))} then excluded.started_at
+							-- The start can only lie in the future when the clock was set back.
+							when stored.started_at > excluded.reported_at then excluded.reported_at
+							else stored.started_at
+						end,
+						ended_at = case
+							when excluded.ended_at is null then null
+							when ${sql.unsafe(isActiveSubscription('stored'))}
+								then greatest(excluded.ended_at, least(stored.started_at, excluded.reported_at))
+							else least(stored.ended_at, excluded.reported_at)
+						end,
+						reported_at = excluded.reported_at
+					where clock_timestamp() < to_timestamp(${expires}::float8 / 1000)
+					  and (stored.reported_at <= to_timestamp(${sentAtLeast}::float8 / 1000) or stored.reported_at > clock_timestamp())
+					returning chat_id
 				)
-				select apply_direct_subscription_report(
-						${chatId}::float8::bigint, ${isActive}::boolean, to_timestamp(${at ?? null}::float8 / 1000),
-						to_timestamp(${sentAtLeast}::float8 / 1000), to_timestamp(${expires}::float8 / 1000)
-					) as is_applied,
-					(extract(epoch from clock_timestamp()) * 1000)::float8 as clock
-				from terms where lock_timeout is not null`,
+				select exists (select from applied) as is_applied, (extract(epoch from clock_timestamp()) * 1000)::float8 as clock`,
 			{ turn },
 		);
-		isApplied = row?.is_applied ?? false;
+		isApplied = rows[0]?.is_applied ?? false;
 	}
 }

@@ -1,6 +1,7 @@
 import type { Turn } from '@contacts/common/database/admission.js';
 import type { PendingStatement, Sql } from '@contacts/common/database/client.js';
 import type { Database } from '@contacts/common/database/database.js';
+import { isActiveSubscription } from '@contacts/common/database/direct-subscription.sql.js';
 import { clockMarginMs, type Expiry } from '@contacts/common/database/expiring-write.js';
 
 export interface PersonalContact {
@@ -20,7 +21,7 @@ export interface SentContact {
 	firstSent?: number;
 }
 
-export interface SaveOptions {
+interface SaveOptions {
 	/** The turn of the callers, or of the one with the least time left. */
 	turn: Turn;
 	/** Maximum wait for a locked row. Default: as long as the statement may write. */
@@ -118,10 +119,7 @@ function upsert(
 			-- With an EXISTS the planner would read the whole table into a hash for each statement.
 			select contact.*, coalesce((
 				select true from direct_subscriptions subscription
-				where subscription.chat_id = contact.chat_id
-				  and subscription.started_at <= now()
-				  and (subscription.ended_at is null or subscription.ended_at > now())
-				limit 1
+				where subscription.chat_id = contact.chat_id and ${sql.unsafe(isActiveSubscription('subscription'))}
 			), false) as subscribed
 			from (select set_config('lock_timeout', ${String(Math.ceil(lockTimeoutMs))}, true) as lock_timeout) setting,
 				json_to_recordset(${rows}::text::json) as contact (

@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { revokeKey } from '@contacts/common/auth/projects.sql.js';
 import { addProject, startTestApp } from '@contacts/testing/app.js';
+import { requestLine } from '@contacts/testing/request-line.js';
 import { database, test } from '@contacts/testing/test.js';
 import { expect, onTestFinished } from 'vitest';
 import { service } from './app.js';
@@ -24,5 +25,7 @@ test('a key that is revoked while a body arrives is refused, and nothing is save
 	socket.write(body.slice(1));
 	const [response] = await once(socket, 'data');
 	expect(response).toMatch(/^HTTP\/1.1 401 .*"code":"unauthorized"/s);
+	const id = /"request_id":"([^"]+)"/.exec(response)?.[1];
+	expect(await requestLine(app, id)).toMatchObject({ reason: 'revoked_key' });
 	expect(await database.sql`select from personal_contacts`).toHaveLength(0);
 });

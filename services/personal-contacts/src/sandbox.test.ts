@@ -2,6 +2,7 @@ import { hashKey } from '@contacts/common/auth/api-key.js';
 import { insertKey, insertProject } from '@contacts/common/auth/projects.sql.js';
 import { startTestApp } from '@contacts/testing/app.js';
 import { expectProblem } from '@contacts/testing/expect-problem.js';
+import { requestLine } from '@contacts/testing/request-line.js';
 import { database, test } from '@contacts/testing/test.js';
 import { expect, onTestFinished } from 'vitest';
 import { service } from './app.js';
@@ -26,7 +27,8 @@ test('a sandbox project gets a 401, and nothing it sends is stored', async () =>
 				headers,
 				body: body ?? '',
 			});
-			await expectProblem(response, 401, 'unauthorized');
+			const { request_id: id } = await expectProblem(response, 401, 'unauthorized');
+			expect(await requestLine(app, id)).toMatchObject({ reason: 'sandbox_project' });
 		}
 	}
 	expect(await database.sql`select from personal_contacts`).toHaveLength(0);

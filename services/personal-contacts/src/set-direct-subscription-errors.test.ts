@@ -26,11 +26,7 @@ describe('400', () => {
 		expect(errors?.map(({ field }) => field)).toEqual(fields);
 		expect(JSON.stringify(errors)).not.toContain('canary');
 	};
-	const counts = async () =>
-		(
-			await database.sql`select count(*)::int from direct_subscriptions union all
-			select count(*)::int from direct_subscription_reports`
-		).map(({ count }) => count);
+	const counts = async () => [...(await database.sql`select count(*)::int from direct_subscriptions`)];
 
 	test.each(['null', '0', '"12"', '1.5', '9007199254740992', '0.99999999999999999999', 'true', '[1]'])(
 		'chat_id: %s',

@@ -1,77 +1,74 @@
-import { mkdtempSync, rmSync, statfsSync } from 'node:fs';
+import { execFile } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { hashKey } from '@contacts/common/auth/api-key.js';
-import { insertKey, insertProject } from '@contacts/common/auth/projects.sql.js';
-import type { Sql } from '@contacts/common/database/client.js';
-import { connectSingle } from '@contacts/common/database/connect.js';
-import { migrate } from '@contacts/common/database/migrate.js';
-import { setRolePasswords, urlAs } from '@contacts/common/database/roles.js';
-import { startLocalPostgres } from '@contacts/local-postgres/server.js';
-import { durability, fillCompanyContacts, readSettings, readVersion } from './data.sql.js';
-import type { Lifetime } from './lifetime.js';
+import { promisify } from 'node:util';
+import { startLocalPostgres } from '@contacts/testing/embedded-postgres.js';
+import { childrenOf, cpuSecondsOf } from '@contacts/testing/proc.js';
+import postgres, { type Sql } from 'postgres';
+import { contacts } from './scenarios.js';
 
-/** The project that every request comes from. */
-export const credentials = 'project=bench&api_key=bench-key';
+/** A separate PostgreSQL for the services of one checkout, in a temporary folder. */
+export interface BenchDatabase {
+	/** A superuser's connection. */
+	sql: Sql;
+	/** Connection URLs with the roles of the services. */
+	personalUrl: string;
+	companyUrl: string;
+	/** The query string with project and key. */
+	credentials: string;
+	/** Seconds of a core that all processes of PostgreSQL have used. NaN if the system does not report it. */
+	cpuSeconds(): number;
+}
 
 const password = 'bench';
 
-/** A PostgreSQL server for this run, in a temporary folder. */
-export interface BenchDatabase {
-	/** The owner's connection. */
-	sql: Sql;
-	version: string;
-	settings: Record<string, string>;
-	/** Whether its folder is in memory. */
-	inMemory: boolean;
-	/** Connection URL with the service's own role. */
-	urlFor(service: 'personal-contacts' | 'company-contacts'): string;
-	/** Ensures that there are exactly this many company contacts. */
-	haveCompanyContacts(count: number): Promise<void>;
-	/** Resolves when the server has ended by itself. */
-	ended: Promise<void>;
-}
-
-/** @throws Error when a commit would not be durable, which would make every measurement wrong */
-export async function startDatabase(lifetime: Lifetime): Promise<BenchDatabase> {
+/**
+ * Another checkout may have another schema and other roles. So its database is set up as its operators do it: by its
+ * `owner.sql` and its `contacts`.
+ */
+export async function startDatabase(
+	checkout: string,
+	cleanup: (() => unknown)[],
+	signal: AbortSignal,
+): Promise<BenchDatabase> {
 	const folder = mkdtempSync(join(tmpdir(), 'contacts-bench-'));
-	lifetime.own(() => rmSync(folder, { recursive: true, force: true }));
-	const server = await startLocalPostgres({ dataDirectory: join(folder, 'postgres'), password });
-	lifetime.own(() => server.stop());
-
-	const owner = connectSingle(server.url('postgres'));
-	await owner`create database contacts`;
-	await owner.end();
-	const url = server.url('contacts');
-	await migrate(url);
-	await setRolePasswords(url, { 'personal-contacts': password, 'company-contacts': password });
+	cleanup.push(() => rmSync(folder, { recursive: true, force: true }));
+	const dataDirectory = join(folder, 'postgres');
+	const server = await startLocalPostgres({ dataDirectory, password });
+	cleanup.push(() => server.stop());
+	const pid = Number(readFileSync(join(dataDirectory, 'postmaster.pid'), 'utf8').split('\n')[0]);
 
 	// A lock that nobody releases ends the run with an error.
-	const sql = connectSingle(url, { connection: { statement_timeout: 300_000 } });
-	lifetime.own(() => sql.end({ timeout: 5 }));
-	const settings = await readSettings(sql);
-	const off = durability.filter((name) => settings[name] !== 'on');
-	if (off.length > 0) throw new Error(`PostgreSQL runs with ${off.join(' and ')} not on: nothing could be concluded`);
-	await insertProject(sql, 'bench');
-	await insertKey(sql, { project: 'bench', hash: hashKey('bench-key'), service: null, expiresAt: null });
+	const sql = postgres(server.url('postgres'), { max: 1, connection: { statement_timeout: 60_000 } });
+	cleanup.push(() => sql.end({ timeout: 5 }));
+	const logIn = async (role: string) => {
+		await sql.unsafe(`alter role ${role} login password '${password}'`);
+		return `postgres://${role}:${password}@127.0.0.1:${server.port}/postgres`;
+	};
 
-	let contacts = 0;
+	await sql.unsafe(readFileSync(join(checkout, 'packages/common/owner.sql'), 'utf8'));
+	const run = contactsCommand(checkout, await logIn('contacts_owner'), signal);
+	await run('migrate');
+	await run('project', 'create', 'bench');
+	const { key } = JSON.parse(await run('key', 'create', 'bench', '--json')) as { key: string };
+	const file = join(folder, 'contacts.ndjson');
+	const lines = contacts().map((contact) => `${JSON.stringify(contact)}\n`);
+	writeFileSync(file, lines.join(''));
+	await run('import', file);
 	return {
 		sql,
-		version: await readVersion(sql),
-		settings,
-		inMemory: isInMemory(folder),
-		urlFor: (service) => urlAs(url, service, password),
-		async haveCompanyContacts(count) {
-			if (contacts === count) return;
-			await fillCompanyContacts(sql, count);
-			contacts = count;
-		},
-		ended: server.ended,
+		personalUrl: await logIn('personal_contacts_service'),
+		companyUrl: await logIn('company_contacts_service'),
+		credentials: `project=bench&api_key=${key}`,
+		cpuSeconds: () => [pid, ...childrenOf(pid)].reduce((sum, id) => sum + (cpuSecondsOf(id) ?? Number.NaN), 0),
 	};
 }
 
-/** Whether a folder is on tmpfs or ramfs (Linux; the numbers are from linux/magic.h). */
-function isInMemory(folder: string): boolean {
-	return process.platform === 'linux' && [0x01021994, 0x858458f6].includes(statfsSync(folder).type);
+/** Runs the built command `contacts` of a checkout. The script of this name ends with the command's folder. */
+function contactsCommand(checkout: string, databaseUrl: string, signal: AbortSignal) {
+	const program = join(checkout, 'tools/contacts/dist/main.js');
+	const options = { cwd: checkout, env: { ...process.env, DATABASE_URL: databaseUrl }, signal, timeout: 120_000 };
+	return async (...args: string[]): Promise<string> =>
+		(await promisify(execFile)(process.execPath, [program, ...args], options)).stdout;
 }

@@ -1,63 +1,104 @@
-import { mkdirSync, writeFileSync } from 'node:fs';
-import { dirname } from 'node:path';
-import { CommanderError } from 'commander';
-import type { Settings } from './bench.js';
-import { createLifetime } from './lifetime.js';
-import { createProgram } from './program.js';
-import { runBench } from './run-bench.js';
-import { soak } from './soak/soak.js';
+import { existsSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { Command, InvalidArgumentError, Option } from 'commander';
+import { compare } from './compare.js';
+import { startDatabase } from './database.js';
+import { scenarios } from './scenarios.js';
+import { baselineSide, checkoutSide } from './servers.js';
+import { soak } from './soak.js';
 import { tableOf } from './table.js';
 
-const lifetime = createLifetime();
+interface Options {
+	against?: string;
+	minutes?: number;
+	only: string[];
+	rounds?: number;
+	seconds: number;
+	json: boolean;
+}
+
+const root = fileURLToPath(new URL('../../..', import.meta.url));
+const names = scenarios.map(({ name }) => name);
+
+const program = new Command('bench')
+	.description(
+		'Measures both services of this checkout beside baseline servers, or beside the services of another checkout.',
+	)
+	.option('--against <folder>', 'compare with the services of this checkout, which must be built', otherCheckout)
+	.addOption(
+		new Option('--minutes <number>', 'run for this long instead, and compare the end of the run with its beginning')
+			.argParser(numberFrom(0.1, 10_000))
+			.conflicts(['against', 'rounds']),
+	)
+	.addOption(new Option('--only <name...>', 'only these scenarios').choices(names).default(names, 'all'))
+	.option('--rounds <number>', 'measurements of each side (default: 5, with --against 10)', numberFrom(1, 1000))
+	.option('--seconds <number>', 'length of one measurement', numberFrom(0.1, 600), 1)
+	.option('--json', 'print the result as JSON', false)
+	.addHelpText('after', `\nScenarios: ${names.map((name) => `"${name}"`).join(', ')}`)
+	.allowExcessArguments(false)
+	.exitOverride(({ exitCode }) => process.exit(exitCode === 0 ? 0 : 2))
+	.action(run);
+
 const interrupted = new AbortController();
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => interrupted.abort());
-process.on('uncaughtException', (error) => void stop(`error: ${error.stack}`));
 
-const program = createProgram({
-	bench: run,
-	async soak(settings) {
-		process.exitCode = (await soak(settings, lifetime, interrupted.signal)) ? 0 : 1;
-	},
-});
 try {
-	await program.parseAsync(process.argv);
+	await program.parseAsync();
 } catch (error) {
-	// The signal handler ends the process once everything has ended.
-	if (!lifetime.ending) {
-		await endEverything();
-		process.exit(exitCode(error));
+	const message = error instanceof Error ? error.message : String(error);
+	process.stderr.write(interrupted.signal.aborted ? 'interrupted\n' : `error: ${message}\n`);
+	process.exitCode = 1;
+}
+
+async function run({ against, minutes, only, seconds, json, ...options }: Options): Promise<void> {
+	const { signal } = interrupted;
+	const rounds = options.rounds ?? (against === undefined ? 5 : 10);
+	const chosen = scenarios.filter(({ name }) => only.includes(name));
+	const cleanup: (() => unknown)[] = [];
+	try {
+		const sideOf = async (checkout: string) => {
+			progress(`preparing the database of ${checkout}`);
+			return checkoutSide(checkout, await startDatabase(checkout, cleanup, signal));
+		};
+		const ours = await sideOf(root);
+		const context = { ours, cleanup, signal, progress, scenarios: chosen, seconds };
+		const result =
+			minutes !== undefined
+				? await soak({ ...context, minutes })
+				: await compare({
+						...context,
+						rounds,
+						baseline: against === undefined ? baselineSide(ours) : await sideOf(against),
+					});
+		process.stdout.write(json ? `${JSON.stringify(result, null, '\t')}\n` : tableOf(result));
+	} finally {
+		for (const end of cleanup.reverse()) {
+			try {
+				await end();
+			} catch (error) {
+				process.stderr.write(`error: ${(error as Error).message}\n`);
+			}
+		}
 	}
 }
 
-async function stop(why: string): Promise<void> {
-	process.stderr.write(`${why}\n`);
-	await endEverything();
-	process.exit(1);
+function progress(text: string): void {
+	process.stderr.write(`${String(Math.round(process.uptime())).padStart(4)} s  ${text}\n`);
 }
 
-async function endEverything(): Promise<void> {
-	await lifetime.end().catch((error: Error) => process.stderr.write(`error: ${error.message}\n`));
+/** Package managers run a script in the folder of its package, and pass on where they were called. */
+function otherCheckout(path: string): string {
+	const folder = resolve(process.env.INIT_CWD ?? process.cwd(), path);
+	if (!existsSync(join(folder, 'services/company-contacts/dist/main.js')))
+		throw new InvalidArgumentError('There are no built services.');
+	return folder;
 }
 
-async function run(settings: Settings): Promise<void> {
-	interrupted.signal.addEventListener('abort', () => void stop('interrupted'));
-	const begun = performance.now();
-	const progress = (text: string) => {
-		const seconds = Math.round((performance.now() - begun) / 1000);
-		process.stderr.write(`${String(seconds).padStart(4)} s  ${text}\n`);
+function numberFrom(min: number, max: number): (text: string) => number {
+	return (text) => {
+		const value = text.trim() === '' ? Number.NaN : Number(text);
+		if (value >= min && value <= max) return value;
+		throw new InvalidArgumentError(`It must be a number from ${min} to ${max}.`);
 	};
-	const report = await runBench(settings, lifetime, progress);
-	await lifetime.end();
-	mkdirSync(dirname(settings.json), { recursive: true });
-	writeFileSync(settings.json, `${JSON.stringify(report, null, '\t')}\n`);
-	process.stdout.write(`${tableOf(report)}Written for programs: ${settings.json}\n`);
-	if (settings.profiles !== undefined) process.stdout.write(`Profiles of our services: ${settings.profiles}\n`);
-	process.exitCode = report.failures.length > 0 ? 1 : 0;
-}
-
-function exitCode(error: unknown): number {
-	// Commander has printed it already.
-	if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
-	process.stderr.write(`error: ${error instanceof Error ? error.message : String(error)}\n`);
-	return 1;
 }

@@ -1,51 +1,83 @@
-import { freePort } from '@contacts/local-postgres/server.js';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { send } from '@contacts/testing/load.js';
-import { type RunningProcess, startProcess } from '@contacts/testing/process.js';
+import { freePort } from '@contacts/testing/ports.js';
+import { startProcess } from '@contacts/testing/process.js';
 import { waitUntil } from '@contacts/testing/wait-until.js';
-import type { Lifetime } from './lifetime.js';
+import type { BenchDatabase } from './database.js';
 
-/** A server in a separate process. */
+export const services = ['company-contacts', 'personal-contacts'] as const;
+export type ServiceName = (typeof services)[number];
+
+/** What is measured: the services of one checkout, or baseline servers in their place. */
+export interface Side {
+	name: string;
+	database: BenchDatabase;
+	/** The program in the place of a service, and its variables. `serviceUrl` is where our service listens. */
+	program(name: ServiceName, serviceUrl?: string): { file: string; env: Record<string, string> };
+}
+
 export interface RunningServer {
 	url: string;
 	pid: number;
-	process: RunningProcess;
 	/** Milliseconds from the start of the process until /health/ready responded with 200. */
-	startedIn: number;
-	/** Stops it gracefully and waits until it has exited. */
+	startUpMs: number;
+	stderr(): string;
 	stop(): Promise<void>;
 }
 
-export interface ServerCommand {
-	/** Arguments of node: its flags, then the program. */
-	args: string[];
-	/** Its whole environment except PATH and PORT. */
-	env: Record<string, string>;
-	/** Whether Ctrl-C reaches only this process, which then stops the server itself. */
-	detached?: boolean;
-	/** How many characters of its log to keep. Default: it logs to /dev/null, so that only the server pays for the log. */
-	keepLast?: number;
+export type Servers = Record<ServiceName, RunningServer>;
+
+/** The built services, as they run in production. The rate limit is on, but too high to reach. */
+export function checkoutSide(checkout: string, database: BenchDatabase): Side {
+	const settings = { LOG_LEVEL: 'info' };
+	const limits = { RATE_LIMIT_PER_SECOND: '1000000', RATE_LIMIT_BURST: '1000000000' };
+	const environments = {
+		'company-contacts': { ...settings, ...limits, DATABASE_URL: database.companyUrl },
+		'personal-contacts': { ...settings, DATABASE_URL: database.personalUrl },
+	};
+	return {
+		name: checkout,
+		database,
+		program: (name) => ({ file: join(checkout, 'services', name, 'dist/main.js'), env: environments[name] }),
+	};
+}
+
+/** The simplest servers with the same responses. They share the database of our services. */
+export function baselineSide({ database }: Side): Side {
+	const file = (name: string) => fileURLToPath(new URL(`./baselines/${name}.js`, import.meta.url));
+	return {
+		name: 'baseline servers',
+		database,
+		program: (name, serviceUrl = '') =>
+			name === 'company-contacts'
+				? { file: file('same-bytes'), env: { SERVICE_URL: serviceUrl } }
+				: { file: file('single-statement'), env: { DATABASE_URL: database.personalUrl } },
+	};
 }
 
 /**
- * Starts a server without this process's environment. It ends when this process is killed.
+ * Starts a server in a process of its own. It ends when this process is killed.
  *
- * @throws Error with its output, when it isn't ready within a minute
+ * @throws Error with its output when it isn't ready within a minute
  */
-export async function startServer(lifetime: Lifetime, command: ServerCommand): Promise<RunningServer> {
-	const { args, env, detached = false, keepLast = 0 } = command;
+export async function startServer(
+	cleanup: (() => unknown)[],
+	{ file, env }: { file: string; env: Record<string, string> },
+): Promise<RunningServer> {
 	const port = await freePort();
-	const begun = performance.now();
-	const server = startProcess(process.execPath, args, {
-		env: { PATH: process.env.PATH, NODE_ENV: 'production', HOST: '127.0.0.1', ...env, PORT: String(port) },
-		ipc: true,
-		detached,
-		keepLast,
-	});
-	const stop = lifetime.own(() => server.stop());
 	const url = `http://127.0.0.1:${port}`;
-	const message = () => `${args.at(-1)} did not become ready. ${server.output().trim()}`;
+	const startedAt = performance.now();
+	const server = startProcess(process.execPath, [file], {
+		env: { PATH: process.env.PATH, NODE_ENV: 'production', HOST: '127.0.0.1', PORT: String(port), ...env },
+		ipc: true,
+		// It logs to /dev/null, so that only the server pays for its log.
+		keepLast: 0,
+	});
+	cleanup.push(() => server.stop());
 	const isReady = async () => (await send(url, { method: 'GET', path: '/health/ready' })).result === 200;
+	const message = () => `${file} did not become ready. ${server.stderr().trim()}`;
 	await waitUntil(async () => server.hasExited || (await isReady()), { timeoutMs: 60_000, intervalMs: 2, message });
 	if (server.hasExited) throw new Error(message());
-	return { url, pid: server.pid, process: server, startedIn: performance.now() - begun, stop };
+	return { url, pid: server.pid, startUpMs: performance.now() - startedAt, stderr: server.stderr, stop: server.stop };
 }

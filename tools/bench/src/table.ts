@@ -1,84 +1,93 @@
-import type { Comparison, Report, Target, Unit } from './report.js';
-import type { Figures } from './statistics.js';
+/** What `--json` prints. */
+export interface Result {
+	/** What ours is compared with. */
+	baseline: string;
+	/** Of each side; of a soak, its cycles. */
+	rounds: number;
+	/** Length of one measurement. */
+	seconds: number;
+	rows: Row[];
+}
 
-/** Below this CPU use the server was not the limit of a measurement. */
-const busy = 0.85;
+export interface Row {
+	/** A scenario of the load, or a service. */
+	scenario: string;
+	figure: string;
+	unit: string;
+	/** Medians. */
+	ours: number;
+	baseline: number;
+	/** The median of ours divided by the baseline's in each pair: the speed of a machine changes from pair to pair. */
+	ratio: number;
+	/** In how many of `pairs` ours was higher: half of them where both are equal. */
+	higher: number;
+	pairs: number;
+}
+
+export interface Figures {
+	/** Adds a measured figure. NaN, for what the system does not report, is left out. */
+	add(side: 'ours' | 'baseline', scenario: string, figure: string, unit: string, value: number): void;
+	rows(): Row[];
+}
+
+export function createFigures(): Figures {
+	const all = new Map<string, { scenario: string; figure: string; unit: string; ours: number[]; baseline: number[] }>();
+	return {
+		add(side, scenario, figure, unit, value) {
+			if (Number.isNaN(value)) return;
+			const key = `${scenario} ${figure}`;
+			const row = all.get(key) ?? { scenario, figure, unit, ours: [], baseline: [] };
+			row[side].push(value);
+			all.set(key, row);
+		},
+		rows: () =>
+			[...all.values()].map(({ ours, baseline, ...row }) => {
+				const ratios = baseline.flatMap((value, index) => (ours[index] === undefined ? [] : ours[index] / value));
+				return {
+					...row,
+					ours: median(ours),
+					baseline: median(baseline),
+					ratio: median(ratios),
+					higher: ratios.filter((ratio) => ratio > 1).length,
+					pairs: ratios.length,
+				};
+			}),
+	};
+}
+
+function median(values: readonly number[]): number {
+	const sorted = values.toSorted((a, b) => a - b);
+	const middle = (sorted.length - 1) / 2;
+	return ((sorted[Math.floor(middle)] ?? Number.NaN) + (sorted[Math.ceil(middle)] ?? Number.NaN)) / 2;
+}
 
 /** The result as a table for people. */
-export function tableOf({ machine, settings, comparisons, repeated, failures, seconds }: Report): string {
-	const head = ['scenario', 'figure', 'ours', 'baseline', '', 'ratio (min–max)', 'target', 'met', 'CPU a request'];
-	const rows = comparisons.map((comparison) => rowOf(comparison));
-	const notes = [
-		...comparisons.flatMap(notesOf),
-		...repeated,
-		...(machine.data_in_memory
-			? ['The database was in memory: fsync cost nothing, the figures of upserts are void.']
-			: []),
-		...(machine.load_average > machine.cores / 2
-			? [`The machine was busy before the run (load ${machine.load_average}): run it again with nothing else running.`]
-			: []),
-		...(settings.profiled ? ['Our services ran with the profiler on: the figures are too low.'] : []),
+export function tableOf({ baseline, rows, rounds, seconds }: Result): string {
+	const cells = [
+		['', '', 'ours', 'baseline', '', 'ratio', 'ours higher'],
+		...rows.map(({ scenario, figure, unit, ours, baseline, ratio, higher, pairs }) => [
+			scenario,
+			figure,
+			amount(ours),
+			amount(baseline),
+			unit,
+			ratio.toFixed(2),
+			`${higher} of ${pairs}`,
+		]),
 	];
-	return [
-		...align([head, ...rows]),
-		'',
-		...failures.map(({ scenario, message }) => `FAILED  ${scenario}: ${message}`),
-		...notes,
-		`${settings.rounds} rounds of ${settings.seconds} s, loaded by ${settings.generator}; ${machine.cores} × ${machine.cpu}, Node.js ${machine.node}, PostgreSQL ${machine.postgresql}, ${seconds} s in all`,
-		'',
-	].join('\n');
-}
-
-function rowOf({ scenario, figure, unit, ours, baseline, ratio, target, met, cost }: Comparison): string[] {
-	return [
-		scenario,
-		figure,
-		amount(ours.median, unit),
-		baseline === null ? '–' : amount(baseline.figures.median, unit),
-		baseline?.name ?? '',
-		ratio === null ? '–' : spread(ratio),
-		target === null ? '–' : targetText(target, unit),
-		met === null ? '–' : met ? 'yes' : 'NO',
-		cost === null ? '–' : `${cost.ours.toFixed(1)} µs, × ${cost.ratio.toFixed(2)}`,
-	];
-}
-
-function spread({ median, min, max, rounds }: Figures): string {
-	return rounds.length === 1 ? median.toFixed(2) : `${median.toFixed(2)} (${min.toFixed(2)}–${max.toFixed(2)})`;
-}
-
-function amount(value: number, unit: Unit): string {
-	const digits = value >= 100 ? 0 : value >= 10 ? 1 : 2;
-	const number = value.toLocaleString('en', { minimumFractionDigits: digits, maximumFractionDigits: digits });
-	return unit === '/s' ? `${number}/s` : `${number} ${unit}`;
-}
-
-function targetText({ of, atLeast, atMost }: Target, unit: Unit): string {
-	const limit = atLeast === undefined ? `≤ ${atMost}` : `≥ ${atLeast}`;
-	return of === 'ours' ? `${limit} ${unit}` : of === 'cost' ? `CPU ${limit}` : limit;
-}
-
-/** Says where the generator was the limit instead of a server. There both servers look more alike than they are. */
-function notesOf({ scenario, figure, cpu, baseline, notes }: Comparison): string[] {
-	const lines = notes.length > 0 ? [`${scenario}: ${notes.join(', ')}.`] : [];
-	const idle = baseline?.cpu?.server ?? 1;
-	if (figure === 'throughput' && cpu !== null && baseline?.cpu && idle < busy && baseline.cpu.generator > busy) {
-		lines.push(
-			`${scenario}: the load generator was the limit of "${baseline.name}" (server ${percent(idle)} of a core, ours ${percent(cpu.server ?? 1)}).`,
-		);
-	}
-	return lines;
-}
-
-const percent = (part: number) => `${Math.round(part * 100)} %`;
-
-/** Pads the cells of rows, so that columns line up. */
-export function align(rows: string[][]): string[] {
-	const widths = rows[0]?.map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0))) ?? [];
-	return rows.map((row) =>
+	const width = (column: number) => Math.max(...cells.map((row) => row[column]?.length ?? 0));
+	const isNumber = (column: number) => [2, 3, 5].includes(column);
+	const lines = cells.map((row) =>
 		row
-			.map((text, column) => text.padEnd(widths[column] ?? 0))
+			.map((text, column) => (isNumber(column) ? text.padStart(width(column)) : text.padEnd(width(column))))
 			.join('  ')
 			.trimEnd(),
 	);
+	const each = Number(seconds.toFixed(2));
+	const settings = `rounds: ${rounds}, measurements of ${each} s, Node.js ${process.version}`;
+	return `${lines.join('\n')}\n\nMedians. Baseline: ${baseline}; ${settings}; ${Math.round(process.uptime())} s in all\n`;
+}
+
+function amount(value: number): string {
+	return value.toLocaleString('en', { maximumFractionDigits: value >= 100 ? 0 : 1 });
 }

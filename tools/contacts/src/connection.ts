@@ -1,8 +1,8 @@
+import { readFileSync } from 'node:fs';
 import { hostname, userInfo } from 'node:os';
-import { resolve } from 'node:path';
+import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Sql } from '@contacts/common/database/client.js';
-import { readHolder } from '@contacts/local-postgres/data-folder.js';
 import { CommandError } from './errors.js';
 
 const root = fileURLToPath(new URL('../../..', import.meta.url));
@@ -14,9 +14,31 @@ const root = fileURLToPath(new URL('../../..', import.meta.url));
  */
 export async function findDatabaseUrl(environment: NodeJS.ProcessEnv): Promise<string> {
 	if (environment.DATABASE_URL) return environment.DATABASE_URL;
-	const holder = await readHolder(resolve(root, environment.LOCAL_DATA_DIR || '.local'));
-	if (holder?.databaseUrl) return holder.databaseUrl;
-	throw new CommandError('There is no database: set DATABASE_URL, or run "npx -y pnpm@12 start" in another terminal.');
+	return findLocalDatabase(resolve(root, environment.LOCAL_DATA_DIR || '.local'));
+}
+
+/** The database of `start`, which writes its URL to this file. A `start` that was killed leaves the file. */
+async function findLocalDatabase(dataFolder: string): Promise<string> {
+	const file = join(dataFolder, 'database.json');
+	const whatToDo = 'set DATABASE_URL, or run "npx -y pnpm@12 start" in another terminal';
+	let url: string;
+	try {
+		({ url } = JSON.parse(readFileSync(file, 'utf8')) as { url: string });
+	} catch {
+		throw new CommandError(`There is no database: ${whatToDo}.`);
+	}
+	const { connectSingle, reach } = await import('@contacts/common/database/connect.js');
+	const sql = connectSingle(url);
+	try {
+		await reach(sql);
+		return url;
+	} catch (error) {
+		const { code } = error as { code?: string };
+		const reason = code === '28P01' ? 'refuses the password' : `does not respond (${code})`;
+		throw new CommandError(`There is no database: the one in ${file} ${reason}. To go on, ${whatToDo}.`);
+	} finally {
+		await sql.end({ timeout: 0 });
+	}
 }
 
 /** Runs some work on the operator's connection. */
@@ -37,8 +59,8 @@ export async function withDatabase<T>(environment: NodeJS.ProcessEnv, work: (sql
 
 /** Runs some work in one transaction, which does and records all of it or nothing. */
 export async function withTransaction<T>(environment: NodeJS.ProcessEnv, work: (sql: Sql) => Promise<T>): Promise<T> {
-	const { inTransaction } = await import('./backup/transaction.js');
-	return inTransaction(await findDatabaseUrl(environment), 'begin', work, actorOf(environment));
+	const { inTransaction } = await import('./transaction.js');
+	return inTransaction(await findDatabaseUrl(environment), actorOf(environment), work);
 }
 
 /** The user of the command: `CONTACTS_ACTOR`, or the user on this machine. */

@@ -16,9 +16,6 @@ test.beforeAll(async () => {
 	await database.sql`
 		insert into audit_log (actor, role, action, project, details)
 		select 'alice', 'contacts_operator', 'contacts imported', null, '{}' from generate_series(1, ${count}::int)`;
-	// Nobody follows these contacts by their changes.
-	await database.sql`alter table company_contacts disable trigger user`;
-	await database.sql`insert into company_contacts (bitrix_id) select n from generate_series(1, ${count}::int) n`;
 });
 
 /** Standard output of a reader that takes one piece after the other. */
@@ -41,11 +38,13 @@ function slowOutput() {
 
 const stdin = Readable.from([]);
 
+/** An array with a record on each line. */
+const jsonOf = (records: object[]) => `[\n${records.map((record) => JSON.stringify(record)).join(',\n')}\n]\n`;
+
 describe('a list of 150,000 rows', () => {
 	test.each([
-		[['subscription', 'list'], /^chat_id +state +started_at +ended_at$/, /^150000 +active +2026-01-01T00:25:00Z +-$/],
-		[['audit', '--limit', '200000'], /^at +actor +role +action /, / alice +contacts_operator +contacts imported /],
-		[['contact', 'list', '--limit', '200000'], /^id +bitrix_id +phone /, /^\d+ +1 /],
+		[['subscription', 'list'], /^chat_id +state +started_at$/, /^150000 +active +2026-01-01 00:25$/],
+		[['audit', '--limit', '200000'], /^at +actor +action$/, / alice +contacts imported$/],
 	] as const)('%j is printed whole as a table', async (args, head, first) => {
 		const { code, stdout, stderr } = await contacts(database.url, [...args]);
 		expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
@@ -60,7 +59,7 @@ describe('a list of 150,000 rows', () => {
 		expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
 		const records = JSON.parse(stdout) as { chat_id: number }[];
 		expect(new Set(records.map(({ chat_id }) => chat_id)).size).toBe(count);
-		expect(stdout === `${JSON.stringify(records, null, 2)}\n`).toBe(true);
+		expect(stdout === jsonOf(records)).toBe(true);
 	});
 
 	test.each([[[]], [['--json']]])('waits for a slow reader, page by page: %j', async (options) => {
@@ -69,7 +68,7 @@ describe('a list of 150,000 rows', () => {
 		const code = await runContacts(args, environmentOf(database.url), { stdin, stdout, stderr: slowOutput().stdout });
 		expect(code).toBe(0);
 		expect(queued()).toBe(0);
-		expect(pieces.join('').length).toBeGreaterThan(800_000);
+		expect(pieces.join('').length).toBeGreaterThan(500_000);
 		expect(Math.max(...pieces.map(({ length }) => length))).toBeLessThan(200_000);
 	});
 });
@@ -85,15 +84,26 @@ describe('pages', () => {
 	}
 
 	test('of a table get wider where a later one needs it, and stay wide', async () => {
-		const pages = [[{ a: 1, b: 'x' }], [{ a: 12345, b: 'y' }], [{ a: 2, b: null }]];
-		expect(await printed(pages)).toBe('a  b\n1  x\n12345  y\n2      -\n');
+		const pages = [[{ a: 1, b: 'x' }], [{ a: 2, b: 'y' }], [{ a: 12345, b: 'z' }], [{ a: 3, b: null }]];
+		expect(await printed(pages)).toBe('a  b\n1  x\n2  y\n12345  z\n3      -\n');
+	});
+
+	test('of a table leave out a column that is empty, and show it with a new head from the page on that has a value', async () => {
+		const pages = [[{ a: 1 }, { a: 2, b: null }], [{ a: 3, b: 'x' }]];
+		expect(await printed(pages)).toBe('a\n1\n2\na  b\n3  x\n');
+	});
+
+	test('with a single record show its fields, also those that are no columns, but none that is empty', async () => {
+		const record = { a: 1, created_at: '2026-11-22T18:57:31Z', b: null };
+		for (const pages of [[[record]], [[], [record], []]])
+			expect(await printed(pages)).toBe('a           1\ncreated_at  2026-11-22 18:57\n');
+		expect(await printed([[record], [record]])).toBe('a\n1\n1\n');
 	});
 
 	test('form one array as JSON, which is empty when there are none', async () => {
 		const records = [{ a: 1, b: ['x', '\u009b'] }, { a: {}, b: [] }, { a: null }];
 		const pages = [records.slice(0, 2), [], records.slice(2)];
-		const text = JSON.stringify(records, null, 2).replace('\u009b', '\\u009b');
-		expect(await printed(pages, { json: true })).toBe(`${text}\n`);
+		expect(await printed(pages, { json: true })).toBe(jsonOf(records).replace('\u009b', '\\u009b'));
 		for (const none of [[], [[]]]) {
 			expect(await printed(none, { json: true })).toBe('[]\n');
 			expect(await printed(none)).toBe('a  b\n');

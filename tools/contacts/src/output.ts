@@ -5,6 +5,7 @@ import { escapeControls, escapeJsonLines } from '@contacts/common/observability/
 import { OutputError } from './errors.js';
 import { outputError, streams } from './streams.js';
 import { type Style, styleOfState } from './style.js';
+import { cellOf, createTable, gap, type Measure, noValue, wrap } from './table.js';
 
 /** A part of a line in a colour, if the stream is a terminal with colours (NO_COLOR, FORCE_COLOR). */
 interface Styled {
@@ -28,9 +29,30 @@ export function print(...lines: Line[]): void {
 	streams().stdout.write(textOf(lines, streams().stdout));
 }
 
-/** Prints lines on standard error. */
+/** Prints lines on standard error, in place of a status line. */
 export function printNote(...lines: Line[]): void {
-	streams().stderr.write(textOf(lines, streams().stderr));
+	const { stderr } = streams();
+	stderr.write((withStatus.delete(stderr) ? clearLine : '') + textOf(lines, stderr));
+}
+
+/** The terminals whose last line is a status. */
+const withStatus = new WeakSet<Writable>();
+
+const clearLine = '\r\u001b[K';
+
+/** Shows the state of some work on the last line of the terminal at standard error, until the next line is printed there. */
+export function showStatus(text: string): void {
+	const { stderr } = streams();
+	withStatus.add(stderr);
+	stderr.write(clearLine + escapeControls(text));
+}
+
+/** Prints lines on standard error, and waits for a slow reader, so that very many lines are not kept in memory. */
+export async function writeNote(...lines: Line[]): Promise<void> {
+	printNote(...lines);
+	const { stderr } = streams();
+	// Called in any case, also when the reader has closed the stream.
+	if (stderr.writableNeedDrain) await new Promise<void>((resolve) => stderr.write('', () => resolve()));
 }
 
 /** Prints the command's own output for a program, such as a script, without escaping. */
@@ -72,8 +94,9 @@ export async function finishOutput(): Promise<void> {
 	if (error !== undefined) throw error;
 }
 
-function printJson(json: string): void {
-	streams().stdout.write(escapeJsonLines(`${json}\n`));
+/** @param indented with a field on each line, for people too */
+export function printJson(record: object, { indented = false } = {}): void {
+	streams().stdout.write(escapeJsonLines(`${JSON.stringify(record, null, indented ? 2 : 0)}\n`));
 }
 
 function textOf(lines: readonly Line[], stream: Writable): string {
@@ -82,20 +105,16 @@ function textOf(lines: readonly Line[], stream: Writable): string {
 	return lines.map((line) => `${typeof line === 'string' ? part(line) : line.map(part).join('')}\n`).join('');
 }
 
-/** Between two columns of a table. */
-const gap = '  ';
-
-/** The minimum width of a column, so that it stays readable. */
-const narrowest = 5;
-
 /**
- * Prints records, given at once or page by page: as a JSON array, or as a table with the fields' names as its head. It asks for
- * a page only when its reader has taken the one before. On a terminal the table fits its width: a longer value ends in an
- * ellipsis. Elsewhere nothing is cut off.
+ * Prints records, given at once or page by page: as a JSON array with a record on each line, or for people, as a table with the
+ * columns' names as its head. It asks for a page only when its reader has taken the one before.
+ *
+ * A table has the columns that are not empty, with times in UTC. On a terminal it fits the width, and a longer value continues on
+ * the next line. Elsewhere each record is one line. A single record is printed with all of its fields, one on each line.
  */
 export async function printRecords(
 	records: readonly object[] | AsyncIterable<readonly object[]>,
-	columns: string[],
+	columns: readonly string[],
 	{ json = false }: OutputOptions,
 ): Promise<void> {
 	const pages = Symbol.asyncIterator in records ? records : [records];
@@ -106,76 +125,93 @@ export async function printRecords(
 type Pages = Iterable<readonly object[]> | AsyncIterable<readonly object[]>;
 
 async function printArray(pages: Pages): Promise<void> {
-	let separator = '[';
+	let separator = '[\n';
 	for await (const page of pages) {
 		if (page.length === 0) continue;
-		// Without the brackets of the page.
-		await write(escapeJsonLines(separator + JSON.stringify(page, null, 2).slice(1, -2)));
-		separator = ',';
+		await write(escapeJsonLines(separator + page.map((record) => JSON.stringify(record)).join(',\n')));
+		separator = ',\n';
 	}
-	await write(separator === '[' ? '[]\n' : '\n]\n');
+	await write(separator === '[\n' ? '[]\n' : '\n]\n');
 }
 
-/** The columns have the widths of the first page. A later page that needs more makes them wider. */
-async function printTable(pages: Pages, columns: string[]): Promise<void> {
-	// Loaded only here, so that the help of a command does not load them.
-	const [{ default: stringWidth }, { default: truncate }] = await Promise.all([
-		import('string-width'),
-		import('cli-truncate'),
-	]);
-	const { stdout } = streams();
-	const lineWidth = (stdout.isTTY && stdout.columns) || Number.POSITIVE_INFINITY;
-	const natural = columns.map(() => 0);
+/** A column that is empty on the first pages and not on a later one comes with a new head. */
+async function printTable(pages: Pages, columns: readonly string[]): Promise<void> {
+	const measure = await loadMeasure();
+	const shown = new Set<string>();
+	let table = createTable(0, measure);
+	/** The first record, while it may be the only one. */
+	let first: object | undefined;
 
-	const place = (text: string, own: number, width: number) => {
-		if (own <= width) return text + ' '.repeat(width - own);
-		const short = truncate(text, width);
-		return short + ' '.repeat(Math.max(0, width - stringWidth(short)));
-	};
-	function render(rows: readonly string[][]): string[][] {
-		const sizes = rows.map((row) => row.map((text) => stringWidth(text)));
-		for (const row of sizes)
-			for (const [index, size] of row.entries()) natural[index] = Math.max(natural[index] ?? 0, size);
-		const widths = fitWidths(natural, lineWidth);
-		return rows.map((row, number) => {
-			const cells = row.map((text, index) => place(text, sizes[number]?.[index] ?? 0, widths[index] ?? 0));
-			return [...cells.slice(0, -1), cells.at(-1)?.trimEnd() ?? ''];
-		});
-	}
-	let head: string[][] = [columns];
-	const printPage = async (page: readonly object[]) => {
-		const rows = page.map((record) => columns.map((column) => cell((record as Record<string, unknown>)[column])));
-		const rendered = render([...head, ...rows]);
-		const lines = rendered.map(
-			(cells, number): Line =>
-				number < head.length
-					? [{ style: 'bold', text: cells.join(gap) }]
-					: cells.flatMap((text, index) => [...(index === 0 ? [] : [gap]), styledState(text)]),
+	async function printPage(page: readonly object[]): Promise<void> {
+		const rows = page.map((record) => columns.map((column) => cellOf((record as Record<string, unknown>)[column])));
+		const filled = columns.filter((column, index) => !shown.has(column) && rows.some((row) => row[index] !== ''));
+		for (const column of filled) shown.add(column);
+		const indexes = columns.flatMap((column, index) => (shown.has(column) ? [index] : []));
+		const cells = rows.map((row) => indexes.map((index) => row[index] || noValue));
+		if (filled.length > 0) {
+			table = createTable(indexes.length, measure);
+			cells.unshift(indexes.map((index) => columns[index] ?? ''));
+		}
+		const laidOut = table.layOut(cells, lineWidth());
+		const isState = indexes.map((index) => stateColumns.has(columns[index] ?? ''));
+		const lines = laidOut.flatMap((row, number): Line[] =>
+			number === 0 && filled.length > 0 ? row.map(headOf) : row.map((texts) => lineOf(texts, isState)),
 		);
-		head = [];
-		await write(textOf(lines, stdout));
-	};
-	for await (const page of pages) if (page.length > 0) await printPage(page);
-	if (head.length > 0) await printPage([]);
-}
-
-/** The column widths. Shrinks the widest columns until the line fits. */
-export function fitWidths(natural: readonly number[], line: number): number[] {
-	const widths = [...natural];
-	let excess = widths.reduce((sum, width) => sum + width, gap.length * (widths.length - 1)) - line;
-	for (; excess > 0; excess--) {
-		const widest = widths.indexOf(Math.max(...widths));
-		if (widest === -1 || (widths[widest] as number) <= narrowest) break;
-		widths[widest] = (widths[widest] as number) - 1;
+		await write(textOf(lines, streams().stdout));
 	}
-	return widths;
+
+	for await (const page of pages) {
+		if (page.length === 0) continue;
+		if (first === undefined && shown.size === 0 && page.length === 1) [first] = page;
+		else {
+			await printPage(first === undefined ? page : [first, ...page]);
+			first = undefined;
+		}
+	}
+	if (first !== undefined) await printFields(first);
+	else if (shown.size === 0) await write(textOf([headOf([...columns])], streams().stdout));
 }
 
-/** Escapes before measuring, because an escape is wider than its character. */
-function cell(value: unknown): string {
-	if (value === null || value === undefined) return '-';
-	return escapeControls(typeof value === 'object' ? JSON.stringify(value) : String(value));
+/** Their values have colours. */
+const stateColumns = new Set(['state', 'outcome']);
+
+const headOf = (texts: readonly string[]): Line => [{ style: 'bold', text: texts.join(gap).trimEnd() }];
+
+const lineOf = (texts: readonly string[], isState: readonly boolean[]): Line =>
+	texts.flatMap((text, index) => {
+		const shown = index === texts.length - 1 ? text.trimEnd() : text + gap;
+		return [isState[index] ? styledState(shown) : shown];
+	});
+
+/** Prints the fields of a record that are not empty, one on each line. */
+async function printFields(record: object): Promise<void> {
+	const fields = Object.entries(record).flatMap(([name, value]) => {
+		const text = cellOf(value);
+		return text === '' ? [] : [[name, text] as const];
+	});
+	const width = Math.max(0, ...fields.map(([name]) => name.length)) + gap.length;
+	await write(
+		textOf(
+			(await Promise.all(fields.map(([name, text]) => hanging([name.padEnd(width)], text)))).flat(),
+			streams().stdout,
+		),
+	);
 }
+
+/** A text behind a heading, whose further lines on a terminal begin below the first. */
+export async function hanging(heading: readonly (string | Styled)[], text: string): Promise<Line[]> {
+	const size = heading.reduce((sum, part) => sum + (typeof part === 'string' ? part : part.text).length, 0);
+	const lines = wrap(text, Math.max(20, lineWidth() - size), await loadMeasure());
+	return lines.map((line, number) => [...(number === 0 ? heading : [' '.repeat(size)]), styledState(line)]);
+}
+
+const lineWidth = () => {
+	const { isTTY, columns } = streams().stdout;
+	return (isTTY && columns) || Number.POSITIVE_INFINITY;
+};
+
+/** Loaded only when something is printed in columns, so that the help of a command does not load it. */
+const loadMeasure = async (): Promise<Measure> => (await import('string-width')).default;
 
 /** A word such as `live` or `revoked` in its colour; any other text as it is. Space around it stays. */
 export function styledState(text: string): string | Styled {
@@ -185,7 +221,7 @@ export function styledState(text: string): string | Styled {
 
 /** Prints one record: as JSON, or as lines, usually one sentence. */
 export function printResult(record: object, lines: string | readonly Line[], { json = false }: OutputOptions): void {
-	if (json) printJson(JSON.stringify(record));
+	if (json) printJson(record);
 	else if (typeof lines === 'string') print(lines);
 	else print(...lines);
 }

@@ -1,5 +1,6 @@
 import type { Operation } from '@contacts/common/auth/projects.sql.js';
 import type { Sql } from '@contacts/common/database/client.js';
+import { isActiveSubscription } from '@contacts/common/database/direct-subscription.sql.js';
 
 /** Identifies a person: by a chat with the bot, or by a contact of the CRM. */
 export type PersonQuery =
@@ -11,7 +12,6 @@ export type PersonQuery =
 export interface StoredPerson {
 	personal_contacts: Record<string, unknown>[];
 	direct_subscriptions: Record<string, unknown>[];
-	direct_subscription_reports: Record<string, unknown>[];
 	company_contacts: Record<string, unknown>[];
 }
 
@@ -31,10 +31,7 @@ export async function readPerson(sql: Sql, query: PersonQuery): Promise<StoredPe
 				from personal_contacts c join projects p on p.id = c.project_id where ${chat}
 			),
 			'direct_subscriptions', (
-				select coalesce(json_agg(to_jsonb(s) order by s.started_at), '[]') from direct_subscriptions s where ${chat}
-			),
-			'direct_subscription_reports', (
-				select coalesce(json_agg(to_jsonb(r)), '[]') from direct_subscription_reports r where ${chat}
+				select coalesce(json_agg(to_jsonb(s)), '[]') from direct_subscriptions s where ${chat}
 			),
 			'company_contacts', (
 				select coalesce(
@@ -54,19 +51,16 @@ export async function readPerson(sql: Sql, query: PersonQuery): Promise<StoredPe
 export interface Deleted {
 	personal_contacts: number;
 	direct_subscriptions: number;
-	direct_subscription_reports: number;
 }
 
-/** Deletes what is stored about a chat, in the transaction of its call. */
+/** Deletes what is stored about a chat, in one statement. */
 export async function erasePerson(sql: Sql, chatId: number): Promise<Deleted> {
-	// Like a report, it locks this row first: otherwise each could wait for the other.
-	const reports = await sql`delete from direct_subscription_reports where chat_id = ${chatId}::float8::bigint`;
-	const [row] = await sql<[Omit<Deleted, 'direct_subscription_reports'>]>`
+	const [row] = await sql<[Deleted]>`
 		with contacts as (delete from personal_contacts where chat_id = ${chatId}::float8::bigint returning 1),
 		     subscriptions as (delete from direct_subscriptions where chat_id = ${chatId}::float8::bigint returning 1)
 		select (select count(*) from contacts)::int as personal_contacts,
 		       (select count(*) from subscriptions)::int as direct_subscriptions`;
-	return { ...row, direct_subscription_reports: reports.count };
+	return row;
 }
 
 /** @returns the number of deleted company contacts; null: a CRM is mirrored, where they must be deleted, and none was here */
@@ -88,31 +82,28 @@ const isOld = (sql: Sql, column: string, months: number) =>
 const unusedContacts = (sql: Sql, months: number) => sql`
 	select chat_id from personal_contacts c
 	where ${isOld(sql, 'updated_at', months)} and not exists (
-		select from direct_subscriptions s
-		where s.chat_id = c.chat_id and s.started_at <= now() and (s.ended_at is null or s.ended_at > now())
+		select from direct_subscriptions s where s.chat_id = c.chat_id and ${sql.unsafe(isActiveSubscription('s'))}
 	)`;
 
 /** What `prunePersons` would delete. */
 export async function countUnused(sql: Sql, months: number): Promise<Deleted> {
 	const [row] = await sql<[Deleted]>`
 		select (select count(*) from (${unusedContacts(sql, months)}) unused)::int as personal_contacts,
-		       (select count(*) from direct_subscriptions where ${isOld(sql, 'ended_at', months)})::int as direct_subscriptions,
-		       (select count(*) from direct_subscription_reports where ${isOld(sql, 'applied_at', months)})::int
-		         as direct_subscription_reports`;
+		       (select count(*) from direct_subscriptions where ${isOld(sql, 'ended_at', months)})::int as direct_subscriptions`;
 	return row;
 }
 
 /**
- * Deletes personal contacts, ended subscriptions and reports older than this many months, in small steps. Each step is one
- * statement that also records it, so that the audit log is right when the command is killed between two.
+ * Deletes personal contacts and ended subscriptions older than this many months, in small steps. Each step is one statement that
+ * also records it, so that the audit log is right when the command is killed between two.
  */
 export async function prunePersons(sql: Sql, months: number): Promise<Deleted> {
-	const total: Deleted = { personal_contacts: 0, direct_subscriptions: 0, direct_subscription_reports: 0 };
-	const tables = Object.keys(total) as (keyof Deleted)[];
+	const total: Deleted = { personal_contacts: 0, direct_subscriptions: 0 };
 	let step: PruneStep;
 	do {
 		step = await pruneStep(sql, months);
-		for (const table of tables) total[table] += step[table];
+		total.personal_contacts += step.personal_contacts;
+		total.direct_subscriptions += step.direct_subscriptions;
 	} while (step.full);
 	return total;
 }
@@ -127,38 +118,24 @@ async function pruneStep(sql: Sql, months: number): Promise<PruneStep> {
 	const [row] = await sql<[PruneStep]>`
 		with old_contacts as materialized (${unusedContacts(sql, months)} limit ${maxPruned}),
 		old_subscriptions as materialized (
-			select id from direct_subscriptions where ${isOld(sql, 'ended_at', months)} limit ${maxPruned}
-		),
-		old_reports as materialized (
-			select chat_id from direct_subscription_reports where ${isOld(sql, 'applied_at', months)} limit ${maxPruned}
-		),
-		-- Like a report, it locks these rows first, which is why the others count them: otherwise each could wait for the other.
-		reports as (
-			delete from direct_subscription_reports
-			where chat_id in (select chat_id from old_reports) and ${isOld(sql, 'applied_at', months)}
-			returning 1
+			select chat_id from direct_subscriptions where ${isOld(sql, 'ended_at', months)} limit ${maxPruned}
 		),
 		contacts as (
 			delete from personal_contacts
-			where (select count(*) from reports) >= 0
-			  and chat_id in (select chat_id from old_contacts) and ${isOld(sql, 'updated_at', months)}
+			where chat_id in (select chat_id from old_contacts) and ${isOld(sql, 'updated_at', months)}
 			returning 1
 		),
 		subscriptions as (
 			delete from direct_subscriptions
-			where (select count(*) from reports) >= 0
-			  and id in (select id from old_subscriptions) and ${isOld(sql, 'ended_at', months)}
+			where chat_id in (select chat_id from old_subscriptions) and ${isOld(sql, 'ended_at', months)}
 			returning 1
 		),
 		deleted as materialized (
 			select (select count(*) from contacts)::int as personal_contacts,
-			       (select count(*) from subscriptions)::int as direct_subscriptions,
-			       (select count(*) from reports)::int as direct_subscription_reports
+			       (select count(*) from subscriptions)::int as direct_subscriptions
 		)
 		select deleted.*,
-		       ${maxPruned}::int in (
-		         (select count(*) from old_contacts), (select count(*) from old_subscriptions), (select count(*) from old_reports)
-		       ) as full
+		       ${maxPruned}::int in ((select count(*) from old_contacts), (select count(*) from old_subscriptions)) as full
 		from deleted, record_operation(${operation}, jsonb_build_object('months', ${months}::int) || to_jsonb(deleted))`;
 	return row;
 }

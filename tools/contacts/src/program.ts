@@ -2,16 +2,12 @@ import { version } from '@contacts/common/process/version.js';
 import type { Command as CommanderCommand } from 'commander';
 import { Command } from './command.js';
 import { addAuditCommand } from './commands/audit.js';
-import { addBackupCommand } from './commands/backup.js';
-import { addCompletionCommand } from './commands/completion.js';
-import { addContactCommands } from './commands/contact.js';
 import { addDoctorCommand } from './commands/doctor.js';
 import { addImportCommand } from './commands/import.js';
 import { addKeyCommands } from './commands/key.js';
 import { addMigrateCommand } from './commands/migrate.js';
 import { addPersonCommands } from './commands/person.js';
 import { addProjectCommands } from './commands/project.js';
-import { addRestoreCommand } from './commands/restore.js';
 import { addSubscriptionCommands } from './commands/subscription.js';
 import { addSyncCommand } from './commands/sync.js';
 import { commanderOutput } from './output.js';
@@ -26,7 +22,7 @@ export function createProgram(environment: NodeJS.ProcessEnv): CommanderCommand 
 		.showHelpAfterError('(run with --help to see what it accepts)')
 		.addHelpText(
 			'after',
-			'\nIt works on the database in DATABASE_URL, or on the local one while "start" runs.\nExit codes: 0 success, 1 failure, 2 wrong usage, 141 the reader closed the output.',
+			'\nIt works on the database in DATABASE_URL, or on the local one while "start" runs. Tables show times in UTC.\nExit codes: 0 success, 1 failure, 2 wrong usage, 141 the reader closed the output.',
 		);
 	addMigrateCommand(program, environment);
 	addProjectCommands(program, environment);
@@ -35,11 +31,7 @@ export function createProgram(environment: NodeJS.ProcessEnv): CommanderCommand 
 	addSubscriptionCommands(program, environment);
 	addPersonCommands(program, environment);
 	addSyncCommand(program, environment);
-	addContactCommands(program, environment);
 	addImportCommand(program, environment);
-	addBackupCommand(program, environment);
-	addRestoreCommand(program, environment);
 	addDoctorCommand(program, environment);
-	addCompletionCommand(program);
 	return program;
 }

@@ -1,14 +1,22 @@
 import { execFileSync } from 'node:child_process';
 import { open, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { PassThrough } from 'node:stream';
 import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import { afterEach, describe, expect, test, vi } from 'vitest';
+import { printNote } from './output.js';
 import { createProgress } from './progress.js';
+import { withStreams } from './streams.js';
 import { contacts } from './testing/command.js';
 import { generateContacts, toCsv } from './testing/generated-contacts.js';
 import { startOnTerminal } from './testing/terminal.js';
 
 const esc = '\u001b';
+
+afterEach(() => {
+	vi.useRealTimers();
+	vi.restoreAllMocks();
+});
 
 const generated = async (broken = '') => {
 	const path = join(await temporaryFolder(), 'list.csv');
@@ -17,29 +25,57 @@ const generated = async (broken = '') => {
 };
 
 describe('on a terminal', () => {
-	test('the bar reaches its end, the cursor comes back, and the summary follows below', async ({ skip }) => {
-		const terminal = startOnTerminal(skip, undefined, ['import', await generated(), '--dry-run']);
+	test('the bar reaches its end, with numbers for the rate and the remaining time, and the summary follows below', async ({
+		skip,
+	}) => {
+		const terminal = startOnTerminal(skip, undefined, ['import', await generated(), '--dry-run'], { columns: 80 });
 		expect(await terminal.ended).toBe(0);
 		const output = terminal.output();
-		expect(output).toMatch(/░+ 0% \| 0 records \| 0 a second \|/);
-		expect(output).toMatch(/█+ 100% \| 5000 records \| \d+ a second \| 0s left/);
-		expect(output.lastIndexOf(`${esc}[?25h`)).toBeGreaterThan(output.lastIndexOf(`${esc}[?25l`));
+		expect(output).toMatch(/░{24} 0 records, 0 %, 0 a second/);
+		expect(output).toMatch(/█{24} 5000 records, 100 %, \d+ a second, 0 s left\r?\n/);
 		expect(output).toMatch(/\n5000 records: 5000 good, 0 refused; nothing was written\.\r?\n$/);
 	});
 
-	test('Ctrl-C ends both the work and the bar, and the cursor comes back', async ({ skip }) => {
+	test('a note replaces the bar, which comes back below', async () => {
+		vi.useFakeTimers({ now: 0 });
+		let output = '';
+		const stderr = Object.assign(new PassThrough(), { isTTY: true, columns: 80 });
+		stderr.on('data', (text) => {
+			output += text;
+		});
+		await withStreams({ stdin: new PassThrough(), stdout: new PassThrough(), stderr }, async () => {
+			const progress = createProgress(200_000);
+			for (let records = 1; records <= 100_000; records++) {
+				// Very many updates within a millisecond, as an import makes them.
+				if (records % 50_000 === 0) vi.advanceTimersByTime(5000);
+				progress.update(records, records);
+				if (records === 50_000) printNote('line 7: wrong');
+			}
+			progress.stop();
+		});
+		const clear = `\r${esc}[K`;
+		expect(output.split(clear)).toEqual([
+			'',
+			`${'░'.repeat(24)} 0 records, 0 %, 0 a second`,
+			`${'█'.repeat(6)}${'░'.repeat(18)} 50000 records, 25 %, 10000 a second, 15 s left`,
+			'line 7: wrong\n',
+			`${'█'.repeat(12)}${'░'.repeat(12)} 100000 records, 50 %, 10000 a second, 10 s left`,
+			`${'█'.repeat(12)}${'░'.repeat(12)} 100000 records, 50 %, 10000 a second, 10 s left\n`,
+		]);
+	});
+
+	test('Ctrl-C ends the work, and the terminal keeps its cursor', async ({ skip }) => {
 		const path = join(await temporaryFolder(), 'endless.csv');
 		execFileSync('mkfifo', [path]);
 		const terminal = startOnTerminal(skip, undefined, ['import', path, '--dry-run']);
 		const writer = await open(path, 'w');
 		try {
 			await writer.write('bitrix_id,name\n1,one\n2,two\n');
-			await vi.waitUntil(() => terminal.output().includes(`${esc}[?25l`), { timeout: 20_000 });
+			await vi.waitUntil(() => terminal.output().includes('0 records'), { timeout: 20_000 });
 			terminal.type('\u0003');
 			expect(await terminal.ended).toBe(130);
-			const output = terminal.output();
-			expect(output.lastIndexOf(`${esc}[?25h`)).toBeGreaterThan(output.lastIndexOf(`${esc}[?25l`));
-			expect(output).not.toContain('records:');
+			expect(terminal.output()).not.toContain(`${esc}[?25l`);
+			expect(terminal.output()).not.toContain('records:');
 		} finally {
 			await writer.close();
 		}
@@ -57,11 +93,6 @@ describe('elsewhere', () => {
 		});
 		// No control character except line breaks, and no part of a bar.
 		expect(outcome.stdout + outcome.stderr).not.toMatch(/[^\P{Cc}\n]|[█░]/u);
-	});
-
-	afterEach(() => {
-		vi.useRealTimers();
-		vi.restoreAllMocks();
 	});
 
 	test('a plain line appears every ten seconds', () => {

@@ -1,5 +1,4 @@
-import cliProgress from 'cli-progress';
-import { printNote } from './output.js';
+import { printNote, showStatus } from './output.js';
 import { streams } from './streams.js';
 
 export interface Progress {
@@ -8,66 +7,55 @@ export interface Progress {
 	stop(): void;
 }
 
-/** Between two lines where there is no terminal. */
-const lineIntervalMs = 10_000;
+/** Between two lines where there is no terminal, and between two states of the line on a terminal. */
+const intervalMs = { lines: 10_000, terminal: 200 };
+
+const barLength = 24;
 
 /**
- * Shows a bar on standard error if that is a terminal, and a plain line every 10 seconds elsewhere, with the rate and remaining
- * time. `total` is in the unit of `done`, such as bytes.
+ * Shows the progress on standard error: in one line with a bar if that is a terminal, and as a plain line every 10 seconds
+ * elsewhere, with the rate and remaining time. `total` is in the unit of `done`, such as bytes; undefined: unknown.
  */
-export function createProgress(total: number): Progress {
-	const begun = performance.now();
-	const rate = (records: number) => Math.round(records / Math.max((performance.now() - begun) / 1000, 0.001));
-	return streams().stderr.isTTY ? createBar(total, rate) : createLines(total, begun, rate);
-}
+export function createProgress(total: number | undefined): Progress {
+	const begunAt = performance.now();
+	const { isTTY = false, columns = 80 } = streams().stderr;
+	const interval = isTTY ? intervalMs.terminal : intervalMs.lines;
+	let nextAt = begunAt + interval;
+	let latest = { done: 0, records: 0 };
 
-function createBar(total: number, rate: (records: number) => number): Progress {
-	const bar = new cliProgress.SingleBar(
-		{
-			format: '{bar} {percentage}% | {records} records | {rate} a second | {eta_formatted} left',
-			barsize: 24,
-			hideCursor: true,
-			stream: streams().stderr,
-			// Its handler would stop only the bar at a signal, and not the work.
-			gracefulExit: false,
-		},
-		cliProgress.Presets.shades_classic,
-	);
-	const stop = () => {
-		process.removeListener('exit', stop);
-		for (const signal of signals) process.removeListener(signal, end);
-		bar.stop();
-	};
-	/** Restores the cursor of the terminal, then ends as without a signal handler. */
-	const end = (signal: NodeJS.Signals) => {
-		stop();
-		process.kill(process.pid, signal);
-	};
-	process.once('exit', stop);
-	for (const signal of signals) process.once(signal, end);
-	bar.start(total, 0, { records: 0, rate: 0 });
-	return { update: (done, records) => bar.update(done, { records, rate: rate(records) }), stop };
-}
+	function describe(): string {
+		const seconds = Math.max((performance.now() - begunAt) / 1000, 0.001);
+		const share = total === undefined ? undefined : Math.min(1, latest.done / Math.max(total, 1));
+		const parts = [`${latest.records} records`];
+		if (share !== undefined) parts.push(`${Math.floor(100 * share)} %`);
+		parts.push(`${Math.round(latest.records / seconds)} a second`);
+		if (share) parts.push(`${duration((seconds / share) * (1 - share))} left`);
+		return parts.join(', ');
+	}
+	function bar(): string {
+		if (total === undefined) return '';
+		const full = Math.min(barLength, Math.floor((barLength * latest.done) / Math.max(total, 1)));
+		return `${'█'.repeat(full)}${'░'.repeat(barLength - full)} `;
+	}
+	// A line that is wider than the terminal could not be replaced.
+	const show = () => showStatus(`${bar()}${describe()}`.slice(0, columns - 1));
 
-const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
-
-function createLines(total: number, begun: number, rate: (records: number) => number): Progress {
-	let next = begun + lineIntervalMs;
+	if (isTTY) show();
 	return {
 		update(done, records) {
+			latest = { done, records };
 			const now = performance.now();
-			if (now < next) return;
-			next = now + lineIntervalMs;
-			const share = done / Math.max(total, 1);
-			const left = share > 0 ? `, ${duration(((now - begun) / share) * (1 - share))} left` : '';
-			printNote(`${records} records, ${Math.floor(100 * share)} %, ${rate(records)} a second${left}`);
+			if (now < nextAt) return;
+			nextAt = now + interval;
+			if (isTTY) show();
+			else printNote(describe());
 		},
-		stop: () => undefined,
+		stop() {
+			if (isTTY) printNote(`${bar()}${describe()}`);
+		},
 	};
 }
 
-/** Milliseconds as seconds or minutes. */
-function duration(milliseconds: number): string {
-	const seconds = Math.max(0, Math.round(milliseconds / 1000));
-	return seconds < 100 ? `${seconds} s` : `${Math.round(seconds / 60)} min`;
+function duration(seconds: number): string {
+	return seconds < 100 ? `${Math.round(seconds)} s` : `${Math.round(seconds / 60)} min`;
 }

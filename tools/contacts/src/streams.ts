@@ -6,7 +6,7 @@ import { OutputError } from './errors.js';
 export interface Streams {
 	stdin: Readable & { isTTY?: boolean };
 	stdout: Writable & { isTTY?: boolean; columns?: number };
-	stderr: Writable & { isTTY?: boolean };
+	stderr: Writable & { isTTY?: boolean; columns?: number };
 }
 
 interface Run {

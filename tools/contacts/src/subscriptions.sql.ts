@@ -1,118 +1,130 @@
 import type { Sql } from '@contacts/common/database/client.js';
+import { isActiveSubscription } from '@contacts/common/database/direct-subscription.sql.js';
 import type { GivenSubscription } from './import/import-subscriptions.js';
 import { readPages } from './pages.js';
 
 export interface SubscriptionRow {
 	chat_id: number;
-	state: 'active' | 'ended' | 'planned';
-	started_at: string;
+	state: 'active' | 'ended';
+	/** RFC 3339; null when only the end was ever reported. */
+	started_at: string | null;
 	ended_at: string | null;
 }
 
-/** By the time of the statement: what a report has started while the transaction waited for it is active too. */
-const isActive = (sql: Sql, of = 'direct_subscriptions') =>
-	sql`${sql(of)}.started_at <= statement_timestamp() and (${sql(of)}.ended_at is null or ${sql(of)}.ended_at > statement_timestamp())`;
+const isActive = (sql: Sql, row: string) => sql.unsafe(isActiveSubscription(row));
 
 /** @returns undefined when it is invalid */
 export function parseChatId(given: string): number | undefined {
 	return /^-?[1-9][0-9]{0,15}$/.test(given) && Number.isSafeInteger(Number(given)) ? Number(given) : undefined;
 }
 
-/** No report of the bot that was sent before is applied afterwards. Call it first: reports lock in this order too. */
-async function overrideReports(sql: Sql, chatIds: readonly number[]): Promise<void> {
-	await sql`
-		select override_direct_subscription_reports(
-			array(select value::bigint from json_array_elements_text(${JSON.stringify(chatIds)}::text::json))
-		)`;
-}
-
 /**
- * @param from when it begins, default: now; `until` when it ends, default: it is open-ended
- * @returns whether one was started; false: the chat already has one in that time
+ * Starts a subscription. A report of the bot that was sent before is not applied afterwards.
+ *
+ * @param from since when, not in the future, default: now; `until` is its planned end, default: open-ended
+ * @returns whether it was started; false: the chat has an active one
  */
 export async function startSubscription(
 	sql: Sql,
 	chatId: number,
 	{ from, until }: { from: string | null; until: string | null },
 ): Promise<boolean> {
-	await overrideReports(sql, [chatId]);
 	const rows = await sql`
-		insert into direct_subscriptions (chat_id, started_at, ended_at)
-		select ${chatId}::float8::bigint, given.start, given.until
-		from (select coalesce(${from}::text::timestamptz, statement_timestamp()) as start, ${until}::text::timestamptz as until) given
-		where not exists (
-			select from direct_subscriptions s
-			where s.chat_id = ${chatId}::float8::bigint
-			  and (given.until is null or s.started_at < given.until) and (s.ended_at is null or s.ended_at > given.start)
+		insert into direct_subscriptions as stored (chat_id, started_at, ended_at, reported_at)
+		values (
+			${chatId}::float8::bigint, least(${from}::text::timestamptz, statement_timestamp()), ${until}::text::timestamptz,
+			statement_timestamp()
 		)
-		on conflict (chat_id) where ended_at is null do nothing
-		returning id`;
+		on conflict (chat_id) do update set
+			started_at = least(${from}::text::timestamptz, clock_timestamp()), ended_at = excluded.ended_at,
+			-- Later than the report that it may have waited for.
+			reported_at = clock_timestamp()
+		where not ${isActive(sql, 'stored')}
+		returning chat_id`;
 	return rows.length > 0;
 }
 
 /**
+ * Ends the active subscription of a chat, or plans its end. A report of the bot that was sent before is not applied afterwards.
+ *
+ * @param sql in a transaction: it waits for a report that is being applied, and sees what that has changed
  * @param at when it ends, default: now
  * @returns whether one was active
  */
 export async function endSubscription(sql: Sql, chatId: number, at: string | null): Promise<boolean> {
-	await overrideReports(sql, [chatId]);
+	await sql`select from direct_subscriptions where chat_id = ${chatId}::float8::bigint for update`;
 	const rows = await sql`
-		update direct_subscriptions set ended_at = greatest(coalesce(${at}::text::timestamptz, statement_timestamp()), started_at)
-		where chat_id = ${chatId}::float8::bigint and ${isActive(sql)} returning id`;
+		update direct_subscriptions stored set
+			-- The start can only lie in the future when the clock was set back.
+			started_at = least(started_at, statement_timestamp()),
+			ended_at = greatest(coalesce(${at}::text::timestamptz, statement_timestamp()), least(started_at, statement_timestamp())),
+			reported_at = statement_timestamp()
+		where chat_id = ${chatId}::float8::bigint and ${isActive(sql, 'stored')}
+		returning chat_id`;
 	return rows.length > 0;
 }
 
-interface SavedSubscriptions {
+export interface SavedSubscriptions {
 	added: number;
 	changed: number;
-	/** Lines that can't be saved, as the chat has an open-ended subscription with another start. */
-	conflicts: number[];
+	/** They equal what is stored. */
+	unchanged: number;
+	/** They are older than the last report of their chat, or than another line of it. They were not applied. */
+	older: number;
 }
 
 /**
- * Adds missing subscriptions, and sets the given end of existing ones. One without a start means the active
- * one of its chat. No line may depend on another.
+ * Saves the lines of a file. A line is as old as its end when that has passed, or else as its start. The newest line of a chat counts,
+ * unless something newer was reported. A line without a start means that the chat is subscribed now, unless it has ended.
  */
 export async function saveSubscriptions(sql: Sql, given: readonly GivenSubscription[]): Promise<SavedSubscriptions> {
-	await overrideReports(
-		sql,
-		given.map(({ chat_id }) => chat_id),
-	);
 	const [row] = await sql<[SavedSubscriptions]>`
 		with given as materialized (
-			select line, chat_id, coalesce(started_at, statement_timestamp()) as started_at, started_at is null as is_now, ended_at
+			select line, chat_id, started_at is null and ended_at is null as is_now,
+				case when ended_at <= statement_timestamp() then started_at else least(started_at, statement_timestamp()) end as started_at,
+				ended_at,
+				case when ended_at <= statement_timestamp() then ended_at else least(started_at, statement_timestamp()) end as reported_at
 			from json_to_recordset(${JSON.stringify(given)}::text::json)
 				as line (line int, chat_id bigint, started_at timestamptz, ended_at timestamptz)
 		),
+		newest as materialized (
+			select distinct on (chat_id) * from given order by chat_id, reported_at desc, started_at desc nulls last, line desc
+		),
 		known as materialized (
-			select given.line, s.id, given.ended_at
-			from given join direct_subscriptions s on s.chat_id = given.chat_id
-			  and case when is_now then ${isActive(sql, 's')} else s.started_at = given.started_at end
+			select chat_id, is_now from newest join direct_subscriptions stored using (chat_id)
+			where case when is_now then stored.ended_at is null
+			else date_trunc('milliseconds', stored.started_at) is not distinct from newest.started_at
+				and date_trunc('milliseconds', stored.ended_at) is not distinct from newest.ended_at end
 		),
-		changed as (
-			update direct_subscriptions s set ended_at = known.ended_at from known
-			where s.id = known.id and known.ended_at is not null and s.ended_at is distinct from known.ended_at
-			returning s.id
+		saved as (
+			insert into direct_subscriptions as stored (chat_id, started_at, ended_at, reported_at)
+			select chat_id, started_at, ended_at, reported_at from newest
+			where chat_id not in (select chat_id from known where not is_now) order by chat_id
+			on conflict (chat_id) do update set
+				started_at = case
+					when excluded.started_at is null then case when stored.started_at <= excluded.ended_at then stored.started_at end
+					-- A subscription that is active began before.
+					when excluded.started_at = statement_timestamp() and ${isActive(sql, 'stored')}
+						then least(stored.started_at, excluded.started_at)
+					else excluded.started_at
+				end,
+				ended_at = excluded.ended_at,
+				reported_at = case when excluded.reported_at = statement_timestamp() then clock_timestamp() else excluded.reported_at end
+			where excluded.reported_at = statement_timestamp() or excluded.reported_at > stored.reported_at
+			   or excluded.reported_at = stored.reported_at and excluded.started_at >= stored.started_at
+			returning chat_id, xmax = 0 as is_new
 		),
-		added as (
-			insert into direct_subscriptions (chat_id, started_at, ended_at)
-			select chat_id, started_at, ended_at from given
-			where line not in (select line from known) order by chat_id
-			on conflict (chat_id) where ended_at is null do nothing
-			returning chat_id, started_at
+		counts as (
+			select (select count(*) from saved where is_new)::int as added,
+			       (select count(*) from saved where not is_new and chat_id not in (select chat_id from known))::int as changed,
+			       (select count(*) from known)::int as unchanged
 		)
-		select (select count(*) from added)::int as added,
-		       (select count(*) from changed)::int as changed,
-		       (
-		         select coalesce(json_agg(line order by line), '[]') from given
-		         where line not in (select line from known)
-		           and (chat_id, started_at) not in (select chat_id, started_at from added)
-		       ) as conflicts`;
+		select counts.*, (select count(*) from given)::int - added - changed - unchanged as older from counts`;
 	return row;
 }
 
 /**
- * The subscriptions of a chat, or all active ones without a chat. Newest first, page by page.
+ * The subscription of a chat, or all active ones without a chat. Newest first, page by page.
  *
  * @param limit the maximum number of rows
  */
@@ -122,18 +134,18 @@ export async function* readSubscriptions(
 	limit: number,
 ): AsyncGenerator<readonly SubscriptionRow[]> {
 	// The names of the table's columns, not of the result's: so that an index has the order.
-	const pages = readPages<SubscriptionRow & { id: number; started: string }>(
+	const pages = readPages<SubscriptionRow & { started: string | null }>(
 		limit,
 		(last, size) => sql`
 			select chat_id::float8 as chat_id,
-			       case when ${isActive(sql)} then 'active' when started_at > statement_timestamp() then 'planned' else 'ended' end as state,
-			       to_char(started_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') as started_at,
-			       to_char(ended_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') as ended_at,
-			       id::float8 as id, direct_subscriptions.started_at::text as started
-			from direct_subscriptions
-			where ${chatId === undefined ? isActive(sql) : sql`chat_id = ${chatId}::float8::bigint`}
-			  ${last === undefined ? sql`` : sql`and (direct_subscriptions.started_at, direct_subscriptions.id) < (${last.started}::text::timestamptz, ${last.id}::float8::bigint)`}
-			order by direct_subscriptions.started_at desc, direct_subscriptions.id desc limit ${size}`,
+			       case when ${isActive(sql, 'stored')} then 'active' else 'ended' end as state,
+			       to_char(started_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as started_at,
+			       to_char(ended_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as ended_at,
+			       stored.started_at::text as started
+			from direct_subscriptions stored
+			where ${chatId === undefined ? isActive(sql, 'stored') : sql`chat_id = ${chatId}::float8::bigint`}
+			  ${last === undefined ? sql`` : sql`and (stored.started_at, stored.chat_id) < (${last.started}::text::timestamptz, ${last.chat_id}::float8::bigint)`}
+			order by stored.started_at desc, stored.chat_id desc limit ${size}`,
 	);
-	for await (const page of pages) yield page.map(({ id, started, ...row }) => row);
+	for await (const page of pages) yield page.map(({ started, ...row }) => row);
 }

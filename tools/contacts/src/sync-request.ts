@@ -10,7 +10,7 @@ import {
 	withdrawRequest,
 } from '@contacts/company-contacts/sync/requests.sql.js';
 import { openSession, type Session } from '@contacts/company-contacts/sync/session.js';
-import { isLocked } from '@contacts/company-contacts/sync/session.sql.js';
+import { describeHolder, findLockHolder, type LockHolder } from '@contacts/company-contacts/sync/session.sql.js';
 import { CommandError } from './errors.js';
 
 export interface AskOptions {
@@ -71,7 +71,8 @@ export async function askSynchroniser(options: AskOptions): Promise<RequestResul
 			const state = await renewRequest(sql, id);
 			if (state === undefined) throw new CommandError('The request was deleted, perhaps by a restore. Run this again.');
 			if (state.result !== null) return state.result;
-			if (!(await isLocked(sql))) {
+			const holder = await findLockHolder(sql);
+			if (holder === undefined) {
 				const session = await takeOver(url, id);
 				if (session !== undefined) return session;
 				continue;
@@ -85,7 +86,7 @@ export async function askSynchroniser(options: AskOptions): Promise<RequestResul
 			if (sign !== lastSign) [lastSign, lastSignAt] = [sign, clock.now()];
 			const isBusy = state.is_taken || state.running !== null;
 			if (clock.now() - lastSignAt > (isBusy ? stallTimeoutMs : beginTimeoutMs))
-				throw new CommandError(explainTimeout(isBusy));
+				throw new CommandError(explainTimeout(isBusy, holder));
 			await clock.sleep(pollIntervalMs, signal);
 		}
 	}
@@ -110,8 +111,8 @@ export async function askSynchroniser(options: AskOptions): Promise<RequestResul
 	}
 }
 
-function explainTimeout(isBusy: boolean): string {
+function explainTimeout(isBusy: boolean, holder: LockHolder): string {
 	return isBusy
 		? `The synchroniser that runs has done nothing for ${stallTimeoutMs / 60_000} minutes: look at its log, or restart it.`
-		: `Nobody has begun with it within ${beginTimeoutMs / 1000} seconds, though a process holds the lock of the synchroniser: a restore, a synchroniser of an earlier release, or one that hangs. Nothing was done.`;
+		: `Nobody has begun with it within ${beginTimeoutMs / 1000} seconds, though ${describeHolder(holder)} holds the lock of the synchroniser: a restore, a synchroniser of an earlier release, or one that hangs. Nothing was done.`;
 }

@@ -7,6 +7,7 @@ import { mirrorConfiguration } from '@contacts/company-contacts/sync/mirror-conf
 import { perform, type RequestResult, toRequestError } from '@contacts/company-contacts/sync/requests.js';
 import type { SyncRequest } from '@contacts/company-contacts/sync/requests.sql.js';
 import { openSession, type Session } from '@contacts/company-contacts/sync/session.js';
+import { describeHolder } from '@contacts/company-contacts/sync/session.sql.js';
 import { createSynchroniser, type Outcome } from '@contacts/company-contacts/sync/synchroniser.js';
 import { findDatabaseUrl, withDatabase } from './connection.js';
 import { explainRequestError } from './crm-advice.js';
@@ -152,8 +153,10 @@ async function runForEver(url: string, config: CrmConfig): Promise<void> {
 		logger: createLogger({ name: 'contacts sync', level: 'info' }),
 		signal: stop.signal,
 		onWorking: () => undefined,
-		onWaiting: () =>
-			fail('A synchroniser works on this database already. "contacts sync --once" has it make a pass at once.'),
+		onWaiting: (holder) =>
+			fail(
+				`A synchroniser works on this database already. "contacts sync --once" has it make a pass at once. The lock is held by ${describeHolder(holder)}.`,
+			),
 		onConfigurationDiffers: ({ differences }) => fail(explainRequestError({ reason: 'configuration', differences })),
 	});
 	if (failure !== undefined) throw failure;

@@ -1,7 +1,9 @@
 import { once } from 'node:events';
+import { writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
-import { freePort } from '@contacts/local-postgres/server.js';
+import { join } from 'node:path';
 import { createTestDatabase, serverUrl, type TestDatabase } from '@contacts/testing/database.js';
+import { freePort } from '@contacts/testing/ports.js';
 import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import { database as migrated, test } from '@contacts/testing/test.js';
 import { afterAll, describe, expect } from 'vitest';
@@ -25,6 +27,17 @@ describe('no database, exit 1 with one line', () => {
 	test('without DATABASE_URL and without a local database: says what to do', async () => {
 		const outcome = await contacts(undefined, list, { environment: { LOCAL_DATA_DIR: await temporaryFolder() } });
 		expectOneLine(outcome, 1, /DATABASE_URL.*pnpm@12 start/);
+	});
+
+	test.each<[string, () => string]>([
+		['does not respond (ECONNREFUSED)', () => withPart((url) => Object.assign(url, { port: '1' }))],
+		['refuses the password', () => withPart((url) => Object.assign(url, { password: 'earlier' }))],
+	])('the file of a local database that was killed: %s', async (reason, url) => {
+		const folder = await temporaryFolder();
+		writeFileSync(join(folder, 'database.json'), JSON.stringify({ url: url(), pid: process.pid }));
+		const outcome = await contacts(undefined, list, { environment: { LOCAL_DATA_DIR: folder } });
+		expectOneLine(outcome, 1, /There is no database: .*pnpm@12 start/);
+		expect(outcome.stderr).toContain(reason);
 	});
 
 	test('an empty DATABASE_URL counts as not set', async () => {
@@ -78,7 +91,7 @@ describe('no database, exit 1 with one line', () => {
 			const url = withPart((parts) => {
 				parts.port = String(port);
 			});
-			const calls = [list, ['migrate'], ['backup', '-']];
+			const calls = [list, ['migrate']];
 			const outcomes = await Promise.all(calls.map((call) => contacts(url, call)));
 			for (const outcome of outcomes) expectOneLine(outcome, 1, 'does not respond (CONNECT_TIMEOUT)');
 		} finally {

@@ -9,7 +9,6 @@ import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import { database, test } from '@contacts/testing/test.js';
 import { afterAll, beforeEach, describe, expect, onTestFinished } from 'vitest';
 import { contacts } from './testing/command.js';
-import { ownDatabase } from './testing/own-database.js';
 
 /** A contact with a value in every column, as in the list. */
 const listed: Record<ContactColumn, string | number> = {
@@ -86,17 +85,6 @@ describe('the list of columns names the columns', () => {
 			expect([name, await versionOf()]).toEqual([name, before + 1]);
 		}
 	});
-
-	test('whose changes date the list', async () => {
-		await importFile('contact.ndjson', `${JSON.stringify({ bitrix_id: 1, ...listed })}\n`);
-		for (const name of contactColumnNames) {
-			await database.sql`update company_contacts_lists set changed_at = 'epoch'`;
-			await database.sql`update company_contacts set ${database.sql(name)} = default`;
-			const rows =
-				await database.sql`select changed_at > 'epoch' as dated from company_contacts_lists where company_id = 0`;
-			expect([name, ...rows]).toEqual([name, { dated: true }]);
-		}
-	});
 });
 
 describe('a contact with a value in every column comes back complete', () => {
@@ -110,7 +98,6 @@ describe('a contact with a value in every column comes back complete', () => {
 				.join()}\n`,
 		],
 		['contact.ndjson', `${JSON.stringify(record)}\n`],
-		['contact.json', JSON.stringify([record])],
 	])('from %s', async (name, content) => {
 		expect(await importFile(name, content)).toMatchObject({ code: 0 });
 		expect(await list()).toEqual([whole]);
@@ -151,15 +138,5 @@ describe('a contact with a value in every column comes back complete', () => {
 			expect(again.stdout).toMatch(/0 new, 1 changed/);
 			expect(await list()).toEqual([whole]);
 		}
-	});
-
-	test('from a backup', async () => {
-		await importFile('contact.ndjson', `${JSON.stringify(record)}\n`);
-		const path = join(await temporaryFolder(), 'contacts.backup');
-		expect(await contacts(database.url, ['backup', path])).toMatchObject({ code: 0 });
-		const other = await ownDatabase();
-		expect(await contacts(other.url, ['restore', path])).toMatchObject({ code: 0 });
-		const rows = (from: typeof other.sql) => from<{ row: string }[]>`select c::text as row from company_contacts c`;
-		expect(await rows(other.sql)).toEqual(await rows(database.sql));
 	});
 });

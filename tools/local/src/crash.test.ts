@@ -1,3 +1,6 @@
+import { once } from 'node:events';
+import { readdirSync } from 'node:fs';
+import { type AddressInfo, createServer } from 'node:net';
 import { contacts, dispose, type Launcher, launch, partsOf, remainsOf } from '@contacts/testing/launcher.js';
 import { isAlive } from '@contacts/testing/proc.js';
 import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
@@ -28,20 +31,41 @@ const projectsOf = async (dataFolder: string) => {
 	return JSON.parse(stdout).map((row: { code: string }) => row.code);
 };
 
+test('of two first starts on one new folder, one serves it and the other one names the folder in one line', async () => {
+	const folder = await temporaryFolder();
+	const launchers = await Promise.all([launch(folder), launch(folder)]);
+	onTestFinished(async () => {
+		for (const launcher of launchers) await launcher.stop();
+	});
+	const loser = await Promise.race(launchers.map((launcher) => launcher.exit.then(() => launcher)));
+	expect(await loser.exit).toBe(1);
+	expect(loser.stderr()).toMatch(/^[^\n]+\n$/);
+	expect(loser.stderr()).toContain(folder);
+	const [winner] = launchers.filter((launcher) => launcher !== loser);
+	await winner?.ready();
+	expect(await projectsOf(folder)).toEqual(['demo']);
+	expect(readdirSync(folder).sort()).toEqual(['database.json', 'password', 'postgres']);
+});
+
 describe('SIGKILL of the launcher', () => {
-	test('ends the services and the database, and the next start on the same folder and ports works', async () => {
+	test('ends the services and the database, and the next start on the same folder and ports has an acknowledged upsert', async () => {
 		const folder = await temporaryFolder();
 		const killed = await started(folder);
 		expect((await contacts(folder, 'project', 'create', 'mine')).code).toBe(0);
 		const parts = partsOf(killed);
 		expect(await remainsOf(parts)).toHaveLength(6);
 
+		const url = `http://127.0.0.1:${killed.ports.personal}/api/personal_contacts?project=demo&api_key=demo-key`;
+		const headers = { 'content-type': 'application/json' };
+		const response = await fetch(url, { method: 'POST', headers, body: '{"chat_id":4242,"name":"Kept"}' });
+		expect(await response.json()).toEqual({ ok: 'saved' });
 		await killed.end('SIGKILL');
 		await expect.poll(() => remainsOf(parts), { timeout: 20_000 }).toEqual([]);
 		expect((await contacts(folder, 'project', 'list')).stderr).toContain('There is no database');
 
 		const next = await started(folder, portsOf(killed));
 		expect(await projectsOf(folder)).toEqual(['demo', 'mine']);
+		expect((await contacts(folder, 'person', 'export', '--chat', '4242')).stdout).toContain('"Kept"');
 		expect(await next.end('SIGTERM')).toBe(0);
 	});
 
@@ -69,6 +93,26 @@ describe('SIGKILL of the launcher', () => {
 });
 
 describe('a part that ends by itself', () => {
+	test('the synchroniser is started again, and everything else keeps running', async () => {
+		const launcher = await launch(await temporaryFolder(), {}, '--with-crm');
+		onTestFinished(() => dispose(launcher));
+		await launcher.ready();
+		const [, url] = /synchroniser (http:\S+)/.exec(launcher.stdout()) ?? [];
+		const pidOfSynchroniser = () => partsOf(launcher).pids['company-contacts-sync'] ?? 0;
+		// Its first line comes through another pipe than the launcher's "Ready".
+		await expect.poll(pidOfSynchroniser).toBeGreaterThan(0);
+		const parts = partsOf(launcher);
+		const killed = pidOfSynchroniser();
+		process.kill(killed, 'SIGKILL');
+		const readyAgain = async () => (await fetch(`${url}/health/ready`)).ok && pidOfSynchroniser() !== killed;
+		await expect.poll(() => readyAgain().catch(() => false)).toBe(true);
+		expect(await remainsOf(parts)).toEqual(
+			expect.arrayContaining(['company-contacts', 'personal-contacts', 'database']),
+		);
+		expect(await launcher.end('SIGTERM')).toBe(0);
+		expect(await remainsOf(partsOf(launcher))).toEqual([]);
+	});
+
 	test.each(['company-contacts', 'the database'])(
 		'%s: the launcher names it, stops the rest and exits with 1, and the next start works',
 		async (name) => {
@@ -98,6 +142,19 @@ describe('a signal during the start', () => {
 		expect(await launcher.end('SIGTERM')).toBe(0);
 		expect(launcher.stdout()).not.toContain('Ready');
 		expect(await remainsOf({ pids: { ...parts.pids, ...partsOf(launcher).pids }, ports: parts.ports })).toEqual([]);
+	});
+
+	test('ends the launcher with exit 0 while it waits for a database that does not respond', async () => {
+		const server = createServer((socket) => socket.on('error', () => undefined)).listen(0, '127.0.0.1');
+		onTestFinished(() => void server.close());
+		await once(server, 'listening');
+		const { port } = server.address() as AddressInfo;
+		const connected = once(server, 'connection');
+		const url = `postgres://user:password@127.0.0.1:${port}/contacts`;
+		const launcher = await start(await temporaryFolder(), { DATABASE_URL: url });
+		await connected;
+		expect(await launcher.end('SIGTERM')).toBe(0);
+		expect(launcher.stderr()).toBe('');
 	});
 
 	test.each(['SIGINT', 'SIGHUP'] as const)('%s right after the start', async (signal) => {

@@ -1,48 +1,54 @@
-import { fork } from 'node:child_process';
-import { once } from 'node:events';
-import { createInterface } from 'node:readline';
-import { fileURLToPath } from 'node:url';
-import { freePort } from '@contacts/local-postgres/server.js';
-import { StartError, startService } from './child-service.js';
+import { setTimeout as delay } from 'node:timers/promises';
+import { startStandIn } from '@contacts/bitrix24-stand-in';
+import { sampleContacts, sampleFieldNames, sampleFields } from '@contacts/bitrix24-stand-in/sample-contacts.js';
+import { freePort } from '@contacts/testing/ports.js';
+import { type ChildService, spawnService } from './child-service.js';
+import type { StopSteps } from './launcher.js';
 
 export interface Crm {
 	webhookUrl: string;
 	synchroniserUrl: string;
 }
 
-interface Announcement {
-	webhookUrl: string;
-	fields: { troubleContact: string; perplexityReason: string };
-}
+const firstPauseMs = 500;
+const maxPauseMs = 30_000;
 
-/** Starts a stand-in of the CRM and the synchroniser that mirrors it, each in a separate process. */
-export async function startCrm(databaseUrl: string, undo: (() => Promise<void>)[]): Promise<Crm> {
-	const child = fork(fileURLToPath(import.meta.resolve('@contacts/bitrix24-stand-in/main.js')), [], {
-		env: { ...process.env, PORT: '0' },
-		detached: true,
-		stdio: ['ignore', 'pipe', 2, 'ipc'],
-		execArgv: [],
-	});
-	const ended = once(child, 'exit');
-	undo.push(async () => {
-		if (child.connected) child.disconnect();
-		await ended;
-	});
-	if (child.stdout === null) throw new StartError('The stand-in of the CRM did not start.');
-	const [line] = (await Promise.race([once(createInterface(child.stdout), 'line'), ended])) as [unknown];
-	if (typeof line !== 'string') throw new StartError('The stand-in of the CRM did not start: see its lines above.');
-	const { webhookUrl, fields } = JSON.parse(line) as Announcement;
-
+/** Starts a stand-in of the CRM, and the synchroniser that mirrors it in a separate process. */
+export async function startCrm(databaseUrl: string, stopSteps: StopSteps): Promise<Crm> {
+	const { webhookUrl, close } = await startStandIn({ port: 0, fields: sampleFields, contacts: sampleContacts(200, 1) });
+	stopSteps.push(close);
+	const port = await freePort();
 	const environment = {
-		...process.env,
 		DATABASE_URL: databaseUrl,
 		BITRIX24_WEBHOOK_URL: webhookUrl,
-		BITRIX24_UF_TROUBLE: fields.troubleContact,
-		BITRIX24_UF_REASON: fields.perplexityReason,
+		BITRIX24_UF_TROUBLE: sampleFieldNames.troubleContact,
+		BITRIX24_UF_REASON: sampleFieldNames.perplexityReason,
 		BITRIX24_INTERVAL_SECONDS: '10',
 	};
-	const program = '@contacts/company-contacts/sync/main.js';
-	const synchroniser = await startService('company-contacts-sync', await freePort(), environment, program);
-	undo.push(synchroniser.stop);
+	const start = () =>
+		spawnService('company-contacts-sync', port, environment, '@contacts/company-contacts/sync/main.js');
+	const synchroniser = start();
+	keepRunning(synchroniser, start, stopSteps);
+	await synchroniser.ready();
 	return { webhookUrl, synchroniserUrl: synchroniser.url };
+}
+
+/** Starts the synchroniser again when it has ended, as a service manager does. */
+function keepRunning(first: ChildService, start: () => ChildService, stopSteps: StopSteps): void {
+	let current = first;
+	const stopping = new AbortController();
+	stopSteps.push(async () => {
+		stopping.abort();
+		await current.stop();
+	});
+	const restart = async () => {
+		for (let pauseMs = firstPauseMs; ; pauseMs = Math.min(2 * pauseMs, maxPauseMs)) {
+			await current.ended;
+			stopping.signal.throwIfAborted();
+			process.stderr.write(`company-contacts-sync has ended by itself: starting it again in ${pauseMs / 1000} s.\n`);
+			await delay(pauseMs, undefined, { signal: stopping.signal });
+			current = start();
+		}
+	};
+	restart().catch(() => undefined);
 }

@@ -2,9 +2,9 @@ import { once } from 'node:events';
 import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
-import { freePort } from '@contacts/local-postgres/server.js';
 import { serverUrl } from '@contacts/testing/database.js';
 import { dispose, freePorts, type Launcher, launch, partsOf, remainsOf } from '@contacts/testing/launcher.js';
+import { freePort } from '@contacts/testing/ports.js';
 import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import { database, test } from '@contacts/testing/test.js';
 import { describe, expect, onTestFinished } from 'vitest';
@@ -71,6 +71,12 @@ describe('wrong variables', () => {
 
 	test.each(['0', '-1', '1.5', '0x50', ' 80', '99999999999999999999'])('COMPANY_CONTACTS_PORT=%j', async (port) => {
 		await expectLines({ COMPANY_CONTACTS_PORT: port }, [/^COMPANY_CONTACTS_PORT is wrong: /]);
+	});
+
+	test.runIf(process.platform === 'linux')('LOCAL_DATA_DIR is a folder that no one can create', async () => {
+		await expectLines({ LOCAL_DATA_DIR: '/proc/contacts' }, [
+			/^\/proc\/contacts can't be written \(\w+\): set another LOCAL_DATA_DIR\.$/,
+		]);
 	});
 
 	test('LOCAL_DATA_DIR is a file, or below one', async () => {

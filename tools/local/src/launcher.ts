@@ -1,73 +1,56 @@
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { migrate } from '@contacts/common/database/migrate.js';
-import { holdFolder } from '@contacts/local-postgres/data-folder.js';
-import { type ChildService, StartError, startService } from './child-service.js';
+import { escapeControls } from '@contacts/common/observability/escape-controls.js';
+import { spawnService } from './child-service.js';
 import { type Crm, startCrm } from './crm.js';
+import { openDataFolder } from './data-folder.js';
 import { type ServiceName, startLocalDatabase } from './local-database.js';
 import type { Settings } from './settings.js';
+import { StartError } from './start-error.js';
+
+/** What stops each part. Each part adds its own as soon as it exists, even while it is starting. */
+export type StopSteps = (() => Promise<void>)[];
 
 export interface Running {
-	services: ChildService[];
 	/** Whether the demo project's key is valid. */
 	demo: boolean;
 	/** The stand-in of the CRM and its synchroniser, if requested. */
 	crm: Crm | undefined;
 	/** Resolves with the first service or database that ends by itself. */
 	broken: Promise<string>;
-	/** Stops everything, the database last. */
-	stop(): Promise<void>;
 }
 
-/** Starts everything, the database first. Stops everything again when a later step fails. */
-export async function launch(settings: Settings): Promise<Running> {
-	const undo: (() => Promise<void>)[] = [];
-	const stop = async () => {
-		for (const step of undo.splice(0).reverse()) await step();
-	};
-	try {
-		// Locks the folder first, so that a second launcher reports that, and not a port in use.
-		const { databaseUrl: given } = settings;
-		const folder = given === undefined ? await holdFolder(settings.dataFolder) : undefined;
-		undo.push(async () => folder?.release());
-		await checkPort(settings.companyPort, 'COMPANY_CONTACTS_PORT');
-		await checkPort(settings.personalPort, 'PERSONAL_CONTACTS_PORT');
+/** Starts everything, the database first. */
+export async function launch(settings: Settings, stopSteps: StopSteps): Promise<Running> {
+	const { databaseUrl, dataFolder, companyPort, personalPort } = settings;
+	// First, so that a second launcher reports that, and not a port in use.
+	if (databaseUrl === undefined) await openDataFolder(dataFolder);
+	await checkPort(companyPort, 'COMPANY_CONTACTS_PORT');
+	await checkPort(personalPort, 'PERSONAL_CONTACTS_PORT');
 
-		let urlFor = (_: ServiceName) => given ?? '';
-		let demo = false;
-		const endings: Promise<string>[] = [];
-		if (folder !== undefined) {
-			const local = await startLocalDatabase(settings.dataFolder, folder);
-			undo.push(() => local.server.stop());
-			endings.push(local.server.ended.then(() => 'the database'));
-			({ urlFor, demo } = local);
-		} else if (given !== undefined) {
-			await migrate(given);
-		}
-
-		const start = async (name: 'company-contacts' | 'personal-contacts', port: number) => {
-			const service = await startService(name, port, { ...process.env, DATABASE_URL: urlFor(name) });
-			undo.push(service.stop);
-			endings.push(service.ended.then(() => name));
-			return service;
-		};
-		const services = await allOrNothing([
-			start('company-contacts', settings.companyPort),
-			start('personal-contacts', settings.personalPort),
-		]);
-		const crm = settings.withCrm ? await startCrm(urlFor('company-contacts-sync'), undo) : undefined;
-		return { services, demo, crm, broken: Promise.race(endings), stop };
-	} catch (error) {
-		await stop();
-		throw error;
+	const endings: Promise<string>[] = [];
+	let urlFor = (_: ServiceName) => databaseUrl ?? '';
+	let demo = false;
+	if (databaseUrl === undefined) {
+		const database = await startLocalDatabase(dataFolder, stopSteps);
+		endings.push(database.ended.then(() => 'the database'));
+		({ urlFor, demo } = database);
+	} else {
+		await migrate(databaseUrl, undefined, {
+			onWaiting: (message) => process.stderr.write(`${escapeControls(message)}\n`),
+		});
 	}
-}
 
-/** Waits for all even when one fails, so that the caller can stop each. */
-async function allOrNothing<T>(promises: Promise<T>[]): Promise<T[]> {
-	const results = await Promise.allSettled(promises);
-	for (const result of results) if (result.status === 'rejected') throw result.reason;
-	return results.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []));
+	const start = (name: 'company-contacts' | 'personal-contacts', port: number) => {
+		const service = spawnService(name, port, { DATABASE_URL: urlFor(name) });
+		stopSteps.push(service.stop);
+		endings.push(service.ended.then(() => name));
+		return service.ready();
+	};
+	await Promise.all([start('company-contacts', companyPort), start('personal-contacts', personalPort)]);
+	const crm = settings.withCrm ? await startCrm(urlFor('company-contacts-sync'), stopSteps) : undefined;
+	return { demo, crm, broken: Promise.race(endings) };
 }
 
 /** @throws StartError when another process listens on the port */

@@ -1,12 +1,11 @@
-import { randomBytes } from 'node:crypto';
-import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { connectSingle } from '@contacts/common/database/connect.js';
 import { migrate } from '@contacts/common/database/migrate.js';
-import { setRolePasswords, transferToOwner, urlAs } from '@contacts/common/database/roles.js';
-import type { HeldFolder } from '@contacts/local-postgres/data-folder.js';
-import { type LocalPostgres, startLocalPostgres } from '@contacts/local-postgres/server.js';
+import { setUpRoles, urlAs } from '@contacts/common/database/roles.js';
+import { startLocalPostgres } from '@contacts/testing/embedded-postgres.js';
+import { newPassword, publishDatabase, superuserPassword, unpublishDatabase } from './data-folder.js';
 import { addDemo, demoIsLive } from './demo.js';
+import type { StopSteps } from './launcher.js';
 
 export type ServiceName = 'personal-contacts' | 'company-contacts' | 'company-contacts-sync';
 
@@ -15,51 +14,45 @@ interface LocalDatabase {
 	urlFor(service: ServiceName): string;
 	/** Whether the demo project's key is valid. */
 	demo: boolean;
-	server: LocalPostgres;
+	/** Resolves when the server has ended. */
+	ended: Promise<void>;
 }
 
 /** Starts the embedded database of a data folder and migrates it. Adds the demo to an empty one. */
-export async function startLocalDatabase(dataFolder: string, folder: HeldFolder): Promise<LocalDatabase> {
-	const password = passwordOf(dataFolder);
-	const server = await startLocalPostgres({
+export async function startLocalDatabase(dataFolder: string, stopSteps: StopSteps): Promise<LocalDatabase> {
+	const abort = new AbortController();
+	const starting = startLocalPostgres({
 		dataDirectory: join(dataFolder, 'postgres'),
-		password,
+		password: superuserPassword(dataFolder),
 		settings: { max_connections: '200' },
+		signal: abort.signal,
 	});
-	try {
-		const admin = connectSingle(server.url('postgres'));
-		const [existing] = await admin`select from pg_database where datname = 'contacts'`;
-		if (existing === undefined) await admin`create database contacts`;
-		await admin.end();
+	stopSteps.push(async () => {
+		abort.abort();
+		await starting.then((server) => server.ended).catch(() => undefined);
+	});
+	const server = await starting;
+	const admin = connectSingle(server.url('postgres'));
+	const [existing] = await admin`select 1 from pg_database where datname = 'contacts'`;
+	if (existing === undefined) await admin`create database contacts`;
+	await admin.end();
 
-		// At each start, because the superuser owns the database in a data folder of an earlier version.
-		const url = await transferToOwner(server.url('contacts'), password);
-		await migrate(url);
-		await setRolePasswords(url, {
-			'personal-contacts': password,
-			'company-contacts': password,
-			'company-contacts-sync': password,
-		});
-		const sql = connectSingle(url);
-		await addDemo(sql);
-		const demo = await demoIsLive(sql);
-		await sql.end();
-		folder.publish({ databaseUrl: url });
-		return { urlFor: (service) => urlAs(url, service, password), demo, server };
-	} catch (error) {
-		await server.stop();
-		throw error;
-	}
-}
-
-/** The database's password. Created once, and readable only by this user. */
-function passwordOf(dataFolder: string): string {
-	const file = join(dataFolder, 'password');
-	const known = existsSync(file) ? readFileSync(file, 'utf8') : '';
-	// Empty: the disk was full.
-	if (known !== '') return known;
-	const password = randomBytes(24).toString('base64url');
-	writeFileSync(`${file}.new`, password, { mode: 0o600 });
-	renameSync(`${file}.new`, file);
-	return password;
+	// At each start, with new passwords: they need not be stored. A data folder of an earlier version gets its owner.
+	const passwords = {
+		owner: newPassword(),
+		'personal-contacts': newPassword(),
+		'company-contacts': newPassword(),
+		'company-contacts-sync': newPassword(),
+	};
+	await setUpRoles(server.url('contacts'), passwords);
+	const urlFor = (user: keyof typeof passwords) => urlAs(server.url('contacts'), user, passwords[user]);
+	const url = urlFor('owner');
+	await migrate(url);
+	const sql = connectSingle(url);
+	await addDemo(sql);
+	const demo = await demoIsLive(sql);
+	await sql.end();
+	publishDatabase(dataFolder, url);
+	stopSteps.push(async () => unpublishDatabase(dataFolder));
+	return { urlFor, demo, ended: server.ended };
 }

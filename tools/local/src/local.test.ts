@@ -85,8 +85,14 @@ describe('start', () => {
 		expect(await contacts(folder, 'migrate')).toMatchObject({ code: 0, stdout: 'The schema is up to date.\n' });
 	});
 
+	test('has a database whose owner is no superuser', async () => {
+		const { findings } = JSON.parse((await contacts(folder, 'doctor', '--json')).stdout) as { findings: object[] };
+		const message = expect.stringContaining('belong to contacts_owner');
+		expect(findings).toContainEqual({ check: 'owner', state: 'ok', message });
+	});
+
 	test('keeps its secrets from other users', () => {
-		for (const name of ['password', 'holder.json']) expect(statSync(join(folder, name)).mode & 0o077).toBe(0);
+		for (const name of ['password', 'database.json']) expect(statSync(join(folder, name)).mode & 0o077).toBe(0);
 		expect(statSync(join(folder, 'postgres')).mode & 0o077).toBe(0);
 	});
 

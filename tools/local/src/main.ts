@@ -1,49 +1,53 @@
 import { describeDatabaseError } from '@contacts/common/database/errors.js';
+import { MigrationError } from '@contacts/common/database/migrate.js';
 import { escapeControls } from '@contacts/common/observability/escape-controls.js';
 import { ConfigError } from '@contacts/common/process/config.js';
-import { LocalPostgresError } from '@contacts/local-postgres/binaries.js';
-import { StartError } from './child-service.js';
+import { LocalPostgresError } from '@contacts/testing/embedded-postgres.js';
 import { demoKey, demoProject } from './demo.js';
-import { launch, type Running } from './launcher.js';
+import { launch, type Running, type StopSteps } from './launcher.js';
+import { watchPackageManagers } from './package-managers.js';
 import { readSettings, type Settings } from './settings.js';
-import { watchWrappers } from './wrappers.js';
+import { StartError } from './start-error.js';
 
-let running: Running | undefined;
+const stopSteps: StopSteps = [];
 let stopping = false;
 
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, stop);
-watchWrappers(stop);
+watchPackageManagers(stop);
 
 try {
 	const settings = readSettings(process.env, process.argv.slice(2));
 	process.stdout.write('Starting ...\n');
-	running = await launch(settings);
-	if (stopping) await finish(0);
-	process.stdout.write(welcome(running, settings));
-	void running.broken.then(async (what) => {
-		if (stopping) return;
-		stopping = true;
-		process.stderr.write(`${what} has ended by itself: stopping the rest. Its last lines are above.\n`);
-		await finish(1);
-	});
+	const running = await launch(settings, stopSteps);
+	if (!stopping) process.stdout.write(welcome(running, settings));
+	const ended = await running.broken;
+	// While it stops, the parts end one after the other.
+	if (!stopping) await stopAfterFailure(`${ended} has ended by itself: stopping the rest. Its last lines are above.`);
 } catch (error) {
-	process.stderr.write(`${escapeControls(describe(error), { keep: '\n' })}\n`);
+	// While it stops, the start fails because its parts end.
+	if (!stopping) await stopAfterFailure(describe(error));
+}
+
+/** Stops gracefully, also during the start. Ignores a repeated signal, because package managers send the same one twice. */
+async function stop(): Promise<void> {
+	if (stopping) return;
+	stopping = true;
+	process.stdout.write('Stopping ...\n');
+	await stopParts();
+	process.stdout.write('Stopped.\n');
+	process.exit(0);
+}
+
+async function stopAfterFailure(message: string): Promise<void> {
+	stopping = true;
+	process.stderr.write(`${escapeControls(message, { keep: '\n' })}\n`);
+	await stopParts();
 	process.exit(1);
 }
 
-/** Stops gracefully. Ignores a repeated signal, because package managers send the same one twice. */
-function stop(): void {
-	if (stopping) return;
-	stopping = true;
-	// Still starting: the start checks for the signal when it is done.
-	if (running !== undefined) void finish(0);
-}
-
-async function finish(code: number): Promise<void> {
-	process.stdout.write('Stopping ...\n');
-	await running?.stop();
-	process.stdout.write('Stopped.\n');
-	process.exit(code);
+/** Stops what was started last first, so the database ends last. */
+async function stopParts(): Promise<void> {
+	for (let step = stopSteps.pop(); step !== undefined; step = stopSteps.pop()) await step();
 }
 
 function welcome({ demo, crm }: Running, { companyPort, personalPort }: Settings): string {
@@ -80,6 +84,9 @@ function welcome({ demo, crm }: Running, { companyPort, personalPort }: Settings
 
 function describe(error: unknown): string {
 	if (error instanceof ConfigError) return error.lines.join('\n');
-	if (error instanceof StartError || error instanceof LocalPostgresError) return error.message;
+	if ([StartError, LocalPostgresError, MigrationError].some((kind) => error instanceof kind))
+		return (error as Error).message;
+	// The file system's errors name the path and the reason.
+	if (error instanceof Error && 'syscall' in error && 'path' in error) return error.message;
 	return describeDatabaseError(error) ?? (error instanceof Error ? (error.stack ?? error.message) : String(error));
 }

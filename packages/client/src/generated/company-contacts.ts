@@ -232,8 +232,6 @@ export interface operations {
             header?: {
                 /** @description The `ETag` of the list that you have: while it is unchanged, the response is an empty 304. */
                 "If-None-Match"?: string;
-                /** @description The `Last-Modified` of the list that you have, for a client that keeps no `ETag`. `If-None-Match` takes precedence. */
-                "If-Modified-Since"?: string;
             };
             path?: never;
             cookie?: never;
@@ -265,11 +263,6 @@ export interface operations {
                     "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
                     "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
                     /**
-                     * @description When this list last changed, rounded up to a second. Absent while it has always been empty.
-                     * @example Tue, 04 Nov 2025 09:12:31 GMT
-                     */
-                    "Last-Modified"?: string;
-                    /**
                      * @description When the mirror was last found equal to the CRM (RFC 3339). It distinguishes an old list from one that is merely unchanged. Absent where nothing is mirrored.
                      * @example 2025-11-04T09:30:00.000Z
                      */
@@ -285,7 +278,7 @@ export interface operations {
                     "application/json": components["schemas"]["CompanyContactList"];
                 };
             };
-            /** @description The list has not changed since the response whose `ETag` was sent as `If-None-Match`, or whose `Last-Modified` as `If-Modified-Since`. There is no body. */
+            /** @description The list has not changed since the response whose `ETag` was sent as `If-None-Match`. There is no body. */
             304: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
@@ -309,11 +302,6 @@ export interface operations {
                     "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
                     "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
                     "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
-                    /**
-                     * @description When this list last changed, rounded up to a second. Absent while it has always been empty.
-                     * @example Tue, 04 Nov 2025 09:12:31 GMT
-                     */
-                    "Last-Modified"?: string;
                     /**
                      * @description When the mirror was last found equal to the CRM (RFC 3339). It distinguishes an old list from one that is merely unchanged. Absent where nothing is mirrored.
                      * @example 2025-11-04T09:30:00.000Z

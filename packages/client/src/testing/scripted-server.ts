@@ -35,8 +35,6 @@ type Step = Scripted | ((request: IncomingMessage, response: ServerResponse) => 
 interface Asked {
 	method: string | undefined;
 	url: URL;
-	ifNoneMatch: string | undefined;
-	userAgent: string | undefined;
 	body: string;
 	at: number;
 }
@@ -46,9 +44,8 @@ export async function startServer(...steps: Step[]) {
 	const asked: Asked[] = [];
 	const listener: RequestListener = async (request, response) => {
 		const url = new URL(String(request.url), 'http://server');
-		const { 'if-none-match': ifNoneMatch, 'user-agent': userAgent } = request.headers;
 		const body = await text(request);
-		asked.push({ method: request.method, url, ifNoneMatch, userAgent, body, at: performance.now() });
+		asked.push({ method: request.method, url, body, at: performance.now() });
 		const step = steps[Math.min(asked.length, steps.length) - 1] ?? { status: 500 };
 		if (typeof step === 'function') step(request, response);
 		else response.writeHead(step.status, step.headers).end(step.body);

@@ -4,13 +4,14 @@ import fp from 'fastify-plugin';
 import type { Database } from '../database/database.js';
 import { DatabaseError } from '../database/errors.js';
 import { Problem } from '../http/problems.js';
-import { malformedParameters } from '../http/server.js';
+import { areMalformed } from '../http/server.js';
 import { withDeadline } from '../process/with-deadline.js';
 import { maxKeyLength } from './api-key.js';
 import {
 	type Project,
+	type RejectionReason,
+	readKeyRing,
 	readKeyRingVersion,
-	readUnrevokedKeys,
 	type ServiceName,
 	saveKeyUses,
 	type UnrevokedKey,
@@ -31,7 +32,8 @@ interface AuthenticateOptions {
 
 /**
  * Rejects requests without valid credentials in the query string, in the scope that registers it. It runs before the body
- * is read and any other parameter is checked. The response is the same for all kinds of wrong credentials.
+ * is read and any other parameter is checked. The response is the same for all kinds of wrong credentials. Only the log has
+ * the reason.
  */
 export const authenticate = fp<AuthenticateOptions>(async (scope, { keyRing, onFailure = () => undefined }) => {
 	if (!scope.hasRequestDecorator('project')) scope.decorateRequest('project');
@@ -39,14 +41,14 @@ export const authenticate = fp<AuthenticateOptions>(async (scope, { keyRing, onF
 		const project = findProject(request, keyRing);
 		if (project === undefined) {
 			onFailure(request);
-			throw new Problem('unauthorized');
+			throw unauthorized(request, keyRing);
 		}
 		request.project = project;
 		done();
 	});
 	// A body may take seconds to arrive, and the key may have been revoked meanwhile.
 	scope.addHook('preValidation', (request, _reply, done) => {
-		done(keyRing.isLive(request.project) ? undefined : new Problem('unauthorized'));
+		done(keyRing.isLive(request.project) ? undefined : unauthorized(request, keyRing));
 	});
 });
 
@@ -54,9 +56,28 @@ function findProject(request: FastifyRequest, keyRing: KeyRing): Project | undef
 	// A repeated parameter arrives as an array.
 	const { project, api_key: key } = request.query as Record<string, unknown>;
 	if (typeof project !== 'string' || typeof key !== 'string') return undefined;
-	if (malformedParameters(request.url).some((name) => name === 'project' || name === 'api_key')) return undefined;
+	if (hasMalformedCredential(request)) return undefined;
 	if (project === '' || key === '' || key.length > maxKeyLength) return undefined;
 	return keyRing.find(project, key);
+}
+
+function unauthorized(request: FastifyRequest, keyRing: KeyRing): Problem {
+	return new Problem('unauthorized', { reason: findReason(request, keyRing) });
+}
+
+function findReason(request: FastifyRequest, keyRing: KeyRing): RejectionReason {
+	const { project, api_key: key } = request.query as Record<string, unknown>;
+	if (project === undefined || key === undefined) return 'missing_credential';
+	if (typeof project !== 'string' || typeof key !== 'string') return 'repeated_credential';
+	if (project === '' || key === '') return 'empty_credential';
+	if (hasMalformedCredential(request)) return 'malformed_credential';
+	return keyRing.findReason(project, key);
+}
+
+const credentials = new Set(['project', 'api_key']);
+
+function hasMalformedCredential({ url }: FastifyRequest): boolean {
+	return areMalformed(credentials, url);
 }
 
 export interface KeyRing {
@@ -67,6 +88,8 @@ export interface KeyRing {
 	 * @throws DatabaseError when no snapshot was loaded yet, so that no key can be checked.
 	 */
 	find(projectCode: string, key: string): Project | undefined;
+	/** Why `find` returns undefined. It also does the same work for every kind of wrong credentials. */
+	findReason(projectCode: string, key: string): RejectionReason;
 	/** Whether the key of this project was not revoked when the keys were last read, and has not expired. */
 	isLive(project: Project): boolean;
 	/** Reads the version, and loads the keys again if it has changed. */
@@ -101,10 +124,12 @@ interface Snapshot {
 	reports: number;
 	keys: Map<string, UnrevokedKey>;
 	byId: Map<number, UnrevokedKey>;
+	/** Why a key is rejected; by the project's code alone, why every other key of the project is. */
+	reasons: Map<string, RejectionReason>;
 }
 
 /**
- * Opens the snapshot of all unrevoked keys, which every process keeps in memory. It is loaded at once, and again after a
+ * Opens the snapshot of all keys, which every process keeps in memory. It is loaded at once, and again after a
  * notification, after a reconnection of the listener, and when the check every `intervalMs` finds a new version.
  *
  * @throws DatabaseError when the first load fails, unless `isTemporary` returns true for it: then it is retried.
@@ -128,12 +153,15 @@ export async function openKeyRing(options: KeyRingOptions, isTemporary: (error: 
 		// Reads the version first: after a change between the two reads, the next check loads the keys again.
 		const version = await readKeyRingVersion(database);
 		if (version !== snapshot?.version || reported !== snapshot.reports) {
-			const rows = await readUnrevokedKeys(database, service);
+			const { keys, rejections } = await readKeyRing(database, service);
 			snapshot = {
 				version,
 				reports: reported,
-				keys: new Map(rows.map((row) => [indexOf(row.code, row.hash), row])),
-				byId: new Map(rows.map((row) => [row.keyId, row])),
+				keys: new Map(keys.map((key) => [indexOf(key.code, key.hash), key])),
+				byId: new Map(keys.map((key) => [key.keyId, key])),
+				reasons: new Map(
+					rejections.map(({ code, hash, reason }) => [hash === null ? code : indexOf(code, hash), reason]),
+				),
 			};
 		}
 		refreshedAt = startedAt;
@@ -199,6 +227,12 @@ export async function openKeyRing(options: KeyRingOptions, isTemporary: (error: 
 			if (!isLive(found)) return undefined;
 			uses.set(found.keyId, now());
 			return found;
+		},
+		findReason(projectCode, key) {
+			const index = indexOf(projectCode, hash('sha256', key, 'base64'));
+			const [ofKey, ofProject] = [snapshot?.reasons.get(index), snapshot?.reasons.get(projectCode)];
+			const isKnown = snapshot?.keys.has(index);
+			return isKnown ? 'expired_key' : (ofKey ?? ofProject ?? 'unknown_project');
 		},
 		isLive: ({ keyId }) => isLive(snapshot?.byId.get(keyId)),
 		refresh,

@@ -20,6 +20,28 @@ export interface UnrevokedKey extends Project {
 	expiresAt: number;
 }
 
+/** Why credentials are rejected. Only for the log. */
+export type RejectionReason =
+	| 'missing_credential'
+	| 'repeated_credential'
+	| 'empty_credential'
+	| 'malformed_credential'
+	| 'unknown_project'
+	| 'disabled_project'
+	| 'sandbox_project'
+	| 'unknown_key'
+	| 'revoked_key'
+	| 'expired_key'
+	| 'key_of_other_service';
+
+/** Why a service rejects a key. */
+interface Rejection {
+	code: string;
+	/** SHA-256 of the key, base64; null: every other key of the project. */
+	hash: string | null;
+	reason: RejectionReason;
+}
+
 /** The version, which every change of a project or a key increments. */
 export async function readKeyRingVersion(database: Database): Promise<string> {
 	const rows = await database.queryReserved(
@@ -53,28 +75,58 @@ export async function saveKeyUses(database: Database, uses: ReadonlyMap<number, 
 	);
 }
 
+/** Maximum number of rejected keys in memory: about 3 MB. For older ones the log says that the key is unknown. */
+const maxRejectedKeys = 10_000;
+
 /**
  * The keys that a service accepts until they expire: not revoked, and of enabled projects. The service that stores data
  * rejects the keys of sandbox projects, because their data would be stored with real data.
  *
  * Also keys that have expired: the reader decides by `expiresAt`, because the server's clock may be wrong at this moment.
  * Those that expired more than 30 days ago are left out, so that memory does not grow with every rotation.
+ *
+ * The rejections let the log say why a key was rejected: the newest rejected keys of enabled projects, and one for each project.
  */
-export function readUnrevokedKeys(database: Database, service: ServiceName): Promise<readonly UnrevokedKey[]> {
-	return database.queryReserved(
-		(sql) => sql<UnrevokedKey[]>`
-			select p.id::float8 as id,
-			       p.code,
-			       p.sandbox as "isSandbox",
-			       k.id::float8 as "keyId",
-			       encode(k.hash, 'base64') as hash,
-			       coalesce((extract(epoch from k.expires_at) * 1000)::float8, 'infinity') as "expiresAt"
-			from api_keys k
-			join projects p on p.id = k.project_id
-			where p.disabled_at is null
-			  and k.revoked_at is null
-			  and (k.expires_at is null or k.expires_at > now() - interval '30 days')
-			  and (k.service is null or k.service = ${service})
-			  and (not p.sandbox or ${service} = 'company-contacts')`,
+export async function readKeyRing(
+	database: Database,
+	service: ServiceName,
+): Promise<{ keys: UnrevokedKey[]; rejections: Rejection[] }> {
+	const rows = await database.queryReserved(
+		(sql) => sql<((UnrevokedKey & { reason: null }) | Rejection)[]>`
+			with known as materialized (
+				select p.id, p.code, p.sandbox, k.id as key_id, k.hash, k.expires_at,
+				       case
+				         when k.revoked_at is not null then 'revoked_key'
+				         when k.service <> ${service} then 'key_of_other_service'
+				         when p.sandbox and ${service} <> 'company-contacts' then 'sandbox_project'
+				         when k.expires_at <= now() - interval '30 days' then 'expired_key'
+				       end as reason
+				from api_keys k
+				join projects p on p.id = k.project_id
+				where p.disabled_at is null
+			)
+			select id::float8 as id,
+			       code,
+			       sandbox as "isSandbox",
+			       key_id::float8 as "keyId",
+			       encode(hash, 'base64') as hash,
+			       coalesce((extract(epoch from expires_at) * 1000)::float8, 'infinity') as "expiresAt",
+			       reason
+			from (
+				select * from known where reason is null
+				union all
+				(select * from known where reason is not null order by key_id desc limit ${maxRejectedKeys}::int)
+				union all
+				select id, code, sandbox, null, null, null,
+				       case when disabled_at is null then 'unknown_key' else 'disabled_project' end
+				from projects
+			) ring`,
 	);
+	const keys: UnrevokedKey[] = [];
+	const rejections: Rejection[] = [];
+	for (const row of rows) {
+		if (row.reason === null) keys.push(row);
+		else rejections.push(row);
+	}
+	return { keys, rejections };
 }

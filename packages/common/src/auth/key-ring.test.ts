@@ -95,6 +95,18 @@ describe('the key ring', () => {
 		expect(ring.find('twin', 'both-key')?.code).toBe('twin');
 	});
 
+	test('knows why the newest 10,000 rejected keys are rejected, and no more of them', async () => {
+		await addProject(db.sql, 'rotated', 'first-key');
+		await db.sql`
+			insert into api_keys (project_id, hash)
+			select id, sha256(('rotated-' || n)::bytea) from projects, generate_series(1, 10000) n
+			where code = 'rotated' order by n`;
+		await db.sql`update api_keys set revoked_at = now() where project_id = (select id from projects where code = 'rotated')`;
+		const { ring } = await open({ intervalMs: never });
+		const reasons = ['first-key', 'rotated-1', 'rotated-10000'].map((key) => ring.findReason('rotated', key));
+		expect(reasons).toEqual(['unknown_key', 'revoked_key', 'revoked_key']);
+	});
+
 	test('rejects a key from the moment at which it expires, without a query', async () => {
 		let now = Date.now();
 		const expiresAt = new Date(now + 3_600_000);

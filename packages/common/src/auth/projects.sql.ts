@@ -47,6 +47,11 @@ export function readProjects(sql: Sql): Promise<readonly ProjectRow[]> {
 		group by p.id order by p.code`;
 }
 
+export async function projectExists(sql: Sql, code: string): Promise<boolean> {
+	const rows = await sql`select from projects where code = ${code}`;
+	return rows.length > 0;
+}
+
 /** @returns whether there is such a project */
 export async function setProjectEnabled(sql: Sql, code: string, enabled: boolean): Promise<boolean> {
 	const rows = await sql`
@@ -160,22 +165,23 @@ export interface AuditRow {
 	details: Record<string, unknown>;
 }
 
-/** Records an operation of the operator that is not about one project. */
-export type Operation =
-	| 'subscription started'
-	| 'subscription ended'
-	| 'subscriptions imported'
-	| 'person looked up'
-	| 'person exported'
-	| 'person erased'
-	| 'personal contacts pruned'
-	| 'contacts import started'
-	| 'contacts imported'
-	| 'mass deletion confirmed'
-	| 'new configuration confirmed'
-	| 'backup written'
-	| 'database restored';
+/** The operations that are not about one project. The database accepts no others. */
+export const operations = [
+	'subscription started',
+	'subscription ended',
+	'subscriptions imported',
+	'person exported',
+	'person erased',
+	'personal contacts pruned',
+	'contacts import started',
+	'contacts imported',
+	'mass deletion confirmed',
+	'new configuration confirmed',
+] as const;
 
+export type Operation = (typeof operations)[number];
+
+/** Records an operation in the audit log. @throws the PostgreSQL error 23514 when the details take more than 16 KiB as JSON */
 export async function recordOperation(sql: Sql, operation: Operation, details: object): Promise<void> {
 	await sql`select record_operation(${operation}, ${JSON.stringify(details)}::text::jsonb)`;
 }

@@ -2,13 +2,14 @@ import { addProject } from '@contacts/testing/app.js';
 import { rolePassword } from '@contacts/testing/database.js';
 import { database, test } from '@contacts/testing/test.js';
 import postgres from 'postgres';
-import { expect, onTestFinished } from 'vitest';
+import { describe, expect, onTestFinished } from 'vitest';
+import { operations } from '../auth/projects.sql.js';
 import type { Sql } from './client.js';
-import { urlAs } from './roles.js';
+import { type RoleUser, urlAs } from './roles.js';
 
-/** The operator's connection for this actor. */
-function connect(settings: Record<string, string>): Sql {
-	const url = urlAs(database.url, 'operator', rolePassword);
+/** A connection of a role with these settings, such as the actor. */
+function connect(settings: Record<string, string>, user: RoleUser = 'operator'): Sql {
+	const url = urlAs(database.url, user, rolePassword);
 	const sql: Sql = postgres(url, { max: 1, connection: settings as never });
 	onTestFinished(() => sql.end());
 	return sql;
@@ -129,4 +130,41 @@ test('the log contains only the ID of a key', async () => {
 		select * from audit_log l, unnest(array['canary', 'secret-key']) as word
 		where l::text like '%' || encode(sha256(word::bytea), 'hex') || '%'`;
 	expect([...rows]).toEqual([]);
+});
+
+describe.each<RoleUser>(['operator', 'privacy'])('the role %s', (user) => {
+	const record = (action: string, details: object = {}) =>
+		connect({}, user)`select record_operation(${action}, ${JSON.stringify(details)}::text::jsonb)`;
+
+	test('can record every operation of the command', async () => {
+		for (const operation of operations) await record(operation);
+		const rows = await database.sql`select action from audit_log where role = ${`contacts_${user}`} order by id`;
+		expect(rows.map(({ action }) => action).slice(-operations.length)).toEqual(operations);
+	});
+
+	test.each([
+		['what triggers record', 'key revoked'],
+		['the same with a no-break space', 'key\u00a0revoked'],
+		['the same with a space in front', ' key revoked'],
+		['the same in other letters', 'Key revoked'],
+		['a text of its own', 'x'],
+		['an endless text', 'x'.repeat(17_000_000)],
+		['nothing', ''],
+	])('can record nothing else: %s', async (_, action) => {
+		await expect(record(action)).rejects.toMatchObject({ code: '23514' });
+	});
+
+	test('can record no more than 16 KiB of details', async () => {
+		await expect(record('person erased', { note: 'x'.repeat(17_000_000) })).rejects.toMatchObject({ code: '23514' });
+		await record('person erased', { note: 'x'.repeat(16_000) });
+	});
+});
+
+test('an actor of any length is recorded with its first 255 characters, and fails no change', async () => {
+	const sql = connect({});
+	await sql`select set_config('contacts.actor', repeat('ы', 17000000), false)`;
+	await sql`insert into projects (code) values ('long-actor')`;
+	await sql`select record_operation('contacts imported', '{}')`;
+	const rows = await database.sql`select actor from audit_log order by id desc limit 2`;
+	expect([...rows]).toEqual([{ actor: 'ы'.repeat(255) }, { actor: 'ы'.repeat(255) }]);
 });

@@ -7,8 +7,8 @@ import { database as db, test } from '@contacts/testing/test.js';
 import postgres from 'postgres';
 import { expect, onTestFinished, vi } from 'vitest';
 
-// Guards the fixes of postgres.js in patches/ that a real database does not show reliably, because they need an event at an
-// exact moment. database.test.ts guards the other fixes.
+// Guards the fixes of postgres.js in patches/ that need an event at an exact moment, or one connection. database.test.ts guards the
+// other fixes.
 
 /** A client with one connection, and all sockets that it has opened. */
 async function openOne(): Promise<{ sql: postgres.Sql; sockets: Socket[] }> {
@@ -123,4 +123,29 @@ test('the statement after a slowly read COPY gets its response', async () => {
 		expect(bytes).toBe(500_500);
 		expect(await sql`select 3 as three`).toEqual([{ three: 3 }]);
 	}
+});
+
+test.each([
+	[
+		'an error in its fourth row',
+		(sql: postgres.Sql) => sql`select 1 / (4 - i) as quotient from generate_series(1, 9) as i`,
+	],
+	[
+		'the time limit in its fourth row',
+		(sql: postgres.Sql) => sql`select case when i = 4 then pg_sleep(60) end from generate_series(1, 9) as i`,
+	],
+	[
+		'a reader that stops in the middle of a batch',
+		(sql: postgres.Sql) =>
+			sql`select i from generate_series(1, 9) as i`.cursor(3, () => {
+				throw new Error('stopped');
+			}),
+	],
+])('after %s, the next statement on the connection gets its rows and no holes in front', async (_, fail) => {
+	const { sql, sockets } = await openOne();
+	await sql`set statement_timeout = '100ms'`;
+	await expect(fail(sql)).rejects.toThrow();
+	const rows = await sql`select i from generate_series(1, 2) as i`;
+	expect([...rows]).toEqual([{ i: 1 }, { i: 2 }]);
+	expect(sockets).toHaveLength(1);
 });

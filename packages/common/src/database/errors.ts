@@ -6,6 +6,11 @@ export class DatabaseError extends Error {
 	}
 }
 
+/** The product can't use this database. The message is one line for people, with what to do. */
+export class UnsupportedDatabaseError extends Error {
+	override name = 'UnsupportedDatabaseError';
+}
+
 /** Too many callers wait for the database. */
 export class DatabaseBusyError extends Error {
 	override name = 'DatabaseBusyError';
@@ -50,7 +55,14 @@ const lostConnection = new Set([
 ]);
 
 /** Errors from before the connection was open, so no statement was sent. */
-const neverConnected = new Set(['CONNECT_TIMEOUT', 'EAI_AGAIN', 'ECONNREFUSED', 'ENOTFOUND', 'NO_SUITABLE_SERVER']);
+const neverConnected = new Set([
+	'CLEARTEXT_PASSWORD',
+	'CONNECT_TIMEOUT',
+	'EAI_AGAIN',
+	'ECONNREFUSED',
+	'ENOTFOUND',
+	'NO_SUITABLE_SERVER',
+]);
 
 /** What an error means for its statement. */
 interface Verdict {
@@ -119,15 +131,16 @@ export function failureReason(error: unknown): FailureReason {
 }
 
 /**
- * Whether the database rejects this configuration: wrong password or user, no such database, no rights, not migrated, or an
- * unknown or invalid parameter in the URL. A retry does not help. An operator has to change something.
+ * Whether the database rejects this configuration: wrong password or user, no such database, no rights, not migrated, an
+ * unknown or invalid parameter in the URL, or a password that would have to be sent in clear. A retry does not help. An operator has to change something.
  */
 export function isRefusal(error: unknown): boolean {
-	return /^(22023|28...|3D000|42501|42P01|42703|42704)$/.test(errorCode(error) ?? '');
+	return /^(22023|28...|3D000|42501|42P01|42703|42704|CLEARTEXT_PASSWORD)$/.test(errorCode(error) ?? '');
 }
 
 /** One line on what is wrong with the database, for the person who set `DATABASE_URL`. Undefined for any other error. */
 export function describeDatabaseError(error: unknown): string | undefined {
+	if (error instanceof UnsupportedDatabaseError) return error.message;
 	const code = errorCode(error) ?? '';
 	if (code === '42P01') return 'The database has no tables yet: run "contacts migrate" first.';
 	if (/^42(703|883)$/.test(code))
@@ -136,6 +149,8 @@ export function describeDatabaseError(error: unknown): string | undefined {
 		return 'DATABASE_URL is wrong: the server refuses one of its parameters.';
 	if (code === '3D000') return 'The database that DATABASE_URL names does not exist.';
 	if (code.startsWith('28')) return 'The database refuses the user or the password in DATABASE_URL.';
+	if (code === 'CLEARTEXT_PASSWORD')
+		return 'The database asks for the password in clear, so it was not sent: use sslmode=verify-full in DATABASE_URL, or scram-sha-256 on the server.';
 	if (code === 'NO_SUITABLE_SERVER') return `The database can't be used: ${(error as Error).message}.`;
 	return isUnreachable(error)
 		? `The database does not respond (${code}). Is it running, and is DATABASE_URL right?`

@@ -3,16 +3,19 @@ import { readdirSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
+import postgres from 'postgres';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { migrate } from './migrate.js';
+import { readRights } from './rights.sql.js';
+import { roles } from './roles.js';
 
 /** What `migrate` returns for all files in the folder: `1.projects-and-api-keys` for `001.do.projects-and-api-keys.sql`. */
 const all = readdirSync(new URL('../../migrations', import.meta.url))
 	.sort()
 	.map((file) => file.replace(/^0*(\d+)\.do\.(.+)\.sql$/, '$1.$2'));
 
-async function emptyDatabase(): Promise<TestDatabase> {
-	const database = await createTestDatabase('template0');
+async function emptyDatabase(encoding?: string): Promise<TestDatabase> {
+	const database = await createTestDatabase('template0', encoding);
 	onTestFinished(() => database.drop());
 	return database;
 }
@@ -71,6 +74,32 @@ describe('on an empty database', () => {
 	});
 });
 
+test('every run sets all rights, which a restored dump lacks, and changes nothing else', async () => {
+	const database = await emptyDatabase();
+	await migrate(database.url);
+	const rights = async () => [
+		...(await readRights(database.sql, Object.values(roles))),
+		...(await database.sql`
+			select n.nspacl::text as schema, has_database_privilege('public', current_database(), 'temporary') as temporary,
+			       (select json_agg(proacl::text order by proname) from pg_proc where pronamespace = n.oid) as functions
+			from pg_namespace n where nspname = 'public'`),
+	];
+	const before = await rights();
+	await database.sql.unsafe(`
+		do $$ begin execute format('grant temporary on database %I to public', current_database()); end $$;
+		revoke all on all tables in schema public from ${Object.values(roles).join()};
+		revoke all on all sequences in schema public from ${Object.values(roles).join()};
+		revoke all on all functions in schema public from ${Object.values(roles).join()};
+		grant execute on all functions in schema public to public;
+		grant create on schema public to public;
+		revoke usage on schema public from ${Object.values(roles).join()}`);
+	expect(await rights()).not.toEqual(before);
+	const [{ epoch }] = await database.sql<[{ epoch: string }]>`select epoch from company_contacts_version`;
+	expect(await migrate(database.url)).toEqual([]);
+	expect(await rights()).toEqual(before);
+	expect((await database.sql`select epoch from company_contacts_version`)[0]).toEqual({ epoch });
+});
+
 describe('a failure leaves the schema unchanged and a later run succeeds:', () => {
 	test('the connection is killed while it waits for another migration', async () => {
 		const database = await emptyDatabase();
@@ -111,18 +140,18 @@ describe('a failure leaves the schema unchanged and a later run succeeds:', () =
 
 	test('a table that a migration changes is locked for longer than requests can wait', async () => {
 		const database = await emptyDatabase();
-		await migrate(database.url, 2);
+		await migrate(database.url, 1);
 		const before = await objects(database);
 		const reader = await database.sql.reserve();
 		await reader`begin`;
-		await reader`lock table personal_contacts, projects, api_keys in access share mode`;
+		await reader`lock table projects in share row exclusive mode`;
 		await expect(migrate(database.url)).rejects.toThrow(
 			/^A transaction has held a table for more than 2 seconds, so nothing was changed: run it again/,
 		);
 		expect(await objects(database)).toEqual(before);
 		await reader`commit`;
 		reader.release();
-		expect(await migrate(database.url)).toEqual(all.slice(2));
+		expect(await migrate(database.url)).toEqual(all.slice(1));
 	});
 
 	test('a statement of a migration fails', async () => {
@@ -133,6 +162,52 @@ describe('a failure leaves the schema unchanged and a later run succeeds:', () =
 		await database.sql`drop table company_contacts`;
 		expect(await migrate(database.url)).toEqual(all);
 	});
+});
+
+describe('while another session holds the lock', () => {
+	async function held(): Promise<{ database: TestDatabase; holder: RegExp; release(): Promise<void> }> {
+		const database = await emptyDatabase();
+		const other = postgres(database.url, { max: 1, connection: { application_name: 'a forgotten shell' } });
+		const [{ pid }] = await other<[{ pid: number }]>`select pg_backend_pid() as pid, pg_advisory_lock(4021967233)`;
+		const holder = new RegExp(`"a forgotten shell" \\(user postgres, process ${pid}\\)`);
+		return { database, holder, release: () => other.end() };
+	}
+
+	test('a run names that session, and continues as soon as the lock is free', async () => {
+		const { database, holder, release } = await held();
+		const messages: string[] = [];
+		const running = migrate(database.url, undefined, { onWaiting: (message) => messages.push(message) });
+		await expect.poll(() => messages).toEqual([expect.stringMatching(holder)]);
+		await expect.poll(() => migrating(database, 'advisory')).toHaveLength(1);
+		await release();
+		expect(await running).toEqual(all);
+		expect(messages).toHaveLength(1);
+	});
+
+	test('a run gives up when its time is over, names that session, and leaves the database unchanged', async () => {
+		const { database, holder, release } = await held();
+		await expect(migrate(database.url, undefined, { lockTimeoutMs: 100 })).rejects.toThrow(holder);
+		expect(await objects(database)).toEqual([]);
+		await release();
+		expect(await migrate(database.url)).toEqual(all);
+	});
+});
+
+test.each(['SQL_ASCII', 'LATIN1'])('a database in %s is rejected and stays unchanged', async (encoding) => {
+	const database = await emptyDatabase(encoding);
+	await expect(migrate(database.url)).rejects.toThrow(`has the encoding ${encoding}, but it must be UTF8`);
+	expect(await objects(database)).toEqual([]);
+});
+
+test('a database of an unreleased schema is rejected, with what to do, and stays unchanged', async () => {
+	const database = await emptyDatabase();
+	await migrate(database.url);
+	await database.sql`create table direct_subscription_reports ()`;
+	const before = await objects(database);
+	await expect(migrate(database.url)).rejects.toThrow(
+		/^The database has tables from before the first release.* create another database/,
+	);
+	expect(await objects(database)).toEqual(before);
 });
 
 describe('beside other programs', () => {

@@ -1,26 +1,48 @@
-import { readdir } from 'node:fs/promises';
+import { readdir, readFile } from 'node:fs/promises';
 import { sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import Postgrator from 'postgrator';
 import { connectSingle, reach } from './connect.js';
+import { errorCode } from './errors.js';
+import { roles } from './roles.js';
+import { type DatabaseSupport, databaseSupport, rejectUnsupported } from './supported-database.sql.js';
 
 /** An arbitrary number that nothing else in the same database uses. */
 const migrationLock = 4_021_967_233;
 
 const migrationsTable = 'schema_migrations';
 
+/** Migrations take seconds. Another process may need longer for a large database, and a deployment must not wait for ever. */
+const defaultLockTimeoutMs = 120_000;
+
 const folder = fileURLToPath(new URL('../../migrations', import.meta.url));
 
+/** What each role may do in the newest schema. */
+const rightsFile = new URL('../../rights.sql', import.meta.url);
+
+interface MigrateOptions {
+	/** Called with a sentence when another session migrates, or holds the lock for it. */
+	onWaiting?: (message: string) => void;
+	/** The maximum time to wait for that session, in milliseconds. Default: 2 minutes. */
+	lockTimeoutMs?: number;
+}
+
+type Run = (query: string) => Promise<{ rows: object[] }>;
+
 /**
- * Applies all missing migrations in one transaction, so that a failure leaves the schema unchanged. If several processes
- * migrate at once, one does the work and the others wait for it. All succeed.
+ * Applies all missing migrations and sets the rights of all roles, in one transaction, so that a failure leaves the database
+ * unchanged. If several processes migrate at once, one does the work and the others wait for it. All succeed.
  *
  * @param url connection URL of the schema's owner
  * @param to the number of the last migration to apply. Default: all. A newer schema stays unchanged
  * @returns the file names of the migrations that were applied, none when the schema is up to date
- * @throws the PostgreSQL error of the migration that failed, or an Error when the wait for a lock was too long
+ * @throws the PostgreSQL error of the migration that failed, an Error when the wait for a lock was too long, or UnsupportedDatabaseError
  */
-export async function migrate(url: string, to?: number): Promise<string[]> {
+export async function migrate(
+	url: string,
+	to?: number,
+	{ onWaiting = () => undefined, lockTimeoutMs = defaultLockTimeoutMs }: MigrateOptions = {},
+): Promise<string[]> {
 	let lost = false;
 	const sql = connectSingle(url, {
 		connection: { application_name: 'contacts migrate' },
@@ -28,18 +50,20 @@ export async function migrate(url: string, to?: number): Promise<string[]> {
 			lost = true;
 		},
 	});
-	const run = async (query: string) => {
+	const run: Run = async (query) => {
 		// The client would reconnect, and run the rest outside of the transaction.
 		if (lost) throw new Error('the connection was lost; nothing was changed');
 		return { rows: [...(await sql.unsafe(query))] };
 	};
 	try {
 		await reach(sql);
+		for (const row of (await run(databaseSupport)).rows) rejectUnsupported(row as DatabaseSupport);
 		await run('begin');
-		await run(`select pg_advisory_xact_lock(${migrationLock})`);
+		await takeLock(run, onWaiting, lockTimeoutMs);
 		// Requests for the same table queue behind a waiting migration. With a longer timeout, they would fail.
 		await run(`set local lock_timeout = '2s'`);
 		await rejectOtherMigrations(run);
+		await requireRoles(run);
 		const postgrator = new Postgrator({
 			driver: 'pg',
 			migrationPattern: `${literal(folder)}/*.sql`,
@@ -50,10 +74,15 @@ export async function migrate(url: string, to?: number): Promise<string[]> {
 			execQuery: run,
 		});
 		const applied = await postgrator.migrate(to?.toString());
+		// An older or a newer schema has other tables.
+		if ((await postgrator.getDatabaseVersion()) === (await newestSchema())) {
+			await run(await readFile(rightsFile, 'utf8'));
+			await run(afterRestore);
+		}
 		await run('commit');
 		return applied.map((migration) => `${migration.version}.${migration.name}`);
 	} catch (error) {
-		if ((error as { code?: string }).code !== '55P03') throw error;
+		if (errorCode(error) !== '55P03') throw error;
 		throw new Error(
 			'A transaction has held a table for more than 2 seconds, so nothing was changed: run it again, or end that transaction first (pg_stat_activity shows it).',
 			{ cause: error },
@@ -63,8 +92,56 @@ export async function migrate(url: string, to?: number): Promise<string[]> {
 	}
 }
 
+/**
+ * Makes partners' cursors from before a restore expire, and a full sync run due: the dump may have contacts that the CRM has deleted
+ * since. The history of the database tells that its tables were restored, or that its server was copied or promoted.
+ */
+const afterRestore = `
+	with restored as (
+		update public.company_contacts_version
+		set epoch = gen_random_uuid(), version = version + 1, history = public.database_history()
+		where history <> public.database_history()
+		returning only_row
+	), due as (
+		update public.crm_sync_state set last_full_at = null where exists (select from restored)
+	)
+	select pg_notify('company_contacts_changed', '') from restored`;
+
+/** Takes the lock until the end of the transaction. */
+async function takeLock(run: Run, onWaiting: (message: string) => void, timeoutMs: number): Promise<void> {
+	const [row] = (await run(`select pg_try_advisory_xact_lock(${migrationLock}) as locked`)).rows as {
+		locked: boolean;
+	}[];
+	if (row?.locked) return;
+	const seconds = Math.ceil(timeoutMs / 1000);
+	onWaiting(`Waiting up to ${seconds} seconds for the lock of the migrations. It is held by ${await lockHolder(run)}.`);
+	try {
+		await run(`set local lock_timeout = ${timeoutMs}`);
+		await run(`select pg_advisory_xact_lock(${migrationLock})`);
+	} catch (error) {
+		if (errorCode(error) !== '55P03') throw error;
+		await run('rollback');
+		throw new Error(
+			`The lock of the migrations was not free within ${seconds} seconds, so nothing was changed. It is held by ${await lockHolder(run)}. Run it again, or end that session first.`,
+			{ cause: error },
+		);
+	}
+}
+
+/** The session that holds the lock, for people. */
+async function lockHolder(run: Run): Promise<string> {
+	const { rows } = await run(`
+		select application_name, usename, pid
+		from pg_locks join pg_stat_activity using (pid)
+		where locktype = 'advisory' and database = (select oid from pg_database where datname = current_database())
+		  and classid = 0 and objid = ${migrationLock} and objsubid = 1 and granted`);
+	const [holder] = rows as { application_name: string; usename: string; pid: number }[];
+	if (holder === undefined) return 'a session that has just ended';
+	return `"${holder.application_name}" (user ${holder.usename}, process ${holder.pid})`;
+}
+
 /** Other tools have a table of this name too: its versions would count as ours, and it would get more columns. */
-async function rejectOtherMigrations(run: (query: string) => Promise<{ rows: object[] }>): Promise<void> {
+async function rejectOtherMigrations(run: Run): Promise<void> {
 	const { rows } = await run(
 		`select from information_schema.columns where table_schema = 'public' and table_name = '${migrationsTable}'
 		having count(*) > 0 and not bool_or(column_name = 'md5')`,
@@ -72,6 +149,25 @@ async function rejectOtherMigrations(run: (query: string) => Promise<{ rows: obj
 	if (rows.length > 0) {
 		throw new Error(
 			`The table "${migrationsTable}" in this database is not one of this program, so nothing was changed: use another database.`,
+		);
+	}
+}
+
+/** The database can't be migrated as it is. The message is one line for the person who runs the migration. */
+export class MigrationError extends Error {
+	override name = 'MigrationError';
+}
+
+/** Migrations grant rights to the roles, and only a superuser can create them. */
+async function requireRoles(run: (query: string) => Promise<{ rows: object[] }>): Promise<void> {
+	const names = Object.values(roles);
+	const { rows } = await run(
+		`select name from unnest(array['${names.join("', '")}']) name where not exists (select from pg_roles where rolname = name)`,
+	);
+	if (rows.length > 0) {
+		const missing = (rows as { name: string }[]).map(({ name }) => name).join(', ');
+		throw new MigrationError(
+			`Roles are missing (${missing}), so nothing was changed: let a superuser run packages/common/owner.sql in this database first.`,
 		);
 	}
 }

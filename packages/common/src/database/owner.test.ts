@@ -1,12 +1,12 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type LocalPostgres, startLocalPostgres } from '@contacts/local-postgres/server.js';
+import { type LocalPostgres, startLocalPostgres } from '@contacts/testing/embedded-postgres.js';
 import postgres from 'postgres';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import type { Sql } from './client.js';
 import { migrate } from './migrate.js';
-import { ownerRole, roles, setRolePasswords, transferToOwner, urlAs } from './roles.js';
+import { ownerRole, roles, setUpRoles, urlAs } from './roles.js';
 
 let folder: string;
 /** A separate server, because roles belong to the whole server. */
@@ -54,17 +54,24 @@ async function openToAll(sql: Sql): Promise<string[]> {
 }
 
 describe('the owner without superuser rights', () => {
-	test('migrates a new database, which belongs to it alone, and sets the passwords of the roles', async () => {
+	test('migrates a new database, which belongs to it alone, for roles that the superuser has created', async () => {
 		const { url, sql } = await createDatabase('fresh');
 		await sql`grant create on schema public to public`;
-		const owner = await transferToOwner(url, 'owner');
-		await migrate(owner);
-		await setRolePasswords(owner, { 'company-contacts': 'role' });
+		await setUpRoles(url, { owner: 'owner', 'company-contacts': 'role' });
+		await migrate(urlAs(url, 'owner', 'owner'));
 		expect(await ownersOf(sql)).toEqual([ownerRole]);
 		expect(await openToAll(sql)).toEqual([]);
 		const [role] = await sql`
-			select rolsuper, rolcreatedb, rolreplication, rolbypassrls from pg_roles where rolname = ${ownerRole}`;
-		expect(role).toEqual({ rolsuper: false, rolcreatedb: false, rolreplication: false, rolbypassrls: false });
+			select rolsuper, rolcreaterole, rolcreatedb, rolreplication, rolbypassrls, rolconnlimit
+			from pg_roles where rolname = ${ownerRole}`;
+		expect(role).toEqual({
+			rolsuper: false,
+			rolcreaterole: false,
+			rolcreatedb: false,
+			rolreplication: false,
+			rolbypassrls: false,
+			rolconnlimit: 5,
+		});
 		const asService = connect(urlAs(url, 'company-contacts', 'role'));
 		expect([...(await asService`select code from projects`)]).toEqual([]);
 	});
@@ -73,13 +80,14 @@ describe('the owner without superuser rights', () => {
 		const { url, sql } = await createDatabase('used');
 		// As pg_upgrade leaves it behind for databases from before PostgreSQL 15.
 		await sql`alter schema public owner to postgres`;
-		await migrate(url, 7);
+		await setUpRoles((await createDatabase('roles')).url, {});
+		await migrate(url, 3);
 		await sql`insert into projects (code) values ('kept')`;
 		expect(await ownersOf(sql)).toEqual(['postgres']);
 
-		const owner = await transferToOwner(url, 'first');
+		await setUpRoles(url, { owner: 'first', operator: 'role' });
+		const owner = urlAs(url, 'owner', 'first');
 		await migrate(owner);
-		await setRolePasswords(owner, { operator: 'role' });
 		expect(await ownersOf(sql)).toEqual([ownerRole]);
 		expect(await openToAll(sql)).toEqual([]);
 		const asOperator = connect(urlAs(url, 'operator', 'role'));
@@ -93,26 +101,70 @@ describe('the owner without superuser rights', () => {
 
 	test('keeps everything but its password when the script and the migration run again', async () => {
 		const { url, sql } = await createDatabase('again');
-		await migrate(await transferToOwner(url, 'first'));
-		const before =
-			await sql`select oid, relacl::text from pg_class where relnamespace = 'public'::regnamespace order by 1`;
-		const owner = await transferToOwner(url, 'second');
-		expect(await migrate(owner)).toEqual([]);
-		expect(
-			await sql`select oid, relacl::text from pg_class where relnamespace = 'public'::regnamespace order by 1`,
-		).toEqual(before);
+		await setUpRoles(url, { owner: 'first' });
+		await migrate(urlAs(url, 'owner', 'first'));
+		await sql`alter role contacts_operator connection limit 3`;
+		const state = async () => [
+			...(await sql`select oid, relacl::text from pg_class where relnamespace = 'public'::regnamespace order by 1`),
+			...(await sql`select rolname, rolconnlimit from pg_roles order by 1`),
+			...(await sql`select oid::regprocedure::text, proacl::text from pg_proc where proname ~ '^(lo_|pg_.*advisory)' order by 1`),
+		];
+		const before = await state();
+		await setUpRoles(url, { owner: 'second' });
+		expect(await migrate(urlAs(url, 'owner', 'second'))).toEqual([]);
+		expect(await state()).toEqual(before);
 		expect(await ownersOf(sql)).toEqual([ownerRole]);
 	});
 });
 
 test('a role that may create tables, but owns neither database nor schema, migrates and keeps rights that it can’t revoke', async () => {
 	const { url, sql } = await createDatabase('borrowed');
-	// The roles of the services belong to the server: another database has them already.
-	await migrate((await createDatabase('first')).url);
+	await setUpRoles((await createDatabase('first')).url, {});
 	await sql.unsafe(`
-		create role tenant login createrole password 'test';
-		grant ${Object.values(roles).join(', ')} to tenant with admin option;
+		create role tenant login password 'test';
 		grant create on schema public to tenant, public;`);
 	await migrate(Object.assign(new URL(url), { username: 'tenant' }).href);
 	expect(await openToAll(sql)).toEqual(['temporary', 'create']);
+});
+
+test('a migration without the roles changes nothing, and says what to run', async () => {
+	const bare = join(folder, 'bare');
+	const other = await startLocalPostgres({ dataDirectory: bare, password: 'test', settings: { fsync: 'off' } });
+	onTestFinished(() => other.stop());
+	const url = other.url('postgres');
+	await expect(migrate(url)).rejects.toThrow(/^Roles are missing \(personal_contacts_service, .*owner\.sql[^\n]*$/);
+	const sql = connect(url);
+	expect([...(await sql`select from pg_class where relnamespace = 'public'::regnamespace`)]).toEqual([]);
+	await setUpRoles(url, {});
+	expect(await migrate(url)).not.toEqual([]);
+});
+
+describe('what no service needs, and a superuser can revoke, is revoked:', () => {
+	test.each<[keyof typeof roles, string]>([
+		['personal-contacts', 'select lo_create(0)'],
+		['company-contacts', 'select lo_creat(-1)'],
+		['company-contacts-sync', "select lo_from_bytea(0, 'x')"],
+		['privacy', 'select lo_create(0)'],
+		['personal-contacts', 'select pg_advisory_lock(1)'],
+		['company-contacts', 'select pg_try_advisory_lock(1, 2)'],
+		['privacy', 'select pg_advisory_xact_lock_shared(1)'],
+		['operator', 'set role company_contacts_sync'],
+		['operator', 'drop owned by company_contacts_sync'],
+		['operator', 'alter role personal_contacts_service connection limit 0'],
+	])('%s: %s', async (user, statement) => {
+		const { url } = await createDatabase(`closed_${Math.random().toString(36).slice(2)}`);
+		await setUpRoles(url, { [user]: 'role' });
+		await migrate(url);
+		await expect(connect(urlAs(url, user, 'role')).unsafe(statement)).rejects.toMatchObject({ code: '42501' });
+	});
+});
+
+test('a role at its connection limit leaves the other roles theirs', async () => {
+	const { url } = await createDatabase('crowded');
+	await setUpRoles(url, { 'personal-contacts': 'role', privacy: 'role', operator: 'role' });
+	const open = async (user: keyof typeof roles) => void (await connect(urlAs(url, user, 'role'))`select 1`);
+	for (let opened = 0; opened < 2; opened++) await open('privacy');
+	await expect(open('privacy')).rejects.toMatchObject({ code: '53300' });
+	await open('personal-contacts');
+	await open('operator');
 });

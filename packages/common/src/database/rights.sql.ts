@@ -2,14 +2,14 @@ import type { Sql } from './client.js';
 
 interface RightsRow {
 	role: string;
-	/** Its name. For a function that runs with its owner's rights: `function` and its name. */
+	/** The name of a table or sequence. For a function that runs with its owner's rights: `function` and its name. */
 	table: string;
 	/** Such as `select`, or `update (expires_at)` where the right is limited to that column. */
 	rights: string[];
 }
 
 /**
- * What each role may do with each table of the schema, and which functions with their owner's rights it may call. Inherited
+ * What each role may do with each table and sequence of the schema, and which functions with their owner's rights it may call. Inherited
  * rights are included, superusers are not.
  */
 export function readRights(sql: Sql, roleNames: readonly string[]): Promise<readonly RightsRow[]> {
@@ -30,7 +30,7 @@ export function readRights(sql: Sql, roleNames: readonly string[]): Promise<read
 			  and has_column_privilege(r.oid, c.oid, a.attnum, verb)
 		) granted (name, place)
 		where r.rolname in ${sql([...roleNames])} and not r.rolsuper
-		  and c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'v', 'm', 'p')
+		  and c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'v', 'm', 'p', 'S')
 		group by 1, 2
 		union all
 		select r.rolname, 'function ' || p.proname, json_build_array('execute')

@@ -6,7 +6,7 @@ import type { Sql } from './client.js';
 import { errorCode } from './errors.js';
 import { migrate } from './migrate.js';
 import { readRights } from './rights.sql.js';
-import { type RoleUser, roles, setRolePasswords, urlAs } from './roles.js';
+import { type RoleUser, roles, urlAs } from './roles.js';
 
 const connections = new Map<RoleUser, Sql>();
 
@@ -20,7 +20,7 @@ test.beforeAll(async () => {
 });
 afterAll(() => Promise.all([...connections.values()].map((sql) => sql.end())));
 
-/** The complete list of who may do what with which table. */
+/** The complete list of who may do what with which table or sequence. */
 const rights: Record<RoleUser, Record<string, readonly string[]>> = {
 	'personal-contacts': {
 		projects: ['select'],
@@ -28,8 +28,7 @@ const rights: Record<RoleUser, Record<string, readonly string[]>> = {
 		key_ring_version: ['select'],
 		api_key_uses: ['select', 'insert', 'update'],
 		personal_contacts: ['select', 'insert', 'update'],
-		direct_subscriptions: ['select'],
-		'function apply_direct_subscription_report': ['execute'],
+		direct_subscriptions: ['select', 'insert', 'update'],
 	},
 	'company-contacts': {
 		projects: ['select'],
@@ -38,7 +37,6 @@ const rights: Record<RoleUser, Record<string, readonly string[]>> = {
 		api_key_uses: ['select', 'insert', 'update'],
 		company_contacts: ['select'],
 		company_contacts_changes: ['select'],
-		company_contacts_lists: ['select'],
 		company_contacts_version: ['select'],
 		crm_sync_state: ['select'],
 	},
@@ -62,7 +60,6 @@ const rights: Record<RoleUser, Record<string, readonly string[]>> = {
 		crm_sync_runs: ['select', 'insert', 'update', 'delete'],
 		crm_sync_staging: ['select', 'insert', 'update', 'delete'],
 		crm_sync_state: ['select', 'update'],
-		'function override_direct_subscription_reports': ['execute'],
 		'function prune_company_contacts_tombstones': ['execute'],
 		audit_log: ['select'],
 		key_ring_version: ['select'],
@@ -72,16 +69,25 @@ const rights: Record<RoleUser, Record<string, readonly string[]>> = {
 	privacy: {
 		personal_contacts: ['select', 'delete'],
 		direct_subscriptions: ['select', 'delete'],
-		direct_subscription_reports: ['select', 'delete'],
 		company_contacts: ['select'],
 		projects: ['select (code)', 'select (id)'],
 		'function erase_company_contacts': ['execute'],
 		'function record_operation': ['execute'],
 	},
+	backup: Object.fromEntries(
+		[
+			...['projects', 'api_keys', 'api_key_uses', 'key_ring_version', 'audit_log', 'schema_migrations'],
+			...['personal_contacts', 'direct_subscriptions'],
+			...['company_contacts', 'company_contacts_version', 'company_contacts_changes'],
+			...['crm_sync_state', 'crm_sync_staging', 'crm_sync_runs', 'crm_event_inbox', 'crm_sync_requests'],
+			...['projects_id_seq', 'api_keys_id_seq', 'audit_log_id_seq', 'company_contacts_id_seq'],
+			...['crm_sync_runs_id_seq', 'crm_sync_requests_id_seq'],
+		].map((name) => [name, ['select']]),
+	),
 };
 
 test.each(Object.keys(roles) as RoleUser[])(
-	'%s has exactly these rights on exactly these tables and functions',
+	'%s has exactly these rights on exactly these tables, sequences and functions',
 	async (user) => {
 		const rows = await readRights(database.sql, [roles[user]]);
 		expect(Object.fromEntries(rows.map((row) => [row.table, row.rights]))).toEqual(rights[user]);
@@ -92,12 +98,8 @@ describe('what each can’t do is refused by the server', () => {
 	test.each<[RoleUser, string]>([
 		['personal-contacts', 'select * from company_contacts'],
 		['personal-contacts', 'delete from personal_contacts'],
-		['personal-contacts', 'insert into direct_subscriptions (chat_id) values (1)'],
-		['personal-contacts', 'update direct_subscriptions set ended_at = now()'],
-		['personal-contacts', 'select * from direct_subscription_reports'],
-		['company-contacts', 'select apply_direct_subscription_report(1, true, null, now(), now())'],
-		['operator', 'select apply_direct_subscription_report(1, true, null, now(), now())'],
-		['personal-contacts', 'select override_direct_subscription_reports(array[1::bigint])'],
+		['personal-contacts', 'delete from direct_subscriptions'],
+		['operator', 'delete from direct_subscriptions'],
 		['personal-contacts', "insert into api_keys (project_id, hash) values (1, sha256('x'))"],
 		['personal-contacts', 'update api_keys set revoked_at = null'],
 		['personal-contacts', 'update projects set disabled_at = null'],
@@ -131,6 +133,14 @@ describe('what each can’t do is refused by the server', () => {
 		['privacy', 'select * from api_keys'],
 		['privacy', 'select created_at from projects'],
 		['privacy', 'select * from audit_log'],
+		['backup', "insert into projects (code) values ('x')"],
+		['backup', 'update api_keys set revoked_at = null'],
+		['backup', 'delete from audit_log'],
+		['backup', 'truncate personal_contacts'],
+		['backup', "select setval('projects_id_seq', 1)"],
+		['backup', "select nextval('audit_log_id_seq')"],
+		['backup', "select record_operation('person erased', '{}')"],
+		['backup', 'select begin_company_contacts_epoch()'],
 		['company-contacts', "select record_operation('person erased', '{}')"],
 		['operator', 'select erase_company_contacts(array[1::bigint])'],
 		['operator', "update projects set code = 'x', disabled_at = now()"],
@@ -160,22 +170,6 @@ test('every role except the owner has only a login', async () => {
 	expect([...rows]).toEqual([]);
 });
 
-test('passwords can be set while another session alters the same role', async () => {
-	let setting: Promise<void> | undefined;
-	await database.sql.begin(async (other) => {
-		// Changes nothing, because the role belongs to the tests of all files.
-		await other.unsafe(`alter role ${roles['personal-contacts']} login`);
-		setting = setRolePasswords(database.url, { 'personal-contacts': rolePassword });
-		setting.catch(() => undefined);
-		const waiting = () =>
-			database.sql`
-				select from pg_stat_activity
-				where datname = current_database() and wait_event_type = 'Lock' and query like 'alter role%'`;
-		await expect.poll(waiting).toHaveLength(1);
-	});
-	await expect(setting).resolves.toBeUndefined();
-});
-
 describe('temporary objects, which PostgreSQL finds before those of the schema', () => {
 	test.each(Object.keys(roles) as RoleUser[])('%s can’t create any', async (user) => {
 		for (const statement of [
@@ -189,4 +183,13 @@ describe('temporary objects, which PostgreSQL finds before those of the schema',
 			await expect(attempt, statement).rejects.toSatisfy((error) => errorCode(error) === '42501');
 		}
 	});
+});
+
+test('a function that runs with its owner’s rights finds temporary objects last, and leaves no other search path to its caller', async () => {
+	const rows = await database.sql<{ name: string; search_path: string | null }[]>`
+		select oid::regprocedure::text as name,
+		       (select setting from unnest(proconfig) setting where setting like 'search_path=%') as search_path
+		from pg_proc where pronamespace = 'public'::regnamespace and prosecdef`;
+	expect(rows.length).toBeGreaterThan(5);
+	expect(rows.filter((row) => !/^search_path=(.*, ?)?pg_temp$/.test(row.search_path ?? ''))).toEqual([]);
 });

@@ -16,8 +16,7 @@ const writes: Record<RoleUser, string[]> = {
 	'personal-contacts': [
 		'insert into public.api_key_uses (key_id, last_used_at) select id, now() from public.api_keys',
 		'insert into public.personal_contacts (chat_id, project_id) select 1, id from public.projects',
-		"select public.apply_direct_subscription_report(1, true, null, now(), now() + interval '1 day')",
-		"select public.apply_direct_subscription_report(1, false, null, now(), now() + interval '1 day')",
+		'insert into public.direct_subscriptions (chat_id) values (1)',
 	],
 	'company-contacts': [
 		'insert into public.api_key_uses as stored (key_id, last_used_at) select id, now() from public.api_keys on conflict (key_id) do update set last_used_at = now()',
@@ -43,6 +42,8 @@ const writes: Record<RoleUser, string[]> = {
 		'select public.erase_company_contacts(array[1::bigint])',
 		"select public.record_operation('person erased', '{}')",
 	],
+	// It can only read.
+	backup: ['select from public.company_contacts'],
 };
 
 async function trapped(user: RoleUser) {

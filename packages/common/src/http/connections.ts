@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { RequestListener, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import type { FastifyInstance } from 'fastify';
+import type { FastifyBaseLogger, FastifyInstance } from 'fastify';
 import { commonHeaders, Problem } from './problems.js';
 
 /** Maximum number of pipelined requests on one connection. Clients that use pipelining send about ten. */
@@ -30,7 +30,7 @@ interface Connection {
 	ending: boolean;
 }
 
-export interface Connections {
+interface Connections {
 	/** Fastify's `clientErrorHandler`. */
 	onClientError(error: Error & { code?: string }, socket: Socket): void;
 	/** Call it before any route is registered. */
@@ -41,7 +41,7 @@ export interface Connections {
  * Everything that is decided per connection, not per request:
  *
  * - **Client errors.** A request that never reaches a route (bad request line, oversized headers, too slow) gets a response
- *   in the common error format. It is sent after the responses to earlier requests, and the connection is closed.
+ *   in the common error format, and a line in the log. It is sent after the responses to earlier requests, and the connection is closed.
  * - **Pipelining.** One connection may have a limited number of pipelined requests. At the limit, the connection is closed
  *   after their responses, and the client sends the others again on another one (RFC 9112, section 9.3.2). One read of a
  *   socket can return thousands of small requests. All of them would be processed before those of any other client.
@@ -49,7 +49,7 @@ export interface Connections {
  *   requests that it has received. Node itself treats a connection as idle as soon as its response is queued, and would cut off a slow client. It would also
  *   wait `keepAliveTimeout` for a connection that becomes idle during the stop.
  */
-export function createConnections(): Connections {
+export function createConnections(logger: FastifyBaseLogger): Connections {
 	const connections = new Map<Socket, Connection>();
 	let stopping = false;
 	/** Counts the turns of the event loop in which a response ended. One callback in the next turn serves all connections. */
@@ -128,7 +128,7 @@ export function createConnections(): Connections {
 		const responded = inBody && last.headersSent;
 		const earlier = [...open].filter((response) => response !== last || !inBody || responded);
 		let left = earlier.length;
-		const finish = () => (responded ? socket.destroySoon() : writeProblem(error.code, socket));
+		const finish = () => (responded ? socket.destroySoon() : writeProblem(error.code, socket, logger));
 		if (left === 0) finish();
 		for (const response of earlier) {
 			response.once('close', () => {
@@ -172,7 +172,7 @@ export function createConnections(): Connections {
 	};
 }
 
-function writeProblem(reason: string | undefined, socket: Socket): void {
+function writeProblem(reason: string | undefined, socket: Socket, logger: FastifyBaseLogger): void {
 	if (socket.destroyed || !socket.writable) {
 		socket.destroy();
 		return;
@@ -181,6 +181,7 @@ function writeProblem(reason: string | undefined, socket: Socket): void {
 	const status = statuses[reason ?? ''] ?? 400;
 	const problem = new Problem(status === 431 || status === 413 ? 'payload_too_large' : 'invalid_query', { status });
 	const body = problem.body(id);
+	logger.info({ request_id: id, client: socket.remoteAddress, status, code: problem.code }, 'request');
 	const headers = {
 		...commonHeaders,
 		'content-type': 'application/problem+json',

@@ -8,6 +8,13 @@ export interface FieldError {
 	message: string;
 }
 
+declare module 'fastify' {
+	interface FastifyRequest {
+		/** The error response to this request, for the log. */
+		problem: Problem | undefined;
+	}
+}
+
 interface CatalogueEntry {
 	status: number;
 	detail: string;
@@ -81,6 +88,8 @@ interface ProblemDetails {
 	status?: number;
 	errors?: FieldError[];
 	headers?: Record<string, string>;
+	/** Why, as a stable word. Only for the log. */
+	reason?: string;
 	/** Only for the log. */
 	cause?: unknown;
 }
@@ -89,8 +98,11 @@ interface ProblemDetails {
 export class Problem extends Error {
 	override name = 'Problem';
 	readonly status: number;
+	/** That of the catalogue, unless the route has another fixed text. */
+	detail: string;
 	readonly errors: FieldError[] | undefined;
 	readonly headers: Record<string, string>;
+	readonly reason: string | undefined;
 
 	constructor(
 		readonly code: ProblemCode,
@@ -99,8 +111,16 @@ export class Problem extends Error {
 		super(code, 'cause' in details ? { cause: details.cause } : undefined);
 		const entry: CatalogueEntry = catalogue[code];
 		this.status = details.status ?? entry.status;
+		this.detail = entry.detail;
 		this.errors = details.errors;
 		this.headers = { ...entry.headers, ...details.headers };
+		this.reason = details.reason;
+	}
+
+	/** The names of the invalid fields, never what was sent. */
+	get fields(): string[] | undefined {
+		const part = this.code === 'invalid_body' ? 'body' : 'query';
+		return this.errors?.map(({ field }) => field || part);
 	}
 
 	get title(): string {
@@ -113,7 +133,7 @@ export class Problem extends Error {
 			type: 'about:blank',
 			title: this.title,
 			status: this.status,
-			detail: catalogue[this.code].detail,
+			detail: this.detail,
 			code: this.code,
 			request_id: requestId,
 			errors: this.errors,
@@ -129,11 +149,12 @@ export const commonHeaders = {
 } as const;
 
 /** Headers that describe a response which failed before its first byte. The others are replaced. */
-const representationHeaders = ['content-encoding', 'etag', 'last-modified', 'contacts-synced-at'];
+const representationHeaders = ['content-encoding', 'etag', 'contacts-synced-at'];
 
 /** The only error handler. Every error becomes a problem of the catalogue, and failures of the service are logged. */
 export function sendProblem(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
 	const problem = toProblem(error);
+	request.problem = problem;
 	if (problem.code === 'internal_error' || problem.code === 'database_error') {
 		request.log.error({ request_id: request.id, err: problem.cause ?? error }, problem.code);
 	}
@@ -160,7 +181,8 @@ const frameworkCodes: Record<string, ProblemCode> = {
 	ECONNRESET: 'invalid_body',
 };
 
-function toProblem(error: unknown): Problem {
+/** The problem that describes an error of any kind. */
+export function toProblem(error: unknown): Problem {
 	if (error instanceof Problem) return error;
 	if (error instanceof DatabaseBusyError) return new Problem('overloaded');
 	if (error instanceof DatabaseError) return new Problem('database_error', { cause: error.cause });

@@ -28,7 +28,7 @@ export interface Representations {
 	get(encoding: Encoding): Representation | Promise<Representation>;
 	/** The same bytes have the same digest. */
 	readonly digest: string;
-	/** Size of all representations so far, in bytes. */
+	/** What all representations so far take in memory, in bytes, at most. */
 	readonly size: number;
 }
 
@@ -73,22 +73,37 @@ export function entityTagOf(digest: string, encoding: Encoding): string {
 	return encoding === 'identity' ? `"${digest}"` : `"${digest}-${encoding}"`;
 }
 
+/** What a representation takes in memory besides its bytes, rounded up. */
+const overheadBytes = 700;
+
 /** @param onGrow called when another representation was created */
 export function createRepresentations(body: Buffer, onGrow: () => void = () => undefined): Representations {
 	const digest = createHash('sha256').update(body).digest('base64url').slice(0, 27);
+	const bytes = withoutSpareBytes(body);
 	const identity: Representation = {
 		encoding: 'identity',
-		body: body.length > maxTextBytes ? body : body.toString(),
+		body: body.length > maxTextBytes ? bytes : body.toString(),
 		entityTag: entityTagOf(digest, 'identity'),
 	};
+	return body.length < minCompressedBytes
+		? onlyIdentity(identity, digest, body.length + overheadBytes)
+		: allEncodings(identity, digest, bytes, onGrow);
+}
+
+/** A function of its own: its closure retains no buffer, so that a small response takes little memory. */
+function onlyIdentity(identity: Representation, digest: string, size: number): Representations {
+	return { digest, size, get: () => identity };
+}
+
+function allEncodings(identity: Representation, digest: string, body: Buffer, onGrow: () => void): Representations {
 	const made = new Map<Encoding, Representation | Promise<Representation>>([['identity', identity]]);
-	let size = body.length;
+	let size = body.length + overheadBytes;
 
 	async function make(encoding: Exclude<Encoding, 'identity'>): Promise<Representation> {
-		const compressed = await compress[encoding](body);
+		const compressed = withoutSpareBytes(await compress[encoding](body));
 		const representation = { encoding, body: compressed, entityTag: entityTagOf(digest, encoding) };
 		made.set(encoding, representation);
-		size += compressed.length;
+		size += compressed.length + overheadBytes;
 		onGrow();
 		return representation;
 	}
@@ -96,7 +111,7 @@ export function createRepresentations(body: Buffer, onGrow: () => void = () => u
 	return {
 		digest,
 		get(encoding) {
-			if (encoding === 'identity' || body.length < minCompressedBytes) return identity;
+			if (encoding === 'identity') return identity;
 			const representation = made.get(encoding) ?? make(encoding);
 			made.set(encoding, representation);
 			return representation;
@@ -108,22 +123,26 @@ export function createRepresentations(body: Buffer, onGrow: () => void = () => u
 }
 
 /**
+ * Returns the same bytes in memory of their own size. A buffer of zlib or of a socket is often a small part of a larger block,
+ * which it keeps in memory.
+ */
+function withoutSpareBytes(bytes: Buffer): Buffer {
+	if (bytes.length > bytes.buffer.byteLength * 0.9) return bytes;
+	const copy = Buffer.allocUnsafeSlow(bytes.length);
+	bytes.copy(copy);
+	return copy;
+}
+
+/**
  * Sends a representation, or a 304 to a client that already has it (RFC 9110, section 13.2.2).
- *
- * @param modifiedAt when the represented data last changed, in milliseconds since the epoch
  */
 export function sendRepresentation(
 	request: FastifyRequest,
 	reply: FastifyReply,
 	{ encoding, entityTag, body }: Representation<string | Buffer | Readable>,
-	modifiedAt?: number,
 ): void {
 	reply.headers({ 'cache-control': 'private, no-cache', vary: 'Accept-Encoding', etag: entityTag });
-	if (modifiedAt !== undefined) {
-		// During its second it must not lie in the future, and the list may change again, so the list is sent.
-		reply.header('last-modified', httpDate(Math.min(wholeSecond(modifiedAt), Date.now())));
-	}
-	if (isNotModified(request, entityTag, modifiedAt)) {
+	if (isNotModified(request, entityTag)) {
 		if (body instanceof Readable) body.destroy();
 		reply.code(304).send();
 		return;
@@ -133,31 +152,8 @@ export function sendRepresentation(
 }
 
 /** Whether a client already has the representation, so that a 304 is the response. */
-export function isNotModified({ headers }: FastifyRequest, entityTag: string, modifiedAt?: number): boolean {
-	const ifNoneMatch = headers['if-none-match'];
-	if (ifNoneMatch !== undefined) return matchesEntityTag(ifNoneMatch, entityTag);
-	return modifiedAt !== undefined && parseHttpDate(headers['if-modified-since']) >= wholeSecond(modifiedAt);
-}
-
-/** Rounded up: of two changes in one second, a client may have seen only the first. */
-function wholeSecond(milliseconds: number): number {
-	return Math.ceil(milliseconds / 1000) * 1000;
-}
-
-let lastDate = { milliseconds: Number.NaN, text: '' };
-
-/** The last date is kept: responses in a row often have the same one, and to format it costs a microsecond. */
-function httpDate(milliseconds: number): string {
-	if (milliseconds !== lastDate.milliseconds) {
-		lastDate = { milliseconds, text: new Date(milliseconds).toUTCString() };
-	}
-	return lastDate.text;
-}
-
-/** @returns NaN if the text is not a date in any of the three forms of RFC 9110, section 5.6.7: the header is then ignored */
-function parseHttpDate(date = ''): number {
-	if (!/^[A-Z][a-z]{2,8},? .*\d\d:\d\d:\d\d( GMT| \d{4})$/.test(date)) return Number.NaN;
-	return Date.parse(date.endsWith('GMT') ? date : `${date} GMT`);
+export function isNotModified({ headers }: FastifyRequest, entityTag: string): boolean {
+	return matchesEntityTag(headers['if-none-match'], entityTag);
 }
 
 /** Whether an If-None-Match header matches this tag: a list of tags, weak ones too, or `*` (RFC 9110, section 13.1.2). */

@@ -67,12 +67,12 @@ export const strictValidation = {
 } as const;
 
 /**
- * A Fastify server with everything that both services share: strict parsing, the error format, 404 and 405, common headers,
- * one log line per request, and limits for slow and oversized requests.
+ * A Fastify server with everything that the processes share: strict validation, the error format, 404 and 405, common headers,
+ * one log line per request, and limits for slow and oversized requests. It accepts bodies of no media type.
  */
 export async function createServer(options: ServerOptions): Promise<Server> {
 	const limits = { ...defaultLimits, ...options.limits };
-	const connections = createConnections();
+	const connections = createConnections(options.logger);
 	const server = fastify({
 		loggerInstance: options.logger,
 		// Fastify's request log contains the URL, and so the key. A hook below logs one line without it.
@@ -99,7 +99,11 @@ export async function createServer(options: ServerOptions): Promise<Server> {
 			requireHostHeader: false,
 		},
 		clientErrorHandler: connections.onClientError,
-		frameworkErrors: sendProblem,
+		// No hook runs for a URL that the router can't read.
+		frameworkErrors(error, request, reply) {
+			sendProblem(error, request, reply);
+			logRequest(request, reply);
+		},
 		ajv: strictValidation,
 	}).withTypeProvider<TypeBoxTypeProvider>();
 
@@ -108,13 +112,10 @@ export async function createServer(options: ServerOptions): Promise<Server> {
 	// Node would respond to any Expect except 100-continue with an empty 417. RFC 9110 allows to ignore the header.
 	server.server.on('checkExpectation', (request, response) => server.server.emit('request', request, response));
 
+	// A body that no route reads is not parsed either.
 	server.removeAllContentTypeParsers();
-	server.addContentTypeParser('application/json', { parseAs: 'buffer' }, (_request, bytes, done) => {
-		const body = readJson(bytes as Buffer);
-		if (body === undefined) done(new Problem('invalid_json'));
-		else done(null, body);
-	});
 
+	server.decorateRequest('problem');
 	if (options.tracing) await server.register(options.tracing.plugin);
 	server.setErrorHandler(sendProblem);
 	// Synchronous hooks use callbacks instead of promises, because each promise costs time in every request.
@@ -131,7 +132,7 @@ export async function createServer(options: ServerOptions): Promise<Server> {
 	});
 	// Runs after every onRequest hook, and so after 405, 401 and 429.
 	server.addHook('preParsing', (request, _reply, _payload, done) => {
-		if (malformedParameters(request.url).length > 0) {
+		if (!isDecodable(request.url)) {
 			throw new Problem('invalid_query', { errors: [{ field: '', message: 'must be percent-encoded UTF-8' }] });
 		}
 		const encoding = request.headers['content-encoding'];
@@ -143,6 +144,15 @@ export async function createServer(options: ServerOptions): Promise<Server> {
 		done();
 	});
 	return server;
+}
+
+/** Accepts bodies of strict JSON on the routes of this server. */
+export function acceptJson(server: Server): void {
+	server.addContentTypeParser('application/json', { parseAs: 'buffer' }, (_request, bytes, done) => {
+		const body = readJson(bytes as Buffer);
+		if (body === undefined) done(new Problem('invalid_json'));
+		else done(null, body);
+	});
 }
 
 /** @param headers raw names and values in turn. The parsed headers contain only the first of several Host headers */
@@ -188,20 +198,27 @@ function pathOf(url: string): string {
 }
 
 /**
- * The names of the parameters in a URL whose percent-encoding is malformed, in their name or their value. The router's
+ * Whether the percent-encoding of any of these parameters is malformed in a URL that has each of them once. The router's
  * parser passes such a parameter on unchanged, so it would be read as a different text.
+ *
+ * @param names words of letters, digits and underscores
  */
-export function malformedParameters(url: string): readonly string[] {
-	if (!url.includes('%') || isDecodable(url)) return [];
-	const query = url.slice(url.search(/[?#]/) + 1);
-	return query.split('&').flatMap((parameter) => {
-		if (isDecodable(parameter)) return [];
-		const [name = ''] = parameter.split('=', 1);
-		return [isDecodable(name) ? decodeURIComponent(name) : name];
-	});
+export function areMalformed(names: ReadonlySet<string>, url: string): boolean {
+	if (isDecodable(url)) return false;
+	const parameters = url.slice(url.search(/[?#]/) + 1).split('&');
+	// Only these are decoded: an exception for each malformed parameter of a long query would take 100 ms.
+	return parameters.some((parameter) => names.has(nameOf(parameter)) && !isDecodable(parameter));
+}
+
+/** The name of a parameter, with its ASCII characters decoded. */
+function nameOf(parameter: string): string {
+	const end = parameter.indexOf('=');
+	const name = end === -1 ? parameter : parameter.slice(0, end);
+	return name.replace(/%([0-7][0-9a-f])/gi, (_, code) => String.fromCharCode(Number.parseInt(code, 16)));
 }
 
 function isDecodable(text: string): boolean {
+	if (!text.includes('%')) return true;
 	try {
 		decodeURIComponent(text);
 		return true;

@@ -5,6 +5,7 @@ import { type KeyRing, openKeyRing } from '../auth/authenticate.js';
 import type { ServiceName } from '../auth/key-ring.sql.js';
 import { type Database, openDatabase } from '../database/database.js';
 import { DatabaseError, describeDatabaseError, errorCode, isRefusal } from '../database/errors.js';
+import { type DatabaseSupport, databaseSupport, rejectUnsupported } from '../database/supported-database.sql.js';
 import type { Server, ServerOptions } from '../http/server.js';
 import { createLogger } from '../observability/logger.js';
 import { createRegistry } from '../observability/metrics.js';
@@ -109,7 +110,14 @@ async function start<Variables extends TObject>(
 		poolSize: config.DATABASE_POOL_SIZE ?? backgroundPoolSize,
 	});
 	const serverOptions: ServerOptions = { logger, tracing, trustProxy: config.TRUST_PROXY };
-	const app = await program.buildApp({ serverOptions, database, registry: createRegistry() }, config);
+	// At once: a database that does not respond must not delay the start twice.
+	const [support, built] = await Promise.allSettled([
+		checkSupport(database),
+		program.buildApp({ serverOptions, database, registry: createRegistry() }, config),
+	]);
+	if (support.status === 'rejected') throw support.reason;
+	if (built.status === 'rejected') throw built.reason;
+	const app = built.value;
 
 	const { close } = closeWithGrace(
 		{
@@ -135,6 +143,16 @@ async function start<Variables extends TObject>(
 	// The parent process may have ended already.
 	if (process.connected === false) void close();
 	else process.once('disconnect', close);
+}
+
+/** @throws UnsupportedDatabaseError; never because the database can't be reached */
+async function checkSupport(database: Database): Promise<void> {
+	try {
+		for (const row of await database.query((sql) => sql<DatabaseSupport[]>`${sql.unsafe(databaseSupport)}`))
+			rejectUnsupported(row);
+	} catch (error) {
+		if (!isTemporary(error)) throw error;
+	}
 }
 
 /** Why the program did not start, for the person who started it. */

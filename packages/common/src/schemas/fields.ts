@@ -103,22 +103,27 @@ export function readJson(bytes: Buffer): unknown {
 /** A fraction, an exponent, or text that looks like one. Few bodies contain any, and only those are parsed a second time. */
 const mayBeRounded = /\d(?:\.\d|[eE][-+\d])/;
 
-/** The strings and numbers of valid JSON. Nothing else in it has digits or quotation marks. */
-const stringsAndNumbers = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d[\d.eE+-]*/g;
+/**
+ * The strings and numbers of valid JSON, and the parts of each number. Nothing else in it has digits or quotation marks.
+ * Valid JSON leaves each match one way to succeed, so that the search takes linear time.
+ */
+const stringsAndNumbers = /"[^"\\]*(?:\\.[^"\\]*)*"|-?(\d+)(?:\.(\d+))?(?:[eE]([-+]?\d+))?/g;
 
 /** @param text valid JSON */
 function withoutRounded(text: string): string {
-	return text.replace(stringsAndNumbers, (token) =>
-		token[0] !== '"' && Number.isInteger(Number(token)) && !isInteger(token) ? '1e999' : token,
-	);
+	return text.replace(stringsAndNumbers, (token, whole?: string, fraction = '', exponent = '0') => {
+		const isRounded =
+			whole !== undefined && Number.isInteger(Number(token)) && !isInteger(whole, fraction, Number(exponent));
+		return isRounded ? '1e999' : token;
+	});
 }
 
-/** Whether the text of a number is an integer, before it is rounded to a double. `1.0` and `1e3` are integers. */
-function isInteger(number: string): boolean {
-	const [mantissa = '', exponent = '0'] = number.toLowerCase().split('e');
-	const [whole = '', fraction = ''] = mantissa.replace('-', '').split('.');
-	const digits = (whole + fraction).replace(/0+$/, '');
-	// The decimal places that remain after the exponent has moved the point.
-	const places = digits.length - whole.length - Number(exponent);
-	return digits === '' || places <= 0;
+/** Whether a number is an integer as it is written, before it is rounded to a double. `1.0` and `1e3` are integers. */
+function isInteger(whole: string, fraction: string, exponent: number): boolean {
+	const digits = whole + fraction;
+	// Not with /0+$/, which takes quadratic time.
+	let end = digits.length;
+	while (digits[end - 1] === '0') end--;
+	// The exponent moves the point. No digit but 0 may remain behind it.
+	return end <= whole.length + exponent || end === 0;
 }

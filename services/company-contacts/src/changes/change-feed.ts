@@ -39,8 +39,11 @@ const maxAgeMs = 2000;
 /** Maximum size of the responses in memory. */
 const maxResponseBytes = 16_000_000;
 
-/** Estimated overhead of an entry. */
-const entryBytes = 500;
+/** Maximum number of responses in memory, whatever their size. */
+const maxResponses = 10_000;
+
+/** What an entry takes in memory besides its response, rounded up. */
+const entryBytes = 800;
 
 /**
  * Keeps the newest changes in memory. A change costs one query, however many clients poll. Without changes there is one query
@@ -158,6 +161,7 @@ const keyOf = (cursor: string | undefined, limit: number) => `${limit}${cursor =
 
 const noResponses = () => ({
 	made: new LRUCache<string, Representations>({
+		max: maxResponses,
 		maxSize: maxResponseBytes,
 		sizeCalculation: ({ size }) => size + entryBytes,
 	}),

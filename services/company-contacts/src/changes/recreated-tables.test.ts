@@ -1,6 +1,4 @@
-import { migrate } from '@contacts/common/database/migrate.js';
 import { addProject, startTestApp } from '@contacts/testing/app.js';
-import { createTestDatabase } from '@contacts/testing/database.js';
 import { expectProblem } from '@contacts/testing/expect-problem.js';
 import { database, test } from '@contacts/testing/test.js';
 import { expect, onTestFinished } from 'vitest';
@@ -40,20 +38,4 @@ test('after pg_restore has recreated the tables in the same database, an earlier
 	await sql`update company_contacts set name = 'after the restore' where bitrix_id = 2`;
 	await expect.poll(async () => JSON.stringify(await read()), { timeout: 20_000 }).toContain('after the restore');
 	await expectProblem(await get(`&cursor=${cursor}`), 410, 'cursor_expired');
-});
-
-test.each([
-	['begins no new epoch', null, true],
-	['forgets no other server', 'another server', false],
-])('the migration of the history %s', async (_, history, keeps) => {
-	const upgraded = await createTestDatabase('template0');
-	onTestFinished(() => upgraded.drop());
-	const readEpoch = async () => (await upgraded.sql`select epoch from company_contacts_version`)[0]?.epoch;
-	await migrate(upgraded.url, 26);
-	await upgraded.sql`insert into company_contacts (bitrix_id) values (1)`;
-	if (history !== null) await upgraded.sql`update company_contacts_version set history = ${history}`;
-	const before = await readEpoch();
-	await migrate(upgraded.url);
-	await upgraded.sql`insert into company_contacts (bitrix_id) values (2)`;
-	expect((await readEpoch()) === before).toBe(keeps);
 });

@@ -102,7 +102,7 @@ describe('a statement uses one version for all of its changes', () => {
 });
 
 test.each([
-	'update company_contacts set name = name, updated_at = now()',
+	'update company_contacts set name = name',
 	"update company_contacts set name = 'x' where false",
 	'delete from company_contacts where false',
 	'insert into company_contacts (bitrix_id) select 9 where false',
@@ -198,6 +198,55 @@ describe('tombstones', () => {
 	const age = (bitrixId: number, days: number) => database.sql`
 		update company_contacts_changes set deleted_at = now() - make_interval(days => ${days}) where bitrix_id = ${bitrixId}`;
 	const prune = () => database.sql`select prune_company_contacts_tombstones()`;
+
+	const fields = 'id, bitrix_id, name';
+	const insert = `insert into company_contacts (${fields}) overriding system value`;
+	test.each<[string, string, string[]]>([
+		[
+			'deletes a record and inserts it again',
+			`with gone as (delete from company_contacts where bitrix_id < 3 returning *) ${insert} select ${fields} from gone`,
+			['1', '2'],
+		],
+		[
+			'deletes two records and inserts the first one again',
+			`with gone as (delete from company_contacts where bitrix_id < 3 returning *) ${insert} select ${fields} from gone limit 1`,
+			['1', '-2'],
+		],
+		[
+			'deletes a record and inserts it with another ID of the CRM',
+			`with gone as (delete from company_contacts where bitrix_id = 2 returning *) ${insert} select id, 9, name from gone`,
+			['9'],
+		],
+		[
+			'deletes a record and inserts it with another ID',
+			`with gone as (delete from company_contacts where bitrix_id = 2 returning *)
+			insert into company_contacts (bitrix_id, name) select bitrix_id, name from gone`,
+			['-2', '2'],
+		],
+		[
+			'inserts a record that a function deletes again',
+			'insert into company_contacts (bitrix_id) values (4) returning test.delete_contact(id)',
+			['-4'],
+		],
+		[
+			'updates a record that a function deletes',
+			"update company_contacts set name = 'x' where bitrix_id = 3 returning test.delete_contact(id)",
+			['-3'],
+		],
+	])('are written only of records that no longer exist, by a statement that %s', async (_, statement, changed) => {
+		await database.sql.unsafe(`
+			create schema test;
+			create function test.delete_contact(contact bigint) returns void language sql as
+				'delete from company_contacts where id = contact'`);
+		onTestFinished(async () => void (await database.sql`drop schema test cascade`));
+		const before = await readVersion();
+		await database.sql.unsafe(statement);
+		expect((await changedAfter(before.version)).toSorted()).toEqual(changed.toSorted());
+		const wrong = await database.sql`
+			select from company_contacts_changes c full join company_contacts k using (id)
+			where (c.deleted_at is null) <> (k.bitrix_id is not null)`;
+		expect(wrong).toHaveLength(0);
+	});
 
 	test('are kept for 62 days; the pruned version then says up to where they may be missing', async () => {
 		const before = await readVersion();

@@ -24,7 +24,7 @@ export function limitFailures(
 	const count = counter(
 		registry,
 		'authentication_failures_total',
-		'Requests without valid credentials, by whether their address had too many of them.',
+		'Requests without valid credentials, and refused events of the CRM, by whether their address had too many of them.',
 		'limited',
 		['true', 'false'],
 	);

@@ -1,7 +1,8 @@
 import { Problem } from '@contacts/common/http/problems.js';
+import { gauge } from '@contacts/common/observability/metrics.js';
 import rateLimit, { type FastifyRateLimitStore } from '@fastify/rate-limit';
 import fp from 'fastify-plugin';
-import { Counter, Gauge, type Registry } from 'prom-client';
+import { Counter, type Registry } from 'prom-client';
 import { connectRedisBuckets } from './redis-token-bucket.js';
 import { type BucketPolicy, createBuckets, type Decision } from './token-bucket.js';
 
@@ -19,6 +20,9 @@ const maxProjects = 100_000;
 
 /** A request waits at most this long for Redis: a hundred times what Redis needs in the same data center. */
 const redisTimeoutMs = 50;
+
+/** The name of a bucket that no project has: the name of a project's bucket is its ID. */
+const probeBucket = 'probe';
 
 /** After a failure Redis is skipped for this long, so that one slow request at a time tests it, not all of them. */
 const redisRetryIntervalMs = 200;
@@ -44,14 +48,9 @@ export const limitProjects = fp<LimitProjectsOptions>(async (scope, { policy, re
 	function useRedis(url: string): (name: string) => Promise<Decision | undefined> {
 		const buckets = connectRedisBuckets(url, policy, redisTimeoutMs);
 		scope.addHook('onClose', async () => buckets.close());
-		const up = new Gauge({
-			name: 'rate_limit_redis_up',
-			help: '1 while the buckets in Redis decide, 0 while those of this process do; only with REDIS_URL.',
-			registers: [registry],
-		});
 		let isUp: boolean | undefined;
 		let retryAt = 0;
-		return async (name) => {
+		const take = async (name: string) => {
 			if (clock() < retryAt) return undefined;
 			try {
 				const decision = await buckets.take(name);
@@ -63,10 +62,16 @@ export const limitProjects = fp<LimitProjectsOptions>(async (scope, { policy, re
 				isUp = false;
 				retryAt = clock() + redisRetryIntervalMs;
 				return undefined;
-			} finally {
-				up.set(Number(isUp));
 			}
 		};
+		gauge(
+			registry,
+			'rate_limit_redis_up',
+			'1 while the buckets in Redis decide, 0 while those of this process do; only with REDIS_URL.',
+			// A decision like that of a request: Redis may respond to a ping and still refuse to write.
+			async () => Number((await take(probeBucket)) !== undefined),
+		);
+		return take;
 	}
 
 	class Store implements FastifyRateLimitStore {

@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { addProject, startTestApp, type TestApp, type TestAppOptions } from '@contacts/testing/app.js';
 import { expectProblem } from '@contacts/testing/expect-problem.js';
+import { requestLine } from '@contacts/testing/request-line.js';
 import { database, test } from '@contacts/testing/test.js';
 import { describe, expect } from 'vitest';
 import { service } from '../app.js';
@@ -107,7 +108,8 @@ describe('headers', () => {
 			await list(app);
 			const response = await list(app);
 			expect(response.headers.get('retry-after')).toBe('1');
-			await expectProblem(response, 429, 'rate_limited');
+			const { request_id: id } = await expectProblem(response, 429, 'rate_limited');
+			expect(await requestLine(app, id)).toMatchObject({ code: 'rate_limited', project: 'first' });
 		});
 	});
 
@@ -163,7 +165,10 @@ describe('failed authentications', () => {
 			expect(await many(300, () => fail(app))).toEqual({ 401: 250, 429: 50 });
 			const refused = await fail(app);
 			expect(refused.headers.get('retry-after')).toBe('1');
-			await expectProblem(refused, 429, 'rate_limited');
+			const { request_id: id } = await expectProblem(refused, 429, 'rate_limited');
+			const line = await requestLine(app, id);
+			expect(line).toMatchObject({ code: 'rate_limited' });
+			expect(line).not.toHaveProperty('project');
 			expect((await list(app)).status).toBe(200);
 			wait(200);
 			expect(await many(3, () => fail(app))).toEqual({ 401: 1, 429: 2 });

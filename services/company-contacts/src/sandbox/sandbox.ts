@@ -11,9 +11,6 @@ import { maxChanges } from '../changes/changes.sql.js';
 import { invalidCursor } from '../changes/feed-cursor.js';
 import { firstContacts, laterChanges, type SandboxContact } from './contacts.js';
 
-/** When the invented contacts last changed. */
-const modifiedAt = Date.parse('2026-01-01T00:00:00Z');
-
 interface Query {
 	company_id?: string;
 	cursor?: string;
@@ -51,9 +48,7 @@ export const sandbox = fp(async (scope) => {
 		const text = body(request.query as Query);
 		const representations = made.get(text) ?? createRepresentations(Buffer.from(text));
 		made.set(text, representations);
-		const isList = request.routeOptions.url?.endsWith('.list');
-		const representation = await representations.get(negotiateEncoding(request));
-		sendRepresentation(request, reply, representation, isList ? modifiedAt : undefined);
+		sendRepresentation(request, reply, await representations.get(negotiateEncoding(request)));
 	}
 
 	scope.addHook('preHandler', (request, reply, done) => {

@@ -3,6 +3,7 @@ import { readInbox } from './inbox.sql.js';
 import { ConfigurationDiffersError, configurationDiffers } from './mirror-configuration.js';
 import { createRequestQueue } from './requests.js';
 import { openSession, type Session, SessionLostError } from './session.js';
+import type { LockHolder } from './session.sql.js';
 import { readState, saveBlock } from './sync.sql.js';
 import {
 	circuitBreakMs,
@@ -16,8 +17,11 @@ export interface LoopOptions extends Omit<SynchroniserOptions, 'session'> {
 	/** Connects with the synchroniser's role. */
 	databaseUrl: string;
 	signal: AbortSignal;
-	/** Called once while another synchroniser works. This one keeps trying, and takes over when the other one ends. */
-	onWaiting(): void;
+	/**
+	 * Called for each session that holds the lock; undefined: it has just ended. This synchroniser keeps trying, and takes over
+	 * when the lock is free.
+	 */
+	onWaiting(holder: LockHolder | undefined): void;
 	/** Called whenever this synchroniser starts to work. */
 	onWorking(): void;
 	/**
@@ -39,12 +43,17 @@ const retryIntervalMs = 1000;
 export async function synchroniseForEver(options: LoopOptions): Promise<void> {
 	const { signal, clock, logger, onWaiting } = options;
 	let waiting = false;
+	let heldBy: LockHolder | undefined;
 	let differs = false;
 	while (!signal.aborted) {
 		try {
-			const session = await openSession(options.databaseUrl);
+			let holder: LockHolder | undefined;
+			const session = await openSession(options.databaseUrl, (found) => {
+				holder = found;
+			});
 			if (session === undefined) {
-				if (!waiting) onWaiting();
+				if (!waiting || (holder !== undefined && holder.pid !== heldBy?.pid)) onWaiting(holder);
+				heldBy = holder ?? heldBy;
 				waiting = true;
 				differs = false;
 			} else {

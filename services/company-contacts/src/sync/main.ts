@@ -7,6 +7,7 @@ import { measureSyncFreshness } from '../sync-freshness.js';
 import { toCrmConfig, variables } from './config.js';
 import { synchroniseForEver } from './loop.js';
 import { createSyncMetrics } from './metrics.js';
+import { describeHolder } from './session.sql.js';
 import { readFreshness } from './sync.sql.js';
 import { webhook } from './webhook.js';
 
@@ -41,9 +42,12 @@ await runProgram(
 				clock: systemClock,
 				logger,
 				signal: stop.signal,
-				onWaiting() {
+				onWaiting(holder) {
 					metricCallbacks.onWaiting();
-					logger.warn('another synchroniser works on this database: waiting until it ends');
+					logger.warn(
+						{ holder },
+						`the lock of the synchroniser is held by ${describeHolder(holder)}: waiting until it ends`,
+					);
 				},
 				onConfigurationDiffers({ differences }) {
 					metricCallbacks.onWaiting();

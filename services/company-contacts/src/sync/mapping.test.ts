@@ -1,5 +1,7 @@
 import { fromClassic, fromItem } from '@contacts/bitrix24/contact.js';
-import { describe, expect, test } from 'vitest';
+import { database, test } from '@contacts/testing/test.js';
+import { describe, expect } from 'vitest';
+import { maxCharacters } from '../company-contact-columns.sql.js';
 import { absentColumns } from '../save-company-contacts.sql.js';
 import { mapContact } from './mapping.js';
 import { map, plain } from './testing/mapping.js';
@@ -14,6 +16,43 @@ describe('name', () => {
 		[['A\0B', 'C\ud800', 7], 'AB C\ufffd 7'],
 	])('%j is %j', (names, expected) => {
 		expect(map({ names }).contact.name).toBe(expected);
+	});
+});
+
+describe('a text that is longer than the table allows is cut by characters, and counted', () => {
+	const face = '\u{1F600}';
+
+	test.each<[string, string, string]>([
+		['x'.repeat(1000), 'x'.repeat(1000), ''],
+		[face.repeat(1000), face.repeat(1000), ''],
+		['x'.repeat(1001), 'x'.repeat(1000), 'name'],
+		[`x${face.repeat(1000)}`, `x${face.repeat(999)}`, 'name'],
+		[`${'x'.repeat(999)} y`, 'x'.repeat(999), 'name'],
+	])('a name', (name, expected, counted) => {
+		const { contact, unmapped } = map({ names: [name] });
+		expect([contact.name === expected, unmapped.join()]).toEqual([true, counted]);
+	});
+
+	test.each<[string | string[], string, string]>([
+		[face.repeat(10_000), face.repeat(10_000), ''],
+		[`x${face.repeat(10_000)}`, `x${face.repeat(9999)}`, 'perplexity_reason'],
+		[['x'.repeat(6000), 'y'.repeat(6000)], `${'x'.repeat(6000)}; ${'y'.repeat(3998)}`, 'perplexity_reason'],
+	])('a reason', (reason, expected, counted) => {
+		const { contact, unmapped } = map({ reason });
+		expect([contact.perplexity_reason === expected, unmapped.join()]).toEqual([true, counted]);
+	});
+
+	test('the table accepts texts of these lengths, and no longer ones', async () => {
+		const insert = (name: string, reason: string) =>
+			database.sql`insert into company_contacts (bitrix_id, name, perplexity_reason) values (1, ${name}, ${reason})`;
+		const [name, reason] = [face.repeat(maxCharacters.name), face.repeat(maxCharacters.perplexity_reason)];
+		await insert(name, reason);
+		await database.sql`delete from company_contacts`;
+		for (const [longName, longReason] of [
+			[`${name}x`, reason],
+			[name, `${reason}x`],
+		] as const)
+			await expect(insert(longName, longReason)).rejects.toMatchObject({ code: '23514' });
 	});
 });
 

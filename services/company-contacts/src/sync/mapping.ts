@@ -6,7 +6,13 @@ import {
 	positiveInteger,
 } from '@contacts/bitrix24/contact.js';
 import type { CountryCode } from 'libphonenumber-js/min';
-import { type CompanyContactFields, type ContactColumn, contactColumnNames } from '../company-contact-columns.sql.js';
+import {
+	type CompanyContactFields,
+	type ContactColumn,
+	contactColumnNames,
+	firstCharacters,
+	maxCharacters,
+} from '../company-contact-columns.sql.js';
 import { toE164 } from '../phone.js';
 import type { PassContext } from './pass.js';
 
@@ -19,8 +25,8 @@ export interface MappingOptions {
 	troubleOptions: ReadonlySet<string>;
 }
 
-/** The columns whose values may be impossible to map. Such a value becomes null and is counted. */
-export type Unmapped = 'phone' | 'trouble_contact' | 'perplexity_reason' | 'assigned_by_id' | 'company_ids';
+/** The columns whose values may be impossible to map, or too long. The former become null, the latter are cut; both are counted. */
+export type Unmapped = 'name' | 'phone' | 'trouble_contact' | 'perplexity_reason' | 'assigned_by_id' | 'company_ids';
 
 export interface Mapped {
 	/** Without the columns that the CRM did not return. */
@@ -68,14 +74,19 @@ export function mapContact(contact: CrmContact, fields: CustomFields, options: M
 	if (reason.unknownOption) unmapped.add('perplexity_reason');
 	const companyIds = contact.companyIds?.flatMap((id) => positiveInteger(id) ?? []);
 	if (companyIds?.length !== contact.companyIds?.length) unmapped.add('company_ids');
+	function cut(column: keyof typeof maxCharacters, text: string): string | null {
+		const short = firstCharacters(text, maxCharacters[column]);
+		if (short !== text) unmapped.add(column);
+		return short.trimEnd() || null;
+	}
 	const row: CompanyContactFields = {
 		bitrix_id: contact.id,
 		phone,
 		company_ids: companyIds?.length ? [...new Set(companyIds)] : null,
-		name: (contact.names ?? []).flatMap((part) => clean(part) ?? []).join(' ') || null,
+		name: cut('name', (contact.names ?? []).flatMap((part) => clean(part) ?? []).join(' ')),
 		assigned_by_id: assigned ?? null,
 		trouble_contact: trouble ?? false,
-		perplexity_reason: reason.text,
+		perplexity_reason: cut('perplexity_reason', reason.text),
 	};
 	for (const column of contactColumnNames) if (contact[partOf[column]] === undefined) delete row[column];
 	return {
@@ -152,7 +163,7 @@ function mapTrouble(
 	return /^(n|0|false)$/i.test(text) ? false : undefined;
 }
 
-function mapReason(value: unknown, field: CustomField | undefined): { text: string | null; unknownOption: boolean } {
+function mapReason(value: unknown, field: CustomField | undefined): { text: string; unknownOption: boolean } {
 	const isList = field?.options !== undefined;
 	// In a text, "0" is a text. In a list, it is not an option.
 	const values = (Array.isArray(value) ? value : [value]).filter((one) => (isList ? !isNothing(one) : one !== false));
@@ -160,7 +171,7 @@ function mapReason(value: unknown, field: CustomField | undefined): { text: stri
 		isList || storable(one) ? [isList ? storable(field?.options?.get(String(one))) : storable(one)] : [],
 	);
 	const known = texts.filter((text) => text !== undefined);
-	return { text: known.join('; ') || null, unknownOption: isList && known.length < texts.length };
+	return { text: known.join('; '), unknownOption: isList && known.length < texts.length };
 }
 
 /** The ways in which the CRM writes an empty value. */

@@ -16,7 +16,7 @@ export function createSyncMetrics(registry: Registry, intervalMs: number) {
 	});
 	const unmapped = new Counter({
 		name: 'crm_unmapped_values_total',
-		help: 'Values of the portal that could not be mapped and were left out.',
+		help: 'Values of the portal that could not be mapped and were left out, or were too long and were cut.',
 		labelNames: ['field'],
 		registers,
 	});

@@ -32,14 +32,25 @@ export async function endIdleBackend(sql: Sql, { pid, started }: Backend): Promi
 	return row.busy;
 }
 
-/** Whether the lock is held, by a synchroniser or by a command that must not run beside one. */
-export async function isLocked(sql: Sql): Promise<boolean> {
+/** A session that holds the lock: that of a synchroniser, or of a command that must not run beside one. */
+export interface LockHolder {
+	pid: number;
+	role: string;
+	application: string;
+}
+
+export async function findLockHolder(sql: Sql): Promise<LockHolder | undefined> {
 	// PostgreSQL lists a lock by one bigint as its two halves.
-	const [row] = await sql<[{ held: boolean }]>`
-		select exists (
-			select from pg_locks
-			where locktype = 'advisory' and database = (select oid from pg_database where datname = current_database())
-			  and (classid::bigint << 32 | objid::bigint) = ${synchroniserLock}::bigint and objsubid = 1
-		) as held`;
-	return row.held;
+	const [row] = await sql<LockHolder[]>`
+		select a.pid, a.usename as role, a.application_name as application
+		from pg_locks l join pg_stat_activity a using (pid)
+		where l.locktype = 'advisory' and l.granted
+		  and l.database = (select oid from pg_database where datname = current_database())
+		  and (l.classid::bigint << 32 | l.objid::bigint) = ${synchroniserLock}::bigint and l.objsubid = 1`;
+	return row;
+}
+
+export function describeHolder(holder: LockHolder | undefined): string {
+	if (holder === undefined) return 'a session that has just ended';
+	return `the role ${holder.role} (${holder.application || 'no application name'}, server process ${holder.pid})`;
 }

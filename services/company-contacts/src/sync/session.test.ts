@@ -3,6 +3,7 @@ import { createTestDatabase, rolePassword, type TestDatabase } from '@contacts/t
 import { startTcpProxy } from '@contacts/testing/tcp-proxy.js';
 import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { openSession, type Session, SessionLostError } from './session.js';
+import type { LockHolder } from './session.sql.js';
 import { readState, saveBucket } from './sync.sql.js';
 
 let db: TestDatabase;
@@ -42,6 +43,15 @@ describe('a server that is read-only', () => {
 		await expect(session.run((sql) => saveBucket(sql, 1))).rejects.toThrow(SessionLostError);
 		await expect(session.run(readState)).rejects.toThrow(SessionLostError);
 	});
+});
+
+test('a session that finds the lock taken reports who holds it', async () => {
+	const holders: (LockHolder | undefined)[] = [];
+	const other = await open(db.url);
+	expect(await openSession(url, (holder) => holders.push(holder))).toBe(undefined);
+	expect(holders).toEqual([{ pid: expect.any(Number), role: 'postgres', application: 'company-contacts-sync' }]);
+	await other.close();
+	await open();
 });
 
 describe('a connection that does not respond', () => {

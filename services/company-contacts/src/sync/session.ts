@@ -2,7 +2,7 @@ import type { Sql } from '@contacts/common/database/client.js';
 import { connectSingle } from '@contacts/common/database/connect.js';
 import { judge } from '@contacts/common/database/errors.js';
 import { timedOut, withDeadline } from '@contacts/common/process/with-deadline.js';
-import { type Backend, endIdleBackend, takeLock } from './session.sql.js';
+import { type Backend, endIdleBackend, findLockHolder, type LockHolder, takeLock } from './session.sql.js';
 
 /** How often to check that the server still executes a statement. */
 const watchIntervalMs = 1000;
@@ -26,10 +26,14 @@ export class SessionLostError extends Error {
 }
 
 /**
+ * @param onHeld called with the session that holds the lock; undefined: it has just ended
  * @returns undefined if another synchroniser works on this database
  * @throws SessionLostError if the server is read-only: its lock does not keep others from writing elsewhere
  */
-export async function openSession(url: string): Promise<Session | undefined> {
+export async function openSession(
+	url: string,
+	onHeld: (holder: LockHolder | undefined) => void = () => undefined,
+): Promise<Session | undefined> {
 	let open = false;
 	let lost: SessionLostError | undefined;
 	const lose = (reason: string, cause?: unknown) => {
@@ -58,6 +62,9 @@ export async function openSession(url: string): Promise<Session | undefined> {
 		if (row.read_only) throw lose('the database is read-only');
 		open = true;
 		if (!row.locked) {
+			const holder = await withDeadline(findLockHolder(sql), responseTimeoutMs);
+			if (holder === timedOut) throw lose('the database does not respond');
+			onHeld(holder);
 			await close();
 			return undefined;
 		}

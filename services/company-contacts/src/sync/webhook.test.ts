@@ -4,6 +4,7 @@ import { urlAs } from '@contacts/common/database/roles.js';
 import { createServer, type Server } from '@contacts/common/http/server.js';
 import { createLogger } from '@contacts/common/observability/logger.js';
 import { readVariables } from '@contacts/common/process/config.js';
+import type { ProblemBody } from '@contacts/testing/app.js';
 import { rolePassword } from '@contacts/testing/database.js';
 import { expectProblem } from '@contacts/testing/expect-problem.js';
 import { database, test } from '@contacts/testing/test.js';
@@ -109,7 +110,36 @@ describe('is refused and leaves nothing behind', () => {
 	});
 });
 
+test.each([
+	['another media type', '203.0.113.10', '{}', 'application/json', 415],
+	['a body that is too large', '203.0.113.11', 'x'.repeat(17_000), undefined, 413],
+	['another event', '203.0.113.12', form({ event: 'ONCRMDEALUPDATE' }), undefined, 400],
+] as const)(
+	'requests with %s are limited per client address like wrong tokens',
+	async (_, from, body, type, status) => {
+		const statuses = async (count: number) => {
+			const responses = await Promise.all(Array.from({ length: count }, () => send(body, type, from)));
+			return responses.map((response) => response.status).sort();
+		};
+		expect(await statuses(260)).toEqual([...Array(250).fill(status), ...Array(10).fill(429)]);
+		await expectProblem(await send(form({ 'auth[application_token]': 'wrong' }), undefined, from), 429, 'rate_limited');
+		expect((await send(form({}), undefined, from)).status).toBe(200);
+	},
+);
+
+test('the response to a wrong token or another media type names the field and the type of an event', async () => {
+	const wrong = await send(form({ 'auth[application_token]': 'wrong' }));
+	expect(wrong.headers.get('www-authenticate')).toBe('ApplicationToken realm="events"');
+	const { detail } = (await wrong.json()) as ProblemBody;
+	expect(detail).toContain('auth[application_token]');
+	expect(detail).not.toMatch(/project|api_key/);
+	expect(((await (await send('{}', 'application/json')).json()) as ProblemBody).detail).toContain('urlencoded');
+});
+
 test('wrong tokens are limited per client address, and the right token still passes', async () => {
+	const limited = async () =>
+		Number(/^authentication_failures_total\{limited="true"\} (\d+)$/m.exec(await registry.metrics())?.[1]);
+	const before = await limited();
 	const wrong = form({ 'auth[application_token]': 'wrong' });
 	const failFrom = (from: string) => send(wrong, undefined, from);
 	const responses = await Promise.all(Array.from({ length: 260 }, () => failFrom('203.0.113.2')));
@@ -122,7 +152,7 @@ test('wrong tokens are limited per client address, and the right token still pas
 	expect((await send(form({}), undefined, '203.0.113.2')).status).toBe(200);
 	now += 200;
 	expect([(await failFrom('203.0.113.2')).status, (await failFrom('203.0.113.2')).status]).toEqual([401, 429]);
-	expect(await registry.metrics()).toContain('authentication_failures_total{limited="true"} 12');
+	expect(await limited()).toBe(before + 12);
 });
 
 describe('an inbox with 100,000 contacts is full', () => {

@@ -1,9 +1,10 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { positiveInteger } from '@contacts/bitrix24/contact.js';
 import type { Database } from '@contacts/common/database/database.js';
-import { Problem } from '@contacts/common/http/problems.js';
+import { Problem, type ProblemCode, sendProblem, toProblem } from '@contacts/common/http/problems.js';
 import type { Server } from '@contacts/common/http/server.js';
 import { counter } from '@contacts/common/observability/metrics.js';
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Registry } from 'prom-client';
 import { limitFailures } from '../rate-limit/limit-failures.js';
 import type { BucketPolicy } from '../rate-limit/token-bucket.js';
@@ -11,8 +12,14 @@ import { storeEvent } from './inbox.sql.js';
 
 const events = new Set(['ONCRMCONTACTADD', 'ONCRMCONTACTUPDATE', 'ONCRMCONTACTDELETE']);
 
-/** Limit of wrong tokens per client address: the default limit of the list. */
+/** Limit of refused requests per client address: the default limit of the list. */
 const failurePolicy: BucketPolicy = { perSecond: 5, burst: 250 };
+
+/** What the sender of an event needs to know instead of what the clients of the services need. */
+const details: Partial<Record<ProblemCode, string>> = {
+	unauthorized: 'The form field "auth[application_token]" must be the application token of the outgoing webhook.',
+	unsupported_media_type: 'The body must be sent as application/x-www-form-urlencoded, without a content encoding.',
+};
 
 interface WebhookOptions {
 	database: Database;
@@ -41,12 +48,21 @@ export async function webhook(api: Server, { database, token, registry, clock }:
 	api.addContentTypeParser('application/x-www-form-urlencoded', { parseAs: 'string' }, (_request, body, done) => {
 		done(null, new URLSearchParams(String(body)));
 	});
-	api.post('/bitrix24/events', async (request) => {
+	/** Every refused request counts, because anybody can send one. A valid event is never limited. */
+	function refuse(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
+		const problem = toProblem(error);
+		// What this throws goes to the server's error handler.
+		if (problem.status < 500) onFailure(request);
+		problem.detail = details[problem.code] ?? problem.detail;
+		sendProblem(problem, request, reply);
+	}
+
+	api.post('/bitrix24/events', { errorHandler: refuse }, async (request) => {
 		const body = request.body;
+		// A request without a body has no media type either.
 		if (!(body instanceof URLSearchParams)) throw new Problem('unsupported_media_type');
 		if (!sameText(body.get('auth[application_token]') ?? '', token)) {
-			onFailure(request);
-			throw new Problem('unauthorized');
+			throw new Problem('unauthorized', { headers: { 'www-authenticate': 'ApplicationToken realm="events"' } });
 		}
 		const event = (body.get('event') ?? '').toUpperCase();
 		const id = positiveInteger(body.get('data[FIELDS][ID]'));

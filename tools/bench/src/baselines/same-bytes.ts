@@ -1,26 +1,44 @@
 /**
- * The fastest that a Node.js process can serve the list: a bare `node:http` server that responds to every request with the
- * same bytes. Without arguments it responds with two bytes.
- *
- * node same-bytes.js [FOLDER with head.json and body]
+ * The fastest that Node.js can send a response: bare `node:http`, with the bytes that the service sent for the same URL. It
+ * requests each of them once.
  */
-import { readFileSync } from 'node:fs';
-import { createServer } from 'node:http';
-import { join } from 'node:path';
+import { createServer, get } from 'node:http';
+import { buffer } from 'node:stream/consumers';
 
-const [folder] = process.argv.slice(2);
-const head: { status: number; rawHeaders: string[] } = folder
-	? JSON.parse(readFileSync(join(folder, 'head.json'), 'utf8'))
-	: { status: 200, rawHeaders: ['content-length', '2'] };
-const body = folder ? readFileSync(join(folder, 'body')) : Buffer.from('ok');
+interface Recorded {
+	status: number;
+	headers: string[];
+	body: Buffer;
+}
 
-createServer({ keepAliveTimeout: 72_000 }, (request, response) => {
-	if (request.url === '/health/ready') {
-		response.end('ok');
-		return;
-	}
-	response.writeHead(head.status, head.rawHeaders);
+const { PORT, SERVICE_URL } = process.env;
+
+/** Headers that Node.js adds itself, and those of the connection. */
+const ownHeaders = ['date', 'connection', 'keep-alive', 'transfer-encoding', 'content-length'];
+
+const recorded = new Map<string, Recorded>();
+
+createServer(async (request, response) => {
+	const url = request.url ?? '';
+	if (url === '/health/ready') return response.end('ok');
+	const { status, headers, body } = recorded.get(url) ?? (await record(url));
+	response.writeHead(status, headers);
 	response.end(body);
-}).listen(Number(process.env.PORT), '127.0.0.1');
+}).listen(Number(PORT), '127.0.0.1');
 
 process.once('disconnect', () => process.exit(0));
+
+function record(url: string): Promise<Recorded> {
+	return new Promise((resolve, reject) => {
+		get(SERVICE_URL + url, { agent: false }, async (response) => {
+			const body = await buffer(response);
+			const { statusCode: status = 0, rawHeaders } = response;
+			const headers = rawHeaders.flatMap((name, index) =>
+				index % 2 === 1 || ownHeaders.includes(name.toLowerCase()) ? [] : [name, rawHeaders[index + 1] ?? ''],
+			);
+			const kept = { status, headers: [...headers, 'content-length', String(body.length)], body };
+			recorded.set(url, kept);
+			resolve(kept);
+		}).on('error', reject);
+	});
+}

@@ -4,21 +4,23 @@ import { withDatabase } from '../connection.js';
 import { UsageError } from '../errors.js';
 import { type OutputOptions, printRecords } from '../output.js';
 import { readPages } from '../pages.js';
+import { checkProject } from '../projects.js';
 
 export function addAuditCommand(program: Command, environment: NodeJS.ProcessEnv): void {
 	program
 		.command('audit')
 		.argument('[code]', 'only of this project')
-		.description('list the audit log: who did what, and when; newest first')
+		.description('list the audit log: who did what, and when, in UTC; newest first')
 		.option('--limit <number>', 'maximum number of rows', '100')
-		.option('--json', 'print the records as JSON')
+		.option('--json', 'print the records as JSON, with the database role of each')
 		.examples('contacts audit acme', 'contacts audit --limit 1000 --json > audit.json')
 		.action(async (code: string | undefined, { limit, ...options }: OutputOptions & { limit: string }) => {
 			if (!/^[1-9][0-9]{0,5}$/.test(limit)) throw new UsageError('--limit takes a positive integer.');
-			await withDatabase(environment, (sql) => {
+			await withDatabase(environment, async (sql) => {
+				if (code !== undefined) await checkProject(sql, code);
 				const pages = readPages<AuditRow>(Number(limit), (last, size) => readAudit(sql, size, code, last?.id));
-				const columns = ['at', 'actor', 'role', 'action', 'project', 'key_id', 'details'];
-				return printRecords(recordsOf(pages, options.json ?? false), columns, options);
+				const columns = ['at', 'actor', 'action', 'project', 'key_id', 'details'];
+				await printRecords(recordsOf(pages, options.json ?? false), columns, options);
 			});
 		});
 }

@@ -3,11 +3,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type StandIn, startStandIn } from '@contacts/bitrix24-stand-in';
 import { migrate } from '@contacts/common/database/migrate.js';
-import { setRolePasswords, transferToOwner, urlAs } from '@contacts/common/database/roles.js';
-import { freePort, type LocalPostgres, startLocalPostgres } from '@contacts/local-postgres/server.js';
+import { setUpRoles, urlAs } from '@contacts/common/database/roles.js';
 import { rolePassword, type TestDatabase } from '@contacts/testing/database.js';
+import { type LocalPostgres, startLocalPostgres } from '@contacts/testing/embedded-postgres.js';
+import { freePort } from '@contacts/testing/ports.js';
 import { database, test } from '@contacts/testing/test.js';
-import { afterAll, beforeAll, describe, expect } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished } from 'vitest';
 import type { Finding } from '../doctor/check.js';
 import { contacts } from '../testing/command.js';
 import { found, look } from '../testing/findings.js';
@@ -32,16 +33,18 @@ describe('all is well', () => {
 	beforeAll(async () => {
 		folder = await mkdtemp(join(tmpdir(), 'contacts-doctor-'));
 		server = await startLocalPostgres({ dataDirectory: join(folder, 'postgres'), password: 'test' });
-		url = await transferToOwner(server.url('postgres'), 'owner');
-		await migrate(url);
 		const password = rolePassword;
-		const passwords = {
+		await setUpRoles(server.url('postgres'), {
+			owner: password,
 			'personal-contacts': password,
 			'company-contacts': password,
+			'company-contacts-sync': password,
 			operator: password,
 			privacy: password,
-		};
-		await setRolePasswords(url, { ...passwords, 'company-contacts-sync': password });
+			backup: password,
+		});
+		url = urlAs(server.url('postgres'), 'owner', password);
+		await migrate(url);
 	});
 	afterAll(async () => {
 		await server?.stop();
@@ -58,15 +61,15 @@ describe('all is well', () => {
 			expect(lines.map((line) => line.split(/ +/, 2))).toEqual([
 				['ok', 'database'],
 				['ok', 'clock'],
-				['ok', 'migrations'],
-				['ok', 'roles'],
+				['ok', 'schema'],
 				['ok', 'owner'],
+				['ok', 'roles'],
+				['ok', 'keys'],
 				['ok', 'synchroniser'],
-				['ok', 'passwords'],
 				['skipped', 'redis'],
 				['ok', 'crm'],
 			]);
-			expect(outcome.stdout).toMatch(/PostgreSQL 18\.\d at 127\.0\.0\.1:\d+\/postgres responds/);
+			expect(outcome.stdout).toMatch(/PostgreSQL 18\.\d at 127\.0\.0\.1:\d+\/postgres responds, in UTF8/);
 		}
 		const { ok, findings } = JSON.parse((await contacts(url, ['doctor', '--json'], { environment })).stdout);
 		expect(ok).toBe(true);
@@ -81,31 +84,65 @@ describe('database', () => {
 		const outcome = await contacts(operator(mine), ['doctor']);
 		expect(outcome).toMatchObject({ code: 1, stderr: '' });
 		expect(outcome.stdout).toMatch(
-			/^problem {2}database {5}synchronous_commit is off: .+\n +-> As a superuser: alter system set synchronous_commit = on/m,
+			/^problem {2}database {6}synchronous_commit is off: .+\n +-> As a superuser: alter system set synchronous_commit = on/m,
 		);
 	});
 
+	const changed = (part: Partial<URL>) => Object.assign(new URL(database.url), { password: 'canary', ...part }).href;
+
 	test.each([
-		['nobody responds', async () => `postgres://u:canary@127.0.0.1:${await freePort()}/x`, /does not respond/],
+		[
+			'nobody responds',
+			async () => changed({ port: String(await freePort()) }),
+			/^127\.0\.0\.1:\d+ does not respond \(ECONNREFUSED\)/,
+			/^Start PostgreSQL there/,
+		],
+		[
+			'no such host',
+			async () => changed({ hostname: 'nowhere.invalid' }),
+			/^The host nowhere\.invalid:\d+ is not known/,
+			/^Correct the host/,
+		],
 		[
 			'a wrong password',
-			async () => Object.assign(new URL(database.url), { password: 'canary' }).href,
-			/refuses the user/,
+			async () => changed({ username: 'contacts_operator' }),
+			/^127\.0\.0\.1:\d+ refuses contacts_operator or the password/,
+			/\\password contacts_operator$/,
 		],
-		['no URL', async () => 'canary', /DATABASE_URL/],
-	])('%s: the other checks still run, and no secret is shown', async (_, url, message) => {
-		const outcome = await contacts(await url(), ['doctor', '--json'], {
-			environment: { BITRIX24_WEBHOOK_URL: portal.webhookUrl },
-		});
-		expect(outcome).toMatchObject({ code: 1, stderr: '' });
-		const { ok, findings } = JSON.parse(outcome.stdout) as { ok: boolean; findings: Finding[] };
-		expect(ok).toBe(false);
-		expect(findings).toContainEqual(found('problem', message, /Set DATABASE_URL/));
-		expect(findings.find(({ check }) => check === 'crm')?.state).toBe('ok');
-		expect(findings.filter(({ state }) => state === 'skipped')).toHaveLength(6);
-		expect(outcome.stdout).not.toContain('canary');
-		expect(outcome.stdout).not.toContain(new URL(portal.webhookUrl).pathname);
-	});
+		[
+			'no such database',
+			async () => database.url.replace(/[^/]+$/, 'no_such_database'),
+			/^There is no database no_such_database at 127\.0\.0\.1:\d+/,
+			/create the database/,
+		],
+		['no URL', async () => 'canary', /DATABASE_URL/, /^Set DATABASE_URL to a URL like/],
+	])(
+		'%s: says so with the host and what to do, the other checks still run, and no secret is shown',
+		async (_, url, message, advice) => {
+			const outcome = await contacts(await url(), ['doctor', '--json'], {
+				environment: { BITRIX24_WEBHOOK_URL: portal.webhookUrl },
+			});
+			expect(outcome).toMatchObject({ code: 1, stderr: '' });
+			const { ok, findings } = JSON.parse(outcome.stdout) as { ok: boolean; findings: Finding[] };
+			expect(ok).toBe(false);
+			expect(findings).toContainEqual(found('problem', message, advice));
+			expect(findings.find(({ check }) => check === 'crm')?.state).toBe('ok');
+			expect(findings.filter(({ state }) => state === 'skipped')).toHaveLength(7);
+			expect(outcome.stdout).not.toContain('canary');
+			expect(outcome.stdout).not.toContain(new URL(portal.webhookUrl).pathname);
+		},
+	);
+});
+
+test('a default password of the compose file is reported, and not shown', async () => {
+	const mine = await ownDatabase();
+	const password = 'local-only-operator';
+	const name = `tester_${new URL(mine.url).pathname.slice(1)}`;
+	await mine.sql.unsafe(`create role ${name} superuser login password '${password}'`);
+	onTestFinished(async () => void (await database.sql.unsafe(`drop role ${name}`)));
+	const findings = await look('database', Object.assign(new URL(mine.url), { username: name, password }).href);
+	expect(findings).toContainEqual(found('warning', /default password/, /operations\/new-env\.sh/));
+	expect(JSON.stringify(findings)).not.toContain(password);
 });
 
 test('clock: a difference of more than two seconds, either way', async () => {
@@ -118,19 +155,15 @@ test('clock: a difference of more than two seconds, either way', async () => {
 	}
 });
 
-describe('migrations', () => {
+describe('schema', () => {
 	test('none, behind and ahead', async () => {
 		const mine = await ownDatabase('template0');
-		expect(await look('migrations', mine.url)).toEqual([found('problem', /no tables/, /contacts migrate/)]);
-		await migrate(mine.url, 4);
-		expect(await look('migrations', mine.url)).toEqual([
-			found('problem', /schema is 4 .+ needs \d+/, /contacts migrate/),
-		]);
+		expect(await look('schema', mine.url)).toEqual([found('problem', /no tables/, /contacts migrate/)]);
+		await migrate(mine.url, 3);
+		expect(await look('schema', mine.url)).toEqual([found('problem', /schema is 3 .+ needs \d+/, /contacts migrate/)]);
 		expect(await look('roles', mine.url)).toEqual([found('skipped', /the schema/)]);
-		await mine.sql`update schema_migrations set version = 99 where version = 4`;
-		expect(await look('migrations', mine.url)).toEqual([
-			found('warning', /schema is 99/, /the release that migrated it/),
-		]);
+		await mine.sql`update schema_migrations set version = 99 where version = 3`;
+		expect(await look('schema', mine.url)).toEqual([found('warning', /schema is 99/, /the release that migrated it/)]);
 	});
 });
 

@@ -1,6 +1,6 @@
 import type { Command } from '../command.js';
 import type { Finding } from '../doctor/check.js';
-import { type Line, type OutputOptions, printResult, styledState } from '../output.js';
+import { hanging, type Line, type OutputOptions, printResult, styledState } from '../output.js';
 import { markIncomplete } from '../streams.js';
 
 export function addDoctorCommand(program: Command, environment: NodeJS.ProcessEnv): void {
@@ -10,8 +10,9 @@ export function addDoctorCommand(program: Command, environment: NodeJS.ProcessEn
 		.option('--json', 'print the findings as JSON')
 		.addHelpText(
 			'after',
-			'\nIt checks the database, its settings, roles, rights, schema and clock; Redis if REDIS_URL is set; the CRM if\n' +
-				'BITRIX24_WEBHOOK_URL is set; and the synchroniser. It changes nothing. Exit code 1: there is a problem.',
+			'\nIt checks the database, its settings, encoding, clock, schema, owner and roles; keys that expire within 14 days or are\n' +
+				'unused for 90; the synchroniser; Redis if REDIS_URL is set; and the CRM if BITRIX24_WEBHOOK_URL is set. It changes\n' +
+				'nothing. Times are in UTC. Exit code 1: there is a problem.',
 		)
 		.examples('contacts doctor', 'contacts doctor --json | jq .findings')
 		.action(async (options: OutputOptions) => {
@@ -19,12 +20,14 @@ export function addDoctorCommand(program: Command, environment: NodeJS.ProcessEn
 			const { examine } = await import('../doctor/doctor.js');
 			const findings = await examine(environment, Date.now);
 			const ok = findings.every(({ state }) => state !== 'problem');
-			printResult({ ok, findings }, findings.flatMap(describe), options);
+			const lines = options.json ? [] : await Promise.all(findings.map(describe));
+			printResult({ ok, findings }, lines.flat(), options);
 			if (!ok) markIncomplete();
 		});
 }
 
-function describe({ check, state, message, advice }: Finding): Line[] {
-	const line = [styledState(state.padEnd(8)), ` ${check.padEnd(12)} ${message}`];
-	return advice === undefined ? [line] : [line, `${' '.repeat(22)}-> ${advice}`];
+async function describe({ check, state, message, advice }: Finding): Promise<Line[]> {
+	const heading = [styledState(state.padEnd(8)), ` ${check.padEnd(14)}`];
+	const lines = await hanging(heading, message);
+	return advice === undefined ? lines : [...lines, ...(await hanging([`${' '.repeat(23)}-> `], advice))];
 }

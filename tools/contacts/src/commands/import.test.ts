@@ -1,9 +1,11 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { PassThrough } from 'node:stream';
 import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import { database, test } from '@contacts/testing/test.js';
 import { beforeEach, describe, expect } from 'vitest';
-import { contacts, expectOneLine, expectWrongUsage } from '../testing/command.js';
+import { runContacts } from '../run.js';
+import { contacts, environmentOf, expectOneLine, expectWrongUsage } from '../testing/command.js';
 import { generateContacts, toCsv } from '../testing/generated-contacts.js';
 import { killInSecondBatch } from '../testing/killed.js';
 
@@ -23,14 +25,12 @@ const names = async () =>
 	);
 
 const csv = 'bitrix_id,name\n1,a\n2,b\n';
-const json = '[{"bitrix_id":1,"name":"a"},{"bitrix_id":2,"name":"b"}]';
 const ndjson = '{"bitrix_id":1,"name":"a"}\n{"bitrix_id":2,"name":"b"}\n';
 
 describe('the format', () => {
 	test.each([
 		['list.csv', csv],
 		['list.CSV', csv],
-		['list.json', json],
 		['list.ndjson', ndjson],
 		['list.jsonl', ndjson],
 		['a name with spaces.2026.csv', csv],
@@ -45,24 +45,23 @@ describe('the format', () => {
 
 	test.each([
 		['csv', csv],
-		['json', json],
 		['ndjson', ndjson],
 	])('is %s when --format says so, whatever the name', async (format, content) => {
 		expect(await run(await file('list.txt', content), '--format', format)).toMatchObject({ code: 0, stderr: '' });
 		expect(await names()).toEqual(['a', 'b']);
 	});
 
-	test.each(['list.txt', 'list', '.csv', 'list.csv.gz', 'list.constructor', 'list.toString'])(
+	test.each(['list.txt', 'list', '.csv', 'list.json', 'list.csv.gz', 'list.constructor', 'list.toString'])(
 		'that does not follow from the name is wrong usage: %s',
 		async (name) => {
-			const expected = 'does not end in .csv, .json or .ndjson: say --format';
+			const expected = 'does not end in .csv or .ndjson: say --format';
 			await expectWrongUsage(database.url, ['import', await file(name, csv)], expected);
 		},
 	);
 });
 
 test('an unknown format ends with exit 2 and one line', async () => {
-	expectOneLine(await run(await file('list.txt', csv)), 2, 'does not end in .csv, .json or .ndjson: say --format');
+	expectOneLine(await run(await file('list.txt', csv)), 2, 'does not end in .csv or .ndjson: say --format');
 });
 
 describe('an unreadable file fails with one line', () => {
@@ -83,12 +82,10 @@ describe('an unreadable file fails with one line', () => {
 
 	test('empty', async () => {
 		expectOneLine(await run(await file('list.csv', '')), 1, 'The file is empty');
-		expectOneLine(await run(await file('list.json', '')), 1, 'The file is no JSON array');
 	});
 
 	test.each([
 		['list.csv', 'bitrix_id,name\n\n'],
-		['list.json', ' []\n'],
 		['list.ndjson', ''],
 		['list.ndjson', '\n\n'],
 	])('without records: %s %j', async (name, content) => {
@@ -102,11 +99,70 @@ describe('an unreadable file fails with one line', () => {
 	});
 });
 
-test('a truncated JSON file is saved up to its end, fails, and the error says where', async () => {
-	const generated = generateContacts(700, 11);
-	const path = await file('list.json', JSON.stringify(generated).slice(0, -30));
-	expectOneLine(await run(path), 1, 'it breaks off after element 699.');
-	expect(await names()).toEqual(generated.slice(0, -1).map(({ name }) => name));
+describe('a quote that is not closed', () => {
+	const open =
+		"error: The file can't be read from line 4 on: a quote is opened there, and none closes it at the end of a field.";
+	const broken = 'bitrix_id,name\n1,a\n0,x\n2,"b\n3,c\n';
+
+	test('ends the reading: what was good before is stored and counted, and the error names the line', async () => {
+		expect(await run(await file('list.csv', broken))).toEqual({
+			code: 1,
+			stdout:
+				'2 records: 1 good, 1 refused; 1 contacts new, 0 changed.\n' +
+				'  1 × bitrix_id: not a positive integer up to 9007199254740991\n',
+			stderr: `line 3: bitrix_id: not a positive integer up to 9007199254740991\n${open}\n`,
+		});
+		expect(await names()).toEqual(['a']);
+	});
+
+	test('loses nothing of several batches before it', async () => {
+		const generated = generateContacts(1700, 11);
+		const outcome = await run(await file('list.csv', `${toCsv(generated)}9,"b,,,,,\n`), '--json');
+		expect(JSON.parse(outcome.stdout)).toMatchObject({ records: 1700, accepted: 1700, refused: 0, created: 1700 });
+		expect(outcome.stderr).toContain('a quote is opened there');
+		expect(outcome.code).toBe(1);
+		expect(await names()).toEqual(generated.map(({ name }) => name));
+	});
+
+	test('ends a dry run in the same way, which writes nothing', async () => {
+		const outcome = await run(await file('list.csv', broken), '--dry-run');
+		expect(outcome.stdout).toMatch(/^2 records: 1 good, 1 refused; nothing was written\.\n/);
+		expect([outcome.code, outcome.stderr.endsWith(`${open}\n`)]).toEqual([1, true]);
+		expect(await names()).toEqual([]);
+	});
+});
+
+describe('standard input', () => {
+	const pipe = (input: string | Buffer, ...args: string[]) =>
+		contacts(database.url, ['import', '-', ...args], { input });
+
+	test.each([
+		['csv', csv],
+		['ndjson', ndjson],
+	])('is read as %s', async (format, content) => {
+		expect(await pipe(content, '--format', format)).toEqual({
+			code: 0,
+			stdout: '2 records: 2 good, 0 refused; 2 contacts new, 0 changed.\n',
+			stderr: '',
+		});
+		expect(await names()).toEqual(['a', 'b']);
+	});
+
+	test('without --format is wrong usage', async () => {
+		expectOneLine(await pipe(csv), 2, 'Standard input has no file name: say --format.');
+	});
+
+	test('that is a terminal is wrong usage', async () => {
+		const [stdin, stdout, stderr] = [new PassThrough(), new PassThrough(), new PassThrough()];
+		const terminal = Object.assign(stdin, { isTTY: true });
+		const args = ['import', '-', '--format', 'csv'];
+		const code = await runContacts(args, environmentOf(database.url), { stdin: terminal, stdout, stderr });
+		expect([code, String(stderr.read())]).toEqual([2, 'error: Name a file, or pipe one into this command.\n']);
+	});
+
+	test('without records fails', async () => {
+		expectOneLine(await pipe('', '--format', 'ndjson'), 1, 'The file has no records: nothing was imported.');
+	});
 });
 
 test('an import that is killed between two batches is in the audit log', async () => {
@@ -125,6 +181,39 @@ test('NDJSON with one wrong line: the others are saved, exit 1', async () => {
 		stderr: 'line 2: not a JSON object\n',
 	});
 	expect(await names()).toEqual(['a', 'b']);
+});
+
+test('a text that is too long is refused with its line and reason, and the other records are saved', async () => {
+	const csv = `bitrix_id,name,perplexity_reason\n1,a,\n2,${'x'.repeat(1001)},\n3,c,${'x'.repeat(10_001)}\n4,d,${'x'.repeat(10_000)}\n`;
+	const outcome = await run(await file('long.csv', csv));
+	expect(outcome).toMatchObject({
+		code: 1,
+		stderr: 'line 3: name: longer than 1000 characters\nline 4: perplexity_reason: longer than 10000 characters\n',
+	});
+	expect(await names()).toEqual(['a', 'd']);
+});
+
+describe('an ID that only rounding makes an integer is refused, and the stored contact stays', () => {
+	const object = (id: string, assigned: string) => `{"bitrix_id":${id},"name":"other","assigned_by_id":${assigned}}`;
+
+	test.each([
+		['list.csv', (...ids: [string, string]) => `bitrix_id,assigned_by_id,name\n${ids.join()},other\n`],
+		['list.ndjson', object],
+	])('%s', async (name, format) => {
+		await database.sql`insert into company_contacts (bitrix_id, name, assigned_by_id) values (1, 'stored', 7)`;
+		for (const [field, id, assigned] of [
+			['bitrix_id', '0.99999999999999999999', '7'],
+			['bitrix_id', '1.00000000000000000001', '7'],
+			['assigned_by_id', '1', '7.00000000000000000001'],
+		] as const) {
+			const outcome = await run(await file(name, format(id, assigned)));
+			expect(outcome.stderr).toContain(`: ${field}: not a positive integer up to 9007199254740991\n`);
+			expect(outcome.code).toBe(1);
+		}
+		const stored = await database.sql`
+			select bitrix_id::int, name, assigned_by_id::int, created_at = updated_at as unchanged from company_contacts`;
+		expect([...stored]).toEqual([{ bitrix_id: 1, name: 'stored', assigned_by_id: 7, unchanged: true }]);
+	});
 });
 
 test('an import of 10,000 contacts stores all, a second one changes nothing, and --json says so', async () => {

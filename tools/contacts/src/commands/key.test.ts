@@ -185,8 +185,7 @@ describe('key list and key revoke', () => {
 		await run(['create', 'two']);
 		expect(await codes()).toEqual(new Set(['one', 'two']));
 		expect(await codes('two')).toEqual(new Set(['two']));
-		expect(await codes('missing')).toEqual(new Set());
-		expect((await run(['list'])).stdout).toMatch(/^id +project +name +service +state +created_at +expires_at/);
+		expect((await run(['list'])).stdout).toMatch(/^id +project +service +state/);
 	});
 
 	test('a revoked key no longer opens the service, and stays in the list as revoked', async () => {

@@ -8,6 +8,7 @@ import { type ConfirmOptions, confirm, yesOption } from '../confirm.js';
 import { withDatabase, withTransaction } from '../connection.js';
 import { CommandError, UsageError } from '../errors.js';
 import { type OutputOptions, printNote, printRecords, printResult } from '../output.js';
+import { checkProject } from '../projects.js';
 import { streams } from '../streams.js';
 
 interface CreateOptions extends OutputOptions {
@@ -60,12 +61,15 @@ export function addKeyCommands(program: Command, environment: NodeJS.ProcessEnv)
 	key
 		.command('list')
 		.argument('[code]', 'only of this project')
-		.description('list keys, never their secrets')
+		.description('list keys, never their secrets; times are in UTC')
 		.option('--json', 'print the records as JSON')
 		.examples('contacts key list', 'contacts key list acme --json')
 		.action(async (code: string | undefined, options: OutputOptions) => {
-			const records = await withDatabase(environment, (sql) => readKeys(sql, code));
-			const columns = ['id', 'project', 'name', 'service', 'state', 'created_at', 'expires_at', 'last_used_at'];
+			const records = await withDatabase(environment, async (sql) => {
+				if (code !== undefined) await checkProject(sql, code);
+				return readKeys(sql, code);
+			});
+			const columns = ['id', 'project', 'service', 'state', 'expires_at', 'last_used_at', 'name'];
 			await printRecords(records, columns, options);
 		});
 

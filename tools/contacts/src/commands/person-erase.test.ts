@@ -57,7 +57,7 @@ test('person erase of a company contact deletes it for good where no CRM is mirr
 	expect(tombstones.map(({ bitrix_id }) => bitrix_id)).toEqual([5, 6]);
 });
 
-/** Erases on a terminal, and says yes to the question once `meanwhile` is done. */
+/** Erases on a terminal, and says yes to the question once `meanwhile` is done. `recorded` is the number of new audit rows. */
 async function eraseAfter(query: readonly string[], meanwhile: () => PromiseLike<unknown>) {
 	const [stdin, stdout, stderr] = [new PassThrough(), new PassThrough(), new PassThrough()];
 	let output = '';
@@ -65,6 +65,8 @@ async function eraseAfter(query: readonly string[], meanwhile: () => PromiseLike
 		stream.on('data', (text) => {
 			output += text;
 		});
+	const auditRows = async () => (await database.sql`select from audit_log`).length;
+	const before = await auditRows();
 	const code = runContacts(['person', 'erase', ...query], environmentOf(url()), {
 		stdin: Object.assign(stdin, { isTTY: true }),
 		stdout,
@@ -73,13 +75,13 @@ async function eraseAfter(query: readonly string[], meanwhile: () => PromiseLike
 	await expect.poll(() => output).toContain('Go on? [y/N]');
 	await meanwhile();
 	stdin.write('y\r');
-	return { code: await code, output };
+	return { code: await code, output, recorded: (await auditRows()) - before };
 }
 
 test('person erase deletes nothing and points to the CRM when a synchroniser starts while the question is asked', async () => {
 	await addContact(8, '+12025550108');
 	onTestFinished(async () => void (await database.sql`update crm_sync_state set configuration = null`));
-	const { code, output } = await eraseAfter(
+	const { code, output, recorded } = await eraseAfter(
 		['--bitrix', '8'],
 		() => database.sql`update crm_sync_state set configuration = '{"portal": "example.bitrix24.com"}'`,
 	);
@@ -87,48 +89,44 @@ test('person erase deletes nothing and points to the CRM when a synchroniser sta
 	expect(output).toMatch(/in the CRM: delete contact 8 in Bitrix24/);
 	expect(output).not.toContain('Deleted for good');
 	expect(await contactsWith('+12025550108')).toHaveLength(1);
-	expect(await lastAudit()).toMatchObject({ action: 'person looked up' });
+	expect(recorded).toBe(0);
 });
 
 test('person erase says that nothing was deleted when somebody deletes the contact while the question is asked', async () => {
 	await addContact(9, '+12025550109');
-	const { code, output } = await eraseAfter(
+	const { code, output, recorded } = await eraseAfter(
 		['--bitrix', '9'],
 		() => database.sql`delete from company_contacts where bitrix_id = 9`,
 	);
 	expect(code).toBe(1);
 	expect(output).toContain('Nothing was deleted: company contact 9 is no longer stored.');
 	expect(output).not.toContain('Deleted for good');
-	expect(await lastAudit()).toMatchObject({ action: 'person looked up' });
+	expect(recorded).toBe(0);
 });
 
 test('person erase says that nothing was deleted when the chat is erased while the question is asked', async () => {
 	await database.sql`insert into direct_subscriptions (chat_id, started_at) values (400, now())`;
-	const { code, output } = await eraseAfter(
+	const { code, output, recorded } = await eraseAfter(
 		['--chat', '400'],
 		() => database.sql`delete from direct_subscriptions where chat_id = 400`,
 	);
 	expect(code).toBe(1);
 	expect(output).toContain('Nothing was deleted: nothing is stored about chat 400 any more.');
 	expect(output).not.toContain('Deleted:');
-	expect(await lastAudit()).toMatchObject({ action: 'person looked up' });
+	expect(recorded).toBe(0);
 });
 
 test('person erase waits for a report on the chat, and deletes what the report has saved', async () => {
-	await database.sql`insert into direct_subscription_reports values (401, now() - interval '1 day')`;
 	await database.sql`insert into direct_subscriptions (chat_id, started_at) values (401, now() - interval '1 day')`;
 	const report = await database.sql.reserve();
 	await report`begin`;
-	await report`update direct_subscription_reports set applied_at = now() where chat_id = 401`;
+	await report`update direct_subscriptions set ended_at = now(), reported_at = now() where chat_id = 401`;
 	const erased = run('erase', '--chat', '401', '--yes');
 	const waiting = () => database.sql`
 		select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
 	await expect.poll(waiting).toHaveLength(1);
-	// Either would be the victim of a deadlock if the command had locked the subscription first.
-	await report`update direct_subscriptions set ended_at = now() where chat_id = 401`;
-	await report`insert into direct_subscriptions (chat_id, started_at) values (401, now())`;
 	await report`commit`;
 	report.release();
-	expect(await erased).toMatchObject({ code: 0, stdout: 'Deleted: 0 personal contact, 2 subscriptions.\n' });
+	expect(await erased).toMatchObject({ code: 0, stdout: 'Deleted: 0 personal contact, 1 subscription.\n' });
 	expect(await database.sql`select from direct_subscriptions where chat_id = 401`).toHaveLength(0);
 });

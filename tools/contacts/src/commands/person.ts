@@ -1,10 +1,10 @@
-import { type Operation, recordOperation } from '@contacts/common/auth/projects.sql.js';
+import { recordOperation } from '@contacts/common/auth/projects.sql.js';
 import type { Sql } from '@contacts/common/database/client.js';
 import type { Command } from '../command.js';
 import { type ConfirmOptions, confirm, yesOption } from '../confirm.js';
 import { withDatabase, withTransaction } from '../connection.js';
 import { CommandError, UsageError } from '../errors.js';
-import { type OutputOptions, printNote, printRecords, printResult } from '../output.js';
+import { type OutputOptions, printJson, printNote, printResult } from '../output.js';
 import {
 	countUnused,
 	eraseCompanyContacts,
@@ -34,34 +34,29 @@ export function addPersonCommands(program: Command, environment: NodeJS.ProcessE
 			.option('--bitrix <id>', 'the company contact with this ID in the CRM')
 			.examples(...lines);
 
-	withQuery('find', 'show which tables contain a person, without the data', 'contacts person find --chat 5550001')
-		.option('--json', 'print the records as JSON')
-		.action(async (options: PersonOptions) => {
-			const stored = await look(environment, 'person looked up', await queryOf(options));
-			const records = Object.entries(stored).flatMap(([table, rows]) =>
-				rows.length === 0 ? [] : [{ table, rows: rows.length }],
-			);
-			await printRecords(records, ['table', 'rows'], options);
-		});
-
 	withQuery(
 		'export',
 		'print everything that is stored about a person, as JSON',
 		'contacts person export --phone +12025550103 > person.json',
 	).action(async (options: PersonOptions) => {
-		printResult(await look(environment, 'person exported', await queryOf(options)), '', { json: true });
+		const query = await queryOf(options);
+		const stored = await withStored(environment, query, async (sql, person) => {
+			const rows = Object.entries(person).map(([table, found]) => [table, found.length]);
+			await recordOperation(sql, 'person exported', { by: query.by, ...Object.fromEntries(rows) });
+		});
+		printJson(stored, { indented: true });
 	});
 
 	withQuery(
 		'erase',
-		'delete the personal contact and the subscriptions of a chat, or company contacts where no CRM is mirrored',
+		'delete the personal contact and the subscription of a chat, or company contacts where no CRM is mirrored',
 		'contacts person erase --chat 5550001',
 	)
 		.option(...yesOption)
 		.option('--json', 'print the result as JSON')
 		.action(async (options: PersonOptions & ConfirmOptions) => {
 			const query = await queryOf(options);
-			const stored = await look(environment, 'person looked up', query);
+			const stored = await withStored(environment, query);
 			if (query.by === 'chat') await eraseChat(environment, query.chatId, options);
 			else
 				await eraseContacts(
@@ -111,7 +106,7 @@ async function eraseChat(
 		return counts;
 	});
 	const { personal_contacts: contacts, direct_subscriptions: subscriptions } = deleted;
-	printResult(deleted, `Deleted: ${contacts} personal contact, ${subscriptions} subscriptions.`, options);
+	printResult(deleted, `Deleted: ${contacts} personal contact, ${subscriptions} subscription.`, options);
 	if (!options.json)
 		printNote(
 			'Backups keep them until they are deleted, and the bot backend may save the chat again: docs/data-protection.md.',
@@ -149,12 +144,20 @@ async function eraseContacts(
 		);
 }
 
-/** Reads the stored data, and records that somebody did. */
-async function look(environment: NodeJS.ProcessEnv, operation: Operation, query: PersonQuery): Promise<StoredPerson> {
+/**
+ * Reads what is stored about a person.
+ *
+ * @param then what to do on the same connection, also when nothing is stored
+ * @throws CommandError when nothing is stored
+ */
+async function withStored(
+	environment: NodeJS.ProcessEnv,
+	query: PersonQuery,
+	then: (sql: Sql, person: StoredPerson) => Promise<void> = async () => undefined,
+): Promise<StoredPerson> {
 	const stored = await withDatabase(environment, async (sql: Sql) => {
 		const person = await readPerson(sql, query);
-		const rows = Object.fromEntries(Object.entries(person).map(([table, found]) => [table, found.length]));
-		await recordOperation(sql, operation, { by: query.by, ...rows });
+		await then(sql, person);
 		return person;
 	}).catch(explain);
 	if (Object.values(stored).every((rows) => rows.length === 0))

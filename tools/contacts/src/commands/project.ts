@@ -4,6 +4,7 @@ import { type ConfirmOptions, confirm, yesOption } from '../confirm.js';
 import { withDatabase } from '../connection.js';
 import { CommandError, UsageError } from '../errors.js';
 import { type OutputOptions, printRecords, printResult } from '../output.js';
+import { noProject } from '../projects.js';
 
 export function addProjectCommands(program: Command, environment: NodeJS.ProcessEnv): void {
 	const project = program.command('project').description('projects: the API clients of the services');
@@ -32,7 +33,7 @@ export function addProjectCommands(program: Command, environment: NodeJS.Process
 
 	project
 		.command('list')
-		.description('list all projects')
+		.description('list all projects; times are in UTC')
 		.option('--json', 'print the records as JSON')
 		.examples('contacts project list')
 		.action(async (options: OutputOptions) => {
@@ -63,7 +64,7 @@ export function addProjectCommands(program: Command, environment: NodeJS.Process
 
 	async function setEnabled(code: string, enabled: boolean, options: OutputOptions): Promise<void> {
 		const found = await withDatabase(environment, (sql) => setProjectEnabled(sql, code, enabled));
-		if (!found) throw new CommandError(`There is no project "${code}": contacts project list shows all.`);
+		if (!found) throw noProject(code);
 		const state = enabled ? 'enabled' : 'disabled';
 		printResult({ code, state }, `Project ${code} is ${state}.`, options);
 	}

@@ -1,7 +1,11 @@
 import { spawnSync } from 'node:child_process';
 import { open, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import type { Turn } from '@contacts/common/database/admission.js';
 import type { Sql } from '@contacts/common/database/client.js';
+import type { Database } from '@contacts/common/database/database.js';
+import type { ClockedRows, WriteStatement } from '@contacts/common/database/expiring-write.js';
+import { applySubscriptionReport } from '@contacts/personal-contacts/direct-subscriptions.sql.js';
 import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import { database, test } from '@contacts/testing/test.js';
 import { expect } from 'vitest';
@@ -18,38 +22,47 @@ async function importText(text: string) {
 	return run('import', path);
 }
 
-const databaseTime = async () => (await database.sql<[{ at: string }]>`select clock_timestamp()::text as at`)[0].at;
+/** In milliseconds since the epoch. */
+const databaseTime = async (sql: Sql = database.sql) =>
+	(await sql<[{ at: number }]>`select (extract(epoch from clock_timestamp()) * 1000)::float8 as at`)[0].at;
 
 /**
- * Executes a report as personal-contacts sends it.
+ * Delivers a report of personal-contacts once. The service itself sends it again when it was not applied.
  *
  * @param sentAt when it was sent, by the database's clock
- * @param lifetime until it expires, counted from its delivery
+ * @param lifetimeMs until it expires, counted from its delivery
  * @returns whether it was applied
  */
 async function deliver(
 	chatId: number,
 	isActive: boolean,
-	sentAt: string,
-	lifetime = '1 hour',
-	sql: Sql = database.sql,
+	sentAt: number,
+	{ lifetimeMs = 3_600_000, sql = database.sql as Sql } = {},
 ): Promise<boolean> {
-	const [row] = await sql<[{ is_applied: boolean }]>`
-		select apply_direct_subscription_report(
-			${chatId}::float8::bigint, ${isActive}::boolean, null, ${sentAt}::text::timestamptz,
-			clock_timestamp() + ${lifetime}::text::interval
-		) as is_applied`;
-	return row.is_applied;
+	const notApplied = new Error('the report was not applied');
+	let isDelivered = false;
+	const write = async (statement: WriteStatement<ClockedRows>) => {
+		if (isDelivered) throw notApplied;
+		isDelivered = true;
+		return statement(sql, { sentAtLeast: sentAt, expires: (await databaseTime(sql)) + lifetimeMs });
+	};
+	try {
+		await applySubscriptionReport({ write } as Pick<Database, 'write'> as Database, { chatId, isActive }, {} as Turn);
+	} catch (error) {
+		if (error === notApplied) return false;
+		throw error;
+	}
+	return true;
 }
 
 const isSubscribed = async (chatId: number) =>
 	(
 		await database.sql`
 		select from direct_subscriptions
-		where chat_id = ${chatId}::float8::bigint and started_at <= now() and (ended_at is null or ended_at > now())`
+		where chat_id = ${chatId}::float8::bigint and (ended_at is null or ended_at > now())`
 	).length === 1;
 
-/** The stored subscriptions in one line, with today's times as `now` and `ended`. */
+/** The stored subscriptions, with today's times as `now` and `ended`. */
 async function stored(sql: Sql): Promise<string> {
 	const [row] = await sql<[{ rows: string }]>`
 		select string_agg(concat_ws(' ', chat_id,
@@ -77,18 +90,24 @@ test.each([
 	},
 );
 
-test('a subscription that is planned with an end stays as it is when a report starts another one before it, and ends that', async () => {
-	const planned = ['2999-01-01T00:00:00Z', '2999-02-01T00:00:00Z'];
-	expect(await run('start', '82', '--from', '2999-01-01', '--until', '2999-02-01')).toMatchObject({ code: 0 });
+test('a repeated import of an active subscription counts as newer than a report that was sent before it', async () => {
+	expect(await deliver(5, true, await databaseTime())).toBe(true);
+	const sentAt = await databaseTime();
+	expect((await importText('chat_id\n5\n')).stdout).toContain('1 as stored');
+	expect(await deliver(5, false, sentAt)).toBe(false);
+	expect(await isSubscribed(5)).toBe(true);
+});
+
+test('a report that a chat is subscribed removes the end that a command has planned, and keeps the start', async () => {
 	const times = async () =>
 		(JSON.parse((await run('list', '82', '--json')).stdout) as Record<string, string>[]).map((row) => [
 			row.started_at,
 			row.ended_at,
 		]);
+	expect(await run('start', '82', '--from', '2026-01-01', '--until', '2999-02-01')).toMatchObject({ code: 0 });
+	expect(await times()).toEqual([['2026-01-01T00:00:00.000Z', '2999-02-01T00:00:00.000Z']]);
 	expect(await deliver(82, true, await databaseTime())).toBe(true);
-	expect(await times()).toEqual([planned, [expect.any(String), null]]);
-	expect(await deliver(82, false, await databaseTime())).toBe(true);
-	expect(await times()).toEqual([planned, [expect.any(String), expect.any(String)]]);
+	expect(await times()).toEqual([['2026-01-01T00:00:00.000Z', null]]);
 });
 
 test('a command that fails prevents no report', async () => {
@@ -102,18 +121,19 @@ test('a report that expired before it arrives does not bring back an erased chat
 	expect(await deliver(4, true, await databaseTime())).toBe(true);
 	const sentAt = await databaseTime();
 	expect(await contacts(database.url, ['person', 'erase', '--chat', '4', '--yes'])).toMatchObject({ code: 0 });
-	expect(await deliver(4, true, sentAt, '0 seconds')).toBe(false);
-	const find = await contacts(database.url, ['person', 'find', '--chat', '4']);
+	expect(await deliver(4, true, sentAt, { lifetimeMs: 0 })).toBe(false);
+	const find = await contacts(database.url, ['person', 'export', '--chat', '4']);
 	expect(find).toMatchObject({ code: 1, stderr: expect.stringContaining('Nothing is stored') });
 	expect(await deliver(4, true, await databaseTime())).toBe(true);
 	expect(await isSubscribed(4)).toBe(true);
 });
 
 test.each([
-	['start', null, false, '1 2020-01-01 ended, 1 now open'],
-	['end', '2020-02-01', true, '1 2020-01-01 ended, 1 now ended'],
+	['start', null, false, '1 now open'],
+	['end', '2020-02-01', true, '1 now ended'],
+	['import', '2020-02-01', true, '1 now open'],
 ] as const)(
-	'"subscription %s" sees what a report has changed that it waited for',
+	'"subscription %s" sees what a report has changed that it waited for, and is newer than reports sent before that',
 	async (command, endedAt, isActive, expected) => {
 		const own = await ownDatabase();
 		await own.sql`
@@ -121,20 +141,25 @@ test.each([
 			values (1, '2020-01-01', ${endedAt}::text::timestamptz)`;
 		const report = await own.sql.reserve();
 		await report`begin`;
-		await report`insert into direct_subscription_reports values (1, '2020-01-01')`;
-		const done = contacts(own.url, ['subscription', command, '1']);
+		await report`select from direct_subscriptions for update`;
+		const path = join(await temporaryFolder(), 'subscribers.csv');
+		await writeFile(path, 'chat_id\n1\n');
+		const done = contacts(own.url, ['subscription', command, command === 'import' ? path : '1']);
 		const waiting = () => own.sql`
 			select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
 		await expect.poll(waiting, { timeout: 20_000 }).toHaveLength(1);
-		expect(await deliver(1, isActive, await databaseTime(), '1 hour', report)).toBe(true);
+		const sentBefore = await databaseTime(own.sql);
+		expect(await deliver(1, isActive, await databaseTime(own.sql), { sql: report })).toBe(true);
 		await report`commit`;
 		report.release();
 		expect(await done).toMatchObject({ code: 0, stderr: '' });
 		expect(await stored(own.sql)).toBe(expected);
+		expect(await deliver(1, !expected.endsWith('open'), sentBefore, { sql: own.sql })).toBe(false);
+		expect(await stored(own.sql)).toBe(expected);
 	},
 );
 
-test('an import that waits for its file ends the subscription that a report starts meanwhile', async () => {
+test('an import that waits for its file plans the end of the subscription that a report starts meanwhile', async () => {
 	const own = await ownDatabase();
 	const path = join(await temporaryFolder(), 'subscribers.csv');
 	expect(spawnSync('mkfifo', [path]).status).toBe(0);
@@ -144,7 +169,7 @@ test('an import that waits for its file ends the subscription that a report star
 		select from pg_stat_activity where datname = current_database() and application_name = 'contacts'
 		and state = 'idle in transaction'`;
 	await expect.poll(idle, { timeout: 20_000 }).toHaveLength(1);
-	expect(await deliver(7, true, await databaseTime(), '1 hour', own.sql)).toBe(true);
+	expect(await deliver(7, true, await databaseTime(), { sql: own.sql })).toBe(true);
 	await pipe.write('chat_id,ended_at\n7,2999-01-01\n');
 	await pipe.close();
 	expect(await done).toMatchObject({ code: 0, stderr: '' });

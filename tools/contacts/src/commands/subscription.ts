@@ -1,22 +1,16 @@
-import { basename } from 'node:path';
 import { recordOperation } from '@contacts/common/auth/projects.sql.js';
 import { Option } from 'commander';
 import type { Command } from '../command.js';
 import { withDatabase, withTransaction } from '../connection.js';
 import { CommandError, UsageError } from '../errors.js';
-import { type OutputOptions, printNote, printRecords, printResult } from '../output.js';
+import type { Format } from '../import/source-file.js';
+import { type OutputOptions, printRecords, printResult } from '../output.js';
 import { endSubscription, parseChatId, readSubscriptions, startSubscription } from '../subscriptions.sql.js';
 
 interface Times {
 	from?: string;
 	until?: string;
 	at?: string;
-}
-
-const formats = ['csv', 'ndjson'] as const;
-
-interface ImportOptions extends OutputOptions {
-	format?: (typeof formats)[number];
 }
 
 export function addSubscriptionCommands(program: Command, environment: NodeJS.ProcessEnv): void {
@@ -28,29 +22,25 @@ export function addSubscriptionCommands(program: Command, environment: NodeJS.Pr
 		.command('start')
 		.argument('<chat_id>')
 		.description('start a subscription; by default now and open-ended')
-		.option('--from <time>', 'when it begins: a date (00:00 UTC) or an RFC 3339 time')
-		.option('--until <time>', 'when it ends')
+		.option('--from <time>', 'since when, not in the future: a date (00:00 UTC) or an RFC 3339 time')
+		.option('--until <time>', 'its planned end')
 		.option('--json', 'print the result as JSON')
 		.examples(
 			'contacts subscription start 5550001',
-			'contacts subscription start 5550001 --from 2027-01-01 --until 2027-07-01',
+			'contacts subscription start 5550001 --from 2026-01-01 --until 2027-07-01',
 		)
 		.action(async (given: string, options: OutputOptions & Times) => {
 			const chatId = chatIdOf(given);
 			const [from, until] = [await timeOf('--from', options.from), await timeOf('--until', options.until)];
-			const begins = from ?? new Date().toISOString();
-			if (until !== null && until <= begins) throw new UsageError('--until must be after the start.');
-			const isPlanned = from !== null && from > new Date().toISOString();
+			const now = new Date().toISOString();
+			if (from !== null && from > now) throw new UsageError('--from must not be in the future.');
+			if (until !== null && until <= now) throw new UsageError('--until must be in the future.');
 			await withTransaction(environment, async (sql) => {
 				if (!(await startSubscription(sql, chatId, { from, until })))
-					throw new CommandError(
-						`Chat ${chatId} has ${isPlanned ? 'a' : 'an active'} subscription already${isPlanned ? ' in that time' : ''}.`,
-					);
+					throw new CommandError(`Chat ${chatId} has an active subscription already.`);
 				await recordOperation(sql, 'subscription started', { from, until });
 			});
-			const state = isPlanned ? 'planned' : 'active';
-			const sentence = isPlanned ? `will be subscribed from ${from} on` : 'is subscribed';
-			printResult({ chat_id: chatId, state }, `Chat ${chatId} ${sentence}.`, options);
+			printResult({ chat_id: chatId, state: 'active' }, `Chat ${chatId} is subscribed.`, options);
 		});
 
 	subscription
@@ -78,8 +68,8 @@ export function addSubscriptionCommands(program: Command, environment: NodeJS.Pr
 
 	subscription
 		.command('list')
-		.argument('[chat_id]', 'all subscriptions of this chat; without it, all active ones')
-		.description('list subscriptions, newest first')
+		.argument('[chat_id]', 'the subscription of this chat; without it, all active ones')
+		.description('list subscriptions, newest first; times are in UTC')
 		.option('--limit <number>', 'maximum number of rows')
 		.option('--json', 'print the records as JSON')
 		.examples('contacts subscription list --limit 100', 'contacts subscription list -- -100200300')
@@ -95,37 +85,28 @@ export function addSubscriptionCommands(program: Command, environment: NodeJS.Pr
 
 	subscription
 		.command('import')
-		.argument('<file>', 'CSV or NDJSON, in UTF-8')
+		.argument('<file>', 'CSV or NDJSON, in UTF-8; - for standard input')
 		.description('add subscriptions from a file, all of them or none')
-		.addOption(new Option('--format <format>', 'format of the file, if its name does not show it').choices(formats))
+		.addOption(
+			new Option('--format <format>', 'format of the file, if its name does not show it').choices(['csv', 'ndjson']),
+		)
 		.option('--json', 'print the summary as JSON')
 		.addHelpText(
 			'after',
-			'\nFields: chat_id (required), started_at, ended_at: dates (00:00 UTC) or RFC 3339 times, past or planned. A line\n' +
-				'without a start means the active subscription, or else a new one from now on. A stored subscription with the same\n' +
-				'chat and start gets the given end, and keeps its own if none is given. If a line is wrong, nothing is imported, and\n' +
-				'the wrong lines are reported. A file without lines fails. Importing a file again changes nothing.',
+			'\nFields: chat_id (required), started_at (not in the future), ended_at (may be planned): dates (00:00 UTC) or RFC 3339\n' +
+				'times. It takes what "subscription list --json" prints. A line without a start means that the chat is subscribed now,\n' +
+				'unless it has ended. A chat has one subscription. A line is as old as its end, when that has passed, or else as its\n' +
+				'start: the newest line of a chat counts, unless something newer was reported. The others are counted, not applied. If a\n' +
+				'line is wrong, nothing is imported, and the wrong lines are reported. A file without lines fails.',
 		)
 		.examples(
 			'contacts subscription import subscribers.csv',
+			'contacts subscription list --json | contacts subscription import - --format ndjson',
 			'contacts subscription import subscribers.txt --format ndjson',
 		)
-		.action(async (path: string, options: ImportOptions) => {
-			const { importSubscriptions, subscriptionColumns } = await import('../import/import-subscriptions.js');
-			const { readCsv } = await import('../import/read-csv.js');
-			const { readNdjson } = await import('../import/read-json.js');
-			const { withSourceFile } = await import('../import/source-file.js');
-			const summary = await withSourceFile(path, formats, options.format, ({ format, chunks, onRecord }) => {
-				const records = format === 'csv' ? readCsv(chunks, subscriptionColumns) : readNdjson(chunks);
-				const onError = (line: number, reason: string) => printNote(`line ${line}: ${reason}`);
-				return withTransaction(environment, async (sql) => {
-					const done = await importSubscriptions(sql, records, { onRecord, onError });
-					await recordOperation(sql, 'subscriptions imported', { file: basename(path), ...done });
-					return done;
-				});
-			});
-			const { records, added, changed } = summary;
-			printResult(summary, `${records} lines: ${added} subscriptions new, ${changed} got another end.`, options);
+		.action(async (path: string, options: OutputOptions & { format?: Format }) => {
+			const { runSubscriptionImport } = await import('../import/import-subscriptions.js');
+			await runSubscriptionImport(environment, path, options);
 		});
 }
 

@@ -29,37 +29,39 @@ export async function readClock(sql: Sql): Promise<number> {
 	return row.now;
 }
 
-export interface RoleRow {
+/** The number of the last migration. Undefined: there are no tables. */
+export async function readSchemaVersion(sql: Sql): Promise<number | undefined> {
+	const [row] = await sql<[{ exists: boolean }]>`select to_regclass('public.schema_migrations') is not null as exists`;
+	if (!row.exists) return undefined;
+	const [{ version }] = await sql<[{ version: number }]>`
+		select coalesce(max(version), 0)::int as version from schema_migrations`;
+	return version;
+}
+
+interface RoleRow {
 	name: string;
 	can_login: boolean;
 	/** Whether it has rights beyond its grants. */
 	is_privileged: boolean;
-	/** Null: only a superuser can read it. */
-	has_password: boolean | null;
 }
 
-export async function readRoles(sql: Sql, names: readonly string[]): Promise<readonly RoleRow[]> {
-	const [row] = await sql<[{ visible: boolean }]>`select has_table_privilege('pg_authid', 'select') as visible`;
-	const password = row.visible
-		? sql`(select a.rolpassword is not null from pg_authid a where a.oid = r.oid)`
-		: sql`null::boolean`;
+export function readRoles(sql: Sql, names: readonly string[]): Promise<readonly RoleRow[]> {
 	return sql<RoleRow[]>`
-		select rolname as name, rolcanlogin as can_login, rolsuper or rolcreaterole or rolbypassrls as is_privileged,
-		       ${password} as has_password
-		from pg_roles r where rolname in ${sql([...names])} order by rolname`;
+		select rolname as name, rolcanlogin as can_login, rolsuper or rolcreaterole or rolbypassrls as is_privileged
+		from pg_roles where rolname in ${sql([...names])} order by rolname`;
 }
 
 interface OwnerRow {
 	/** The owner of the tables. */
 	owner: string;
 	is_superuser: boolean;
+	/** Whether it could join any role that is not a superuser. */
+	can_join_roles: boolean;
 	database: string;
-	/** The roles, including `public`, that may create temporary objects in this database. */
+	/** The roles that may create temporary objects in this database. Only `public` where everybody may. */
 	temporary: string[];
-	/** The roles, including `public`, that may create objects in the schema. */
+	/** The roles that may create objects in the schema. Only `public` where everybody may. */
 	creating: string[];
-	/** Functions that run with their owner's rights and could resolve names to objects of the caller. */
-	unsafe_functions: string[];
 }
 
 /** @param names the roles that must own nothing */
@@ -70,19 +72,42 @@ export async function readOwner(sql: Sql, names: readonly string[]): Promise<Own
 		)
 		select o.rolname as owner,
 		       o.rolsuper as is_superuser,
+		       o.rolcreaterole and current_setting('server_version_num')::int < 160000 as can_join_roles,
 		       current_database() as database,
 		       (select coalesce(json_agg(name), '[]') from others where has_database_privilege(name, current_database(), 'temporary')) as temporary,
-		       (select coalesce(json_agg(name), '[]') from others where has_schema_privilege(name, 'public', 'create')) as creating,
-		       (
-		         select coalesce(json_agg(p.oid::regprocedure::text order by 1), '[]')
-		         from pg_proc p
-		         where p.pronamespace = 'public'::regnamespace and p.prosecdef
-		           and not exists (select from pg_depend d where d.classid = 'pg_proc'::regclass and d.objid = p.oid and d.deptype = 'e')
-		           and not exists (select from unnest(p.proconfig) setting where setting ~ '^search_path=(.*, ?)?pg_temp$')
-		       ) as unsafe_functions
+		       (select coalesce(json_agg(name), '[]') from others where has_schema_privilege(name, 'public', 'create')) as creating
 		from pg_class c join pg_roles o on o.oid = c.relowner
 		where c.oid = 'public.projects'::regclass`;
-	return row;
+	const holders = (given: string[]) => (given.includes('public') ? ['public'] : given);
+	return { ...row, temporary: holders(row.temporary), creating: holders(row.creating) };
+}
+
+export interface KeyToCheck {
+	id: number;
+	project: string;
+	expires_at: string | null;
+	last_used_at: string | null;
+	expires_soon: boolean;
+	is_unused: boolean;
+}
+
+/** The live keys of enabled projects that expire soon, or that nobody has used for long, in the order of their IDs. */
+export function readKeysToCheck(
+	sql: Sql,
+	{ daysBeforeExpiry, daysUnused }: { daysBeforeExpiry: number; daysUnused: number },
+): Promise<readonly KeyToCheck[]> {
+	const minute = (column: string) =>
+		sql.unsafe(`to_char(${column} at time zone 'UTC', 'YYYY-MM-DD HH24:MI') as ${column}`);
+	return sql<KeyToCheck[]>`
+		select * from (
+			select k.id::float8 as id, p.code as project, ${minute('expires_at')}, ${minute('last_used_at')},
+			       coalesce(k.expires_at < now() + make_interval(days => ${daysBeforeExpiry}::int), false) as expires_soon,
+			       coalesce(u.last_used_at, k.created_at) < now() - make_interval(days => ${daysUnused}::int) as is_unused
+			from api_keys k
+			join projects p on p.id = k.project_id
+			left join api_key_uses u on u.key_id = k.id
+			where k.revoked_at is null and (k.expires_at is null or k.expires_at > now()) and p.disabled_at is null
+		) live where expires_soon or is_unused order by id`;
 }
 
 export async function countContacts(sql: Sql): Promise<number> {

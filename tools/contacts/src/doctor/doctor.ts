@@ -4,12 +4,14 @@ import { findDatabaseUrl, withDatabase } from '../connection.js';
 import { describeError } from '../describe-error.js';
 import type { Finding } from './check.js';
 import { checkCrm, checkSynchroniser } from './check-crm.js';
-import { checkClock, checkDatabase, checkMigrations } from './check-database.js';
-import { checkOwner } from './check-owner.js';
-import { checkPasswords } from './check-passwords.js';
+import { checkClock, checkDatabase, checkSchema, explainConnection } from './check-database.js';
+import { checkKeys } from './check-keys.js';
 import { checkRedis } from './check-redis.js';
-import { checkRoles } from './check-roles.js';
+import { checkOwner, checkRoles } from './check-roles.js';
 import { countContacts } from './doctor.sql.js';
+
+/** What can only be checked in the tables. */
+const inTables = ['owner', 'roles', 'keys', 'synchroniser'];
 
 /**
  * @param now this machine's clock, milliseconds since the epoch
@@ -21,7 +23,6 @@ export async function examine(
 	portalTimeoutMs?: number,
 ): Promise<Finding[]> {
 	const { findings, mirrored } = await examineDatabase(environment, now);
-	findings.push(...checkPasswords(environment));
 	findings.push(...(await checkRedis(environment.REDIS_URL)));
 	findings.push(...(await checkCrm(environment, mirrored, now, portalTimeoutMs)));
 	return findings;
@@ -34,40 +35,42 @@ interface DatabaseFindings {
 }
 
 async function examineDatabase(environment: NodeJS.ProcessEnv, now: () => number): Promise<DatabaseFindings> {
+	let url: string | undefined;
 	try {
-		const url = await findDatabaseUrl(environment);
-		const { hostList, database } = readDatabaseUrl(url);
-		return await withDatabase(environment, (sql) => checkAll(sql, environment, `${hostList}/${database}`, now));
+		url = await findDatabaseUrl(environment);
+		readDatabaseUrl(url);
 	} catch (error) {
-		const problem: Finding = {
-			check: 'database',
-			state: 'problem',
-			message: describeError(error),
-			advice: 'Set DATABASE_URL to a PostgreSQL that runs, such as postgres://user:password@host:5432/database.',
-		};
-		const hidden = ['clock', 'migrations', 'roles', 'owner', 'synchroniser'].map(skipped('the database'));
-		return { findings: [problem, ...hidden], mirrored: undefined };
+		const advice = 'Set DATABASE_URL to a URL like postgres://user:password@host:5432/database.';
+		return unreached({ check: 'database', state: 'problem', message: describeError(error), advice });
+	}
+	const address = url;
+	try {
+		return await withDatabase(environment, (sql) => examineReached(sql, environment, address, now));
+	} catch (error) {
+		return unreached(explainConnection(error, address));
 	}
 }
 
-async function checkAll(
+const unreached = (problem: Finding): DatabaseFindings => ({
+	findings: [problem, ...['clock', 'schema', ...inTables].map(skipped('the database'))],
+	mirrored: undefined,
+});
+
+async function examineReached(
 	sql: Sql,
 	environment: NodeJS.ProcessEnv,
-	place: string,
+	url: string,
 	now: () => number,
 ): Promise<DatabaseFindings> {
-	const findings = [...(await checkDatabase(sql, place)), ...(await checkClock(sql, now))];
-	const migrations = await checkMigrations(sql);
-	findings.push(...migrations);
-	if (migrations.some(({ state }) => state !== 'ok')) {
-		findings.push(...['roles', 'owner', 'synchroniser'].map(skipped('the schema')));
-		return { findings, mirrored: undefined };
-	}
-	findings.push(...(await checkRoles(sql)), ...(await checkOwner(sql)));
+	const schema = await checkSchema(sql);
+	const findings = [...(await checkDatabase(sql, url)), ...(await checkClock(sql, now)), ...schema];
+	if (schema.some(({ state }) => state !== 'ok'))
+		return { findings: [...findings, ...inTables.map(skipped('the schema'))], mirrored: undefined };
+	findings.push(...(await checkOwner(sql)), ...(await checkRoles(sql)), ...(await checkKeys(sql)));
 	findings.push(...(await checkSynchroniser(sql, environment, now)));
 	return { findings, mirrored: await countContacts(sql) };
 }
 
 const skipped =
 	(because: string) =>
-	(check: string): Finding => ({ check, state: 'skipped', message: `Not looked at, because of ${because}.` });
+	(check: string): Finding => ({ check, state: 'skipped', message: `Not checked, because of ${because}.` });

@@ -1,8 +1,6 @@
 import { database, test } from '@contacts/testing/test.js';
 import { beforeEach, describe, expect } from 'vitest';
-import { importRecords } from './import-file.js';
-import { readCsv } from './read-csv.js';
-import { readJsonArray, readNdjson } from './read-json.js';
+import { contacts } from '../testing/command.js';
 
 /** The stored fields of contact 1 before each import. */
 const full = {
@@ -30,12 +28,10 @@ beforeEach(async () => {
 	);
 });
 
-async function load(file: string, reader: typeof readCsv = readCsv) {
-	async function* pieces() {
-		yield Buffer.from(file);
-	}
-	const ignore = () => undefined;
-	return importRecords(database.sql, reader(pieces()), { dryRun: false, onRecordError: ignore, onRecord: ignore });
+/** @returns the summary */
+async function load(input: string, format = 'csv') {
+	const { stdout } = await contacts(database.url, ['import', '-', '--format', format, '--json'], { input });
+	return JSON.parse(stdout);
 }
 
 const stored = () => database.sql`
@@ -65,20 +61,17 @@ describe('CSV', () => {
 	});
 });
 
-describe.each([
-	['a JSON array', readJsonArray, (records: object[]) => JSON.stringify(records)],
-	['NDJSON', readNdjson, (records: object[]) => records.map((record) => JSON.stringify(record)).join('\n')],
-])('%s', (_, reader, format) => {
+describe('NDJSON', () => {
+	const loadRecords = (...records: object[]) =>
+		load(records.map((record) => JSON.stringify(record)).join('\n'), 'ndjson');
+
 	test('in each record an absent field keeps the stored value, and an explicit null clears it', async () => {
 		await load('bitrix_id,name,phone\n2,Bob,+79001234568\n3,Cy,+79001234569\n');
-		const summary = await load(
-			format([
-				{ bitrix_id: 1, name: null, trouble_contact: false },
-				{ bitrix_id: 2, phone: '' },
-				{ bitrix_id: 3 },
-				{ bitrix_id: 4, assigned_by_id: 9 },
-			]),
-			reader,
+		const summary = await loadRecords(
+			{ bitrix_id: 1, name: null, trouble_contact: false },
+			{ bitrix_id: 2, phone: '' },
+			{ bitrix_id: 3 },
+			{ bitrix_id: 4, assigned_by_id: 9 },
 		);
 		expect(summary).toMatchObject({ accepted: 4, created: 1, changed: 2 });
 		expect(await stored()).toEqual([
@@ -94,7 +87,7 @@ describe.each([
 		async (apart) => {
 			const between = Array.from({ length: apart - 1 }, (_, index) => ({ bitrix_id: 100 + index }));
 			const first = { bitrix_id: 1, name: 'first', phone: '+79001234568' };
-			await load(format([first, ...between, { bitrix_id: 1, name: 'second', company_ids: null }]), reader);
+			await loadRecords(first, ...between, { bitrix_id: 1, name: 'second', company_ids: null });
 			expect((await stored())[0]).toEqual({ ...full, name: 'second', phone: '+79001234568', company_ids: null });
 		},
 	);

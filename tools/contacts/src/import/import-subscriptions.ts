@@ -1,10 +1,15 @@
+import { basename } from 'node:path';
+import { recordOperation } from '@contacts/common/auth/projects.sql.js';
 import type { Sql } from '@contacts/common/database/client.js';
 import { readTimestamp } from '@contacts/common/schemas/fields.js';
+import { withTransaction } from '../connection.js';
 import { CommandError } from '../errors.js';
-import { parseChatId, saveSubscriptions } from '../subscriptions.sql.js';
-import { noRecords, type SourceRecord } from './record.js';
+import { type OutputOptions, printNote, printResult } from '../output.js';
+import { parseChatId, type SavedSubscriptions, saveSubscriptions } from '../subscriptions.sql.js';
+import { noRecords, type SourceRecord } from './records.js';
+import { type Format, withRecords } from './source-file.js';
 
-/** A subscription in a file. Times are RFC 3339 in UTC. Without a start it means the active subscription. */
+/** A subscription in a file. Times are RFC 3339 in UTC. Without times the chat is subscribed now. */
 export interface GivenSubscription {
 	line: number;
 	chat_id: number;
@@ -12,14 +17,11 @@ export interface GivenSubscription {
 	ended_at: string | null;
 }
 
-/** The columns of a file, or the fields of its records. */
-export const subscriptionColumns = { names: ['chat_id', 'started_at', 'ended_at'], required: 'chat_id' };
+/** The columns of a file, or the fields of its records. `state` is what a list of subscriptions has beside the times: it is ignored. */
+const columns = { names: ['chat_id', 'state', 'started_at', 'ended_at'], required: 'chat_id' };
 
-export interface SubscriptionImport {
+interface SubscriptionImport extends SavedSubscriptions {
 	records: number;
-	added: number;
-	/** Got another end. */
-	changed: number;
 }
 
 /** The number of lines that one statement saves. */
@@ -28,38 +30,49 @@ const maxBatch = 5000;
 /** The number of wrong lines to name. Further ones are only counted. */
 const maxNamedLines = 100;
 
+/** `contacts subscription import` */
+export async function runSubscriptionImport(
+	environment: NodeJS.ProcessEnv,
+	path: string,
+	{ format, ...options }: OutputOptions & { format?: Format },
+): Promise<void> {
+	const summary = await withRecords(path, format, columns, (records) =>
+		withTransaction(environment, async (sql) => {
+			const done = await importSubscriptions(sql, records);
+			await recordOperation(sql, 'subscriptions imported', { file: basename(path), ...done });
+			return done;
+		}),
+	);
+	const { records, added, changed, unchanged, older } = summary;
+	printResult(
+		summary,
+		`${records} lines: ${added} subscriptions new, ${changed} changed, ${unchanged} as stored, ${older} older than what is stored or than another line.`,
+		options,
+	);
+}
+
 /**
  * Saves all subscriptions of a file, or none.
  *
- * @param onError called for each wrong line
  * @throws CommandError when any line is wrong, or there is none; the caller must not commit then
  */
-export async function importSubscriptions(
-	sql: Sql,
-	records: AsyncIterable<SourceRecord>,
-	{ onError, onRecord }: { onError(line: number, reason: string): void; onRecord(records: number): void },
-): Promise<SubscriptionImport> {
-	const summary: SubscriptionImport = { records: 0, added: 0, changed: 0 };
+async function importSubscriptions(sql: Sql, records: AsyncIterable<SourceRecord>): Promise<SubscriptionImport> {
+	const summary: SubscriptionImport = { records: 0, added: 0, changed: 0, unchanged: 0, older: 0 };
 	let batch: GivenSubscription[] = [];
-	/** The starts of the lines in the batch, by chat. */
-	let starts = new Map<number, (string | null)[]>();
 	let wrong = 0;
 
 	function reject(line: number, reason: string): void {
 		wrong++;
-		if (wrong <= maxNamedLines) onError(line, reason);
+		if (wrong <= maxNamedLines) printNote(`line ${line}: ${reason}`);
 	}
 
 	async function flush(): Promise<void> {
 		// After a wrong line the import only checks the rest.
 		if (wrong === 0 && batch.length > 0) {
-			const { added, changed, conflicts } = await saveSubscriptions(sql, batch);
-			summary.added += added;
-			summary.changed += changed;
-			for (const line of conflicts) reject(line, 'the chat has another subscription without an end');
+			const saved = await saveSubscriptions(sql, batch);
+			for (const count of ['added', 'changed', 'unchanged', 'older'] as const) summary[count] += saved[count];
 		}
 		batch = [];
-		starts = new Map();
 	}
 
 	for await (const record of records) {
@@ -68,14 +81,9 @@ export async function importSubscriptions(
 		if (typeof given === 'string') {
 			reject(record.line, given);
 		} else {
-			const before = starts.get(given.chat_id) ?? [];
-			// Lines of one batch don't see each other, so a line that depends on an earlier one goes into a later batch.
-			const depends = before.some((start) => start === null || given.started_at === null || start === given.started_at);
-			if (depends || batch.length >= maxBatch) await flush();
-			starts.set(given.chat_id, [...(starts.get(given.chat_id) ?? []), given.started_at]);
+			if (batch.length >= maxBatch) await flush();
 			batch.push(given);
 		}
-		onRecord(summary.records);
 	}
 	if (summary.records === 0) throw noRecords();
 	await flush();
@@ -85,9 +93,10 @@ export async function importSubscriptions(
 
 /** @returns the reason when a line is wrong */
 function toSubscription(line: number, fields: Record<string, unknown>): GivenSubscription | string {
-	const unknown = Object.keys(fields).find((name) => !subscriptionColumns.names.includes(name));
-	if (unknown !== undefined) return `only ${subscriptionColumns.names.join(', ')} are known`;
-	const chatId = parseChatId(String(fields.chat_id ?? ''));
+	const unknown = Object.keys(fields).find((name) => !columns.names.includes(name));
+	if (unknown !== undefined) return `only ${columns.names.join(', ')} are known`;
+	const given = fields.chat_id;
+	const chatId = typeof given === 'string' || typeof given === 'number' ? parseChatId(String(given)) : undefined;
 	if (chatId === undefined) return 'chat_id is no integer other than 0, within ±9007199254740991';
 	const started = parseTime(fields.started_at);
 	const ended = parseTime(fields.ended_at);
@@ -97,8 +106,8 @@ function toSubscription(line: number, fields: Record<string, unknown>): GivenSub
 	] as const) {
 		if (time === undefined) return `${name} is neither a date nor a time like 2026-05-17T12:00:00Z`;
 	}
-	if (ended && ended < (started ?? new Date().toISOString()))
-		return started ? 'ended_at is before started_at' : 'ended_at is in the past, and there is no started_at';
+	if (started && started > new Date().toISOString()) return 'started_at is in the future';
+	if (started && ended && ended < started) return 'ended_at is before started_at';
 	return { line, chat_id: chatId, started_at: started ?? null, ended_at: ended ?? null };
 }
 

@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'vitest';
+import { contactColumns } from './import-contacts.js';
 import { maxRecordBytes } from './lines.js';
 import { readCsv } from './read-csv.js';
-import type { SourceRecord } from './record.js';
+import type { SourceRecord } from './records.js';
 
 async function* cut(file: string | Buffer, size: number): AsyncGenerator<Buffer> {
 	const bytes = Buffer.from(file);
@@ -11,7 +12,7 @@ async function* cut(file: string | Buffer, size: number): AsyncGenerator<Buffer>
 /** Reads a file in pieces of this many bytes. */
 async function read(file: string | Buffer, size = 65_536): Promise<SourceRecord[]> {
 	const records: SourceRecord[] = [];
-	for await (const record of readCsv(cut(file, size))) records.push(record);
+	for await (const record of readCsv(cut(file, size), contactColumns)) records.push(record);
 	return records;
 }
 
@@ -24,7 +25,6 @@ async function summary(file: string | Buffer, size?: number): Promise<string[]> 
 	);
 }
 
-const open = 'a quote is opened and not closed';
 const stray = 'a quote is where none may be';
 
 describe('well-formed files', () => {
@@ -120,17 +120,14 @@ describe('only a broken record is refused, and all others are kept', () => {
 		Buffer.concat([Buffer.from('bitrix_id,name\n1,a\n'), Buffer.from(broken), Buffer.from('\n3,"c, d"\n4,e\n')]);
 
 	test.each([
-		['a quote that is not closed', '2,"b', open],
 		['a quote within a field without quotes', '2,b "x" c', stray],
-		['text after a closing quote', '2,"b" c', stray],
-		['a single quote at the end', '2,b"', open],
+		['a quote at the end of a field without quotes', '2,b"', stray],
+		['hundred of them', `2,b${'"'.repeat(100)}`, stray],
 		['too many columns', '2,b,c', 'not as many columns as the head'],
 		['too few columns', '2', 'not as many columns as the head'],
-		['U+0000', '2,b\0', "a character that can't be stored"],
 		['a byte that is not UTF-8', Buffer.from([0x32, 0x2c, 0xff]), 'not valid UTF-8'],
 		['a character that is cut off', Buffer.from([0x32, 0x2c, 0xd0]), 'not valid UTF-8'],
 		['a surrogate in UTF-8', Buffer.from([0x32, 0x2c, 0xed, 0xa0, 0x80]), 'not valid UTF-8'],
-		['a line of more than 1 MiB', `2,${'b'.repeat(maxRecordBytes)}`, `longer than ${maxRecordBytes} bytes`],
 	])('%s', async (_, broken, reason) => {
 		const expected = ['2 1 a', `3: ${reason}`, '4 3 c, d', '5 4 e'];
 		expect(await summary(around(broken))).toEqual(expected);
@@ -142,40 +139,55 @@ describe('only a broken record is refused, and all others are kept', () => {
 		expect(await summary(around(`2,${name}`))).toEqual(['2 1 a', `3 2 ${name}`, '4 3 c, d', '5 4 e']);
 	});
 
-	test('an unclosed quote before a record of several lines', async () => {
-		expect(await summary('bitrix_id,name\n1,"a\n2,b\n3,"c\nd"\n4,e\n')).toEqual([
-			`2: ${open}`,
-			'3 2 b',
-			'4 3 c\nd',
-			'6 4 e',
-		]);
-	});
-
-	test('two unclosed quotes, with good records before, between and after', async () => {
-		expect(await summary('bitrix_id,name\n1,a\n2,"b\n3,c\n4,"d\n5,e\n6,f\n')).toEqual([
-			'2 1 a',
-			`3: ${open}`,
-			'4 3 c',
-			`5: ${open}`,
-			'6 5 e',
-			'7 6 f',
-		]);
-	});
-
-	test('an unclosed quote in the last line', async () => {
-		expect(await summary('bitrix_id,name\n1,a\n2,"b')).toEqual(['2 1 a', `3: ${open}`]);
-	});
-
-	test('an unclosed quote before more than 1 MiB of good records keeps them all', async () => {
-		const lines = Array.from({ length: 60_000 }, (_, index) => `${index + 2},"name, of ${index + 2}"`);
-		const found = await summary(`bitrix_id,name\n1,"a\n${lines.join('\n')}\n`);
-		expect(found[0]).toBe(`2: ${open}`);
-		expect(found).toHaveLength(60_001);
-		expect(found.at(-1)).toBe('60002 60001 name, of 60001');
-	});
-
 	test('bytes that are not UTF-8 within a record of several lines', async () => {
 		const broken = Buffer.concat([Buffer.from('2,"b\n'), Buffer.from([0xff]), Buffer.from('\nc"')]);
 		expect(await summary(around(broken))).toEqual(['2 1 a', '3: not valid UTF-8', '6 3 c, d', '7 4 e']);
+	});
+});
+
+describe('a record without a certain end ends the reading, after all records before it', () => {
+	/** The records before the end, and the message. */
+	async function readBroken(file: string, size = 65_536) {
+		const lines: number[] = [];
+		const failure = await (async () => {
+			for await (const { line } of readCsv(cut(file, size), contactColumns)) lines.push(line);
+		})().catch(({ message }: Error) => message);
+		return { lines, failure };
+	}
+	const from = (line: number, reason: string) => `The file can't be read from line ${line} on: ${reason}.`;
+	const open = 'a quote is opened there, and none closes it at the end of a field';
+	const tooLong = `a record is longer than ${maxRecordBytes} bytes, or a quote is opened there and not closed`;
+	const good = 'bitrix_id,name\r\n1,"a\r\n\r\na"\r\n\r\n2,b\r\n';
+
+	test.each([
+		['a quote that nothing closes', '3,"c\n4,d\n', open],
+		['a quote that nothing closes in the last line', '3,"c', open],
+		['a quote that the quote of a later record seems to close', '3,"c\n4,"d, e"\n5,f\n', open],
+		['text after a closing quote', '3,"c" d\n4,e\n', open],
+		['a quote that nothing closes within 1 MiB', `3,"c\n${'4,d\n'.repeat(300_000)}`, tooLong],
+		[
+			'quoted fields of more than 1 MiB together',
+			`3,${`"${'c'.repeat(600_000)}",`.repeat(2)}\n4,d\n`,
+			`longer than ${maxRecordBytes} bytes`,
+		],
+		['a line of more than 1 MiB', `3,${'c'.repeat(maxRecordBytes)}\n4,d\n`, `longer than ${maxRecordBytes} bytes`],
+		[
+			'very many quotes where none may be',
+			`3,c${'"'.repeat(500_000)}\n4,d\n`,
+			'more than 100 quotes are where none may be',
+		],
+	])('%s', async (_, broken, reason) => {
+		for (const size of [7, 65_536]) {
+			const { lines, failure } = await readBroken(good + broken, size);
+			expect(failure).toBe(from(7, reason));
+			expect(lines.slice(0, 2)).toEqual([2, 6]);
+		}
+	});
+
+	test('the records before it are all returned, however many they are', async () => {
+		const records = Array.from({ length: 5000 }, (_, index) => `${index + 1},"name, of ${index}"\n`);
+		const { lines, failure } = await readBroken(`bitrix_id,name\n${records.join('')}9999,"a\n1,b\n`);
+		expect(failure).toBe(from(5002, open));
+		expect(lines).toEqual(records.map((_, index) => index + 2));
 	});
 });

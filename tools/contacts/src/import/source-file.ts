@@ -2,44 +2,56 @@ import { once } from 'node:events';
 import { createReadStream, type ReadStream } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { extname } from 'node:path';
+import type { Readable } from 'node:stream';
 import { CommandError, UsageError } from '../errors.js';
-import { createProgress } from '../progress.js';
+import { createProgress, type Progress } from '../progress.js';
+import { streams } from '../streams.js';
+import { readCsv } from './read-csv.js';
+import { type Columns, readNdjson, type SourceRecord } from './records.js';
 
-interface SourceFile<Format> {
-	format: Format;
-	chunks: AsyncIterable<Buffer>;
-	/** Shows how far the reading is. */
-	onRecord(records: number): void;
-}
+const readers = { csv: readCsv, ndjson: readNdjson };
+
+export type Format = keyof typeof readers;
 
 /**
- * Opens a file for an import, shows the progress, and closes the file after the work.
+ * Opens a file for an import, shows the progress while its records are read, and closes the file after the work.
  *
+ * @param path `-` for standard input
  * @param format default: the extension of the file name
  * @throws UsageError, CommandError when there is no such format or file
  */
-export async function withSourceFile<Format extends string, T>(
+export async function withRecords<T>(
 	path: string,
-	formats: readonly Format[],
 	format: Format | undefined,
-	work: (file: SourceFile<Format>) => Promise<T>,
+	columns: Columns,
+	work: (records: AsyncIterable<SourceRecord>) => Promise<T>,
 ): Promise<T> {
-	const name = format ?? extname(path).slice(1).toLowerCase().replace('jsonl', 'ndjson');
-	const known = formats.find((each) => each === name);
-	if (known === undefined) {
-		const endings = formats.map((each) => `.${each}`);
-		throw new UsageError(
-			`The file name does not end in ${endings.slice(0, -1).join(', ')} or ${endings.at(-1)}: say --format.`,
-		);
-	}
-	const { chunks, size } = await openFile(path);
-	const progress = createProgress(size);
+	const read = readers[format ?? formatOf(path)];
+	const source = path === '-' ? standardInput() : await openFile(path);
 	try {
-		return await work({ format: known, chunks, onRecord: (count) => progress.update(chunks.bytesRead, count) });
+		return await work(withProgress(read(source.chunks, columns), source));
 	} finally {
-		progress.stop();
-		chunks.destroy();
+		source.chunks.destroy();
 	}
+}
+
+function formatOf(path: string): Format {
+	if (path === '-') throw new UsageError('Standard input has no file name: say --format.');
+	const name = extname(path).slice(1).toLowerCase().replace('jsonl', 'ndjson');
+	if (Object.hasOwn(readers, name)) return name as Format;
+	throw new UsageError('The file name does not end in .csv or .ndjson: say --format.');
+}
+
+interface Source {
+	chunks: Readable & { bytesRead?: number };
+	/** In bytes; undefined: unknown. */
+	size: number | undefined;
+}
+
+function standardInput(): Source {
+	const { stdin } = streams();
+	if (stdin.isTTY) throw new UsageError('Name a file, or pipe one into this command.');
+	return { chunks: stdin, size: undefined };
 }
 
 /** @throws CommandError when this is not a file that can be read */
@@ -53,4 +65,19 @@ export async function openFile(path: string): Promise<{ chunks: ReadStream; size
 	// Nobody listens for its errors until the caller reads, which may be after a connection to the database.
 	await once(chunks, 'open').catch(refuse);
 	return { chunks, size: stats.size };
+}
+
+/** Shows the progress from the first record on, so that it covers no question that is asked before. */
+async function* withProgress(records: AsyncIterable<SourceRecord>, { chunks, size }: Source) {
+	let progress: Progress | undefined;
+	let count = 0;
+	try {
+		for await (const record of records) {
+			progress ??= createProgress(size);
+			yield record;
+			progress.update(chunks.bytesRead ?? 0, ++count);
+		}
+	} finally {
+		progress?.stop();
+	}
 }

@@ -87,6 +87,15 @@ describe('a record is refused, with a reason that names the field and never the 
 		}
 	});
 
+	test.each([
+		['name', 1000],
+		['perplexity_reason', 10_000],
+	])('%s: longer than %i characters', (field, max) => {
+		const text = '\u{1F600}'.repeat(max);
+		expect(reasonOf({ bitrix_id: '1', [field]: ` ${text} ` })).toBe('taken');
+		expect(reasonOf({ bitrix_id: '1', [field]: `${text}x` })).toBe(`${field}: longer than ${max} characters`);
+	});
+
 	test.each(['0', '1,0', 'x', '1,x', '1,,2', ',', '1,', '1;2', '-1', '1.5', '9223372036854775808', '{1,2}', '[1]'])(
 		'company_ids: %j',
 		(value) => {

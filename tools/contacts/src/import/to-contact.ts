@@ -3,6 +3,8 @@ import {
 	type CompanyContactFields,
 	type ContactColumn,
 	contactColumnNames,
+	firstCharacters,
+	maxCharacters,
 } from '@contacts/company-contacts/company-contact-columns.sql.js';
 import { toE164 } from '@contacts/company-contacts/phone.js';
 import type { CountryCode } from 'libphonenumber-js/min';
@@ -39,10 +41,10 @@ const parsers: {
 } = {
 	phone: (value, country) => toPhone(toText('phone', value), country),
 	company_ids: (value) => toCompanyIds(toText('company_ids', value)),
-	name: (value) => toText('name', value),
+	name: (value) => toBoundedText('name', value),
 	assigned_by_id: (value) => toId('assigned_by_id', value),
 	trouble_contact: toFlag,
-	perplexity_reason: (value) => toText('perplexity_reason', value),
+	perplexity_reason: (value) => toBoundedText('perplexity_reason', value),
 };
 
 function toText(field: string, value: unknown): string | null {
@@ -51,6 +53,14 @@ function toText(field: string, value: unknown): string | null {
 	if (value.includes('\0') || !value.isWellFormed())
 		throw new RecordError(`${field}: a character that can't be stored`);
 	return value.trim() === '' ? null : value.trim();
+}
+
+function toBoundedText(field: keyof typeof maxCharacters, value: unknown): string | null {
+	const text = toText(field, value);
+	const max = maxCharacters[field];
+	if (text !== null && firstCharacters(text, max) !== text)
+		throw new RecordError(`${field}: longer than ${max} characters`);
+	return text;
 }
 
 /** A positive integer up to 2^53 − 1, as a number or in decimal digits. */

@@ -7,7 +7,7 @@ import { toCrmConfig } from '../config.js';
 import { synchroniseForEver } from '../loop.js';
 
 /** A stand-in portal, and a synchroniser that passes every five minutes of a clock that moves when the synchroniser sleeps. */
-export interface LoopHarness {
+interface LoopHarness {
 	standIn: StandIn;
 	clock: { now(): number; setBack(milliseconds: number): void };
 	/** @param onPass called after each pass */

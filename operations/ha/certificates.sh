@@ -1,0 +1,18 @@
+#!/bin/sh
+# A certificate for each database machine, valid for ten years: certificates.sh FOLDER ADDRESS...
+# FOLDER keeps the authority that signs them, so that it can sign one for a new machine later. Needs OpenSSL 3.
+set -eu
+umask 077
+folder=$1
+shift
+new_key='-newkey ec -pkeyopt ec_paramgen_curve:P-256 -noenc -days 3650'
+mkdir -p "$folder"
+cd "$folder"
+[ -e ca.key ] || openssl req -x509 $new_key -subj /CN=contacts-ha -keyout ca.key -out ca.crt
+for address; do
+  mkdir -p "$address"
+  cp ca.crt "$address"
+  openssl req -x509 -CA ca.crt -CAkey ca.key $new_key -subj "/CN=$address" -addext "subjectAltName=IP:$address" \
+    -addext 'basicConstraints=critical,CA:false' -addext 'extendedKeyUsage=serverAuth,clientAuth' \
+    -keyout "$address/machine.key" -out "$address/machine.crt"
+done

@@ -1,0 +1,117 @@
+-- Where the mirror of the CRM stands, the sync run that is under way, and what the CRM has reported.
+
+-- One row.
+create table public.crm_sync_state (
+  only_row boolean primary key default true check (only_row),
+  -- Portal, user of the webhook, field codes, options, country and version of the mapping; never the webhook's secret. Null: not
+  -- known yet. A run with another configuration is refused.
+  configuration jsonb,
+  -- Every change in the CRM up to here is in the mirror, except for deletions and links, which full runs find. The CRM's clock.
+  watermark timestamptz,
+  -- When the last run that found the mirror equal to the CRM began.
+  last_success_at timestamptz,
+  last_full_at timestamptz,
+  -- The full run under way: when it began by the CRM's clock and by ours, the last contact that it has staged, and whether somebody
+  -- has confirmed its deletions, however many they are.
+  full_watermark timestamptz,
+  full_begun_at timestamptz,
+  full_cursor bigint,
+  full_confirmed boolean not null default false,
+  -- Where the bucket of requests stands, in milliseconds since the epoch: a restart is no new burst.
+  bucket_arrival double precision not null default 0,
+  -- What keeps it from working, and until when if that is known. A code from outside is a short word: it is stored, logged and
+  -- printed.
+  blocked_by text check (blocked_by ~ '^[A-Za-z0-9_.-]{1,64}$'),
+  blocked_until timestamptz,
+  -- What somebody has to look at: it works on, but holds something back.
+  alarm text,
+  alarm_at timestamptz
+);
+insert into public.crm_sync_state default values;
+
+-- With another portal, or other fields of it, the same IDs name other contacts.
+create function public.begin_epoch_of_configuration() returns trigger language plpgsql
+security definer set search_path = pg_catalog, pg_temp as $$
+begin
+  perform public.begin_company_contacts_epoch();
+  return null;
+end
+$$;
+create trigger crm_configuration_changed after update of configuration on public.crm_sync_state for each row
+  when (old.configuration - '{webhook_user,mapping_version}'::text[] is distinct from new.configuration - '{webhook_user,mapping_version}'::text[]
+        and old.configuration is not null)
+  execute function public.begin_epoch_of_configuration();
+
+-- What a full run has read so far.
+create table public.crm_sync_staging (
+  bitrix_id bigint primary key,
+  phone text,
+  company_ids bigint[],
+  name text,
+  assigned_by_id bigint,
+  trouble_contact boolean not null,
+  perplexity_reason text,
+  -- Columns that the CRM did not return: what is stored stays.
+  untold text[] not null default '{}',
+  -- Of a contact that the list lacked: 'deleted', or the code with which the CRM refused to return it. Null: the row is the
+  -- contact itself.
+  missing text check (missing ~ '^[A-Za-z0-9_.-]{1,64}$')
+);
+
+create table public.crm_sync_runs (
+  id bigint generated always as identity primary key,
+  kind text not null check (kind in ('full', 'incremental', 'events', 'contact')),
+  begun_at timestamptz not null default clock_timestamp(),
+  ended_at timestamptz,
+  outcome text check (outcome ~ '^[A-Za-z0-9_.-]{1,64}$'),
+  seen bigint not null default 0,
+  created bigint not null default 0,
+  changed bigint not null default 0,
+  deleted bigint not null default 0,
+  requests bigint not null default 0
+);
+
+-- Hints that a contact has changed, one row for each contact: the contact is read again, whatever the event said.
+create table public.crm_event_inbox (
+  bitrix_id bigint primary key check (bitrix_id between 1 and 9007199254740991),
+  event text not null,
+  received_at timestamptz not null default clock_timestamp(),
+  -- How often the contact was requested in vain since the event came, and when it is requested again.
+  attempts int not null default 0 check (attempts >= 0),
+  retry_at timestamptz
+);
+
+-- What commands request of the synchroniser that runs.
+create table public.crm_sync_requests (
+  id bigint generated always as identity primary key,
+  kind text not null check (kind in ('pass', 'full', 'contact', 'dry-run')),
+  bitrix_id bigint check (bitrix_id between 1 and 9007199254740991),
+  confirm_mass_delete boolean not null default false,
+  -- With what the command was started: the synchroniser refuses a request of another configuration than its own.
+  configuration jsonb not null,
+  requested_at timestamptz not null default clock_timestamp(),
+  -- The command renews it for as long as it waits. A request that nobody waits for any more is never begun.
+  wanted_until timestamptz not null,
+  taken_at timestamptz,
+  seen bigint,
+  total bigint,
+  ended_at timestamptz,
+  -- What was done, or the error that prevented it.
+  result jsonb,
+  check ((kind = 'contact') = (bitrix_id is not null))
+);
+
+-- Without a CRM nobody else deletes a company contact, so a person's request to erase one is served here. With a CRM the contact
+-- has to be deleted there: the next full run would save it again.
+-- Returns the number of deleted contacts, or null where a CRM is mirrored: nothing is deleted then.
+create function public.erase_company_contacts(contacts bigint[]) returns int language plpgsql
+security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  deleted int;
+begin
+  if exists (select from public.crm_sync_state where configuration is not null or last_success_at is not null) then return null; end if;
+  delete from public.company_contacts where bitrix_id = any (contacts);
+  get diagnostics deleted = row_count;
+  return deleted;
+end
+$$;

@@ -1,0 +1,25 @@
+import { UnsupportedDatabaseError } from './errors.js';
+
+/** A row on whether the product can use the database, for `rejectUnsupported`. Any role may read it. */
+export const databaseSupport = `
+	select current_setting('server_encoding') as encoding,
+	       to_regclass('public.direct_subscription_reports') is not null as is_unreleased`;
+
+export interface DatabaseSupport {
+	/** In another one than UTF-8 some names can't be stored, or bytes count as characters. */
+	encoding: string;
+	/** The schema is one from before the first release. No migration leads from it to a released one. */
+	is_unreleased: boolean;
+}
+
+/** @throws UnsupportedDatabaseError */
+export function rejectUnsupported({ encoding, is_unreleased: isUnreleased }: DatabaseSupport): void {
+	if (encoding !== 'UTF8')
+		throw new UnsupportedDatabaseError(
+			`The database has the encoding ${encoding}, but it must be UTF8: create another one with "create database NAME template template0 encoding 'UTF8' locale 'C'".`,
+		);
+	if (isUnreleased)
+		throw new UnsupportedDatabaseError(
+			'The database has tables from before the first release, which nothing upgrades: create another database (with "start", delete the folder .local).',
+		);
+}

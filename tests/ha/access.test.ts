@@ -1,0 +1,91 @@
+import { chmodSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { type DatabaseCluster, makeCertificates, startDatabaseCluster } from './database-cluster.js';
+import { createNetwork, type Machine } from './network.js';
+
+const folder = mkdtempSync(join(tmpdir(), 'contacts-ha-'));
+chmodSync(folder, 0o755);
+const network = createNetwork();
+const removeAll = () => network.remove();
+process.once('exit', removeAll);
+const service = network.machine('app1', 11);
+const other = network.machine('redis', 31);
+let database: DatabaseCluster;
+
+beforeAll(async () => {
+	database = await startDatabaseCluster(network, folder, [service]);
+});
+
+afterAll(async () => {
+	try {
+		await Promise.all(database.processes.map((each) => each.stop()));
+	} finally {
+		network.remove();
+		process.off('exit', removeAll);
+		rmSync(folder, { recursive: true, force: true });
+	}
+});
+
+/** Which ports of `target` accept a connection from `machine`. */
+function openPorts(machine: Machine, target: Machine): number[] {
+	const connect = (port: number) => `(exec 3<>/dev/tcp/${target.address}/${port}) 2>/dev/null && echo ${port};`;
+	const ports = machine.run('timeout', '10', 'bash', '-c', `${[2379, 2380, 5432, 8008].map(connect).join('')} true`);
+	return ports.split('\n').filter(Boolean).map(Number);
+}
+
+/** The arguments with which curl sends each request that Patroni or etcd must refuse from a stranger. */
+const requests: [name: string, port: number, path: string, ...args: string[]][] = [
+	['change Patroni', 8008, '/config', '--request', 'PATCH', '--data', '{"maximum_lag_on_failover":1048577}'],
+	['restart PostgreSQL', 8008, '/restart', '--data', '{"schedule":"2099-01-01T00:00:00Z"}'],
+	['read Patroni', 8008, '/config'],
+	['put on etcd', 2379, '/v2/keys/contacts', '--request', 'PUT', '--data', 'value=changed'],
+	['put on etcd, version 3', 2379, '/v3/kv/put', '--data', '{"key":"a2V5","value":"dmFsdWU="}'],
+	['read etcd', 2379, '/v2/keys/service/contacts/config'],
+	['read the members of etcd', 2380, '/members'],
+];
+
+/** The names of the requests from `machine` to `target` that succeed with these arguments of curl. */
+const accepted = (machine: Machine, target: Machine, protocol: string, ...common: string[]) =>
+	requests
+		.filter(([, port, path, ...args]) => {
+			const curl = 'curl --silent --http1.1 --max-time 5 --output /dev/null --write-out "%{http_code}" "$@" || true';
+			const url = `${protocol}://${target.address}:${port}${path}`;
+			return machine.run('sh', '-c', curl, 'sh', ...common, ...args, url).startsWith('2');
+		})
+		.map(([name]) => name);
+
+/** The arguments with which curl presents the certificate in this folder. */
+const presenting = (certificate: string) => [
+	...['--cert', join(certificate, 'machine.crt')],
+	...['--key', join(certificate, 'machine.key')],
+];
+
+test('a machine with services can reach PostgreSQL on the database machines, and neither Patroni nor etcd', () => {
+	for (const target of database.machines) {
+		expect(openPorts(service, target)).toEqual([5432]);
+		expect(openPorts(other, target)).toEqual([]);
+		for (const machine of database.machines) expect(openPorts(machine, target)).toEqual([2379, 2380, 5432, 8008]);
+	}
+});
+
+test('without the rules, Patroni and etcd refuse every client that has no certificate of the cluster', () => {
+	const ofAnother = join(folder, 'certificates-of-another');
+	makeCertificates(ofAnother, service.address);
+	for (const target of database.machines) {
+		target.run('nft', 'delete', 'table', 'inet', 'contacts');
+		expect(openPorts(service, target)).toEqual([2379, 2380, 5432, 8008]);
+		expect(accepted(service, target, 'http')).toEqual([]);
+		expect(accepted(service, target, 'https', '--insecure')).toEqual([]);
+		const presented = presenting(join(ofAnother, service.address));
+		expect(accepted(service, target, 'https', '--insecure', ...presented)).toEqual([]);
+	}
+	const [target, member] = database.machines as [Machine, Machine];
+	const certificate = join(database.certificates, member.address);
+	const ofCluster = ['--cacert', join(certificate, 'ca.crt'), ...presenting(certificate)];
+	const read = (url: string) => member.run('curl', '--silent', ...ofCluster, `https://${target.address}:${url}`);
+	expect(read('8008/config')).toContain('"maximum_lag_on_failover": 1048576');
+	expect(read('2379/v2/keys/contacts')).toContain('Key not found');
+	expect(accepted(member, target, 'https', ...ofCluster)).toEqual(requests.map(([name]) => name));
+});

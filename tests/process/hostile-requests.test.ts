@@ -1,0 +1,178 @@
+import { urlAs } from '@contacts/common/database/roles.js';
+import { addProject } from '@contacts/testing/app.js';
+import { rolePassword } from '@contacts/testing/database.js';
+import { processorMsOf } from '@contacts/testing/processor-time.js';
+import { startServiceProcess } from '@contacts/testing/service-process.js';
+import { database, test } from '@contacts/testing/test.js';
+import { describe, expect } from 'vitest';
+
+/** The longest body that is accepted. */
+const bodyBytes = 16_384;
+
+/** How many times the processor time of a usual request a request may take. What is quadratic takes hundreds of times as much. */
+const maxRatio = 20;
+
+/** A body of `bodyBytes`, filled with a repeated unit. */
+function filled(start: string, unit: string, end = ''): string {
+	const rest = bodyBytes - start.length - end.length;
+	return start + unit.repeat(Math.ceil(rest / unit.length)).slice(0, rest) + end;
+}
+
+/** The same, but with whole units only, each with its number. */
+function listed(start: string, unit: (index: number) => string, end: string): string {
+	let body = start + unit(0);
+	for (let index = 1; body.length + unit(index).length + 1 + end.length <= bodyBytes; index++)
+		body += `,${unit(index)}`;
+	return body + end;
+}
+
+const depth = bodyBytes / 2;
+const usualJson = filled('{"chat_id":7,"name":"', 'Ivan Petrov ', '"}');
+const jsonBodies: Record<string, string> = {
+	'a fraction with zeros before its last digit': filled('{"chat_id":0.', '0', '1}'),
+	'an integer with zeros before its last digit': filled('{"chat_id":1', '0', '1}'),
+	'an integer with a fraction with zeros before its last digit': filled('{"chat_id":1.', '0', '1}'),
+	'a fraction with many runs of zeros': filled('{"chat_id":0.', '0001', '1}'),
+	'a fraction of zeros alone': filled('{"chat_id":1.', '0', '}'),
+	'a fraction of nines': filled('{"chat_id":0.', '9', '}'),
+	'an exponent with zeros in front': filled('{"chat_id":1e', '0', '1}'),
+	'an exponent of nines': filled('{"chat_id":1e-', '9', '}'),
+	'thousands of fractions': listed('[', () => '1.0', ']'),
+	'thousands of exponents': listed('[', () => '1e1', ']'),
+	'a string of escaped quotation marks': filled('{"chat_id":1.0,"name":"', '\\"', '"}'),
+	'a string of backslashes': filled('{"chat_id":1.0,"name":"', '\\\\', '"}'),
+	'a string of escaped letters': listed('{"chat_id":1.0,"name":"', () => '\\u0041', '"}'),
+	'a string of fractions': filled('{"chat_id":1.0,"name":"', '1.01e+1', '"}'),
+	'a string without an end': filled('{"chat_id":1.0,"name":"', '\\"'),
+	'a date of digits': filled('{"chat_id":7,"birth_date":"2000-01-0', '1', '"}'),
+	'a long key': filled('{"', 'k', '":1.0}'),
+	'thousands of keys': listed('{', (index) => `"${index.toString(36)}":1.0`, '}'),
+	'one key thousands of times': listed('{', () => '"chat_id":1.0', '}'),
+	'nested arrays': '['.repeat(depth) + ']'.repeat(depth),
+	'nested arrays without an end': '['.repeat(bodyBytes),
+	'nested arrays in a field': `{"chat_id":${'['.repeat(depth - 8)}1.0${']'.repeat(depth - 8)}}`,
+	'nested objects': `${'{"a":'.repeat(2700)}1.0${'}'.repeat(2700)}`,
+};
+
+const usualForm = filled('event=ONCRMCONTACTUPDATE&data[FIELDS][ID]=7&x=', 'y');
+const formBodies: Record<string, string> = {
+	'thousands of fields': filled('a=', '&a='),
+	'thousands of empty fields': filled('&', '&'),
+	'a long name': filled('', 'k', '=1'),
+	'a nested name': filled('data', '[FIELDS]', '=1'),
+	'percent-encoded letters': filled('event=', '%41'),
+	'malformed percent-encoding': filled('event=', '%'),
+	'a long token': filled('auth[application_token]=', 't'),
+	'a long event': filled('event=', 'ß'.repeat(2)).slice(0, bodyBytes / 2),
+	'a long number': filled('data[FIELDS][ID]=', '0', '1'),
+};
+
+/** Expects that none of these requests takes the process much more processor time than the usual one. */
+async function expectCheap(pid: number, usual: () => Promise<unknown>, others: Record<string, () => Promise<unknown>>) {
+	const [baseline = Number.NaN, ...times] = await processorMsOf(pid, [usual, ...Object.values(others)]);
+	const ratios = Object.keys(others).map((name, index) => [name, (times[index] as number) / baseline] as const);
+	console.log(
+		`a usual request: ${baseline.toFixed(2)} ms of processor time; as a multiple of it:`,
+		Object.fromEntries(ratios.map(([name, ratio]) => [name, Number(ratio.toFixed(1))])),
+	);
+	expect(ratios.filter(([, ratio]) => !(ratio < maxRatio))).toEqual([]);
+}
+
+const sendEach = (bodies: Record<string, string>, send: (body: string) => Promise<unknown>) =>
+	Object.fromEntries(Object.entries(bodies).map(([name, body]) => [name, () => send(body)]));
+
+describe('no body takes twenty times the processor time of a usual one of its length', () => {
+	test.each([
+		['an upsert', '/api/personal_contacts'],
+		['a direct subscription', '/api/direct_subscriptions'],
+	])('for %s', async (_, path) => {
+		const project = path.slice('/api/'.length);
+		await addProject(database.sql, project, 'good-key');
+		const service = startServiceProcess('personal-contacts', {
+			DATABASE_URL: urlAs(database.url, 'personal-contacts', rolePassword),
+		});
+		const url = `${await service.listening()}${path}?project=${project}&api_key=good-key`;
+		const send = async (body: string): Promise<unknown> => {
+			const response = await fetch(url, { method: 'POST', body, headers: { 'content-type': 'application/json' } });
+			await response.arrayBuffer();
+			// After a pause of the machine the service may shed load.
+			if (response.status === 503) return send(body);
+			expect([200, 400]).toContain(response.status);
+			return undefined;
+		};
+		await expectCheap(service.pid, () => send(usualJson), sendEach(jsonBodies, send));
+	});
+
+	test('for the receiver of events, whose client has no token', async () => {
+		const synchroniser = startServiceProcess('company-contacts-sync', {
+			DATABASE_URL: urlAs(database.url, 'company-contacts-sync', rolePassword),
+			// Nothing listens there.
+			BITRIX24_WEBHOOK_URL: 'http://127.0.0.1:9/rest/1/secret/',
+			BITRIX24_APPLICATION_TOKEN: 'application-token-0123456789abcdef',
+		});
+		const url = `${await synchroniser.listening()}/bitrix24/events`;
+		const sendAs = (type: string) => async (body: string) => {
+			const response = await fetch(url, { method: 'POST', body, headers: { 'content-type': type } });
+			expect([400, 401, 415, 429]).toContain(response.status);
+			await response.arrayBuffer();
+		};
+		const sendForm = sendAs('application/x-www-form-urlencoded');
+		await expectCheap(synchroniser.pid, () => sendForm(usualForm), {
+			...sendEach(formBodies, sendForm),
+			...sendEach(jsonBodies, sendAs('application/json')),
+		});
+	});
+});
+
+describe('of company_contacts.list, nothing in a request takes twenty times the processor time of a usual one of its length', () => {
+	/** Less than all headers together may have. */
+	const filler = (start: string, unit: string) => filled(start, unit).slice(0, 15_000);
+	const queries: Record<string, string> = {
+		'malformed parameters': filler('', '%&'),
+		'malformed names and values': filler('', '%=%&'),
+		'names that may be those of credentials': filler('', 'api%5Fke%&'),
+		'percent-encoded letters': filler('x=', '%41'),
+		'percent-encoded names': filler('', '%78&'),
+		'one name thousands of times': filler('', 'x&'),
+		'a credential thousands of times': filler('', 'api_key=%&'),
+		'thousands of names': listed('', (index) => `${index.toString(36)}&`, '')
+			.replaceAll(',', '')
+			.slice(0, 15_000),
+		'empty parameters': filler('', '&'),
+		spaces: filler('x=', '+'),
+	};
+	const headers: Record<string, [name: string, value: string]> = {
+		'thousands of entity tags': ['if-none-match', filler('', '"a",')],
+		'entity tags without an end': ['if-none-match', filler('', 'W/"')],
+		'a date of digits': ['if-modified-since', filler('Sun, ', '00:00:00 ')],
+		'thousands of encodings': ['accept-encoding', filler('', 'a,')],
+		'thousands of weights': ['accept-encoding', filler('', 'a;q=0,')],
+		'an encoding with thousands of weights': ['accept-encoding', filler('a', ';q=')],
+		'an encoding with spaces': ['accept-encoding', filler('a;', ' ')],
+		'thousands of addresses': ['x-forwarded-for', filler('', '203.0.113.1,')],
+	};
+
+	test.each([
+		['with a key', 'good-key'],
+		['without a key', 'wrong-key'],
+	])('%s', async (_, key) => {
+		await addProject(database.sql, key, 'good-key');
+		const service = startServiceProcess('company-contacts', {
+			DATABASE_URL: urlAs(database.url, 'company-contacts', rolePassword),
+			RATE_LIMIT_PER_SECOND: '1000000',
+			RATE_LIMIT_BURST: '1000000',
+			TRUST_PROXY: 'loopback',
+		});
+		const url = `${await service.listening()}/api/company_contacts.list?project=${key}&api_key=${key}`;
+		const send = async (query: string, more: Record<string, string> = {}): Promise<unknown> => {
+			const response = await fetch(`${url}&${query}`, { headers: more });
+			await response.arrayBuffer();
+			if (response.status === 503) return send(query, more);
+			expect([200, 400, 401]).toContain(response.status);
+			return undefined;
+		};
+		const each = Object.entries(headers).map(([name, [header, value]]) => [name, () => send('', { [header]: value })]);
+		await expectCheap(service.pid, () => send(filler('x=', 'y')), sendEach(queries, send));
+		await expectCheap(service.pid, () => send('', { x: filler('', 'y') }), Object.fromEntries(each));
+	});
+});

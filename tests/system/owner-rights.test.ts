@@ -1,0 +1,114 @@
+import { execFile } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { migrate } from '@contacts/common/database/migrate.js';
+import { setUpRoles, urlAs } from '@contacts/common/database/roles.js';
+import { startDebianPostgres } from '@contacts/testing/debian-postgres.js';
+import { startLocalPostgres } from '@contacts/testing/embedded-postgres.js';
+import postgres from 'postgres';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+
+const execute = promisify(execFile);
+const command = fileURLToPath(new URL('../../tools/contacts/dist/main.js', import.meta.url));
+
+interface Server {
+	/** The superuser's URL of a database. */
+	url(database: string): string;
+	stop(): Promise<void>;
+}
+
+async function asUser<T>(url: string, work: (sql: postgres.Sql) => Promise<T>): Promise<T> {
+	const sql = postgres(url, { max: 1, fetch_types: false, onnotice: () => undefined });
+	try {
+		return await work(sql);
+	} finally {
+		await sql.end({ timeout: 5 });
+	}
+}
+
+const servers: [version: string, start: (folder: string) => Promise<Server>][] = [
+	['15', () => startDebianPostgres('test')],
+	['18', (folder) => startLocalPostgres({ dataDirectory: join(folder, 'data'), password: 'test' })],
+];
+
+describe.each(servers)('on PostgreSQL %s', (version, start) => {
+	let folder: string;
+	let server: Server;
+	let superuser: string;
+	let owner: string;
+
+	beforeAll(async () => {
+		folder = mkdtempSync(join(tmpdir(), 'contacts-owner-rights-'));
+		server = await start(folder);
+		superuser = server.url('postgres');
+		await asUser(superuser, async (sql) => {
+			const [row] = await sql`select current_setting('server_version') as version`;
+			expect(row?.version).toMatch(new RegExp(`^${version}\\.`));
+			// As an earlier installation may have left it.
+			await sql`create role contacts_owner nologin createrole`;
+			await sql`grant pg_execute_server_program to contacts_owner`;
+			await sql`create role company_contacts_sync`;
+			await sql`create role contacts_operator`;
+			await sql`grant contacts_operator to contacts_owner with admin option`;
+			await sql`grant company_contacts_sync to contacts_operator`;
+		});
+		await setUpRoles(superuser, { owner: 'owner' });
+		owner = urlAs(superuser, 'owner', 'owner');
+		await migrate(owner);
+	});
+	afterAll(async () => {
+		await server?.stop();
+		rmSync(folder, { recursive: true, force: true });
+	});
+
+	test('the owner and the roles are members of no role', async () => {
+		const rows = await asUser(
+			superuser,
+			(sql) => sql`select from pg_auth_members where member::regrole::text ~ '^contacts_|_contacts_'`,
+		);
+		expect([...rows]).toEqual([]);
+	});
+
+	test('doctor warns where the owner may create roles, before PostgreSQL 16', async () => {
+		await asUser(superuser, (sql) => sql`alter role contacts_owner createrole`);
+		const env = { DATABASE_URL: owner };
+		const { stdout } = await execute(process.execPath, [command, 'doctor', '--json'], { env }).catch((error) => error);
+		const { findings } = JSON.parse(stdout) as { findings: { check: string; state: string; advice?: string }[] };
+		const [finding] = findings.filter(({ check }) => check === 'owner');
+		expect(finding?.state).toBe(version === '15' ? 'warning' : 'ok');
+		if (version === '15') expect(finding?.advice).toMatch(/nocreaterole/);
+		await setUpRoles(superuser, {});
+	});
+
+	test.each([
+		'create role more',
+		'alter role contacts_owner createrole',
+		'alter role contacts_owner superuser',
+		'alter role contacts_owner connection limit -1',
+		"alter role postgres password 'mine'",
+		"alter role contacts_operator password 'mine'",
+		'grant pg_execute_server_program to contacts_owner',
+		'grant pg_read_server_files to contacts_owner',
+		'grant contacts_operator to contacts_owner',
+		'set role postgres',
+		'set session authorization postgres',
+		'set role pg_execute_server_program',
+		'create database more',
+		'alter database postgres owner to postgres',
+		"alter system set archive_command = 'id'",
+		'alter role postgres set search_path = public',
+		"copy projects to program 'id'",
+		"copy projects from program 'id'",
+		"copy projects from '/etc/passwd'",
+		"select pg_read_file('/etc/passwd')",
+		"select lo_import('/etc/passwd')",
+		'select lo_create(0)',
+		"create function run(text) returns int language c as '/lib/x86_64-linux-gnu/libc.so.6', 'system'",
+		"update pg_authid set rolsuper = true where rolname = 'contacts_owner'",
+	])('the owner tries to become more: %s: refused', async (statement) => {
+		await expect(asUser(owner, (sql) => sql.unsafe(statement))).rejects.toMatchObject({ code: '42501' });
+	});
+});

@@ -1,0 +1,44 @@
+import { urlAs } from '@contacts/common/database/roles.js';
+import { createTestDatabase, rolePassword } from '@contacts/testing/database.js';
+import postgres from 'postgres';
+import { expect, onTestFinished, test } from 'vitest';
+import { contacts, expectOneLine, spawnContacts } from '../testing/command.js';
+
+test('a database in another encoding than UTF-8 is refused with one line', async () => {
+	const { url, drop } = await createTestDatabase('template0', 'SQL_ASCII');
+	onTestFinished(drop);
+	expectOneLine(
+		await contacts(url, ['migrate']),
+		1,
+		'encoding SQL_ASCII, but it must be UTF8: create another one with',
+	);
+});
+
+test('a run that waits for another session says for which one on standard error', async () => {
+	const { url, drop } = await createTestDatabase();
+	onTestFinished(drop);
+	const other = postgres(url, { max: 1, connection: { application_name: 'another run' } });
+	onTestFinished(() => other.end());
+	await other`select pg_advisory_lock(4021967233)`;
+	const running = spawnContacts(url, ['migrate', '--json']);
+	const waiting = () => other`
+		select from pg_stat_activity where datname = current_database() and wait_event = 'advisory'`;
+	await expect.poll(waiting, { timeout: 30_000 }).toHaveLength(1);
+	await other`select pg_advisory_unlock_all()`;
+	expect(await running).toEqual({
+		code: 0,
+		stdout: '{"applied":[]}\n',
+		stderr: expect.stringMatching(/^Waiting up to 120 seconds .+ "another run" \(user postgres, process \d+\)\.\n$/),
+	});
+});
+
+test('who does not own the database is told so, and changes nothing', async () => {
+	const { url, sql, drop } = await createTestDatabase();
+	onTestFinished(drop);
+	await sql`revoke select on company_contacts from contacts_backup`;
+	const outcome = await contacts(urlAs(url, 'operator', rolePassword), ['migrate']);
+	expectOneLine(outcome, 1, 'Only the owner of the database can migrate it: DATABASE_URL names another user.');
+	expect(await sql`select has_table_privilege('contacts_backup', 'company_contacts', 'select') as may`).toEqual([
+		{ may: false },
+	]);
+});
