@@ -6,9 +6,9 @@ const processTests = [
 	'tests/process/**/*.test.ts',
 	'{packages,services}/*/src/**/{many-contacts,memory}.test.ts',
 	'tools/local/src/**/*.test.ts',
-	'tools/contacts/src/{closed-output,long-lists,progress,terminal}.test.ts',
-	'tools/contacts/src/import/{limits,memory}.test.ts',
-	'tools/contacts/src/commands/{large-import,sync}.test.ts',
+	'tools/cli/src/{closed-output,long-lists,progress,terminal}.test.ts',
+	'tools/cli/src/import/{limits,memory}.test.ts',
+	'tools/cli/src/commands/{large-import,sync}.test.ts',
 ];
 
 export default defineConfig({

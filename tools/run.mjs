@@ -1,4 +1,4 @@
-// Builds what changed, then runs a tool in this same process: `node tools/run.mjs contacts project list`.
+// Builds what changed, then runs a tool in this same process: `node tools/run.mjs cli project list`.
 // One process without a shell, so that a signal reaches the tool itself.
 import { spawnSync } from 'node:child_process';
 import { createRequire } from 'node:module';

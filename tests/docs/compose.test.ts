@@ -84,7 +84,7 @@ test('the database is created in the encoding and the locale of the embedded one
 });
 
 test('a command of the operator can be stopped with Ctrl-C and SIGTERM', () => {
-	const operators = Object.entries(compose.services).filter(([, { image }]) => image === 'contacts/operator');
+	const operators = Object.entries(compose.services).filter(([, { image }]) => image === 'contacts/cli');
 	expect(operators.map(([name, { init }]) => [name, init])).toEqual([
 		['migrate', true],
 		['contacts', true],

@@ -50,9 +50,9 @@ const passwords = [...read('operations/postgres/passwords.sql').matchAll(/\\gete
 	String(name),
 );
 const operatorReads = [
-	...namesIn('tools/contacts/src', /environment\.([A-Z][A-Z0-9_]+)/g),
+	...namesIn('tools/cli/src', /environment\.([A-Z][A-Z0-9_]+)/g),
 	// `{ NAME: name }: NodeJS.ProcessEnv` and `const { NAME } = environment`
-	...namesIn('tools/contacts/src', /[{,] ([A-Z][A-Z0-9_]+)(?=[^{}]*\}(?:: NodeJS\.ProcessEnv| = environment))/g),
+	...namesIn('tools/cli/src', /[{,] ([A-Z][A-Z0-9_]+)(?=[^{}]*\}(?:: NodeJS\.ProcessEnv| = environment))/g),
 	...Object.keys(crmVariables.properties),
 ];
 

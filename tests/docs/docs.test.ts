@@ -1,5 +1,5 @@
 import { posix } from 'node:path';
-import { createProgram } from '@contacts/operator/program.js';
+import { createProgram } from '@contacts/cli/program.js';
 import { describe, expect, test } from 'vitest';
 import { files, type Page, pageAt, pages, read } from './pages.js';
 
@@ -92,7 +92,7 @@ describe.each(pages.map((page) => [page.path, page] as const))('%s', (path, page
 
 	test('calls only scripts and commands that exist', () => {
 		const { scripts } = JSON.parse(read('package.json')) as { scripts: object };
-		const { bin } = JSON.parse(read('tools/contacts/package.json')) as { bin: object };
+		const { bin } = JSON.parse(read('tools/cli/package.json')) as { bin: object };
 		const known = [...Object.keys({ ...scripts, ...bin }), 'install', 'exec', 'pack'];
 		const called = [...page.text.matchAll(/pnpm@12 (?:--\S+ \S+ )?([a-z:]+)/g)].map(([, script]) => script);
 		expect(called.filter((script) => !known.includes(String(script)))).toEqual([]);

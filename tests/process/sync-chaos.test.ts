@@ -139,7 +139,7 @@ test('the mirror ends equal after ten kills of the synchroniser and a database c
 
 	const last = spawn(
 		process.execPath,
-		[join(root, 'tools/contacts/dist/main.js'), 'sync', '--once', '--full', '--confirm-mass-delete'],
+		[join(root, 'tools/cli/dist/main.js'), 'sync', '--once', '--full', '--confirm-mass-delete'],
 		{
 			env: { ...env, DATABASE_URL: url },
 			stdio: ['ignore', 'pipe', 'pipe'],

@@ -8,7 +8,7 @@ import { rolePassword } from '@contacts/testing/database.js';
 import { database, test } from '@contacts/testing/test.js';
 import { afterAll, describe, expect } from 'vitest';
 
-const command = fileURLToPath(new URL('../../tools/contacts/dist/main.js', import.meta.url));
+const command = fileURLToPath(new URL('../../tools/cli/dist/main.js', import.meta.url));
 let standIn: StandIn;
 
 test.beforeAll(async () => {

@@ -67,7 +67,7 @@ interface Reader {
 /** Runs commands of the page as a reader does, without npx, which would install first. */
 async function paste(commands: string[], { cwd, port }: Reader): Promise<string> {
 	const lines = commands.join('\n').replaceAll('SUPERUSER@HOST:5432', `postgres@HOST:5432`);
-	const npx = `npx() { shift 3; node '${join(root, 'tools/contacts/dist/main.js')}' "$@"; }`;
+	const npx = `npx() { shift 3; node '${join(root, 'tools/cli/dist/main.js')}' "$@"; }`;
 	writeFileSync(join(cwd, 'pgpass'), `*:*:*:*:${password}\n`, { mode: 0o600 });
 	const script = startProcess(
 		'bash',

@@ -17,7 +17,7 @@ test.beforeAll(async () => {
 afterAll(() => redis?.stop());
 
 const execute = promisify(execFile);
-const command = fileURLToPath(new URL('../../tools/contacts/dist/main.js', import.meta.url));
+const command = fileURLToPath(new URL('../../tools/cli/dist/main.js', import.meta.url));
 
 interface Finding {
 	check: string;

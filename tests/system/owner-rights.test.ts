@@ -12,7 +12,7 @@ import postgres from 'postgres';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 
 const execute = promisify(execFile);
-const command = fileURLToPath(new URL('../../tools/contacts/dist/main.js', import.meta.url));
+const command = fileURLToPath(new URL('../../tools/cli/dist/main.js', import.meta.url));
 
 interface Server {
 	/** The superuser's URL of a database. */

@@ -38,7 +38,7 @@ async function paste(text: string): Promise<string> {
 	const lines = text
 		.replaceAll('127.0.0.1:3000', `127.0.0.1:${company}`)
 		.replaceAll('127.0.0.1:3001', `127.0.0.1:${personal}`);
-	const npx = `npx() { shift 3; node '${join(root, 'tools/contacts/dist/main.js')}' "$@"; }`;
+	const npx = `npx() { shift 3; node '${join(root, 'tools/cli/dist/main.js')}' "$@"; }`;
 	const { stdout } = await promisify(execFile)('bash', ['-euo', 'pipefail', '-c', `${npx}\n${lines}`], {
 		cwd: folder,
 		env: environmentOf({ LOCAL_DATA_DIR: demo.dataFolder }),

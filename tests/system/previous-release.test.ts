@@ -36,7 +36,7 @@ beforeAll(async () => {
 	// Its types were checked when it was released.
 	for (const command of [
 		['install', '--frozen-lockfile', '--prefer-offline'],
-		['exec', 'tsc', '-b', '--noCheck', 'services/personal-contacts', 'services/company-contacts', 'tools/contacts'],
+		['exec', 'tsc', '-b', '--noCheck', 'services/personal-contacts', 'services/company-contacts', 'tools/cli'],
 	]) {
 		const step = startProcess('npx', ['-y', 'pnpm@12', ...command], { cwd: folder });
 		expect(await step.exit, step.output()).toBe(0);
@@ -56,7 +56,7 @@ async function start(program: RoleUser & ('personal-contacts' | 'company-contact
 }
 
 async function contacts(...args: string[]): Promise<string> {
-	const command = startProcess(process.execPath, [join(folder, 'tools/contacts/dist/main.js'), ...args], {
+	const command = startProcess(process.execPath, [join(folder, 'tools/cli/dist/main.js'), ...args], {
 		env: environmentOf({ DATABASE_URL: database.url }),
 	});
 	expect(await command.exit, command.output()).toBe(0);

@@ -115,7 +115,7 @@ export async function remainsOf({ pids, ports }: Parts): Promise<string[]> {
 /** Runs `contacts` on a local database, and returns what it printed. */
 export async function contacts(dataFolder: string, ...args: string[]) {
 	const env = environmentOf({ LOCAL_DATA_DIR: dataFolder });
-	const command = startProcess(process.execPath, [toolOf('contacts'), ...args], { env });
+	const command = startProcess(process.execPath, [toolOf('cli'), ...args], { env });
 	const code = await command.exit;
 	return { code, stdout: command.stdout(), stderr: command.stderr() };
 }

@@ -28,7 +28,7 @@ export interface RunningCommand {
 
 /** Starts `contacts` as the operator would, with the operator's database role. */
 export function startCommand(databaseUrl: string, args: string[], env: Record<string, string>): RunningCommand {
-	const command = startProcess(process.execPath, [toolOf('contacts'), ...args], {
+	const command = startProcess(process.execPath, [toolOf('cli'), ...args], {
 		env: environmentOf({
 			DATABASE_URL: urlAs(databaseUrl, 'operator', rolePassword),
 			BITRIX24_PLAN: 'enterprise',

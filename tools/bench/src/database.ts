@@ -67,7 +67,7 @@ export async function startDatabase(
 
 /** Runs the built command `contacts` of a checkout. The script of this name ends with the command's folder. */
 function contactsCommand(checkout: string, databaseUrl: string, signal: AbortSignal) {
-	const program = join(checkout, 'tools/contacts/dist/main.js');
+	const program = join(checkout, 'tools/cli/dist/main.js');
 	const options = { cwd: checkout, env: { ...process.env, DATABASE_URL: databaseUrl }, signal, timeout: 120_000 };
 	return async (...args: string[]): Promise<string> =>
 		(await promisify(execFile)(process.execPath, [program, ...args], options)).stdout;
