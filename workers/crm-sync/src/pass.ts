@@ -1,0 +1,43 @@
+import type { FastifyBaseLogger } from 'fastify';
+import type { Clock } from './bitrix24/clock.js';
+import type { Portal } from './bitrix24/portal.js';
+import type { MappingOptions, Unmapped } from './mapping.js';
+import type { Session } from './session.js';
+
+/** The dependencies of every pass. */
+export interface PassContext {
+	portal: Portal;
+	session: Session;
+	mapping: MappingOptions;
+	clock: Clock;
+	logger: FastifyBaseLogger;
+	/** Called after each page with the number of contacts so far and, if known, the total. */
+	onProgress(seen: number, total: number | undefined): void;
+	/** Called for each value that could not be mapped. */
+	onUnmapped(what: Unmapped): void;
+	/** Called for contacts that could not be read completely: their stored values stay. */
+	onUnread(pass: UnreadBy, contacts: number): void;
+}
+
+/** The passes that can find an unreadable contact. */
+export const unreadBy = ['full', 'incremental', 'events'] as const;
+export type UnreadBy = (typeof unreadBy)[number];
+
+export interface PassCounts {
+	seen: number;
+	created: number;
+	changed: number;
+	deleted: number;
+}
+
+/** A pass did not read everything. It deleted nothing and does not count as a success. */
+export class IncompletePassError extends Error {
+	override name = 'IncompletePassError';
+
+	/** The portal returned contacts without some of their columns. */
+	static ofContacts(contacts: number, columns: Iterable<string>): IncompletePassError {
+		return new IncompletePassError(
+			`the portal did not return ${[...columns].sort().join(', ')} of ${contacts} contacts`,
+		);
+	}
+}
