@@ -1,4 +1,3 @@
-import { absentColumns } from '@contacts/common/company-contacts/save-company-contacts.sql.js';
 import { describe, expect, test } from 'vitest';
 import { list, map } from './testing/mapping.js';
 
@@ -9,11 +8,6 @@ describe('trouble_contact', () => {
 	])('%j is %j', (trouble, expected) => {
 		const { contact: row, unmapped } = map({ trouble });
 		expect([row.trouble_contact, unmapped]).toEqual([expected, []]);
-	});
-
-	test('is left out when the CRM did not return it', () => {
-		const { contact: row, unmapped } = map({ trouble: undefined });
-		expect([absentColumns(row), unmapped]).toEqual([['trouble_contact'], []]);
 	});
 
 	test('an unknown word counts as unmapped, not as trouble', () => {

@@ -1,5 +1,4 @@
 import { maxCharacters } from '@contacts/common/company-contacts/company-contact-columns.sql.js';
-import { absentColumns } from '@contacts/common/company-contacts/save-company-contacts.sql.js';
 import { database, test } from '@contacts/testing/test.js';
 import { describe, expect } from 'vitest';
 import { fromClassic, fromItem } from './bitrix24/contact.js';
@@ -170,10 +169,6 @@ describe('company_ids', () => {
 		[[0, -1, 'x', 5], [5]],
 	])('%j is %j', (companyIds, expected) => {
 		expect(map({ companyIds }).contact).toMatchObject({ company_ids: expected });
-	});
-
-	test('missing companies are not treated as an empty list', () => {
-		expect(absentColumns(map({ companyIds: undefined }).contact)).toEqual(['company_ids']);
 	});
 });
 

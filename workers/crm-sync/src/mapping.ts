@@ -1,7 +1,5 @@
 import {
-	type CompanyContactFields,
-	type ContactColumn,
-	contactColumnNames,
+	type CompanyContact,
 	firstCharacters,
 	maxCharacters,
 } from '@contacts/common/company-contacts/company-contact-columns.sql.js';
@@ -29,8 +27,7 @@ export interface MappingOptions {
 export type Unmapped = 'name' | 'phone' | 'trouble_contact' | 'perplexity_reason' | 'assigned_by_id' | 'company_ids';
 
 export interface Mapped {
-	/** Without the columns that the CRM did not return. */
-	contact: CompanyContactFields;
+	contact: CompanyContact;
 	unmapped: Unmapped[];
 	/** Whether a value is an option that is newer than the list of options. */
 	unknownOption: boolean;
@@ -44,9 +41,7 @@ export function createMapper({
 	portal,
 	mapping,
 	onUnmapped,
-}: Pick<PassContext, 'portal' | 'mapping' | 'onUnmapped'>): (
-	contacts: CrmContact[],
-) => Promise<CompanyContactFields[]> {
+}: Pick<PassContext, 'portal' | 'mapping' | 'onUnmapped'>): (contacts: CrmContact[]) => Promise<CompanyContact[]> {
 	let refreshed = false;
 	return async (contacts) => {
 		let mapped = contacts.map((contact) => mapContact(contact, portal.fields(), mapping));
@@ -79,7 +74,7 @@ export function mapContact(contact: CrmContact, fields: CustomFields, options: M
 		if (short !== text) unmapped.add(column);
 		return short.trimEnd() || null;
 	}
-	const row: CompanyContactFields = {
+	const row: CompanyContact = {
 		bitrix_id: contact.id,
 		phone,
 		company_ids: companyIds?.length ? [...new Set(companyIds)] : null,
@@ -88,7 +83,6 @@ export function mapContact(contact: CrmContact, fields: CustomFields, options: M
 		trouble_contact: trouble ?? false,
 		perplexity_reason: cut('perplexity_reason', reason.text),
 	};
-	for (const column of contactColumnNames) if (contact[partOf[column]] === undefined) delete row[column];
 	return {
 		contact: row,
 		unmapped: [...unmapped],
@@ -102,15 +96,6 @@ export function missingTroubleOptions({ trouble }: CustomFields, { troubleOption
 	// A comma at the end leaves an empty one.
 	return [...troubleOptions].filter((option) => option !== '' && !known.has(option));
 }
-
-const partOf = {
-	phone: 'phones',
-	company_ids: 'companyIds',
-	name: 'names',
-	assigned_by_id: 'assignedById',
-	trouble_contact: 'trouble',
-	perplexity_reason: 'reason',
-} as const satisfies Record<ContactColumn, keyof CrmContact>;
 
 const rankOfKind: Record<string, number> = { MOBILE: 0, WORK: 1, HOME: 2 };
 

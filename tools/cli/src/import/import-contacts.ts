@@ -98,7 +98,11 @@ export async function importContacts(
 
 	async function flush(): Promise<void> {
 		if (sql !== undefined && batch.size > 0) {
+			await sql`begin`;
+			// An absent column keeps what is stored, also if somebody else writes it at this moment.
+			await sql`lock table company_contacts in share row exclusive mode`;
 			const { created, changed } = await saveCompanyContacts(sql, [...batch.values()]);
+			await sql`commit`;
 			summary.created += created;
 			summary.changed += changed;
 		}

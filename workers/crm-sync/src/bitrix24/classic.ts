@@ -30,7 +30,10 @@ interface ClassicPortal {
 }
 
 /** A page of crm.contact.list, which is deprecated. Phones and companies are read with other calls. */
-export async function classicPage(portal: ClassicPortal, { after, changedSince }: PageFilter): Promise<Page> {
+export async function classicPage(
+	portal: ClassicPortal,
+	{ after, changedSince }: PageFilter,
+): Promise<Omit<Page, 'unclear'>> {
 	const { client, codes } = portal;
 	const params = {
 		select: [...classicFields, ...Object.values(codes).filter(Boolean)],

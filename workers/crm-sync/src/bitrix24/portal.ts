@@ -35,6 +35,8 @@ export interface PageFilter {
 
 export interface Page {
 	contacts: CrmContact[];
+	/** The contacts that were not returned completely, with a code. */
+	unclear: Map<number, string>;
 	/** The number of contacts that were listed and are not in `contacts`, such as vendors where the filter is ignored. */
 	leftOut: number;
 	/** The ID of the last contact that was listed; undefined: there are no more. */
@@ -82,7 +84,7 @@ export async function openPortal(client: RestClient, codes: FieldCodes): Promise
 	let comparisons = maxComparisons;
 	const proven = { companies: false, phones: false };
 
-	async function itemPage({ after, changedSince }: PageFilter): Promise<Page> {
+	async function itemPage({ after, changedSince }: PageFilter): Promise<Omit<Page, 'unclear'>> {
 		const params = {
 			entityTypeId,
 			// Phones are returned only with all fields.
@@ -138,6 +140,7 @@ export async function openPortal(client: RestClient, codes: FieldCodes): Promise
 				throw error;
 			}
 			for (const contact of lookUps.found) if (!isComplete(contact)) lookUps.unclear.set(contact.id, 'incomplete');
+			lookUps.found = lookUps.found.filter(isComplete);
 			yield lookUps;
 			throwPortalError(outcomes);
 		}
@@ -183,14 +186,19 @@ export async function openPortal(client: RestClient, codes: FieldCodes): Promise
 		},
 		async page({ after, changedSince }) {
 			const filter = { after, changedSince: changedSince === undefined ? undefined : isoTime(changedSince) };
+			const separate = (page: Omit<Page, 'unclear'>): Page => {
+				const incomplete = page.contacts.filter((contact) => !isComplete(contact));
+				const unclear = new Map(incomplete.map(({ id }) => [id, 'incomplete']));
+				return { ...page, contacts: page.contacts.filter(isComplete), unclear };
+			};
 			// A contact that is changed between the two calls differs as well: then the page agrees when it is read again.
 			for (let tries = 0; tries < maxReads && !isClassic; tries++) {
 				const page = await itemPage(filter);
 				if (!page.contacts.every(isComplete)) break;
-				if (await agreesWithItems(page.contacts)) return page;
+				if (await agreesWithItems(page.contacts)) return separate(page);
 			}
 			isClassic = true;
-			return classicPage({ client, codes, fields, batch, lookUp }, filter);
+			return separate(await classicPage({ client, codes, fields, batch, lookUp }, filter));
 		},
 		lookUp,
 	};
