@@ -34,6 +34,6 @@ function exitCode(error: unknown): number {
 	const usage = error instanceof UsageError;
 	// Wrong usage may concern several settings, with one line each. Text from a file gets no separate line.
 	const [first = '', ...others] = usage ? error.message.split('\n') : [describeError(error)];
-	printNote([{ style: 'red', text: 'error:' }, ` ${first}`], ...others);
+	printNote(['error:', ` ${first}`], ...others);
 	return usage ? 2 : 1;
 }
