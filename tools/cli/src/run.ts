@@ -1,6 +1,5 @@
 import { CommanderError } from 'commander';
-import { describeError } from './describe-error.js';
-import { OutputError, UsageError } from './errors.js';
+import { describeError, OutputError, UsageError } from './errors.js';
 import { finishOutput, printNote } from './output.js';
 import { createProgram } from './program.js';
 import { isIncomplete, type Streams, withStreams } from './streams.js';

@@ -3,7 +3,7 @@ import { readDatabaseUrl } from '@contacts/common/database/database-url.js';
 import { errorCode, isUnreachable } from '@contacts/common/database/errors.js';
 import { newestSchema } from '@contacts/common/database/migrate.js';
 import { roles } from '@contacts/common/database/roles.js';
-import { describeError } from '../describe-error.js';
+import { describeError } from '../errors.js';
 import { type Finding, findingsOf, seconds } from './check.js';
 
 /** The oldest supported server, as `server_version_num`. */

@@ -1,7 +1,7 @@
 import type { Sql } from '@contacts/common/database/client.js';
 import { readDatabaseUrl } from '@contacts/common/database/database-url.js';
 import { findDatabaseUrl, withDatabase } from '../connection.js';
-import { describeError } from '../describe-error.js';
+import { describeError } from '../errors.js';
 import type { Finding } from './check.js';
 import { checkCrm, checkSynchroniser } from './check-crm.js';
 import * as check from './check-database.js';
