@@ -113,13 +113,4 @@ describe('elsewhere', () => {
 			'2000 records, 80 %, 100 a second, 5 s left\n',
 		]);
 	});
-
-	test('a plain line also appears for an empty file', () => {
-		vi.useFakeTimers({ now: 0 });
-		const write = vi.spyOn(process.stderr, 'write').mockReturnValue(true);
-		const progress = createProgress(0);
-		vi.advanceTimersByTime(10_000);
-		progress.update(0, 0);
-		expect(write.mock.calls).toEqual([['0 records, 0 %, 0 a second\n']]);
-	});
 });
