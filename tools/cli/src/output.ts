@@ -163,7 +163,7 @@ function tableOf(records: readonly object[], columns: readonly string[]): { head
 	const lines = rows.flatMap((row): Line[] => {
 		const padded = row.map((text, index) => (index < row.length - 1 ? text.padEnd(widths[index] ?? 0) + gap : text));
 		const [first, ...others] = wrap(padded.pop() ?? '', indent).map((line) => ' '.repeat(indent) + line);
-		if (isBelow) return [padded, ...(row.at(-1) === '-' ? [] : [first ?? '', ...others])];
+		if (isBelow) return [trimmed(padded), ...(row.at(-1) === '-' ? [] : [first ?? '', ...others])];
 		return [[...padded, (first ?? '').slice(indent)], ...others];
 	});
 	return {
@@ -171,6 +171,8 @@ function tableOf(records: readonly object[], columns: readonly string[]): { head
 		body: textOf(lines, streams().stdout),
 	};
 }
+
+const trimmed = (parts: readonly string[]): Line => [...parts.slice(0, -1), parts.at(-1)?.trimEnd() ?? ''];
 
 const headOf = (names: readonly string[]): string =>
 	`${styleText('bold', names.join(gap).trimEnd(), { stream: streams().stdout })}\n`;

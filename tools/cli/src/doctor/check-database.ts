@@ -188,12 +188,13 @@ export async function checkRoles(sql: Sql, names: readonly string[] = Object.val
 				`${name} is no ordinary role.`,
 				`As a superuser: alter role ${name} nosuperuser nocreaterole nobypassrls;`,
 			);
-		else if (!role.can_login)
-			warning(
-				`${name} can't log in.`,
-				`Where it is used, as a superuser: \\password ${name} and: alter role ${name} login;`,
-			);
 	}
+	const locked = there.filter((role) => !role.can_login && !role.is_privileged).map((role) => role.name);
+	if (locked.length > 0)
+		warning(
+			`Without login: ${locked.join(', ')}.`,
+			'For each that is used, as a superuser: \\password ROLE and: alter role ROLE login;',
+		);
 	if (found.length === 0) ok(`All ${names.length} roles exist and can log in.`);
 	return found;
 }

@@ -23,7 +23,7 @@ describe('roles', () => {
 			found('problem', /no_such_role does not exist/, /owner\.sql/),
 		]);
 		await database.sql.unsafe(`alter role ${name} nocreaterole`);
-		expect(await checkRoles(database.sql, [name])).toEqual([found('warning', /can't log in/, /\\password/)]);
+		expect(await checkRoles(database.sql, [name])).toEqual([found('warning', /^Without login: test_/, /\\password/)]);
 	});
 });
 
