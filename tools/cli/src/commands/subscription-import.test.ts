@@ -162,9 +162,7 @@ describe('subscription import', () => {
 describe('a wrong line is named, and nothing is imported', () => {
 	test.each([
 		['0,,', 'chat_id is no integer other than 0'],
-		['1.5,,', 'chat_id is no integer'],
 		[',,', 'chat_id is no integer'],
-		['7,yesterday,', 'started_at is neither a date nor a time'],
 		['7,2026-02-30,', 'started_at is neither a date nor a time'],
 		['7,2026-01-01T00:00:00,', 'started_at is neither'],
 		['7,,never', 'ended_at is neither'],
