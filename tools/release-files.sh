@@ -10,14 +10,13 @@ pnpm=${PNPM:-pnpm}
 
 $pnpm --filter @contacts/client pack --pack-destination "$folder"
 
-# The files of the commit, with this release's images as the default ones.
-name=contacts-$version
+# The files of the commit, with this release's images in place of the build.
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-git archive --prefix="$name/" HEAD docker-compose.yml .env.example contacts gateway operations packages/common/owner.sql docs \
+git archive --prefix=contacts/ HEAD docker-compose.yml .env.example contacts gateway operations packages/common/owner.sql docs \
   README.md CHANGELOG.md SECURITY.md LICENSE | tar --extract --directory "$work"
-sed -i "s|\${CONTACTS_IMAGES:-contacts}|\${CONTACTS_IMAGES:-$prefix}|" "$work/$name/docker-compose.yml"
-tar --create --gzip --owner=0 --group=0 --file "$folder/$name.tar.gz" --directory "$work" "$name"
+sed -i -e "s|\${CONTACTS_IMAGES:-contacts}|\${CONTACTS_IMAGES:-$prefix}|" -e '/^ *build: /d' "$work/contacts/docker-compose.yml"
+tar --create --gzip --owner=0 --group=0 --file "$folder/contacts-$version.tar.gz" --directory "$work" contacts
 
 # The changelog's section of this version.
 awk -v heading="## [$version]" 'index($0, heading) == 1 { found = 1; next } /^## / { found = 0 } found' CHANGELOG.md >"$folder/notes.md"
