@@ -125,7 +125,11 @@ test('on a read-only server it waits, and does not end', async () => {
 	await mine.sql.unsafe(`alter database ${name} set default_transaction_read_only = on`);
 	const program = start({ DATABASE_URL: urlAs(mine.url, 'crm-sync', rolePassword) });
 	onTestFinished(() => program.kill('SIGKILL'));
-	const pauses = () => program.log().flatMap(({ retry_ms: pause }) => pause ?? []).slice(0, 3);
+	const pauses = () =>
+		program
+			.log()
+			.flatMap(({ retry_ms: pause }) => pause ?? [])
+			.slice(0, 3);
 	await expect.poll(pauses, { timeout: 30_000 }).toEqual([1000, 2000, 4000]);
 	expect(program.hasExited).toBe(false);
 	program.kill('SIGKILL');
