@@ -1,5 +1,5 @@
 # One file, a target for each image: docker build --target company-contacts -t contacts/company-contacts .
-# Use a name with a digest for a reproducible base image: see docs/operators.md.
+# Use a name with a digest for a reproducible base image: see docs/deploy.md.
 ARG NODE_IMAGE=node:24-trixie-slim
 
 # Builds on the machine's own architecture: what is copied from here has no native code.

@@ -34,7 +34,7 @@ begin
        or (m.roleid = 'crm_sync_service'::regrole and m.member = 'contacts_operator'::regrole)
     union all
     -- For a server with 100 connections, three of which are for superusers. Whichever role is at its limit, the others have
-    -- what two processes of each service and a synchroniser need (docs/operators.md, "Database roles").
+    -- what two processes of each service and a synchroniser need (docs/deploy.md, "Connections").
     select format('alter role %I connection limit %s', name, connections)
     from (values
       ('company_contacts_service', 60), ('personal_contacts_service', 44), ('crm_sync_service', 20),

@@ -16,12 +16,11 @@ test('packages, images, OpenAPI documents and running services have the same ver
 	expect(new Set(versions)).toEqual(new Set([version]));
 });
 
-test('images, workflows and the guide to units use the version of pnpm that package.json names', () => {
+test('images, workflows and the pages for operators use the version of pnpm that package.json names', () => {
 	const { packageManager } = JSON.parse(read('package.json')) as { packageManager: string };
 	expect(read('Dockerfile')).toContain(` ${packageManager}\n`);
 	for (const workflow of ['ci', 'nightly', 'release'])
 		expect(read(`.github/workflows/${workflow}.yml`)).toContain(`\n  PNPM: ${packageManager}\n`);
-	const [, guide = ''] = read('docs/operators.md').split('### As units of systemd');
-	const [section = ''] = guide.split(/^## /m);
-	expect(new Set(section.match(/pnpm@[\d.]+\d/g))).toEqual(new Set([packageManager]));
+	const inPages = ['deploy', 'run'].map((name) => read(`docs/${name}.md`).match(/pnpm@\d+\.\d+\.\d+/g));
+	expect(inPages.map((found) => new Set(found))).toEqual([new Set([packageManager]), new Set([packageManager])]);
 });

@@ -20,7 +20,7 @@ const states = () => processes.map((unit) => machine.show(unit, 'ActiveState'));
 const journal = () => machine.run("journalctl --unit='contacts-*' --lines=60");
 const allActive = processes.map(() => 'active');
 
-// As docs/operators.md says: from the user and the units to the first client.
+// As docs/deploy.md says: from the user and the units to the first client.
 beforeAll(async () => {
 	await machine.boot();
 	machine.run(`pg_createcluster ${postgresVersion()} main && systemctl enable --now postgresql ${database}`);
@@ -29,7 +29,7 @@ beforeAll(async () => {
 		() => /"webhookUrl":"([^"]+)"/.exec(machine.run('journalctl --unit=portal --output=cat'))?.[1],
 		{ timeoutMs: 30_000 },
 	);
-	const blocks = pageAt('docs/operators.md').blocks.map(({ text }) => text);
+	const blocks = pageAt('docs/deploy.md').blocks.map(({ text }) => text);
 	const at = (command: string) => blocks.findIndex((text) => text.includes(command));
 	const [environment, start, client] = [
 		at('systemd/new-env.sh'),

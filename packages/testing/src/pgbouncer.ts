@@ -11,7 +11,7 @@ export interface PgBouncer {
 	stop(): Promise<void>;
 }
 
-/** PgBouncer in transaction mode, as in docs/operators.md, for the server and the user of this URL. */
+/** PgBouncer in transaction mode, as in docs/deploy.md, for the server and the user of this URL. */
 export async function startPgBouncer(url: string): Promise<PgBouncer> {
 	const folder = mkdtempSync(join(tmpdir(), 'contacts-pgbouncer-'));
 	chmodSync(folder, 0o755);

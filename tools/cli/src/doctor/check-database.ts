@@ -34,7 +34,7 @@ export function explainConnection(error: unknown, url: string): Finding {
 	else if (code === '3D000')
 		problem(
 			`There is no database ${database} at ${hostList}.`,
-			'Correct the name in DATABASE_URL, or create the database (docs/operators.md).',
+			'Correct the name in DATABASE_URL, or create the database (docs/deploy.md).',
 		);
 	else if (code === 'ENOTFOUND' || code === 'EAI_AGAIN')
 		problem(
@@ -77,7 +77,7 @@ export async function checkDatabase(sql: Sql, url: string): Promise<Finding[]> {
 	if (defaultPassword.test(url))
 		warning(
 			'DATABASE_URL has a default password of the compose file, which everybody knows.',
-			'On a server, write a .env with "sh operations/new-env.sh" before the first start, or change it (docs/operators.md, "Keys").',
+			'On a server, write a .env with "sh operations/new-env.sh" before the first start, or change it (docs/run.md, "Keys and passwords").',
 		);
 	if (found.length === 0)
 		ok(`PostgreSQL ${server.version} at ${hostList}/${database} responds, in ${server.encoding}.`);
@@ -155,7 +155,7 @@ export async function checkOwner(sql: Sql): Promise<Finding[]> {
 	if (is_superuser)
 		warning(
 			`The tables belong to ${owner}, a superuser: an error in a function would give away the whole server.`,
-			'Give them to a role that is no superuser (docs/operators.md, "The owner of the database").',
+			'Give them to a role that is no superuser (docs/deploy.md, "The database and its roles").',
 		);
 	else if (can_join_roles)
 		warning(

@@ -30,7 +30,7 @@ describe('roles', () => {
 describe('owner', () => {
 	test('warns about a superuser as the owner, as in an earlier installation', async () => {
 		expect(await look('owner', operator())).toEqual([
-			found('warning', /belong to postgres, a superuser/, /docs\/operators\.md/),
+			found('warning', /belong to postgres, a superuser/, /docs\/deploy\.md/),
 		]);
 	});
 
