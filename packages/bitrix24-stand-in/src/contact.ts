@@ -26,6 +26,8 @@ export interface StandInContact {
 	uf?: Record<string, unknown>;
 	/** False: not in lists, and ACCESS_DENIED when it is requested. */
 	readable?: boolean;
+	/** Values of its rows by their names there, whatever is stored. Undefined: the row lacks the field. */
+	raw?: Record<string, unknown>;
 }
 
 /** A custom field of the portal's contacts. */

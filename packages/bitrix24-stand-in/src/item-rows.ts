@@ -30,9 +30,7 @@ export function readSelect(params: Params, portal: Portal): ItemSelect {
 
 /** A contact as crm.item.get returns it. [DOC] */
 export function fullItem(contact: StandInContact, portal: Portal, originalNames = false): Params {
-	const { itemGetCompanyIds, itemGetFm } = portal.switches;
-	const row = itemRow(contact, { names: undefined, withFm: true, originalNames }, portal);
-	return leaveOut(row, { companyIds: itemGetCompanyIds, fm: itemGetFm });
+	return itemRow(contact, { names: undefined, withFm: true, originalNames }, portal);
 }
 
 /** A row of crm.item.list: a map, or `[]` where nothing that was selected exists. [SRC] */
@@ -84,7 +82,7 @@ function itemRow(contact: StandInContact, select: ItemSelect, portal: Portal): P
 		row.fm = [...multiFields(contact.phones, 'PHONE'), ...multiFields(contact.emails, 'EMAIL')];
 		row.entityTypeId = 3;
 	}
-	return row;
+	return { ...row, ...contact.raw };
 }
 
 /** Fields that say whether there are companies and phones. */

@@ -44,12 +44,8 @@ export const switchPositions = {
 
 	/** `companyIds` in crm.item.list. [??] */
 	itemListCompanyIds: positions('filled', 'absent', 'empty', 'primary'),
-	/** `companyIds` of crm.item.get. [DOC] says filled. */
-	itemGetCompanyIds: positions('filled', 'absent', 'empty'),
 	/** `fm` in crm.item.list with a select of "*". [DOC] says filled. */
 	itemListFm: positions('filled', 'absent', 'empty'),
-	/** `fm` of crm.item.get. [DOC] says filled, [??] whether on every portal. */
-	itemGetFm: positions('filled', 'absent', 'empty'),
 	/** `companyId` and `hasPhone`, which tell what the lists above leave out. [DOC] */
 	itemHints: positions('present', 'absent'),
 	/** The general category in crm.item.*: `categoryId` 0, "0", null [DOC], or none. */

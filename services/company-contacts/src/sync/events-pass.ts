@@ -71,7 +71,9 @@ function createApplier(context: PassContext, counts: PassCounts) {
 	const { session } = context;
 	const map = createMapper(context);
 	return async (lookUps: LookUps): Promise<void> => {
-		const contacts = await map(lookUps.found);
+		// Without columns: of a contact that can't be read, only a deletion that is staged is taken back.
+		const unclear = [...lookUps.unclear.keys()].map((bitrix_id) => ({ bitrix_id }));
+		const contacts = [...(await map(lookUps.found)), ...unclear];
 		const { created, changed } = await session.run((sql) => saveContacts(sql, contacts));
 		counts.deleted += await session.run((sql) => deleteContacts(sql, lookUps.deleted));
 		counts.seen += idsOf(lookUps).length;

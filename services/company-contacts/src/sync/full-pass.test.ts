@@ -158,12 +158,14 @@ describe('deletions', () => {
 	});
 });
 
-test('links that the portal did not return stay as they are', async () => {
+test('contacts whose links the portal does not return stay as they are', async () => {
 	fill(60);
 	await sync.synchroniser.pass();
 	const before = await readMirror();
+	for (const id of sync.standIn.contacts.keys()) sync.standIn.update(id, { lastName: 'New' });
 	sync.standIn.faults.always({ kind: 'without-fields', fields: ['companyIds'] });
-	await sync.synchroniser.pass({ full: true });
+	for (const full of [false, true])
+		await expect(sync.synchroniser.pass({ full })).rejects.toMatchObject({ name: 'IncompletePassError' });
 	expect(await readMirror()).toEqual(before);
 });
 

@@ -74,10 +74,10 @@ export async function fullPass(context: PassContext, confirmMassDelete: boolean,
 	if (confirmMassDelete) await session.run(confirmFull);
 
 	for (;;) {
-		const { contacts, leftOut, last } = await portal.page({ after: cursor });
+		const { contacts, unclear, leftOut, last } = await portal.page({ after: cursor });
 		// A short page is not the end: a contact may have been deleted while the portal built the page.
 		if (last === undefined) break;
-		const staged = await map(contacts);
+		const staged = [...(await map(contacts)), ...[...unclear.keys()].map((bitrix_id) => ({ bitrix_id }))];
 		cursor = last;
 		tally.leftOut += leftOut;
 		const stagedPage = { contacts: staged, cursor, now: clock.now() };
@@ -114,7 +114,7 @@ export async function fullPass(context: PassContext, confirmMassDelete: boolean,
 	const result = await session.run((sql) => finishFull(sql, { complete, mayDelete, alarm }));
 	if (!complete) {
 		context.onUnread('full', incomplete.contacts);
-		throw IncompletePassError.ofContacts(incomplete.contacts, incomplete.columns);
+		throw IncompletePassError.ofContacts(incomplete.columns);
 	}
 	return { ...counts, ...result };
 }

@@ -1,5 +1,4 @@
 import { Bitrix24Error } from '@contacts/bitrix24/errors.js';
-import { absentColumns } from '../save-company-contacts.sql.js';
 import { createMapper } from './mapping.js';
 import { IncompletePassError, type PassContext, type PassCounts } from './pass.js';
 import { saveContacts } from './staging.sql.js';
@@ -19,21 +18,18 @@ const overlapMs = 600_000;
  */
 export function incrementalPass(watermark: number): (context: PassContext) => Promise<PassCounts> {
 	const counts: PassCounts = { seen: 0, created: 0, changed: 0, deleted: 0 };
-	const incomplete = { contacts: 0, columns: new Set<string>() };
+	const unread = new Map<number, string>();
 	let cursor = 0;
 	let begun: number | undefined;
 	return async (context) => {
 		const { portal, session, onProgress, onUnread } = context;
 		const map = createMapper(context);
 		for (;;) {
-			const { contacts, last, at } = await portal.page({ after: cursor, changedSince: watermark - overlapMs });
+			const { contacts, unclear, last, at } = await portal.page({ after: cursor, changedSince: watermark - overlapMs });
 			begun ??= at;
 			if (last === undefined) break;
 			const mapped = await map(contacts);
-			for (const columns of mapped.map(absentColumns)) {
-				if (columns.length > 0) incomplete.contacts++;
-				for (const column of columns) incomplete.columns.add(column);
-			}
+			for (const [id, code] of unclear) unread.set(id, code);
 			const { created, changed } = await session.run((sql) => saveContacts(sql, mapped));
 			cursor = last;
 			counts.seen += contacts.length;
@@ -42,9 +38,9 @@ export function incrementalPass(watermark: number): (context: PassContext) => Pr
 			onProgress(counts.seen, undefined);
 		}
 		if (begun === undefined) throw new Bitrix24Error('stop', 'no_portal_clock', 'crm.item.list');
-		if (incomplete.contacts > 0) {
-			onUnread('incremental', incomplete.contacts);
-			throw IncompletePassError.ofContacts(incomplete.contacts, incomplete.columns);
+		if (unread.size > 0) {
+			onUnread('incremental', unread.size);
+			throw IncompletePassError.ofContacts(unread.values());
 		}
 		const until = begun;
 		await session.run((sql) => finishIncremental(sql, until));

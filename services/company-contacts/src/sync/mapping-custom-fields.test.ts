@@ -1,19 +1,14 @@
+import type { FieldValue } from '@contacts/bitrix24/contact.js';
 import { describe, expect, test } from 'vitest';
-import { absentColumns } from '../save-company-contacts.sql.js';
 import { list, map } from './testing/mapping.js';
 
 describe('trouble_contact', () => {
-	test.each<[unknown, boolean]>([
-		...['Y', 'y', '1', 1, true, 'true', ['N', 'Y']].map((value): [unknown, boolean] => [value, true]),
-		...['N', '0', 0, false, 'false', '', null, []].map((value): [unknown, boolean] => [value, false]),
+	test.each<[FieldValue | FieldValue[], boolean]>([
+		...['Y', 'y', '1', 1, true, 'true', ['N', 'Y']].map((value): [FieldValue | FieldValue[], boolean] => [value, true]),
+		...['N', '0', 0, false, 'false', '', null, []].map((value): [FieldValue | FieldValue[], boolean] => [value, false]),
 	])('%j is %j', (trouble, expected) => {
 		const { contact: row, unmapped } = map({ trouble });
 		expect([row.trouble_contact, unmapped]).toEqual([expected, []]);
-	});
-
-	test('is left out when the CRM did not return it', () => {
-		const { contact: row, unmapped } = map({ trouble: undefined });
-		expect([absentColumns(row), unmapped]).toEqual([['trouble_contact'], []]);
 	});
 
 	test('an unknown word counts as unmapped, not as trouble', () => {

@@ -3,16 +3,11 @@ import {
 	type CrmPhone,
 	type CustomField,
 	type CustomFields,
+	type FieldValue,
 	positiveInteger,
 } from '@contacts/bitrix24/contact.js';
 import type { CountryCode } from 'libphonenumber-js/min';
-import {
-	type CompanyContactFields,
-	type ContactColumn,
-	contactColumnNames,
-	firstCharacters,
-	maxCharacters,
-} from '../company-contact-columns.sql.js';
+import { type CompanyContact, firstCharacters, maxCharacters } from '../company-contact-columns.sql.js';
 import { toE164 } from '../phone.js';
 import type { PassContext } from './pass.js';
 
@@ -29,8 +24,7 @@ export interface MappingOptions {
 export type Unmapped = 'name' | 'phone' | 'trouble_contact' | 'perplexity_reason' | 'assigned_by_id' | 'company_ids';
 
 export interface Mapped {
-	/** Without the columns that the CRM did not return. */
-	contact: CompanyContactFields;
+	contact: CompanyContact;
 	unmapped: Unmapped[];
 	/** Whether a value is an option that is newer than the list of options. */
 	unknownOption: boolean;
@@ -44,9 +38,7 @@ export function createMapper({
 	portal,
 	mapping,
 	onUnmapped,
-}: Pick<PassContext, 'portal' | 'mapping' | 'onUnmapped'>): (
-	contacts: CrmContact[],
-) => Promise<CompanyContactFields[]> {
+}: Pick<PassContext, 'portal' | 'mapping' | 'onUnmapped'>): (contacts: CrmContact[]) => Promise<CompanyContact[]> {
 	let refreshed = false;
 	return async (contacts) => {
 		let mapped = contacts.map((contact) => mapContact(contact, portal.fields(), mapping));
@@ -63,32 +55,30 @@ export function createMapper({
 /** Maps a contact of the CRM to a row of the mirror. */
 export function mapContact(contact: CrmContact, fields: CustomFields, options: MappingOptions): Mapped {
 	const unmapped = new Set<Unmapped>();
-	const phones = contact.phones ?? [];
-	const phone = mapPhone(phones, options.country);
-	if (phone === null && phones.some(isDialled)) unmapped.add('phone');
+	const phone = mapPhone(contact.phones, options.country);
+	if (phone === null && contact.phones.some(isDialled)) unmapped.add('phone');
 	const assigned = positiveInteger(contact.assignedById);
 	if (assigned === undefined && !isNothing(contact.assignedById)) unmapped.add('assigned_by_id');
 	const trouble = mapTrouble(contact.trouble, fields.trouble, options.troubleOptions);
 	if (trouble === undefined) unmapped.add('trouble_contact');
 	const reason = mapReason(contact.reason, fields.reason);
 	if (reason.unknownOption) unmapped.add('perplexity_reason');
-	const companyIds = contact.companyIds?.flatMap((id) => positiveInteger(id) ?? []);
-	if (companyIds?.length !== contact.companyIds?.length) unmapped.add('company_ids');
+	const companyIds = contact.companyIds.flatMap((id) => positiveInteger(id) ?? []);
+	if (companyIds.length !== contact.companyIds.length) unmapped.add('company_ids');
 	function cut(column: keyof typeof maxCharacters, text: string): string | null {
 		const short = firstCharacters(text, maxCharacters[column]);
 		if (short !== text) unmapped.add(column);
 		return short.trimEnd() || null;
 	}
-	const row: CompanyContactFields = {
+	const row: CompanyContact = {
 		bitrix_id: contact.id,
 		phone,
-		company_ids: companyIds?.length ? [...new Set(companyIds)] : null,
-		name: cut('name', (contact.names ?? []).flatMap((part) => clean(part) ?? []).join(' ')),
+		company_ids: companyIds.length ? [...new Set(companyIds)] : null,
+		name: cut('name', contact.names.flatMap((part) => clean(part) ?? []).join(' ')),
 		assigned_by_id: assigned ?? null,
 		trouble_contact: trouble ?? false,
 		perplexity_reason: cut('perplexity_reason', reason.text),
 	};
-	for (const column of contactColumnNames) if (contact[partOf[column]] === undefined) delete row[column];
 	return {
 		contact: row,
 		unmapped: [...unmapped],
@@ -102,15 +92,6 @@ export function missingTroubleOptions({ trouble }: CustomFields, { troubleOption
 	// A comma at the end leaves an empty one.
 	return [...troubleOptions].filter((option) => option !== '' && !known.has(option));
 }
-
-const partOf = {
-	phone: 'phones',
-	company_ids: 'companyIds',
-	name: 'names',
-	assigned_by_id: 'assignedById',
-	trouble_contact: 'trouble',
-	perplexity_reason: 'reason',
-} as const satisfies Record<ContactColumn, keyof CrmContact>;
 
 const rankOfKind: Record<string, number> = { MOBILE: 0, WORK: 1, HOME: 2 };
 
@@ -144,7 +125,7 @@ function readNumber(raw: string, country: CountryCode | undefined): string | nul
 
 /** @returns undefined if the meaning of the value is unknown */
 function mapTrouble(
-	value: unknown,
+	value: FieldValue | FieldValue[],
 	field: CustomField | undefined,
 	troubleOptions: ReadonlySet<string>,
 ): boolean | undefined {
@@ -163,7 +144,10 @@ function mapTrouble(
 	return /^(n|0|false)$/i.test(text) ? false : undefined;
 }
 
-function mapReason(value: unknown, field: CustomField | undefined): { text: string; unknownOption: boolean } {
+function mapReason(
+	value: FieldValue | FieldValue[],
+	field: CustomField | undefined,
+): { text: string; unknownOption: boolean } {
 	const isList = field?.options !== undefined;
 	// In a text, "0" is a text. In a list, it is not an option.
 	const values = (Array.isArray(value) ? value : [value]).filter((one) => (isList ? !isNothing(one) : one !== false));
@@ -175,10 +159,9 @@ function mapReason(value: unknown, field: CustomField | undefined): { text: stri
 }
 
 /** The ways in which the CRM writes an empty value. */
-function isNothing(value: unknown): boolean {
+function isNothing(value: FieldValue | FieldValue[]): boolean {
 	return (
 		value === null ||
-		value === undefined ||
 		value === '' ||
 		value === false ||
 		value === 0 ||
@@ -188,12 +171,12 @@ function isNothing(value: unknown): boolean {
 }
 
 /** Returns text that PostgreSQL can store, trimmed; undefined if nothing is left. */
-function storable(value: unknown): string | undefined {
+function storable(value: FieldValue | undefined): string | undefined {
 	if (typeof value !== 'string' && typeof value !== 'number') return undefined;
 	return String(value).replaceAll('\0', '').toWellFormed().trim() || undefined;
 }
 
 /** Returns a part of a name: also with collapsed white space and in one Unicode form. */
-function clean(value: unknown): string | undefined {
+function clean(value: FieldValue): string | undefined {
 	return storable(value)?.normalize('NFC').replace(/\s+/gu, ' ');
 }

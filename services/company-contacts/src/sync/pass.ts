@@ -34,10 +34,11 @@ export interface PassCounts {
 export class IncompletePassError extends Error {
 	override name = 'IncompletePassError';
 
-	/** The portal returned contacts without some of their columns. */
-	static ofContacts(contacts: number, columns: Iterable<string>): IncompletePassError {
-		return new IncompletePassError(
-			`the portal did not return ${[...columns].sort().join(', ')} of ${contacts} contacts`,
-		);
+	/** @param codes of contacts that could not be read, such as `companyIds.absent` */
+	static ofContacts(codes: Iterable<string>): IncompletePassError {
+		const counts = new Map<string, number>();
+		for (const code of codes) counts.set(code, (counts.get(code) ?? 0) + 1);
+		const each = [...counts].map(([code, count]) => `${code} (${count})`).join(', ');
+		return new IncompletePassError(`contacts that the portal did not return completely stay as they are: ${each}`);
 	}
 }
