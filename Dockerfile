@@ -17,9 +17,9 @@ FROM pnpm AS build
 COPY --from=manifests /manifests ./
 RUN pnpm install --frozen-lockfile
 COPY . .
-RUN pnpm exec tsc -b services/personal-contacts services/company-contacts tools/cli
+RUN pnpm exec tsc -b services/personal-contacts services/company-contacts workers/crm-sync tools/cli
 # The images have no optional packages, such as the formatter of the log on a terminal.
-RUN for service in personal-contacts company-contacts cli; do \
+RUN for service in personal-contacts company-contacts crm-sync cli; do \
       pnpm --filter "@contacts/$service" deploy --legacy --prod --no-optional "/out/$service" || exit 1; \
     done
 
@@ -46,6 +46,11 @@ EXPOSE 3000
 COPY --from=build /out/company-contacts ./
 # Served at /docs/guide. Seen from dist, its place is the same as in the repository.
 COPY docs/partners.md /docs/partners.md
+
+FROM service AS crm-sync
+ENV PORT=3002
+EXPOSE 3002
+COPY --from=build /out/crm-sync ./
 
 FROM runtime AS cli
 COPY --from=build /out/cli ./

@@ -103,7 +103,7 @@ describe('one address', () => {
 		network.redirect(servers.primaryUrl());
 		await network.restore();
 		await delay(3000);
-		const [personal, mirror] = (['personal-contacts', 'company-contacts-sync'] as const).map((name) =>
+		const [personal, mirror] = (['personal-contacts', 'crm-sync'] as const).map((name) =>
 			system?.readiness(name, demoted + 1000),
 		);
 		network.redirect(servers.standbyUrl());

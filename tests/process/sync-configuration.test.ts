@@ -1,4 +1,4 @@
-import { type StandIn, startStandIn } from '@contacts/bitrix24-stand-in';
+import { type StandIn, startStandIn } from '@contacts/testing/bitrix24/stand-in.js';
 import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
 import type { RunningService } from '@contacts/testing/services.js';
 import { type CommandOutcome, startCommand, startSynchroniser } from '@contacts/testing/synchroniser.js';

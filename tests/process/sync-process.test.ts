@@ -10,8 +10,8 @@ import { database, test } from '@contacts/testing/test.js';
 import { describe, expect, onTestFinished } from 'vitest';
 
 const start = (env: Record<string, string>) => {
-	const program = spawnService('company-contacts-sync', {
-		DATABASE_URL: urlAs(database.url, 'company-contacts-sync', rolePassword),
+	const program = spawnService('crm-sync', {
+		DATABASE_URL: urlAs(database.url, 'crm-sync', rolePassword),
 		// Nothing listens there: the synchroniser starts without the portal.
 		BITRIX24_WEBHOOK_URL: 'http://127.0.0.1:9/rest/1/secret/',
 		...env,
@@ -28,7 +28,7 @@ describe('the synchroniser does not start, and says why in one line', () => {
 	}
 
 	test('with a wrong password', async () => {
-		const url = urlAs(database.url, 'company-contacts-sync', 'wrong');
+		const url = urlAs(database.url, 'crm-sync', 'wrong');
 		expect(await errorOf({ DATABASE_URL: url })).toEqual([expect.stringMatching(/refuses the user or the password/)]);
 	});
 
@@ -71,7 +71,7 @@ describe('the synchroniser does not start, and says why in one line', () => {
 });
 
 test('the synchroniser starts without its database, works once the database is up, and stops on SIGTERM with exit 0', async () => {
-	const url = urlAs(database.url, 'company-contacts-sync', rolePassword);
+	const url = urlAs(database.url, 'crm-sync', rolePassword);
 	const proxy = await startTcpProxy(url);
 	onTestFinished(() => proxy.close());
 	proxy.cut();

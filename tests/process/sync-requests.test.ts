@@ -1,5 +1,5 @@
 import { EventEmitter, once } from 'node:events';
-import { type StandIn, startStandIn } from '@contacts/bitrix24-stand-in';
+import { type StandIn, startStandIn } from '@contacts/testing/bitrix24/stand-in.js';
 import type { RunningService } from '@contacts/testing/services.js';
 import { type CommandOutcome, startCommand, startSynchroniser } from '@contacts/testing/synchroniser.js';
 import { database, test } from '@contacts/testing/test.js';

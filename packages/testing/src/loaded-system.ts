@@ -1,13 +1,13 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { type StandIn, startStandIn } from '@contacts/bitrix24-stand-in';
 import type { RoleUser } from '@contacts/common/database/roles.js';
+import { type StandIn, startStandIn } from '@contacts/testing/bitrix24/stand-in.js';
 import { vi } from 'vitest';
 import { seededRandom } from './random.js';
 import { type RunningService, startService } from './services.js';
 import { type Clients, startClients } from './upserting-clients.js';
 
 const credentials = 'project=bot&api_key=bot-key';
-const names = ['personal-contacts', 'company-contacts', 'company-contacts-sync'] as const;
+const names = ['personal-contacts', 'company-contacts', 'crm-sync'] as const;
 
 type Name = (typeof names)[number];
 
@@ -48,15 +48,15 @@ export async function startLoadedSystem(urlFor: (role: RoleUser) => string): Pro
 		RATE_LIMIT_PER_SECOND: '1000000',
 		RATE_LIMIT_BURST: '1000000',
 	});
-	const sync = await startService('company-contacts-sync', {
-		DATABASE_URL: urlFor('company-contacts-sync'),
+	const sync = await startService('crm-sync', {
+		DATABASE_URL: urlFor('crm-sync'),
 		BITRIX24_WEBHOOK_URL: standIn.webhookUrl,
 		BITRIX24_PLAN: 'enterprise',
 		BITRIX24_INTERVAL_SECONDS: '5',
 		BITRIX24_APPLICATION_TOKEN: standIn.applicationToken.padEnd(32, '0'),
 	});
 	await sync.waitForLine(/pass done/);
-	running['company-contacts-sync'] = sync;
+	running['crm-sync'] = sync;
 
 	const seen: { name: Name; at: number; status: number }[] = [];
 	const lists = new Map<number, number>();

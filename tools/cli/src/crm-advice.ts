@@ -1,4 +1,4 @@
-import type { RequestError } from '@contacts/company-contacts/sync/requests.js';
+import type { RequestError } from '@contacts/crm-sync/requests.js';
 
 const advice: Record<string, string> = {
 	INVALID_CREDENTIALS: 'the webhook is wrong or was deleted: make a new one in the portal and set BITRIX24_WEBHOOK_URL',

@@ -1,13 +1,13 @@
-import type { Clock } from '@contacts/bitrix24/clock.js';
-import { type StandIn, startStandIn } from '@contacts/bitrix24-stand-in';
 import { urlAs } from '@contacts/common/database/roles.js';
 import { createLogger } from '@contacts/common/observability/logger.js';
 import { readVariables } from '@contacts/common/process/config.js';
-import { type CrmConfig, crmVariables, toCrmConfig } from '@contacts/company-contacts/sync/config.js';
-import { type LoopOptions, synchroniseForEver } from '@contacts/company-contacts/sync/loop.js';
-import { mirrorConfiguration } from '@contacts/company-contacts/sync/mirror-configuration.js';
-import type { SyncRequest } from '@contacts/company-contacts/sync/requests.sql.js';
-import { openSession, type Session } from '@contacts/company-contacts/sync/session.js';
+import type { Clock } from '@contacts/crm-sync/bitrix24/clock.js';
+import { type CrmConfig, crmVariables, toCrmConfig } from '@contacts/crm-sync/config.js';
+import { type LoopOptions, synchroniseForEver } from '@contacts/crm-sync/loop.js';
+import { mirrorConfiguration } from '@contacts/crm-sync/mirror-configuration.js';
+import type { SyncRequest } from '@contacts/crm-sync/requests.sql.js';
+import { openSession, type Session } from '@contacts/crm-sync/session.js';
+import { type StandIn, startStandIn } from '@contacts/testing/bitrix24/stand-in.js';
 import { createTestDatabase, rolePassword, type TestDatabase } from '@contacts/testing/database.js';
 import postgres from 'postgres';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
@@ -78,7 +78,7 @@ function ask(clock: Clock, more: Partial<AskOptions> = {}) {
 function startLoop(more: Partial<LoopOptions> = {}): { stop(): Promise<void> } {
 	const stop = new AbortController();
 	const loop = synchroniseForEver({
-		databaseUrl: urlAs(database.url, 'company-contacts-sync', rolePassword),
+		databaseUrl: urlAs(database.url, 'crm-sync', rolePassword),
 		config: { ...config(), intervalMs: 86_400_000_000 },
 		clock: createClock(),
 		logger: createLogger({ name: 'sync', level: 'silent' }),

@@ -1,16 +1,16 @@
-import type { Clock } from '@contacts/bitrix24/clock.js';
 import type { Sql } from '@contacts/common/database/client.js';
-import type { MirrorConfiguration } from '@contacts/company-contacts/sync/mirror-configuration.js';
-import type { RequestResult } from '@contacts/company-contacts/sync/requests.js';
+import type { Clock } from '@contacts/crm-sync/bitrix24/clock.js';
+import type { MirrorConfiguration } from '@contacts/crm-sync/mirror-configuration.js';
+import type { RequestResult } from '@contacts/crm-sync/requests.js';
 import {
 	deleteRequest,
 	insertRequest,
 	renewRequest,
 	type SyncRequest,
 	withdrawRequest,
-} from '@contacts/company-contacts/sync/requests.sql.js';
-import { openSession, type Session } from '@contacts/company-contacts/sync/session.js';
-import { describeHolder, findLockHolder, type LockHolder } from '@contacts/company-contacts/sync/session.sql.js';
+} from '@contacts/crm-sync/requests.sql.js';
+import { openSession, type Session } from '@contacts/crm-sync/session.js';
+import { describeHolder, findLockHolder, type LockHolder } from '@contacts/crm-sync/session.sql.js';
 import { CommandError } from './errors.js';
 
 export interface AskOptions {

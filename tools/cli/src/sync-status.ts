@@ -1,6 +1,6 @@
-import type { MirrorConfiguration } from '@contacts/company-contacts/sync/mirror-configuration.js';
-import { countOpenRequests } from '@contacts/company-contacts/sync/requests.sql.js';
-import { readRuns, readState, type SyncState } from '@contacts/company-contacts/sync/sync.sql.js';
+import type { MirrorConfiguration } from '@contacts/crm-sync/mirror-configuration.js';
+import { countOpenRequests } from '@contacts/crm-sync/requests.sql.js';
+import { readRuns, readState, type SyncState } from '@contacts/crm-sync/sync.sql.js';
 import { withDatabase } from './connection.js';
 import { type OutputOptions, print, printRecords, printResult } from './output.js';
 

@@ -1,10 +1,13 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { startStandIn } from '@contacts/bitrix24-stand-in';
+import {
+	type ContactColumn,
+	contactColumnNames,
+} from '@contacts/common/company-contacts/company-contact-columns.sql.js';
 import { service } from '@contacts/company-contacts/app.js';
-import { type ContactColumn, contactColumnNames } from '@contacts/company-contacts/company-contact-columns.sql.js';
 import { firstContacts } from '@contacts/company-contacts/sandbox/contacts.js';
 import { addProject, startTestApp, type TestApp } from '@contacts/testing/app.js';
+import { startStandIn } from '@contacts/testing/bitrix24/stand-in.js';
 import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import { database, test } from '@contacts/testing/test.js';
 import { afterAll, beforeEach, describe, expect, onTestFinished } from 'vitest';

@@ -1,9 +1,9 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type StandIn, startStandIn } from '@contacts/bitrix24-stand-in';
 import { migrate } from '@contacts/common/database/migrate.js';
 import { setUpRoles, urlAs } from '@contacts/common/database/roles.js';
+import { type StandIn, startStandIn } from '@contacts/testing/bitrix24/stand-in.js';
 import { rolePassword, type TestDatabase } from '@contacts/testing/database.js';
 import { type LocalPostgres, startLocalPostgres } from '@contacts/testing/embedded-postgres.js';
 import { freePort } from '@contacts/testing/ports.js';
@@ -38,7 +38,7 @@ describe('all is well', () => {
 			owner: password,
 			'personal-contacts': password,
 			'company-contacts': password,
-			'company-contacts-sync': password,
+			'crm-sync': password,
 			operator: password,
 			privacy: password,
 			backup: password,

@@ -1,5 +1,5 @@
-import { type StandIn, startStandIn } from '@contacts/bitrix24-stand-in';
 import { urlAs } from '@contacts/common/database/roles.js';
+import { type StandIn, startStandIn } from '@contacts/testing/bitrix24/stand-in.js';
 import { rolePassword } from '@contacts/testing/database.js';
 import { startProcess } from '@contacts/testing/process.js';
 import { database, test } from '@contacts/testing/test.js';

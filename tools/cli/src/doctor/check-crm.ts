@@ -1,10 +1,10 @@
-import { systemClock } from '@contacts/bitrix24/clock.js';
-import { Bitrix24Error } from '@contacts/bitrix24/errors.js';
-import { openPortal } from '@contacts/bitrix24/portal.js';
-import { createRestClient } from '@contacts/bitrix24/rest-client.js';
 import type { Sql } from '@contacts/common/database/client.js';
-import { missingTroubleOptions } from '@contacts/company-contacts/sync/mapping.js';
-import { readState } from '@contacts/company-contacts/sync/sync.sql.js';
+import { systemClock } from '@contacts/crm-sync/bitrix24/clock.js';
+import { Bitrix24Error } from '@contacts/crm-sync/bitrix24/errors.js';
+import { openPortal } from '@contacts/crm-sync/bitrix24/portal.js';
+import { createRestClient } from '@contacts/crm-sync/bitrix24/rest-client.js';
+import { missingTroubleOptions } from '@contacts/crm-sync/mapping.js';
+import { readState } from '@contacts/crm-sync/sync.sql.js';
 import { adviceFor } from '../crm-advice.js';
 import { readCrmConfig } from '../crm-config.js';
 import { type Finding, findingsOf, seconds } from './check.js';

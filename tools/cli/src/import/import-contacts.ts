@@ -1,13 +1,13 @@
 import { basename } from 'node:path';
 import { recordOperation } from '@contacts/common/auth/projects.sql.js';
-import type { Sql } from '@contacts/common/database/client.js';
 import {
 	type CompanyContactFields,
 	contactColumnNames,
-} from '@contacts/company-contacts/company-contact-columns.sql.js';
-import { isCountry } from '@contacts/company-contacts/phone.js';
-import { pruneTombstones, saveCompanyContacts } from '@contacts/company-contacts/save-company-contacts.sql.js';
-import { readState } from '@contacts/company-contacts/sync/sync.sql.js';
+} from '@contacts/common/company-contacts/company-contact-columns.sql.js';
+import { isCountry } from '@contacts/common/company-contacts/phone.js';
+import { pruneTombstones, saveCompanyContacts } from '@contacts/common/company-contacts/save-company-contacts.sql.js';
+import type { Sql } from '@contacts/common/database/client.js';
+import { readState } from '@contacts/crm-sync/sync.sql.js';
 import type { CountryCode } from 'libphonenumber-js/min';
 import { type ConfirmOptions, confirm } from '../confirm.js';
 import { withDatabase } from '../connection.js';
