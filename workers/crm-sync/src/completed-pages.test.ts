@@ -17,7 +17,7 @@ const hour = 3_600_000;
 const get = 'crm.item.get';
 
 beforeEach(async () => {
-	sync = await startSync({ switches: { itemListCompanyIds: 'absent' } });
+	sync = await startSync({ lists: { companyIds: 'absent' } });
 	for (let n = 1; n <= 70; n++) sync.standIn.add(makeContact(n));
 	await sync.synchroniser.pass();
 	before = await readMirror();

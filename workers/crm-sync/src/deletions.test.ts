@@ -97,7 +97,7 @@ describe('a contact that is restored after its look-up', () => {
 	test('stays as it is if the portal returns it incompletely when its event is handled', async () => {
 		const before = (await readMirror())[0];
 		expect(before?.phone).not.toBe(null);
-		sync.standIn.faults.always({ kind: 'without-fields', fields: ['fm', 'assignedById'] });
+		sync.standIn.faults.always({ kind: 'with-fields', values: { fm: undefined, assignedById: undefined } });
 		await sync.synchroniser.events();
 		await finishPass();
 		expect((await readMirror())[0]).toEqual(before);

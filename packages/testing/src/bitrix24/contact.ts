@@ -32,10 +32,9 @@ export interface StandInContact {
 
 /** A custom field of the portal's contacts. */
 export interface UserField {
-	/** The original name: UF_CRM_1700000000001. */
+	/** The original name, with digits alone after UF_CRM_: UF_CRM_1700000000001. */
 	name: string;
 	type: 'boolean' | 'string' | 'enumeration';
 	multiple?: boolean;
 	items?: { id: number; value: string }[];
-	title?: string;
 }
