@@ -77,11 +77,9 @@ async function callMethod(portal: Portal, name: string, params: Params, faults: 
 	if (!portal.operating.admit(name)) throw new RestError('OPERATION_TIME_LIMIT');
 	throwError(faults);
 	const seconds = portal.secondsOf(name);
-	try {
-		return { ...changeRows(await method(params, portal), faults), time: timeOf(portal, name, seconds) };
-	} finally {
-		portal.operating.add(name, seconds);
-	}
+	// A refused call costs time as well.
+	portal.operating.add(name, seconds);
+	return { ...changeRows(await method(params, portal), faults), time: timeOf(portal, name, seconds) };
 }
 
 /** Its commands are run one after the other. Its own status is 200; their errors are in `result_error`. */
