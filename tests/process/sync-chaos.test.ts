@@ -134,17 +134,20 @@ test('the mirror ends equal after ten kills of the synchroniser and a database c
 	reading = false;
 	await reader;
 
-	const last = spawn(
-		process.execPath,
-		[join(root, 'tools/cli/dist/main.js'), 'sync', '--once', '--full', '--confirm-mass-delete'],
-		{
+	const command = async (...args: string[]) => {
+		const child = spawn(process.execPath, [join(root, 'tools/cli/dist/main.js'), 'sync', '--once', ...args], {
 			env: { ...env, DATABASE_URL: url },
 			stdio: ['ignore', 'pipe', 'pipe'],
-		},
-	);
-	const said = Promise.all([last.stdout.toArray(), last.stderr.toArray()]).then((parts) => parts.flat().join(''));
-	const [code] = await once(last, 'exit');
-	expect([code, await said]).toEqual([0, expect.stringContaining('Full pass:')]);
+		});
+		const output = Promise.all([child.stdout.toArray(), child.stderr.toArray()]);
+		const [code] = await once(child, 'exit');
+		return { code, said: (await output).flat().join('') };
+	};
+	let last = await command('--full');
+	// So many contacts may have been deleted that somebody has to confirm it.
+	const [, run] = /--confirm-mass-delete (\d+)/.exec(last.said) ?? [];
+	if (run !== undefined) last = await command('--confirm-mass-delete', run);
+	expect(last).toEqual({ code: 0, said: expect.stringContaining('Full pass:') });
 
 	const expected = [...standIn.contacts.values()].map(({ id, lastName = null, companyIds = [] }) => ({
 		bitrix_id: id,

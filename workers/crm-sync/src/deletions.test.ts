@@ -1,7 +1,14 @@
 import { database, test } from '@contacts/testing/test.js';
 import { afterEach, beforeEach, describe, expect } from 'vitest';
 import { readState } from './sync.sql.js';
-import { emptyMirror, makeContact, readMirror, type SyncHarness, startSync } from './testing/portal.js';
+import {
+	confirmHeldDeletions,
+	emptyMirror,
+	makeContact,
+	readMirror,
+	type SyncHarness,
+	startSync,
+} from './testing/portal.js';
 
 let sync: SyncHarness;
 
@@ -40,12 +47,11 @@ function lookUps(): number[] {
 /** Runs passes like the loop, each when the portal allows it, until one is done. */
 async function passUntilDone(restart: boolean): Promise<{ passes: number; sizes: Set<number> }> {
 	const sizes = new Set<number>();
+	await confirmHeldDeletions(sync);
 	for (let passes = 1; passes <= 30; passes++) {
-		const done = await sync.synchroniser
-			.pass(passes === 1 ? { full: true, confirmMassDelete: true } : {})
-			.catch((error: Error & { code?: string }) => {
-				expect(error.code).toBe('OPERATION_TIME_LIMIT');
-			});
+		const done = await sync.synchroniser.pass({ full: passes === 1 }).catch((error: Error & { code?: string }) => {
+			expect(error.code).toBe('OPERATION_TIME_LIMIT');
+		});
 		sizes.add((await mirrored()).length);
 		if (done !== undefined) return { passes, sizes };
 		sync.clock.advance(Math.max(0, ((await state()).blocked_until ?? 0) - sync.clock.now()));
@@ -62,7 +68,7 @@ describe.each([false, true])('many deletions that the portal confirms slowly (re
 		expect(lookUps()).toHaveLength(160);
 		expect(new Set(lookUps())).toEqual(new Set([1]));
 		expect(sizes).toEqual(new Set([240, 80]));
-		expect((await state()).alarm).toBe(null);
+		expect((await state()).held_run).toBe(null);
 	});
 });
 
@@ -71,7 +77,8 @@ describe('a contact that is restored after its look-up', () => {
 
 	beforeEach(async () => {
 		first = (await mirrored())[0] ?? 0;
-		await expect(sync.synchroniser.pass({ full: true, confirmMassDelete: true })).rejects.toMatchObject({
+		await confirmHeldDeletions(sync);
+		await expect(sync.synchroniser.pass({ full: true })).rejects.toMatchObject({
 			code: 'OPERATION_TIME_LIMIT',
 		});
 		expect(lookUps().length).toBeGreaterThan(0);
@@ -110,5 +117,28 @@ test('a confirmation is valid only for its own pass', async () => {
 	sync.clock.advance(600_000);
 	await sync.synchroniser.pass({ full: true });
 	expect(await mirrored()).toHaveLength(80);
-	expect((await state()).alarm).toMatch(/^mass_delete: 40 /);
+	expect((await state()).held_deletions).toBe(40);
+});
+
+describe('a confirmation that does not count', () => {
+	test.each([
+		['was given up eleven minutes ago', "confirmed_at = confirmed_at - interval '11 minutes'"],
+		['names another run', 'confirmed_run = confirmed_run - 1'],
+	])('because it %s deletes nothing, now or later', async (_, change) => {
+		await confirmHeldDeletions(sync);
+		await database.sql.unsafe(`update crm_sync_state set ${change}`);
+		for (let run = 0; run < 2; run++) {
+			expect(await sync.synchroniser.pass({ full: true })).toMatchObject({ deleted: 0, isHeld: true });
+			expect(await mirrored()).toHaveLength(240);
+		}
+	});
+
+	test('because more contacts are missing by now deletes nothing', async () => {
+		await confirmHeldDeletions(sync);
+		const [first = 0] = ids();
+		sync.standIn.remove(first);
+		expect(await sync.synchroniser.pass({ full: true })).toMatchObject({ deleted: 0, isHeld: true });
+		expect(await mirrored()).toHaveLength(240);
+		expect((await state()).held_deletions).toBe(161);
+	});
 });

@@ -51,7 +51,7 @@ describe.each(['SOMETHING_NEW', '', '100', 'INVALID_ARG_VALUE'])('a record whose
 		sync.standIn.remove(second);
 		expect(await sync.synchroniser.pass({ full: true })).toMatchObject({ deleted: 1 });
 		expect(await mirrored()).toEqual([first, ...ids()]);
-		expect((await state()).alarm).toMatch(/^unread: 1 /);
+		expect((await state()).unread_contacts).toBe(1);
 		expect(sync.unread).toEqual(['full']);
 	});
 });

@@ -1,19 +1,10 @@
-import { saveCompanyContacts } from '@contacts/common/company-contacts/save-company-contacts.sql.js';
 import { Bitrix24Error } from './bitrix24/errors.js';
 import { eventsPass } from './events-pass.js';
 import { createMapper } from './mapping.js';
-import { IncompletePassError, type PassContext, type PassCounts } from './pass.js';
-import {
-	countLookedUp,
-	countStaging,
-	finishFull,
-	readIncomplete,
-	readMirroredIds,
-	readMissing,
-	stageMissing,
-	stagePage,
-} from './staging.sql.js';
-import { beginFull, confirmFull, discardFull, heldBackPrefix, readState } from './sync.sql.js';
+import { countCodes, IncompletePassError, type PassContext, type PassCounts } from './pass.js';
+import { allContacts } from './session.js';
+import { countStaging, finishFull, readMissing, stagePage, type Unlisted } from './staging.sql.js';
+import { beginFull, discardFull, readState, takeConfirmation } from './sync.sql.js';
 
 /** An unfinished pass that is older than this starts over. */
 const maxUnfinishedAgeMs = 24 * 3_600_000;
@@ -26,97 +17,91 @@ const maxMissing = 20;
 const maxMissingShare = 0.02;
 
 /**
- * The contacts that the portal has counted and listed, and that do not belong into the mirror. It is not stored: if a pass is
- * resumed after a restart, they may be too few once. The pass then starts over, and counts all of them.
- */
-export interface Tally {
-	leftOut: number;
-}
-
-/**
- * Reads every contact of the portal into a staging table. Then one transaction makes them all visible. Readers never see half
- * of a pass, and a crash leaves the mirror as it was. The cursor is saved with each page, and the next pass continues from
- * there.
+ * Reads every contact of the portal into a staging table. Then one statement makes them all visible. Readers never see half of
+ * a pass, and a crash leaves the mirror as it was. The cursor is saved with each page, and the next pass continues from there.
  *
  * A contact of the mirror that was not listed is looked up. It is deleted only if the portal says that it does not exist. The
  * results are staged too: after a rate-limit pause or a restart nothing is looked up twice, and readers see the deletions
  * together with everything else. A contact that is restored after its look-up comes back with its event or with the next full
- * pass. If many contacts are missing, nothing is deleted, and an alarm is raised until somebody confirms the deletions. This
- * happens, for example, when the webhook's user has lost its rights.
+ * pass. If many contacts are missing, the deletions are put on hold until somebody confirms that many. This happens, for
+ * example, when the webhook's user has lost its rights.
  *
  * If the portal returns incomplete contacts, the other contacts become visible, nothing is deleted, and the pass fails.
  *
  * @throws Bitrix24Error, SessionLostError, IncompletePassError
  */
-export async function fullPass(context: PassContext, confirmMassDelete: boolean, tally: Tally): Promise<PassCounts> {
-	const { portal, session, clock, logger, onProgress } = context;
+export async function fullPass(context: PassContext): Promise<PassCounts> {
+	const { portal, session, clock, logger, onProgress, onUnread } = context;
 	const map = createMapper(context);
 	const readEvents = readEventsMeanwhile(context);
-	const counts: PassCounts = { seen: 0, created: 0, changed: 0, deleted: 0 };
+	const codes = new Map<string, number>();
 
 	const { total, at } = await portal.count();
-	const state = await session.run(readState);
-	const { full_begun_at: begun } = state;
-	let cursor = state.full_cursor ?? 0;
-	let confirmed = state.full_confirmed || confirmMassDelete;
-	counts.seen = (await session.run(countStaging)).staged;
-	// A restored backup contains the cursor, but not the staged contacts before it.
-	const isEmptied = cursor > 0 && counts.seen === 0;
-	if (begun === null || Math.abs(clock.now() - begun) > maxUnfinishedAgeMs || isEmptied) {
-		await session.run((sql) => beginFull(sql, at));
-		cursor = 0;
-		counts.seen = 0;
-		tally.leftOut = 0;
-		confirmed = confirmMassDelete;
+	const { full_begun_at: begun, full_cursor: savedCursor } = await session.run(readState);
+	let cursor = 0;
+	let seen = 0;
+	if (begun === null || Math.abs(clock.now() - begun) > maxUnfinishedAgeMs) {
+		await session.run((sql) => beginFull(sql, at), allContacts);
 	} else {
+		cursor = savedCursor ?? 0;
+		seen = (await session.run(countStaging, allContacts)).staged;
 		logger.info({ cursor }, 'continuing the full pass that was interrupted');
 	}
-	if (confirmMassDelete) await session.run(confirmFull);
+	await session.run(takeConfirmation);
+
+	async function stage(found: Parameters<typeof map>[0], others: Map<number, Unlisted>, leftOut = 0): Promise<void> {
+		const page = { contacts: await map(found), others, leftOut, cursor, now: clock.now() };
+		if (await session.run((sql) => stagePage(sql, page))) await readEvents();
+	}
 
 	for (;;) {
 		const { contacts, unclear, leftOut, last } = await portal.page({ after: cursor });
 		// A short page is not the end: a contact may have been deleted while the portal built the page.
 		if (last === undefined) break;
-		const staged = [...(await map(contacts)), ...[...unclear.keys()].map((bitrix_id) => ({ bitrix_id }))];
 		cursor = last;
-		tally.leftOut += leftOut;
-		const stagedPage = { contacts: staged, cursor, now: clock.now() };
-		const { eventsDue } = await session.run((sql) => stagePage(sql, stagedPage));
-		counts.seen += staged.length;
-		onProgress(counts.seen, total);
-		if (eventsDue) await readEvents();
+		countCodes(codes, unclear.values());
+		await stage(contacts, new Map([...unclear.keys()].map((id) => [id, 'incomplete'])), leftOut);
+		seen += contacts.length + unclear.size;
+		onProgress(seen, total);
 	}
 
-	const { staged, live, missing } = await session.run(countStaging);
+	const listed = await session.run(countStaging, allContacts);
+	const { full_left_out: leftOut, full_confirmed: confirmed } = await session.run(readState);
 	// Some portals ignore the filter by category, in the pages and in the count.
-	const listed = staged + tally.leftOut;
-	if (total !== undefined && listed < total * minListedShare) {
+	if (total !== undefined && listed.staged + leftOut < total * minListedShare) {
 		// The cursor is at the end: continuing from there would give the same result for ever.
-		await session.run(discardFull);
-		throw new IncompletePassError(`the portal counts ${total} contacts and has listed ${listed}`);
+		await session.run(discardFull, allContacts);
+		throw new IncompletePassError(`the portal counts ${total} contacts and has listed ${listed.staged + leftOut}`);
 	}
-	const isMassDelete = (staged === 0 && live > 0) || missing > Math.max(maxMissing, live * maxMissingShare);
-	const mayDelete = !isMassDelete || confirmed;
-	let alarm: string | null;
-	if (!mayDelete) {
-		alarm = `${heldBackPrefix}${missing} of ${live} contacts are missing in the CRM; nothing was deleted. If that is right, run "contacts sync --once --full --confirm-mass-delete".`;
+	const { live, missing } = listed;
+	const isMassDelete = (listed.staged === 0 && live > 0) || missing > Math.max(maxMissing, live * maxMissingShare);
+	const isHeld = isMassDelete && !(confirmed !== null && missing <= confirmed);
+	if (isHeld) {
 		logger.error(
-			{ missing, live },
+			{ run: context.runId, missing, live },
 			'too many contacts are missing in the CRM: nothing is deleted until somebody confirms',
 		);
 	} else {
-		alarm = await lookUpMissing(context, map, readEvents);
+		for await (const { found, deleted, denied, unclear } of portal.lookUp(
+			await session.run(readMissing, allContacts),
+		)) {
+			const others: [number[], Unlisted][] = [
+				[deleted, 'deleted'],
+				[denied, 'denied'],
+				[[...unclear.keys()], 'unread'],
+			];
+			await stage(found, new Map(others.flatMap(([ids, state]) => ids.map((id) => [id, state]))));
+			if (denied.length + unclear.size > 0)
+				logger.warn({ denied, unclear: Object.fromEntries(unclear) }, 'contacts that cannot be read are kept');
+		}
 	}
-	const incomplete = await session.run(readIncomplete);
-	const complete = incomplete.contacts === 0;
-	// An incomplete pass deletes nothing: what was held back before still is.
-	if (!complete && mayDelete && state.alarm?.startsWith(heldBackPrefix)) alarm = state.alarm;
-	const result = await session.run((sql) => finishFull(sql, { complete, mayDelete, alarm }));
-	if (!complete) {
-		context.onUnread('full', incomplete.contacts);
-		throw IncompletePassError.ofContacts(incomplete.columns);
-	}
-	return { ...counts, ...result };
+	const { incomplete, denied, unread } = await session.run(countStaging, allContacts);
+	const held = isHeld ? { run: context.runId, deletions: missing } : undefined;
+	const result = { complete: incomplete === 0, held, denied, unread };
+	const changes = await session.run((sql) => finishFull(sql, result), allContacts);
+	onUnread('full', unread + incomplete);
+	if (incomplete > 0) throw IncompletePassError.ofContacts(incomplete, codes);
+	return { seen, ...changes, isHeld };
 }
 
 /**
@@ -133,72 +118,5 @@ function readEventsMeanwhile(context: PassContext): () => Promise<void> {
 			if (!(error instanceof Bitrix24Error) || error.kind === 'stop') throw error;
 			hasFailed = error.kind !== 'pause';
 		}
-	};
-}
-
-/**
- * Looks up each missing contact and stages the result. A contact that cannot be read stays.
- *
- * @returns the alarm about these contacts; null if there are none
- */
-async function lookUpMissing(
-	context: PassContext,
-	map: ReturnType<typeof createMapper>,
-	readEvents: () => Promise<void>,
-): Promise<string | null> {
-	const { portal, session, clock, logger, onUnread } = context;
-	for await (const { found, deleted, denied, unclear } of portal.lookUp(await session.run(readMissing))) {
-		const page = { contacts: await map(found), cursor: 0, now: clock.now() };
-		const { eventsDue } = await session.run((sql) => stagePage(sql, page));
-		const missing = new Map([
-			// The portal chooses these codes. None of them may delete the contact.
-			...[...unclear].map(([id, code]) => [id, code === 'deleted' ? 'unknown_code' : code] as const),
-			...denied.map((id) => [id, 'ACCESS_DENIED'] as const),
-			...deleted.map((id) => [id, 'deleted'] as const),
-		]);
-		await session.run((sql) => stageMissing(sql, missing));
-		if (eventsDue) await readEvents();
-	}
-	const kept = await session.run(countLookedUp);
-	kept.delete('deleted');
-	const denied = kept.get('ACCESS_DENIED') ?? 0;
-	const unread = [...kept.values()].reduce((sum, count) => sum + count, 0) - denied;
-	if (kept.size > 0) logger.warn({ kept: Object.fromEntries(kept) }, 'contacts that cannot be read are kept');
-	onUnread('full', unread);
-	const alarms = [
-		...(denied > 0 ? [`access_denied: ${denied} contacts can't be read any more; they are kept as they were.`] : []),
-		...(unread > 0 ? [`unread: ${unread} contacts could not be looked up; they are kept as they were.`] : []),
-	];
-	return alarms.join(' ') || null;
-}
-
-/**
- * Counts what a full pass would change. It writes nothing.
- *
- * @returns a function that counts. Called again after a rate-limit pause, it continues from its cursor.
- */
-export function dryRun(): (context: PassContext) => Promise<PassCounts> {
-	const counts: PassCounts = { seen: 0, created: 0, changed: 0, deleted: 0 };
-	const seen = new Set<number>();
-	let cursor = 0;
-	return async (context) => {
-		const { portal, session, onProgress } = context;
-		const map = createMapper(context);
-		const { total } = await portal.count();
-		for (;;) {
-			const { contacts, last } = await portal.page({ after: cursor });
-			if (last === undefined) break;
-			const mapped = await map(contacts);
-			cursor = last;
-			for (const { id } of contacts) seen.add(id);
-			const saving = { onlyWhole: true, dryRun: true };
-			const { created, changed } = await session.run((sql) => saveCompanyContacts(sql, mapped, saving));
-			counts.created += created;
-			counts.changed += changed;
-			counts.seen = seen.size;
-			onProgress(counts.seen, total);
-		}
-		counts.deleted = (await session.run(readMirroredIds)).filter((id) => !seen.has(id)).length;
-		return counts;
 	};
 }

@@ -38,15 +38,12 @@ test('the next synchroniser closes the run of one that crashed', async () => {
 	expect((await runs()).at(-1)).toEqual({ kind: 'full', outcome: 'interrupted' });
 });
 
-test('requests of commands that ended more than a day ago are deleted', async () => {
-	const leave = (age: string) => database.sql`
-		insert into crm_sync_requests (kind, configuration, wanted_until) values ('pass', '{}', now() - ${age}::text::interval)`;
-	await leave('25 hours');
-	await leave('23 hours');
+test('outcomes that no command has read are deleted after a day', async () => {
+	await database.sql`
+		insert into crm_event_inbox (bitrix_id, event, requested_at, outcome)
+		values (1, 'REQUESTED', now() - interval '25 hours', 'saved'), (2, 'REQUESTED', now() - interval '23 hours', 'saved')`;
 	await sync.synchroniser.pass();
-	const [left, ...others] =
-		await database.sql`select now() - wanted_until < interval '24 hours' as recent from crm_sync_requests`;
-	expect([left?.recent, others]).toEqual([true, []]);
+	expect(await database.sql`select bitrix_id::int as id from crm_event_inbox`).toEqual([{ id: 2 }]);
 });
 
 test('tombstones of contacts that were deleted more than 62 days ago are deleted', async () => {

@@ -1,8 +1,17 @@
 import { database, test } from '@contacts/testing/test.js';
 import { afterEach, beforeEach, describe, expect } from 'vitest';
+import { requestContact, storeEvent, takeContactOutcome } from './inbox.sql.js';
 import { openSession } from './session.js';
 import { readState } from './sync.sql.js';
-import { emptyMirror, expectedRow, makeContact, readMirror, type SyncHarness, startSync } from './testing/portal.js';
+import {
+	confirmHeldDeletions,
+	emptyMirror,
+	expectedRow,
+	makeContact,
+	readMirror,
+	type SyncHarness,
+	startSync,
+} from './testing/portal.js';
 
 let sync: SyncHarness;
 const hour = 3_600_000;
@@ -47,7 +56,8 @@ describe('an incremental pass', () => {
 		await sync.session.close();
 		const other = await startSync({ clock: () => sync.clock.now() - 86_400_000, utcOffset: '-09:30' });
 		try {
-			await other.synchroniser.pass({ full: true, confirmMassDelete: true });
+			await confirmHeldDeletions(other);
+			await other.synchroniser.pass({ full: true });
 			const added = other.standIn.add(makeContact(7));
 			sync.clock.advance(hour);
 			expect(await other.synchroniser.pass()).toMatchObject({ kind: 'incremental', created: 1 });
@@ -160,22 +170,36 @@ describe('events', () => {
 	});
 });
 
-test('a single contact is read again on request', async () => {
-	const [first = 0] = ids();
-	sync.standIn.update(first, { companyIds: [8, 9] }, { touch: false });
-	expect(await sync.synchroniser.contact(first)).toMatchObject({ kind: 'contact', changed: 1 });
-	expect((await rowOf(first))?.company_ids).toBe('8,9');
-});
+describe('a contact that a command has requested', () => {
+	const outcomeOf = (id: number) => sync.session.run((sql) => takeContactOutcome(sql, id));
 
-test('a dry run counts what a full pass would change, and writes nothing', async () => {
-	const [first = 0, second = 0] = ids();
-	sync.standIn.update(first, { lastName: 'Dry' });
-	sync.standIn.remove(second);
-	sync.standIn.add(makeContact(700));
-	const before = await readMirror();
-	expect(await sync.synchroniser.dryRun()).toMatchObject({ created: 1, changed: 1, deleted: 1 });
-	expect(await readMirror()).toEqual(before);
-	expect((await sync.session.run(readState)).full_begun_at).toBe(null);
+	test('is read again, with an outcome', async () => {
+		const [first = 0, second = 0] = ids();
+		sync.standIn.update(first, { companyIds: [8, 9] }, { touch: false });
+		sync.standIn.remove(second);
+		for (const id of [first, second, 999_999]) await sync.session.run((sql) => requestContact(sql, id));
+		expect(await outcomeOf(first)).toBe(null);
+		expect(await sync.synchroniser.events()).toMatchObject({ kind: 'events', changed: 1, deleted: 1 });
+		expect((await rowOf(first))?.company_ids).toBe('8,9');
+		expect([await outcomeOf(first), await outcomeOf(second), await outcomeOf(999_999)]).toEqual([
+			'saved',
+			'deleted',
+			'unknown',
+		]);
+		expect(await database.sql`select from crm_event_inbox`).toHaveLength(0);
+	});
+
+	test('is read again when its event arrives before the command has its outcome', async () => {
+		const [first = 0] = ids();
+		await sync.session.run((sql) => requestContact(sql, first));
+		await sync.synchroniser.events();
+		sync.standIn.update(first, { companyIds: [10] }, { touch: false });
+		await storeEvent(database.sql, first, 'ONCRMCONTACTUPDATE');
+		expect(await outcomeOf(first)).toBe(null);
+		await sync.synchroniser.events();
+		expect((await rowOf(first))?.company_ids).toBe('10');
+		expect(await outcomeOf(first)).toBe('saved');
+	});
 });
 
 test('only one synchroniser works at a time', async () => {

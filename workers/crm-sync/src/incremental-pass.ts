@@ -1,6 +1,6 @@
 import { Bitrix24Error } from './bitrix24/errors.js';
 import { createMapper } from './mapping.js';
-import { IncompletePassError, type PassContext, type PassCounts } from './pass.js';
+import { countCodes, IncompletePassError, type PassContext, type PassCounts } from './pass.js';
 import { saveContacts } from './staging.sql.js';
 import { finishIncremental } from './sync.sql.js';
 
@@ -18,29 +18,32 @@ const overlapMs = 600_000;
  */
 export function incrementalPass(watermark: number): (context: PassContext) => Promise<PassCounts> {
 	const counts: PassCounts = { seen: 0, created: 0, changed: 0, deleted: 0 };
-	const unread = new Map<number, string>();
+	const codes = new Map<string, number>();
+	let incomplete = 0;
 	let cursor = 0;
 	let begun: number | undefined;
 	return async (context) => {
 		const { portal, session, onProgress, onUnread } = context;
 		const map = createMapper(context);
 		for (;;) {
-			const { contacts, unclear, last, at } = await portal.page({ after: cursor, changedSince: watermark - overlapMs });
-			begun ??= at;
-			if (last === undefined) break;
-			const mapped = await map(contacts);
-			for (const [id, code] of unclear) unread.set(id, code);
-			const { created, changed } = await session.run((sql) => saveContacts(sql, mapped));
-			cursor = last;
+			const page = await portal.page({ after: cursor, changedSince: watermark - overlapMs });
+			begun ??= page.at;
+			if (page.last === undefined) break;
+			const contacts = await map(page.contacts);
+			const changes = { contacts, deleted: [], unread: [...page.unclear.keys()] };
+			const { created, changed } = await session.run((sql) => saveContacts(sql, changes));
+			cursor = page.last;
+			incomplete += page.unclear.size;
+			countCodes(codes, page.unclear.values());
 			counts.seen += contacts.length;
 			counts.created += created;
 			counts.changed += changed;
 			onProgress(counts.seen, undefined);
 		}
 		if (begun === undefined) throw new Bitrix24Error('stop', 'no_portal_clock', 'crm.item.list');
-		if (unread.size > 0) {
-			onUnread('incremental', unread.size);
-			throw IncompletePassError.ofContacts(unread.values());
+		if (incomplete > 0) {
+			onUnread('incremental', incomplete);
+			throw IncompletePassError.ofContacts(incomplete, codes);
 		}
 		const until = begun;
 		await session.run((sql) => finishIncremental(sql, until));

@@ -1,10 +1,9 @@
 import { Bitrix24Error } from './bitrix24/errors.js';
-import { readInbox } from './inbox.sql.js';
+import { readInboxState } from './inbox.sql.js';
 import { ConfigurationDiffersError, configurationDiffers } from './mirror-configuration.js';
-import { createRequestQueue } from './requests.js';
 import { openSession, type Session, SessionLostError } from './session.js';
 import type { LockHolder } from './session.sql.js';
-import { readState, saveBlock } from './sync.sql.js';
+import { readState, saveBlock, takeRequest } from './sync.sql.js';
 import {
 	circuitBreakMs,
 	createSynchroniser,
@@ -22,7 +21,7 @@ export interface LoopOptions extends Omit<SynchroniserOptions, 'session'> {
 	 * when the lock is free.
 	 */
 	onWaiting(holder: LockHolder | undefined): void;
-	/** Called whenever this synchroniser starts to work. */
+	/** Called when this synchroniser starts to work. */
 	onWorking(): void;
 	/**
 	 * Called once while the mirror belongs to another configuration. The synchroniser then changes nothing and leaves the lock to
@@ -39,52 +38,61 @@ const inboxIntervalMs = 1000;
 /** Time between two attempts to reach the database or to acquire the lock. */
 const retryIntervalMs = 1000;
 
-/** Synchronises until the signal is aborted. No error of the portal or the database ends it. */
-export async function synchroniseForEver(options: LoopOptions): Promise<void> {
+/** The same on a server that is read-only: it grows up to this. */
+const maxRetryIntervalMs = 30_000;
+
+/**
+ * Synchronises until the signal is aborted, on one session: whatever it knew may be wrong without the lock. No error of the
+ * portal ends it, and nothing before it has begun to work.
+ *
+ * @throws SessionLostError, or what else the database has refused: let the process end, and start another one
+ */
+export async function synchronise(options: LoopOptions): Promise<void> {
 	const { signal, clock, logger, onWaiting } = options;
-	let waiting = false;
-	let heldBy: LockHolder | undefined;
+	let heldBy: LockHolder | 'nobody' | undefined = 'nobody';
 	let differs = false;
+	let readOnlyMs = retryIntervalMs;
 	while (!signal.aborted) {
-		try {
-			let holder: LockHolder | undefined;
-			const session = await openSession(options.databaseUrl, (found) => {
-				holder = found;
-			});
-			if (session === undefined) {
-				if (!waiting || (holder !== undefined && holder.pid !== heldBy?.pid)) onWaiting(holder);
-				heldBy = holder ?? heldBy;
-				waiting = true;
-				differs = false;
-			} else {
-				waiting = false;
-				try {
-					await work({ ...options, session });
-				} finally {
-					await session.close();
-				}
+		let retryMs = retryIntervalMs;
+		let holder: LockHolder | undefined;
+		const session = await openSession(options.databaseUrl, (found) => {
+			holder = found;
+		}).catch((error: unknown) => {
+			if (error instanceof SessionLostError) {
+				retryMs = readOnlyMs;
+				readOnlyMs = Math.min(2 * readOnlyMs, maxRetryIntervalMs);
 			}
-		} catch (error) {
-			if (signal.aborted) return;
-			if (error instanceof ConfigurationDiffersError) {
+			logger.error({ err: error, retry_ms: retryMs }, 'the synchroniser can’t begin: it tries again');
+			return error as Error;
+		});
+		if (session === undefined) {
+			if (heldBy === 'nobody' || (holder !== undefined && holder.pid !== heldBy?.pid)) onWaiting(holder);
+			heldBy = holder ?? (heldBy === 'nobody' ? undefined : heldBy);
+			differs = false;
+		} else if (!(session instanceof Error)) {
+			heldBy = 'nobody';
+			try {
+				await work({ ...options, session });
+			} catch (error) {
+				if (signal.aborted) return;
+				if (!(error instanceof ConfigurationDiffersError)) throw error;
 				if (!differs) options.onConfigurationDiffers(error);
 				differs = true;
-			} else {
-				differs = false;
-				logger.error({ err: error }, 'the synchroniser starts again');
+			} finally {
+				await session.close().catch(() => undefined);
 			}
 		}
-		await clock.sleep(retryIntervalMs, signal).catch(() => undefined);
+		await clock.sleep(retryMs, signal).catch(() => undefined);
 	}
 }
 
 async function work(options: SynchroniserOptions & LoopOptions): Promise<void> {
 	const { session, clock, signal, logger } = options;
 	const { intervalMs } = options.config;
-	const requests = createRequestQueue(options);
-	const synchroniser = await createSynchroniser({ ...options, onProgress: requests.onProgress });
+	const synchroniser = await createSynchroniser(options);
 	await adoptConfiguration(synchroniser, session);
 	options.onWorking();
+	// At once: what has changed since the last pass began may have had events that nobody received.
 	let [nextPass, nextEvents] = [0, 0];
 	// A time further ahead was set before the clock was set back.
 	const maxDelayMs = Math.max(intervalMs, circuitBreakMs, maxPauseMs);
@@ -102,6 +110,14 @@ async function work(options: SynchroniserOptions & LoopOptions): Promise<void> {
 			return error instanceof Bitrix24Error ? Math.min(intervalMs, 60_000) : circuitBreakMs;
 		}
 	}
+	async function pass(options_: { full?: boolean; requestedAt?: string } = {}): Promise<void> {
+		const begun = clock.now();
+		const retryMs = await attempt(async () => {
+			logger.info(await synchroniser.pass(options_), 'pass done');
+			options.onPass?.('done');
+		});
+		nextPass = retryMs === undefined ? begun + intervalMs : clock.now() + retryMs;
+	}
 	async function handleEvents(): Promise<void> {
 		try {
 			logger.info(await synchroniser.events(), 'events done');
@@ -113,30 +129,18 @@ async function work(options: SynchroniserOptions & LoopOptions): Promise<void> {
 		}
 	}
 	while (!signal.aborted) {
-		// Even while passes are blocked: the request may fix the problem.
-		const served = await requests.serveNext(synchroniser);
-		if (served !== undefined) {
-			if (served.kind === 'pass' || served.kind === 'full') {
-				if (served.isDone) nextPass = clock.now() + intervalMs;
-				options.onPass?.(served.isDone ? 'done' : 'failed');
-			}
-			continue;
-		}
+		const request = await session.run(takeRequest);
 		const state = await session.run(readState);
-		// Also after a restart: do not repeat a request that the portal has just refused.
-		const blockedUntil = state.blocked_by === null ? 0 : (state.blocked_until ?? 0);
-		if (isDue(blockedUntil)) {
-			if (isDue(nextPass)) {
-				const begun = clock.now();
-				const retryMs = await attempt(async () => {
-					logger.info(await synchroniser.pass(), 'pass done');
-					options.onPass?.('done');
-				});
-				nextPass = retryMs === undefined ? begun + intervalMs : clock.now() + retryMs;
-			} else if (isDue(nextEvents) && (await session.run((sql) => readInbox(sql, 1, clock.now()))).length > 0) {
-				const retryMs = await attempt(handleEvents);
-				if (retryMs !== undefined) nextEvents = clock.now() + retryMs;
-			}
+		const inbox = await session.run((sql) => readInboxState(sql, clock.now()));
+		// Also after a restart: do not repeat a request that the portal has just refused, unless somebody requests it.
+		const isFree = isDue(state.blocked_by === null ? 0 : (state.blocked_until ?? 0));
+		if (request !== undefined) {
+			await pass({ full: request.kind === 'full', requestedAt: request.requestedAt });
+		} else if (isFree && isDue(nextPass)) {
+			await pass();
+		} else if (isDue(nextEvents) && (inbox.requested || (isFree && inbox.due))) {
+			const retryMs = await attempt(handleEvents);
+			if (retryMs !== undefined) nextEvents = clock.now() + retryMs;
 		}
 		await clock.sleep(inboxIntervalMs, signal);
 	}

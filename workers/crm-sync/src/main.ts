@@ -4,7 +4,7 @@ import { metrics } from '@contacts/common/observability/metrics.js';
 import { isTemporary, runProgram } from '@contacts/common/process/run.js';
 import { systemClock } from './bitrix24/clock.js';
 import { toCrmConfig, variables } from './config.js';
-import { synchroniseForEver } from './loop.js';
+import { synchronise } from './loop.js';
 import { createSyncMetrics } from './metrics.js';
 import { measureMirror } from './mirror-metrics.js';
 import { describeHolder } from './session.sql.js';
@@ -35,7 +35,7 @@ await runProgram(
 
 			const stop = new AbortController();
 			const metricCallbacks = createSyncMetrics(registry, config.intervalMs);
-			const loop = synchroniseForEver({
+			const loop = synchronise({
 				...metricCallbacks,
 				databaseUrl: values.DATABASE_URL,
 				config,
@@ -56,6 +56,12 @@ await runProgram(
 						'the mirror was made with another configuration: set it as it was, or run "contacts sync --remap" with this one',
 					);
 				},
+			});
+			// What it knew may be wrong without its session. What has started this process starts the next one.
+			loop.catch((error: unknown) => {
+				const reason = error instanceof Error ? error.message : String(error);
+				process.stderr.write(`The synchroniser ends, to be started again: ${reason}.\n`);
+				process.exit(1);
 			});
 			// The current page is finished or discarded. The next start continues after the last saved page.
 			server.addHook('preClose', async () => stop.abort());

@@ -4,7 +4,7 @@ import type { Bitrix24Error } from './bitrix24/errors.js';
 import type { Unmapped } from './mapping.js';
 import { unreadBy } from './pass.js';
 
-/** The synchroniser's own metrics. The metrics of the mirror are in `sync-freshness.ts`. */
+/** The synchroniser's own metrics. The metrics of the mirror are in `mirror-metrics.ts`. */
 export function createSyncMetrics(registry: Registry, intervalMs: number) {
 	const registers = [registry];
 	gauge(registry, 'crm_pass_interval_seconds', 'The configured time between two passes.', () => intervalMs / 1000);

@@ -11,6 +11,8 @@ export interface PassContext {
 	mapping: MappingOptions;
 	clock: Clock;
 	logger: FastifyBaseLogger;
+	/** The run's row in `crm_sync_runs`. */
+	runId: number;
 	/** Called after each page with the number of contacts so far and, if known, the total. */
 	onProgress(seen: number, total: number | undefined): void;
 	/** Called for each value that could not be mapped. */
@@ -28,17 +30,28 @@ export interface PassCounts {
 	created: number;
 	changed: number;
 	deleted: number;
+	/** Set if a full pass has put its deletions on hold. */
+	isHeld?: boolean;
 }
 
 /** A pass did not read everything. It deleted nothing and does not count as a success. */
 export class IncompletePassError extends Error {
 	override name = 'IncompletePassError';
+	/** How many contacts the portal returned incompletely. */
+	contacts = 0;
 
-	/** @param codes of contacts that could not be read, such as `companyIds.absent` */
-	static ofContacts(codes: Iterable<string>): IncompletePassError {
-		const counts = new Map<string, number>();
-		for (const code of codes) counts.set(code, (counts.get(code) ?? 0) + 1);
-		const each = [...counts].map(([code, count]) => `${code} (${count})`).join(', ');
-		return new IncompletePassError(`contacts that the portal did not return completely stay as they are: ${each}`);
+	/** @param codes of these contacts, with how often each occurred, as far as this process knows */
+	static ofContacts(contacts: number, codes: ReadonlyMap<string, number>): IncompletePassError {
+		const details = [...codes].map(([code, count]) => `${code} (${count})`).join(', ');
+		const error = new IncompletePassError(
+			`${contacts} contacts that the portal did not return completely stay as they are${details && `: ${details}`}`,
+		);
+		error.contacts = contacts;
+		return error;
 	}
+}
+
+/** Counts codes by themselves. */
+export function countCodes(counts: Map<string, number>, codes: Iterable<string>): void {
+	for (const code of codes) counts.set(code, (counts.get(code) ?? 0) + 1);
 }

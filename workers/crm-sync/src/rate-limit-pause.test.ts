@@ -63,34 +63,22 @@ test('after a pause that ended the mirror is not blocked, even if the pass is in
 	]);
 });
 
-test.each(['incremental pass', 'dry run'])(
-	'after a rate-limit pause, the %s continues from its cursor',
-	async (kind) => {
-		const isDryRun = kind === 'dry run';
-		for (const id of sync.standIn.contacts.keys()) sync.standIn.update(id, { lastName: 'New' });
-		sync.standIn.requests.length = 0;
-		sync.standIn.faults.next(paused, {
-			method: 'crm.item.list',
-			when: ({ params }) => Number(params.filter?.['>id']) > 50,
-		});
-		const before = await readMirror();
-		const begun = sync.clock.now();
-		const outcome = await (isDryRun ? sync.synchroniser.dryRun() : sync.synchroniser.pass());
-		expect(outcome).toMatchObject({ seen: 170, created: 0, changed: 170, deleted: 0 });
-		expect(sync.standIn.faults.pending).toBe(0);
-		const firstPages = sync.standIn.requests.filter(
-			({ params }) => (params as { filter?: { '>id'?: number } }).filter?.['>id'] === 0,
-		);
-		expect(firstPages).toHaveLength(1);
-
-		const mirror = await readMirror();
-		if (isDryRun) {
-			expect(mirror).toEqual(before);
-			return;
-		}
-		expect(mirror.filter(({ name }) => name?.endsWith('New'))).toHaveLength(170);
-		// Contacts that were read before the pause may have changed during it.
-		expect(sync.clock.now() - begun).toBeGreaterThan(minute);
-		expect((await sync.session.run(readState)).watermark).toBeLessThan(begun + minute / 2);
-	},
-);
+test('after a rate-limit pause, the incremental pass continues from its cursor', async () => {
+	for (const id of sync.standIn.contacts.keys()) sync.standIn.update(id, { lastName: 'New' });
+	sync.standIn.requests.length = 0;
+	sync.standIn.faults.next(paused, {
+		method: 'crm.item.list',
+		when: ({ params }) => Number(params.filter?.['>id']) > 50,
+	});
+	const begun = sync.clock.now();
+	expect(await sync.synchroniser.pass()).toMatchObject({ seen: 170, created: 0, changed: 170, deleted: 0 });
+	expect(sync.standIn.faults.pending).toBe(0);
+	const firstPages = sync.standIn.requests.filter(
+		({ params }) => (params as { filter?: { '>id'?: number } }).filter?.['>id'] === 0,
+	);
+	expect(firstPages).toHaveLength(1);
+	expect((await readMirror()).filter(({ name }) => name?.endsWith('New'))).toHaveLength(170);
+	// Contacts that were read before the pause may have changed during it.
+	expect(sync.clock.now() - begun).toBeGreaterThan(minute);
+	expect((await sync.session.run(readState)).watermark).toBeLessThan(begun + minute / 2);
+});

@@ -2,25 +2,25 @@ import type { Sql } from '@contacts/common/database/client.js';
 import { connectSingle } from '@contacts/common/database/connect.js';
 import { judge } from '@contacts/common/database/errors.js';
 import { timedOut, withDeadline } from '@contacts/common/process/with-deadline.js';
-import { type Backend, endIdleBackend, findLockHolder, type LockHolder, takeLock } from './session.sql.js';
+import { findLockHolder, type LockHolder, takeLock } from './session.sql.js';
 
-/** How often to check that the server still executes a statement. */
-const watchIntervalMs = 1000;
+/** The timeout of the work with a page of contacts. It takes milliseconds. */
+const defaultTimeoutMs = 10_000;
 
-/** The timeout for the lock and for each of these checks. */
-const responseTimeoutMs = 5000;
+/** The server's timeout for each statement. To publish a million contacts takes about two minutes. */
+const statementTimeoutMs = 300_000;
+
+/** For `run`, with statements over all contacts: the server ends them. */
+export const allContacts = { timeoutMs: statementTimeoutMs + defaultTimeoutMs };
 
 /** The connection of the working synchroniser. It holds the lock, so nobody else writes what it writes. */
 export interface Session {
-	/**
-	 * @throws SessionLostError once the connection is lost, and with it the lock; also if the server is (or becomes) read-only or
-	 *   does not execute a statement
-	 */
-	run<T>(work: (sql: Sql) => Promise<T>): Promise<T>;
+	/** @throws SessionLostError if the server is read-only or does not respond, and whenever the connection is lost */
+	run<T>(work: (sql: Sql) => Promise<T>, options?: { timeoutMs: number }): Promise<T>;
 	close(): Promise<void>;
 }
 
-/** The connection was lost, and another synchroniser may work now: open another session. */
+/** The connection was lost, and with it the lock: another synchroniser may work now. */
 export class SessionLostError extends Error {
 	override name = 'SessionLostError';
 }
@@ -47,7 +47,7 @@ export async function openSession(
 		},
 		connection: {
 			application_name: 'crm-sync',
-			statement_timeout: 300_000,
+			statement_timeout: statementTimeoutMs,
 			// The server keeps the lock until it notices that this machine has died or left the network: within half a minute, not
 			// within the two hours that Linux waits by default.
 			tcp_keepalives_idle: 15,
@@ -56,80 +56,39 @@ export async function openSession(
 			tcp_user_timeout: 30_000,
 		},
 	});
-	try {
-		const row = await withDeadline(takeLock(sql), responseTimeoutMs);
-		if (row === timedOut) throw lose('the database does not respond');
-		if (row.read_only) throw lose('the database is read-only');
-		open = true;
-		if (!row.locked) {
-			const holder = await withDeadline(findLockHolder(sql), responseTimeoutMs);
-			if (holder === timedOut) throw lose('the database does not respond');
-			onHeld(holder);
-			await close();
-			return undefined;
-		}
-		return { run: (work) => run(work, row), close };
-	} catch (error) {
-		await sql.end({ timeout: 0 });
-		throw error;
-	}
 
-	async function run<T>(work: (client: Sql) => Promise<T>, backend: Backend): Promise<T> {
+	async function run<T>(
+		work: (client: Sql) => Promise<T>,
+		{ timeoutMs } = { timeoutMs: defaultTimeoutMs },
+	): Promise<T> {
 		if (lost) throw lost;
-		const watched = watch(backend);
 		try {
-			return await Promise.race([work(sql), watched.lost]);
+			const result = await withDeadline(work(sql), timeoutMs);
+			if (result === timedOut) throw lose('the database does not respond');
+			return result;
 		} catch (error) {
 			const { readOnly, lost: cutOff } = judge(error);
 			if (readOnly) throw lose('the database is read-only', error);
 			if (cutOff) throw lose('the connection to the database was lost', error);
 			throw lost ?? error;
-		} finally {
-			watched.stop();
 		}
 	}
 
-	/** Rejects when the server never received the statement: a broken connection loses it without an error. */
-	function watch(backend: Backend): { lost: Promise<never>; stop(): void } {
-		let stopped = false;
-		let timer: NodeJS.Timeout | undefined;
-		const unresponsive = new Promise<never>((_, reject) => {
-			const check = async () => {
-				const gone = await endIfIdle(url, backend);
-				if (stopped) return;
-				if (gone) return reject(lose('the connection to the database does not respond'));
-				timer = setTimeout(check, watchIntervalMs);
-			};
-			timer = setTimeout(check, watchIntervalMs);
-		});
-		return {
-			lost: unresponsive,
-			stop() {
-				stopped = true;
-				clearTimeout(timer);
-			},
-		};
-	}
-
 	async function close(): Promise<void> {
+		open = false;
 		await sql.end({ timeout: lost ? 0 : 5 });
 	}
-}
 
-/**
- * Checks whether the backend of a waiting session executes a statement. The check uses another connection, which may lead to
- * another server by now. An idle backend is ended: its lock becomes free, and a statement that it has not received is never
- * executed.
- *
- * @returns whether the backend no longer exists; false also when nobody responds in time
- */
-async function endIfIdle(url: string, backend: Backend): Promise<boolean> {
-	const sql = connectSingle(url, { connection: { application_name: 'crm-sync' } });
 	try {
-		return (await withDeadline(endIdleBackend(sql, backend), responseTimeoutMs)) === false;
-	} catch {
-		return false;
-	} finally {
-		void sql.end({ timeout: 0 }).catch(() => undefined);
+		const row = await run(takeLock);
+		if (row.read_only) throw lose('the database is read-only');
+		open = true;
+		if (row.locked) return { run, close };
+		onHeld(await run(findLockHolder));
+		await close();
+		return undefined;
+	} catch (error) {
+		await sql.end({ timeout: 0 });
+		throw error;
 	}
 }

@@ -4,8 +4,8 @@ import { Bitrix24Error } from './bitrix24/errors.js';
 import { openPortal, type Portal } from './bitrix24/portal.js';
 import { createRestClient, type RestClient } from './bitrix24/rest-client.js';
 import type { CrmConfig } from './config.js';
-import { contactPass, eventsPass } from './events-pass.js';
-import { dryRun, fullPass, type Tally } from './full-pass.js';
+import { eventsPass } from './events-pass.js';
+import { fullPass } from './full-pass.js';
 import { incrementalPass } from './incremental-pass.js';
 import { missingTroubleOptions } from './mapping.js';
 import {
@@ -15,8 +15,8 @@ import {
 	mirrorConfiguration,
 	needsFullPass,
 } from './mirror-configuration.js';
-import type { PassContext, PassCounts } from './pass.js';
-import type { Session } from './session.js';
+import { IncompletePassError, type PassContext, type PassCounts } from './pass.js';
+import { allContacts, type Session } from './session.js';
 import {
 	beginRun,
 	closeInterruptedRuns,
@@ -29,6 +29,7 @@ import {
 	saveBlock,
 	saveBucket,
 	saveConfiguration,
+	saveProgress,
 } from './sync.sql.js';
 
 export interface SynchroniserOptions extends Partial<Pick<PassContext, 'onProgress' | 'onUnmapped' | 'onUnread'>> {
@@ -54,12 +55,15 @@ export interface Outcome extends PassCounts {
 export interface Synchroniser {
 	/** Assigns this configuration to the mirror. If it is new, the full pass in progress is discarded. */
 	adoptConfiguration(): Promise<void>;
-	/** Runs a full pass from the start if requested; else a full pass that is due or unfinished; else an incremental pass. */
-	pass(options?: { full?: boolean; confirmMassDelete?: boolean }): Promise<Outcome>;
+	/**
+	 * Runs a full pass from the start if `full`; else a full pass that is due or unfinished; else an incremental pass.
+	 *
+	 * @param request when a command has requested this pass. The mirror is then complete up to then: what has changed since an
+	 *   unfinished full pass began is read too.
+	 */
+	pass(options?: { full?: boolean; requestedAt?: string }): Promise<Outcome>;
 	/** @throws Bitrix24Error `pause`: events do not wait for the end of a rate-limit pause, so that passes and requests go on */
 	events(): Promise<Outcome>;
-	contact(id: number): Promise<Outcome>;
-	dryRun(): Promise<Outcome>;
 }
 
 /** Only a full pass finds every deletion, merge and changed link. */
@@ -70,6 +74,9 @@ export const circuitBreakMs = 600_000;
 
 /** The custom fields are read again after this time. */
 const fieldsMaxAgeMs = 3_600_000;
+
+/** How often the run's row shows the progress. */
+const progressIntervalMs = 1000;
 
 /** Maximum wait for a method that has used up its operating time: the portal counts it over 10 minutes. */
 export const maxPauseMs = 660_000;
@@ -99,10 +106,10 @@ export async function createSynchroniser(options: SynchroniserOptions): Promise<
 	let portal: Portal | undefined;
 	let fieldsReadAt = Number.NEGATIVE_INFINITY;
 	let isAdopted = false;
-	const tally: Tally = { leftOut: 0 };
 	/** The contacts that the current pass has read, and since when it waits for the next ones. */
 	let read = 0;
 	let waitsSince: number | undefined;
+	let progressSavedAt = Number.NEGATIVE_INFINITY;
 
 	async function adoptConfiguration(): Promise<void> {
 		// Nobody else changes it while this synchroniser holds the lock.
@@ -112,14 +119,15 @@ export async function createSynchroniser(options: SynchroniserOptions): Promise<
 		const differences = stored === null || options.remap ? [] : differencesOf(stored, own);
 		if (differences.length > 0) throw new ConfigurationDiffersError(differences);
 		if (needsFullPass(stored, own)) {
-			logger.warn({ stored, own }, 'the mirror gets another configuration: every contact is read again');
-			await session.run((sql) => saveConfiguration(sql, own));
+			if (stored === null) logger.info({ own }, 'first run: every contact is read');
+			else logger.warn({ stored, own }, 'the mirror gets another configuration: every contact is read again');
+			await session.run((sql) => saveConfiguration(sql, own), allContacts);
 		}
 		if (blockedBy === configurationDiffers) await session.run((sql) => saveBlock(sql, null, null));
 		isAdopted = true;
 	}
 
-	async function context(): Promise<PassContext> {
+	async function context(runId: number): Promise<PassContext> {
 		if (portal === undefined || clock.now() - fieldsReadAt > fieldsMaxAgeMs) {
 			if (portal === undefined) portal = await openPortal(client, config.codes);
 			else await portal.refreshFields();
@@ -131,25 +139,37 @@ export async function createSynchroniser(options: SynchroniserOptions): Promise<
 		const onProgress: PassContext['onProgress'] = (seen, total) => {
 			if (seen > read) [read, waitsSince] = [seen, undefined];
 			options.onProgress?.(seen, total);
+			if (clock.now() - progressSavedAt < progressIntervalMs) return;
+			progressSavedAt = clock.now();
+			// Not critical: the pass itself notices a lost connection.
+			session.run((sql) => saveProgress(sql, runId, seen, total)).catch(() => undefined);
 		};
-		return { portal, session, mapping: config.mapping, clock, logger, onProgress, onUnmapped, onUnread };
+		return { portal, session, mapping: config.mapping, clock, logger, runId, onProgress, onUnmapped, onUnread };
 	}
 
 	/** Runs a pass. Records it in the log of runs, and stores the reason if the synchroniser is blocked. */
-	async function run(kind: RunKind, pass: (context: PassContext) => Promise<PassCounts>): Promise<Outcome> {
+	async function run(
+		kind: RunKind,
+		requestedAt: string | undefined,
+		pass: (context: PassContext) => Promise<PassCounts>,
+	): Promise<Outcome> {
 		await adoptConfiguration();
-		const runId = await session.run((sql) => beginRun(sql, kind));
-		if (kind === 'full' || kind === 'incremental') await session.run(prune);
+		const runId = await session.run((sql) => beginRun(sql, kind, requestedAt ?? null));
+		if (kind !== 'events') await session.run(prune, allContacts);
 		const before = client.requests;
 		let counts: PassCounts = { seen: 0, created: 0, changed: 0, deleted: 0 };
+		let incomplete = 0;
 		let outcome = 'failed';
 		try {
-			const begin = async () => pass(await context());
+			const begin = async () => pass(await context(runId));
 			counts = await (kind === 'events' ? begin() : throughPauses(begin));
-			outcome = 'done';
+			outcome = counts.isHeld ? 'held' : 'done';
 			return { kind, ...counts, requests: client.requests - before };
 		} catch (error) {
-			if (error instanceof Bitrix24Error) {
+			if (error instanceof IncompletePassError) {
+				outcome = 'incomplete';
+				incomplete = error.contacts;
+			} else if (error instanceof Bitrix24Error) {
 				outcome = error.code;
 				if (kind === 'events' && error.kind === 'pause') throw error;
 				// The fields of the portal may have changed.
@@ -158,14 +178,12 @@ export async function createSynchroniser(options: SynchroniserOptions): Promise<
 					error.until ??
 					(error.kind === 'stop' || error.kind === 'access_denied' ? clock.now() + circuitBreakMs : null);
 				await session.run((sql) => saveBlock(sql, error.code, until));
-			} else if (error instanceof Error) {
-				outcome = error.name;
 			}
 			throw error;
 		} finally {
 			await session
 				.run(async (sql) => {
-					await endRun(sql, runId, outcome, { ...counts, requests: client.requests - before });
+					await endRun(sql, runId, outcome, { ...counts, incomplete, requests: client.requests - before });
 					await saveBucket(sql, client.arrival);
 				})
 				.catch(() => undefined);
@@ -202,22 +220,30 @@ export async function createSynchroniser(options: SynchroniserOptions): Promise<
 
 	return {
 		adoptConfiguration,
-		async pass({ full = false, confirmMassDelete = false } = {}) {
+		async pass({ full = false, requestedAt } = {}) {
 			await adoptConfiguration();
 			// Once, not after each pause: later the pass continues from its cursor.
-			if (full) await session.run(discardFull);
+			if (full) await session.run(discardFull, allContacts);
 			const state = await session.run(readState);
-			if (full || state.watermark === null || isFullDue(state))
-				return run('full', (each) => fullPass(each, confirmMassDelete, tally));
-			return run('incremental', incrementalPass(state.watermark));
+			if (!full && state.watermark !== null && !isFullDue(state))
+				return run('incremental', requestedAt, incrementalPass(state.watermark));
+			const isContinued = state.full_begun_at !== null;
+			const since = state.full_watermark;
+			let counts: PassCounts | undefined;
+			let changes: ReturnType<typeof incrementalPass> | undefined;
+			return run('full', requestedAt, async (each) => {
+				counts ??= await fullPass(each);
+				if (requestedAt === undefined || !isContinued || since === null) return counts;
+				changes ??= incrementalPass(since);
+				const more = await changes(each);
+				return {
+					...counts,
+					seen: counts.seen + more.seen,
+					created: counts.created + more.created,
+					changed: counts.changed + more.changed,
+				};
+			});
 		},
-		events: () => run('events', eventsPass),
-		contact: (id) => run('contact', (each) => contactPass(each, id)),
-		async dryRun() {
-			const before = client.requests;
-			const pass = dryRun();
-			const counts = await throughPauses(async () => pass(await context()));
-			return { kind: 'full', ...counts, requests: client.requests - before };
-		},
+		events: () => run('events', undefined, eventsPass),
 	};
 }

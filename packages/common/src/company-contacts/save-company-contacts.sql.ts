@@ -1,4 +1,4 @@
-import type { Sql } from '@contacts/common/database/client.js';
+import type { Sql } from '../database/client.js';
 import {
 	type CompanyContactFields,
 	type ContactColumn,
@@ -11,72 +11,53 @@ export interface SaveResult {
 	changed: number;
 }
 
-export interface SaveOptions {
-	/** Only report what would be written. */
-	dryRun?: boolean;
-	/** Skip new contacts that are not complete. */
-	onlyWhole?: boolean;
-}
+const columnsOf = (table: string) => contactColumnNames.map((name) => `${table}.${name}`).join(', ');
 
-export const absentColumns = (contact: CompanyContactFields): ContactColumn[] =>
-	contactColumnNames.filter((name) => contact[name] === undefined);
+/** The value of each column: of an absent column the stored value, which a new contact does not have. */
+const values = contactColumnNames
+	.map((name) => `case when '${name}' = any (given.absent) then stored.${name} else given.${name} end`)
+	.map((value, index) => (contactColumnNames[index] === 'trouble_contact' ? `coalesce(${value}, false)` : value))
+	.join(', ');
 
 /**
- * Queries of a `with` clause that save contacts by their `bitrix_id`. The last of them, `saved`, has a row with `is_new` for
- * each written contact. An absent column keeps its stored value; in a new contact it is null. A contact that equals the
- * stored one is not written: its time of change stays, and no listener is notified.
+ * A query of a `with` clause that saves contacts by their `bitrix_id`, and has a row with `is_new` for each written contact. A
+ * contact that equals the stored one is not written: its time of change and its version stay.
  *
- * @param source SQL that returns rows with `bitrix_id`, the columns and `absent`, the names of the absent columns; each
- *   `bitrix_id` once
- * @param groups the values of `absent` in these rows
+ * @param source SQL that returns rows with `bitrix_id`, each once, the columns, and `absent`, the names of the columns that keep
+ *   their stored value
  */
-export function savingQueries(
-	source: string,
-	groups: readonly (readonly ContactColumn[])[],
-	{ dryRun = false, onlyWhole = false }: SaveOptions = {},
-): string {
-	const queries = groups.map((absent, index) => {
-		const names = ['bitrix_id', ...contactColumnNames.filter((name) => !absent.includes(name))];
-		const columns = (table: string) => names.map((name) => `${table}.${name}`).join(', ');
-		const differing = `
-			select ${columns('given')}, stored.bitrix_id is null as is_new
-			from ${source} given left join company_contacts stored on stored.bitrix_id = given.bitrix_id
-			where given.absent @> '{${absent}}' and given.absent <@ '{${absent}}' and case
-				when stored.bitrix_id is null then ${!onlyWhole || absent.length === 0}
-				else row(${columns('given')}) is distinct from row(${columns('stored')}) end`;
-		return dryRun
-			? `saved_${index} as (${differing})`
-			: `saved_${index} as (
-				insert into company_contacts as stored (${names.join(', ')})
-				select ${columns('differing')} from (${differing}) differing order by bitrix_id
-				on conflict (bitrix_id) do update set
-					(${names.join(', ')}, updated_at) = row(${columns('excluded')}, now())
-				returning xmax = 0 as is_new)`;
-	});
-	const all = groups.map((_, index) => `select is_new from saved_${index}`);
-	return [...queries, `saved as (${all.join(' union all ') || 'select true as is_new where false'})`].join(', ');
-}
+export const savingQuery = (source: string) => `saved as (
+	insert into company_contacts as stored (bitrix_id, ${contactColumnNames.join(', ')})
+	select given.bitrix_id, ${values}
+	from ${source} given left join company_contacts stored on stored.bitrix_id = given.bitrix_id
+	where stored.bitrix_id is null or row(${values}) is distinct from row(${columnsOf('stored')})
+	order by given.bitrix_id
+	on conflict (bitrix_id) do update set
+		(${contactColumnNames.join(', ')}, updated_at) = row(${columnsOf('excluded')}, now())
+	returning xmax = 0 as is_new
+)`;
 
-/** What a statement with `savingQueries` has written. */
+/** What a statement with `savingQuery` has written. */
 export const savedCounts = `
 	(select count(*) from saved where is_new)::int as created, (select count(*) from saved where not is_new)::int as changed`;
 
-/** Saves contacts, each `bitrix_id` once, in one statement. */
-export async function saveCompanyContacts(
-	sql: Sql,
-	contacts: readonly CompanyContactFields[],
-	options?: SaveOptions,
-): Promise<SaveResult> {
+/**
+ * Saves contacts, each `bitrix_id` once, in one statement. Of a contact with absent columns nobody else may write these columns
+ * meanwhile: lock the table first.
+ */
+export async function saveCompanyContacts(sql: Sql, contacts: readonly CompanyContactFields[]): Promise<SaveResult> {
 	const given = contacts.map((contact) => ({ ...contact, absent: absentColumns(contact) }));
-	const groups = [...new Map(given.map(({ absent }) => [absent.join(), absent])).values()];
 	const [result] = await sql<[SaveResult]>`
 		with given as materialized (
 			select * from json_to_recordset(${JSON.stringify(given)}::text::json)
 				as contact (bitrix_id bigint, ${sql.unsafe(columnDefinitions)}, absent text[])
-		), ${sql.unsafe(savingQueries('given', groups, options))}
+		), ${sql.unsafe(savingQuery('given'))}
 		select ${sql.unsafe(savedCounts)}`;
 	return result;
 }
+
+const absentColumns = (contact: CompanyContactFields): ContactColumn[] =>
+	contactColumnNames.filter((name) => contact[name] === undefined);
 
 /** Deletes the tombstones of contacts that were deleted long ago. */
 export async function pruneTombstones(sql: Sql): Promise<void> {

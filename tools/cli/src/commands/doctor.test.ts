@@ -172,7 +172,12 @@ describe('synchroniser', () => {
 		['never', 'last_success_at = null', /never equal/, /sync --once/],
 		['long ago', "last_success_at = now() - interval '1 hour'", /60 minutes ago/, /sync status/],
 		['blocked', "last_success_at = now(), blocked_by = 'INVALID_CREDENTIALS'", /held up by INV/, /make a new one/],
-		['an alarm', "last_success_at = now(), alarm = 'mass_delete: 30 of 40'", /alarm: mass_delete: 30/, /sync status/],
+		[
+			'an alarm',
+			'last_success_at = now(), held_run = 7, held_deletions = 30',
+			/^30 contacts are missing/,
+			/sync status/,
+		],
 	])('%s', async (_, state, message, advice) => {
 		const mine = await ownDatabase();
 		await mine.sql.unsafe(`update crm_sync_state set ${state}`);

@@ -14,7 +14,7 @@ import { withDatabase } from '../connection.js';
 import { CommandError, UsageError } from '../errors.js';
 import { type OutputOptions, printResult, writeNote } from '../output.js';
 import { markIncomplete } from '../streams.js';
-import { noRecords, type SourceRecord } from './records.js';
+import { noRecords, type SourceRecord } from './read-records.js';
 import { type Format, withRecords } from './source-file.js';
 import { RecordError, toContact } from './to-contact.js';
 
@@ -98,7 +98,11 @@ export async function importContacts(
 
 	async function flush(): Promise<void> {
 		if (sql !== undefined && batch.size > 0) {
+			await sql`begin`;
+			// An absent column keeps what is stored, also if somebody else writes it at this moment.
+			await sql`lock table company_contacts in share row exclusive mode`;
 			const { created, changed } = await saveCompanyContacts(sql, [...batch.values()]);
+			await sql`commit`;
 			summary.created += created;
 			summary.changed += changed;
 		}

@@ -4,7 +4,7 @@ import { type StandIn, type StandInOptions, startStandIn } from '@contacts/testi
 import { rolePassword } from '@contacts/testing/database.js';
 import { database } from '@contacts/testing/test.js';
 import { toCrmConfig } from '../config.js';
-import { synchroniseForEver } from '../loop.js';
+import { synchronise } from '../loop.js';
 
 /** A stand-in portal, and a synchroniser that passes every five minutes of a clock that moves when the synchroniser sleeps. */
 interface LoopHarness {
@@ -40,7 +40,7 @@ export async function createLoop(options: StandInOptions = {}): Promise<LoopHarn
 		standIn,
 		clock,
 		start(onPass) {
-			loop = synchroniseForEver({
+			loop = synchronise({
 				databaseUrl: urlAs(database.url, 'crm-sync', rolePassword),
 				config,
 				clock,

@@ -14,6 +14,7 @@ import { toCrmConfig } from '../config.js';
 import type { Unmapped } from '../mapping.js';
 import type { UnreadBy } from '../pass.js';
 import { openSession, type Session } from '../session.js';
+import { confirmDeletions, readState } from '../sync.sql.js';
 import { createSynchroniser, type Synchroniser, type SynchroniserOptions } from '../synchroniser.js';
 
 export const troubleField = 'UF_CRM_1700000000001';
@@ -39,8 +40,15 @@ export interface SyncHarness {
 export async function emptyMirror(): Promise<void> {
 	await database.sql.unsafe(`
 		delete from company_contacts; delete from crm_sync_staging; delete from crm_event_inbox;
-		delete from crm_sync_runs; delete from crm_sync_requests;
+		delete from crm_sync_runs;
 		delete from crm_sync_state; insert into crm_sync_state default values`);
+}
+
+/** Runs a full pass that puts its deletions on hold, and confirms them, as "contacts sync --confirm-mass-delete" does. */
+export async function confirmHeldDeletions({ synchroniser, session }: SyncHarness): Promise<void> {
+	await synchroniser.pass({ full: true });
+	const { held_run: run } = await session.run(readState);
+	await session.run((sql) => confirmDeletions(sql, run ?? 0));
 }
 
 /** One session for the tests of a file or a `describe`: a new connection has to prepare every statement again. */
