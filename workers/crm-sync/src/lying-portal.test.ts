@@ -62,6 +62,20 @@ test('a full pass over a portal that ignores the filter by category survives pau
 	expect(await mirrored()).toEqual(ordinary);
 });
 
+test('a page that is shortened by a deletion while the portal builds it is not the end of the list', async () => {
+	sync = await startSync();
+	for (let n = 1; n <= 170; n++) sync.standIn.add(makeContact(n));
+	let deleted = 0;
+	sync.standIn.onPage(([first]) => {
+		if (deleted >= 3 || first === undefined) return;
+		sync.standIn.remove(first);
+		deleted++;
+	});
+	await sync.synchroniser.pass();
+	expect(deleted).toBe(3);
+	expect(await mirrored()).toEqual([...sync.standIn.contacts.keys()]);
+});
+
 test.each([
 	['repeats its first page', 'rows_out_of_order', (filter: Record<string, unknown>) => void delete filter['>id']],
 	['lists in no order', 'rows_out_of_order', undefined],
