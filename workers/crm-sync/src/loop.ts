@@ -58,7 +58,7 @@ export async function synchronise(options: LoopOptions): Promise<void> {
 		const session = await openSession(options.databaseUrl, (found) => {
 			holder = found;
 		}).catch((error: unknown) => {
-			if (error instanceof SessionLostError) {
+			if (error instanceof SessionLostError && error.isReadOnly) {
 				retryMs = readOnlyMs;
 				readOnlyMs = Math.min(2 * readOnlyMs, maxRetryIntervalMs);
 			}
