@@ -12,7 +12,7 @@ import {
 	type SynchroniserOptions,
 } from './synchroniser.js';
 
-export interface LoopOptions extends Omit<SynchroniserOptions, 'session'> {
+interface LoopOptions extends Omit<SynchroniserOptions, 'session'> {
 	/** Connects with the synchroniser's role. */
 	databaseUrl: string;
 	signal: AbortSignal;

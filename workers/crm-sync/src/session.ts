@@ -5,7 +5,7 @@ import { timedOut, withDeadline } from '@contacts/common/process/with-deadline.j
 import { findLockHolder, type LockHolder, takeLock } from './session.sql.js';
 
 /** The timeout of the work with a page of contacts. It takes milliseconds. */
-const defaultTimeoutMs = 10_000;
+const defaultTimeoutMs = 5000;
 
 /** The server's timeout for each statement. To publish a million contacts takes about two minutes. */
 const statementTimeoutMs = 300_000;
