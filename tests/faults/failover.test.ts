@@ -111,7 +111,8 @@ describe('one address', () => {
 
 		expect(personal?.length).toBeGreaterThan(0);
 		expect(new Set(personal)).toEqual(new Set([503]));
-		expect(new Set(mirror)).toEqual(new Set([503]));
+		// The synchroniser has lost its session, so it may be between two processes.
+		expect(mirror?.filter((status) => status !== 503)).toEqual([]);
 		await expectRecoveredAndNothingLost(system);
 	});
 });

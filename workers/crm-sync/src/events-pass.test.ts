@@ -94,7 +94,7 @@ describe('an event', () => {
 		['INTERNAL_SERVER_ERROR', error('INTERNAL_SERVER_ERROR')],
 		['ERROR_UNEXPECTED_ANSWER', error('ERROR_UNEXPECTED_ANSWER')],
 		['SOMETHING_NEW', error('SOMETHING_NEW')],
-		['an item without an ID', { kind: 'without-fields', fields: ['id'] }],
+		['an item without an ID', { kind: 'with-fields', values: { id: undefined } }],
 		['a category that is no number', { kind: 'with-fields', values: { categoryId: 'general' } }],
 	] as [string, Fault][])('of a deletion is kept until the look-up succeeds: %s', async (_, fault) => {
 		const [first = 0] = ids();

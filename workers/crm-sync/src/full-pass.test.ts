@@ -137,7 +137,7 @@ describe('deletions', () => {
 
 		for (const id of all().slice(0, 30)) sync.standIn.remove(id);
 		await confirmHeldDeletions(sync);
-		sync.standIn.faults.always({ kind: 'without-fields', fields: ['assignedById', 'ASSIGNED_BY_ID'] });
+		sync.standIn.faults.always({ kind: 'with-fields', values: { assignedById: undefined } });
 		await expect(sync.synchroniser.pass({ full: true })).rejects.toMatchObject({ name: 'IncompletePassError' });
 		expect(await ids()).toHaveLength(60);
 		sync.standIn.faults.clear();
@@ -166,12 +166,14 @@ describe('deletions', () => {
 	});
 });
 
-test('links that the portal did not return stay as they are', async () => {
+test('contacts whose links the portal does not return stay as they are', async () => {
 	fill(60);
 	await sync.synchroniser.pass();
 	const before = await readMirror();
-	sync.standIn.faults.always({ kind: 'without-fields', fields: ['companyIds'] });
-	await sync.synchroniser.pass({ full: true });
+	for (const id of sync.standIn.contacts.keys()) sync.standIn.update(id, { lastName: 'New' });
+	sync.standIn.faults.always({ kind: 'with-fields', values: { companyIds: undefined } });
+	for (const full of [false, true])
+		await expect(sync.synchroniser.pass({ full })).rejects.toMatchObject({ name: 'IncompletePassError' });
 	expect(await readMirror()).toEqual(before);
 });
 

@@ -218,16 +218,3 @@ test('a lost connection ends the session, because the lock is lost too', async (
 	await expect.poll(look, { timeout: 30_000 }).toBe('SessionLostError');
 	await sync.restart();
 });
-
-test.each([true, false])(
-	'a portal whose items lack phones or links is read by the classic method (restart: %s)',
-	async (restart) => {
-		sync.standIn.faults.always({ kind: 'without-fields', fields: ['companyIds', 'fm'] }, { method: 'crm.item.list' });
-		const added = sync.standIn.add(makeContact(800));
-		if (restart) await sync.restart();
-		await sync.synchroniser.pass({ full: true });
-		expect(await rowOf(added.id)).toEqual(expectedRow(added.id, 800));
-		expect(sync.standIn.requests.some(({ method }) => method === 'crm.contact.list')).toBe(true);
-		expect(await readMirror()).toHaveLength(121);
-	},
-);

@@ -12,7 +12,7 @@ import {
 	type SynchroniserOptions,
 } from './synchroniser.js';
 
-export interface LoopOptions extends Omit<SynchroniserOptions, 'session'> {
+interface LoopOptions extends Omit<SynchroniserOptions, 'session'> {
 	/** Connects with the synchroniser's role. */
 	databaseUrl: string;
 	signal: AbortSignal;
@@ -58,7 +58,7 @@ export async function synchronise(options: LoopOptions): Promise<void> {
 		const session = await openSession(options.databaseUrl, (found) => {
 			holder = found;
 		}).catch((error: unknown) => {
-			if (error instanceof SessionLostError) {
+			if (error instanceof SessionLostError && error.isReadOnly) {
 				retryMs = readOnlyMs;
 				readOnlyMs = Math.min(2 * readOnlyMs, maxRetryIntervalMs);
 			}

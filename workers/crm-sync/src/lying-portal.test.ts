@@ -1,7 +1,15 @@
 import { database, test } from '@contacts/testing/test.js';
 import { afterEach, expect } from 'vitest';
 import { requestContact, takeContactOutcome } from './inbox.sql.js';
-import { emptyMirror, makeContact, readMirror, type SyncHarness, startSync } from './testing/portal.js';
+import {
+	emptyMirror,
+	makeContact,
+	readMirror,
+	reasonField,
+	type SyncHarness,
+	startSync,
+	troubleField,
+} from './testing/portal.js';
 
 let sync: SyncHarness;
 
@@ -54,6 +62,20 @@ test('a full pass over a portal that ignores the filter by category survives pau
 	expect(await mirrored()).toEqual(ordinary);
 });
 
+test('a page that is shortened by a deletion while the portal builds it is not the end of the list', async () => {
+	sync = await startSync();
+	for (let n = 1; n <= 170; n++) sync.standIn.add(makeContact(n));
+	let deleted = 0;
+	sync.standIn.onPage(([first]) => {
+		if (deleted >= 3 || first === undefined) return;
+		sync.standIn.remove(first);
+		deleted++;
+	});
+	await sync.synchroniser.pass();
+	expect(deleted).toBe(3);
+	expect(await mirrored()).toEqual([...sync.standIn.contacts.keys()]);
+});
+
 test.each([
 	['repeats its first page', 'rows_out_of_order', (filter: Record<string, unknown>) => void delete filter['>id']],
 	['lists in no order', 'rows_out_of_order', undefined],
@@ -102,4 +124,39 @@ test('a contact that a command has requested and that may not be read stays as i
 	await sync.synchroniser.events();
 	expect(await sync.session.run((sql) => takeContactOutcome(sql, id))).toBe('denied');
 	expect(await readMirror()).toEqual(before);
+});
+
+// An object with such a member can't be converted to a text.
+const unreadable = { toString: 1 };
+
+test.each<[string, unknown]>([
+	[`ufCrm_${troubleField.slice(7)}`, unreadable],
+	[`ufCrm_${troubleField.slice(7)}`, [[unreadable]]],
+	[`ufCrm_${reasonField.slice(7)}`, [unreadable]],
+	['name', unreadable],
+	['assignedById', [unreadable]],
+	['companyId', unreadable],
+	['companyIds', [27, unreadable]],
+	['fm', [{ id: 1, typeId: 'PHONE', valueType: 'WORK', value: unreadable }]],
+	['fm', [{ id: unreadable, typeId: 'PHONE', valueType: unreadable, value: '+442079460101' }]],
+	['fm', [unreadable, 'x']],
+])('a contact with %s = %j stays as it is, and the run reads all others and is not complete', async (name, value) => {
+	sync = await startSync();
+	for (let n = 1; n <= 120; n++) sync.standIn.add(makeContact(n));
+	await sync.synchroniser.pass();
+	const before = await readMirror();
+	const [first = 0, second = 0, third = 0] = sync.standIn.contacts.keys();
+	sync.standIn.remove(third);
+	for (const full of [false, true]) {
+		sync.clock.advance(3_600_000);
+		for (const id of [first, second]) sync.standIn.update(id, { lastName: `New ${full}`, raw: {} });
+		sync.standIn.update(first, { raw: { [name]: value } });
+		sync.standIn.add({ ...makeContact(1), raw: { [name]: value } });
+		await expect(sync.synchroniser.pass({ full })).rejects.toMatchObject({ name: 'IncompletePassError' });
+		const [unread, read] = await readMirror();
+		expect(unread).toEqual(before[0]);
+		expect(read?.name).toMatch(`New ${full}`);
+		expect(await mirrored()).toEqual(before.map((row) => row.bitrix_id));
+		expect(new Set(sync.unread.splice(0))).toEqual(new Set([full ? 'full' : 'incremental']));
+	}
 });

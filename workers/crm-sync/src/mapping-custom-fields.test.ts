@@ -1,10 +1,11 @@
 import { describe, expect, test } from 'vitest';
+import type { FieldValue } from './bitrix24/contact.js';
 import { list, map } from './testing/mapping.js';
 
 describe('trouble_contact', () => {
-	test.each<[unknown, boolean]>([
-		...['Y', 'y', '1', 1, true, 'true', ['N', 'Y']].map((value): [unknown, boolean] => [value, true]),
-		...['N', '0', 0, false, 'false', '', null, []].map((value): [unknown, boolean] => [value, false]),
+	test.each<[FieldValue | FieldValue[], boolean]>([
+		...['Y', 'y', '1', 1, true, 'true', ['N', 'Y']].map((value): [FieldValue | FieldValue[], boolean] => [value, true]),
+		...['N', '0', 0, false, 'false', '', null, []].map((value): [FieldValue | FieldValue[], boolean] => [value, false]),
 	])('%j is %j', (trouble, expected) => {
 		const { contact: row, unmapped } = map({ trouble });
 		expect([row.trouble_contact, unmapped]).toEqual([expected, []]);

@@ -1,7 +1,7 @@
 import { maxCharacters } from '@contacts/common/company-contacts/company-contact-columns.sql.js';
 import { database, test } from '@contacts/testing/test.js';
 import { describe, expect } from 'vitest';
-import { fromClassic, fromItem } from './bitrix24/contact.js';
+import { contactOf, readItem } from './bitrix24/contact.js';
 import { mapContact } from './mapping.js';
 import { map, plain } from './testing/mapping.js';
 
@@ -9,7 +9,7 @@ describe('name', () => {
 	test.each([
 		[['Ivan', 'Ivanovich', 'Petrov'], 'Ivan Ivanovich Petrov'],
 		[[' Ivan ', null, '\tPetrov\n'], 'Ivan Petrov'],
-		[['Anna  Maria', '', undefined], 'Anna Maria'],
+		[['Anna  Maria', '', null], 'Anna Maria'],
 		[['Jose\u0301', '', ''], 'José'],
 		[['', ' ', null], null],
 		[['A\0B', 'C\ud800', 7], 'AB C\ufffd 7'],
@@ -184,52 +184,34 @@ test.each([
 	expect(map({ assignedById }).contact.assigned_by_id).toBe(expected);
 });
 
-describe('rows of the portal', () => {
+test('a row of the portal is mapped to all columns', () => {
 	const fields = { trouble: plain, reason: undefined };
-
-	test('rows of both methods map to the same contact', () => {
-		const item = fromItem(
-			{
-				id: 75,
-				name: 'Anna',
-				lastName: 'Weber',
-				secondName: null,
-				assignedById: 6,
-				companyIds: [27, 31],
-				fm: [
-					{ id: 1, typeId: 'PHONE', valueType: 'WORK', value: '+49 30 12345678' },
-					{ id: 2, typeId: 'EMAIL', valueType: 'WORK', value: 'a@example.com' },
-				],
-				ufCrm_1: 'Y',
-			},
-			fields,
-		);
-		const classic = fromClassic(
-			{
-				ID: '75',
-				NAME: 'Anna',
-				LAST_NAME: 'Weber',
-				SECOND_NAME: null,
-				ASSIGNED_BY_ID: '6',
-				COMPANY_ID: '27',
-				PHONE: [{ ID: '1', TYPE_ID: 'PHONE', VALUE_TYPE: 'WORK', VALUE: '+49 30 12345678' }],
-				UF_CRM_1: '1',
-			},
-			fields,
-		);
-		const options = { country: undefined, troubleOptions: new Set<string>() };
-		if (item === undefined || classic === undefined) throw new Error('no contact');
-		expect(mapContact(item, fields, options)).toEqual(
-			mapContact({ ...classic, companyIds: [27, 31] }, fields, options),
-		);
-		expect(mapContact(item, fields, options).contact).toEqual({
-			bitrix_id: 75,
-			phone: '+493012345678',
-			company_ids: [27, 31],
-			name: 'Anna Weber',
-			assigned_by_id: 6,
-			trouble_contact: true,
-			perplexity_reason: null,
-		});
+	const item = readItem(
+		{
+			id: 75,
+			name: 'Anna',
+			lastName: 'Weber',
+			secondName: null,
+			assignedById: 6,
+			companyId: 31,
+			companyIds: [27, 31],
+			fm: [
+				{ id: 1, typeId: 'PHONE', valueType: 'WORK', value: '+49 30 12345678' },
+				{ id: 2, typeId: 'EMAIL', valueType: 'WORK', value: 'a@example.com' },
+			],
+			ufCrm_1: 'Y',
+		},
+		fields,
+	);
+	const contact = item && contactOf(item);
+	if (contact === undefined) throw new Error('no contact');
+	expect(mapContact(contact, fields, { country: undefined, troubleOptions: new Set<string>() }).contact).toEqual({
+		bitrix_id: 75,
+		phone: '+493012345678',
+		company_ids: [31, 27],
+		name: 'Anna Weber',
+		assigned_by_id: 6,
+		trouble_contact: true,
+		perplexity_reason: null,
 	});
 });

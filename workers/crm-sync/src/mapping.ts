@@ -10,6 +10,7 @@ import {
 	type CrmPhone,
 	type CustomField,
 	type CustomFields,
+	type FieldValue,
 	positiveInteger,
 } from './bitrix24/contact.js';
 import type { PassContext } from './pass.js';
@@ -58,17 +59,16 @@ export function createMapper({
 /** Maps a contact of the CRM to a row of the mirror. */
 export function mapContact(contact: CrmContact, fields: CustomFields, options: MappingOptions): Mapped {
 	const unmapped = new Set<Unmapped>();
-	const phones = contact.phones ?? [];
-	const phone = mapPhone(phones, options.country);
-	if (phone === null && phones.some(isDialled)) unmapped.add('phone');
+	const phone = mapPhone(contact.phones, options.country);
+	if (phone === null && contact.phones.some(isDialled)) unmapped.add('phone');
 	const assigned = positiveInteger(contact.assignedById);
 	if (assigned === undefined && !isNothing(contact.assignedById)) unmapped.add('assigned_by_id');
 	const trouble = mapTrouble(contact.trouble, fields.trouble, options.troubleOptions);
 	if (trouble === undefined) unmapped.add('trouble_contact');
 	const reason = mapReason(contact.reason, fields.reason);
 	if (reason.unknownOption) unmapped.add('perplexity_reason');
-	const companyIds = contact.companyIds?.flatMap((id) => positiveInteger(id) ?? []);
-	if (companyIds?.length !== contact.companyIds?.length) unmapped.add('company_ids');
+	const companyIds = contact.companyIds.flatMap((id) => positiveInteger(id) ?? []);
+	if (companyIds.length !== contact.companyIds.length) unmapped.add('company_ids');
 	function cut(column: keyof typeof maxCharacters, text: string): string | null {
 		const short = firstCharacters(text, maxCharacters[column]);
 		if (short !== text) unmapped.add(column);
@@ -77,8 +77,8 @@ export function mapContact(contact: CrmContact, fields: CustomFields, options: M
 	const row: CompanyContact = {
 		bitrix_id: contact.id,
 		phone,
-		company_ids: companyIds?.length ? [...new Set(companyIds)] : null,
-		name: cut('name', (contact.names ?? []).flatMap((part) => clean(part) ?? []).join(' ')),
+		company_ids: companyIds.length ? [...new Set(companyIds)] : null,
+		name: cut('name', contact.names.flatMap((part) => clean(part) ?? []).join(' ')),
 		assigned_by_id: assigned ?? null,
 		trouble_contact: trouble ?? false,
 		perplexity_reason: cut('perplexity_reason', reason.text),
@@ -129,7 +129,7 @@ function readNumber(raw: string, country: CountryCode | undefined): string | nul
 
 /** @returns undefined if the meaning of the value is unknown */
 function mapTrouble(
-	value: unknown,
+	value: FieldValue | FieldValue[],
 	field: CustomField | undefined,
 	troubleOptions: ReadonlySet<string>,
 ): boolean | undefined {
@@ -148,7 +148,10 @@ function mapTrouble(
 	return /^(n|0|false)$/i.test(text) ? false : undefined;
 }
 
-function mapReason(value: unknown, field: CustomField | undefined): { text: string; unknownOption: boolean } {
+function mapReason(
+	value: FieldValue | FieldValue[],
+	field: CustomField | undefined,
+): { text: string; unknownOption: boolean } {
 	const isList = field?.options !== undefined;
 	// In a text, "0" is a text. In a list, it is not an option.
 	const values = (Array.isArray(value) ? value : [value]).filter((one) => (isList ? !isNothing(one) : one !== false));
@@ -160,10 +163,9 @@ function mapReason(value: unknown, field: CustomField | undefined): { text: stri
 }
 
 /** The ways in which the CRM writes an empty value. */
-function isNothing(value: unknown): boolean {
+function isNothing(value: FieldValue | FieldValue[]): boolean {
 	return (
 		value === null ||
-		value === undefined ||
 		value === '' ||
 		value === false ||
 		value === 0 ||
@@ -173,12 +175,12 @@ function isNothing(value: unknown): boolean {
 }
 
 /** Returns text that PostgreSQL can store, trimmed; undefined if nothing is left. */
-function storable(value: unknown): string | undefined {
+function storable(value: FieldValue | undefined): string | undefined {
 	if (typeof value !== 'string' && typeof value !== 'number') return undefined;
 	return String(value).replaceAll('\0', '').toWellFormed().trim() || undefined;
 }
 
 /** Returns a part of a name: also with collapsed white space and in one Unicode form. */
-function clean(value: unknown): string | undefined {
+function clean(value: FieldValue): string | undefined {
 	return storable(value)?.normalize('NFC').replace(/\s+/gu, ' ');
 }

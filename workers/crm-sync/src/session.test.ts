@@ -31,7 +31,11 @@ describe('a server that is read-only', () => {
 	test('is refused: its lock does not keep others from writing elsewhere', async () => {
 		const name = new URL(db.url).pathname.slice(1);
 		await db.sql.unsafe(`alter database ${name} set default_transaction_read_only = on`);
-		await expect(openSession(url)).rejects.toThrow(new SessionLostError('the database is read-only'));
+		await expect(openSession(url)).rejects.toMatchObject({
+			name: 'SessionLostError',
+			message: 'the database is read-only',
+			isReadOnly: true,
+		});
 		await db.sql.unsafe(`alter database ${name} reset default_transaction_read_only`);
 		const session = await open();
 		expect((await session.run(readState)).watermark).toBeNull();

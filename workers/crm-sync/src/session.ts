@@ -5,7 +5,7 @@ import { timedOut, withDeadline } from '@contacts/common/process/with-deadline.j
 import { findLockHolder, type LockHolder, takeLock } from './session.sql.js';
 
 /** The timeout of the work with a page of contacts. It takes milliseconds. */
-const defaultTimeoutMs = 10_000;
+const defaultTimeoutMs = 5000;
 
 /** The server's timeout for each statement. To publish a million contacts takes about two minutes. */
 const statementTimeoutMs = 300_000;
@@ -23,6 +23,8 @@ export interface Session {
 /** The connection was lost, and with it the lock: another synchroniser may work now. */
 export class SessionLostError extends Error {
 	override name = 'SessionLostError';
+	/** Whether the server was read-only: it may stay so for long. */
+	isReadOnly = false;
 }
 
 /**
@@ -40,6 +42,8 @@ export async function openSession(
 		lost ??= new SessionLostError(reason, { cause });
 		return lost;
 	};
+	const loseReadOnly = (cause?: unknown) =>
+		Object.assign(lose('the database is read-only', cause), { isReadOnly: true });
 	const sql = connectSingle(url, {
 		// The client would reconnect by itself and continue without the lock.
 		onclose: () => {
@@ -68,7 +72,7 @@ export async function openSession(
 			return result;
 		} catch (error) {
 			const { readOnly, lost: cutOff } = judge(error);
-			if (readOnly) throw lose('the database is read-only', error);
+			if (readOnly) throw loseReadOnly(error);
 			if (cutOff) throw lose('the connection to the database was lost', error);
 			throw lost ?? error;
 		}
@@ -81,7 +85,7 @@ export async function openSession(
 
 	try {
 		const row = await run(takeLock);
-		if (row.read_only) throw lose('the database is read-only');
+		if (row.read_only) throw loseReadOnly();
 		open = true;
 		if (row.locked) return { run, close };
 		onHeld(await run(findLockHolder));

@@ -137,7 +137,7 @@ export async function finishFull(
 }
 
 /** What single contacts are now, by a look-up outside of the pages. */
-export interface Changes {
+interface Changes {
 	contacts: readonly CompanyContact[];
 	/** Contacts that the CRM confirmed as deleted. */
 	deleted: readonly number[];

@@ -102,7 +102,9 @@ export async function createSynchroniser(options: SynchroniserOptions): Promise<
 			options.onPortalError?.(error);
 		},
 	});
-	let opened: { portal: Portal; at: number } | undefined;
+	/** It is opened once: what it has found out about its lists holds as long as the process. */
+	let portal: Portal | undefined;
+	let fieldsReadAt = Number.NEGATIVE_INFINITY;
 	let isAdopted = false;
 	/** The contacts that the current pass has read, and since when it waits for the next ones. */
 	let read = 0;
@@ -126,13 +128,14 @@ export async function createSynchroniser(options: SynchroniserOptions): Promise<
 	}
 
 	async function context(runId: number): Promise<PassContext> {
-		if (opened === undefined || clock.now() - opened.at > fieldsMaxAgeMs) {
-			opened = { portal: await openPortal(client, config.codes), at: clock.now() };
-			const options = missingTroubleOptions(opened.portal.fields(), config.mapping);
+		if (portal === undefined || clock.now() - fieldsReadAt > fieldsMaxAgeMs) {
+			if (portal === undefined) portal = await openPortal(client, config.codes);
+			else await portal.refreshFields();
+			fieldsReadAt = clock.now();
+			const options = missingTroubleOptions(portal.fields(), config.mapping);
 			if (options.length > 0) logger.warn({ options }, missingOptions);
 		}
 		const { onUnmapped = () => undefined, onUnread = () => undefined } = options;
-		const { portal } = opened;
 		const onProgress: PassContext['onProgress'] = (seen, total) => {
 			if (seen > read) [read, waitsSince] = [seen, undefined];
 			options.onProgress?.(seen, total);
@@ -170,7 +173,7 @@ export async function createSynchroniser(options: SynchroniserOptions): Promise<
 				outcome = error.code;
 				if (kind === 'events' && error.kind === 'pause') throw error;
 				// The fields of the portal may have changed.
-				opened = undefined;
+				fieldsReadAt = Number.NEGATIVE_INFINITY;
 				const until =
 					error.until ??
 					(error.kind === 'stop' || error.kind === 'access_denied' ? clock.now() + circuitBreakMs : null);

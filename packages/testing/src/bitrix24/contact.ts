@@ -26,14 +26,15 @@ export interface StandInContact {
 	uf?: Record<string, unknown>;
 	/** False: not in lists, and ACCESS_DENIED when it is requested. */
 	readable?: boolean;
+	/** Values of its rows by their names there, whatever is stored. Undefined: the row lacks the field. */
+	raw?: Record<string, unknown>;
 }
 
 /** A custom field of the portal's contacts. */
 export interface UserField {
-	/** The original name: UF_CRM_1700000000001. */
+	/** The original name, with digits alone after UF_CRM_: UF_CRM_1700000000001. */
 	name: string;
 	type: 'boolean' | 'string' | 'enumeration';
 	multiple?: boolean;
 	items?: { id: number; value: string }[];
-	title?: string;
 }

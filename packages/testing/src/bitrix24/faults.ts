@@ -1,8 +1,8 @@
-import type { Params } from './php-values.js';
+import { isMap, type Params, RestError } from './rest.js';
 
-/** A request over HTTP, before it is handled. */
+/** A request over HTTP or a command of a batch, before it is handled. */
 export interface RequestInfo {
-	/** Its place among all requests to this stand-in, from 1; those that the rate limit refused count too. */
+	/** The number of the request, from 1. Inside a batch, that of the batch. */
 	number: number;
 	method: string;
 	params: Params & { filter?: Params };
@@ -10,11 +10,11 @@ export interface RequestInfo {
 
 /** Something that goes wrong. */
 export type Fault =
-	/** An error body. The status is that of the switches' table unless the fault has one: 200 is possible. */
+	/** An error body. The status is the documented one unless the fault has one: 200 is possible. */
 	| { kind: 'error'; code: string; status?: number; description?: string }
 	/** A page for people, as a gateway or a portal under maintenance sends it. */
 	| { kind: 'html'; status: number }
-	/** Another address, at which the request would have to be repeated. */
+	/** Another address, as of a renamed portal. */
 	| { kind: 'redirect'; to?: string }
 	/** Status 200 and a body without `result`. */
 	| { kind: 'no-result' }
@@ -26,18 +26,19 @@ export type Fault =
 	| { kind: 'cut-off' }
 	/** The connection is reset without a response. */
 	| { kind: 'reset' }
-	/** No response at all; the request was handled. */
+	/** No response at all. */
 	| { kind: 'hang' }
-	/** The response comes late: after a time of the real clock, or when a test says so. */
-	| { kind: 'slow'; milliseconds?: number; until?: Promise<unknown> }
-	/** The rows of a list are `[]`. */
+	/** The response comes late, by the real clock. */
+	| { kind: 'slow'; milliseconds: number }
+	/** The rows of a list are `[]`, as PHP writes an empty map. */
 	| { kind: 'array-items' }
 	/** A list without rows, with total 0 where it is counted. */
 	| { kind: 'empty-list' }
-	/** Rows and items lack these fields: companyIds, fm, PHONE ... */
-	| { kind: 'without-fields'; fields: string[] }
-	/** Rows and items have these values, whatever is stored. */
+	/** Rows and items have these values, whatever is stored. Undefined: they lack the field. */
 	| { kind: 'with-fields'; values: Record<string, unknown> };
+
+/** The faults that change rows. The others replace or break a response. */
+const ofRows = new Set<Fault['kind']>(['array-items', 'empty-list', 'with-fields']);
 
 /** Which requests a fault is for. Default: all requests over HTTP. */
 interface FaultTarget {
@@ -45,61 +46,72 @@ interface FaultTarget {
 	method?: string;
 	/** True: inside a batch only. False: over HTTP only. */
 	inBatch?: boolean;
-	/** Only requests for which this returns true. Inside a batch, the number is that of the batch. */
 	when?: (request: RequestInfo) => boolean;
 }
 
-interface Entry {
-	fault: Fault;
-	target: FaultTarget;
-	/** The number of calls that it still affects. */
-	left: number;
-}
-
-/** Rows of responses that are changed, not replaced: these reach into batches even without a method. */
-const mangling = new Set<Fault['kind']>(['array-items', 'empty-list', 'without-fields', 'with-fields']);
-
 /** What goes wrong, and when. It does not affect requests that the rate limit refuses. */
 export class FaultScript {
-	#queue: Entry[] = [];
-	#standing: Entry[] = [];
+	#entries: { fault: Fault; target: FaultTarget; left: number }[] = [];
 
-	/** For the next matching call, after the faults that were scripted before. Each fault affects one call. */
-	next(fault: Fault, target: FaultTarget & { times?: number } = {}): void {
-		const { times = 1, ...rest } = target;
-		this.#queue.push({ fault, target: rest, left: times });
+	/** For the next matching calls, after the faults that were scripted before. Each call has one of them. */
+	next(fault: Fault, { times = 1, ...target }: FaultTarget & { times?: number } = {}): void {
+		this.#entries.push({ fault, target, left: times });
 	}
 
 	/** For every matching call from now on. */
 	always(fault: Fault, target: FaultTarget = {}): void {
-		this.#standing.push({ fault, target, left: Number.POSITIVE_INFINITY });
+		this.#entries.push({ fault, target, left: Number.POSITIVE_INFINITY });
 	}
 
-	/** Removes all faults that have not happened yet. */
 	clear(): void {
-		this.#queue = [];
-		this.#standing = [];
+		this.#entries = [];
 	}
 
-	/** The number of faults that have not happened yet, without the standing ones. */
+	/** The number of faults that have not happened yet, without those for every call. */
 	get pending(): number {
-		return this.#queue.reduce((sum, entry) => sum + entry.left, 0);
+		return this.#entries.reduce((sum, { left }) => sum + (Number.isFinite(left) ? left : 0), 0);
 	}
 
-	/** The faults of this call: the next one of the script that matches, then the standing ones. */
+	/** Returns the faults of a call: the next one, and those for every call. */
 	take(request: RequestInfo, inBatch: boolean): Fault[] {
-		const next = this.#queue.find((entry) => isMatch(entry, request, inBatch));
-		if (next !== undefined && --next.left === 0) this.#queue = this.#queue.filter((entry) => entry !== next);
-		const standing = this.#standing.filter((entry) => isMatch(entry, request, inBatch));
-		return [...(next === undefined ? [] : [next]), ...standing].map((entry) => entry.fault);
+		const matching = this.#entries.filter(({ fault, target }) => {
+			if (target.inBatch !== undefined && target.inBatch !== inBatch) return false;
+			if (target.method !== undefined && target.method !== request.method) return false;
+			// Without a method, a batch is one request, and only changes of rows reach its commands.
+			if (inBatch && target.method === undefined && !target.inBatch && !ofRows.has(fault.kind)) return false;
+			return target.when?.(request) ?? true;
+		});
+		const next = matching.find(({ left }) => Number.isFinite(left));
+		if (next !== undefined && --next.left === 0) this.#entries = this.#entries.filter((entry) => entry !== next);
+		return matching.filter((entry) => entry === next || !Number.isFinite(entry.left)).map(({ fault }) => fault);
 	}
 }
 
-function isMatch({ fault, target, left }: Entry, request: RequestInfo, inBatch: boolean): boolean {
-	if (target.inBatch !== undefined && target.inBatch !== inBatch) return false;
-	if (target.method !== undefined && target.method.toLowerCase() !== request.method.toLowerCase()) return false;
-	// Without a method, a batch is one request; only standing changes of rows reach its commands.
-	const reaches = target.method !== undefined || target.inBatch === true;
-	if (inBatch && !reaches && !(left === Number.POSITIVE_INFINITY && mangling.has(fault.kind))) return false;
-	return target.when?.(request) ?? true;
+/** @throws RestError in place of a method's response */
+export function throwError(faults: Fault[]): void {
+	for (const fault of faults)
+		if (fault.kind === 'error') throw new RestError(fault.code, fault.description, fault.status);
+}
+
+/** Changes the rows of a response. */
+export function changeRows<Response extends { result: unknown; total?: number }>(
+	response: Response,
+	faults: Fault[],
+): Response {
+	const changed = { ...response };
+	const each = (change: (row: Params) => unknown) => {
+		const { result } = changed;
+		if (!isMap(result)) return;
+		if (Array.isArray(result.items)) changed.result = { ...result, items: result.items.map(change) };
+		if (isMap(result.item)) changed.result = { ...result, item: change(result.item) };
+	};
+	for (const fault of faults) {
+		if (fault.kind === 'array-items') each(() => []);
+		if (fault.kind === 'with-fields') each((row) => ({ ...row, ...fault.values }));
+		if (fault.kind === 'empty-list' && isMap(changed.result) && 'items' in changed.result) {
+			changed.result = { items: [] };
+			if (changed.total !== undefined) changed.total = 0;
+		}
+	}
+	return changed;
 }

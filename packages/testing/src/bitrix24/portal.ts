@@ -1,14 +1,16 @@
 import type { StandInContact, UserField } from './contact.js';
-import { ContactMap } from './contact-map.js';
+import { ContactMap } from './contact-store.js';
 import { FaultScript, type RequestInfo } from './faults.js';
-import type { PageInfo } from './list.js';
-import { OperatingTime } from './operating-time.js';
-import { offsetMinutes } from './portal-dates.js';
-import { type Plan, RequestCounter } from './rate-limit.js';
-import { defaultSwitches, type Switches } from './switches.js';
+import { OperatingTime, type Plan, RequestCounter } from './limits.js';
+import type { Params } from './rest.js';
 
-export interface PortalOptions {
-	/** The request counter: 50 and 2 per second (the default), 250 and 5 per second, or none. */
+/** What rows of crm.item.list have of a list inside of them. `sometimes`: a third of the contacts has all of it. */
+export type ListPart = 'all' | 'absent' | 'empty' | 'first' | 'sometimes';
+
+export interface StandInOptions {
+	/** A free one by default. */
+	port?: number;
+	/** The request counter: 50 and 2 per second (the default), or 250 and 5 per second. */
 	plan?: Plan;
 	/** The portal's clock in milliseconds since the epoch, for dates and for the limits. */
 	clock?: () => number;
@@ -16,13 +18,16 @@ export interface PortalOptions {
 	utcOffset?: string;
 	/** The contacts' custom fields. */
 	fields?: UserField[];
-	/** The webhook's scopes, ["crm"] by default. */
-	scopes?: string[];
-	switches?: Partial<Switches>;
-	/** What a call costs, by method; "*" for all others. Default: 0, so that no test reaches the limit by accident. */
+	/** The first contacts, as for add(). */
+	contacts?: Iterable<Partial<StandInContact>>;
+	/** What no documentation says of crm.item.list. Default: all. */
+	lists?: { companyIds?: ListPart; fm?: ListPart };
+	/** The operating time of a call in seconds, by method. Default: 0, so that no test reaches the limit by accident. */
 	operatingSecondsPerCall?: Partial<Record<string, number>>;
-	/** 480 by default. [DOC] */
+	/** Default: 480. */
 	operatingLimitSeconds?: number;
+	/** The token of the outgoing webhook. */
+	applicationToken?: string;
 }
 
 /** The webhook's user, and its secret. */
@@ -38,50 +43,52 @@ export interface Portal {
 	utcOffset: string;
 	fields: UserField[];
 	scopes: string[];
-	switches: Switches;
-	secondsOf(method: string): number;
+	lists: { companyIds: ListPart; fm: ListPart };
 	contacts: ContactMap;
 	counter: RequestCounter;
 	operating: OperatingTime;
 	faults: FaultScript;
+	requests: RecordedRequest[];
 	requestHooks: Set<Hook<RequestInfo>>;
-	pageHooks: Set<Hook<PageInfo>>;
-	pages: number;
+	pageHooks: Set<Hook<readonly number[]>>;
 	/** The webhook was deleted, or given a new secret. */
-	revoked: boolean;
+	isRevoked: boolean;
+	secondsOf(method: string): number;
 }
 
-/**
- * A portal without contacts.
- *
- * @throws RangeError when utcOffset is invalid
- */
-export function createPortal(options: PortalOptions): Portal {
-	const clock = options.clock ?? Date.now;
-	const switches: Switches = { ...defaultSwitches, ...options.switches };
-	const seconds = options.operatingSecondsPerCall ?? {};
-	const utcOffset = options.utcOffset ?? '+03:00';
-	// Fails here instead of in every response.
-	offsetMinutes(utcOffset);
+/** A request over HTTP as the stand-in remembers it. */
+export interface RecordedRequest {
+	method: string;
+	params: unknown;
+	/** 0 until there is a response. It stays 0 if the connection was broken or left open. */
+	status: number;
+	/** The commands of a batch that were run. */
+	calls?: BatchCall[];
+}
+
+export interface BatchCall {
+	method: string;
+	params: Params;
+	/** The code of its error. */
+	error?: string;
+}
+
+export function createPortal(options: StandInOptions): Portal {
+	const { clock = Date.now, operatingSecondsPerCall: seconds = {} } = options;
 	return {
 		clock,
-		utcOffset,
+		utcOffset: options.utcOffset ?? '+03:00',
 		fields: [...(options.fields ?? [])],
-		scopes: [...(options.scopes ?? ['crm'])],
-		switches,
-		secondsOf: (method) => seconds[method] ?? seconds['*'] ?? 0,
+		scopes: ['crm'],
+		lists: { companyIds: 'all', fm: 'all', ...options.lists },
 		contacts: new ContactMap(),
-		counter: new RequestCounter(options.plan ?? 'standard', clock, () => switches.blockedCallsCount),
+		counter: new RequestCounter(options.plan ?? 'standard', clock),
 		operating: new OperatingTime(options.operatingLimitSeconds ?? 480, clock),
 		faults: new FaultScript(),
+		requests: [],
 		requestHooks: new Set(),
 		pageHooks: new Set(),
-		pages: 0,
-		revoked: false,
+		isRevoked: false,
+		secondsOf: (method) => seconds[method] ?? 0,
 	};
-}
-
-/** [DOC] What the webhook's user may not read is silently missing from lists. */
-export function isReadable(contact: StandInContact): boolean {
-	return contact.readable !== false;
 }

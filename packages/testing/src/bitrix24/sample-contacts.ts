@@ -8,8 +8,8 @@ export const sampleFieldNames = {
 
 /** The same as the portal's custom fields. */
 export const sampleFields: UserField[] = [
-	{ name: sampleFieldNames.troubleContact, type: 'boolean', title: 'Trouble contact' },
-	{ name: sampleFieldNames.perplexityReason, type: 'string', title: 'Reason for perplexity' },
+	{ name: sampleFieldNames.troubleContact, type: 'boolean' },
+	{ name: sampleFieldNames.perplexityReason, type: 'string' },
 ];
 
 type Name = [name: string | null, secondName: string | null, lastName: string | null];

@@ -1,21 +1,21 @@
 import { Bitrix24Error } from './errors.js';
 
-/**
- * A contact of the portal, in one format for all methods. An undefined field was not returned, which is not the same as
- * empty. Custom fields have their raw values, and are null if they are not configured.
- */
+/** A value of a field. An object or a list of lists is none. */
+export type FieldValue = string | number | boolean | null;
+
+/** What the mirror stores of a contact, as the portal returned it. */
 export interface CrmContact {
 	id: number;
-	names: unknown[] | undefined;
-	phones: CrmPhone[] | undefined;
-	companyIds: unknown[] | undefined;
-	/** Whether the contact has a primary company, whatever its list of companies contains. */
-	hasCompany: boolean;
-	assignedById: unknown;
-	/** It is not 0 for catalogue vendors. */
-	categoryId: number | undefined;
-	trouble: unknown;
-	reason: unknown;
+	/** First, second and last name. */
+	names: FieldValue[];
+	phones: CrmPhone[];
+	/** The linked companies, primary first, then in the CRM's order. */
+	companyIds: FieldValue[];
+	assignedById: FieldValue;
+	/** Null if the field is not configured. */
+	trouble: FieldValue | FieldValue[];
+	/** Null if the field is not configured. */
+	reason: FieldValue | FieldValue[];
 }
 
 export interface CrmPhone {
@@ -25,11 +25,23 @@ export interface CrmPhone {
 	value: string;
 }
 
+/** A row of the portal. */
+export interface Item {
+	id: number;
+	/** 0 for ordinary contacts, not 0 for catalogue vendors. Undefined if the value is unknown. */
+	categoryId: number | undefined;
+	updatedTime: unknown;
+	/** The fields that the row has in a form that can be read. */
+	fields: Partial<CrmContact>;
+	/** The fields that it does not have in such a form: what was there instead, such as `absent`, by name. */
+	unread: Map<string, string>;
+}
+
 /** A custom field of contacts. */
 export interface CustomField {
-	/** Its name in the rows of crm.item.list. */
+	/** Its name in rows. */
 	itemName: string;
-	/** `UF_CRM_…`, which is also its name in the rows of crm.contact.list. */
+	/** `UF_CRM_…` */
 	code: string;
 	/** For a list: the label of each option by its ID. */
 	options: Map<string, string> | undefined;
@@ -49,77 +61,52 @@ export interface FieldCodes {
 
 type Row = Record<string, unknown>;
 
-/** @returns undefined if this is not a contact: then the whole response is invalid */
-export function fromItem(row: unknown, fields: CustomFields): CrmContact | undefined {
+/** @returns undefined if this is not an item: then the whole response is invalid */
+export function readItem(row: unknown, custom: CustomFields): Item | undefined {
 	if (!isRow(row)) return undefined;
 	const id = positiveInteger(row.id);
 	if (id === undefined) return undefined;
-	return {
-		id,
-		names: namesOf([row.name, row.secondName, row.lastName]),
-		phones: phonesOf(row.fm, row.hasPhone),
-		companyIds: believed(row.companyIds, positiveInteger(row.companyId) !== undefined),
-		hasCompany: positiveInteger(row.companyId) !== undefined,
-		assignedById: row.assignedById,
-		categoryId: categoryOf(row.categoryId),
-		trouble: fields.trouble ? row[fields.trouble.itemName] : null,
-		reason: fields.reason ? row[fields.reason.itemName] : null,
-	};
+	const fields: Partial<CrmContact> = { id };
+	const unread = new Map<string, string>();
+
+	const names = [row.name, row.secondName, row.lastName];
+	if (names.every((name) => name === undefined) || !names.every((name) => name === undefined || isValue(name)))
+		unread.set('name', formOf(names.find((name) => name !== undefined && !isValue(name))));
+	else fields.names = names.map((name) => (isValue(name) ? name : null));
+
+	if (isValue(row.assignedById)) fields.assignedById = row.assignedById;
+	else unread.set('assignedById', formOf(row.assignedById));
+
+	for (const purpose of ['trouble', 'reason'] as const) {
+		const field = custom[purpose];
+		const value = field === undefined ? null : row[field.itemName];
+		if (isValue(value) || isListOfValues(value)) fields[purpose] = value;
+		else unread.set(field?.code ?? purpose, formOf(value));
+	}
+
+	const phones = phonesOf(row);
+	if (typeof phones === 'string') unread.set('fm', phones);
+	else fields.phones = phones;
+	const companyIds = companyIdsOf(row);
+	if (typeof companyIds === 'string') unread.set('companyIds', companyIds);
+	else fields.companyIds = companyIds;
+
+	return { id, categoryId: categoryOf(row.categoryId), updatedTime: row.updatedTime, fields, unread };
 }
 
-/** What `fromClassic` reads besides the custom fields. */
-export const classicFields = [
-	'ID',
-	'NAME',
-	'SECOND_NAME',
-	'LAST_NAME',
-	'ASSIGNED_BY_ID',
-	'CATEGORY_ID',
-	'COMPANY_ID',
-	'HAS_PHONE',
-	'PHONE',
-];
-
-/** A row of crm.contact.list or crm.contact.get. They return only the primary company. The others need another call. */
-export function fromClassic(row: unknown, fields: CustomFields): CrmContact | undefined {
-	if (!isRow(row)) return undefined;
-	const id = positiveInteger(row.ID);
-	if (id === undefined) return undefined;
-	return {
-		id,
-		names: namesOf([row.NAME, row.SECOND_NAME, row.LAST_NAME]),
-		phones: classicPhones(row, row.HAS_PHONE),
-		companyIds: undefined,
-		hasCompany: positiveInteger(row.COMPANY_ID) !== undefined,
-		assignedById: row.ASSIGNED_BY_ID,
-		categoryId: categoryOf(row.CATEGORY_ID),
-		trouble: fields.trouble ? row[fields.trouble.code] : null,
-		reason: fields.reason ? row[fields.reason.code] : null,
-	};
+/** @returns undefined unless the portal has returned everything that the mirror stores */
+export function contactOf({ fields, unread }: Item): CrmContact | undefined {
+	return unread.size === 0 ? (fields as CrmContact) : undefined;
 }
 
-/**
- * Reads contacts in strictly ascending order, after the last seen one. Anything else is not a valid page. Leaves out catalogue
- * vendors and contacts of an unknown category, as far as the rows have one: a portal may ignore the filter by category.
- *
- * @throws Bitrix24Error `retry`
- */
-export function toPage(
-	method: string,
-	rows: unknown,
-	read: (row: unknown) => CrmContact | undefined,
-	after: number,
-): { contacts: CrmContact[]; leftOut: number; last: number | undefined } {
-	if (!Array.isArray(rows)) throw new Bitrix24Error('retry', 'no_rows', method);
-	let last = after;
-	const all = rows.map((row) => {
-		const contact = read(row);
-		if (contact === undefined || contact.id <= last) throw new Bitrix24Error('retry', 'rows_out_of_order', method);
-		last = contact.id;
-		return contact;
-	});
-	const contacts = all.filter(({ categoryId }) => categoryId === 0);
-	return { contacts, leftOut: all.length - contacts.length, last: all.at(-1)?.id };
+/** Returns whether a row has less than another row of the same contact. */
+export function hasLess({ fields }: Item, other: Item): boolean {
+	const companies = new Set(fields.companyIds?.map(String));
+	return (
+		Object.keys(other.fields).some((name) => !(name in fields)) ||
+		(fields.phones?.length ?? 0) < (other.fields.phones?.length ?? 0) ||
+		other.fields.companyIds?.some((id) => !companies.has(String(id))) === true
+	);
 }
 
 /**
@@ -134,30 +121,12 @@ export function customFieldsOf(all: Row, codes: FieldCodes): CustomFields {
 		if (entry === undefined) throw new Bitrix24Error('stop', `no_field_${code}`.slice(0, 64), 'crm.item.fields');
 		const [itemName, field] = entry as [string, Row];
 		const items = field.type === 'enumeration' && Array.isArray(field.items) ? field.items.filter(isRow) : undefined;
-		return {
-			itemName,
-			code,
-			options: items && new Map(items.map((item) => [String(item.ID), String(item.VALUE).trim()])),
-		};
+		const options = items?.flatMap(({ ID: id, VALUE: label }): [string, string][] =>
+			isValue(id) && isValue(label) ? [[String(id), String(label).trim()]] : [],
+		);
+		return { itemName, code, options: options && new Map(options) };
 	};
 	return { trouble: find(codes.trouble), reason: find(codes.reason) };
-}
-
-/** The fields that a row may lack. */
-const parts = ['names', 'phones', 'companyIds', 'assignedById', 'trouble', 'reason'] as const;
-
-/** Whether the portal has returned everything that the mirror stores. */
-export function isComplete(contact: CrmContact): boolean {
-	return parts.every((part) => contact[part] !== undefined);
-}
-
-/** The linked companies of crm.contact.company.items.get, primary first, then in the CRM's order. */
-export function linksOf(rows: unknown): unknown[] | undefined {
-	if (!Array.isArray(rows)) return undefined;
-	const rank = (row: Row) => (row.IS_PRIMARY === 'Y' ? 0 : 1);
-	return listOf(rows)
-		.sort((a, b) => rank(a) - rank(b) || Number(a.SORT) - Number(b.SORT) || Number(a.COMPANY_ID) - Number(b.COMPANY_ID))
-		.map((row) => row.COMPANY_ID);
 }
 
 export function isRow(value: unknown): value is Row {
@@ -171,37 +140,44 @@ export function positiveInteger(value: unknown): number | undefined {
 	return Number.isSafeInteger(number) && number > 0 ? number : undefined;
 }
 
-function listOf(value: unknown): Row[] {
-	return Array.isArray(value) ? value.filter(isRow) : [];
+function isValue(value: unknown): value is FieldValue {
+	return value === null || ['string', 'number', 'boolean'].includes(typeof value);
 }
 
-function namesOf(names: unknown[]): unknown[] | undefined {
-	return names.every((name) => name === undefined) ? undefined : names;
+function isListOfValues(value: unknown): value is FieldValue[] {
+	return Array.isArray(value) && value.every(isValue);
 }
 
-/** @param hasPhone the portal's own flag. A missing or empty list is trusted only if the flag agrees */
-function phonesOf(values: unknown, hasPhone: unknown): CrmPhone[] | undefined {
-	if (!Array.isArray(values)) return hasPhone === 'N' ? [] : undefined;
-	const phones = listOf(values).flatMap(({ typeId, id, valueType, value }) =>
-		typeId === 'PHONE' && typeof value === 'string' ? [{ id: Number(id), kind: String(valueType ?? ''), value }] : [],
-	);
-	return phones.length === 0 && hasPhone === 'Y' ? undefined : phones;
+/** Says what is in place of a value. */
+function formOf(value: unknown): string {
+	if (value === undefined) return 'absent';
+	return Array.isArray(value) ? 'list' : value === null ? 'null' : typeof value;
 }
 
-/** PHONE of crm.contact.*: the key is missing if there is no phone. */
-export function classicPhones({ PHONE }: Row, hasPhone?: unknown): CrmPhone[] | undefined {
-	const phones = listOf(PHONE).map(({ ID, VALUE_TYPE, VALUE }) => ({
-		typeId: 'PHONE',
-		id: ID,
-		valueType: VALUE_TYPE,
-		value: VALUE,
-	}));
-	return phonesOf(phones, hasPhone);
+/** @returns what is there, if the phones can't be read or are fewer than `hasPhone` says */
+function phonesOf({ fm, hasPhone }: Row): CrmPhone[] | string {
+	if (fm === undefined && hasPhone === 'N') return [];
+	if (!Array.isArray(fm)) return formOf(fm);
+	const phones: CrmPhone[] = [];
+	for (const entry of fm) {
+		if (!isRow(entry)) return 'unreadable';
+		const { typeId, id, valueType = '', value } = entry;
+		if (typeId !== 'PHONE') continue;
+		if (!isValue(valueType) || !isValue(value)) return 'unreadable';
+		const phoneId = positiveInteger(id) ?? Number.MAX_SAFE_INTEGER;
+		phones.push({ id: phoneId, kind: String(valueType ?? ''), value: String(value ?? '') });
+	}
+	return phones.length === 0 && hasPhone === 'Y' ? 'empty' : phones;
 }
 
-/** Linked companies as a row lists them. A contact with companies has a primary one. If so, an empty list is incomplete. */
-export function believed(companyIds: unknown, hasCompany: boolean): unknown[] | undefined {
-	return Array.isArray(companyIds) && (companyIds.length > 0 || !hasCompany) ? companyIds : undefined;
+/** @returns what is there, if the companies can't be read or are none although `companyId` names one */
+function companyIdsOf({ companyId = null, companyIds }: Row): FieldValue[] | string {
+	if (!isListOfValues(companyIds)) return Array.isArray(companyIds) ? 'unreadable' : formOf(companyIds);
+	if (!isValue(companyId)) return 'unreadable';
+	const primary = positiveInteger(companyId);
+	if (primary === undefined) return companyIds;
+	if (companyIds.length === 0) return 'empty';
+	return [primary, ...companyIds.filter((id) => positiveInteger(id) !== primary)];
 }
 
 /** The general category is 0, and null or missing on some portals. Undefined if the value is unknown. */

@@ -1,17 +1,17 @@
 import { batchInParts } from './batch-in-parts.js';
-import { classicPage, readParts } from './classic.js';
 import {
 	type CrmContact,
 	type CustomFields,
+	contactOf,
 	customFieldsOf,
 	type FieldCodes,
-	fromItem,
-	isComplete,
+	hasLess,
+	type Item,
 	isRow,
-	toPage,
+	readItem,
 } from './contact.js';
 import { Bitrix24Error, concernsRecord } from './errors.js';
-import { type Command, maxCommands, type Outcome, type RestClient } from './rest-client.js';
+import { type Command, maxCommands, type RestClient } from './rest-client.js';
 
 /** The type ID of contacts among the portal's items. */
 const entityTypeId = 3;
@@ -23,21 +23,18 @@ export interface LookUps {
 	deleted: number[];
 	/** IDs of contacts that the webhook's user may not read (any more). */
 	denied: number[];
-	/** IDs of contacts whose state is unclear, or that are incomplete, with a code. */
+	/**
+	 * IDs of contacts that could not be read, each with a code: that of an error, or a field and what was returned in its place,
+	 * such as `companyIds.absent`.
+	 */
 	unclear: Map<number, string>;
-}
-
-/** Ordinary contacts with a higher ID, changed at or after a time. */
-export interface PageFilter {
-	after: number;
-	changedSince: string | undefined;
 }
 
 export interface Page {
 	contacts: CrmContact[];
-	/** The contacts that were not returned completely, with a code. */
+	/** The contacts that could not be read, with the codes of `LookUps`. */
 	unclear: Map<number, string>;
-	/** The number of contacts that were listed and are not in `contacts`, such as vendors where the filter is ignored. */
+	/** The number of the other contacts that were listed: vendors where the filter is ignored, and contacts that are gone. */
 	leftOut: number;
 	/** The ID of the last contact that was listed; undefined: there are no more. */
 	last: number | undefined;
@@ -59,7 +56,7 @@ export interface Portal {
 	 * portal are yielded before the error is thrown.
 	 */
 	lookUp(ids: number[]): AsyncGenerator<LookUps>;
-	/** Reads the custom fields' options again. */
+	/** Reads the custom fields and their options again. */
 	refreshFields(): Promise<void>;
 	fields(): CustomFields;
 }
@@ -70,107 +67,48 @@ export interface Portal {
  */
 const maxComparisons = 20;
 
-/** How often a page is read before its list counts as incomplete. */
-const maxReads = 3;
-
 /**
  * @param codes which custom field has which meaning. A field that the portal lacks is an error, so that nothing is
  *   overwritten with nulls
  */
 export async function openPortal(client: RestClient, codes: FieldCodes): Promise<Portal> {
 	let fields = await readFields(client, codes);
-	// Whether crm.item.list lacks phones or companies, as on some portals. The first pages show it.
-	let isClassic = false;
+	// No documentation says whether crm.item.list returns all phones and companies; crm.item.get does.
+	let listReturns: 'unknown' | 'everything' | 'less' = 'unknown';
 	let comparisons = maxComparisons;
-	const proven = { companies: false, phones: false };
+	const compared = { phone: false, twoCompanies: false };
 
-	async function itemPage({ after, changedSince }: PageFilter): Promise<Omit<Page, 'unclear'>> {
-		const params = {
-			entityTypeId,
-			// Phones are returned only with all fields.
-			select: ['*'],
-			filter: { categoryId: 0, '>id': after, '>=updatedTime': changedSince },
-			order: { id: 'ASC' },
-			// No total count: it takes seconds for each page on a large portal.
-			start: -1,
-		};
-		return client.call('crm.item.list', params, ({ result, at }) => {
-			const rows = isRow(result) ? result.items : undefined;
-			return { ...toPage('crm.item.list', rows, (row) => fromItem(row, fields), after), at };
-		});
-	}
-
-	/**
-	 * The lists of phones and companies inside a row may be silently incomplete. Until a list has returned a contact with two
-	 * companies and one with a phone, its pages are compared with the same contacts from crm.item.get. A list is trusted only
-	 * if crm.item.get returns nothing more.
-	 */
-	async function agreesWithItems(listed: CrmContact[]): Promise<boolean> {
-		if (comparisons === 0 || listed.length === 0) return true;
+	/** Compares rows of a page with the same contacts as crm.item.get returned them. */
+	function compare(listed: Item[], items: Map<number, Item>): void {
+		for (const row of listed) {
+			const item = items.get(row.id);
+			// Of a contact that was changed between the two requests, the later row may have more.
+			if (item === undefined || item.updatedTime !== row.updatedTime) continue;
+			if (hasLess(row, item)) listReturns = 'less';
+			compared.phone ||= (item.fields.phones?.length ?? 0) > 0;
+			compared.twoCompanies ||= (item.fields.companyIds?.length ?? 0) > 1;
+		}
 		comparisons--;
-		const outcomes = await batch(listed.map(({ id }) => itemCommand(id)));
-		const items = new Map(
-			outcomes.flatMap((outcome) => contactOf(outcome) ?? []).map((contact) => [contact.id, contact]),
-		);
-		for (const contact of listed) {
-			const { companyIds: companies = [], phones = [] } = contact;
-			const item = items.get(contact.id);
-			const listedCompanies = new Set(companies.map(String));
-			if (item?.companyIds?.some((id) => !listedCompanies.has(String(id)))) return false;
-			if ((item?.phones?.length ?? 0) > phones.length) return false;
-			proven.companies ||= companies.length > 1;
-			proven.phones ||= phones.length > 0;
-		}
-		if (proven.companies && proven.phones) comparisons = 0;
-		return true;
+		const isProven = (compared.phone && compared.twoCompanies) || comparisons <= 0;
+		if (listReturns === 'unknown' && isProven) listReturns = 'everything';
 	}
 
-	async function* lookUp(ids: number[]): AsyncGenerator<LookUps> {
-		for (let from = 0; from < ids.length; from += maxCommands) {
-			const some = ids.slice(from, from + maxCommands);
-			const outcomes = await batchInParts(client, some.map(itemCommand));
-			const lookUps: LookUps = { found: [], deleted: [], denied: [], unclear: new Map() };
-			for (const [index, id] of some.entries()) add(lookUps, id, outcomes[index]);
-			try {
-				// The portal has just returned them, so an empty list of companies is complete.
-				if (!lookUps.found.every(isComplete)) await readParts(batch, lookUps.found, (links) => links);
-			} catch (error) {
-				lookUps.found = lookUps.found.filter(isComplete);
-				yield lookUps;
-				throw error;
+	/** Reads up to 50 contacts by their IDs in one request, with the portal's error if there was one beside the results. */
+	async function lookUpSome(ids: number[]) {
+		const outcomes = await batchInParts(client, ids.map(itemCommand));
+		const lookUps: LookUps = { found: [], deleted: [], denied: [], unclear: new Map() };
+		const items = new Map<number, Item>();
+		for (const [index, id] of ids.entries()) {
+			const outcome = outcomes[index];
+			if (outcome instanceof Bitrix24Error) addError(lookUps, id, outcome);
+			else {
+				const item = isRow(outcome?.result) ? readItem(outcome.result.item, fields) : undefined;
+				if (item?.id === id) items.set(id, item);
+				addItem(lookUps, id, items.get(id));
 			}
-			for (const contact of lookUps.found) if (!isComplete(contact)) lookUps.unclear.set(contact.id, 'incomplete');
-			lookUps.found = lookUps.found.filter(isComplete);
-			yield lookUps;
-			throwPortalError(outcomes);
 		}
-	}
-
-	function add(lookUps: LookUps, id: number, outcome: Outcome | undefined): void {
-		if (outcome instanceof Bitrix24Error) {
-			if (outcome.kind === 'not_found') lookUps.deleted.push(id);
-			else if (outcome.kind === 'access_denied') lookUps.denied.push(id);
-			else if (concernsRecord(outcome)) lookUps.unclear.set(id, outcome.code);
-			return;
-		}
-		const contact = contactOf(outcome);
-		if (contact?.id !== id) lookUps.unclear.set(id, 'no_item');
-		else if (contact.categoryId === undefined) lookUps.unclear.set(id, 'no_category');
-		else if (contact.categoryId === 0) lookUps.found.push(contact);
-		// A catalogue vendor is not an ordinary contact (any more).
-		else lookUps.deleted.push(id);
-	}
-
-	/** The contact of crm.item.get, if it returned one. */
-	function contactOf(outcome: Outcome | undefined): CrmContact | undefined {
-		if (outcome === undefined || outcome instanceof Bitrix24Error || !isRow(outcome.result)) return undefined;
-		return fromItem(outcome.result.item, fields);
-	}
-
-	async function batch(commands: Command[]): Promise<Outcome[]> {
-		const outcomes = await batchInParts(client, commands);
-		throwPortalError(outcomes);
-		return outcomes;
+		const error = outcomes.find((outcome) => outcome instanceof Bitrix24Error && !concernsRecord(outcome));
+		return { lookUps, items, error };
 	}
 
 	return {
@@ -185,36 +123,81 @@ export async function openPortal(client: RestClient, codes: FieldCodes): Promise
 			return { total, at };
 		},
 		async page({ after, changedSince }) {
-			const filter = { after, changedSince: changedSince === undefined ? undefined : isoTime(changedSince) };
-			const separate = (page: Omit<Page, 'unclear'>): Page => {
-				const incomplete = page.contacts.filter((contact) => !isComplete(contact));
-				const unclear = new Map(incomplete.map(({ id }) => [id, 'incomplete']));
-				return { ...page, contacts: page.contacts.filter(isComplete), unclear };
+			const params = {
+				entityTypeId,
+				// Phones are returned only with all fields.
+				select: ['*'],
+				filter: { categoryId: 0, '>id': after, '>=updatedTime': isoTime(changedSince) },
+				order: { id: 'ASC' },
+				// No total count: it takes seconds for each page on a large portal.
+				start: -1,
 			};
-			// A contact that is changed between the two calls differs as well: then the page agrees when it is read again.
-			for (let tries = 0; tries < maxReads && !isClassic; tries++) {
-				const page = await itemPage(filter);
-				if (!page.contacts.every(isComplete)) break;
-				if (await agreesWithItems(page.contacts)) return separate(page);
-			}
-			isClassic = true;
-			return separate(await classicPage({ client, codes, fields, batch, lookUp }, filter));
+			const { all, at } = await client.call('crm.item.list', params, ({ result, at }) => ({
+				all: readRows(isRow(result) ? result.items : undefined, fields, after),
+				at,
+			}));
+			const end = { last: all.at(-1)?.id, at };
+			const listed = all.filter(({ categoryId }) => categoryId === 0);
+			const contacts = listed.flatMap((row) => contactOf(row) ?? []);
+			if (listReturns === 'everything' && contacts.length === listed.length)
+				return { ...end, contacts, unclear: new Map(), leftOut: all.length - contacts.length };
+			if (listed.length === 0) return { ...end, contacts: [], unclear: new Map(), leftOut: all.length };
+			const { lookUps, items, error } = await lookUpSome(listed.map(({ id }) => id));
+			if (error !== undefined) throw error;
+			compare(listed, items);
+			const { found, unclear } = lookUps;
+			return { ...end, contacts: found, unclear, leftOut: all.length - found.length - unclear.size };
 		},
-		lookUp,
+		async *lookUp(ids) {
+			for (let from = 0; from < ids.length; from += maxCommands) {
+				const { lookUps, error } = await lookUpSome(ids.slice(from, from + maxCommands));
+				yield lookUps;
+				if (error !== undefined) throw error;
+			}
+		},
 	};
 }
 
 const itemCommand = (id: number): Command => ({ method: 'crm.item.get', params: { entityTypeId, id } });
 
-/** Throws the first error that is about the portal and not about one record. */
-function throwPortalError(outcomes: Outcome[]): void {
-	const error = outcomes.find((outcome) => outcome instanceof Bitrix24Error && !concernsRecord(outcome));
-	if (error !== undefined) throw error;
+function addError({ deleted, denied, unclear }: LookUps, id: number, { kind, code }: Bitrix24Error): void {
+	if (kind === 'not_found') deleted.push(id);
+	else if (kind === 'access_denied') denied.push(id);
+	else if (kind === 'retry' || kind === 'unclear') unclear.set(id, code);
+}
+
+function addItem({ found, deleted, unclear }: LookUps, id: number, item: Item | undefined): void {
+	if (item === undefined) unclear.set(id, 'no_item');
+	else if (item.categoryId === undefined) unclear.set(id, 'no_category');
+	// A catalogue vendor is not an ordinary contact (any more).
+	else if (item.categoryId !== 0) deleted.push(id);
+	else {
+		const contact = contactOf(item);
+		const [[field, form] = []] = item.unread;
+		if (contact === undefined) unclear.set(id, `${field}.${form}`.slice(0, 64));
+		else found.push(contact);
+	}
+}
+
+/**
+ * Reads rows in strictly ascending order, after the last seen one. Anything else is not a valid page.
+ *
+ * @throws Bitrix24Error `retry`
+ */
+function readRows(rows: unknown, fields: CustomFields, after: number): Item[] {
+	if (!Array.isArray(rows)) throw new Bitrix24Error('retry', 'no_rows', 'crm.item.list');
+	let last = after;
+	return rows.map((row) => {
+		const item = readItem(row, fields);
+		if (item === undefined || item.id <= last) throw new Bitrix24Error('retry', 'rows_out_of_order', 'crm.item.list');
+		last = item.id;
+		return item;
+	});
 }
 
 /** Adds an offset. Without one, the portal reads the time as its local time. */
-function isoTime(milliseconds: number): string {
-	return `${new Date(milliseconds).toISOString().slice(0, 19)}+00:00`;
+function isoTime(milliseconds: number | undefined): string | undefined {
+	return milliseconds === undefined ? undefined : `${new Date(milliseconds).toISOString().slice(0, 19)}+00:00`;
 }
 
 /** @throws Bitrix24Error `stop` when the portal lacks a configured field */

@@ -31,7 +31,7 @@ function startClient(arrival: number, begin: number) {
 	return {
 		client,
 		waits,
-		call: () => client.call('profile', {}, ({ result }) => typeof result),
+		call: () => client.call('crm.item.fields', { entityTypeId: 3 }, ({ result }) => typeof result),
 		setClock(milliseconds: number) {
 			time = milliseconds;
 		},

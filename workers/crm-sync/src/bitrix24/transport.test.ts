@@ -14,7 +14,7 @@ test('requests leave nothing in an abort signal that lives as long as the proces
 		Object.getOwnPropertySymbols(signal)
 			.map((key) => Reflect.get(signal, key) as { size?: number } | undefined)
 			.reduce((sum, value) => sum + (value?.size ?? 0), 0) + getEventListeners(signal, 'abort').length;
-	const call = () => client.call('profile', {}, ({ result }) => typeof result);
+	const call = () => client.call('crm.item.fields', { entityTypeId: 3 }, ({ result }) => typeof result);
 	await call();
 	const before = entries();
 	for (let calls = 0; calls < 20; calls++) await call();

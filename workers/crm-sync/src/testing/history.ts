@@ -1,10 +1,4 @@
-import {
-	type StandInContact,
-	type StandInOptions,
-	type Switches,
-	switchPositions,
-	type UserField,
-} from '@contacts/testing/bitrix24/stand-in.js';
+import type { StandInContact, StandInOptions, UserField } from '@contacts/testing/bitrix24/stand-in.js';
 import { database, test } from '@contacts/testing/test.js';
 import { afterEach, expect } from 'vitest';
 import { readState } from '../sync.sql.js';
@@ -158,41 +152,20 @@ async function walk(portal: Portal): Promise<void> {
 	await mirrors();
 }
 
-type Positions = Partial<Switches>;
-
 /**
- * Registers a test for each of these portals: the mirror equals it after each pass.
+ * Registers a test for each of these portals: the mirror equals it after each run.
  *
- * @param portals the test's title, and the positions that differ from `switches`
+ * @param portals what their lists return
  */
-export function testPortals(kind: keyof typeof fieldKinds, switches: Positions, portals: [string, Positions][]): void {
+export function testPortals(kind: keyof typeof fieldKinds, portals: NonNullable<StandInOptions['lists']>[]): void {
 	const session = shareSession();
 	let sync: SyncHarness | undefined;
 	afterEach(async () => {
 		await sync?.close();
 		await emptyMirror();
 	});
-	test.each(portals)('%s', async (_, positions) => {
-		const options: StandInOptions = { fields: fieldKinds[kind]?.fields ?? [], switches: { ...switches, ...positions } };
-		sync = await startSync(options, { session: session() });
+	test.each(portals)('the mirror equals the portal after each run if its lists return %j', async (lists) => {
+		sync = await startSync({ fields: fieldKinds[kind]?.fields ?? [], lists }, { session: session() });
 		await walk({ sync, truth: new Map(), kind });
 	});
 }
-
-/**
- * The first position of each switch together, and each other position alone.
- *
- * @param names the switches whose positions are tested
- */
-export function eachPosition(names = /./): [string, Positions][] {
-	const others = Object.entries(switchPositions)
-		.filter(([name]) => names.test(name))
-		.flatMap(([name, [, ...values]]) => values.map((value) => ({ [name]: value })));
-	return [{}, ...others].map((positions) => [
-		`the mirror equals the portal after each pass with ${JSON.stringify(positions)}`,
-		positions,
-	]);
-}
-
-/** The format of a custom field is tested with both kinds of fields, everything else with one kind. */
-export const fieldFormats = /Uf|Enumeration|Multiple/;
