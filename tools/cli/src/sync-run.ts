@@ -1,5 +1,4 @@
 import { systemClock } from '@contacts/bitrix24/clock.js';
-import { recordOperation } from '@contacts/common/auth/projects.sql.js';
 import { createLogger } from '@contacts/common/observability/logger.js';
 import type { CrmConfig } from '@contacts/company-contacts/sync/config.js';
 import { synchroniseForEver } from '@contacts/company-contacts/sync/loop.js';
@@ -15,6 +14,7 @@ import { readCrmConfig } from './crm-config.js';
 import { CommandError, UsageError } from './errors.js';
 import { type OutputOptions, printNote, printResult } from './output.js';
 import { createProgress, type Progress } from './progress.js';
+import { recordOperation } from './projects.sql.js';
 import { askSynchroniser } from './sync-request.js';
 
 export interface SyncOptions extends OutputOptions {

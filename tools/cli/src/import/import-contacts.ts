@@ -1,5 +1,4 @@
 import { basename } from 'node:path';
-import { recordOperation } from '@contacts/common/auth/projects.sql.js';
 import type { Sql } from '@contacts/common/database/client.js';
 import {
 	type CompanyContactFields,
@@ -13,6 +12,7 @@ import { type ConfirmOptions, confirm } from '../confirm.js';
 import { withDatabase } from '../connection.js';
 import { CommandError, UsageError } from '../errors.js';
 import { type OutputOptions, printResult, writeNote } from '../output.js';
+import { recordOperation } from '../projects.sql.js';
 import { markIncomplete } from '../streams.js';
 import { noRecords, type SourceRecord } from './records.js';
 import { type Format, withRecords } from './source-file.js';
