@@ -1,7 +1,7 @@
 import { systemClock } from '@contacts/bitrix24/clock.js';
 import { health } from '@contacts/common/http/health.js';
+import { metrics } from '@contacts/common/http/metrics.js';
 import { createServer } from '@contacts/common/http/server.js';
-import { metrics } from '@contacts/common/observability/metrics.js';
 import { isTemporary, runProgram } from '@contacts/common/process/run.js';
 import { measureSyncFreshness } from '../sync-freshness.js';
 import { toCrmConfig, variables } from './config.js';
