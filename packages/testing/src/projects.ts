@@ -21,7 +21,8 @@ export interface NewKey {
 export async function insertKey(sql: Sql, { project, hash, service, expiresAt }: NewKey): Promise<void> {
 	await sql`
 		insert into api_keys (project_id, hash, service, expires_at)
-		select id, ${hash}, ${service}, ${expiresAt?.toISOString() ?? null}::text::timestamptz from projects where code = ${project}`;
+		select id, ${hash}, ${service}, ${expiresAt?.toISOString() ?? null}::text::timestamptz from projects where code = ${project}
+		on conflict (project_id, hash) do nothing`;
 }
 
 export async function revokeKey(sql: Sql, id: number): Promise<void> {

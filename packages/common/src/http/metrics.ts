@@ -130,17 +130,17 @@ function measureKeys(keyRing: KeyRing, registry: Registry) {
 	});
 	new Gauge({
 		name: 'api_key_expiry_timestamp_seconds',
-		help: 'When the next of the live keys of a project expires, as a Unix time; absent for a project whose keys never expire.',
+		help: 'When the next live key of a project expires, as a Unix time, for the 200 projects where this is soonest.',
 		labelNames: ['project'],
 		registers,
 		collect() {
 			this.reset();
 			const next = new Map<string, number>();
 			for (const { code, expiresAt } of keyRing.liveKeys()) {
-				const project = known.has(code) ? code : otherProjects;
-				next.set(project, Math.min(next.get(project) ?? Number.POSITIVE_INFINITY, expiresAt));
+				if (expiresAt < (next.get(code) ?? Number.POSITIVE_INFINITY)) next.set(code, expiresAt);
 			}
-			for (const [project, time] of next) if (Number.isFinite(time)) this.set({ project }, time / 1000);
+			const soonest = [...next].sort(([, one], [, other]) => one - other).slice(0, maxProjects);
+			for (const [project, time] of soonest) this.set({ project }, time / 1000);
 		},
 	});
 	return (code: string, status: number) => {
