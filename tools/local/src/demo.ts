@@ -1,7 +1,7 @@
 import { hashKey } from '@contacts/common/auth/api-key.js';
+import type { CompanyContactFields } from '@contacts/common/company-contacts/company-contact-columns.sql.js';
+import { saveCompanyContacts } from '@contacts/common/company-contacts/save-company-contacts.sql.js';
 import type { Sql } from '@contacts/common/database/client.js';
-import type { CompanyContactFields } from '@contacts/company-contacts/company-contact-columns.sql.js';
-import { saveCompanyContacts } from '@contacts/company-contacts/save-company-contacts.sql.js';
 import { insertKey, insertProject } from '@contacts/testing/projects.js';
 
 export const demoProject = 'demo';
