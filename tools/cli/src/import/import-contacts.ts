@@ -1,9 +1,9 @@
 import { basename } from 'node:path';
-import { recordOperation } from '@contacts/common/auth/projects.sql.js';
 import {
 	type CompanyContactFields,
 	contactColumnNames,
 } from '@contacts/common/company-contacts/company-contact-columns.sql.js';
+
 import { isCountry } from '@contacts/common/company-contacts/phone.js';
 import { pruneTombstones, saveCompanyContacts } from '@contacts/common/company-contacts/save-company-contacts.sql.js';
 import type { Sql } from '@contacts/common/database/client.js';
@@ -13,6 +13,7 @@ import { type ConfirmOptions, confirm } from '../confirm.js';
 import { withDatabase } from '../connection.js';
 import { CommandError, UsageError } from '../errors.js';
 import { type OutputOptions, printResult, writeNote } from '../output.js';
+import { recordOperation } from '../projects.sql.js';
 import { markIncomplete } from '../streams.js';
 import { noRecords, type SourceRecord } from './read-records.js';
 import { type Format, withRecords } from './source-file.js';

@@ -1,5 +1,5 @@
-import type { Sql } from '../database/client.js';
-import type { ServiceName } from './key-ring.sql.js';
+import type { ServiceName } from '@contacts/common/auth/key-ring.sql.js';
+import type { Sql } from '@contacts/common/database/client.js';
 
 /** The format of a project code. */
 export const projectCode = /^[a-z0-9][a-z0-9_-]{0,62}$/;
