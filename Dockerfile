@@ -11,13 +11,13 @@ RUN npm install --global --no-audit --no-fund pnpm@12.21.0
 # Only these files decide what is installed: a change of the sources installs nothing again.
 FROM pnpm AS manifests
 COPY . .
-RUN mkdir /manifests && cp -r --parents pnpm-lock.yaml pnpm-workspace.yaml patches $(find . -name package.json) /manifests
+RUN mkdir /manifests && cp -r --parents pnpm-lock.yaml pnpm-workspace.yaml .pnpmfile.cjs patches $(find . -name package.json) /manifests
 
 FROM pnpm AS build
 COPY --from=manifests /manifests ./
 RUN pnpm install --frozen-lockfile
 COPY . .
-RUN pnpm exec tsc -b services/personal-contacts services/company-contacts tools/cli
+RUN node tools/build.mjs services/personal-contacts services/company-contacts tools/cli
 # The images have no optional packages, such as the formatter of the log on a terminal.
 RUN for service in personal-contacts company-contacts cli; do \
       pnpm --filter "@contacts/$service" deploy --legacy --prod --no-optional "/out/$service" || exit 1; \

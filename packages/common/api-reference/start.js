@@ -1,0 +1,21 @@
+// Shows /openapi.json with Scalar (https://github.com/scalar/scalar). Scalar's own copy of what it stores is switched off:
+// nothing that a visitor types outlives the page.
+const response = await fetch('/openapi.json');
+// The samples of the guide call the address that served this page.
+const text = (await response.text()).replaceAll(/http:\/\/127\.0\.0\.1:300[01]/g, location.origin);
+
+Scalar.createApiReference('#reference', {
+	content: JSON.parse(text),
+	slug: 'api',
+	// A link within the guide, such as #errors, works here as it does in its Markdown.
+	generateHeadingSlug: ({ slug }) => `api/${slug}`,
+	defaultOpenAllTags: true,
+	defaultHttpClient: { targetKey: 'shell', clientKey: 'curl' },
+	persistAuth: false,
+	telemetry: false,
+	withDefaultFonts: false,
+	agent: { disabled: true },
+	mcp: { disabled: true },
+	hideClientButton: true,
+	showDeveloperTools: 'never',
+});
