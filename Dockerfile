@@ -39,12 +39,13 @@ FROM service AS personal-contacts
 ENV PORT=3001
 EXPOSE 3001
 COPY --from=build /out/personal-contacts ./
+# The introduction of /docs. Seen from dist, its place is the same as in the repository.
+COPY docs/bot.md /docs/bot.md
 
 FROM service AS company-contacts
 ENV PORT=3000
 EXPOSE 3000
 COPY --from=build /out/company-contacts ./
-# Served at /docs/guide. Seen from dist, its place is the same as in the repository.
 COPY docs/partners.md /docs/partners.md
 
 FROM runtime AS cli

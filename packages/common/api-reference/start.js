@@ -1,5 +1,5 @@
-// Shows /openapi.json with Scalar (https://github.com/scalar/scalar). Scalar's own copy of what it stores is switched off:
-// nothing that a visitor types outlives the page.
+// Shows /openapi.json with Scalar (https://github.com/scalar/scalar). It stores nothing: what a visitor types does not outlive
+// the page. Options that would store a choice, such as the language of the samples, are left at their defaults.
 const response = await fetch('/openapi.json');
 // The samples of the guide call the address that served this page.
 const text = (await response.text()).replaceAll(/http:\/\/127\.0\.0\.1:300[01]/g, location.origin);
@@ -10,7 +10,6 @@ Scalar.createApiReference('#reference', {
 	// A link within the guide, such as #errors, works here as it does in its Markdown.
 	generateHeadingSlug: ({ slug }) => `api/${slug}`,
 	defaultOpenAllTags: true,
-	defaultHttpClient: { targetKey: 'shell', clientKey: 'curl' },
 	persistAuth: false,
 	telemetry: false,
 	withDefaultFonts: false,

@@ -17,7 +17,8 @@ import { streamList } from './list-stream.js';
 
 const querystring = endpointQuery({
 	company_id: Type.Optional(
-		decimalId({ description: 'Only the contacts linked to this company in the CRM.', examples: ['1'] }),
+		// No example: the page would send it with the first request, and the samples would have it.
+		decimalId({ description: 'Only the contacts linked to this company in the CRM, such as 7.' }),
 	),
 });
 

@@ -160,7 +160,6 @@ export function documentOptions(reference: ReferenceInfo): FastifyDynamicSwagger
 				const operation = get ?? post;
 				const route = routes.get(String(operation?.operationId));
 				if (operation === undefined || route === undefined) continue;
-				for (const parameter of operation.parameters ?? []) moveExample(parameter as OpenAPIV3_1.ParameterObject);
 				for (const media of Object.values((operation.requestBody as OpenAPIV3_1.RequestBodyObject)?.content ?? {})) {
 					Object.assign(media, { examples: route.config?.examples?.body });
 				}
@@ -192,14 +191,6 @@ const ifNoneMatch = Type.Object({
 		}),
 	),
 });
-
-/** Moves the example into the schema. Tools treat an example beside the schema as a value to send. */
-function moveExample(parameter: OpenAPIV3_1.ParameterObject): void {
-	const { example, schema } = parameter;
-	if (example === undefined || schema === undefined) return;
-	Object.assign(schema, { examples: [example as unknown] });
-	delete parameter.example;
-}
 
 /** The responses whose schemas stand in the route. */
 function successes(
@@ -294,9 +285,8 @@ function inStandardTerms(value: unknown): unknown {
 	const copy = Object.fromEntries(Object.entries(value).map(([name, each]) => [name, inStandardTerms(each)]));
 	const known = standardTerms[String(copy.format)];
 	if (known === undefined) return copy;
-	const { format: _, examples, ...rest } = copy as { format: string; examples?: unknown[] };
-	const shown = known.type === 'integer' ? examples?.map(Number) : examples;
-	return { ...rest, ...known, ...(shown === undefined ? {} : { examples: shown }) };
+	const { format: _, ...rest } = copy;
+	return { ...rest, ...known };
 }
 
 /**

@@ -17,7 +17,6 @@ const querystring = endpointQuery({
 		Type.String({
 			format: 'page-limit',
 			description: 'Maximum number of changes in a response, 1 to 1000. Default: 1000.',
-			examples: ['100'],
 		}),
 	),
 });
