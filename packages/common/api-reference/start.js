@@ -10,6 +10,9 @@ Scalar.createApiReference('#reference', {
 	// A link within the guide, such as #errors, works here as it does in its Markdown.
 	generateHeadingSlug: ({ slug }) => `api/${slug}`,
 	defaultOpenAllTags: true,
+	// The browser's cache would keep the response under its URL, which contains the key.
+	customFetch: (request, options) =>
+		fetch(request, { ...options, cache: 'no-store', credentials: 'omit', referrerPolicy: 'no-referrer' }),
 	persistAuth: false,
 	telemetry: false,
 	withDefaultFonts: false,
