@@ -1,5 +1,5 @@
 import { guideText, type ReferenceInfo, type ResponseHeader } from '@contacts/common/api-reference/document.js';
-import type { BucketPolicy } from './rate-limit/token-bucket.js';
+import type { BucketPolicy } from '@contacts/common/http/token-bucket.js';
 
 /** A response to a request that has reached the rate limit. */
 const limited = [200, 304, 400, 410, 429, 500, 503];

@@ -2,6 +2,7 @@ import type { Server } from '@contacts/common/http/server.js';
 import { endpointQuery } from '@contacts/common/schemas/credentials.js';
 import { nonZeroInteger, nullableString } from '@contacts/common/schemas/fields.js';
 import { Type } from '@sinclair/typebox';
+import fp from 'fastify-plugin';
 import type { UpsertBatcher } from './upsert-batcher.js';
 
 export const body = Type.Object(
@@ -62,8 +63,7 @@ birth date is a real calendar date from 0001-01-01 on. It may lie in the future,
 400, because data in a misspelt field would be lost silently. A body has at most 16 KiB.
 `.trim();
 
-/** `POST /api/personal_contacts`: saves the user of a personal chat, unless the chat has an active direct subscription. */
-export async function upsertPersonalContact(api: Server, { batcher }: { batcher: UpsertBatcher }): Promise<void> {
+async function route(api: Server, { batcher }: { batcher: UpsertBatcher }): Promise<void> {
 	api.route({
 		method: 'POST',
 		url: '/api/personal_contacts',
@@ -82,3 +82,11 @@ export async function upsertPersonalContact(api: Server, { batcher }: { batcher:
 		},
 	});
 }
+
+/** `POST /api/personal_contacts`: saves the user of a personal chat, unless the chat has an active direct subscription. */
+export const upsertPersonalContact = fp(route, {
+	name: 'personal_contacts.upsert',
+	fastify: '5.x',
+	encapsulate: true,
+	dependencies: ['authenticate'],
+});

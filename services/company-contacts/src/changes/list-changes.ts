@@ -3,6 +3,7 @@ import type { Server } from '@contacts/common/http/server.js';
 import { endpointQuery } from '@contacts/common/schemas/credentials.js';
 import { maxSafeInteger } from '@contacts/common/schemas/fields.js';
 import { Type } from '@sinclair/typebox';
+import fp from 'fastify-plugin';
 import { CompanyContact, exampleContact, notModified } from '../company-contact.js';
 import type { ChangeFeed } from './change-feed.js';
 import { maxChanges } from './changes.sql.js';
@@ -83,7 +84,7 @@ A cursor works for at least 30 days. A request takes a token from the same bucke
 `.trim();
 
 /** `GET /api/company_contacts.changes`: the changes since a cursor. Each contact appears once, in the order of the changes. */
-export async function listChanges(api: Server, { feed }: { feed: ChangeFeed }): Promise<void> {
+async function route(api: Server, { feed }: { feed: ChangeFeed }): Promise<void> {
 	api.route({
 		method: 'GET',
 		url: '/api/company_contacts.changes',
@@ -113,3 +114,11 @@ export async function listChanges(api: Server, { feed }: { feed: ChangeFeed }): 
 		},
 	});
 }
+
+/** `GET /api/company_contacts.changes`: the changes since a cursor. Each contact appears once, in the order of the changes. */
+export const listChanges = fp(route, {
+	name: 'company_contacts.changes',
+	fastify: '5.x',
+	encapsulate: true,
+	dependencies: ['sandbox'],
+});

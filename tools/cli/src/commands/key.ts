@@ -1,7 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 import { generateKey, hashKey, maxKeyLength } from '@contacts/common/auth/api-key.js';
 import type { ServiceName } from '@contacts/common/auth/key-ring.sql.js';
-import { insertKey, readKeys, revokeKey, rotateKey } from '@contacts/common/auth/projects.sql.js';
 import { Option } from 'commander';
 import type { Command } from '../command.js';
 import { type ConfirmOptions, confirm, yesOption } from '../confirm.js';
@@ -9,6 +8,7 @@ import { withDatabase, withTransaction } from '../connection.js';
 import { CommandError, UsageError } from '../errors.js';
 import { type OutputOptions, printNote, printRecords, printResult } from '../output.js';
 import { checkProject } from '../projects.js';
+import { insertKey, readKeys, revokeKey, rotateKey } from '../projects.sql.js';
 import { streams } from '../streams.js';
 
 interface CreateOptions extends OutputOptions {
