@@ -1,4 +1,4 @@
-import type { KeyRing } from '@contacts/common/auth/authenticate.js';
+import type { KeyRing } from '@contacts/common/auth/key-ring.js';
 import type { Database } from '@contacts/common/database/database.js';
 import {
 	entityTagOf,
@@ -11,6 +11,7 @@ import { endpointQuery } from '@contacts/common/schemas/credentials.js';
 import { decimalId } from '@contacts/common/schemas/fields.js';
 import { Type } from '@sinclair/typebox';
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import fp from 'fastify-plugin';
 import type { ListCache } from './list-cache.js';
 import { listReference } from './list-company-contacts.reference.js';
 import { streamList } from './list-stream.js';
@@ -29,11 +30,7 @@ interface ListOptions {
 	clock: () => number;
 }
 
-/** `GET /api/company_contacts.list`: all contacts, or the contacts of one company, ordered by id. */
-export async function listCompanyContacts(
-	api: Server,
-	{ cache, database, keyRing, clock }: ListOptions,
-): Promise<void> {
+async function route(api: Server, { cache, database, keyRing, clock }: ListOptions): Promise<void> {
 	function send(
 		request: FastifyRequest,
 		reply: FastifyReply,
@@ -89,3 +86,11 @@ export async function listCompanyContacts(
 		},
 	});
 }
+
+/** `GET /api/company_contacts.list`: all contacts, or the contacts of one company, ordered by id. */
+export const listCompanyContacts = fp(route, {
+	name: 'company_contacts.list',
+	fastify: '5.x',
+	encapsulate: true,
+	dependencies: ['sandbox'],
+});

@@ -101,7 +101,7 @@ export function invalidQuery(wrong: string, messages: Record<string, string>): O
 			unknown_parameter: {
 				code: 'invalid_query',
 				summary: 'An unknown parameter',
-				errors: [{ field: '', message: `must hold no parameters but ${allowed}` }],
+				errors: [{ field: 'query', message: `must hold no parameters but ${allowed}` }],
 			},
 			malformed: { code: 'invalid_query', summary: 'A malformed URL or request' },
 		},

@@ -18,13 +18,13 @@ export function bodyProblems(allowed: string, wrong: FieldError[]) {
 				unknown_field: {
 					code: 'invalid_body',
 					summary: 'An unknown field',
-					errors: [{ field: '', message: `must hold no fields but ${allowed}` }],
+					errors: [{ field: 'body', message: `must hold no fields but ${allowed}` }],
 				},
 				invalid_json: { code: 'invalid_json', summary: 'No JSON' },
 				unknown_parameter: {
 					code: 'invalid_query',
 					summary: 'An unknown query parameter',
-					errors: [{ field: '', message: 'must hold no parameters but project, api_key' }],
+					errors: [{ field: 'query', message: 'must hold no parameters but project, api_key' }],
 				},
 				invalid_query: { code: 'invalid_query', summary: 'A malformed URL or request' },
 			},

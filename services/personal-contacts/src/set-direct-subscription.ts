@@ -4,6 +4,7 @@ import type { Server } from '@contacts/common/http/server.js';
 import { endpointQuery } from '@contacts/common/schemas/credentials.js';
 import { nonZeroInteger, readTimestamp } from '@contacts/common/schemas/fields.js';
 import { Type } from '@sinclair/typebox';
+import fp from 'fastify-plugin';
 import { applySubscriptionReport } from './direct-subscriptions.sql.js';
 import { setDirectSubscriptionReference } from './set-direct-subscription.reference.js';
 
@@ -27,8 +28,7 @@ export const response = Type.Object({ ok: Type.Literal('saved') });
 /** How far the clock of the bot's backend may be ahead, in milliseconds. Such a time counts as now. */
 const maxClockLeadMs = 1000;
 
-/** `POST /api/direct_subscriptions`: records that a chat subscribes to the bot directly, or leaves it. */
-export async function setDirectSubscription(
+async function route(
 	api: Server,
 	{ database, now = Date.now }: { database: Database; now?: () => number },
 ): Promise<void> {
@@ -67,3 +67,11 @@ export async function setDirectSubscription(
 		},
 	});
 }
+
+/** `POST /api/direct_subscriptions`: records that a chat subscribes to the bot directly, or leaves it. */
+export const setDirectSubscription = fp(route, {
+	name: 'direct_subscriptions.set',
+	fastify: '5.x',
+	encapsulate: true,
+	dependencies: ['authenticate'],
+});

@@ -2,6 +2,7 @@ import type { Server } from '@contacts/common/http/server.js';
 import { endpointQuery } from '@contacts/common/schemas/credentials.js';
 import { nonZeroInteger, nullableString } from '@contacts/common/schemas/fields.js';
 import { Type } from '@sinclair/typebox';
+import fp from 'fastify-plugin';
 import type { UpsertBatcher } from './upsert-batcher.js';
 import { upsertReference } from './upsert-personal-contact.reference.js';
 
@@ -28,8 +29,7 @@ export const body = Type.Object(
 
 export const response = Type.Object({ ok: Type.Union([Type.Literal('saved'), Type.Literal('skipped')]) });
 
-/** `POST /api/personal_contacts`: saves the user of a personal chat, unless the chat has an active direct subscription. */
-export async function upsertPersonalContact(api: Server, { batcher }: { batcher: UpsertBatcher }): Promise<void> {
+async function route(api: Server, { batcher }: { batcher: UpsertBatcher }): Promise<void> {
 	api.route({
 		method: 'POST',
 		url: '/api/personal_contacts',
@@ -46,3 +46,11 @@ export async function upsertPersonalContact(api: Server, { batcher }: { batcher:
 		},
 	});
 }
+
+/** `POST /api/personal_contacts`: saves the user of a personal chat, unless the chat has an active direct subscription. */
+export const upsertPersonalContact = fp(route, {
+	name: 'personal_contacts.upsert',
+	fastify: '5.x',
+	encapsulate: true,
+	dependencies: ['authenticate'],
+});

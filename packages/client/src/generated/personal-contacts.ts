@@ -72,10 +72,10 @@ export interface components {
         /** @description An error (RFC 9457). It never echoes the URL or a value that was sent. */
         Problem: {
             /**
-             * @description Always `about:blank`: use `code` instead.
-             * @enum {string}
+             * @description Where the codes are explained, relative to the URL of the request.
+             * @example /docs#errors
              */
-            type: "about:blank";
+            type: string;
             /**
              * @description The reason phrase of the status.
              * @example Unauthorized
@@ -86,7 +86,7 @@ export interface components {
              * @example 401
              */
             status: number;
-            /** @description What is wrong, in a fixed text for each code. */
+            /** @description What is wrong, for a person to read. */
             detail: string;
             /**
              * @description The stable code of the error: branch on it. New codes may be added for a status.
@@ -101,7 +101,7 @@ export interface components {
             request_id: string;
             /** @description Only for invalid fields or parameters. */
             errors?: {
-                /** @description Name of the field or parameter; empty for the body or the query itself. */
+                /** @description Name of the field or parameter; `body` or `query` for an unknown one, or for the whole of it. */
                 field: string;
                 /** @description What is allowed there; never what was sent. */
                 message: string;

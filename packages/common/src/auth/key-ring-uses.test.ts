@@ -4,7 +4,7 @@ import { database as db, test } from '@contacts/testing/test.js';
 import { expect, onTestFinished } from 'vitest';
 import { openDatabase } from '../database/database.js';
 import { urlAs } from '../database/roles.js';
-import { type KeyRing, openKeyRing } from './authenticate.js';
+import { type KeyRing, openKeyRing } from './key-ring.js';
 
 const applicationName = 'key uses';
 

@@ -1,7 +1,7 @@
 import type postgres from 'postgres';
-import { timedOut, withDeadline } from '../process/with-deadline.js';
 import { connectSingle } from './connect.js';
 import type { ConnectionOptions } from './find-server.js';
+import { timedOut, withDeadline } from './with-deadline.js';
 
 interface ChangeListenerOptions {
 	url: string;

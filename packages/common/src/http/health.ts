@@ -1,18 +1,9 @@
 import fp from 'fastify-plugin';
-import type { KeyRing } from '../auth/authenticate.js';
+import type { KeyRing } from '../auth/key-ring.js';
 import type { Database } from '../database/database.js';
 import { DatabaseBusyError } from '../database/errors.js';
+import { probeRoute } from '../observability/logger.js';
 import { Problem } from './problems.js';
-
-declare module 'fastify' {
-	interface FastifyContextConfig {
-		/** A probe route, which machines request every few seconds. Its requests are logged at the level `debug` and not traced. */
-		probe?: boolean;
-	}
-}
-
-/** Options of a probe route, which machines request every few seconds. */
-export const probeRoute = { config: { probe: true, otel: false } } as const;
 
 interface HealthOptions {
 	database: Database;
@@ -38,25 +29,28 @@ const failIfReadOnly = `
  * fix a database. `GET /health/ready` returns 503 until the database responds and the keys were loaded, and during a shutdown:
  * then send no requests here. A process that writes also returns 503 while the database is read-only. It stays ready while it sheds load.
  */
-export const health = fp<HealthOptions>(async (server, { database, keyRing, writes = false }) => {
-	let closing = false;
-	server.addHook('preClose', async () => {
-		closing = true;
-	});
+export const health = fp<HealthOptions>(
+	async (server, { database, keyRing, writes = false }) => {
+		let closing = false;
+		server.addHook('preClose', async () => {
+			closing = true;
+		});
 
-	server.get('/health/live', probeRoute, async () => ({ status: 'live' }));
-	server.get('/health/ready', probeRoute, async () => {
-		if (closing) throw new Problem('overloaded');
-		try {
-			await database.query((sql) => sql.unsafe(writes ? failIfReadOnly : 'select 1'));
-		} catch (error) {
-			// The database works, and this process is overloaded. If it were taken out of service, its load would move to the
-			// others.
-			if (!(error instanceof DatabaseBusyError)) throw new Problem('database_error', { status: 503, cause: error });
-		}
-		if (keyRing !== undefined && keyRing.refreshedAt === undefined) {
-			throw new Problem('database_error', { status: 503, cause: new Error('no keys could be loaded yet') });
-		}
-		return { status: 'ready' };
-	});
-});
+		server.get('/health/live', probeRoute, async () => ({ status: 'live' }));
+		server.get('/health/ready', probeRoute, async () => {
+			if (closing) throw new Problem('overloaded');
+			try {
+				await database.query((sql) => sql.unsafe(writes ? failIfReadOnly : 'select 1'));
+			} catch (error) {
+				// The database works, and this process is overloaded. If it were taken out of service, its load would move to the
+				// others.
+				if (!(error instanceof DatabaseBusyError)) throw new Problem('database_error', { status: 503, cause: error });
+			}
+			if (keyRing !== undefined && keyRing.refreshedAt === undefined) {
+				throw new Problem('database_error', { status: 503, cause: new Error('no keys could be loaded yet') });
+			}
+			return { status: 'ready' };
+		});
+	},
+	{ name: 'health', fastify: '5.x' },
+);

@@ -1,5 +1,5 @@
+import { contactJson } from '@contacts/common/company-contacts/company-contact-columns.sql.js';
 import type { Database } from '@contacts/common/database/database.js';
-import { contactJson } from '../company-contact-columns.sql.js';
 import type { Position } from './feed-cursor.js';
 
 /** Maximum number of changes in a response. */

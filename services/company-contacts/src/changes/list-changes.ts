@@ -2,6 +2,7 @@ import { negotiateEncoding, sendRepresentation } from '@contacts/common/http/rep
 import type { Server } from '@contacts/common/http/server.js';
 import { endpointQuery } from '@contacts/common/schemas/credentials.js';
 import { Type } from '@sinclair/typebox';
+import fp from 'fastify-plugin';
 import type { ChangeFeed } from './change-feed.js';
 import { maxChanges } from './changes.sql.js';
 import { changesReference } from './list-changes.reference.js';
@@ -21,8 +22,7 @@ const querystring = endpointQuery({
 	),
 });
 
-/** `GET /api/company_contacts.changes`: the changes since a cursor. Each contact appears once, in the order of the changes. */
-export async function listChanges(api: Server, { feed }: { feed: ChangeFeed }): Promise<void> {
+async function route(api: Server, { feed }: { feed: ChangeFeed }): Promise<void> {
 	api.route({
 		method: 'GET',
 		url: '/api/company_contacts.changes',
@@ -46,3 +46,11 @@ export async function listChanges(api: Server, { feed }: { feed: ChangeFeed }): 
 		},
 	});
 }
+
+/** `GET /api/company_contacts.changes`: the changes since a cursor. Each contact appears once, in the order of the changes. */
+export const listChanges = fp(route, {
+	name: 'company_contacts.changes',
+	fastify: '5.x',
+	encapsulate: true,
+	dependencies: ['sandbox'],
+});

@@ -1,10 +1,10 @@
-import { type AuditRow, readAudit } from '@contacts/common/auth/projects.sql.js';
 import type { Command } from '../command.js';
 import { withDatabase } from '../connection.js';
 import { UsageError } from '../errors.js';
 import { type OutputOptions, printNote, printRecords } from '../output.js';
 import { readPages } from '../pages.js';
 import { checkProject } from '../projects.js';
+import { type AuditRow, readAudit } from '../projects.sql.js';
 
 export function addAuditCommand(program: Command, environment: NodeJS.ProcessEnv): void {
 	program

@@ -1,7 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 import { generateKey, hashKey, maxKeyLength } from '@contacts/common/auth/api-key.js';
 import type { ServiceName } from '@contacts/common/auth/key-ring.sql.js';
-import { insertKey, type KeyRow, readKeys, revokeKey, rotateKey } from '@contacts/common/auth/projects.sql.js';
 import type { Sql } from '@contacts/common/database/client.js';
 import { Option } from 'commander';
 import type { Command } from '../command.js';
@@ -10,6 +9,7 @@ import { withDatabase, withTransaction } from '../connection.js';
 import { CommandError, UsageError } from '../errors.js';
 import { type OutputOptions, printNote, printRecords, printResult } from '../output.js';
 import { checkProject } from '../projects.js';
+import { insertKey, type KeyRow, readKeys, revokeKey, rotateKey } from '../projects.sql.js';
 import { streams } from '../streams.js';
 
 interface CreateOptions extends OutputOptions {

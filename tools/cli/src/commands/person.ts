@@ -1,4 +1,3 @@
-import { recordOperation } from '@contacts/common/auth/projects.sql.js';
 import type { Sql } from '@contacts/common/database/client.js';
 import type { Command } from '../command.js';
 import { type ConfirmOptions, confirm, yesOption } from '../confirm.js';
@@ -14,6 +13,7 @@ import {
 	readPerson,
 	type StoredPerson,
 } from '../persons.sql.js';
+import { recordOperation } from '../projects.sql.js';
 import { parseChatId } from '../subscriptions.sql.js';
 
 interface PersonOptions extends OutputOptions {
@@ -175,7 +175,7 @@ async function queryOf({ chat, phone, bitrix }: PersonOptions): Promise<PersonQu
 		return { by: 'chat', chatId };
 	}
 	if (phone !== undefined) {
-		const { toE164 } = await import('@contacts/company-contacts/phone.js');
+		const { toE164 } = await import('@contacts/common/company-contacts/phone.js');
 		const number = toE164(phone);
 		if (number === null) throw new UsageError('--phone takes a valid number with a leading plus.');
 		return { by: 'phone', phone: number };

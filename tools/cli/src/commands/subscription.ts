@@ -1,10 +1,10 @@
-import { recordOperation } from '@contacts/common/auth/projects.sql.js';
 import { Option } from 'commander';
 import type { Command } from '../command.js';
 import { withDatabase, withTransaction } from '../connection.js';
 import { CommandError, UsageError } from '../errors.js';
 import type { Format } from '../import/source-file.js';
 import { type OutputOptions, printRecords, printResult } from '../output.js';
+import { recordOperation } from '../projects.sql.js';
 import { endSubscription, parseChatId, readSubscriptions, startSubscription } from '../subscriptions.sql.js';
 
 interface Times {

@@ -4,7 +4,7 @@ import { expect, onTestFinished } from 'vitest';
 import type { ChangeSubscription } from '../../database/change-listener.js';
 import { type Database, openDatabase } from '../../database/database.js';
 import { DatabaseError, isRefusal } from '../../database/errors.js';
-import { type KeyRing, type KeyRingOptions, openKeyRing } from '../authenticate.js';
+import { type KeyRing, type KeyRingOptions, openKeyRing } from '../key-ring.js';
 
 let nextRing = 1;
 

@@ -1,0 +1,204 @@
+import type { ServiceName } from '@contacts/common/auth/key-ring.sql.js';
+import type { Sql } from '@contacts/common/database/client.js';
+
+/** The format of a project code. */
+export const projectCode = /^[a-z0-9][a-z0-9_-]{0,62}$/;
+
+interface ProjectRow {
+	code: string;
+	state: 'enabled' | 'disabled';
+	/** It sees only invented contacts. */
+	sandbox: boolean;
+	live_keys: number;
+	created_at: string;
+}
+
+export interface KeyRow {
+	id: number;
+	project: string;
+	name: string | null;
+	service: ServiceName | null;
+	state: 'live' | 'expired' | 'revoked';
+	created_at: string;
+	expires_at: string | null;
+	revoked_at: string | null;
+	/** Null: never. It may lag by a minute. */
+	last_used_at: string | null;
+}
+
+/** ISO 8601 in UTC, to the second. */
+const isoUtc = (sql: Sql, column: string) =>
+	sql.unsafe(`to_char(${column} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')`);
+
+/** @returns whether the project was created; false: the code is in use */
+export async function insertProject(sql: Sql, code: string, sandbox = false): Promise<boolean> {
+	const rows = await sql`
+		insert into projects (code, sandbox) values (${code}, ${sandbox}) on conflict (code) do nothing returning id`;
+	return rows.length > 0;
+}
+
+export function readProjects(sql: Sql): Promise<readonly ProjectRow[]> {
+	return sql<ProjectRow[]>`
+		select p.code,
+		       case when p.disabled_at is null then 'enabled' else 'disabled' end as state,
+		       p.sandbox,
+		       count(k.id) filter (where k.revoked_at is null and (k.expires_at is null or k.expires_at > now()))::int as live_keys,
+		       ${isoUtc(sql, 'p.created_at')} as created_at
+		from projects p left join api_keys k on k.project_id = p.id
+		group by p.id order by p.code`;
+}
+
+export async function projectExists(sql: Sql, code: string): Promise<boolean> {
+	const rows = await sql`select from projects where code = ${code}`;
+	return rows.length > 0;
+}
+
+/** @returns whether there is such a project */
+export async function setProjectEnabled(sql: Sql, code: string, enabled: boolean): Promise<boolean> {
+	const rows = await sql`
+		update projects set disabled_at = case when ${enabled} then null else coalesce(disabled_at, now()) end
+		where code = ${code} returning id`;
+	return rows.length > 0;
+}
+
+export interface NewKey {
+	project: string;
+	/** SHA-256 of the key. */
+	hash: Buffer;
+	/** What the key is for. Null or absent: it has no name. */
+	name?: string | null;
+	service: ServiceName | null;
+	expiresAt: Date | null;
+}
+
+/** @returns the key's ID, or the reason for none: no such project, or the project already has this key, perhaps revoked */
+export async function insertKey(sql: Sql, key: NewKey): Promise<number | 'no project' | 'key exists'> {
+	const [project] = await sql<{ id: string }[]>`select id from projects where code = ${key.project}`;
+	if (project === undefined) return 'no project';
+	const [row] = await sql<{ id: number }[]>`
+		insert into api_keys (project_id, hash, name, service, expires_at)
+		values (${project.id}, ${key.hash}, ${key.name ?? null}, ${key.service}, ${key.expiresAt?.toISOString() ?? null}::text::timestamptz)
+		on conflict (project_id, hash) do nothing
+		returning id::float8 as id`;
+	return row?.id ?? 'key exists';
+}
+
+/** The keys of one project, or of all. */
+export function readKeys(sql: Sql, project?: string): Promise<readonly KeyRow[]> {
+	return sql<KeyRow[]>`
+		select k.id::float8 as id,
+		       p.code as project,
+		       k.name,
+		       k.service,
+		       case when k.revoked_at is not null then 'revoked' when k.expires_at <= now() then 'expired' else 'live' end as state,
+		       ${isoUtc(sql, 'k.created_at')} as created_at,
+		       ${isoUtc(sql, 'k.expires_at')} as expires_at,
+		       ${isoUtc(sql, 'k.revoked_at')} as revoked_at,
+		       ${isoUtc(sql, 'u.last_used_at')} as last_used_at
+		from api_keys k
+		join projects p on p.id = k.project_id
+		left join api_key_uses u on u.key_id = k.id
+		${project === undefined ? sql`` : sql`where p.code = ${project}`}
+		order by k.id`;
+}
+
+/** @returns whether there was such a key and it was not revoked before */
+export async function revokeKey(sql: Sql, id: number): Promise<boolean> {
+	const rows = await sql`update api_keys set revoked_at = now() where id = ${id} and revoked_at is null returning id`;
+	return rows.length > 0;
+}
+
+interface RotatedKey {
+	id: number;
+	project: string;
+	name: string | null;
+	service: ServiceName | null;
+	/** When it expires. Null: never. */
+	expires_at: string | null;
+	/** When the old key expires. */
+	old_expires_at: string;
+}
+
+/**
+ * Replaces a live key with a new one. The old key expires after an overlap, or at its own expiry if that is sooner. If the
+ * old key was created with an expiry, the new one gets the same lifetime. Call it in a transaction.
+ *
+ * @param overlap seconds
+ * @returns undefined if there is no such live key
+ */
+export async function rotateKey(sql: Sql, id: number, hash: Buffer, overlap: number): Promise<RotatedKey | undefined> {
+	// Separate, so that the next statement sees what a rotation that this one waits for has written to the audit log.
+	await sql`select from api_keys where id = ${id} for update`;
+	const [row] = await sql<RotatedKey[]>`
+		with live as (
+			select id, project_id, name, service, expires_at,
+			       -- Not an end that an earlier rotation set: only the audit log knows the one before.
+			       nullif(greatest(coalesce(expires_at, 'infinity'), (
+			         select max(coalesce((details->'expires_at'->>'from')::timestamptz, 'infinity')) from audit_log
+			         where key_id = api_keys.id and action = 'key expiry changed' and details->'expires_at' ? 'from'
+			       )), 'infinity') - created_at as lifetime
+			from api_keys
+			where id = ${id} and revoked_at is null and (expires_at is null or expires_at > now())
+		), old as (
+			update api_keys k set expires_at = least(live.expires_at, now() + make_interval(secs => ${overlap}))
+			from live where k.id = live.id
+			returning k.expires_at
+		), new as (
+			insert into api_keys (project_id, hash, name, service, expires_at)
+			select project_id, ${hash}, name, service, now() + lifetime from live
+			returning id, project_id, name, service, expires_at
+		)
+		select new.id::float8 as id, p.code as project, new.name, new.service, ${isoUtc(sql, 'new.expires_at')} as expires_at,
+		       ${isoUtc(sql, 'old.expires_at')} as old_expires_at
+		from new, old, projects p where p.id = new.project_id`;
+	return row;
+}
+
+export interface AuditRow {
+	/** Its position in the log. */
+	id: number;
+	at: string;
+	actor: string;
+	role: string;
+	action: string;
+	/** Null: the entry is about the whole database. */
+	project: string | null;
+	key_id: number | null;
+	details: Record<string, unknown>;
+}
+
+/** The operations that are not about one project. The database accepts no others. */
+export const operations = [
+	'subscription started',
+	'subscription ended',
+	'subscriptions imported',
+	'person exported',
+	'person erased',
+	'personal contacts pruned',
+	'contacts import started',
+	'contacts imported',
+	'mass deletion confirmed',
+	'new configuration confirmed',
+] as const;
+
+export type Operation = (typeof operations)[number];
+
+/** Records an operation in the audit log. @throws the PostgreSQL error 23514 when the details take more than 16 KiB as JSON */
+export async function recordOperation(sql: Sql, operation: Operation, details: object): Promise<void> {
+	await sql`select record_operation(${operation}, ${JSON.stringify(details)}::text::jsonb)`;
+}
+
+/**
+ * Changes of projects and keys, and operations, newest first.
+ *
+ * @param before only rows older than the one with this ID
+ */
+export function readAudit(sql: Sql, limit: number, project?: string, before?: number): Promise<readonly AuditRow[]> {
+	return sql<AuditRow[]>`
+		select id::float8 as id, ${isoUtc(sql, 'at')} as at, actor, role, action, project, key_id::float8 as key_id, details
+		from audit_log
+		where ${project === undefined ? sql`true` : sql`project = ${project}`}
+		  and ${before === undefined ? sql`true` : sql`id < ${before}::float8::bigint`}
+		-- The column of the table, whose index has this order, not that of the result.
+		order by audit_log.id desc limit ${limit}`;
+}
