@@ -69,7 +69,7 @@ export function describeStrictQuery({ app, endpoint, request, good, percent }: S
 		});
 	});
 
-	describe.each(['/health/live', '/health/ready', '/metrics', '/openapi.json', '/docs', '/docs/', '/docs/page.js'])(
+	describe.each(['/health/live', '/health/ready', '/metrics', '/openapi.json', '/docs', '/docs/', '/docs/start.js'])(
 		'400 for a query of %s, which has no parameters',
 		(path) => {
 			test.each([

@@ -43,11 +43,7 @@ export async function buildApp(parts: ServiceParts, config: Config): Promise<Ser
 	});
 	await server.register(metrics, { registry, database, keyRing });
 	await server.register(health, { database, keyRing });
-	await server.register(apiReference, {
-		reference: reference(policy),
-		guide: new URL('../../../docs/partners.md', import.meta.url),
-	});
-	server.get('/', (_request, reply) => reply.redirect('/docs'));
+	await server.register(apiReference, { reference: reference(policy) });
 	measureSyncFreshness(registry, database);
 
 	await server.register(async function publicApi(api) {

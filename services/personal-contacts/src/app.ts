@@ -18,7 +18,7 @@ export async function buildApp(parts: ServiceParts): Promise<Server> {
 	acceptJson(server);
 	await server.register(metrics, { registry, database, keyRing });
 	await server.register(health, { database, keyRing, writes: true });
-	await server.register(apiReference, { reference });
+	await server.register(apiReference, { reference: reference() });
 
 	const batcher = createUpsertBatcher({ database, registry });
 	await server.register(async function internalApi(api) {

@@ -52,7 +52,7 @@ export function nullableString(options: {
 }
 
 /** A positive integer in decimal digits, as in a URL. */
-export function decimalId(options: { description: string; examples: string[] }): TString {
+export function decimalId(options: { description: string }): TString {
 	return Type.String({ format: 'decimal-id', ...options });
 }
 
