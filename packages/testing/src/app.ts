@@ -4,6 +4,7 @@ import { insertKey, insertProject, type NewKey } from '@contacts/common/auth/pro
 import type { Sql } from '@contacts/common/database/client.js';
 import { type Database, type DatabaseOptions, openDatabase } from '@contacts/common/database/database.js';
 import { urlAs } from '@contacts/common/database/roles.js';
+import { openStatePoll } from '@contacts/common/database/state-poll.js';
 import type { ServerLimits, ServerOptions } from '@contacts/common/http/server.js';
 import { createLogger } from '@contacts/common/observability/logger.js';
 import { readVariables } from '@contacts/common/process/config.js';
@@ -51,8 +52,9 @@ export async function startTestApp<V extends TObject>(
 	});
 	const roleUrl = urlAs(url, service.name, rolePassword);
 	const keys = openDatabase({ url: roleUrl, applicationName: 'test keys', poolSize: 1 });
+	const keyPoll = openStatePoll({ url: roleUrl, applicationName: 'test keys', watched: ['keys'] });
 	const keyRing = await openKeyRing(
-		{ database: keys, service: service.name, ...(options.now ? { now: options.now } : {}) },
+		{ poll: keyPoll, database: keys, service: service.name, ...(options.now ? { now: options.now } : {}) },
 		() => false,
 	);
 	const database: Database = openDatabase({
@@ -62,6 +64,12 @@ export async function startTestApp<V extends TObject>(
 		clock: options.clock,
 		...options.database,
 	});
+	const poll = openStatePoll({
+		url: options.database?.url ?? roleUrl,
+		applicationName: 'test poll',
+		watched: service.watched,
+		onOtherServer: () => database.renew(),
+	});
 	const registry = new Registry();
 	const serverOptions: ServerOptions = {
 		logger,
@@ -70,7 +78,7 @@ export async function startTestApp<V extends TObject>(
 	};
 	const config = readVariables(service.variables, { DATABASE_URL: url, ...options.environment });
 	const clock = options.clock ? { clock: options.clock } : {};
-	const app = await service.buildApp({ serverOptions, database, keyRing, registry, ...clock }, config);
+	const app = await service.buildApp({ serverOptions, database, poll, keyRing, registry, ...clock }, config);
 	const address = await app.listen({ host: '127.0.0.1', port: 0 });
 	return {
 		url: address,
@@ -82,7 +90,7 @@ export async function startTestApp<V extends TObject>(
 		async close() {
 			await app.close();
 			await keyRing.stop();
-			await Promise.all([keys.close(), database.close()]);
+			await Promise.all([keyPoll.close(), poll.close(), keys.close(), database.close()]);
 		},
 	};
 }

@@ -1,5 +1,6 @@
 import type { KeyRing } from '@contacts/common/auth/authenticate.js';
 import type { Database } from '@contacts/common/database/database.js';
+import type { StatePoll } from '@contacts/common/database/state-poll.js';
 import {
 	entityTagOf,
 	isNotModified,
@@ -13,7 +14,7 @@ import { Type } from '@sinclair/typebox';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { ListCache } from './list-cache.js';
 import { listReference } from './list-company-contacts.reference.js';
-import { streamList } from './list-stream.js';
+import { streamList, versionTag } from './list-stream.js';
 
 const querystring = endpointQuery({
 	company_id: Type.Optional(
@@ -24,6 +25,7 @@ const querystring = endpointQuery({
 interface ListOptions {
 	cache: ListCache;
 	database: Database;
+	poll: StatePoll;
 	keyRing: KeyRing;
 	/** Monotonic milliseconds. */
 	clock: () => number;
@@ -32,7 +34,7 @@ interface ListOptions {
 /** `GET /api/company_contacts.list`: all contacts, or the contacts of one company, ordered by id. */
 export async function listCompanyContacts(
 	api: Server,
-	{ cache, database, keyRing, clock }: ListOptions,
+	{ cache, database, poll, keyRing, clock }: ListOptions,
 ): Promise<void> {
 	function send(
 		request: FastifyRequest,
@@ -60,14 +62,14 @@ export async function listCompanyContacts(
 				return;
 			}
 			return (async () => {
-				const askedAt = performance.now();
-				const list = cached ?? (await cache.read(companyId));
+				const { askedAt } = request;
+				const list = cached ?? (await cache.read(companyId, askedAt));
 				if (list.representations !== undefined) {
 					send(request, reply, await list.representations.get(encoding), list.syncedAt);
 					return reply;
 				}
 				// Without a stream: a project has few of them, and each counts the contacts first.
-				const entityTag = entityTagOf(list.version, encoding);
+				const entityTag = entityTagOf(versionTag(list), encoding);
 				if (isNotModified(request, entityTag)) {
 					send(request, reply, { encoding, entityTag, body: '' }, list.syncedAt);
 				} else {
@@ -79,10 +81,10 @@ export async function listCompanyContacts(
 						isAuthorized,
 						projectId: project.id,
 						askedAt,
+						poll,
 						clock,
 					});
-					// An empty list comes without a time.
-					send(request, reply, stream, stream.syncedAt ?? list.syncedAt);
+					send(request, reply, stream, stream.syncedAt);
 				}
 				return reply;
 			})();

@@ -12,6 +12,7 @@ import { test, database as test_ } from '@contacts/testing/test.js';
 import { afterAll, describe, expect, onTestFinished, vi } from 'vitest';
 import { service } from './app.js';
 import { streamList } from './list-stream.js';
+import { openSeenPoll } from './testing/manual-poll.js';
 
 /** Streams every list. */
 let app: TestApp;
@@ -66,6 +67,7 @@ test.each([
 			isAuthorized: () => true,
 			projectId: 1,
 			askedAt: performance.now(),
+			poll: await openSeenPoll(),
 			clock: () => now,
 		},
 		{ stallTimeoutMs: 60_000, totalTimeoutMs: 60_000, minBytesPerSecond: 100_000, paceWindowMs: 30_000 },
@@ -149,10 +151,11 @@ describe('a list that fails before its first byte', () => {
 				},
 				options,
 			);
+		const poll = await openSeenPoll();
 		const server = await createServer({ logger: createLogger({ name: 'failing', level: 'silent' }) });
 		onTestFinished(() => server.close());
 		server.get('/', async (request, reply) => {
-			const options = { companyId: undefined, projectId: 1, askedAt: performance.now(), clock: () => 0 };
+			const options = { companyId: undefined, projectId: 1, askedAt: performance.now(), poll, clock: () => 0 };
 			const list = await streamList({ ...database, readInBatches }, { ...options, encoding, isAuthorized });
 			sendRepresentation(request, reply.header('contacts-synced-at', 'now'), list);
 			return reply;
@@ -191,6 +194,7 @@ describe('a list that fails before its first byte', () => {
 test('readers beyond the limit are refused, not queued', async () => {
 	const database = openDatabase({ url: test_.url, applicationName: 'few', poolSize: 1, maxReaders: 1 });
 	onTestFinished(() => database.close());
+	const poll = await openSeenPoll();
 	const read = () =>
 		streamList(database, {
 			companyId: undefined,
@@ -198,6 +202,7 @@ test('readers beyond the limit are refused, not queued', async () => {
 			isAuthorized: () => true,
 			projectId: 1,
 			askedAt: performance.now(),
+			poll,
 			clock: () => 0,
 		});
 	const { body } = await read();

@@ -1,6 +1,7 @@
 import { pipeline, Readable } from 'node:stream';
 import type { Database } from '@contacts/common/database/database.js';
 import { DatabaseError } from '@contacts/common/database/errors.js';
+import type { StatePoll } from '@contacts/common/database/state-poll.js';
 import { Problem } from '@contacts/common/http/problems.js';
 import {
 	createCompressor,
@@ -8,7 +9,7 @@ import {
 	entityTagOf,
 	type Representation,
 } from '@contacts/common/http/representations.js';
-import { readCompanyContactsInBatches, type StreamStart } from './company-contacts.sql.js';
+import { type ListHead, readCompanyContactsInBatches, type StreamStart } from './company-contacts.sql.js';
 
 /** A list that is read from the database while it is sent. */
 interface ListStream extends Representation<Readable> {
@@ -27,6 +28,8 @@ export interface StreamRequest {
 	projectId: number;
 	/** When the request began, in milliseconds of `performance.now()`. */
 	askedAt: number;
+	/** It tells whether the list comes from the primary. */
+	poll: Pick<StatePoll, 'state'>;
 	/** Monotonic milliseconds. */
 	clock: () => number;
 }
@@ -68,7 +71,7 @@ const authorizationIntervalMs = 250;
  */
 export async function streamList(
 	database: Database,
-	{ companyId, encoding, isAuthorized, projectId, askedAt, clock }: StreamRequest,
+	{ companyId, encoding, isAuthorized, projectId, askedAt, poll, clock }: StreamRequest,
 	{ stallTimeoutMs, totalTimeoutMs, ...pace }: StreamLimits = defaultLimits,
 ): Promise<ListStream> {
 	let goOn: () => void = () => undefined;
@@ -104,15 +107,22 @@ export async function streamList(
 		}
 	}
 
-	const { list } = await new Promise<StreamStart>((begin, fail) => {
+	const list = await new Promise<StreamStart>((begin, fail) => {
 		let sent = 0;
 		let expected = 0;
+		let isFirst = true;
 		const options = { reader: String(projectId), askedAt };
+		const { state } = poll;
 		const reading = readCompanyContactsInBatches(database, companyId, options, async (batch, start) => {
+			if (start.server !== poll.state?.server || start.version < (state?.contacts?.version ?? 0)) {
+				fail(new DatabaseError(new Error('the server that responds is not the primary')));
+				return false;
+			}
 			begin(start);
 			if (elements.destroyed) return false;
 			expected = start.count;
-			const lead = sent === 0 ? `{"count":${start.count},"data":[` : ',';
+			const lead = isFirst ? `{"count":${start.count},"data":[` : sent > 0 ? ',' : '';
+			isFirst = false;
 			sent += batch.length;
 			if (!elements.push(Buffer.concat([Buffer.from(lead), join(batch)]))) await room();
 			return !elements.destroyed;
@@ -137,9 +147,11 @@ export async function streamList(
 
 	const body = encoding === 'identity' ? elements : pipeline(elements, createCompressor[encoding](), () => undefined);
 	// Its bytes are not known when it is sent, but the version of the table is.
-	const entityTag = entityTagOf(list?.version ?? 'empty', encoding);
-	return { encoding, entityTag, body, syncedAt: list?.syncedAt ?? null };
+	return { encoding, entityTag: entityTagOf(versionTag(list), encoding), body, syncedAt: list.syncedAt };
 }
+
+/** The same for every list of one version. */
+export const versionTag = ({ epoch, version }: Pick<ListHead, 'epoch' | 'version'>) => `${epoch}-${version}`;
 
 /** @returns a function to call after each wait for the client; it returns whether the client was too slow in the window */
 function watchPace({ minBytesPerSecond, paceWindowMs }: Pick<StreamLimits, 'minBytesPerSecond' | 'paceWindowMs'>) {

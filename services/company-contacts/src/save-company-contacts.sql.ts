@@ -24,7 +24,7 @@ export const absentColumns = (contact: CompanyContactFields): ContactColumn[] =>
 /**
  * Queries of a `with` clause that save contacts by their `bitrix_id`. The last of them, `saved`, has a row with `is_new` for
  * each written contact. An absent column keeps its stored value; in a new contact it is null. A contact that equals the
- * stored one is not written: its time of change stays, and no listener is notified.
+ * stored one is not written: its time of change stays, and so does the version.
  *
  * @param source SQL that returns rows with `bitrix_id`, the columns and `absent`, the names of the absent columns; each
  *   `bitrix_id` once

@@ -40,8 +40,8 @@ export async function upsertPersonalContact(api: Server, { batcher }: { batcher:
 			response: { 200: response },
 		},
 		config: { reference: upsertReference },
-		async handler(request) {
-			const saved = await batcher.save({ contact: request.body, projectId: request.project.id });
+		async handler({ body: contact, project, askedAt }) {
+			const saved = await batcher.save({ contact, projectId: project.id }, askedAt);
 			return { ok: saved ? ('saved' as const) : ('skipped' as const) };
 		},
 	});

@@ -3,6 +3,7 @@ import type { FastifyRequest } from 'fastify';
 import fp from 'fastify-plugin';
 import type { Database } from '../database/database.js';
 import { DatabaseError } from '../database/errors.js';
+import type { StatePoll } from '../database/state-poll.js';
 import { Problem } from '../http/problems.js';
 import { areMalformed } from '../http/server.js';
 import { withDeadline } from '../process/with-deadline.js';
@@ -11,7 +12,6 @@ import {
 	type Project,
 	type RejectionReason,
 	readKeyRing,
-	readKeyRingVersion,
 	type ServiceName,
 	saveKeyUses,
 	type UnrevokedKey,
@@ -21,6 +21,11 @@ declare module 'fastify' {
 	interface FastifyRequest {
 		/** The caller. It is set for every request that passed authentication. */
 		project: Project;
+		/**
+		 * When the request was complete and its parameters were checked, in milliseconds of `performance.now()`. The deadline
+		 * of its response counts from then.
+		 */
+		askedAt: number;
 	}
 }
 
@@ -36,7 +41,10 @@ interface AuthenticateOptions {
  * the reason.
  */
 export const authenticate = fp<AuthenticateOptions>(async (scope, { keyRing, onFailure = () => undefined }) => {
-	if (!scope.hasRequestDecorator('project')) scope.decorateRequest('project');
+	if (!scope.hasRequestDecorator('project')) {
+		scope.decorateRequest('project');
+		scope.decorateRequest('askedAt', 0);
+	}
 	scope.addHook('onRequest', (request, _reply, done) => {
 		const project = findProject(request, keyRing);
 		if (project === undefined) {
@@ -50,7 +58,18 @@ export const authenticate = fp<AuthenticateOptions>(async (scope, { keyRing, onF
 	scope.addHook('preValidation', (request, _reply, done) => {
 		done(keyRing.isLive(request.project) ? undefined : unauthorized(request, keyRing));
 	});
+	// Last, so that a request with a wrong parameter is refused also while the keys can't be confirmed.
+	scope.addHook('preHandler', (request, _reply, done) => {
+		request.askedAt = performance.now();
+		if (keyRing.isConfirmed) return done();
+		keyRing
+			.confirm(request.askedAt + maxConfirmMs)
+			.then(() => done(keyRing.isLive(request.project) ? undefined : unauthorized(request, keyRing)), done);
+	});
 });
+
+/** The maximum time for which a request waits for its key to be confirmed. It leaves time for the response. */
+const maxConfirmMs = 3000;
 
 function findProject(request: FastifyRequest, keyRing: KeyRing): Project | undefined {
 	// A repeated parameter arrives as an array.
@@ -92,25 +111,33 @@ export interface KeyRing {
 	findReason(projectCode: string, key: string): RejectionReason;
 	/** Whether the key of this project was not revoked when the keys were last read, and has not expired. */
 	isLive(project: Project): boolean;
-	/** Reads the version, and loads the keys again if it has changed. */
-	refresh(): Promise<void>;
+	/** Whether the keys in memory were those of the database within the last second. */
+	readonly isConfirmed: boolean;
+	/**
+	 * Waits until they were those of the database at most a second before this call.
+	 *
+	 * @param until the caller's deadline, in milliseconds of `performance.now()`
+	 * @throws DatabaseError, DatabaseBusyError: see `StatePoll.confirm`
+	 */
+	confirm(until: number): Promise<unknown>;
+	/** The same with a poll that begins after this call, at once. */
+	refresh(): Promise<unknown>;
 	/** When the snapshot was last known to be current, in milliseconds since the epoch; undefined before the first. */
 	readonly refreshedAt: number | undefined;
 	/** The projects that have a live key, by the snapshot. */
 	projectCodes(): Set<string>;
 	/** Stores when each key was last used. This also happens at regular intervals. */
 	flushUses(): Promise<void>;
-	/** Stops refreshing, and stores the last uses of keys. */
+	/** Stores the last uses of keys, and does so no more. */
 	stop(): Promise<void>;
 }
 
 export interface KeyRingOptions {
+	/** It watches the keys. */
+	poll: StatePoll;
+	/** Stores the uses of keys. */
 	database: Database;
 	service: ServiceName;
-	/** Called once when refreshing starts to fail, and once when it works again. */
-	onStateChange?: (error: unknown) => void;
-	/** Milliseconds between two checks of the version. A notification arrives sooner; the check is for lost notifications. */
-	intervalMs?: number;
 	/** Milliseconds since the epoch. */
 	now?: () => number;
 }
@@ -118,10 +145,13 @@ export interface KeyRingOptions {
 /** The interval at which the uses of keys are stored. `contacts key list` may lag by this. */
 const flushIntervalMs = 30_000;
 
+/** The maximum wait for a load. A service starts without keys if the database can't be reached. */
+const maxLoadMs = 4000;
+
 interface Snapshot {
-	version: string;
-	/** The number of changes that had been reported when it was read. */
-	reports: number;
+	version: string | undefined;
+	/** See `DatabaseState`. */
+	generation: number;
 	keys: Map<string, UnrevokedKey>;
 	byId: Map<number, UnrevokedKey>;
 	/** Why a key is rejected; by the project's code alone, why every other key of the project is. */
@@ -129,34 +159,27 @@ interface Snapshot {
 }
 
 /**
- * Opens the snapshot of all keys, which every process keeps in memory. It is loaded at once, and again after a
- * notification, after a reconnection of the listener, and when the check every `intervalMs` finds a new version.
+ * Opens the snapshot of all keys, which every process keeps in memory. It is loaded at once, and again in each poll that
+ * finds another version, another server, or itself on another connection.
  *
  * @throws DatabaseError when the first load fails, unless `isTemporary` returns true for it: then it is retried.
  */
 export async function openKeyRing(options: KeyRingOptions, isTemporary: (error: unknown) => boolean): Promise<KeyRing> {
-	const { database, service, intervalMs = 400, now = Date.now, onStateChange = () => undefined } = options;
+	const { poll, database, service, now = Date.now } = options;
 	/** The last uses of keys that are not stored yet, in milliseconds since the epoch. */
 	let uses = new Map<number, number>();
 	let snapshot: Snapshot | undefined;
-	let reports = 0;
 	let refreshedAt: number | undefined;
-	let failing = false;
-	let refreshing: Promise<void> | undefined;
-	let again = false;
-	let stopped = false;
 
 	const isLive = (key?: UnrevokedKey): key is UnrevokedKey => key !== undefined && key.expiresAt > now();
 
-	async function load(): Promise<void> {
-		const [startedAt, reported] = [now(), reports];
-		// Reads the version first: after a change between the two reads, the next check loads the keys again.
-		const version = await readKeyRingVersion(database);
-		if (version !== snapshot?.version || reported !== snapshot.reports) {
-			const { keys, rejections } = await readKeyRing(database, service);
+	poll.follow(async ({ keys: version, generation, foundAt }, sql) => {
+		// After a change between the two reads, the next poll loads the keys again.
+		if (version !== snapshot?.version || generation !== snapshot?.generation) {
+			const { keys, rejections } = await readKeyRing(sql, service);
 			snapshot = {
 				version,
-				reports: reported,
+				generation,
 				keys: new Map(keys.map((key) => [indexOf(key.code, key.hash), key])),
 				byId: new Map(keys.map((key) => [key.keyId, key])),
 				reasons: new Map(
@@ -164,36 +187,8 @@ export async function openKeyRing(options: KeyRingOptions, isTemporary: (error: 
 				),
 			};
 		}
-		refreshedAt = startedAt;
-	}
-
-	/** Runs one refresh at a time. Calls during a refresh share one further refresh, which starts after it. */
-	function refresh(): Promise<void> {
-		if (refreshing !== undefined) {
-			again = true;
-			return refreshing;
-		}
-		refreshing = (async () => {
-			do {
-				again = false;
-				await load();
-			} while (again);
-		})().finally(() => {
-			refreshing = undefined;
-		});
-		return refreshing;
-	}
-
-	async function refreshQuietly(): Promise<void> {
-		try {
-			await refresh();
-			if (failing) onStateChange(undefined);
-			failing = false;
-		} catch (error) {
-			if (!failing && !stopped) onStateChange(error);
-			failing = true;
-		}
-	}
+		refreshedAt = foundAt;
+	});
 
 	/** Uses that can't be stored are kept for the next time, one entry for each key. No request waits for this. */
 	async function flushUses(): Promise<void> {
@@ -206,19 +201,11 @@ export async function openKeyRing(options: KeyRingOptions, isTemporary: (error: 
 	}
 
 	try {
-		await refresh();
+		await poll.confirm(performance.now() + maxLoadMs);
 	} catch (error) {
 		if (!isTemporary(error)) throw error;
-		failing = true;
-		onStateChange(error);
 	}
-	const timer = setInterval(refreshQuietly, intervalMs).unref();
 	const usesTimer = setInterval(flushUses, flushIntervalMs).unref();
-	const changes = database.listenForChanges('key_ring_changed', () => {
-		// After a disconnection the server may be another one, with other keys of the same version.
-		reports++;
-		void refreshQuietly();
-	});
 
 	return {
 		find(projectCode, key) {
@@ -235,16 +222,18 @@ export async function openKeyRing(options: KeyRingOptions, isTemporary: (error: 
 			return isKnown ? 'expired_key' : (ofKey ?? ofProject ?? 'unknown_project');
 		},
 		isLive: ({ keyId }) => isLive(snapshot?.byId.get(keyId)),
-		refresh,
+		get isConfirmed() {
+			return poll.confirmed !== undefined;
+		},
+		confirm: poll.confirm,
+		refresh: () => poll.refresh(performance.now() + maxLoadMs),
 		get refreshedAt() {
 			return refreshedAt;
 		},
 		projectCodes: () => new Set([...(snapshot?.keys.values() ?? [])].filter(isLive).map(({ code }) => code)),
 		flushUses,
 		async stop() {
-			stopped = true;
-			for (const each of [timer, usesTimer]) clearInterval(each);
-			changes.stop();
+			clearInterval(usesTimer);
 			// The last uses are not worth a longer wait.
 			await withDeadline(flushUses(), 1000);
 		},

@@ -3,6 +3,7 @@ import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom
 import type { KeyRing } from '../auth/authenticate.js';
 import type { Database } from '../database/database.js';
 import { failureReasons } from '../database/errors.js';
+import type { StatePoll } from '../database/state-poll.js';
 import { probeRoute } from '../http/health.js';
 import { version } from '../process/version.js';
 import { withDeadline } from '../process/with-deadline.js';
@@ -11,6 +12,7 @@ import { measureProjects } from './project-metrics.js';
 interface MetricsOptions {
 	registry: Registry;
 	database: Database;
+	poll: StatePoll;
 	/** The key ring of a service that authenticates. */
 	keyRing?: KeyRing;
 }
@@ -64,7 +66,7 @@ export function counter<Value extends string>(
  * Counts every request, measures its duration, and serves `GET /metrics` in the Prometheus text format. Register it on the
  * root.
  */
-export const metrics = fp<MetricsOptions>(async (server, { registry, database, keyRing }) => {
+export const metrics = fp<MetricsOptions>(async (server, { registry, database, poll, keyRing }) => {
 	const registers = [registry];
 	const labelNames = ['method', 'route', 'status'] as const;
 	const requests = new Counter({
@@ -86,7 +88,7 @@ export const metrics = fp<MetricsOptions>(async (server, { registry, database, k
 	};
 	server.addHook('onRoute', ({ method, url }) => begin(method, url));
 	begin('any', 'none');
-	measureDatabase(database, registry);
+	measureDatabase(database, poll, registry);
 	if (keyRing !== undefined) {
 		gauge(
 			registry,
@@ -111,7 +113,7 @@ export const metrics = fp<MetricsOptions>(async (server, { registry, database, k
 });
 
 /** The duration of statements, the use of connections, and whether the database responds when the metrics are collected. */
-export function measureDatabase(database: Database, registry: Registry): void {
+export function measureDatabase(database: Database, poll: StatePoll, registry: Registry): void {
 	const registers = [registry];
 	const durations = new Histogram({
 		name: 'database_statement_duration_seconds',
@@ -147,14 +149,15 @@ export function measureDatabase(database: Database, registry: Registry): void {
 	add('database_statements_waiting', 'Statements that wait for a connection.', () => connections.waiting);
 	add('database_cursors', 'Open cursors for long results, on separate connections.', () => database.reading);
 	const isUp = () =>
-		database
-			.queryReserved((sql) => sql`select 1`)
-			.then(
-				() => 1,
-				() => 0,
-			);
-	add('database_up', '1 when the database responded to the last check, else 0.', lastKnown(isUp, 1));
+		poll.confirm(performance.now() + maxUpMs).then(
+			() => 1,
+			() => 0,
+		);
+	add('database_up', '1 if the database responded within the last second, else 0.', lastKnown(isUp, 1));
 }
+
+/** The maximum time for which `database_up` waits for a response. Until then it has its last value. */
+const maxUpMs = 4000;
 
 /** The timeout for one metric. A collection of metrics must finish within seconds. */
 const maxWaitMs = 250;

@@ -5,6 +5,8 @@ import { type KeyRing, openKeyRing } from '../auth/authenticate.js';
 import type { ServiceName } from '../auth/key-ring.sql.js';
 import { type Database, openDatabase } from '../database/database.js';
 import { DatabaseError, describeDatabaseError, errorCode, isRefusal } from '../database/errors.js';
+import { openStatePoll, type StatePoll } from '../database/state-poll.js';
+import type { Watched } from '../database/state-poll.sql.js';
 import { type DatabaseSupport, databaseSupport, rejectUnsupported } from '../database/supported-database.sql.js';
 import type { Server, ServerOptions } from '../http/server.js';
 import { createLogger } from '../observability/logger.js';
@@ -25,6 +27,8 @@ type ProgramVariables = Omit<ServiceVariables, 'DATABASE_POOL_SIZE'> & { DATABAS
 export interface ServiceParts {
 	serverOptions: ServerOptions;
 	database: Database;
+	/** The state of the same database. */
+	poll: StatePoll;
 	keyRing: KeyRing;
 	registry: Registry;
 	/** A monotonic clock in milliseconds. Default: that of the process. */
@@ -35,6 +39,8 @@ export interface ServiceParts {
 interface Program<Parts, Name extends string, Variables extends TObject> {
 	name: Name;
 	callers: Callers;
+	/** What its poll asks the database for, besides the server. */
+	watched: readonly Watched[];
 	variables: Variables;
 	buildApp(parts: Parts, config: Static<Variables>): Promise<Server>;
 }
@@ -50,18 +56,7 @@ export function runService<Variables extends TObject>(
 		{
 			...service,
 			async buildApp(parts, config) {
-				const { logger } = parts.serverOptions;
-				const keyRing = await openKeyRing(
-					{
-						database: parts.database,
-						service: service.name,
-						onStateChange: (error) =>
-							error === undefined
-								? logger.info('keys are current again')
-								: logger.error({ err: error }, 'keys could not be read'),
-					},
-					isTemporary,
-				);
+				const keyRing = await openKeyRing({ ...parts, service: service.name }, isTemporary);
 				const app = await service.buildApp({ ...parts, keyRing }, config);
 				app.addHook('onClose', () => keyRing.stop());
 				return app;
@@ -109,11 +104,21 @@ async function start<Variables extends TObject>(
 		applicationName: name,
 		poolSize: config.DATABASE_POOL_SIZE ?? backgroundPoolSize,
 	});
+	const poll = openStatePoll({
+		url: config.DATABASE_URL,
+		applicationName: name,
+		watched: program.watched,
+		onOtherServer: () => database.renew(),
+		onStateChange: (error) =>
+			error === undefined
+				? logger.info('the database can be polled again')
+				: logger.error({ err: error }, 'the database can not be polled'),
+	});
 	const serverOptions: ServerOptions = { logger, tracing, trustProxy: config.TRUST_PROXY };
 	// At once: a database that does not respond must not delay the start twice.
 	const [support, built] = await Promise.allSettled([
 		checkSupport(database),
-		program.buildApp({ serverOptions, database, registry: createRegistry() }, config),
+		program.buildApp({ serverOptions, database, poll, registry: createRegistry() }, config),
 	]);
 	if (support.status === 'rejected') throw support.reason;
 	if (built.status === 'rejected') throw built.reason;
@@ -133,7 +138,7 @@ async function start<Variables extends TObject>(
 			if (err) logger.fatal({ err }, 'unexpected error: stopping');
 			else logger.info({ signal }, 'stopping');
 			await app.close();
-			await Promise.all([database.close(), tracing?.stop()]);
+			await Promise.all([poll.close(), database.close(), tracing?.stop()]);
 			logger.info('stopped');
 		},
 	);

@@ -39,7 +39,7 @@ export async function listChanges(api: Server, { feed }: { feed: ChangeFeed }): 
 				return;
 			}
 			return (async () => {
-				const response = await feed.read(cursor, limit);
+				const response = await feed.read(cursor, limit, request.askedAt);
 				sendRepresentation(request, reply, await response.get(encoding));
 				return reply;
 			})();
