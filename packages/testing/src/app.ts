@@ -17,6 +17,8 @@ import { exchangeText } from './raw-http.js';
 export interface TestAppOptions {
 	/** The database of requests. Keys are always read from the test's own database. */
 	database?: Partial<DatabaseOptions>;
+	/** The URL for the polls alone, also for that of the keys. */
+	pollUrl?: string;
 	limits?: Partial<ServerLimits>;
 	trustProxy?: string[];
 	environment?: Record<string, string>;
@@ -32,6 +34,8 @@ export interface TestApp {
 	log: string[];
 	keyRing: KeyRing;
 	registry: Registry;
+	/** The database of requests. */
+	database: Database;
 	fetch(path: string, init?: RequestInit): Promise<Response>;
 	/** Sends raw bytes, and returns everything that the server sends until it closes the connection. */
 	raw(...pieces: (string | Buffer)[]): Promise<string>;
@@ -52,7 +56,11 @@ export async function startTestApp<V extends TObject>(
 	});
 	const roleUrl = urlAs(url, service.name, rolePassword);
 	const keys = openDatabase({ url: roleUrl, applicationName: 'test keys', poolSize: 1 });
-	const keyPoll = openStatePoll({ url: roleUrl, applicationName: 'test keys', watched: ['keys'] });
+	const keyPoll = openStatePoll({
+		url: options.pollUrl ?? roleUrl,
+		applicationName: 'test keys',
+		watched: ['keys'],
+	});
 	const keyRing = await openKeyRing(
 		{ poll: keyPoll, database: keys, service: service.name, ...(options.now ? { now: options.now } : {}) },
 		() => false,
@@ -65,7 +73,7 @@ export async function startTestApp<V extends TObject>(
 		...options.database,
 	});
 	const poll = openStatePoll({
-		url: options.database?.url ?? roleUrl,
+		url: options.pollUrl ?? options.database?.url ?? roleUrl,
 		applicationName: 'test poll',
 		watched: service.watched,
 		onOtherServer: () => database.renew(),
@@ -85,6 +93,7 @@ export async function startTestApp<V extends TObject>(
 		log,
 		keyRing,
 		registry,
+		database,
 		fetch: (path, init) => fetch(address + path, { redirect: 'manual', ...init }),
 		raw: (...pieces) => exchangeText(address, ...pieces),
 		async close() {

@@ -123,7 +123,7 @@ export function createListCache(options: ListCacheOptions): ListCache {
 		async read(companyId, askedAt) {
 			if (database.isFull) throw new DatabaseBusyError();
 			return database.admit(async (turn) => {
-				const state = await poll.confirm(turn.until);
+				const state = await poll.confirm(turn.askedAt, turn.until);
 				const entry = findCurrent(companyId, state);
 				if (entry !== undefined) return count(entry, 'memory');
 				// A query that was sent in an earlier state may lack a change, so only requests of the same state share it.

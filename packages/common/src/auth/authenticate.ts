@@ -63,7 +63,7 @@ export const authenticate = fp<AuthenticateOptions>(async (scope, { keyRing, onF
 		request.askedAt = performance.now();
 		if (keyRing.isConfirmed) return done();
 		keyRing
-			.confirm(request.askedAt + maxConfirmMs)
+			.confirm(request.askedAt, request.askedAt + maxConfirmMs)
 			.then(() => done(keyRing.isLive(request.project) ? undefined : unauthorized(request, keyRing)), done);
 	});
 });
@@ -114,12 +114,11 @@ export interface KeyRing {
 	/** Whether the keys in memory were those of the database within the last second. */
 	readonly isConfirmed: boolean;
 	/**
-	 * Waits until they were those of the database at most a second before this call.
+	 * Waits until they were those of the database at most a second before the caller asked.
 	 *
-	 * @param until the caller's deadline, in milliseconds of `performance.now()`
 	 * @throws DatabaseError, DatabaseBusyError: see `StatePoll.confirm`
 	 */
-	confirm(until: number): Promise<unknown>;
+	confirm(askedAt: number, until: number): Promise<unknown>;
 	/** The same with a poll that begins after this call, at once. */
 	refresh(): Promise<unknown>;
 	/** When the snapshot was last known to be current, in milliseconds since the epoch; undefined before the first. */
@@ -201,7 +200,7 @@ export async function openKeyRing(options: KeyRingOptions, isTemporary: (error: 
 	}
 
 	try {
-		await poll.confirm(performance.now() + maxLoadMs);
+		await poll.refresh(performance.now() + maxLoadMs);
 	} catch (error) {
 		if (!isTemporary(error)) throw error;
 	}

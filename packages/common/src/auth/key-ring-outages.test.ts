@@ -47,7 +47,7 @@ describe('while the database is unreachable', () => {
 		await expect.poll(() => ageOf(ring)).toBeGreaterThan(200);
 		expect(ring.find('later', 'later-key')).toBeDefined();
 		await expect.poll(() => ring.isConfirmed).toBe(false);
-		await expect(ring.confirm(performance.now() + 20_000)).rejects.toBeInstanceOf(DatabaseError);
+		await expect(ring.confirm(performance.now(), performance.now() + 20_000)).rejects.toBeInstanceOf(DatabaseError);
 
 		await proxy.restore();
 		expect(await seen(ring, 'later', false)).toBeLessThan(1000);

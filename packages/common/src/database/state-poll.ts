@@ -37,15 +37,15 @@ export interface StatePoll {
 	/** The same, if a poll that began within the last second found it. */
 	readonly confirmed: DatabaseState | undefined;
 	/**
-	 * Returns a state that was confirmed at most a second before this call. If there is none, it waits for a poll, which all
-	 * callers share.
+	 * Returns a state that was confirmed at most a second before the caller asked. If there is none, it waits for a poll,
+	 * which all callers share.
 	 *
-	 * @param until the caller's deadline, in milliseconds of `performance.now()`
+	 * @param askedAt when the caller's request began, and `until` its deadline, in milliseconds of `performance.now()`
 	 * @throws DatabaseError when the poll fails or the deadline passes
 	 * @throws DatabaseBusyError at once, when too many callers wait
 	 */
-	confirm(until: number): Promise<DatabaseState>;
-	/** Returns the state that a poll finds that begins after this call. Parameters and errors are those of `confirm`. */
+	confirm(askedAt: number, until: number): Promise<DatabaseState>;
+	/** Returns the state that a poll finds that begins after this call. The deadline and the errors are those of `confirm`. */
 	refresh(until: number): Promise<DatabaseState>;
 	/** Calls this in each poll before the state counts as confirmed. If it fails, the poll has failed. */
 	follow(follower: Follower): void;
@@ -268,9 +268,9 @@ export function openStatePoll(options: StatePollOptions): StatePoll {
 		get confirmed() {
 			return isConfirmedAt(clock()) ? state : undefined;
 		},
-		async confirm(until) {
-			const now = clock();
-			return wait(() => isConfirmedAt(now), until);
+		async confirm(askedAt, until) {
+			const asked = clock() - Math.max(0, performance.now() - askedAt);
+			return wait(() => isConfirmedAt(asked), until);
 		},
 		async refresh(until) {
 			const before = started;
@@ -304,7 +304,7 @@ export async function readConfirmed<Result extends Snapshot>(
 	send: (isAgain: boolean) => Promise<Result>,
 	until: number,
 ): Promise<Result> {
-	const before = poll.state ?? (await poll.confirm(until));
+	const before = poll.state ?? (await poll.refresh(until));
 	const first = await send(false);
 	if (first.server === poll.state?.server && first.version >= versionOf(before)) return first;
 	const now = await poll.refresh(until);

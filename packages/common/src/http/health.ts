@@ -36,7 +36,8 @@ export const health = fp<HealthOptions>(async (server, { poll, writes = false })
 	server.get('/health/live', probeRoute, async () => ({ status: 'live' }));
 	server.get('/health/ready', probeRoute, async () => {
 		if (closing) throw new Problem('overloaded');
-		const state = await poll.confirm(performance.now() + maxWaitMs).catch((cause: unknown) => {
+		const now = performance.now();
+		const state = await poll.confirm(now, now + maxWaitMs).catch((cause: unknown) => {
 			throw new Problem('database_error', { status: 503, cause });
 		});
 		if (writes && state.readOnly) {

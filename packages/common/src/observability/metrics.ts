@@ -148,11 +148,13 @@ export function measureDatabase(database: Database, poll: StatePoll, registry: R
 	add('database_connections_in_use', 'Connections with a statement on them.', () => connections.inUse);
 	add('database_statements_waiting', 'Statements that wait for a connection.', () => connections.waiting);
 	add('database_cursors', 'Open cursors for long results, on separate connections.', () => database.reading);
-	const isUp = () =>
-		poll.confirm(performance.now() + maxUpMs).then(
+	const isUp = () => {
+		const now = performance.now();
+		return poll.confirm(now, now + maxUpMs).then(
 			() => 1,
 			() => 0,
 		);
+	};
 	add('database_up', '1 if the database responded within the last second, else 0.', lastKnown(isUp, 1));
 }
 

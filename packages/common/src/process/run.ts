@@ -111,8 +111,8 @@ async function start<Variables extends TObject>(
 		onOtherServer: () => database.renew(),
 		onStateChange: (error) =>
 			error === undefined
-				? logger.info('the database can be polled again')
-				: logger.error({ err: error }, 'the database can not be polled'),
+				? logger.info('the database responds again')
+				: logger.error({ err: error }, 'the database does not respond'),
 	});
 	const serverOptions: ServerOptions = { logger, tracing, trustProxy: config.TRUST_PROXY };
 	// At once: a database that does not respond must not delay the start twice.

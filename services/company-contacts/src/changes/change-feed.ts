@@ -127,7 +127,7 @@ export function createChangeFeed({ database, poll, registry }: ChangeFeedOptions
 			const cursor = text === undefined ? undefined : decodeCursor(text);
 			if (text !== undefined && cursor === undefined) throw invalidCursor();
 			const until = askedAt + database.deadlineMs;
-			let current = await recentOf(await poll.confirm(until), askedAt);
+			let current = await recentOf(await poll.confirm(askedAt, until), askedAt);
 			// Another process may have seen a change before this one.
 			if (cursor !== undefined && (cursor.epoch !== current.epoch || isAhead(cursor, current)))
 				current = await recentOf(await poll.refresh(until), askedAt);
