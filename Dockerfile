@@ -1,27 +1,16 @@
-# One file, a target for each service and one for the operator's command:
-#   docker build --target company-contacts -t contacts/company-contacts .
+# One file, a target for each image: docker build --target company-contacts -t contacts/company-contacts .
 # Use a name with a digest for a reproducible base image: see docs/operators.md.
-ARG NODE_IMAGE=node:24-bookworm-slim
+ARG NODE_IMAGE=node:24-trixie-slim
 
-FROM ${NODE_IMAGE} AS pnpm
+# Builds on the machine's own architecture: what is copied from here has no native code.
+FROM --platform=$BUILDPLATFORM ${NODE_IMAGE} AS build
 WORKDIR /build
 # pnpm in the version that wrote the lock file
 RUN npm install --global --no-audit --no-fund pnpm@12.21.0
-
-# Only these files decide what is installed: a change of the sources installs nothing again.
-FROM pnpm AS manifests
 COPY . .
-RUN mkdir /manifests && cp -r --parents pnpm-lock.yaml pnpm-workspace.yaml patches $(find . -name package.json) /manifests
-
-FROM pnpm AS build
-COPY --from=manifests /manifests ./
-RUN pnpm install --frozen-lockfile
-COPY . .
-RUN pnpm exec tsc -b services/personal-contacts services/company-contacts tools/cli
-# The images have no optional packages, such as the formatter of the log on a terminal.
-RUN for service in personal-contacts company-contacts cli; do \
-      pnpm --filter "@contacts/$service" deploy --legacy --prod --no-optional "/out/$service" || exit 1; \
-    done
+RUN pnpm install --frozen-lockfile \
+ && pnpm exec tsc -b services/personal-contacts services/company-contacts tools/cli \
+ && for image in personal-contacts company-contacts cli; do sh tools/deploy.sh "$image" "/out/$image" || exit 1; done
 
 FROM ${NODE_IMAGE} AS runtime
 LABEL org.opencontainers.image.title=contacts org.opencontainers.image.version=0.1.0
@@ -31,8 +20,9 @@ WORKDIR /app
 
 FROM runtime AS service
 ENV HOST=0.0.0.0
+# bash opens the connection: a Node.js process for every check would cost more than the service.
 HEALTHCHECK --interval=5s --timeout=5s --start-period=20s --retries=3 \
-  CMD ["node", "-e", "fetch(`http://127.0.0.1:${process.env.PORT}/health/ready`).then((response) => process.exit(response.ok ? 0 : 1), () => process.exit(1))"]
+  CMD ["bash", "-c", "exec 3<>/dev/tcp/127.0.0.1/$PORT && printf 'GET /health/ready HTTP/1.0\\r\\n\\r\\n' >&3 && read -r _ status _ <&3 && [ \"$status\" = 200 ]"]
 CMD ["node", "dist/main.js"]
 
 FROM service AS personal-contacts

@@ -12,3 +12,8 @@ while IFS= read -r line; do
     *) printf '%s\n' "$line" ;;
   esac
 done <.env.example >.env
+cat <<'EOF'
+Wrote .env. If the database was started before, its volume has other passwords. Give it these:
+  docker compose up --detach postgres
+  docker compose exec postgres psql --username=postgres --dbname=contacts --file=/docker-entrypoint-initdb.d/2-passwords.sql
+EOF

@@ -35,11 +35,13 @@ if (!changelog.includes(`## [${version}] - `)) {
 	writeFileSync('CHANGELOG.md', changelog.replace('## Unreleased\n', `## Unreleased\n\n${dated}\n`));
 }
 
-/** The first match in each of these files is its version. */
+/** The first match in each of these files is its version; in the compose file it is each match. */
 const places = [
 	{ files: git('ls-files', '*package.json'), pattern: /(?<="version": ")[^"]+/ },
 	{ files: git('ls-files', 'docs/openapi/*.json'), pattern: /(?<="version": ")[^"]+/ },
 	{ files: 'Dockerfile', pattern: /(?<=image\.version=)\S+/ },
+	{ files: 'docker-compose.yml', pattern: /(?<=\$\{CONTACTS_VERSION:-)[^}]+/g },
+	{ files: '.env.example', pattern: /(?<=CONTACTS_VERSION=)\S+/ },
 ];
 for (const { files, pattern } of places)
 	for (const file of files.split('\n')) writeFileSync(file, readFileSync(file, 'utf8').replace(pattern, version));

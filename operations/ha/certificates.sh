@@ -5,14 +5,14 @@ set -eu
 umask 077
 folder=$1
 shift
-new_key='-newkey ec -pkeyopt ec_paramgen_curve:P-256 -noenc -days 3650'
+new_certificate() { openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -noenc -days 3650 "$@"; }
 mkdir -p "$folder"
 cd "$folder"
-[ -e ca.key ] || openssl req -x509 $new_key -subj /CN=contacts-ha -keyout ca.key -out ca.crt
+[ -e ca.key ] || new_certificate -subj /CN=contacts-ha -keyout ca.key -out ca.crt
 for address; do
   mkdir -p "$address"
   cp ca.crt "$address"
-  openssl req -x509 -CA ca.crt -CAkey ca.key $new_key -subj "/CN=$address" -addext "subjectAltName=IP:$address" \
+  new_certificate -CA ca.crt -CAkey ca.key -subj "/CN=$address" -addext "subjectAltName=IP:$address" \
     -addext 'basicConstraints=critical,CA:false' -addext 'extendedKeyUsage=serverAuth,clientAuth' \
     -keyout "$address/machine.key" -out "$address/machine.crt"
 done

@@ -17,7 +17,7 @@ test('packages, images, OpenAPI documents and running services have the same ver
 test('images, workflows and the guide to units use the version of pnpm that package.json names', () => {
 	const { packageManager } = JSON.parse(read('package.json')) as { packageManager: string };
 	expect(read('Dockerfile')).toContain(` ${packageManager}\n`);
-	for (const workflow of ['ci', 'nightly'])
+	for (const workflow of ['ci', 'nightly', 'release'])
 		expect(read(`.github/workflows/${workflow}.yml`)).toContain(`\n  PNPM: ${packageManager}\n`);
 	const [, guide = ''] = read('docs/operators.md').split('### As units of systemd');
 	const [section = ''] = guide.split(/^## /m);

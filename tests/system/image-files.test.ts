@@ -5,12 +5,11 @@ import { environmentOf, startProcess } from '@contacts/testing/process.js';
 import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import { expect, test } from 'vitest';
 
-// The images hold the output of `pnpm deploy`, called as in the Dockerfile.
+// The images hold the output of tools/deploy.sh, called as in the Dockerfile.
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const dockerfile = readFileSync(join(root, 'Dockerfile'), 'utf8');
-const [, names = '', flags = ''] =
-	/for service in ([\w -]+); do.*?deploy ([\w -]+?) "\/out\/\$service"/s.exec(dockerfile) ?? [];
+const [, names = ''] = /for image in ([\w -]+); do sh tools\/deploy\.sh/.exec(dockerfile) ?? [];
 
 /** The files that our packages put into an image, and the names of all packages installed in it. */
 function contentsOf(image: string): { files: string[]; packages: string[] } {
@@ -31,20 +30,16 @@ function contentsOf(image: string): { files: string[]; packages: string[] } {
 	return { files: folders.flatMap(below), packages };
 }
 
-test.each(names.split(' '))('the image %s holds the product without its tests', async (service) => {
+/** Files of a folder with all packages that are installed in it. */
+const allFilesBelow = (folder: string) => readdirSync(folder, { recursive: true, encoding: 'utf8' });
+
+test.each(names.split(' '))('the image %s holds the product without tests, types and source maps', async (service) => {
 	const image = join(await temporaryFolder(), service);
-	const deploy = [
-		'-y',
-		'pnpm@12',
-		'--filter',
-		`@contacts/${service}`,
-		'deploy',
-		...flags.split(' '),
-		'--offline',
-		image,
-	];
-	const pnpm = startProcess('npx', deploy, { cwd: root });
-	expect(await pnpm.exit, pnpm.output()).toBe(0);
+	const deploy = startProcess('sh', ['tools/deploy.sh', service, image], {
+		cwd: root,
+		env: { ...environmentOf(), PNPM: 'npx -y pnpm@12' },
+	});
+	expect(await deploy.exit, deploy.output()).toBe(0);
 	const { files, packages } = contentsOf(image);
 	expect(files).toContain('dist/main.js');
 	expect(files.filter((file) => /@contacts\/common\/dist\/.*\.js$/.test(file)).length).toBeGreaterThan(20);
@@ -52,6 +47,7 @@ test.each(names.split(' '))('the image %s holds the product without its tests', 
 	expect(
 		packages.filter((name) => /testing|stand-in|^(vitest|execa|fast-check|playwright-core|autocannon)@/.test(name)),
 	).toEqual([]);
+	expect(allFilesBelow(image).filter((file) => /\.(map|ts|tsbuildinfo)$|(^|\/)tests?\//.test(file))).toEqual([]);
 	for (const program of files.filter((file) => /^dist\/(\w+\/)?main\.js$/.test(file))) {
 		const run = startProcess(process.execPath, [join(image, program), '--version'], { env: environmentOf() });
 		await run.exit;
@@ -60,7 +56,8 @@ test.each(names.split(' '))('the image %s holds the product without its tests', 
 	}
 });
 
-test('the tests inspect every image of the Dockerfile', () => {
+test('the tests inspect every image of the Dockerfile, and a release has each of them', () => {
 	const targets = [...dockerfile.matchAll(/^COPY --from=build \/out\/(\S+) /gm)].map(([, name]) => name);
 	expect(targets.toSorted()).toEqual(names.split(' ').toSorted());
+	expect(readFileSync(join(root, 'tools/release-images.sh'), 'utf8')).toContain(`for image in ${names};`);
 });

@@ -26,7 +26,13 @@ test('npx pnpm release sets one version everywhere, dates the changelog, commits
 			},
 		});
 	const here = execFileSync('git', ['ls-files', '*package.json', 'docs/openapi'], { cwd: root, encoding: 'utf8' });
-	for (const path of [...here.trim().split('\n').filter(isGeneric), 'Dockerfile', 'tools/release.mjs'])
+	for (const path of [
+		...here.trim().split('\n').filter(isGeneric),
+		'Dockerfile',
+		'docker-compose.yml',
+		'.env.example',
+		'tools/release.mjs',
+	])
 		cpSync(join(root, path), join(folder, path));
 	const read = (path: string) => readFileSync(join(folder, path), 'utf8');
 	writeFileSync(
@@ -42,7 +48,7 @@ test('npx pnpm release sets one version everywhere, dates the changelog, commits
 		'grep',
 		'--only-matching',
 		'--extended-regexp',
-		'("version": "|image.version=)[0-9.]+',
+		'("version": "|image.version=|CONTACTS_VERSION(:-|=))[0-9.]+',
 		'--',
 		'.',
 	);

@@ -73,10 +73,10 @@ export async function launch(
 /** Ends it in the clean-up of a test, whatever state the test left it in. */
 export async function dispose(launcher: Launcher | undefined): Promise<void> {
 	if (launcher === undefined) return;
-	const timer = setTimeout(() => launcher.kill('SIGKILL'), 20_000);
+	const timer = setTimeout(() => launcher.kill('SIGKILL'), 60_000);
 	await launcher.stop();
 	clearTimeout(timer);
-	await waitUntil(() => !existsSync(pidFileOf(launcher)), { timeoutMs: 15_000 });
+	await waitUntil(() => !existsSync(pidFileOf(launcher)), { timeoutMs: 60_000 });
 }
 
 const pidFileOf = ({ dataFolder }: Launcher) => join(dataFolder, 'postgres', 'postmaster.pid');

@@ -20,7 +20,7 @@ export interface RunningProcess {
 	/**
 	 * Waits until a line of its output matches.
 	 *
-	 * @throws Error with its output when it ends before that, or after 30 seconds
+	 * @throws Error with its output when it ends before that, or after 110 seconds
 	 */
 	waitForLine(pattern: RegExp): Promise<RegExpExecArray>;
 }
@@ -107,8 +107,8 @@ export function startProcess(
 		disconnect: () => child.disconnect?.(),
 		async waitForLine(pattern) {
 			await waitUntil(() => pattern.test(written.output) || exited, {
-				timeoutMs: 30_000,
-				message: () => `no line ${pattern} within 30 s:\n${written.output}`,
+				timeoutMs: 110_000,
+				message: () => `no line ${pattern} within 110 s:\n${written.output}`,
 			});
 			const found = pattern.exec(written.output);
 			if (found === null) throw new Error(`${command} ended before a line ${pattern}:\n${written.output}`);

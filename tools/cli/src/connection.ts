@@ -3,6 +3,7 @@ import { hostname, userInfo } from 'node:os';
 import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Sql } from '@contacts/common/database/client.js';
+import { isLostConnection } from '@contacts/common/database/errors.js';
 import { CommandError } from './errors.js';
 
 const root = fileURLToPath(new URL('../../..', import.meta.url));
@@ -57,14 +58,62 @@ export async function withDatabase<T>(environment: NodeJS.ProcessEnv, work: (sql
 	}
 }
 
-/** Runs some work in one transaction, which does and records all of it or nothing. */
+/**
+ * Runs some work in one transaction, which does and records all of it or nothing, on a separate connection without statement
+ * timeouts.
+ *
+ * @throws CommandError when the connection is lost
+ */
 export async function withTransaction<T>(environment: NodeJS.ProcessEnv, work: (sql: Sql) => Promise<T>): Promise<T> {
-	const { inTransaction } = await import('./transaction.js');
-	return inTransaction(await findDatabaseUrl(environment), actorOf(environment), work);
+	const { connectSingle, reach } = await import('@contacts/common/database/connect.js');
+	let state: 'connecting' | 'open' | 'committing' | 'over' = 'connecting';
+	let isLost = false;
+	const sql: Sql = connectSingle(await findDatabaseUrl(environment), {
+		onclose() {
+			if (state !== 'open' && state !== 'committing') return;
+			isLost = true;
+			// Otherwise the client would reconnect and run the rest outside the transaction.
+			void sql.end({ timeout: 0 });
+		},
+		connection: {
+			application_name: 'contacts',
+			'contacts.actor': actorOf(environment),
+			statement_timeout: 0,
+			idle_in_transaction_session_timeout: 0,
+			// Milliseconds.
+			lock_timeout: 10_000,
+		},
+	});
+	try {
+		await reach(sql);
+		await sql`begin`;
+		state = 'open';
+		const result = await work(sql);
+		state = 'committing';
+		await sql`commit`;
+		return result;
+	} catch (error) {
+		if ((error as { code?: string }).code === '55P03')
+			throw new CommandError(
+				'Somebody else has been writing for 10 seconds; nothing was changed. Try again, or stop them.',
+			);
+		// The error may come before the client reports that the connection closed. Errors of files and pipes have the same codes.
+		isLost ||=
+			(state as string) !== 'connecting' && error instanceof Error && 'query' in error && isLostConnection(error);
+		if (!isLost) throw error;
+		const outcome =
+			(state as string) === 'committing' ? 'it was at the very end, so look whether it is done' : 'nothing was changed';
+		throw new CommandError(`The connection to the database was lost; ${outcome}. Try again.`);
+	} finally {
+		const timeout = state === 'committing' ? 5 : 0;
+		state = 'over';
+		// The server rolls back what was not committed.
+		await sql.end({ timeout });
+	}
 }
 
 /** The user of the command: `CONTACTS_ACTOR`, or the user on this machine. */
-export function actorOf(environment: NodeJS.ProcessEnv): string {
+function actorOf(environment: NodeJS.ProcessEnv): string {
 	return environment.CONTACTS_ACTOR || `${userName()}@${hostname()}`;
 }
 

@@ -31,19 +31,6 @@ describe('--help', () => {
 			expect(outcome.stdout).toContain(`Usage: ${`contacts ${command}`.trim()} [options]`);
 		},
 	);
-
-	test('every command that the README names exists', () => {
-		const names = commandsBelow(createProgram({})).map((path) => path.join(' '));
-		expect(names).toEqual(
-			expect.arrayContaining([
-				'migrate',
-				...['create', 'list', 'disable', 'enable'].map((name) => `project ${name}`),
-				...['create', 'list', 'revoke'].map((name) => `key ${name}`),
-				...['start', 'end', 'list'].map((name) => `subscription ${name}`),
-				'import',
-			]),
-		);
-	});
 });
 
 test('--help loads no module that only the work of a command needs', async () => {

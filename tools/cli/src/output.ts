@@ -2,29 +2,38 @@ import type { Writable } from 'node:stream';
 import { setImmediate } from 'node:timers/promises';
 import { styleText } from 'node:util';
 import { escapeControls, escapeJsonLines } from '@contacts/common/observability/escape-controls.js';
+import { Help } from 'commander';
 import { OutputError } from './errors.js';
 import { outputError, streams } from './streams.js';
-import { type Style, styleOfState } from './style.js';
-import { cellOf, createTable, gap, type Measure, noValue, wrap } from './table.js';
 
-/** A part of a line in a colour, if the stream is a terminal with colours (NO_COLOR, FORCE_COLOR). */
-interface Styled {
-	style: Style;
-	text: string;
-}
-
-/** One line, of one or several parts. */
-export type Line = string | readonly (string | Styled)[];
+/** One line, of one or several parts. A part that is a word such as `live` or `revoked` gets its colour. */
+export type Line = string | readonly string[];
 
 export interface OutputOptions {
 	json?: boolean;
 }
 
+const colours = new Map<string, 'green' | 'yellow' | 'red' | 'dim'>([
+	...['ok', 'live', 'enabled', 'active', 'done'].map((word) => [word, 'green'] as const),
+	...['warning', 'planned', 'expired'].map((word) => [word, 'yellow'] as const),
+	...['problem', 'revoked', 'disabled', 'failed', 'error:'].map((word) => [word, 'red'] as const),
+	...['skipped', 'ended'].map((word) => [word, 'dim'] as const),
+]);
+
 /**
- * Prints lines on standard output. All output for people passes through here, or below for standard error:
- * a control character in it is shown as an escape, so that nothing from a file, the portal or the database reaches the
- * terminal as a command, or looks like a line of ours.
+ * All output for people passes through here: a control character in it is shown as an escape, so that nothing from a file, the
+ * portal or the database reaches the terminal as a command, or looks like a line of ours. There are colours on a terminal that has
+ * them (NO_COLOR, FORCE_COLOR).
  */
+function textOf(lines: readonly Line[], stream: Writable): string {
+	const part = (text: string) => {
+		const colour = colours.get(text.trim());
+		return colour === undefined ? escapeControls(text) : styleText(colour, text, { stream });
+	};
+	return lines.map((line) => `${[line].flat().map(part).join('')}\n`).join('');
+}
+
+/** Prints lines on standard output. */
 export function print(...lines: Line[]): void {
 	streams().stdout.write(textOf(lines, streams().stdout));
 }
@@ -53,11 +62,6 @@ export async function writeNote(...lines: Line[]): Promise<void> {
 	const { stderr } = streams();
 	// Called in any case, also when the reader has closed the stream.
 	if (stderr.writableNeedDrain) await new Promise<void>((resolve) => stderr.write('', () => resolve()));
-}
-
-/** Prints the command's own output for a program, such as a script, without escaping. */
-export function printScript(text: string): void {
-	streams().stdout.write(text);
 }
 
 /** The output of the command-line library, for help and errors. An error may contain typed text. */
@@ -99,129 +103,115 @@ export function printJson(record: object, { indented = false } = {}): void {
 	streams().stdout.write(escapeJsonLines(`${JSON.stringify(record, null, indented ? 2 : 0)}\n`));
 }
 
-function textOf(lines: readonly Line[], stream: Writable): string {
-	const part = (given: string | Styled) =>
-		typeof given === 'string' ? escapeControls(given) : styleText(given.style, escapeControls(given.text), { stream });
-	return lines.map((line) => `${typeof line === 'string' ? part(line) : line.map(part).join('')}\n`).join('');
+/** Prints one record: as JSON, or as lines, usually one sentence. */
+export function printResult(record: object, lines: string | readonly Line[], { json = false }: OutputOptions): void {
+	if (json) printJson(record);
+	else if (typeof lines === 'string') print(lines);
+	else print(...lines);
 }
 
 /**
  * Prints records, given at once or page by page: as a JSON array with a record on each line, or for people, as a table with the
- * columns' names as its head. It asks for a page only when its reader has taken the one before.
+ * columns' names as its head, which comes again where a page has other columns or widths. It asks for a page only when its reader has taken the one before.
  *
- * A table has the columns that are not empty, with times in UTC. On a terminal it fits the width, and a longer value continues on
- * the next line. Elsewhere each record is one line. A single record is printed with all of its fields, one on each line.
+ * A table has the columns that are not empty, with times in UTC. On a terminal the last column continues on the next line.
+ * A single record is printed with all of its fields, one on each line.
  */
 export async function printRecords(
 	records: readonly object[] | AsyncIterable<readonly object[]>,
 	columns: readonly string[],
 	{ json = false }: OutputOptions,
 ): Promise<void> {
-	const pages = Symbol.asyncIterator in records ? records : [records];
-	if (json) await printArray(pages);
-	else await printTable(pages, columns);
-}
-
-type Pages = Iterable<readonly object[]> | AsyncIterable<readonly object[]>;
-
-async function printArray(pages: Pages): Promise<void> {
-	let separator = '[\n';
-	for await (const page of pages) {
+	let isFirst = true;
+	let head: string | undefined;
+	for await (const page of Symbol.asyncIterator in records ? records : [records]) {
 		if (page.length === 0) continue;
-		await write(escapeJsonLines(separator + page.map((record) => JSON.stringify(record)).join(',\n')));
-		separator = ',\n';
+		if (json) {
+			const text = page.map((record) => JSON.stringify(record)).join(',\n');
+			await write(escapeJsonLines((isFirst ? '[\n' : ',\n') + text));
+		} else if (isFirst && page.length === 1) {
+			await write(textOf(fieldsOf(page[0] as object), streams().stdout));
+		} else {
+			const table = tableOf(page, columns);
+			await write((table.head === head ? '' : table.head) + table.body);
+			head = table.head;
+		}
+		isFirst = false;
 	}
-	await write(separator === '[\n' ? '[]\n' : '\n]\n');
+	if (json) await write(isFirst ? '[]\n' : '\n]\n');
+	else if (isFirst) await write(headOf(columns));
 }
 
-/** A column that is empty on the first pages and not on a later one comes with a new head. */
-async function printTable(pages: Pages, columns: readonly string[]): Promise<void> {
-	const measure = await loadMeasure();
-	const shown = new Set<string>();
-	let table = createTable(0, measure);
-	/** The first record, while it may be the only one. */
-	let first: object | undefined;
+/** Between two columns. */
+const gap = '  ';
 
-	async function printPage(page: readonly object[]): Promise<void> {
-		const rows = page.map((record) => columns.map((column) => cellOf((record as Record<string, unknown>)[column])));
-		const filled = columns.filter((column, index) => !shown.has(column) && rows.some((row) => row[index] !== ''));
-		for (const column of filled) shown.add(column);
-		const indexes = columns.flatMap((column, index) => (shown.has(column) ? [index] : []));
-		const cells = rows.map((row) => indexes.map((index) => row[index] || noValue));
-		if (filled.length > 0) {
-			table = createTable(indexes.length, measure);
-			cells.unshift(indexes.map((index) => columns[index] ?? ''));
-		}
-		const laidOut = table.layOut(cells, lineWidth());
-		const isState = indexes.map((index) => stateColumns.has(columns[index] ?? ''));
-		const lines = laidOut.flatMap((row, number): Line[] =>
-			number === 0 && filled.length > 0 ? row.map(headOf) : row.map((texts) => lineOf(texts, isState)),
-		);
-		await write(textOf(lines, streams().stdout));
-	}
+/** The last column of a table gets at least this width, or lines of its own below the others. */
+const minLastColumn = 30;
 
-	for await (const page of pages) {
-		if (page.length === 0) continue;
-		if (first === undefined && shown.size === 0 && page.length === 1) [first] = page;
-		else {
-			await printPage(first === undefined ? page : [first, ...page]);
-			first = undefined;
-		}
-	}
-	if (first !== undefined) await printFields(first);
-	else if (shown.size === 0) await write(textOf([headOf([...columns])], streams().stdout));
-}
-
-/** Their values have colours. */
-const stateColumns = new Set(['state', 'outcome']);
-
-const headOf = (texts: readonly string[]): Line => [{ style: 'bold', text: texts.join(gap).trimEnd() }];
-
-const lineOf = (texts: readonly string[], isState: readonly boolean[]): Line =>
-	texts.flatMap((text, index) => {
-		const shown = index === texts.length - 1 ? text.trimEnd() : text + gap;
-		return [isState[index] ? styledState(shown) : shown];
-	});
-
-/** Prints the fields of a record that are not empty, one on each line. */
-async function printFields(record: object): Promise<void> {
-	const fields = Object.entries(record).flatMap(([name, value]) => {
-		const text = cellOf(value);
-		return text === '' ? [] : [[name, text] as const];
-	});
-	const width = Math.max(0, ...fields.map(([name]) => name.length)) + gap.length;
-	await write(
-		textOf(
-			(await Promise.all(fields.map(([name, text]) => hanging([name.padEnd(width)], text)))).flat(),
-			streams().stdout,
-		),
+function tableOf(records: readonly object[], columns: readonly string[]): { head: string; body: string } {
+	const cells = records.map((record) => columns.map((column) => cellOf((record as Record<string, unknown>)[column])));
+	const shown = columns.flatMap((_, index) => (cells.some((row) => row[index] !== '') ? [index] : []));
+	const names = shown.map((index) => String(columns[index]));
+	const rows = cells.map((row) => shown.map((index) => row[index] || '-'));
+	const widths = names.map((name, index) =>
+		rows.reduce((max, row) => Math.max(max, String(row[index]).length), name.length),
 	);
+	const [lastWidth = 0] = widths.splice(-1, 1, 0);
+	const before = widths.reduce((sum, width) => sum + width + gap.length, -gap.length);
+	const isBelow = lineWidth() - before < Math.min(minLastColumn, lastWidth);
+	const indent = isBelow ? (widths[0] ?? 0) + gap.length : before;
+	const lines = rows.flatMap((row): Line[] => {
+		const padded = row.map((text, index) => (index < row.length - 1 ? text.padEnd(widths[index] ?? 0) + gap : text));
+		const [first, ...others] = wrap(padded.pop() ?? '', indent).map((line) => ' '.repeat(indent) + line);
+		if (isBelow) return [trimmed(padded), ...(row.at(-1) === '-' ? [] : [first ?? '', ...others])];
+		return [[...padded, (first ?? '').slice(indent)], ...others];
+	});
+	return {
+		head: headOf(names.map((name, index) => name.padEnd(widths[index] ?? 0))),
+		body: textOf(lines, streams().stdout),
+	};
+}
+
+const trimmed = (parts: readonly string[]): Line => [...parts.slice(0, -1), parts.at(-1)?.trimEnd() ?? ''];
+
+const headOf = (names: readonly string[]): string =>
+	`${styleText('bold', names.join(gap).trimEnd(), { stream: streams().stdout })}\n`;
+
+/** The fields of a record that are not empty, one on each line. */
+function fieldsOf(record: object): Line[] {
+	const fields = Object.entries(record).map(([name, value]) => [name, cellOf(value)] as const);
+	const shown = fields.filter(([, text]) => text !== '');
+	const width = Math.max(0, ...shown.map(([name]) => name.length)) + gap.length;
+	return shown.flatMap(([name, text]) => hanging([name.padEnd(width)], text));
 }
 
 /** A text behind a heading, whose further lines on a terminal begin below the first. */
-export async function hanging(heading: readonly (string | Styled)[], text: string): Promise<Line[]> {
-	const size = heading.reduce((sum, part) => sum + (typeof part === 'string' ? part : part.text).length, 0);
-	const lines = wrap(text, Math.max(20, lineWidth() - size), await loadMeasure());
-	return lines.map((line, number) => [...(number === 0 ? heading : [' '.repeat(size)]), styledState(line)]);
+export function hanging(heading: readonly string[], text: string): Line[] {
+	const indent = heading.join('').length;
+	return wrap(text, indent).map((line, number) => (number === 0 ? [...heading, line] : ' '.repeat(indent) + line));
 }
 
-const lineWidth = () => {
+const help = Object.assign(new Help(), { minWidthToWrap: 0 });
+
+/** Breaks text between words, so that it fits a terminal behind this many columns. */
+const wrap = (text: string, indent: number): string[] =>
+	help.boxWrap(text, Math.max(20, lineWidth() - indent)).split('\n');
+
+const lineWidth = (): number => {
 	const { isTTY, columns } = streams().stdout;
 	return (isTTY && columns) || Number.POSITIVE_INFINITY;
 };
 
-/** Loaded only when something is printed in columns, so that the help of a command does not load it. */
-const loadMeasure = async (): Promise<Measure> => (await import('string-width')).default;
+const times = /\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)/g;
 
-/** A word such as `live` or `revoked` in its colour; any other text as it is. Space around it stays. */
-export function styledState(text: string): string | Styled {
-	const style = styleOfState(text.trim());
-	return style === undefined ? text : { style, text };
-}
-
-/** Prints one record: as JSON, or as lines, usually one sentence. */
-export function printResult(record: object, lines: string | readonly Line[], { json = false }: OutputOptions): void {
-	if (json) printJson(record);
-	else if (typeof lines === 'string') print(lines);
-	else print(...lines);
+/** The text of a value, empty for none. Times are such as `2026-11-22 18:57`, in UTC. */
+function cellOf(value: unknown): string {
+	if (value === null || value === undefined || value === false) return '';
+	if (value === true) return 'yes';
+	// Before the text is measured, because an escape is wider than its character.
+	return escapeControls(
+		typeof value === 'object'
+			? JSON.stringify(value)
+			: String(value).replaceAll(times, (time) => new Date(time).toISOString().slice(0, 16).replace('T', ' ')),
+	);
 }

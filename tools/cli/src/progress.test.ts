@@ -25,17 +25,6 @@ const generated = async (broken = '') => {
 };
 
 describe('on a terminal', () => {
-	test('the bar reaches its end, with numbers for the rate and the remaining time, and the summary follows below', async ({
-		skip,
-	}) => {
-		const terminal = startOnTerminal(skip, undefined, ['import', await generated(), '--dry-run'], { columns: 80 });
-		expect(await terminal.ended).toBe(0);
-		const output = terminal.output();
-		expect(output).toMatch(/░{24} 0 records, 0 %, 0 a second/);
-		expect(output).toMatch(/█{24} 5000 records, 100 %, \d+ a second, 0 s left\r?\n/);
-		expect(output).toMatch(/\n5000 records: 5000 good, 0 refused; nothing was written\.\r?\n$/);
-	});
-
 	test('a note replaces the bar, which comes back below', async () => {
 		vi.useFakeTimers({ now: 0 });
 		let output = '';
@@ -112,14 +101,5 @@ describe('elsewhere', () => {
 			'1000 records, 40 %, 100 a second, 15 s left\n',
 			'2000 records, 80 %, 100 a second, 5 s left\n',
 		]);
-	});
-
-	test('a plain line also appears for an empty file', () => {
-		vi.useFakeTimers({ now: 0 });
-		const write = vi.spyOn(process.stderr, 'write').mockReturnValue(true);
-		const progress = createProgress(0);
-		vi.advanceTimersByTime(10_000);
-		progress.update(0, 0);
-		expect(write.mock.calls).toEqual([['0 records, 0 %, 0 a second\n']]);
 	});
 });

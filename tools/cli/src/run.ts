@@ -1,6 +1,5 @@
 import { CommanderError } from 'commander';
-import { describeError } from './describe-error.js';
-import { OutputError, UsageError } from './errors.js';
+import { describeError, OutputError, UsageError } from './errors.js';
 import { finishOutput, printNote } from './output.js';
 import { createProgram } from './program.js';
 import { isIncomplete, type Streams, withStreams } from './streams.js';
@@ -34,6 +33,6 @@ function exitCode(error: unknown): number {
 	const usage = error instanceof UsageError;
 	// Wrong usage may concern several settings, with one line each. Text from a file gets no separate line.
 	const [first = '', ...others] = usage ? error.message.split('\n') : [describeError(error)];
-	printNote([{ style: 'red', text: 'error:' }, ` ${first}`], ...others);
+	printNote(['error:', ` ${first}`], ...others);
 	return usage ? 2 : 1;
 }

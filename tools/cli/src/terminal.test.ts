@@ -1,6 +1,5 @@
 import { addProject } from '@contacts/testing/app.js';
 import { database, test } from '@contacts/testing/test.js';
-import stringWidth from 'string-width';
 import { describe, expect, type TestContext, vi } from 'vitest';
 import { contacts, spawnContacts } from './testing/command.js';
 import { startOnTerminal } from './testing/terminal.js';
@@ -8,11 +7,11 @@ import { startOnTerminal } from './testing/terminal.js';
 const esc = '\u001b';
 const plain = (text: string) => text.replaceAll(new RegExp(`${esc}\\[[0-9;?]*[a-zA-Z]`, 'g'), '').replaceAll('\r', '');
 
-const actor = `王小明 ${'with a long name '.repeat(10)}`;
+const note = `an escape \u001b[31m sequence${' in a long note'.repeat(20)}`;
 
 test.beforeAll(async () => {
 	for (const code of ['alpha', 'beta', 'gamma']) await addProject(database.sql, code, `${code}-key`);
-	await database.sql`update audit_log set actor = ${actor}, details = '{"note": "an escape \\u001b[31m sequence"}' where id > 1`;
+	await database.sql`update audit_log set actor = 'alice@host', details = ${JSON.stringify({ note })}::text::json where id > 1`;
 });
 
 describe('a table', () => {
@@ -22,23 +21,23 @@ describe('a table', () => {
 			expect(await terminal.ended).toBe(0);
 			const output = plain(terminal.output());
 			const lines = output.trimEnd().split('\n');
-			for (const line of lines) expect(stringWidth(line)).toBeLessThanOrEqual(columns);
+			for (const line of lines) expect(line.length).toBeLessThanOrEqual(columns);
 			expect(lines[0]).toMatch(/^at +actor +action +project +key_id/);
 			// Six rows, each of which begins with its time.
 			expect(lines.filter((line) => /^\d{4}-\d\d-\d\d \d\d:\d\d /.test(line))).toHaveLength(6);
 			expect(output).not.toContain('…');
 			const words = output.split(/\s+/);
 			expect(words.filter((word) => word === 'sequence')).toHaveLength(5);
-			expect(words.filter((word) => word === 'long')).toHaveLength(50);
+			expect(words.filter((word) => word === 'long')).toHaveLength(100);
 		}
 	});
 
 	test('elsewhere, and as JSON, has its full text and no escape sequence', async () => {
 		const { stdout } = await contacts(database.url, ['audit'], { environment: { COLUMNS: '40' } });
-		expect(stdout).toContain(actor);
+		expect(stdout).toContain(note.replace(esc, '\\u001b'));
 		expect(stdout).not.toMatch(/[^\P{Cc}\n]/u);
 		const records = JSON.parse((await contacts(database.url, ['audit', '--json'])).stdout);
-		expect(records[0]).toMatchObject({ actor, details: { note: `an escape ${esc}[31m sequence` } });
+		expect(records[0]).toMatchObject({ actor: 'alice@host', details: { note } });
 	});
 });
 

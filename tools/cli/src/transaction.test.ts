@@ -1,6 +1,8 @@
 import { database, test } from '@contacts/testing/test.js';
 import { expect } from 'vitest';
-import { inTransaction } from './transaction.js';
+import { withTransaction } from './connection.js';
+
+const environment = () => ({ DATABASE_URL: database.url, CONTACTS_ACTOR: 'somebody' });
 
 /** The process of this connection at the server. */
 const processOf = async (sql: typeof database.sql) => {
@@ -9,7 +11,7 @@ const processOf = async (sql: typeof database.sql) => {
 };
 
 test('a transaction whose connection is lost changes nothing and says so', async () => {
-	const outcome = inTransaction(database.url, 'somebody', async (sql) => {
+	const outcome = withTransaction(environment(), async (sql) => {
 		await sql`insert into projects (code) values ('lost')`;
 		await database.sql`select pg_terminate_backend(${await processOf(sql)})`;
 		await sql`insert into projects (code) values ('outside')`;
@@ -19,8 +21,8 @@ test('a transaction whose connection is lost changes nothing and says so', async
 });
 
 test('a transaction records its actor, and an error rolls all of it back', async () => {
-	await inTransaction(database.url, 'somebody', (sql) => sql`insert into projects (code) values ('kept')`);
-	const failed = inTransaction(database.url, 'somebody', async (sql) => {
+	await withTransaction(environment(), (sql) => sql`insert into projects (code) values ('kept')`);
+	const failed = withTransaction(environment(), async (sql) => {
 		await sql`insert into projects (code) values ('undone')`;
 		throw new Error('for a reason');
 	});

@@ -40,14 +40,6 @@ describe('no database, exit 1 with one line', () => {
 		expect(outcome.stderr).toContain(reason);
 	});
 
-	test('an empty DATABASE_URL counts as not set', async () => {
-		expectOneLine(
-			await contacts('', list, { environment: { LOCAL_DATA_DIR: await temporaryFolder() } }),
-			1,
-			'set DATABASE_URL',
-		);
-	});
-
 	test.each(['list', 'migrate'])('nothing listens there (%s)', async (command) => {
 		const port = await freePort();
 		const url = withPart((parts) => {
@@ -68,22 +60,7 @@ describe('no database, exit 1 with one line', () => {
 		);
 	});
 
-	// Both tests wait for the timeout of the command.
-	test.concurrent('something else listens there and hangs up', async () => {
-		const server = createServer((socket) => socket.destroy()).listen(0, '127.0.0.1');
-		await once(server, 'listening');
-		const { port } = server.address() as { port: number };
-		try {
-			const url = withPart((parts) => {
-				parts.port = String(port);
-			});
-			expectOneLine(await contacts(url, list), 1, 'does not respond');
-		} finally {
-			server.close();
-		}
-	});
-
-	test.concurrent('a load balancer without a server listens there: it accepts connections and closes them', async () => {
+	test('a load balancer without a server listens there: it accepts connections and closes them', async () => {
 		const server = createServer((socket) => void socket.on('error', () => undefined).end()).listen(0, '127.0.0.1');
 		await once(server, 'listening');
 		const { port } = server.address() as { port: number };
@@ -108,13 +85,6 @@ describe('no database, exit 1 with one line', () => {
 		expect(outcome.stderr).not.toContain('canary');
 	});
 
-	test('the user is unknown', async () => {
-		const url = withPart((parts) => {
-			parts.username = 'nobody_here';
-		});
-		expectOneLine(await contacts(url, list), 1, 'refuses the user or the password');
-	});
-
 	test('there is no such database', async () => {
 		expectOneLine(await contacts(serverUrl('no_such_database'), list), 1, 'does not exist');
 	});
@@ -136,14 +106,7 @@ describe('no database, exit 1 with one line', () => {
 		expect(outcome.stderr).not.toContain('canary');
 	});
 
-	test.each([
-		'project list',
-		'project create a',
-		'key list',
-		'key revoke 1',
-		'subscription list',
-		'subscription end 1',
-	])('not migrated: %s says how to', async (command) => {
+	test.each(['project list', 'subscription end 1'])('not migrated: %s says how to', async (command) => {
 		expectOneLine(await contacts(unmigrated.url, command.split(' ')), 1, 'run "contacts migrate" first');
 	});
 });

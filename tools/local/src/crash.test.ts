@@ -20,7 +20,7 @@ async function started(dataFolder: string, more: Record<string, string> = {}): P
 }
 
 const databaseBegins = (launcher: Launcher) =>
-	expect.poll(() => partsOf(launcher).pids.database ?? 0, { timeout: 20_000, interval: 5 }).toBeGreaterThan(0);
+	expect.poll(() => partsOf(launcher).pids.database ?? 0, { timeout: 60_000, interval: 5 }).toBeGreaterThan(0);
 const portsOf = ({ ports }: Launcher) => ({
 	COMPANY_CONTACTS_PORT: String(ports.company),
 	PERSONAL_CONTACTS_PORT: String(ports.personal),
@@ -60,7 +60,7 @@ describe('SIGKILL of the launcher', () => {
 		const response = await fetch(url, { method: 'POST', headers, body: '{"chat_id":4242,"name":"Kept"}' });
 		expect(await response.json()).toEqual({ ok: 'saved' });
 		await killed.end('SIGKILL');
-		await expect.poll(() => remainsOf(parts), { timeout: 20_000 }).toEqual([]);
+		await expect.poll(() => remainsOf(parts), { timeout: 60_000 }).toEqual([]);
 		expect((await contacts(folder, 'project', 'list')).stderr).toContain('There is no database');
 
 		const next = await started(folder, portsOf(killed));
@@ -77,7 +77,7 @@ describe('SIGKILL of the launcher', () => {
 		await expect.poll(() => isAlive(killed.pid)).toBe(false);
 		const next = await started(folder);
 		expect(await projectsOf(folder)).toEqual(['demo']);
-		await expect.poll(() => remainsOf(parts), { timeout: 20_000 }).toEqual([]);
+		await expect.poll(() => remainsOf(parts), { timeout: 60_000 }).toEqual([]);
 		expect(await next.end('SIGTERM')).toBe(0);
 	});
 

@@ -59,7 +59,7 @@ async function startWrapped(shellCommand: string): Promise<Wrapped> {
 test('the launcher stops everything in order when npx is killed', async ({ skip }) => {
 	if (process.platform !== 'linux') return skip('The programs above a process are known on Linux only.');
 	// The shell replaces itself with a program that does not know its child: npx stays a zombie.
-	const wrapped = await startWrapped('"$0" -e "$1" & exec sleep 60 >&-');
+	const wrapped = await startWrapped('"$0" -e "$1" & exec sleep 110 >&-');
 	process.kill(wrapped.npx, 'SIGKILL');
 	await wrapped.closed;
 	expect(wrapped.output()).toMatch(/Stopping \.\.\.\nStopped\.$/);

@@ -1,6 +1,6 @@
 import type { Command } from '../command.js';
 import type { Finding } from '../doctor/check.js';
-import { hanging, type Line, type OutputOptions, printResult, styledState } from '../output.js';
+import { hanging, type Line, type OutputOptions, printResult } from '../output.js';
 import { markIncomplete } from '../streams.js';
 
 export function addDoctorCommand(program: Command, environment: NodeJS.ProcessEnv): void {
@@ -20,14 +20,12 @@ export function addDoctorCommand(program: Command, environment: NodeJS.ProcessEn
 			const { examine } = await import('../doctor/doctor.js');
 			const findings = await examine(environment, Date.now);
 			const ok = findings.every(({ state }) => state !== 'problem');
-			const lines = options.json ? [] : await Promise.all(findings.map(describe));
-			printResult({ ok, findings }, lines.flat(), options);
+			printResult({ ok, findings }, findings.flatMap(describe), options);
 			if (!ok) markIncomplete();
 		});
 }
 
-async function describe({ check, state, message, advice }: Finding): Promise<Line[]> {
-	const heading = [styledState(state.padEnd(8)), ` ${check.padEnd(14)}`];
-	const lines = await hanging(heading, message);
-	return advice === undefined ? lines : [...lines, ...(await hanging([`${' '.repeat(23)}-> `], advice))];
+function describe({ check, state, message, advice }: Finding): Line[] {
+	const lines = hanging([state.padEnd(9), check.padEnd(14)], message);
+	return advice === undefined ? lines : [...lines, ...hanging([`${' '.repeat(23)}-> `], advice)];
 }

@@ -91,8 +91,7 @@ describe('--stdin', () => {
 	test.each([
 		['a line', 'canary-Partner+Key/=1\n', 'canary-Partner+Key/=1'],
 		['a line of Windows', 'canary-key-2\r\n', 'canary-key-2'],
-		['a line without its end', 'canary-ключ-🙂', 'canary-ключ-🙂'],
-		['a line after a byte order mark', '\uFEFFcanary-key-3\n', 'canary-key-3'],
+		['a line without its end, after a byte order mark', '\uFEFFcanary-ключ-🙂', 'canary-ключ-🙂'],
 		['the longest', `canary${'x'.repeat(maxKeyLength - 6)}`, `canary${'x'.repeat(maxKeyLength - 6)}`],
 	])('imports a key that works, and never prints or stores it: %s', async (_, input, key) => {
 		const outcome = await given(input);
@@ -124,9 +123,7 @@ describe('--stdin', () => {
 
 	test.each([
 		['nothing', ''],
-		['an empty line', '\n'],
 		['white space within', 'canary key'],
-		['white space before', ' canary'],
 		['two lines', 'canary\nkey\n'],
 		['a control character', 'canary\u0007'],
 		['one character too many', `canary${'x'.repeat(maxKeyLength - 5)}`],

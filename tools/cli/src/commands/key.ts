@@ -29,21 +29,18 @@ export function addKeyCommands(program: Command, environment: NodeJS.ProcessEnv)
 			new Option('--service <name>', 'only for this service').choices(['personal-contacts', 'company-contacts']),
 		)
 		.option('--name <text>', 'what it is for, such as "billing job"')
-		.option(
-			'--expires <when>',
-			'after days (90 or 90d), months (6m) or years (1y), or on a date (2027-01-31, at 00:00 UTC)',
-		)
+		.option('--expires <when>', 'after a number of days (90), or on a date (2027-01-31, at 00:00 UTC)')
 		.option('--stdin', 'import a key that the client already has, from standard input')
 		.option('--json', 'print the result as JSON')
 		.examples(
 			'contacts key create acme',
-			'contacts key create acme --name "billing job" --service company-contacts --expires 1y',
+			'contacts key create acme --name "billing job" --service company-contacts --expires 365',
 			'contacts key create acme --stdin < key.txt',
 		)
 		.action(async (project: string, { name = null, service = null, expires, stdin, json }: CreateOptions) => {
 			if (name !== null && !/^\P{Cc}{1,100}$/u.test(name))
 				throw new UsageError('--name takes 1 to 100 characters, none of them a control character.');
-			const expiresAt = expires === undefined ? null : parseExpiry(expires, new Date());
+			const expiresAt = expires === undefined ? null : await parseExpiry(expires, new Date());
 			const secret = stdin ? givenKey(await readInput()) : generateKey();
 			const id = await withDatabase(environment, (sql) =>
 				insertKey(sql, { project, hash: hashKey(secret), name, service, expiresAt }),
@@ -121,32 +118,15 @@ function parseOverlap(given: string): number {
 	return Number(number) * { d: 86_400, h: 3600, m: 60 }[unit as 'd' | 'h' | 'm'];
 }
 
-/** Days, months or years from now, a date (the start of that day in UTC), or an exact ISO 8601 time. */
-export function parseExpiry(given: string, now: Date): Date {
-	const [, count, unit] = /^([1-9][0-9]{0,4})([dmy]?)$/.exec(given) ?? [];
-	if (count !== undefined) {
-		const end = new Date(now);
-		if (unit === 'm') addMonths(end, Number(count));
-		else if (unit === 'y') addMonths(end, 12 * Number(count));
-		else end.setUTCDate(end.getUTCDate() + Number(count));
-		if (end.getUTCFullYear() > 9999) throw new UsageError('--expires must be before the year 10000.');
-		return end;
-	}
-	const date = /^\d{4}-\d{2}-\d{2}(T[\d:.]+(Z|[+-]\d{2}:\d{2}))?$/.test(given) ? new Date(given) : undefined;
-	const calendarDay = given.slice(0, 10);
-	// Date would read 30 February as a day in March.
-	const real =
-		date !== undefined && !Number.isNaN(date.getTime()) && new Date(calendarDay).toISOString().startsWith(calendarDay);
-	if (!real) throw new UsageError('--expires takes days (90d), months (6m), years (1y) or a date like 2027-01-31.');
-	if (date <= now) throw new UsageError('--expires must be in the future.');
-	return date;
-}
-
-/** Uses the last day of a shorter month: a month after 31 January is the last day of February. */
-function addMonths(date: Date, months: number): void {
-	const day = date.getUTCDate();
-	date.setUTCMonth(date.getUTCMonth() + months);
-	if (date.getUTCDate() !== day) date.setUTCDate(0);
+/** Days from now, a date (the start of that day in UTC), or an RFC 3339 time. */
+export async function parseExpiry(given: string, now: Date): Promise<Date> {
+	const [, days] = /^([1-9][0-9]{0,4})d?$/.exec(given) ?? [];
+	if (days !== undefined) return new Date(now.getTime() + Number(days) * 86_400_000);
+	const { parseTime } = await import('../import/import-subscriptions.js');
+	const time = parseTime(given);
+	if (!time) throw new UsageError('--expires takes a number of days or a date like 2027-01-31.');
+	if (new Date(time) <= now) throw new UsageError('--expires must be in the future.');
+	return new Date(time);
 }
 
 /** Standard input, but little more than a key may have. */

@@ -92,18 +92,6 @@ test('person erase deletes nothing and points to the CRM when a synchroniser sta
 	expect(recorded).toBe(0);
 });
 
-test('person erase says that nothing was deleted when somebody deletes the contact while the question is asked', async () => {
-	await addContact(9, '+12025550109');
-	const { code, output, recorded } = await eraseAfter(
-		['--bitrix', '9'],
-		() => database.sql`delete from company_contacts where bitrix_id = 9`,
-	);
-	expect(code).toBe(1);
-	expect(output).toContain('Nothing was deleted: company contact 9 is no longer stored.');
-	expect(output).not.toContain('Deleted for good');
-	expect(recorded).toBe(0);
-});
-
 test('person erase says that nothing was deleted when the chat is erased while the question is asked', async () => {
 	await database.sql`insert into direct_subscriptions (chat_id, started_at) values (400, now())`;
 	const { code, output, recorded } = await eraseAfter(

@@ -66,19 +66,6 @@ describe('person prune', () => {
 		expect(left.map(({ chat }) => chat)).toEqual([1, 3000]);
 	});
 
-	test('keeps a subscription whose end somebody moves while a batch waits for it', async () => {
-		const { other, prune } = await own();
-		const writer = await other.sql.reserve();
-		await writer`begin`;
-		await writer`update direct_subscriptions set ended_at = now() - interval '2 months' where ended_at < now() - interval '24 months'`;
-		const pruned = prune('--yes', '--json');
-		await expect.poll(() => waiting(other), { timeout: 20_000 }).toHaveLength(1);
-		await writer`commit`;
-		writer.release();
-		expect(JSON.parse((await pruned).stdout)).toEqual({ ...expected, direct_subscriptions: 0, deleted: true });
-		expect(await other.sql`select from direct_subscriptions`).toHaveLength(3);
-	});
-
 	test('keeps a subscription that a report begins again while a batch waits for it', async () => {
 		const { other, prune } = await own();
 		const report = await other.sql.reserve();

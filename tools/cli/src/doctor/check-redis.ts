@@ -1,9 +1,6 @@
 import { Redis } from 'ioredis';
 import { type Finding, findingsOf } from './check.js';
 
-/** The oldest version whose scripts may read the server's clock. */
-const oldestRedis = 5;
-
 /** Whether the Redis that replicas share the rate limit through is up and does not evict keys. */
 export async function checkRedis(url: string | undefined): Promise<Finding[]> {
 	const { found, ok, problem, skipped, warning } = findingsOf('redis');
@@ -29,29 +26,24 @@ export async function checkRedis(url: string | undefined): Promise<Finding[]> {
 	});
 	try {
 		await redis.connect();
-		const [server, memory] = [await redis.info('server'), await redis.info('memory')];
-		const version = /redis_version:([\d.]+)/.exec(server)?.[1] ?? 'of an unknown version';
-		const limit = Number(/maxmemory:(\d+)/.exec(memory)?.[1] ?? 0);
-		const policy = /maxmemory_policy:([\w-]+)/.exec(memory)?.[1];
-		if (Number.parseInt(version, 10) < oldestRedis)
-			problem(`Redis ${version} is too old.`, `Move to Redis ${oldestRedis} or newer.`);
-		if (limit > 0 && policy !== undefined && policy !== 'noeviction') {
+		const info = await redis.info();
+		const version = /redis_version:([\d.]+)/.exec(info)?.[1] ?? 'of an unknown version';
+		const policy = /maxmemory_policy:([\w-]+)/.exec(info)?.[1] ?? 'noeviction';
+		if (!/maxmemory:0\b/.test(info) && policy !== 'noeviction')
 			warning(
 				`Redis evicts keys when its memory is full (maxmemory-policy ${policy}): a project whose bucket is evicted has all its tokens again.`,
 				'Set maxmemory-policy to noeviction, or use a separate Redis.',
 			);
-		}
-		if (found.length === 0) ok(`Redis ${version} at ${host} responds.`);
+		else ok(`Redis ${version} at ${host} responds.`);
 	} catch (error) {
 		const { message } = reason ?? (error as Error);
 		if (/NOAUTH|WRONGPASS|invalid password/i.test(message))
 			problem(`Redis at ${host} refuses the password.`, 'Correct REDIS_URL.');
-		else {
+		else
 			problem(
 				`Redis at ${host} does not respond (${/E[A-Z]{4,}/.exec(message)?.[0] ?? 'no reply in time'}): each process has its own limit meanwhile.`,
 				'Start it, or correct REDIS_URL.',
 			);
-		}
 	} finally {
 		redis.disconnect();
 	}

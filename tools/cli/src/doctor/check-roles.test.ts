@@ -5,7 +5,7 @@ import { database, test } from '@contacts/testing/test.js';
 import { describe, expect, onTestFinished } from 'vitest';
 import { found, look } from '../testing/findings.js';
 import { ownDatabase } from '../testing/own-database.js';
-import { readRoles } from './doctor.sql.js';
+import { checkRoles } from './check-database.js';
 
 const operator = (of: TestDatabase = database) => urlAs(of.url, 'operator', rolePassword);
 
@@ -18,9 +18,12 @@ describe('roles', () => {
 		const name = `${new URL((await ownDatabase()).url).pathname.slice(1)}_role`;
 		await database.sql.unsafe(`create role ${name} nologin createrole`);
 		onTestFinished(async () => void (await database.sql.unsafe(`drop role ${name}`)));
-		expect([...(await readRoles(database.sql, [name, 'no_such_role']))]).toEqual([
-			{ name, can_login: false, is_privileged: true },
+		expect(await checkRoles(database.sql, [name, 'no_such_role'])).toEqual([
+			found('problem', /is no ordinary role/, /nocreaterole/),
+			found('problem', /no_such_role does not exist/, /owner\.sql/),
 		]);
+		await database.sql.unsafe(`alter role ${name} nocreaterole`);
+		expect(await checkRoles(database.sql, [name])).toEqual([found('warning', /^Without login: test_/, /\\password/)]);
 	});
 });
 

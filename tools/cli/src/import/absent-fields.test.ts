@@ -51,14 +51,6 @@ describe('CSV', () => {
 		expect(await load('trouble_contact,bitrix_id,phone\n,1,\n')).toMatchObject({ created: 0, changed: 1 });
 		expect(await stored()).toEqual([{ ...full, phone: null, trouble_contact: false }]);
 	});
-
-	test('a header with only bitrix_id adds contacts and changes none', async () => {
-		const row = () => database.sql`select xmin::text, updated_at::text from company_contacts where bitrix_id = 1`;
-		const before = await row();
-		expect(await load('bitrix_id\n1\n2\n')).toMatchObject({ accepted: 2, created: 1, changed: 0 });
-		expect(await row()).toEqual(before);
-		expect(await stored()).toEqual([full, { ...empty, bitrix_id: 2 }]);
-	});
 });
 
 describe('NDJSON', () => {
@@ -81,14 +73,4 @@ describe('NDJSON', () => {
 			{ ...empty, bitrix_id: 4, assigned_by_id: 9 },
 		]);
 	});
-
-	test.each([1, 600])(
-		'of two records of a contact the later one wins for the fields it has, %d records apart',
-		async (apart) => {
-			const between = Array.from({ length: apart - 1 }, (_, index) => ({ bitrix_id: 100 + index }));
-			const first = { bitrix_id: 1, name: 'first', phone: '+79001234568' };
-			await loadRecords(first, ...between, { bitrix_id: 1, name: 'second', company_ids: null });
-			expect((await stored())[0]).toEqual({ ...full, name: 'second', phone: '+79001234568', company_ids: null });
-		},
-	);
 });

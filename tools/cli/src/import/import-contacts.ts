@@ -14,7 +14,7 @@ import { withDatabase } from '../connection.js';
 import { CommandError, UsageError } from '../errors.js';
 import { type OutputOptions, printResult, writeNote } from '../output.js';
 import { markIncomplete } from '../streams.js';
-import { noRecords, type SourceRecord } from './records.js';
+import { noRecords, type SourceRecord } from './read-records.js';
 import { type Format, withRecords } from './source-file.js';
 import { RecordError, toContact } from './to-contact.js';
 

@@ -6,7 +6,7 @@ import { withTransaction } from '../connection.js';
 import { CommandError } from '../errors.js';
 import { type OutputOptions, printNote, printResult } from '../output.js';
 import { parseChatId, type SavedSubscriptions, saveSubscriptions } from '../subscriptions.sql.js';
-import { noRecords, type SourceRecord } from './records.js';
+import { noRecords, type SourceRecord } from './read-records.js';
 import { type Format, withRecords } from './source-file.js';
 
 /** A subscription in a file. Times are RFC 3339 in UTC. Without times the chat is subscribed now. */

@@ -6,8 +6,8 @@ import type { Readable } from 'node:stream';
 import { CommandError, UsageError } from '../errors.js';
 import { createProgress, type Progress } from '../progress.js';
 import { streams } from '../streams.js';
-import { readCsv } from './read-csv.js';
-import { type Columns, readNdjson, type SourceRecord } from './records.js';
+
+import { type Columns, readCsv, readNdjson, type SourceRecord } from './read-records.js';
 
 const readers = { csv: readCsv, ndjson: readNdjson };
 

@@ -45,8 +45,6 @@ describe('a record is accepted', () => {
 		['the JSON true', { bitrix_id: '1', trouble_contact: true }, { trouble_contact: true }],
 		['the JSON false', { bitrix_id: '1', trouble_contact: false }, { trouble_contact: false }],
 		['the JSON null for the flag', { bitrix_id: '1', trouble_contact: null }, { trouble_contact: false }],
-		['an empty text for the flag', { bitrix_id: '1', trouble_contact: '' }, { trouble_contact: false }],
-		['white space for the flag', { bitrix_id: '1', trouble_contact: ' ' }, { trouble_contact: false }],
 		['line breaks in a text', { bitrix_id: '1', perplexity_reason: 'a\r\nb' }, { perplexity_reason: 'a\r\nb' }],
 		['an id, whatever it is', { bitrix_id: '1', id: ['x'] }, {}],
 	])('%s', (_, fields, expected) => {

@@ -1,0 +1,24 @@
+#!/bin/sh
+# Writes the files of a release into a folder: the client's package, what a machine with Docker Compose needs, and the notes.
+#   sh tools/release-files.sh REGISTRY/OWNER 0.2.0 FOLDER
+set -eu
+cd "$(dirname "$0")/.."
+prefix=$1 version=$2
+mkdir -p "$3"
+folder=$(cd "$3" && pwd)
+pnpm=${PNPM:-pnpm}
+
+$pnpm --filter @contacts/client pack --pack-destination "$folder"
+
+# The files of the commit, with this release's images in place of the build.
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+git archive --prefix=contacts/ HEAD docker-compose.yml .env.example contacts gateway operations packages/common/owner.sql docs \
+  README.md CHANGELOG.md SECURITY.md LICENSE | tar --extract --directory "$work"
+sed -i -e "s|\${CONTACTS_IMAGES:-contacts}|\${CONTACTS_IMAGES:-$prefix}|" -e '/^ *build: /d' "$work/contacts/docker-compose.yml"
+tar --create --gzip --owner=0 --group=0 --file "$folder/contacts-$version.tar.gz" --directory "$work" contacts
+
+# The changelog's section of this version.
+awk -v heading="## [$version]" 'index($0, heading) == 1 { found = 1; next } /^## / { found = 0 } found' CHANGELOG.md >"$folder/notes.md"
+[ -s "$folder/notes.md" ] || { echo "CHANGELOG.md has no section for $version." >&2; exit 1; }
+(cd "$folder" && sha256sum -- *.tgz *.tar.gz >SHA256SUMS)
