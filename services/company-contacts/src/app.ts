@@ -47,7 +47,7 @@ export async function buildApp(parts: ServiceParts, config: Config): Promise<Ser
 		await api.register(authenticate, { keyRing, onFailure: limitFailures(policy, registry, clock) });
 		await api.register(limitProjects, { policy, redisUrl: config.REDIS_URL, registry, clock });
 		await api.register(sandbox);
-		await api.register(listCompanyContacts, { cache, database, poll, keyRing, clock });
+		await api.register(listCompanyContacts, { cache, database, poll, keyRing });
 		await api.register(listChanges, { feed });
 	});
 	return server;

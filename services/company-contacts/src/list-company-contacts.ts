@@ -27,15 +27,10 @@ interface ListOptions {
 	database: Database;
 	poll: StatePoll;
 	keyRing: KeyRing;
-	/** Monotonic milliseconds. */
-	clock: () => number;
 }
 
 /** `GET /api/company_contacts.list`: all contacts, or the contacts of one company, ordered by id. */
-export async function listCompanyContacts(
-	api: Server,
-	{ cache, database, poll, keyRing, clock }: ListOptions,
-): Promise<void> {
+export async function listCompanyContacts(api: Server, { cache, database, poll, keyRing }: ListOptions): Promise<void> {
 	function send(
 		request: FastifyRequest,
 		reply: FastifyReply,
@@ -74,7 +69,11 @@ export async function listCompanyContacts(
 					send(request, reply, { encoding, entityTag, body: '' }, list.syncedAt);
 				} else {
 					const { project } = request;
-					const isAuthorized = () => keyRing.isLive(project);
+					const isAuthorized = async () => {
+						const now = performance.now();
+						if (!keyRing.isConfirmed) await keyRing.confirm(now, now + database.deadlineMs);
+						return keyRing.isLive(project);
+					};
 					const stream = await streamList(database, {
 						companyId,
 						encoding,
@@ -82,7 +81,6 @@ export async function listCompanyContacts(
 						projectId: project.id,
 						askedAt,
 						poll,
-						clock,
 					});
 					send(request, reply, stream, stream.syncedAt);
 				}

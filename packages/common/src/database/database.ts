@@ -103,7 +103,7 @@ export interface DatabaseOptions extends ClientOptions {
 
 /** Opens the database for a service. It connects at the first statement. */
 export function openDatabase(options: DatabaseOptions): Database {
-	const { deadlineMs = 4000, maxWaiting = 1000, maxReaders = 8, clock = () => performance.now() } = options;
+	const { deadlineMs = 4000, maxWaiting = 1000, maxReaders = 4, clock = () => performance.now() } = options;
 	let observer: DatabaseObserver | undefined;
 	const onFailure = (reason: FailureReason) => observer?.onFailure(reason);
 	const admission = new Admission({ deadlineMs, maxWaiting, clock, onFailure });

@@ -29,7 +29,6 @@ const rights: Record<RoleUser, Record<string, readonly string[]>> = {
 		api_key_uses: ['select', 'insert', 'update'],
 		personal_contacts: ['select', 'insert', 'update'],
 		direct_subscriptions: ['select', 'insert', 'update'],
-		'function database_history': ['execute'],
 	},
 	'company-contacts': {
 		projects: ['select'],
@@ -40,7 +39,6 @@ const rights: Record<RoleUser, Record<string, readonly string[]>> = {
 		company_contacts_changes: ['select'],
 		company_contacts_version: ['select'],
 		crm_sync_state: ['select'],
-		'function database_history': ['execute'],
 	},
 	'company-contacts-sync': {
 		company_contacts: ['select', 'insert', 'update', 'delete'],
@@ -49,7 +47,6 @@ const rights: Record<RoleUser, Record<string, readonly string[]>> = {
 		crm_sync_runs: ['select', 'insert', 'update', 'delete'],
 		crm_sync_staging: ['select', 'insert', 'update', 'delete'],
 		crm_sync_state: ['select', 'update'],
-		'function database_history': ['execute'],
 		'function prune_company_contacts_tombstones': ['execute'],
 	},
 	operator: {
