@@ -40,7 +40,7 @@ test.each([
 		async () => {
 			await database.sql`
 				select pg_terminate_backend(pid) from pg_stat_activity
-				where datname = current_database() and query like '%key_ring_version%'`;
+				where datname = current_database() and query like '%key_ring_version%' and pid <> pg_backend_pid()`;
 		},
 	],
 	[
