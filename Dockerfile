@@ -9,8 +9,8 @@ WORKDIR /build
 RUN npm install --global --no-audit --no-fund pnpm@12.21.0
 COPY . .
 RUN pnpm install --frozen-lockfile \
- && pnpm exec tsc -b services/personal-contacts services/company-contacts tools/cli \
- && for image in personal-contacts company-contacts cli; do sh tools/deploy.sh "$image" "/out/$image" || exit 1; done
+ && pnpm exec tsc -b services/personal-contacts services/company-contacts workers/crm-sync tools/cli \
+ && for image in personal-contacts company-contacts crm-sync cli; do sh tools/deploy.sh "$image" "/out/$image" || exit 1; done
 
 FROM ${NODE_IMAGE} AS runtime
 LABEL org.opencontainers.image.title=contacts org.opencontainers.image.version=0.1.0
@@ -36,6 +36,11 @@ EXPOSE 3000
 COPY --from=build /out/company-contacts ./
 # Served at /docs/guide. Seen from dist, its place is the same as in the repository.
 COPY docs/partners.md /docs/partners.md
+
+FROM service AS crm-sync
+ENV PORT=3002
+EXPOSE 3002
+COPY --from=build /out/crm-sync ./
 
 FROM runtime AS cli
 COPY --from=build /out/cli ./

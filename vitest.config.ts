@@ -4,7 +4,7 @@ import { defineConfig } from 'vitest/config';
 /** What starts, kills or waits for processes, or fills their memory. */
 const processTests = [
 	'tests/process/**/*.test.ts',
-	'{packages,services}/*/src/**/{many-contacts,memory,within-a-second}.test.ts',
+	'{packages,services,workers}/*/src/**/{many-contacts,memory,within-a-second}.test.ts',
 	'tools/local/src/**/*.test.ts',
 	'tools/cli/src/{closed-output,long-lists,progress,terminal}.test.ts',
 	'tools/cli/src/import/memory.test.ts',
@@ -28,7 +28,7 @@ export default defineConfig({
 				extends: true,
 				test: {
 					name: 'tests',
-					include: ['{packages,services,tools}/*/src/**/*.test.ts', 'tests/docs/**/*.test.ts'],
+					include: ['{packages,services,workers,tools}/*/src/**/*.test.ts', 'tests/docs/**/*.test.ts'],
 					exclude: processTests,
 					// Several files share a process, which saves a fifth of the processor time.
 					isolate: false,

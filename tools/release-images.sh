@@ -5,6 +5,6 @@ set -eu
 cd "$(dirname "$0")/.."
 prefix=$1 version=$2
 shift 2
-for image in personal-contacts company-contacts cli; do
+for image in personal-contacts company-contacts crm-sync cli; do
   docker build --target "$image" --tag "$prefix/$image:$version" "$@" .
 done

@@ -9,7 +9,7 @@ set log_min_error_statement = 'panic';
 \getenv owner OWNER_DATABASE_PASSWORD
 \getenv personal PERSONAL_CONTACTS_DATABASE_PASSWORD
 \getenv company COMPANY_CONTACTS_DATABASE_PASSWORD
-\getenv sync COMPANY_CONTACTS_SYNC_DATABASE_PASSWORD
+\getenv sync CRM_SYNC_DATABASE_PASSWORD
 \getenv operator OPERATOR_DATABASE_PASSWORD
 \getenv privacy PRIVACY_DATABASE_PASSWORD
 \getenv backup BACKUP_DATABASE_PASSWORD
@@ -24,7 +24,7 @@ set log_min_error_statement = 'panic';
   alter role company_contacts_service login password :'company';
 \endif
 \if :{?sync}
-  alter role company_contacts_sync login password :'sync';
+  alter role crm_sync_service login password :'sync';
 \endif
 \if :{?operator}
   alter role contacts_operator login password :'operator';

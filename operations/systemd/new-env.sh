@@ -17,7 +17,7 @@ cat >passwords.env <<EOF
 OWNER_DATABASE_PASSWORD=$owner
 PERSONAL_CONTACTS_DATABASE_PASSWORD=$personal
 COMPANY_CONTACTS_DATABASE_PASSWORD=$company
-COMPANY_CONTACTS_SYNC_DATABASE_PASSWORD=$sync
+CRM_SYNC_DATABASE_PASSWORD=$sync
 OPERATOR_DATABASE_PASSWORD=$operator
 PRIVACY_DATABASE_PASSWORD=$privacy
 BACKUP_DATABASE_PASSWORD=$backup
@@ -27,8 +27,8 @@ cat >company.env <<EOF
 $(url company_contacts_service "$company")
 TRUST_PROXY=127.0.0.80
 EOF
-cat >sync.env <<EOF
-$(url company_contacts_sync "$sync")
+cat >crm-sync.env <<EOF
+$(url crm_sync_service "$sync")
 PORT=3002
 TRUST_PROXY=127.0.0.80
 BITRIX24_WEBHOOK_URL=

@@ -14,7 +14,7 @@ begin
   for statement in
     select format('create role %I nologin', name)
     from unnest(array[
-      'contacts_owner', 'personal_contacts_service', 'company_contacts_service', 'company_contacts_sync', 'contacts_operator',
+      'contacts_owner', 'personal_contacts_service', 'company_contacts_service', 'crm_sync_service', 'contacts_operator',
       'contacts_privacy', 'contacts_backup'
     ]) name
     where not exists (select from pg_roles where rolname = name)
@@ -31,13 +31,13 @@ begin
                   case when current_setting('server_version_num')::int >= 160000 then format('granted by %s', m.grantor::regrole) end)
     from pg_auth_members m
     where m.member = 'contacts_owner'::regrole
-       or (m.roleid = 'company_contacts_sync'::regrole and m.member = 'contacts_operator'::regrole)
+       or (m.roleid = 'crm_sync_service'::regrole and m.member = 'contacts_operator'::regrole)
     union all
     -- For a server with 100 connections, three of which are for superusers. Whichever role is at its limit, the others have
     -- what two processes of each service and a synchroniser need (docs/operators.md, "Database roles").
     select format('alter role %I connection limit %s', name, connections)
     from (values
-      ('company_contacts_service', 60), ('personal_contacts_service', 44), ('company_contacts_sync', 20),
+      ('company_contacts_service', 60), ('personal_contacts_service', 44), ('crm_sync_service', 20),
       ('contacts_operator', 8), ('contacts_owner', 5), ('contacts_privacy', 2),
       ('contacts_backup', 1)
     ) limits (name, connections)
@@ -72,7 +72,7 @@ begin
       and has_function_privilege('public', p.oid, 'execute') and pg_has_role(p.proowner, 'usage')
     union all
     -- One session at a time migrates, and one mirrors the CRM.
-    select format('grant execute on function %s to contacts_owner, company_contacts_sync, contacts_operator', p.oid::regprocedure)
+    select format('grant execute on function %s to contacts_owner, crm_sync_service, contacts_operator', p.oid::regprocedure)
     from pg_proc p
     where p.pronamespace = 'pg_catalog'::regnamespace and p.proname ~ '^pg_(try_)?advisory_'
       and pg_has_role(p.proowner, 'usage')

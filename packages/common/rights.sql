@@ -17,9 +17,9 @@ end
 $$;
 -- Which server responds, for the poll of each program.
 grant execute on function public.database_history()
-  to personal_contacts_service, company_contacts_service, company_contacts_sync;
+  to personal_contacts_service, company_contacts_service, crm_sync_service;
 grant usage on schema public
-  to personal_contacts_service, company_contacts_service, company_contacts_sync, contacts_operator, contacts_privacy, contacts_backup;
+  to personal_contacts_service, company_contacts_service, crm_sync_service, contacts_operator, contacts_privacy, contacts_backup;
 
 -- Authentication, the same for both services.
 grant select on public.projects, public.api_keys, public.key_ring_version to personal_contacts_service, company_contacts_service;
@@ -30,16 +30,14 @@ grant select, insert, update on public.personal_contacts, public.direct_subscrip
 grant select on public.company_contacts, public.company_contacts_version, public.company_contacts_changes
   to company_contacts_service;
 -- For the age of the data, in the list's headers and in the metrics.
-grant select on public.crm_sync_state to company_contacts_service;
+grant select (last_success_at) on public.crm_sync_state to company_contacts_service;
 
 -- The operator's "contacts sync" does the synchroniser's work by hand.
-grant select, insert, update, delete on public.company_contacts to company_contacts_sync, contacts_operator;
-grant select, update on public.crm_sync_state to company_contacts_sync, contacts_operator;
+grant select, insert, update, delete on public.company_contacts to crm_sync_service, contacts_operator;
+grant select, update on public.crm_sync_state to crm_sync_service, contacts_operator;
 grant select, insert, update, delete on public.crm_sync_staging, public.crm_sync_runs, public.crm_event_inbox
-  to company_contacts_sync, contacts_operator;
-grant select, update, delete on public.crm_sync_requests to company_contacts_sync, contacts_operator;
-grant insert on public.crm_sync_requests to contacts_operator;
-grant execute on function public.prune_company_contacts_tombstones() to company_contacts_sync, contacts_operator;
+  to crm_sync_service, contacts_operator;
+grant execute on function public.prune_company_contacts_tombstones() to crm_sync_service, contacts_operator;
 
 grant select, insert on public.projects, public.api_keys to contacts_operator;
 -- What the command changes of a project or key, and no other column.
@@ -62,9 +60,9 @@ grant select on
   public.schema_migrations, public.projects, public.api_keys, public.api_key_uses, public.key_ring_version, public.audit_log,
   public.personal_contacts, public.direct_subscriptions,
   public.company_contacts, public.company_contacts_version, public.company_contacts_changes,
-  public.crm_sync_state, public.crm_sync_staging, public.crm_sync_runs, public.crm_event_inbox, public.crm_sync_requests
+  public.crm_sync_state, public.crm_sync_staging, public.crm_sync_runs, public.crm_event_inbox
   to contacts_backup;
 grant select on sequence
   public.projects_id_seq, public.api_keys_id_seq, public.audit_log_id_seq, public.company_contacts_id_seq,
-  public.crm_sync_runs_id_seq, public.crm_sync_requests_id_seq
+  public.crm_sync_runs_id_seq
   to contacts_backup;

@@ -50,7 +50,7 @@ describe.each(Object.entries(compose.services))('the container of %s', (name, se
 		const expected: Record<string, string[]> = {
 			gateway: ['public'],
 			'personal-contacts': ['bot'],
-			'company-contacts-sync': ['crm'],
+			'crm-sync': ['crm'],
 			contacts: ['crm'],
 			prometheus: ['monitoring'],
 		};
@@ -138,7 +138,7 @@ test('the nightly backup can be stopped with SIGTERM, and finds its scripts', ()
 
 test('the gateway can reach neither the database, Redis nor personal-contacts', () => {
 	const neighbours = compose.services.gateway?.networks.flatMap(membersOf) ?? [];
-	expect([...new Set(neighbours)].toSorted()).toEqual(['company-contacts', 'company-contacts-sync', 'gateway']);
+	expect([...new Set(neighbours)].toSorted()).toEqual(['company-contacts', 'crm-sync', 'gateway']);
 });
 
 test('the memory file systems of the gateway have a size limit', () => {
@@ -156,7 +156,7 @@ test('Prometheus can reach every process that has metrics', () => {
 	};
 	const reached = compose.services.prometheus?.networks.flatMap(membersOf) ?? [];
 	const targets = scrape_configs.flatMap((job) => job.dns_sd_configs.flatMap(({ names }) => names));
-	expect(targets).toEqual(['personal-contacts', 'company-contacts', 'company-contacts-sync']);
+	expect(targets).toEqual(['personal-contacts', 'company-contacts', 'crm-sync']);
 	expect(targets.filter((name) => !reached.includes(name))).toEqual([]);
 });
 

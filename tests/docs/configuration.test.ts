@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { serviceVariables } from '@contacts/common/process/config.js';
 import { variables as companyVariables } from '@contacts/company-contacts/config.js';
-import { variables as syncVariables } from '@contacts/company-contacts/sync/config.js';
+import { variables as syncVariables } from '@contacts/crm-sync/config.js';
 import { variables as startVariables } from '@contacts/local/settings.js';
 import { describe, expect, test } from 'vitest';
 import { read, root } from './pages.js';

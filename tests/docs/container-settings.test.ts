@@ -2,7 +2,7 @@ import { createLogger } from '@contacts/common/observability/logger.js';
 import { startTracing } from '@contacts/common/observability/tracing.js';
 import { readVariables, serviceVariables } from '@contacts/common/process/config.js';
 import { variables as companyVariables } from '@contacts/company-contacts/config.js';
-import { crmVariables, variables as syncVariables, toCrmConfig } from '@contacts/company-contacts/sync/config.js';
+import { crmVariables, variables as syncVariables, toCrmConfig } from '@contacts/crm-sync/config.js';
 import { describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { files, read } from './pages.js';
@@ -43,7 +43,7 @@ const programs: [
 ][] = [
 	['personal-contacts', serviceVariables(3001)],
 	['company-contacts', companyVariables],
-	['company-contacts-sync', syncVariables],
+	['crm-sync', syncVariables],
 ];
 
 const passwords = [...read('operations/postgres/passwords.sql').matchAll(/\\getenv \w+ (\w+)/g)].map(([, name]) =>
@@ -104,9 +104,7 @@ describe.each(programs)('the container %s', (container, variables) => {
 		const texts = Object.fromEntries(Object.entries(values).map(([name, value]) => [name, String(value)]));
 		expect(texts).toMatchObject(usual);
 		const optional = names.filter((name) => !(name in usual) && ![...composed, 'TRUST_PROXY'].includes(name));
-		expect(optional.filter((name) => name in values)).toEqual(
-			container === 'company-contacts-sync' ? ['BITRIX24_WEBHOOK_URL'] : [],
-		);
+		expect(optional.filter((name) => name in values)).toEqual(container === 'crm-sync' ? ['BITRIX24_WEBHOOK_URL'] : []);
 		expect(
 			await startTracing({
 				name: container,

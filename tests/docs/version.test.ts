@@ -3,8 +3,10 @@ import { expect, test } from 'vitest';
 import { files, read } from './pages.js';
 
 test('packages, images, OpenAPI documents and running services have the same version', () => {
-	const manifests = files.filter((path) => /^(package|(packages|services|tools)\/[^/]+\/package)\.json$/.test(path));
-	expect(manifests.length).toBeGreaterThan(10);
+	const manifests = files.filter((path) =>
+		/^(package|(packages|services|workers|tools)\/[^/]+\/package)\.json$/.test(path),
+	);
+	expect(manifests.length).toBeGreaterThanOrEqual(10);
 	const versions = [...manifests.map((path) => JSON.parse(read(path)) as { version: string })].map(
 		(each) => each.version,
 	);

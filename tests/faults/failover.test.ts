@@ -103,7 +103,7 @@ describe('one address', () => {
 		network.redirect(servers.primaryUrl());
 		await network.restore();
 		await delay(3000);
-		const [personal, mirror] = (['personal-contacts', 'company-contacts-sync'] as const).map((name) =>
+		const [personal, mirror] = (['personal-contacts', 'crm-sync'] as const).map((name) =>
 			system?.readiness(name, demoted + 1000),
 		);
 		network.redirect(servers.standbyUrl());
@@ -111,7 +111,8 @@ describe('one address', () => {
 
 		expect(personal?.length).toBeGreaterThan(0);
 		expect(new Set(personal)).toEqual(new Set([503]));
-		expect(new Set(mirror)).toEqual(new Set([503]));
+		// The synchroniser has lost its session, so it may be between two processes.
+		expect(mirror?.filter((status) => status !== 503)).toEqual([]);
 		await expectRecoveredAndNothingLost(system);
 	});
 });

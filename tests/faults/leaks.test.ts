@@ -39,7 +39,7 @@ beforeAll(async () => {
 	await setUpRoles(server.url('postgres'), {
 		'personal-contacts': canaries.password,
 		'company-contacts': canaries.password,
-		'company-contacts-sync': canaries.password,
+		'crm-sync': canaries.password,
 		operator: canaries.password,
 	});
 	await migrate(server.url('postgres'));

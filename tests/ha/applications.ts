@@ -1,8 +1,8 @@
 import { connect as connectTo, createServer } from 'node:net';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { type StandIn, startStandIn } from '@contacts/bitrix24-stand-in';
 import { type RoleUser, urlAs } from '@contacts/common/database/roles.js';
+import { type StandIn, startStandIn } from '@contacts/testing/bitrix24/stand-in.js';
 import { rolePassword } from '@contacts/testing/database.js';
 import { gatewayConfig } from '@contacts/testing/gateway.js';
 import { configureNginx } from '@contacts/testing/nginx.js';
@@ -84,7 +84,7 @@ export async function startApplications(
 			log: join(folder, `${machine.name}-way.log`),
 			command: [process.execPath, '-e', wayToPortal],
 		}),
-		service(machine, 'company-contacts-sync', 'services/company-contacts/dist/sync/main.js', 3002, {
+		service(machine, 'crm-sync', 'workers/crm-sync/dist/main.js', 3002, {
 			BITRIX24_WEBHOOK_URL: portal.webhookUrl,
 			BITRIX24_PLAN: 'enterprise',
 			BITRIX24_INTERVAL_SECONDS: '5',

@@ -152,7 +152,7 @@ export async function startDatabaseCluster(
 	const maintenance = postgres(superuser.replace('/contacts', '/postgres'), { max: 1 });
 	await maintenance`create database contacts`;
 	await maintenance.end();
-	const users = ['owner', 'personal-contacts', 'company-contacts', 'company-contacts-sync'] as const;
+	const users = ['owner', 'personal-contacts', 'company-contacts', 'crm-sync'] as const;
 	await setUpRoles(superuser, Object.fromEntries(users.map((user) => [user, rolePassword])));
 	await migrate(urlAs(superuser, 'owner', rolePassword));
 	const sql = postgres(superuser, { max: 1, fetch_types: false });

@@ -104,8 +104,8 @@ describe('no body takes twenty times the processor time of a usual one of its le
 	});
 
 	test('for the receiver of events, whose client has no token', async () => {
-		const synchroniser = startServiceProcess('company-contacts-sync', {
-			DATABASE_URL: urlAs(database.url, 'company-contacts-sync', rolePassword),
+		const synchroniser = startServiceProcess('crm-sync', {
+			DATABASE_URL: urlAs(database.url, 'crm-sync', rolePassword),
 			// Nothing listens there.
 			BITRIX24_WEBHOOK_URL: 'http://127.0.0.1:9/rest/1/secret/',
 			BITRIX24_APPLICATION_TOKEN: 'application-token-0123456789abcdef',

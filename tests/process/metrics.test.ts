@@ -118,10 +118,10 @@ test('every metric of the services is on the dashboard or in an alert', () => {
 test('counters start at 0 before the first event, and the synchroniser counts its passes', () => {
 	expect(jobs['company-contacts']).toContain('rate_limit_decisions_total{decision="refused",bucket="local"} 0');
 	expect(jobs['personal-contacts']).toContain('database_errors_total{reason="deadline"} 0');
-	expect(jobs['company-contacts-sync']).toContain('crm_passes_total{outcome="failed"} 0');
-	expect(jobs['company-contacts-sync']).toContain('crm_unread_contacts_total{pass="events"} 0');
-	expect(jobs['company-contacts-sync']).toMatch(/crm_passes_total\{outcome="done"\} [1-9]/);
-	expect(jobs['company-contacts-sync']).toContain('crm_synchroniser_working 1');
+	expect(jobs['crm-sync']).toContain('crm_passes_total{outcome="failed"} 0');
+	expect(jobs['crm-sync']).toContain('crm_unread_contacts_total{pass="events"} 0');
+	expect(jobs['crm-sync']).toMatch(/crm_passes_total\{outcome="done"\} [1-9]/);
+	expect(jobs['crm-sync']).toContain('crm_synchroniser_working 1');
 });
 
 test('every alert says how urgent it is, what happened and what to do', () => {

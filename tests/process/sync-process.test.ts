@@ -10,8 +10,8 @@ import { database, test } from '@contacts/testing/test.js';
 import { describe, expect, onTestFinished } from 'vitest';
 
 const start = (env: Record<string, string>) => {
-	const program = spawnService('company-contacts-sync', {
-		DATABASE_URL: urlAs(database.url, 'company-contacts-sync', rolePassword),
+	const program = spawnService('crm-sync', {
+		DATABASE_URL: urlAs(database.url, 'crm-sync', rolePassword),
 		// Nothing listens there: the synchroniser starts without the portal.
 		BITRIX24_WEBHOOK_URL: 'http://127.0.0.1:9/rest/1/secret/',
 		...env,
@@ -28,7 +28,7 @@ describe('the synchroniser does not start, and says why in one line', () => {
 	}
 
 	test('with a wrong password', async () => {
-		const url = urlAs(database.url, 'company-contacts-sync', 'wrong');
+		const url = urlAs(database.url, 'crm-sync', 'wrong');
 		expect(await errorOf({ DATABASE_URL: url })).toEqual([expect.stringMatching(/refuses the user or the password/)]);
 	});
 
@@ -71,7 +71,7 @@ describe('the synchroniser does not start, and says why in one line', () => {
 });
 
 test('the synchroniser starts without its database, works once the database is up, and stops on SIGTERM with exit 0', async () => {
-	const url = urlAs(database.url, 'company-contacts-sync', rolePassword);
+	const url = urlAs(database.url, 'crm-sync', rolePassword);
 	const proxy = await startTcpProxy(url);
 	onTestFinished(() => proxy.close());
 	proxy.cut();
@@ -86,6 +86,54 @@ test('the synchroniser starts without its database, works once the database is u
 	expect(await program.exit).toBe(0);
 	expect(program.stderr()).toBe('');
 	expect(program.log().at(-1)?.msg).toBe('stopped');
+});
+
+describe('the synchroniser ends with one line and exit 1', () => {
+	async function startWorking() {
+		const url = urlAs(database.url, 'crm-sync', rolePassword);
+		const proxy = await startTcpProxy(url);
+		onTestFinished(() => proxy.close());
+		const program = start({ DATABASE_URL: proxy.through(url) });
+		const address = await program.listening();
+		const metric = async () =>
+			/^crm_synchroniser_working (\d)$/m.exec(await (await fetch(`${address}/metrics`)).text())?.[1];
+		await expect.poll(metric, { timeout: 30_000 }).toBe('1');
+		return { program, proxy };
+	}
+
+	test('when its session is lost, and with it the lock', async () => {
+		const { program } = await startWorking();
+		await database.sql`
+			select pg_terminate_backend(pid) from pg_locks join pg_stat_activity using (pid)
+			where locktype = 'advisory' and application_name = 'crm-sync' and datname = current_database()`;
+		expect(await program.exit).toBe(1);
+		expect(program.stderr()).toMatch(/^The synchroniser ends, to be started again: [^\n]*lost\.\n$/);
+	});
+
+	test('when the database does not respond any more', async () => {
+		const { program, proxy } = await startWorking();
+		proxy.holdBack();
+		expect(await program.exit).toBe(1);
+		expect(program.stderr()).toMatch(/^The synchroniser ends, to be started again: [^\n]+\.\n$/);
+	});
+});
+
+test('on a read-only server it waits, and does not end', async () => {
+	const mine = await createTestDatabase();
+	onTestFinished(() => mine.drop());
+	const name = new URL(mine.url).pathname.slice(1);
+	await mine.sql.unsafe(`alter database ${name} set default_transaction_read_only = on`);
+	const program = start({ DATABASE_URL: urlAs(mine.url, 'crm-sync', rolePassword) });
+	onTestFinished(() => program.kill('SIGKILL'));
+	const pauses = () =>
+		program
+			.log()
+			.flatMap(({ retry_ms: pause }) => pause ?? [])
+			.slice(0, 3);
+	await expect.poll(pauses, { timeout: 30_000 }).toEqual([1000, 2000, 4000]);
+	expect(program.hasExited).toBe(false);
+	program.kill('SIGKILL');
+	await program.exit;
 });
 
 test('a portal that sends 30 MB of nested arrays does not make the synchroniser exceed its memory limit of 384 MiB', async () => {

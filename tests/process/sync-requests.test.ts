@@ -1,5 +1,5 @@
 import { EventEmitter, once } from 'node:events';
-import { type StandIn, startStandIn } from '@contacts/bitrix24-stand-in';
+import { type StandIn, startStandIn } from '@contacts/testing/bitrix24/stand-in.js';
 import type { RunningService } from '@contacts/testing/services.js';
 import { type CommandOutcome, startCommand, startSynchroniser } from '@contacts/testing/synchroniser.js';
 import { database, test } from '@contacts/testing/test.js';
@@ -19,7 +19,7 @@ test.beforeAll(async () => {
 	env = { BITRIX24_WEBHOOK_URL: standIn.webhookUrl };
 });
 beforeEach(async () => {
-	await database.sql`delete from crm_sync_requests`;
+	await database.sql`update crm_sync_state set requested = null, requested_at = null`;
 	if (synchroniser?.hasExited === false) return;
 	const before = await lastDone();
 	synchroniser = await startSynchroniser(database.url, env);
@@ -32,15 +32,15 @@ afterAll(async () => {
 	await standIn?.close();
 });
 
-const start = (...args: string[]) => startCommand(database.url, ['sync', ...args], env);
+/** Beside a running synchroniser the command needs no variable of the CRM. */
+const start = (...args: string[]) => startCommand(database.url, ['sync', ...args], {});
 const contacts = (...args: string[]) => start(...args).outcome;
+/** The same, but able to do the work itself. */
+const startOnce = (...args: string[]) => startCommand(database.url, ['sync', '--once', ...args], env);
 const count = async () => (await database.sql`select from company_contacts`).length;
 const lastDone = async () =>
 	Number((await database.sql`select coalesce(max(id), 0) as id from crm_sync_runs where outcome = 'done'`)[0]?.id);
-const requests = async () => [
-	...(await database.sql<{ kind: string; taken: boolean; ended: boolean }[]>`
-		select kind, taken_at is not null as taken, ended_at is not null as ended from crm_sync_requests order by id`),
-];
+const requested = async () => (await database.sql`select requested from crm_sync_state`)[0]?.requested;
 const ids = () => [...standIn.contacts.keys()];
 const companiesOf = async (id: number) =>
 	(await database.sql`select array_to_string(company_ids, ',') as ids from company_contacts where bitrix_id = ${id}`)[0]
@@ -61,17 +61,16 @@ function holdPage(): { isHeld: () => boolean; release: () => void } {
 }
 
 describe('the running synchroniser does what the command requests', () => {
-	test('--once, and the mirror is complete up to then', async () => {
+	test('a pass, and the mirror is complete up to then', async () => {
 		const [first = 0] = ids();
 		standIn.update(first, { companyIds: [4711] });
 		standIn.add({ lastName: 'New' });
-		expect(await contacts('--once')).toEqual({
+		expect(await contacts()).toEqual({
 			code: 0,
 			out: expect.stringMatching(/^Incremental pass: 1 new, 1 changed, 0 deleted/),
 			error: '',
 		});
-		expect([await count(), await companiesOf(first)]).toEqual([ids().length, '4711']);
-		expect(await requests()).toEqual([{ kind: 'pass', taken: true, ended: true }]);
+		expect([await count(), await companiesOf(first), await requested()]).toEqual([ids().length, '4711', null]);
 	});
 
 	test.each([[['--once', '--full']], [['--full']]])('%j, with deletions and links', async (args) => {
@@ -83,62 +82,57 @@ describe('the running synchroniser does what the command requests', () => {
 		expect([await count(), await companiesOf(second)]).toEqual([ids().length, '4712']);
 	});
 
-	test('--contact', async () => {
+	test('--contact, which fails for one that the CRM does not know', async () => {
 		const [first = 0] = ids();
 		standIn.update(first, { companyIds: [4713] }, { touch: false });
-		expect(await contacts('--contact', String(first))).toMatchObject({
-			code: 0,
-			out: expect.stringMatching(/1 changed/),
-		});
+		expect(await contacts('--contact', String(first))).toMatchObject({ code: 0 });
 		expect(await companiesOf(first)).toBe('4713');
-	});
-
-	test('--dry-run, and writes nothing', async () => {
-		const { id } = standIn.add({ lastName: 'New' });
-		expect(await contacts('--dry-run')).toMatchObject({
-			code: 0,
-			out: expect.stringMatching(/^A full pass would make 1 new/),
-		});
-		expect(await companiesOf(id)).toBe(undefined);
+		expect(await contacts('--contact', '987654')).toEqual(failure(/^error: The CRM has no contact 987654\.\n$/));
+		expect(await database.sql`select from crm_event_inbox`).toHaveLength(0);
 	});
 
 	test('--confirm-mass-delete, which the preceding failure recommends', async () => {
-		await contacts('--once', '--full');
+		await contacts('--full');
 		const before = await count();
 		for (const id of ids().slice(0, 60)) standIn.remove(id);
-		expect(await contacts('--once', '--full')).toMatchObject({
-			code: 1,
-			error: expect.stringMatching(/^error: 60 of \d+ [^\n]*--confirm-mass-delete[^\n]*\n$/),
-		});
-		expect(await count()).toBe(before);
-		expect(await contacts('--confirm-mass-delete')).toMatchObject({
+		const { code, error } = await contacts('--full');
+		const [, run = ''] = /^error: 60 contacts [^\n]*--confirm-mass-delete (\d+)"\.\n$/.exec(error) ?? [];
+		expect([code, await count()]).toEqual([1, before]);
+		expect(await contacts('--confirm-mass-delete', run)).toMatchObject({
 			code: 0,
 			out: expect.stringMatching(/60 deleted/),
 		});
 		expect(await count()).toBe(before - 60);
 	});
 
-	test('for two commands at once', async () => {
+	test('for two commands at once, by one pass of the larger kind', async () => {
 		standIn.add({ lastName: 'New' });
-		const outcomes = await Promise.all([contacts('--once', '--full'), contacts('--once')]);
+		const outcomes = await Promise.all([contacts('--full'), contacts()]);
 		expect(outcomes.map(({ code }) => code)).toEqual([0, 0]);
 		expect(await count()).toBe(ids().length);
 	});
 
 	test('at once, although it was blocked a moment ago', async () => {
 		standIn.faults.next({ kind: 'error', code: 'OVERLOAD_LIMIT' });
-		expect(await contacts('--once')).toEqual(failure(/^error: The portal refused \S+ with OVERLOAD_LIMIT: [^\n]+\n$/));
-		expect(await contacts('--once')).toMatchObject({ code: 0 });
+		expect(await contacts()).toEqual(failure(/^error: The portal refused it with OVERLOAD_LIMIT: [^\n]+\n$/));
+		expect(await contacts()).toMatchObject({ code: 0 });
 	});
 });
 
-test('a command with fields that differ from those of the synchroniser changes nothing', async () => {
+test('a command with fields that differ from those of the mirror changes nothing', async () => {
 	const { outcome } = startCommand(database.url, ['sync', '--once'], { ...env, BITRIX24_DEFAULT_COUNTRY: 'RU' });
 	expect(await outcome).toEqual(
-		failure(
-			/^error: The synchroniser that runs has another configuration: BITRIX24_DEFAULT_COUNTRY is not set there and RU/,
-		),
+		failure(/^error: The mirror was made with another configuration: BITRIX24_DEFAULT_COUNTRY is not set there and RU/),
 	);
+});
+
+test('a request that was made more than ten minutes ago is not served', async () => {
+	const before = await lastDone();
+	await database.sql`
+		update crm_sync_state set requested = 'full', requested_at = now() - interval '11 minutes'`;
+	await vi.waitUntil(async () => (await requested()) === null, patient);
+	expect(await contacts()).toMatchObject({ code: 0, out: expect.stringMatching(/^Incremental pass/) });
+	expect(await database.sql`select kind from crm_sync_runs where id > ${before} and kind = 'full'`).toHaveLength(0);
 });
 
 describe('the synchroniser is killed while it works on a request', () => {
@@ -146,13 +140,12 @@ describe('the synchroniser is killed while it works on a request', () => {
 		const [first = 0] = ids();
 		standIn.update(first, { companyIds: [4714] }, { touch: false });
 		const page = holdPage();
-		const { outcome } = start('--once', '--full');
+		const { outcome } = startOnce('--full');
 		await vi.waitUntil(page.isHeld, patient);
 		await synchroniser?.stop('SIGKILL');
 		page.release();
 		expect(await outcome).toMatchObject({ code: 0, out: expect.stringMatching(/^Full pass: 0 new, 1 changed/) });
 		expect(await companiesOf(first)).toBe('4714');
-		expect(await requests()).toEqual([]);
 	});
 
 	test('and a second one that waits, or the command, does the work', async () => {
@@ -161,7 +154,7 @@ describe('the synchroniser is killed while it works on a request', () => {
 			const [first = 0] = ids();
 			standIn.update(first, { companyIds: [4711] }, { touch: false });
 			const page = holdPage();
-			const { outcome } = start('--once', '--full');
+			const { outcome } = startOnce('--full');
 			await vi.waitUntil(page.isHeld, patient);
 			await synchroniser?.stop('SIGKILL');
 			page.release();
@@ -174,15 +167,18 @@ describe('the synchroniser is killed while it works on a request', () => {
 });
 
 describe('Ctrl-C', () => {
-	test('withdraws a request that has not begun', async () => {
+	test('withdraws a request that has not begun, with its confirmation', async () => {
 		const page = holdPage();
-		const busy = start('--once', '--full');
+		const busy = start('--full');
 		await vi.waitUntil(page.isHeld, patient);
-		const waiting = start('--once');
-		await vi.waitUntil(async () => (await requests()).length === 2, patient);
+		await database.sql`update crm_sync_state set held_run = 7, held_deletions = 30`;
+		const waiting = start('--confirm-mass-delete', '7');
+		await vi.waitUntil(async () => (await requested()) === 'full', patient);
 		waiting.signal('SIGINT');
 		expect(await waiting.outcome).toEqual(failure(/^error: Interrupted: nothing was done\.\n$/));
-		expect(await requests()).toEqual([{ kind: 'full', taken: true, ended: false }]);
+		expect(await database.sql`select requested, confirmed_at from crm_sync_state`).toEqual([
+			{ requested: null, confirmed_at: null },
+		]);
 		page.release();
 		expect(await busy.outcome).toMatchObject({ code: 0 });
 	});
@@ -190,31 +186,11 @@ describe('Ctrl-C', () => {
 	test('leaves a request that has begun to the synchroniser', async () => {
 		standIn.add({ lastName: 'New' });
 		const page = holdPage();
-		const busy = start('--once', '--full');
+		const busy = start('--full');
 		await vi.waitUntil(page.isHeld, patient);
 		busy.signal('SIGINT');
 		expect(await busy.outcome).toEqual(failure(/^error: Interrupted, but the synchroniser goes on with it/));
 		page.release();
-		await vi.waitUntil(async () => (await requests())[0]?.ended, patient);
-		expect(await count()).toBe(ids().length);
+		await vi.waitUntil(async () => (await count()) === ids().length, patient);
 	});
-});
-
-test('a request whose command is gone never begins, and the status counts waiting requests', async () => {
-	for (const id of ids().slice(0, 60)) standIn.remove(id);
-	const before = await count();
-	await database.sql`
-		insert into crm_sync_requests (kind, confirm_mass_delete, configuration, wanted_until)
-		select 'full', true, configuration, now() - interval '1 second' from crm_sync_state`;
-	const page = holdPage();
-	const full = start('--once', '--full');
-	await vi.waitUntil(page.isHeld, patient);
-	expect((await contacts('status')).out).toMatch(/^requested +1 request of a command$/m);
-	page.release();
-	expect(await full.outcome).toMatchObject({ code: 1, error: expect.stringMatching(/60 of \d+/) });
-	expect(await requests()).toEqual([
-		{ kind: 'full', taken: false, ended: false },
-		{ kind: 'full', taken: true, ended: true },
-	]);
-	expect(await count()).toBe(before);
 });

@@ -3,8 +3,8 @@ import { copyFile, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node
 import { tmpdir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
 import { promisify } from 'node:util';
+import { saveCompanyContacts } from '@contacts/common/company-contacts/save-company-contacts.sql.js';
 import { service as companyContacts } from '@contacts/company-contacts/app.js';
-import { saveCompanyContacts } from '@contacts/company-contacts/save-company-contacts.sql.js';
 import { addProject, startTestApp, type TestApp } from '@contacts/testing/app.js';
 import { database, test } from '@contacts/testing/test.js';
 import { afterAll, expect, onTestFinished } from 'vitest';

@@ -1,4 +1,4 @@
-import { decide } from '@contacts/company-contacts/rate-limit/token-bucket.js';
+import { decide } from '@contacts/common/http/token-bucket.js';
 import { startNginx } from '@contacts/testing/nginx.js';
 import { expect, test } from 'vitest';
 

@@ -50,10 +50,10 @@ describe.each(servers)('on PostgreSQL %s', (version, start) => {
 			// As an earlier installation may have left it.
 			await sql`create role contacts_owner nologin createrole`;
 			await sql`grant pg_execute_server_program to contacts_owner`;
-			await sql`create role company_contacts_sync`;
+			await sql`create role crm_sync_service`;
 			await sql`create role contacts_operator`;
 			await sql`grant contacts_operator to contacts_owner with admin option`;
-			await sql`grant company_contacts_sync to contacts_operator`;
+			await sql`grant crm_sync_service to contacts_operator`;
 		});
 		await setUpRoles(superuser, { owner: 'owner' });
 		owner = urlAs(superuser, 'owner', 'owner');

@@ -25,7 +25,7 @@ function promtool(args: string[], input = ''): Promise<{ code: number; output: s
 }
 
 describe('promtool finds no problem', () => {
-	test.each(['personal-contacts', 'company-contacts', 'company-contacts-sync'])('in the metrics of %s', async (job) => {
+	test.each(['personal-contacts', 'company-contacts', 'crm-sync'])('in the metrics of %s', async (job) => {
 		expect(jobs[job]).toContain('# TYPE');
 		expect(await promtool(['check', 'metrics'], jobs[job])).toEqual({ code: 0, output: '' });
 	});

@@ -1,5 +1,5 @@
+import { type BucketPolicy, type Decision, decide } from '@contacts/common/http/token-bucket.js';
 import { connectRedisBuckets, script } from '@contacts/company-contacts/rate-limit/redis-token-bucket.js';
-import { type BucketPolicy, type Decision, decide } from '@contacts/company-contacts/rate-limit/token-bucket.js';
 import { freePort } from '@contacts/testing/ports.js';
 import type { RunningProcess } from '@contacts/testing/process.js';
 import { startRedis } from '@contacts/testing/redis.js';

@@ -4,7 +4,7 @@ import { pageAt } from '../docs/pages.js';
 import { attempt, attemptsOnFiles, attemptsOnProcess } from './attempts.js';
 import { Machine, postgresVersion } from './machine.js';
 
-const processes = ['contacts-personal', 'contacts-company', 'contacts-sync', 'contacts-gateway'];
+const processes = ['contacts-personal', 'contacts-company', 'contacts-crm-sync', 'contacts-gateway'];
 /** Units that end. */
 const tasks = ['contacts-migrate', 'contacts-backup'];
 const database = `postgresql@${postgresVersion()}-main`;
@@ -24,9 +24,7 @@ const allActive = processes.map(() => 'active');
 beforeAll(async () => {
 	await machine.boot();
 	machine.run(`pg_createcluster ${postgresVersion()} main && systemctl enable --now postgresql ${database}`);
-	machine.run(
-		'systemd-run --unit=portal --setenv=PORT=4000 node /opt/contacts/packages/bitrix24-stand-in/dist/main.js',
-	);
+	machine.run('systemd-run --unit=portal --setenv=PORT=4000 node /opt/contacts/packages/testing/dist/bitrix24/main.js');
 	const webhook = await waitUntil(
 		() => /"webhookUrl":"([^"]+)"/.exec(machine.run('journalctl --unit=portal --output=cat'))?.[1],
 		{ timeoutMs: 30_000 },
@@ -39,8 +37,8 @@ beforeAll(async () => {
 		at('contacts_as operator doctor'),
 	];
 	for (const block of blocks.slice(environment, start)) machine.run(block);
-	machine.run(`sed -i 's#^BITRIX24_WEBHOOK_URL=.*#BITRIX24_WEBHOOK_URL=${webhook}#' /etc/contacts/sync.env`);
-	machine.run(`${blocks[start]}\nsystemctl enable --now contacts-sync`);
+	machine.run(`sed -i 's#^BITRIX24_WEBHOOK_URL=.*#BITRIX24_WEBHOOK_URL=${webhook}#' /etc/contacts/crm-sync.env`);
+	machine.run(`${blocks[start]}\nsystemctl enable --now contacts-crm-sync`);
 	key = machine.run(String(blocks[client])).split('\n').at(-1) as string;
 });
 afterAll(() => machine.remove());
@@ -186,7 +184,7 @@ test('only the gateway can tell company-contacts the address of a client, and it
 	expect(await clientOf(`--interface 127.0.0.9 ${forged} http://127.0.0.1:3000${path}`)).toBe('127.0.0.9');
 	expect(await clientOf(`--interface 127.0.0.9 ${forged} http://127.0.0.1:8080${path}`)).toBe('127.0.0.9');
 
-	const trusting = ['contacts-company', 'contacts-sync'];
+	const trusting = ['contacts-company', 'contacts-crm-sync'];
 	machine.run('systemctl stop nftables');
 	expect(trusting.map((unit) => machine.show(unit, 'ActiveState'))).toEqual(['inactive', 'inactive']);
 	machine.run(`

@@ -11,21 +11,34 @@ create table public.crm_sync_state (
   -- When the last run that found the mirror equal to the CRM began.
   last_success_at timestamptz,
   last_full_at timestamptz,
-  -- The full run under way: when it began by the CRM's clock and by ours, the last contact that it has staged, and whether somebody
-  -- has confirmed its deletions, however many they are.
+  -- The full run under way: when it began by the CRM's clock and by ours, the last contact that it has staged, how many it has left
+  -- out because they don't belong into the mirror, and how many deletions somebody has confirmed for it.
   full_watermark timestamptz,
   full_begun_at timestamptz,
   full_cursor bigint,
-  full_confirmed boolean not null default false,
+  full_left_out bigint not null default 0,
+  full_confirmed bigint,
+  -- Deletions on hold: the full run that found too many contacts missing, and their number. Nothing was deleted.
+  held_run bigint,
+  held_deletions bigint,
+  check ((held_run is null) = (held_deletions is null)),
+  -- The confirmation of these deletions. It counts for ten minutes: a full run that begins later ignores it.
+  confirmed_run bigint,
+  confirmed_deletions bigint,
+  confirmed_at timestamptz,
+  -- Contacts that the last full run found missing and kept, because the webhook's user may not read them any more, or because their
+  -- look-up failed.
+  denied_contacts bigint not null default 0,
+  unread_contacts bigint not null default 0,
+  -- What a command requests of the synchroniser. It counts for ten minutes.
+  requested text check (requested in ('incremental', 'full')),
+  requested_at timestamptz,
   -- Where the bucket of requests stands, in milliseconds since the epoch: a restart is no new burst.
   bucket_arrival double precision not null default 0,
   -- What keeps it from working, and until when if that is known. A code from outside is a short word: it is stored, logged and
   -- printed.
   blocked_by text check (blocked_by ~ '^[A-Za-z0-9_.-]{1,64}$'),
-  blocked_until timestamptz,
-  -- What somebody has to look at: it works on, but holds something back.
-  alarm text,
-  alarm_at timestamptz
+  blocked_until timestamptz
 );
 insert into public.crm_sync_state default values;
 
@@ -45,29 +58,33 @@ create trigger crm_configuration_changed after update of configuration on public
 -- What a full run has read so far.
 create table public.crm_sync_staging (
   bitrix_id bigint primary key,
+  -- listed: the row is the contact. incomplete: it was listed, but not completely, and stays as it is. The others were not listed and
+  -- then looked up: the CRM has deleted it, denies access, or has not returned it.
+  state text not null check (state in ('listed', 'incomplete', 'deleted', 'denied', 'unread')),
   phone text,
   company_ids bigint[],
   name text,
   assigned_by_id bigint,
-  trouble_contact boolean not null,
-  perplexity_reason text,
-  -- Columns that the CRM did not return: what is stored stays.
-  untold text[] not null default '{}',
-  -- Of a contact that the list lacked: 'deleted', or the code with which the CRM refused to return it. Null: the row is the
-  -- contact itself.
-  missing text check (missing ~ '^[A-Za-z0-9_.-]{1,64}$')
+  trouble_contact boolean,
+  perplexity_reason text
 );
 
 create table public.crm_sync_runs (
   id bigint generated always as identity primary key,
-  kind text not null check (kind in ('full', 'incremental', 'events', 'contact')),
+  kind text not null check (kind in ('full', 'incremental', 'events')),
   begun_at timestamptz not null default clock_timestamp(),
   ended_at timestamptz,
   outcome text check (outcome ~ '^[A-Za-z0-9_.-]{1,64}$'),
+  -- When a command made the request that the run serves.
+  requested_at timestamptz,
+  -- How many contacts the CRM counts, if the run asked.
+  total bigint,
   seen bigint not null default 0,
   created bigint not null default 0,
   changed bigint not null default 0,
   deleted bigint not null default 0,
+  -- Contacts that the CRM did not return completely: they stay as they are.
+  incomplete bigint not null default 0,
   requests bigint not null default 0
 );
 
@@ -78,27 +95,10 @@ create table public.crm_event_inbox (
   received_at timestamptz not null default clock_timestamp(),
   -- How often the contact was requested in vain since the event came, and when it is requested again.
   attempts int not null default 0 check (attempts >= 0),
-  retry_at timestamptz
-);
-
--- What commands request of the synchroniser that runs.
-create table public.crm_sync_requests (
-  id bigint generated always as identity primary key,
-  kind text not null check (kind in ('pass', 'full', 'contact', 'dry-run')),
-  bitrix_id bigint check (bitrix_id between 1 and 9007199254740991),
-  confirm_mass_delete boolean not null default false,
-  -- With what the command was started: the synchroniser refuses a request of another configuration than its own.
-  configuration jsonb not null,
-  requested_at timestamptz not null default clock_timestamp(),
-  -- The command renews it for as long as it waits. A request that nobody waits for any more is never begun.
-  wanted_until timestamptz not null,
-  taken_at timestamptz,
-  seen bigint,
-  total bigint,
-  ended_at timestamptz,
-  -- What was done, or the error that prevented it.
-  result jsonb,
-  check ((kind = 'contact') = (bitrix_id is not null))
+  retry_at timestamptz,
+  -- Since when a command waits for the outcome, and the outcome, which that command deletes.
+  requested_at timestamptz,
+  outcome text check (outcome in ('saved', 'deleted', 'unknown', 'denied', 'unread'))
 );
 
 -- Without a CRM nobody else deletes a company contact, so a person's request to erase one is served here. With a CRM the contact

@@ -1,5 +1,5 @@
-import { startStandIn } from '@contacts/bitrix24-stand-in';
 import { urlAs } from '@contacts/common/database/roles.js';
+import { startStandIn } from '@contacts/testing/bitrix24/stand-in.js';
 import { addProject } from './app.js';
 import { rolePassword, type TestDatabase } from './database.js';
 import { startService } from './services.js';
@@ -12,12 +12,12 @@ export async function collectExposedMetrics(db: TestDatabase): Promise<Record<st
 	await addProject(db.sql, 'measured', 'measured-key');
 	const query = '?project=measured&api_key=measured-key';
 	const portal = await startStandIn({ plan: 'enterprise' });
-	const start = (name: 'personal-contacts' | 'company-contacts' | 'company-contacts-sync', env = {}) =>
+	const start = (name: 'personal-contacts' | 'company-contacts' | 'crm-sync', env = {}) =>
 		startService(name, { DATABASE_URL: urlAs(db.url, name, rolePassword), ...env });
 	const [personal, company, sync] = await Promise.all([
 		start('personal-contacts'),
 		start('company-contacts', { REDIS_URL: 'redis://127.0.0.1:1' }),
-		start('company-contacts-sync', { BITRIX24_WEBHOOK_URL: portal.webhookUrl }),
+		start('crm-sync', { BITRIX24_WEBHOOK_URL: portal.webhookUrl }),
 	]);
 	try {
 		await sync.waitForLine(/pass done/);
@@ -31,7 +31,7 @@ export async function collectExposedMetrics(db: TestDatabase): Promise<Record<st
 		return {
 			'personal-contacts': await read(personal),
 			'company-contacts': await read(company),
-			'company-contacts-sync': await read(sync),
+			'crm-sync': await read(sync),
 		};
 	} finally {
 		await Promise.all([personal, company, sync].map((each) => each.stop()));

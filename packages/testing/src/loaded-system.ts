@@ -1,13 +1,14 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { type StandIn, startStandIn } from '@contacts/bitrix24-stand-in';
 import type { RoleUser } from '@contacts/common/database/roles.js';
+import { type StandIn, startStandIn } from '@contacts/testing/bitrix24/stand-in.js';
 import { vi } from 'vitest';
+import { freePort } from './ports.js';
 import { seededRandom } from './random.js';
-import { type RunningService, startService } from './services.js';
+import { type RunningService, spawnService, startService } from './services.js';
 import { type Clients, startClients } from './upserting-clients.js';
 
 const credentials = 'project=bot&api_key=bot-key';
-const names = ['personal-contacts', 'company-contacts', 'company-contacts-sync'] as const;
+const names = ['personal-contacts', 'company-contacts', 'crm-sync'] as const;
 
 type Name = (typeof names)[number];
 
@@ -48,19 +49,29 @@ export async function startLoadedSystem(urlFor: (role: RoleUser) => string): Pro
 		RATE_LIMIT_PER_SECOND: '1000000',
 		RATE_LIMIT_BURST: '1000000',
 	});
-	const sync = await startService('company-contacts-sync', {
-		DATABASE_URL: urlFor('company-contacts-sync'),
+	const settings = {
+		PORT: String(await freePort()),
+		DATABASE_URL: urlFor('crm-sync'),
 		BITRIX24_WEBHOOK_URL: standIn.webhookUrl,
 		BITRIX24_PLAN: 'enterprise',
 		BITRIX24_INTERVAL_SECONDS: '5',
 		BITRIX24_APPLICATION_TOKEN: standIn.applicationToken.padEnd(32, '0'),
-	});
+	};
+	const sync = await startService('crm-sync', settings);
 	await sync.waitForLine(/pass done/);
-	running['company-contacts-sync'] = sync;
+	running['crm-sync'] = sync;
 
 	const seen: { name: Name; at: number; status: number }[] = [];
 	const lists = new Map<number, number>();
 	let stopped = false;
+	/** A synchroniser whose session is lost ends. What runs it starts it again, here at once. */
+	const keepRunning = async () => {
+		while ((await running['crm-sync'].exit) !== undefined && !stopped) {
+			const { url } = running['crm-sync'];
+			running['crm-sync'] = Object.assign(spawnService('crm-sync', settings), { url });
+		}
+	};
+	const kept = keepRunning();
 	const list = async () => {
 		const response = await fetch(`${running['company-contacts'].url}/api/company_contacts.list?${credentials}`);
 		lists.set(response.status, (lists.get(response.status) ?? 0) + 1);
@@ -77,8 +88,10 @@ export async function startLoadedSystem(urlFor: (role: RoleUser) => string): Pro
 		repeat(list),
 		...names.map((name) =>
 			repeat(async () => {
-				const { status } = await fetch(`${running[name].url}/health/ready`);
-				seen.push({ name, at: performance.now(), status });
+				const response = await fetch(`${running[name].url}/health/ready`).catch(() => undefined);
+				// Only the synchroniser may be between two processes.
+				if (response !== undefined || name !== 'crm-sync')
+					seen.push({ name, at: performance.now(), status: response?.status ?? 0 });
 			}),
 		),
 	];
@@ -112,6 +125,7 @@ export async function startLoadedSystem(urlFor: (role: RoleUser) => string): Pro
 			stopped = true;
 			await Promise.all([clients.stop(), ...loops]);
 			await Promise.all(names.map((name) => running[name].stop()));
+			await kept;
 			await standIn.close();
 		},
 		exits: () =>

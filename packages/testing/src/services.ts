@@ -8,10 +8,10 @@ const root = fileURLToPath(new URL('../../..', import.meta.url));
 const programs = {
 	'personal-contacts': 'services/personal-contacts/dist/main.js',
 	'company-contacts': 'services/company-contacts/dist/main.js',
-	'company-contacts-sync': 'services/company-contacts/dist/sync/main.js',
+	'crm-sync': 'workers/crm-sync/dist/main.js',
 };
 
-export type ProgramName = ServiceName | 'company-contacts-sync';
+export type ProgramName = ServiceName | 'crm-sync';
 
 export interface LogLine {
 	msg: string;

@@ -6,8 +6,8 @@ import { type RunningService, startService } from './services.js';
 
 /** The built synchroniser as a process. It makes one pass when it starts, and the next only on request. */
 export function startSynchroniser(databaseUrl: string, env: Record<string, string>): Promise<RunningService> {
-	return startService('company-contacts-sync', {
-		DATABASE_URL: urlAs(databaseUrl, 'company-contacts-sync', rolePassword),
+	return startService('crm-sync', {
+		DATABASE_URL: urlAs(databaseUrl, 'crm-sync', rolePassword),
 		BITRIX24_PLAN: 'enterprise',
 		BITRIX24_INTERVAL_SECONDS: '86400',
 		...env,

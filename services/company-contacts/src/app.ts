@@ -1,6 +1,7 @@
 import { apiReference } from '@contacts/common/api-reference/api-reference.js';
 import { authenticate } from '@contacts/common/auth/authenticate.js';
 import { health } from '@contacts/common/http/health.js';
+import { limitFailures } from '@contacts/common/http/limit-failures.js';
 import { loadShedding } from '@contacts/common/http/load-shedding.js';
 import { createServer, type Server } from '@contacts/common/http/server.js';
 import { metrics } from '@contacts/common/observability/metrics.js';
@@ -10,7 +11,6 @@ import { listChanges } from './changes/list-changes.js';
 import { type Config, variables } from './config.js';
 import { createListCache } from './list-cache.js';
 import { listCompanyContacts } from './list-company-contacts.js';
-import { limitFailures } from './rate-limit/limit-failures.js';
 import { limitProjects } from './rate-limit/limit-projects.js';
 import { reference } from './reference.js';
 import { sandbox } from './sandbox/sandbox.js';

@@ -1,8 +1,8 @@
 import { plain, type ReferenceInfo } from '@contacts/common/api-reference/document.js';
+import type { BucketPolicy } from '@contacts/common/http/token-bucket.js';
 import { CompanyContactChangesSchema } from './changes/list-changes.reference.js';
 import { CompanyContactListSchema, CompanyContactSchema } from './list-company-contacts.reference.js';
 import { limitHeaders } from './public-endpoint.reference.js';
-import type { BucketPolicy } from './rate-limit/token-bucket.js';
 
 const contact = plain(CompanyContactSchema);
 

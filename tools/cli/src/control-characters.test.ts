@@ -16,7 +16,6 @@ const unsafe = /(?!\n)[\p{Cc}\p{Bidi_Control}\p{Zl}\p{Zp}]/u;
 test.beforeAll(async () => {
 	await addProject(database.sql, 'alpha', 'alpha-key');
 	await database.sql`update audit_log set actor = ${hostile}, details = ${JSON.stringify({ note: hostile })}::text::json`;
-	await database.sql`update crm_sync_state set alarm = ${hostile}`;
 });
 
 async function file(name: string, content: string | Buffer): Promise<string> {
@@ -55,12 +54,15 @@ describe('a control character is shown as an escape, never executed:', () => {
 	});
 
 	test('from portal data that the synchroniser stored, as text and as JSON', async () => {
+		await database.sql`
+			update crm_sync_state set configuration = ${JSON.stringify({ portal: hostile, webhook_user: 1, trouble_options: [] })}::text::jsonb`;
 		const text = await contacts(database.url, ['sync', 'status']);
 		expect(text.stdout).not.toMatch(unsafe);
 		expect(text.stdout).toContain('\\u001b[2J\\u0007');
 		const json = await contacts(database.url, ['sync', 'status', '--json']);
 		expect(json.stdout).not.toMatch(unsafe);
-		expect(JSON.parse(json.stdout).state.alarm).toBe(hostile);
+		expect(JSON.parse(json.stdout).state.configuration.portal).toBe(hostile);
+		await database.sql`update crm_sync_state set configuration = null`;
 	});
 
 	test('from file names and arguments on the command line', async () => {

@@ -1,4 +1,4 @@
-import type { RequestError } from '@contacts/company-contacts/sync/requests.js';
+import type { RunRow, SyncState } from '@contacts/crm-sync/sync.sql.js';
 
 const advice: Record<string, string> = {
 	INVALID_CREDENTIALS: 'the webhook is wrong or was deleted: make a new one in the portal and set BITRIX24_WEBHOOK_URL',
@@ -19,20 +19,18 @@ export function adviceFor(code: string): string {
 	return (Object.hasOwn(advice, code) && advice[code]) || 'try again later';
 }
 
-/** Why the synchroniser did not fulfil a request, in one line. */
-export function explainRequestError(error: RequestError): string {
-	switch (error.reason) {
-		case 'portal': {
-			const when = error.until === null ? '' : `, not before ${new Date(error.until).toISOString()}`;
-			return `The portal refused ${error.method} with ${error.code}: ${adviceFor(error.code)}${when}. Nothing was deleted.`;
+/** Why a run failed, in one line. */
+export function explainFailure({ outcome, incomplete }: RunRow, { blocked_until: until }: SyncState): string {
+	switch (outcome) {
+		case 'failed':
+			return 'The run failed unexpectedly: see the log of the synchroniser.';
+		case 'incomplete': {
+			const what = incomplete > 0 ? `${incomplete} contacts were not returned completely and` : 'contacts';
+			return `The run is incomplete: ${what} stay as they are. Nothing was deleted. Look whether the webhook’s user may read all contacts.`;
 		}
-		case 'configuration':
-			return `The mirror was made with another configuration: ${error.differences.join('; ')}. Nothing was changed. Set the variables as they were, or say --remap to read every contact again with these.`;
-		case 'other-synchroniser':
-			return `The synchroniser that runs has another configuration: ${error.differences.join('; ')}. Nothing was changed. Set the variables here as they are there; or restart it with those of here, and say --remap.`;
-		case 'incomplete':
-			return `The pass is incomplete: ${error.detail}. Nothing was deleted. Look whether the webhook’s user may read all contacts.`;
-		case 'unexpected':
-			return `The synchroniser that runs failed unexpectedly (${error.name}): see its log.`;
+		default: {
+			const when = until === null ? '' : `, not before ${new Date(until).toISOString()}`;
+			return `The portal refused it with ${outcome}: ${adviceFor(String(outcome))}${when}. Nothing was deleted.`;
+		}
 	}
 }

@@ -1,168 +1,271 @@
-import { systemClock } from '@contacts/bitrix24/clock.js';
+import { setTimeout as delay } from 'node:timers/promises';
 import { recordOperation } from '@contacts/common/auth/projects.sql.js';
+import type { Sql } from '@contacts/common/database/client.js';
 import { createLogger } from '@contacts/common/observability/logger.js';
-import type { CrmConfig } from '@contacts/company-contacts/sync/config.js';
-import { synchroniseForEver } from '@contacts/company-contacts/sync/loop.js';
-import { mirrorConfiguration } from '@contacts/company-contacts/sync/mirror-configuration.js';
-import { perform, type RequestResult, toRequestError } from '@contacts/company-contacts/sync/requests.js';
-import type { SyncRequest } from '@contacts/company-contacts/sync/requests.sql.js';
-import { openSession, type Session } from '@contacts/company-contacts/sync/session.js';
-import { describeHolder } from '@contacts/company-contacts/sync/session.sql.js';
-import { createSynchroniser, type Outcome } from '@contacts/company-contacts/sync/synchroniser.js';
+import { describeAlarms } from '@contacts/crm-sync/alarms.js';
+import { systemClock } from '@contacts/crm-sync/bitrix24/clock.js';
+import { Bitrix24Error } from '@contacts/crm-sync/bitrix24/errors.js';
+import type { CrmConfig } from '@contacts/crm-sync/config.js';
+import { type EventOutcome, requestContact, takeContactOutcome } from '@contacts/crm-sync/inbox.sql.js';
+import {
+	ConfigurationDiffersError,
+	differencesOf,
+	mirrorConfiguration,
+} from '@contacts/crm-sync/mirror-configuration.js';
+import { IncompletePassError } from '@contacts/crm-sync/pass.js';
+import { openSession } from '@contacts/crm-sync/session.js';
+import { describeHolder, findLockHolder, type LockHolder } from '@contacts/crm-sync/session.sql.js';
+import {
+	confirmDeletions,
+	type RunRow,
+	readRuns,
+	readServingRun,
+	readState,
+	requestRun,
+	takeRequest,
+	withdrawRequest,
+} from '@contacts/crm-sync/sync.sql.js';
+import { createSynchroniser, type Synchroniser } from '@contacts/crm-sync/synchroniser.js';
 import { findDatabaseUrl, withDatabase } from './connection.js';
-import { explainRequestError } from './crm-advice.js';
+import { explainFailure } from './crm-advice.js';
 import { readCrmConfig } from './crm-config.js';
 import { CommandError, UsageError } from './errors.js';
-import { type OutputOptions, printNote, printResult } from './output.js';
+import { type OutputOptions, printResult } from './output.js';
 import { createProgress, type Progress } from './progress.js';
-import { askSynchroniser } from './sync-request.js';
 
 export interface SyncOptions extends OutputOptions {
-	/** Run until the work is done, not until the command is stopped. */
+	/** Does it here if no synchroniser runs. */
 	once?: boolean;
 	full?: boolean;
-	dryRun?: boolean;
 	contact?: string;
-	confirmMassDelete?: boolean;
+	/** The run whose deletions are confirmed. */
+	confirmMassDelete?: string;
 	remap?: boolean;
 }
 
-/** `contacts sync`: once, or continuously. */
-export async function runSync(environment: NodeJS.ProcessEnv, options: SyncOptions): Promise<void> {
-	const config = readCrmConfig(environment);
-	if (Array.isArray(config)) throw new UsageError(config.join('\n'));
-	const url = await findDatabaseUrl(environment);
-	if (!options.once && !options.full) return runForEver(url, config);
-	if (options.confirmMassDelete || options.remap) {
-		await withDatabase(environment, async (sql) => {
-			if (options.confirmMassDelete) await recordOperation(sql, 'mass deletion confirmed', {});
-			if (options.remap) await recordOperation(sql, 'new configuration confirmed', mirrorConfiguration(config));
-		});
-	}
-	const isServed = await runOnce(environment, url, config, options);
-	// The synchroniser that did it continues anyway.
-	if (!options.once && !isServed) await runForEver(url, config);
+/** What the command works with. */
+interface Work {
+	sql: Sql;
+	url: string;
+	/** Or the lines that say which variables are wrong. */
+	config: CrmConfig | string[];
+	options: SyncOptions;
+	/** Aborted by Ctrl-C. */
+	signal: AbortSignal;
 }
 
-/** @returns whether a running synchroniser did it instead of this command */
-async function runOnce(
-	environment: NodeJS.ProcessEnv,
-	url: string,
-	config: CrmConfig,
-	options: SyncOptions,
-): Promise<boolean> {
-	let progress: Progress | undefined;
-	const onProgress = (seen: number, total: number | undefined) => {
-		progress ??= createProgress(total ?? seen);
-		progress.update(seen, seen);
-	};
-	const request = requestOf(options);
-	let result: RequestResult | undefined;
-	let isServed = false;
+/** The interval between two looks at what the synchroniser does. */
+const pollIntervalMs = 500;
+
+/** The timeout until a synchroniser begins that does nothing else. It looks for requests once a second. */
+const beginTimeoutMs = 60_000;
+
+/** The same for one that is busy with a run: after that, a request does not count any more. */
+const requestTimeoutMs = 600_000;
+
+const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
+
+/** `contacts sync` */
+export async function runSync(environment: NodeJS.ProcessEnv, options: SyncOptions): Promise<void> {
+	const url = await findDatabaseUrl(environment);
+	const stop = new AbortController();
+	const onSignal = () => stop.abort();
+	for (const name of signals) process.once(name, onSignal);
 	try {
-		let session = await openSession(url);
-		if (session === undefined) {
-			const outcome = await ask(environment, url, config, request, onProgress);
-			if ('run' in outcome) session = outcome;
-			else {
-				result = outcome;
-				isServed = true;
-			}
+		await withDatabase(environment, async (sql) => {
+			const { configuration } = await readState(sql);
+			const config = readCrmConfig(environment, options.remap ? null : configuration);
+			const work: Work = { sql, url, config, options, signal: stop.signal };
+			if (configuration !== null && !options.remap && !Array.isArray(config))
+				refuse(differencesOf(configuration, mirrorConfiguration(config)));
+			await checkHolder(work);
+			if (options.contact === undefined) await syncAll(work);
+			else await syncContact(work, Number(options.contact));
+		});
+	} finally {
+		for (const name of signals) process.removeListener(name, onSignal);
+	}
+}
+
+function refuse(differences: string[]): void {
+	if (differences.length === 0) return;
+	throw new CommandError(
+		`The mirror was made with another configuration: ${differences.join('; ')}. Nothing was changed. Set the variables as they were, or say --remap to read every contact again with these.`,
+	);
+}
+
+/** @throws CommandError or UsageError if nobody could do it, before anything is written */
+async function checkHolder({ sql, config, options }: Work): Promise<void> {
+	const holder = await findLockHolder(sql);
+	if (holder !== undefined && options.remap)
+		throw new CommandError(
+			`A synchroniser works with the configuration of the mirror: stop it, say --remap again, and start it with these values. The lock is held by ${describeHolder(holder)}. Nothing was changed.`,
+		);
+	if (holder !== undefined) return;
+	if (!options.once)
+		throw new CommandError('No synchroniser runs: start it, or say --once to do this here. Nothing was done.');
+	if (Array.isArray(config)) throw new UsageError(config.join('\n'));
+}
+
+/** Has all contacts synchronised, by the synchroniser that runs, or here. */
+async function syncAll(work: Work): Promise<void> {
+	const { sql, options } = work;
+	if (options.confirmMassDelete !== undefined) {
+		const run = Number(options.confirmMassDelete);
+		const confirmed = await confirmDeletions(sql, run);
+		if (confirmed === undefined)
+			throw new CommandError(`No deletions of run ${run} are on hold: see "contacts sync status". Nothing was done.`);
+		await recordOperation(sql, 'mass deletion confirmed', { run, ...confirmed });
+	}
+	if (options.remap && !Array.isArray(work.config))
+		await recordOperation(sql, 'new configuration confirmed', mirrorConfiguration(work.config));
+
+	const isFull = options.full || options.remap || options.confirmMassDelete !== undefined;
+	let progress: Progress | undefined;
+	let run: RunRow | undefined;
+	try {
+		// A synchroniser that ends in the middle leaves the work to the next one, or to this command.
+		while (run === undefined || run.outcome === 'interrupted') {
+			const requestedAt = await requestRun(sql, isFull ? 'full' : 'incremental');
+			run = await untilDone(work, requestedAt, (seen, total) => {
+				progress ??= createProgress(total);
+				progress.update(seen, seen);
+			});
 		}
-		if (session !== undefined) result = await runHere(session, config, request, options, onProgress);
 	} finally {
 		progress?.stop();
 	}
-	if (result !== undefined) report(result, options);
-	return isServed;
+	const state = await readState(sql);
+	const { kind, outcome, created, changed, deleted, seen, requests } = run;
+	if (outcome !== 'done' && outcome !== 'held') throw new CommandError(explainFailure(run, state));
+	const name = `${kind[0]?.toUpperCase()}${kind.slice(1)} pass`;
+	printResult(
+		run,
+		`${name}: ${created} new, ${changed} changed, ${deleted} deleted, of ${seen} contacts read in ${requests} requests.`,
+		options,
+	);
+	// The mirror is not equal to the CRM, which is not a success.
+	if (outcome === 'held') throw new CommandError(describeAlarms(state)[0] ?? 'Deletions are on hold.');
 }
 
-function requestOf(options: SyncOptions): SyncRequest {
-	const { contact, confirmMassDelete = false } = options;
-	const full = options.full || options.remap || confirmMassDelete;
-	const kind = options.dryRun ? 'dry-run' : contact !== undefined ? 'contact' : full ? 'full' : 'pass';
-	return { kind, bitrix_id: contact === undefined ? null : Number(contact), confirm_mass_delete: confirmMassDelete };
-}
-
-function ask(
-	environment: NodeJS.ProcessEnv,
-	url: string,
-	config: CrmConfig,
-	request: SyncRequest,
+/** @returns the run that has served the request */
+async function untilDone(
+	work: Work,
+	requestedAt: string,
 	onProgress: (seen: number, total: number | undefined) => void,
-): Promise<RequestResult | Session> {
-	const stop = new AbortController();
-	const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
-	const onSignal = () => stop.abort();
-	for (const signal of signals) process.on(signal, onSignal);
-	return withDatabase(environment, (sql) =>
-		askSynchroniser({
-			sql,
-			url,
-			request,
-			configuration: mirrorConfiguration(config),
-			clock: systemClock,
-			signal: stop.signal,
-			onProgress,
-			onBusy: (what) => printNote(`The synchroniser is busy with a pass (${what}): this comes after it.`),
-		}),
-	).finally(() => {
-		for (const signal of signals) process.removeListener(signal, onSignal);
-	});
-}
-
-async function runHere(
-	session: Session,
-	config: CrmConfig,
-	request: SyncRequest,
-	{ remap = false }: SyncOptions,
-	onProgress: (seen: number, total: number | undefined) => void,
-): Promise<RequestResult> {
-	try {
-		const logger = createLogger({ name: 'contacts sync', level: 'silent' });
-		const synchroniser = await createSynchroniser({ config, session, clock: systemClock, logger, remap, onProgress });
-		return await perform(synchroniser, session, request);
-	} catch (error) {
-		const explained = toRequestError(error);
-		if (explained === undefined) throw error;
-		return { error: explained };
-	} finally {
-		await session.close();
+): Promise<RunRow | undefined> {
+	const { sql, signal } = work;
+	const begun = performance.now();
+	for (;;) {
+		const run = await readServingRun(sql, requestedAt);
+		if (run?.ended_at) return run;
+		if (run !== undefined) onProgress(run.seen, run.total ?? undefined);
+		const holder = await findLockHolder(sql);
+		if (holder === undefined) {
+			const isDone = await doHere(
+				work,
+				async (synchroniser, take) => {
+					const request = await take();
+					// A synchroniser has done it meanwhile, or was interrupted by its end.
+					if (request === undefined) return;
+					await synchroniser.pass({ full: request.kind === 'full', requestedAt: request.requestedAt });
+				},
+				onProgress,
+			);
+			if (isDone) return readServingRun(sql, requestedAt);
+		} else if (run === undefined) await checkPatience(work, holder, begun, () => withdrawRequest(sql, requestedAt));
+		await delay(pollIntervalMs, undefined, { signal }).catch(async () => {
+			throw new CommandError(
+				(await withdrawRequest(sql, requestedAt))
+					? 'Interrupted: nothing was done.'
+					: 'Interrupted, but the synchroniser goes on with it: see "contacts sync status".',
+			);
+		});
 	}
 }
 
-/** A pass that held back deletions leaves the mirror incomplete, which is not a success. */
-function report(result: RequestResult, options: SyncOptions): void {
-	if ('error' in result) throw new CommandError(explainRequestError(result.error));
-	printResult(result.outcome, sentence(result.outcome, options), options);
-	if (result.heldBack !== null) throw new CommandError(result.heldBack);
+/** @throws CommandError if nobody begins with a request, which is withdrawn then */
+async function checkPatience(
+	{ sql }: Work,
+	holder: LockHolder,
+	begun: number,
+	withdraw: () => Promise<unknown>,
+): Promise<void> {
+	const waitedMs = performance.now() - begun;
+	if (waitedMs < beginTimeoutMs) return;
+	const [latest] = await readRuns(sql, 1);
+	const isBusy = latest?.ended_at === null;
+	if (isBusy && waitedMs < requestTimeoutMs) return;
+	await withdraw();
+	throw new CommandError(
+		`Nobody has begun with it, though ${describeHolder(holder)} holds the lock of the synchroniser: ${
+			isBusy ? `it is busy with a ${latest.kind} pass` : 'look at its log, or restart it'
+		}. Nothing was done.`,
+	);
 }
 
-async function runForEver(url: string, config: CrmConfig): Promise<void> {
-	const stop = new AbortController();
-	for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop.abort());
-	let failure: CommandError | undefined;
-	const fail = (message: string) => {
-		failure = new CommandError(message);
-		stop.abort();
-	};
-	await synchroniseForEver({
-		databaseUrl: url,
-		config,
-		clock: systemClock,
-		logger: createLogger({ name: 'contacts sync', level: 'info' }),
-		signal: stop.signal,
-		onWorking: () => undefined,
-		onWaiting: (holder) =>
-			fail(
-				`A synchroniser works on this database already. "contacts sync --once" has it make a pass at once. The lock is held by ${describeHolder(holder)}.`,
-			),
-		onConfigurationDiffers: ({ differences }) => fail(explainRequestError({ reason: 'configuration', differences })),
-	});
-	if (failure !== undefined) throw failure;
+/**
+ * Does the work in this process.
+ *
+ * @param perform gets the synchroniser, and a function that takes the request which is stored
+ * @returns false if another session has taken the lock meanwhile
+ */
+async function doHere(
+	{ url, config, options, signal }: Work,
+	perform: (synchroniser: Synchroniser, take: () => ReturnType<typeof takeRequest>) => Promise<unknown>,
+	onProgress: (seen: number, total: number | undefined) => void = () => undefined,
+): Promise<boolean> {
+	if (!options.once)
+		throw new CommandError('The synchroniser has ended meanwhile: start it, or say --once to do this here.');
+	if (Array.isArray(config)) throw new UsageError(config.join('\n'));
+	const session = await openSession(url);
+	if (session === undefined) return false;
+	try {
+		const logger = createLogger({ name: 'contacts sync', level: 'silent' });
+		const { remap = false } = options;
+		const parts = { config, session, clock: systemClock, logger, signal, remap, onProgress };
+		const synchroniser = await createSynchroniser(parts);
+		await perform(synchroniser, () => session.run(takeRequest));
+	} catch (error) {
+		if (signal.aborted) throw new CommandError('Interrupted: a full pass continues from its last page next time.');
+		if (error instanceof ConfigurationDiffersError) refuse(error.differences);
+		// The row of the run says it.
+		if (!(error instanceof Bitrix24Error || error instanceof IncompletePassError)) throw error;
+	} finally {
+		await session.close();
+	}
+	return true;
 }
 
-function sentence({ kind, seen, created, changed, deleted, requests }: Outcome, { dryRun }: SyncOptions): string {
-	const what = dryRun ? 'A full pass would make' : `${kind[0]?.toUpperCase()}${kind.slice(1)} pass:`;
-	return `${what} ${created} new, ${changed} changed, ${deleted} deleted, of ${seen} contacts read in ${requests} requests.`;
+/** Has one contact read again. */
+async function syncContact(work: Work, id: number): Promise<void> {
+	const { sql, options, signal } = work;
+	const [before] = await readRuns(sql, 1);
+	await requestContact(sql, id);
+	const begun = performance.now();
+	let outcome: EventOutcome | null | undefined = null;
+	while (outcome === null) {
+		const holder = await findLockHolder(sql);
+		if (holder === undefined) await doHere(work, (synchroniser) => synchroniser.events());
+		else await checkPatience(work, holder, begun, () => Promise.resolve());
+		outcome = await takeContactOutcome(sql, id);
+		const [run] = await readRuns(sql, 1);
+		const isRefused = run?.kind === 'events' && run.id > (before?.id ?? 0) && run.ended_at && run.outcome !== 'done';
+		if (outcome === null && isRefused) throw new CommandError(explainFailure(run, await readState(sql)));
+		if (outcome === null)
+			await delay(pollIntervalMs, undefined, { signal }).catch(() => {
+				throw new CommandError('Interrupted: the contact is read again with the next events of the CRM.');
+			});
+	}
+	const failure = outcome === undefined ? 'Somebody else has requested it too: run this again.' : failures[outcome];
+	if (failure !== undefined) throw new CommandError(failure.replace('%', String(id)));
+	const sentence =
+		outcome === 'deleted' ? 'was deleted, because the CRM has deleted it' : 'is stored as the CRM has it';
+	printResult({ bitrix_id: id, outcome }, `Contact ${id} ${sentence}.`, options);
 }
+
+const failures: Partial<Record<EventOutcome, string>> = {
+	unknown: 'The CRM has no contact %.',
+	denied: 'Contact % could not be read (ACCESS_DENIED); what is stored of it stays.',
+	unread: 'Contact % could not be read; what is stored of it stays. The log of the synchroniser says why.',
+};

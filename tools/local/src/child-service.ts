@@ -23,16 +23,9 @@ export interface ChildService {
 /**
  * Starts a service in a separate process. It ends when this process ends, for whatever reason. Its log goes to standard
  * error.
- *
- * @param program the module to run, default: the package's main one
  */
-export function spawnService(
-	name: string,
-	port: number,
-	environment: NodeJS.ProcessEnv,
-	program = `@contacts/${name}/main.js`,
-): ChildService {
-	const child = fork(fileURLToPath(import.meta.resolve(program)), [], {
+export function spawnService(name: string, port: number, environment: NodeJS.ProcessEnv): ChildService {
+	const child = fork(fileURLToPath(import.meta.resolve(`@contacts/${name}/main.js`)), [], {
 		env: { ...process.env, ...environment, HOST: '127.0.0.1', PORT: String(port) },
 		// A separate process group: Ctrl-C reaches only the launcher, which stops everything in order.
 		detached: true,

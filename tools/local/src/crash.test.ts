@@ -98,7 +98,7 @@ describe('a part that ends by itself', () => {
 		onTestFinished(() => dispose(launcher));
 		await launcher.ready();
 		const [, url] = /synchroniser (http:\S+)/.exec(launcher.stdout()) ?? [];
-		const pidOfSynchroniser = () => partsOf(launcher).pids['company-contacts-sync'] ?? 0;
+		const pidOfSynchroniser = () => partsOf(launcher).pids['crm-sync'] ?? 0;
 		// Its first line comes through another pipe than the launcher's "Ready".
 		await expect.poll(pidOfSynchroniser).toBeGreaterThan(0);
 		const parts = partsOf(launcher);

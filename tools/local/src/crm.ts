@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { startStandIn } from '@contacts/bitrix24-stand-in';
-import { sampleContacts, sampleFieldNames, sampleFields } from '@contacts/bitrix24-stand-in/sample-contacts.js';
+import { sampleContacts, sampleFieldNames, sampleFields } from '@contacts/testing/bitrix24/sample-contacts.js';
+import { startStandIn } from '@contacts/testing/bitrix24/stand-in.js';
 import { freePort } from '@contacts/testing/ports.js';
 import { type ChildService, spawnService } from './child-service.js';
 import type { StopSteps } from './launcher.js';
@@ -25,8 +25,7 @@ export async function startCrm(databaseUrl: string, stopSteps: StopSteps): Promi
 		BITRIX24_UF_REASON: sampleFieldNames.perplexityReason,
 		BITRIX24_INTERVAL_SECONDS: '10',
 	};
-	const start = () =>
-		spawnService('company-contacts-sync', port, environment, '@contacts/company-contacts/sync/main.js');
+	const start = () => spawnService('crm-sync', port, environment);
 	const synchroniser = start();
 	keepRunning(synchroniser, start, stopSteps);
 	await synchroniser.ready();
@@ -45,7 +44,7 @@ function keepRunning(first: ChildService, start: () => ChildService, stopSteps: 
 		for (let pauseMs = firstPauseMs; ; pauseMs = Math.min(2 * pauseMs, maxPauseMs)) {
 			await current.ended;
 			stopping.signal.throwIfAborted();
-			process.stderr.write(`company-contacts-sync has ended by itself: starting it again in ${pauseMs / 1000} s.\n`);
+			process.stderr.write(`crm-sync has ended by itself: starting it again in ${pauseMs / 1000} s.\n`);
 			await delay(pauseMs, undefined, { signal: stopping.signal });
 			current = start();
 		}

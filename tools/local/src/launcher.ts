@@ -49,7 +49,7 @@ export async function launch(settings: Settings, stopSteps: StopSteps): Promise<
 		return service.ready();
 	};
 	await Promise.all([start('company-contacts', companyPort), start('personal-contacts', personalPort)]);
-	const crm = settings.withCrm ? await startCrm(urlFor('company-contacts-sync'), stopSteps) : undefined;
+	const crm = settings.withCrm ? await startCrm(urlFor('crm-sync'), stopSteps) : undefined;
 	return { demo, crm, broken: Promise.race(endings) };
 }
 

@@ -7,7 +7,7 @@ import { newPassword, publishDatabase, superuserPassword, unpublishDatabase } fr
 import { addDemo, demoIsLive } from './demo.js';
 import type { StopSteps } from './launcher.js';
 
-export type ServiceName = 'personal-contacts' | 'company-contacts' | 'company-contacts-sync';
+export type ServiceName = 'personal-contacts' | 'company-contacts' | 'crm-sync';
 
 interface LocalDatabase {
 	/** The connection URL of a service, with its own role. */
@@ -42,7 +42,7 @@ export async function startLocalDatabase(dataFolder: string, stopSteps: StopStep
 		owner: newPassword(),
 		'personal-contacts': newPassword(),
 		'company-contacts': newPassword(),
-		'company-contacts-sync': newPassword(),
+		'crm-sync': newPassword(),
 	};
 	await setUpRoles(server.url('contacts'), passwords);
 	const urlFor = (user: keyof typeof passwords) => urlAs(server.url('contacts'), user, passwords[user]);

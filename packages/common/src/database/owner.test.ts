@@ -143,13 +143,13 @@ describe('what no service needs, and a superuser can revoke, is revoked:', () =>
 	test.each<[keyof typeof roles, string]>([
 		['personal-contacts', 'select lo_create(0)'],
 		['company-contacts', 'select lo_creat(-1)'],
-		['company-contacts-sync', "select lo_from_bytea(0, 'x')"],
+		['crm-sync', "select lo_from_bytea(0, 'x')"],
 		['privacy', 'select lo_create(0)'],
 		['personal-contacts', 'select pg_advisory_lock(1)'],
 		['company-contacts', 'select pg_try_advisory_lock(1, 2)'],
 		['privacy', 'select pg_advisory_xact_lock_shared(1)'],
-		['operator', 'set role company_contacts_sync'],
-		['operator', 'drop owned by company_contacts_sync'],
+		['operator', 'set role crm_sync_service'],
+		['operator', 'drop owned by crm_sync_service'],
 		['operator', 'alter role personal_contacts_service connection limit 0'],
 	])('%s: %s', async (user, statement) => {
 		const { url } = await createDatabase(`closed_${Math.random().toString(36).slice(2)}`);

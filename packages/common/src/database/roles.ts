@@ -6,7 +6,7 @@ import { connectSingle } from './connect.js';
 export const roles = {
 	'personal-contacts': 'personal_contacts_service',
 	'company-contacts': 'company_contacts_service',
-	'company-contacts-sync': 'company_contacts_sync',
+	'crm-sync': 'crm_sync_service',
 	operator: 'contacts_operator',
 	privacy: 'contacts_privacy',
 	backup: 'contacts_backup',

@@ -21,7 +21,7 @@ const writes: Record<RoleUser, string[]> = {
 	'company-contacts': [
 		'insert into public.api_key_uses as stored (key_id, last_used_at) select id, now() from public.api_keys on conflict (key_id) do update set last_used_at = now()',
 	],
-	'company-contacts-sync': [
+	'crm-sync': [
 		'insert into public.company_contacts (bitrix_id) values (2)',
 		'update public.company_contacts set bitrix_id = 3 where bitrix_id = 2',
 		'delete from public.company_contacts where bitrix_id = 3',

@@ -1,7 +1,7 @@
+import { contactJson } from '@contacts/common/company-contacts/company-contact-columns.sql.js';
 import type { Database } from '@contacts/common/database/database.js';
 import type { Snapshot } from '@contacts/common/database/state-poll.js';
 import { serverIdentity } from '@contacts/common/database/state-poll.sql.js';
-import { contactJson } from '../company-contact-columns.sql.js';
 import type { Position } from './feed-cursor.js';
 
 /** Maximum number of changes in a response. */

@@ -1,10 +1,10 @@
 import { Problem } from '@contacts/common/http/problems.js';
+import { type BucketPolicy, createBuckets, type Decision } from '@contacts/common/http/token-bucket.js';
 import { gauge } from '@contacts/common/observability/metrics.js';
 import rateLimit, { type FastifyRateLimitStore } from '@fastify/rate-limit';
 import fp from 'fastify-plugin';
 import { Counter, type Registry } from 'prom-client';
 import { connectRedisBuckets } from './redis-token-bucket.js';
-import { type BucketPolicy, createBuckets, type Decision } from './token-bucket.js';
 
 interface LimitProjectsOptions {
 	policy: BucketPolicy;

@@ -1,5 +1,5 @@
+import type { BucketPolicy, Decision } from '@contacts/common/http/token-bucket.js';
 import { Redis } from 'ioredis';
-import type { BucketPolicy, Decision } from './token-bucket.js';
 
 /** Token buckets in Redis, which all replicas share. */
 interface RedisBuckets {

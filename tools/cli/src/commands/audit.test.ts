@@ -111,7 +111,7 @@ test('the operator can’t forge automatic records, and the services can record 
 	};
 	for (const action of ['project created', 'key revoked'])
 		await expect(record('operator', action)).rejects.toThrow('record themselves');
-	for (const user of ['personal-contacts', 'company-contacts', 'company-contacts-sync'] as const)
+	for (const user of ['personal-contacts', 'company-contacts', 'crm-sync'] as const)
 		await expect(record(user, 'contacts imported')).rejects.toThrow('permission denied');
 });
 

@@ -1,9 +1,9 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type StandIn, startStandIn } from '@contacts/bitrix24-stand-in';
 import { migrate } from '@contacts/common/database/migrate.js';
 import { setUpRoles, urlAs } from '@contacts/common/database/roles.js';
+import { type StandIn, startStandIn } from '@contacts/testing/bitrix24/stand-in.js';
 import { rolePassword, type TestDatabase } from '@contacts/testing/database.js';
 import { type LocalPostgres, startLocalPostgres } from '@contacts/testing/embedded-postgres.js';
 import { freePort } from '@contacts/testing/ports.js';
@@ -38,7 +38,7 @@ describe('all is well', () => {
 			owner: password,
 			'personal-contacts': password,
 			'company-contacts': password,
-			'company-contacts-sync': password,
+			'crm-sync': password,
 			operator: password,
 			privacy: password,
 			backup: password,
@@ -172,7 +172,12 @@ describe('synchroniser', () => {
 		['never', 'last_success_at = null', /never equal/, /sync --once/],
 		['long ago', "last_success_at = now() - interval '1 hour'", /60 minutes ago/, /sync status/],
 		['blocked', "last_success_at = now(), blocked_by = 'INVALID_CREDENTIALS'", /held up by INV/, /make a new one/],
-		['an alarm', "last_success_at = now(), alarm = 'mass_delete: 30 of 40'", /alarm: mass_delete: 30/, /sync status/],
+		[
+			'an alarm',
+			'last_success_at = now(), held_run = 7, held_deletions = 30',
+			/^30 contacts are missing/,
+			/sync status/,
+		],
 	])('%s', async (_, state, message, advice) => {
 		const mine = await ownDatabase();
 		await mine.sql.unsafe(`update crm_sync_state set ${state}`);

@@ -1,4 +1,4 @@
-import { contactColumnNames } from '@contacts/company-contacts/company-contact-columns.sql.js';
+import { contactColumnNames } from '@contacts/common/company-contacts/company-contact-columns.sql.js';
 import { Option } from 'commander';
 import type { Command } from '../command.js';
 import { yesOption } from '../confirm.js';

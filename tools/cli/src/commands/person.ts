@@ -175,7 +175,7 @@ async function queryOf({ chat, phone, bitrix }: PersonOptions): Promise<PersonQu
 		return { by: 'chat', chatId };
 	}
 	if (phone !== undefined) {
-		const { toE164 } = await import('@contacts/company-contacts/phone.js');
+		const { toE164 } = await import('@contacts/common/company-contacts/phone.js');
 		const number = toE164(phone);
 		if (number === null) throw new UsageError('--phone takes a valid number with a leading plus.');
 		return { by: 'phone', phone: number };

@@ -1,10 +1,9 @@
-import { type StandIn, startStandIn } from '@contacts/bitrix24-stand-in';
 import { urlAs } from '@contacts/common/database/roles.js';
+import { type StandIn, startStandIn } from '@contacts/testing/bitrix24/stand-in.js';
 import { rolePassword } from '@contacts/testing/database.js';
-import { startProcess } from '@contacts/testing/process.js';
 import { database, test } from '@contacts/testing/test.js';
-import { afterAll, describe, expect, vi } from 'vitest';
-import { contacts, environmentOf, expectOneLine, main } from '../testing/command.js';
+import { afterAll, describe, expect } from 'vitest';
+import { contacts, expectOneLine } from '../testing/command.js';
 
 let standIn: StandIn;
 let url: string;
@@ -28,33 +27,60 @@ test('sync --contact fails for a contact that can’t be read, and says why', as
 	expect(await run(['--once'])).toMatchObject({ code: 0 });
 	const [id = 0] = standIn.contacts.keys();
 	standIn.hide((contact) => contact.id === id);
-	expectOneLine(await run(['--contact', String(id)]), 1, `contact ${id} could not be read (ACCESS_DENIED)`);
+	expectOneLine(await run(['--once', '--contact', String(id)]), 1, `Contact ${id} could not be read (ACCESS_DENIED)`);
 	standIn.showAll();
-	expect(await run(['--contact', String(id)])).toMatchObject({ code: 0 });
+	expect(await run(['--once', '--contact', String(id)])).toMatchObject({ code: 0 });
+	expectOneLine(await run(['--once', '--contact', '999999']), 1, 'The CRM has no contact 999999.');
 });
 
 test('sync --remap and --confirm-mass-delete are recorded in the audit log, without the webhook’s secret', async () => {
 	const country = { BITRIX24_DEFAULT_COUNTRY: 'RU' };
 	expect(await run(['--once'], country)).toMatchObject({ code: 1 });
-	expect(await run(['--remap', '--confirm-mass-delete'], country)).toMatchObject({ code: 0 });
+	expect(await run(['--remap'], country)).toMatchObject({ code: 0 });
+	await database.sql`update crm_sync_state set held_run = 7, held_deletions = 30`;
+	expect(await run(['--once', '--confirm-mass-delete', '7'])).toMatchObject({ code: 0 });
 	const { stdout } = await contacts(url, ['audit', '--json']);
 	expect(JSON.parse(stdout)).toMatchObject([
+		{ actor: 'alice', action: 'mass deletion confirmed', details: { run: 7, deletions: 30 } },
 		{ actor: 'alice', action: 'new configuration confirmed', details: { portal: '127.0.0.1', default_country: 'RU' } },
-		{ actor: 'alice', action: 'mass deletion confirmed' },
 	]);
 	expect(stdout).not.toContain(new URL(standIn.webhookUrl).pathname.split('/')[3]);
+});
+
+test('a variable that is not set means what the mirror was made with', async () => {
+	expect(await run(['--once'], { BITRIX24_DEFAULT_COUNTRY: '' })).toMatchObject({ code: 0 });
+	expectOneLine(await run(['--once'], { BITRIX24_DEFAULT_COUNTRY: 'DE' }), 1, 'BITRIX24_DEFAULT_COUNTRY is RU there');
 	expect(await run(['--remap'])).toMatchObject({ code: 0 });
 });
 
-test('sync without --once makes a pass every BITRIX24_INTERVAL_SECONDS', async () => {
-	const passes = async () => (await database.sql`select from crm_sync_runs where kind <> 'contact'`).length;
-	const before = await passes();
-	const command = startProcess(process.execPath, [main, 'sync'], {
-		env: environmentOf(url, { ...settings(), BITRIX24_INTERVAL_SECONDS: '5' }),
-	});
-	await vi.waitUntil(async () => (await passes()) >= before + 2, { timeout: 60_000 });
-	command.kill('SIGTERM');
-	expect(await command.exit).toBe(0);
+test('without --once it fails where no synchroniser runs, and requests nothing', async () => {
+	for (const args of [[], ['--full'], ['--contact', '1'], ['--confirm-mass-delete', '7']])
+		expectOneLine(await run(args, { BITRIX24_WEBHOOK_URL: '' }), 1, 'No synchroniser runs: start it, or say --once');
+	expect(await database.sql`select requested, confirmed_at from crm_sync_state`).toEqual([
+		{ requested: null, confirmed_at: null },
+	]);
+	expect(await database.sql`select from crm_event_inbox`).toHaveLength(0);
+});
+
+test('a confirmation of another run than the one that holds the deletions is refused', async () => {
+	await database.sql`update crm_sync_state set held_run = 7, held_deletions = 30`;
+	expectOneLine(await run(['--once', '--confirm-mass-delete', '6']), 1, 'No deletions of run 6 are on hold');
+	expect(await database.sql`select confirmed_at from crm_sync_state`).toEqual([{ confirmed_at: null }]);
+});
+
+test('the status fits 80 columns, and has times as RFC 3339 in JSON', async () => {
+	await run(['--once', '--full']);
+	await database.sql`
+		update crm_sync_state set held_run = 7, held_deletions = 30, denied_contacts = 4, unread_contacts = 5,
+			blocked_by = 'OPERATION_TIME_LIMIT', blocked_until = now()`;
+	await database.sql`
+		insert into crm_sync_runs (kind, ended_at, outcome, seen, created) values
+			('incremental', now(), 'INVALID_CREDENTIALS', 1000000, 1000000)`;
+	const { stdout } = await run(['status']);
+	for (const line of stdout.split('\n')) expect(line.length, line).toBeLessThanOrEqual(80);
+	const { state, runs } = JSON.parse((await run(['status', '--json'])).stdout);
+	for (const time of [state.last_success_at, state.watermark, state.blocked_until, runs[1].begun_at, runs[1].ended_at])
+		expect(time).toMatch(/^\d{4}-\d\d-\d\dT[\d:.]+Z$/);
 });
 
 describe('wrong usage', () => {
@@ -66,10 +92,6 @@ describe('wrong usage', () => {
 		const outcome = await run(['--once'], { BITRIX24_WEBHOOK_URL: webhook });
 		expectOneLine(outcome, 2, 'BITRIX24_WEBHOOK_URL is wrong');
 		expect(outcome.stderr).not.toContain('secret');
-	});
-
-	test('--json for a command that prints no result', async () => {
-		expectOneLine(await run(['--json']), 2, '--json prints the result of a pass: say --once');
 	});
 
 	test('an interval that is no number', async () => {

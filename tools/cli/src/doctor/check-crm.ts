@@ -1,10 +1,11 @@
-import { systemClock } from '@contacts/bitrix24/clock.js';
-import { Bitrix24Error } from '@contacts/bitrix24/errors.js';
-import { openPortal } from '@contacts/bitrix24/portal.js';
-import { createRestClient } from '@contacts/bitrix24/rest-client.js';
 import type { Sql } from '@contacts/common/database/client.js';
-import { missingTroubleOptions } from '@contacts/company-contacts/sync/mapping.js';
-import { readState } from '@contacts/company-contacts/sync/sync.sql.js';
+import { describeAlarms } from '@contacts/crm-sync/alarms.js';
+import { systemClock } from '@contacts/crm-sync/bitrix24/clock.js';
+import { Bitrix24Error } from '@contacts/crm-sync/bitrix24/errors.js';
+import { openPortal } from '@contacts/crm-sync/bitrix24/portal.js';
+import { createRestClient } from '@contacts/crm-sync/bitrix24/rest-client.js';
+import { missingTroubleOptions } from '@contacts/crm-sync/mapping.js';
+import { readState } from '@contacts/crm-sync/sync.sql.js';
 import { adviceFor } from '../crm-advice.js';
 import { readCrmConfig } from '../crm-config.js';
 import { type Finding, findingsOf, seconds } from './check.js';
@@ -90,7 +91,7 @@ export async function checkSynchroniser(
 	const state = await readState(sql);
 	if (state.blocked_by !== null)
 		problem(`The synchroniser is held up by ${state.blocked_by}.`, sentence(adviceFor(state.blocked_by)));
-	if (state.alarm !== null) problem(`The synchroniser has raised an alarm: ${state.alarm}.`, 'contacts sync status');
+	for (const alarm of describeAlarms(state)) problem(alarm, 'contacts sync status');
 	if (state.last_success_at === null) {
 		if (environment.BITRIX24_WEBHOOK_URL)
 			problem('The mirror was never equal to the CRM.', 'Start the synchroniser, or: contacts sync --once');

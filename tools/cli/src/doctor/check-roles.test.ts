@@ -37,11 +37,11 @@ describe('owner', () => {
 	test('reports who may create temporary tables and objects, each with the statement that fixes it', async () => {
 		const mine = await ownDatabase();
 		await mine.sql.unsafe(`grant temporary on database ${new URL(mine.url).pathname.slice(1)} to public`);
-		await mine.sql`grant create on schema public to company_contacts_sync, contacts_operator`;
+		await mine.sql`grant create on schema public to crm_sync_service, contacts_operator`;
 		const findings = (await look('owner', operator(mine))).filter(({ state }) => state !== 'warning');
 		expect(findings).toEqual([
 			found('problem', /^Temporary tables.+ created by public\.$/, /revoke temporary on database test_/),
-			found('problem', /created by company_contacts_sync, contacts_operator\.$/, /revoke create on schema public from/),
+			found('problem', /created by crm_sync_service, contacts_operator\.$/, /revoke create on schema public from/),
 		]);
 		for (const { advice = '' } of findings) await mine.sql.unsafe(advice.replace(/^.*?: /, ''));
 		expect(await look('owner', operator(mine))).toEqual([found('warning', /a superuser/)]);

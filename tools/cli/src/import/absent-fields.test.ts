@@ -1,4 +1,5 @@
 import { database, test } from '@contacts/testing/test.js';
+import postgres from 'postgres';
 import { beforeEach, describe, expect } from 'vitest';
 import { contacts } from '../testing/command.js';
 
@@ -73,4 +74,21 @@ describe('NDJSON', () => {
 			{ ...empty, bitrix_id: 4, assigned_by_id: 9 },
 		]);
 	});
+});
+
+test('a column missing from the header keeps what somebody else writes at the same moment', async () => {
+	const other = postgres(database.url, { max: 1, fetch_types: false });
+	try {
+		await other`begin`;
+		await other`update company_contacts set name = 'Other' where bitrix_id = 1`;
+		const imported = load('bitrix_id,phone\n1,+442079460101\n');
+		const waiting = () => database.sql`
+			select from pg_locks where not granted and relation = 'company_contacts'::regclass`;
+		await expect.poll(waiting).toHaveLength(1);
+		await other`commit`;
+		expect(await imported).toMatchObject({ changed: 1 });
+		expect(await stored()).toEqual([{ ...full, name: 'Other', phone: '+442079460101' }]);
+	} finally {
+		await other.end();
+	}
 });

@@ -1,13 +1,13 @@
 import { basename } from 'node:path';
 import { recordOperation } from '@contacts/common/auth/projects.sql.js';
-import type { Sql } from '@contacts/common/database/client.js';
 import {
 	type CompanyContactFields,
 	contactColumnNames,
-} from '@contacts/company-contacts/company-contact-columns.sql.js';
-import { isCountry } from '@contacts/company-contacts/phone.js';
-import { pruneTombstones, saveCompanyContacts } from '@contacts/company-contacts/save-company-contacts.sql.js';
-import { readState } from '@contacts/company-contacts/sync/sync.sql.js';
+} from '@contacts/common/company-contacts/company-contact-columns.sql.js';
+import { isCountry } from '@contacts/common/company-contacts/phone.js';
+import { pruneTombstones, saveCompanyContacts } from '@contacts/common/company-contacts/save-company-contacts.sql.js';
+import type { Sql } from '@contacts/common/database/client.js';
+import { readState } from '@contacts/crm-sync/sync.sql.js';
 import type { CountryCode } from 'libphonenumber-js/min';
 import { type ConfirmOptions, confirm } from '../confirm.js';
 import { withDatabase } from '../connection.js';
@@ -98,7 +98,11 @@ export async function importContacts(
 
 	async function flush(): Promise<void> {
 		if (sql !== undefined && batch.size > 0) {
+			await sql`begin`;
+			// An absent column keeps what is stored, also if somebody else writes it at this moment.
+			await sql`lock table company_contacts in share row exclusive mode`;
 			const { created, changed } = await saveCompanyContacts(sql, [...batch.values()]);
+			await sql`commit`;
 			summary.created += created;
 			summary.changed += changed;
 		}

@@ -5,8 +5,8 @@ import {
 	contactColumnNames,
 	firstCharacters,
 	maxCharacters,
-} from '@contacts/company-contacts/company-contact-columns.sql.js';
-import { toE164 } from '@contacts/company-contacts/phone.js';
+} from '@contacts/common/company-contacts/company-contact-columns.sql.js';
+import { toE164 } from '@contacts/common/company-contacts/phone.js';
 import type { CountryCode } from 'libphonenumber-js/min';
 
 /** Why a record is refused. The message names the field, never the value. */

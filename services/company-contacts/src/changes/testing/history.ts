@@ -1,11 +1,11 @@
+import { contactJson } from '@contacts/common/company-contacts/company-contact-columns.sql.js';
+import { saveCompanyContacts } from '@contacts/common/company-contacts/save-company-contacts.sql.js';
 import type { Sql } from '@contacts/common/database/client.js';
 import { errorCode } from '@contacts/common/database/errors.js';
 import type { TestApp } from '@contacts/testing/app.js';
 import fc from 'fast-check';
 import postgres from 'postgres';
 import { expect } from 'vitest';
-import { contactJson } from '../../company-contact-columns.sql.js';
-import { saveCompanyContacts } from '../../save-company-contacts.sql.js';
 import { encodeCursor, lastId } from '../feed-cursor.js';
 import { Copy } from './copy.js';
 

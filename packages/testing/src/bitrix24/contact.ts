@@ -1,0 +1,40 @@
+/** A phone number or e-mail address of a contact. Its ID is unique in the whole portal. */
+export interface MultiField {
+	id: number;
+	/** WORK, MOBILE, HOME, FAX, PAGER, MAILING, OTHER, or a custom type of the portal. */
+	valueType: string;
+	value: string;
+}
+
+/** A contact as the portal stores it. */
+export interface StandInContact {
+	id: number;
+	name?: string | null;
+	secondName?: string | null;
+	lastName?: string | null;
+	assignedById?: number;
+	/** In the order of the links; the first is the primary company. */
+	companyIds?: number[];
+	phones?: MultiField[];
+	emails?: MultiField[];
+	/** 0 is the general category. */
+	categoryId?: number;
+	/** Returned and compared in whole seconds. */
+	updatedTime: Date;
+	createdTime: Date;
+	/** By name (UF_CRM_…): boolean, string, string[], number (the ID of an option), number[]. */
+	uf?: Record<string, unknown>;
+	/** False: not in lists, and ACCESS_DENIED when it is requested. */
+	readable?: boolean;
+	/** Values of its rows by their names there, whatever is stored. Undefined: the row lacks the field. */
+	raw?: Record<string, unknown>;
+}
+
+/** A custom field of the portal's contacts. */
+export interface UserField {
+	/** The original name, with digits alone after UF_CRM_: UF_CRM_1700000000001. */
+	name: string;
+	type: 'boolean' | 'string' | 'enumeration';
+	multiple?: boolean;
+	items?: { id: number; value: string }[];
+}

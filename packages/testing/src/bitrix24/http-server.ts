@@ -1,0 +1,180 @@
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { setTimeout as delay } from 'node:timers/promises';
+import { changeRows, type Fault, throwError } from './faults.js';
+import { methods } from './items.js';
+import { type BatchCall, type Portal, type RecordedRequest, secret, userId } from './portal.js';
+import { encodeArray, formatDate, isMap, type Params, RestError } from './rest.js';
+
+/** A portal refuses longer batches. */
+const maxCommands = 50;
+
+/** A response, before it is sent. */
+interface Reply {
+	status: number;
+	contentType: string;
+	body: string;
+	location?: string;
+}
+
+/** The HTTP side of a portal. Every REST call is recorded. */
+export function createHttpServer(portal: Portal): Server {
+	// Longer than any test pauses: a connection that is closed while idle would look like a fault.
+	return createServer({ keepAliveTimeout: 60_000 }, (request, response) => {
+		handle(portal, request, response).catch((error: unknown) => {
+			// A client that has gone away, or a test's hook that failed.
+			if (!response.destroyed && !response.headersSent)
+				send(response, errorReply(new RestError('STAND_IN', String(error))));
+		});
+	});
+}
+
+async function handle(portal: Portal, request: IncomingMessage, response: ServerResponse): Promise<void> {
+	const chunks: Buffer[] = [];
+	for await (const chunk of request) chunks.push(chunk as Buffer);
+	const [, user, password, method = ''] = /^\/rest\/(\d+)\/([^/]+)\/([^/]+?)(?:\.json)?$/.exec(request.url ?? '') ?? [];
+	const params = chunks.length === 0 ? {} : JSON.parse(Buffer.concat(chunks).toString('utf8'));
+	const record: RecordedRequest = { method, params, status: 0 };
+	const info = { number: portal.requests.push(record), method, params };
+	if (!portal.counter.admit()) {
+		send(response, errorReply(new RestError('QUERY_LIMIT_EXCEEDED')), record);
+		return;
+	}
+	for (const hook of [...portal.requestHooks]) await hook(info);
+	const faults = portal.faults.take(info, false);
+	const isKnown = !portal.isRevoked && user === String(userId) && password === secret;
+	const reply = replacement(faults) ?? (await reply200(portal, record, info.number, faults, isKnown));
+	await deliver(response, reply, faults, record);
+}
+
+async function reply200(
+	portal: Portal,
+	record: RecordedRequest,
+	number: number,
+	faults: Fault[],
+	isKnown: boolean,
+): Promise<Reply> {
+	const { method } = record;
+	const params = record.params as Params;
+	try {
+		throwError(faults);
+		if (!isKnown) throw new RestError('INVALID_CREDENTIALS');
+		const isBatch = method === 'batch';
+		const { time, ...body } = isBatch
+			? { result: await runBatch(portal, params, number, record), time: timeOf(portal, method, 0) }
+			: await callMethod(portal, method, params, faults);
+		return json(200, faults.some(({ kind }) => kind === 'without-time') ? body : { ...body, time });
+	} catch (error) {
+		if (error instanceof RestError) return errorReply(error);
+		throw error;
+	}
+}
+
+/** Calls a method, directly or inside a batch. Its operating time is checked before, and billed after. */
+async function callMethod(portal: Portal, name: string, params: Params, faults: Fault[]) {
+	const method = Object.hasOwn(methods, name) ? methods[name] : undefined;
+	if (method === undefined) throw new RestError('ERROR_METHOD_NOT_FOUND');
+	if (!portal.scopes.includes('crm')) throw new RestError('insufficient_scope');
+	if (!portal.operating.admit(name)) throw new RestError('OPERATION_TIME_LIMIT');
+	throwError(faults);
+	const seconds = portal.secondsOf(name);
+	// A refused call costs time as well.
+	portal.operating.add(name, seconds);
+	return { ...changeRows(await method(params, portal), faults), time: timeOf(portal, name, seconds) };
+}
+
+/** Its commands are run one after the other. Its own status is 200; their errors are in `result_error`. */
+async function runBatch(portal: Portal, { cmd }: Params, number: number, record: RecordedRequest): Promise<Params> {
+	const [result, errors, times]: [string, unknown][][] = [[], [], []];
+	record.calls = [];
+	for (const [index, [key, command]] of Object.entries(isMap(cmd) ? cmd : {}).entries()) {
+		const [method = '', query = ''] = String(command).split('?');
+		const call: BatchCall = { method, params: Object.fromEntries(new URLSearchParams(query)) };
+		record.calls.push(call);
+		try {
+			if (index >= maxCommands) throw new RestError('ERROR_BATCH_LENGTH_EXCEEDED');
+			const faults = portal.faults.take({ number, ...call }, true);
+			const response = await callMethod(portal, method, call.params, faults);
+			result?.push([key, response.result]);
+			times?.push([key, response.time]);
+		} catch (error) {
+			if (!(error instanceof RestError)) throw error;
+			call.error = error.code;
+			// Its key is missing from `result` and `result_time`.
+			errors?.push([key, { error: error.code, error_description: error.description }]);
+		}
+	}
+	const encode = (entries: [string, unknown][] = []) => encodeArray(entries);
+	return {
+		result: encode(result),
+		result_error: encode(errors),
+		result_total: [],
+		result_next: [],
+		result_time: encode(times),
+	};
+}
+
+/** The `time` of a response, by the portal's clock and in its zone. */
+function timeOf({ clock, utcOffset, operating }: Portal, method: string, seconds: number): Params {
+	const start = clock() / 1000;
+	return {
+		start,
+		finish: start + seconds,
+		duration: seconds,
+		processing: seconds,
+		date_start: formatDate(start * 1000, utcOffset),
+		date_finish: formatDate((start + seconds) * 1000, utcOffset),
+		operating_reset_at: operating.resetAt(method),
+		operating: operating.spent(method),
+	};
+}
+
+/** The response of a fault that replaces any response of the REST API. */
+function replacement(faults: Fault[]): Reply | undefined {
+	for (const fault of faults) {
+		if (fault.kind === 'html')
+			return { status: fault.status, contentType: 'text/html', body: '<h1>Try again later</h1>' };
+		if (fault.kind === 'no-result') return json(200, { time: {} });
+		if (fault.kind === 'redirect')
+			return { ...json(302, {}), location: fault.to ?? `https://renamed-portal.example/rest/${userId}/${secret}/` };
+	}
+	return undefined;
+}
+
+/** Sends the reply, or breaks it as a fault says. */
+async function deliver(
+	response: ServerResponse,
+	reply: Reply,
+	faults: Fault[],
+	record: RecordedRequest,
+): Promise<void> {
+	// Without a reference: a late reply keeps no process alive.
+	for (const fault of faults) if (fault.kind === 'slow') await delay(fault.milliseconds, undefined, { ref: false });
+	const kinds = new Set(faults.map(({ kind }) => kind));
+	const half = reply.body.slice(0, Math.ceil(reply.body.length / 2));
+	if (kinds.has('hang')) return;
+	if (kinds.has('reset')) response.socket?.resetAndDestroy();
+	else if (kinds.has('truncated-json')) send(response, { ...reply, body: half }, record);
+	else if (kinds.has('cut-off')) {
+		response.writeHead(reply.status, { 'content-length': Buffer.byteLength(reply.body) });
+		response.write(half, () => response.socket?.destroy());
+	} else send(response, reply, record);
+}
+
+function send(
+	response: ServerResponse,
+	{ status, contentType, body, location }: Reply,
+	record?: RecordedRequest,
+): void {
+	if (record !== undefined) record.status = status;
+	const length = Buffer.byteLength(body);
+	response.writeHead(status, { 'content-type': contentType, 'content-length': length, ...(location && { location }) });
+	response.end(body);
+}
+
+function json(status: number, value: unknown): Reply {
+	return { status, contentType: 'application/json; charset=utf-8', body: JSON.stringify(value) };
+}
+
+function errorReply({ status, code, description }: RestError): Reply {
+	return json(status, { error: code, error_description: description });
+}

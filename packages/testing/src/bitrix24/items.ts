@@ -1,0 +1,140 @@
+import type { StandInContact, UserField } from './contact.js';
+import type { ListPart, Portal } from './portal.js';
+import { formatDate, isMap, type Params, parseDate, RestError } from './rest.js';
+
+/** The methods that the synchroniser calls, for contacts: `crm.item.*` with the entity type 3. */
+
+const contactType = 3;
+const pageSize = 50;
+
+/** What a method returns, without `time`. */
+export interface MethodResult {
+	result: unknown;
+	total?: number;
+	next?: number;
+}
+
+export const methods: Record<string, (params: Params, portal: Portal) => MethodResult | Promise<MethodResult>> = {
+	/** Rows are in `result.items`; `total` and `next` are beside `result`. */
+	async 'crm.item.list'(params, portal) {
+		requireContacts(params);
+		const matches = readFilter(params.filter, portal);
+		// Without counting, a list ends at its page.
+		const isCounted = Number(params.start ?? 0) >= 0;
+		const first = isCounted ? Number(params.start ?? 0) : 0;
+		const ids: number[] = [];
+		const { '>id': after = 0 } = isMap(params.filter) ? params.filter : {};
+		for (const contact of portal.contacts.after(Number(after))) {
+			if (contact.readable === false || !matches(contact)) continue;
+			if (ids.push(contact.id) === pageSize && !isCounted) break;
+		}
+		if (isMap(params.order) && params.order.id === 'DESC') ids.reverse();
+		// The rows are read after the IDs were selected. What was deleted in between makes the page shorter.
+		const page = ids.slice(first, first + pageSize);
+		for (const hook of [...portal.pageHooks]) await hook(page);
+		const names = Array.isArray(params.select) && !params.select.includes('*') ? params.select : undefined;
+		const items = page.flatMap((id) => {
+			const contact = portal.contacts.get(id);
+			return contact === undefined ? [] : [listRow(contact, names, portal)];
+		});
+		if (!isCounted) return { result: { items }, total: 0 };
+		const next = first + pageSize;
+		return { result: { items }, total: ids.length, ...(next < ids.length ? { next } : {}) };
+	},
+
+	'crm.item.get'(params, portal) {
+		requireContacts(params);
+		const contact = portal.contacts.get(Number(params.id));
+		if (contact === undefined) throw new RestError('NOT_FOUND', 'Element not found');
+		if (contact.readable === false) throw new RestError('ACCESS_DENIED', 'Access denied');
+		return { result: { item: itemRow(contact, portal) } };
+	},
+
+	'crm.item.fields'(params, portal) {
+		requireContacts(params);
+		const standard = ['id', 'name', 'secondName', 'lastName', 'assignedById', 'companyIds', 'fm'].map((name) => {
+			const upperName = name.replaceAll(/[A-Z]/g, (letter) => `_${letter}`).toUpperCase();
+			return [name, { type: 'string', title: name, isMultiple: false, upperName }] as const;
+		});
+		const custom = portal.fields.map((field) => {
+			const { name: upperName, type, multiple: isMultiple = false } = field;
+			const items = field.items?.map(({ id, value }) => ({ ID: String(id), VALUE: value }));
+			return [itemName(field), { type, title: upperName, isMultiple, upperName, items }] as const;
+		});
+		return { result: { fields: Object.fromEntries([...standard, ...custom]) } };
+	},
+};
+
+function requireContacts({ entityTypeId }: Params): void {
+	if (Number(entityTypeId) !== contactType) throw new RestError('NOT_FOUND', 'Smart process not found');
+}
+
+/** Reads the filter of a list. Only the conditions that the synchroniser sends are known. */
+function readFilter(filter: unknown, { utcOffset }: Portal): (contact: StandInContact) => boolean {
+	const conditions = Object.entries(isMap(filter) ? filter : {}).map(([key, value]) => {
+		if (key === '>id') return ({ id }: StandInContact) => id > Number(value);
+		if (key === 'categoryId') return ({ categoryId = 0 }: StandInContact) => categoryId === Number(value);
+		if (key !== '>=updatedTime')
+			throw new RestError('INVALID_ARG_VALUE', `Invalid filter: field '${key}' is not allowed in filter`);
+		const since = parseDate(String(value), utcOffset);
+		return ({ updatedTime }: StandInContact) => Math.floor(updatedTime.getTime() / 1000) * 1000 >= since;
+	});
+	return (contact) => conditions.every((matches) => matches(contact));
+}
+
+/** A row of crm.item.list. `fm` comes only with all fields. */
+function listRow(contact: StandInContact, names: unknown[] | undefined, portal: Portal): Params {
+	const row = itemRow(contact, portal);
+	if (names !== undefined)
+		return Object.fromEntries(Object.entries(row).filter(([name]) => name !== 'fm' && names.includes(name)));
+	const { companyIds, fm } = portal.lists;
+	for (const [name, part] of Object.entries({ companyIds, fm })) {
+		const value = row[name];
+		const rest = Array.isArray(value) ? partOf(part, value, contact.id) : value;
+		if (rest === undefined) delete row[name];
+		else row[name] = rest;
+	}
+	return row;
+}
+
+function partOf(part: ListPart, value: unknown[], id: number): unknown[] | undefined {
+	if (part === 'absent') return undefined;
+	if (part === 'empty') return [];
+	if (part === 'first') return value.slice(0, 1);
+	return part === 'all' || id % 3 === 0 ? value : partOf(id % 3 === 1 ? 'absent' : 'empty', value, id);
+}
+
+/** A contact as crm.item.get returns it: numbers are numbers, yes and no are Y and N. */
+function itemRow(contact: StandInContact, { fields, utcOffset }: Portal): Params {
+	const { id, assignedById = 0, categoryId = 0, companyIds = [], phones = [], emails = [] } = contact;
+	const values = (type: string, list: typeof phones) => list.map((value) => ({ ...value, typeId: type }));
+	return {
+		id,
+		entityTypeId: contactType,
+		name: contact.name ?? null,
+		secondName: contact.secondName ?? null,
+		lastName: contact.lastName ?? null,
+		assignedById,
+		categoryId,
+		companyId: companyIds[0] ?? null,
+		companyIds,
+		hasPhone: phones.length > 0 ? 'Y' : 'N',
+		hasEmail: emails.length > 0 ? 'Y' : 'N',
+		createdTime: formatDate(contact.createdTime.getTime(), utcOffset),
+		updatedTime: formatDate(contact.updatedTime.getTime(), utcOffset),
+		fm: [...values('PHONE', phones), ...values('EMAIL', emails)],
+		...Object.fromEntries(fields.map((field) => [itemName(field), customValue(field, contact.uf?.[field.name])])),
+		...contact.raw,
+	};
+}
+
+/** UF_CRM_1700000000001 is ufCrm_1700000000001 in rows. */
+function itemName({ name }: UserField): string {
+	return name.replace('UF_CRM_', 'ufCrm_');
+}
+
+function customValue({ type, multiple }: UserField, stored: unknown): unknown {
+	if (multiple) return Array.isArray(stored) ? stored : [];
+	if (type === 'boolean') return stored === true ? 'Y' : 'N';
+	return stored ?? '';
+}

@@ -1,0 +1,94 @@
+import type { StandInContact, UserField } from './contact.js';
+import { ContactMap } from './contact-store.js';
+import { FaultScript, type RequestInfo } from './faults.js';
+import { OperatingTime, type Plan, RequestCounter } from './limits.js';
+import type { Params } from './rest.js';
+
+/** What rows of crm.item.list have of a list inside of them. `sometimes`: a third of the contacts has all of it. */
+export type ListPart = 'all' | 'absent' | 'empty' | 'first' | 'sometimes';
+
+export interface StandInOptions {
+	/** A free one by default. */
+	port?: number;
+	/** The request counter: 50 and 2 per second (the default), or 250 and 5 per second. */
+	plan?: Plan;
+	/** The portal's clock in milliseconds since the epoch, for dates and for the limits. */
+	clock?: () => number;
+	/** The UTC offset of the portal's dates. Default: +03:00. */
+	utcOffset?: string;
+	/** The contacts' custom fields. */
+	fields?: UserField[];
+	/** The first contacts, as for add(). */
+	contacts?: Iterable<Partial<StandInContact>>;
+	/** What no documentation says of crm.item.list. Default: all. */
+	lists?: { companyIds?: ListPart; fm?: ListPart };
+	/** The operating time of a call in seconds, by method. Default: 0, so that no test reaches the limit by accident. */
+	operatingSecondsPerCall?: Partial<Record<string, number>>;
+	/** Default: 480. */
+	operatingLimitSeconds?: number;
+	/** The token of the outgoing webhook. */
+	applicationToken?: string;
+}
+
+/** The webhook's user, and its secret. */
+export const userId = 1;
+export const secret = 'k3v9s7q1x5w8';
+
+/** A function of a test that is called at a certain point. */
+export type Hook<Info> = (info: Info) => void | Promise<void>;
+
+/** Everything that the methods work on. */
+export interface Portal {
+	clock: () => number;
+	utcOffset: string;
+	fields: UserField[];
+	scopes: string[];
+	lists: { companyIds: ListPart; fm: ListPart };
+	contacts: ContactMap;
+	counter: RequestCounter;
+	operating: OperatingTime;
+	faults: FaultScript;
+	requests: RecordedRequest[];
+	requestHooks: Set<Hook<RequestInfo>>;
+	pageHooks: Set<Hook<readonly number[]>>;
+	/** The webhook was deleted, or given a new secret. */
+	isRevoked: boolean;
+	secondsOf(method: string): number;
+}
+
+/** A request over HTTP as the stand-in remembers it. */
+export interface RecordedRequest {
+	method: string;
+	params: unknown;
+	/** 0 until there is a response. It stays 0 if the connection was broken or left open. */
+	status: number;
+	/** The commands of a batch that were run. */
+	calls?: BatchCall[];
+}
+
+export interface BatchCall {
+	method: string;
+	params: Params;
+	/** The code of its error. */
+	error?: string;
+}
+
+export function createPortal(options: StandInOptions): Portal {
+	const { clock = Date.now, operatingSecondsPerCall: seconds = {} } = options;
+	return {
+		clock,
+		utcOffset: options.utcOffset ?? '+03:00',
+		fields: [...(options.fields ?? [])],
+		scopes: ['crm'],
+		lists: { companyIds: 'all', fm: 'all', ...options.lists },
+		contacts: new ContactMap(),
+		counter: new RequestCounter(options.plan ?? 'standard', clock),
+		operating: new OperatingTime(options.operatingLimitSeconds ?? 480, clock),
+		faults: new FaultScript(),
+		requests: [],
+		requestHooks: new Set(),
+		pageHooks: new Set(),
+		isRevoked: false,
+		secondsOf: (method) => seconds[method] ?? 0,
+	};
+}

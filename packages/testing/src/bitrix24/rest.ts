@@ -1,0 +1,52 @@
+/** Parameters of a call. */
+export type Params = Record<string, unknown>;
+
+export function isMap(value: unknown): value is Params {
+	return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** The system's errors, with their texts and HTTP statuses. Any other error has the status 400. */
+const systemErrors: Record<string, [text: string, status: number]> = {
+	QUERY_LIMIT_EXCEEDED: ['Too many requests', 503],
+	OPERATION_TIME_LIMIT: ['Method is blocked due to operation time limit.', 429],
+	OVERLOAD_LIMIT: ['REST API is blocked due to overload.', 401],
+	INVALID_CREDENTIALS: ['Invalid request credentials', 401],
+	NO_AUTH_FOUND: ['Wrong authorization data', 401],
+	insufficient_scope: ['The request requires higher privileges than provided by the webhook token', 401],
+	ERROR_METHOD_NOT_FOUND: ['Method not found!', 404],
+	INTERNAL_SERVER_ERROR: ['Internal server error', 500],
+	ERROR_UNEXPECTED_ANSWER: ['Server returned an unexpected response', 500],
+};
+
+/** An error that a method returns: `{"error": code, "error_description": description}`. */
+export class RestError extends Error {
+	constructor(
+		readonly code: string,
+		readonly description = systemErrors[code]?.[0] ?? '',
+		readonly status = systemErrors[code]?.[1] ?? 400,
+	) {
+		super(`${code}: ${description}`);
+	}
+}
+
+/** Minutes east of UTC: "+03:00" is 180. */
+function offsetMinutes(offset: string): number {
+	const [, sign, hours, minutes] = /^([+-])(\d{2}):(\d{2})$/.exec(offset) ?? [];
+	return (sign === '-' ? -1 : 1) * (Number(hours) * 60 + Number(minutes));
+}
+
+/** ISO 8601 in the portal's zone, in whole seconds: 2026-08-20T09:10:29+03:00. */
+export function formatDate(milliseconds: number, offset: string): string {
+	return `${new Date(milliseconds + offsetMinutes(offset) * 60_000).toISOString().slice(0, 19)}${offset}`;
+}
+
+/** The date of a filter. Without an offset, it is in the portal's zone. */
+export function parseDate(text: string, offset: string): number {
+	return Date.parse(/(Z|[+-]\d{2}:\d{2})$/.test(text) ? text : `${text}${offset}`);
+}
+
+/** A PHP array as json_encode writes it: empty or with the keys 0, 1, 2 … it is a list, even if it was a map. */
+export function encodeArray(entries: [key: string, value: unknown][]): unknown {
+	const isList = entries.every(([key], index) => key === String(index));
+	return isList ? entries.map(([, value]) => value) : Object.fromEntries(entries);
+}

@@ -1,0 +1,102 @@
+import { once } from 'node:events';
+import type { AddressInfo } from 'node:net';
+import type { StandInContact, UserField } from './contact.js';
+import { type ContactStore, createContactStore } from './contact-store.js';
+import { type EventName, sendEvent } from './event-sender.js';
+import type { FaultScript, RequestInfo } from './faults.js';
+import { createHttpServer } from './http-server.js';
+import { createPortal, type Hook, type RecordedRequest, type StandInOptions, secret, userId } from './portal.js';
+
+// What is documented, and what is only assumed, is in docs/decisions/bitrix24.md.
+
+export type { StandInContact, UserField } from './contact.js';
+export type { Fault } from './faults.js';
+export type { ListPart, StandInOptions } from './portal.js';
+
+/** A running portal, and everything that a test can do to it. */
+export interface StandIn extends ContactStore {
+	/** http://127.0.0.1:PORT/rest/USER/SECRET/ */
+	readonly webhookUrl: string;
+	/** The token that its events carry. */
+	readonly applicationToken: string;
+	/** The contacts by ID. They may be changed in place; then nothing moves their updatedTime. */
+	readonly contacts: Map<number, StandInContact>;
+	/** The contacts' custom fields; may be changed in place. */
+	readonly fields: UserField[];
+	/** What the webhook may use; may be changed in place. */
+	readonly scopes: string[];
+	/** The webhook is deleted: every call is refused from now on. */
+	revokeWebhook(): void;
+	removeField(name: string): void;
+
+	/** Every REST call over HTTP, in the order in which they came. */
+	readonly requests: RecordedRequest[];
+	/** How many requests the rate limit refused. */
+	readonly blockedRequests: number;
+	/** The highest value of the rate limit's counter so far. */
+	readonly highestRequestCount: number;
+	/** How many calls the limit of operating time refused. */
+	readonly blockedOperations: number;
+	/** Counts this many requests of another client with the same address. */
+	useUp(requests: number): void;
+
+	readonly faults: FaultScript;
+	/** Called before a request is handled, unless the rate limit refuses it. Returns a function that removes the hook. */
+	onRequest(hook: Hook<RequestInfo>): () => void;
+	/** Called with the IDs of a page before its rows are read. */
+	onPage(hook: Hook<readonly number[]>): void;
+	/** One attempt, never repeated. Status 0 if there was no response. */
+	sendEvent(url: string, event: EventName, id: number): Promise<{ status: number }>;
+	/** Also ends open connections. */
+	close(): Promise<void>;
+}
+
+/** Starts a portal on 127.0.0.1: the methods of its REST API that the synchroniser calls, with its limits. */
+export async function startStandIn(options: StandInOptions = {}): Promise<StandIn> {
+	const portal = createPortal(options);
+	const { contacts, fields, scopes, requests, faults, counter, operating } = portal;
+	const store = createContactStore(contacts, portal.clock);
+	for (const contact of options.contacts ?? []) store.add(contact);
+	const server = createHttpServer(portal);
+	server.listen(options.port ?? 0, '127.0.0.1');
+	await once(server, 'listening');
+	const { port } = server.address() as AddressInfo;
+	const applicationToken = options.applicationToken ?? 'z5w1n8c4p7m2z5w1n8c4p7m2z5w1n8c4';
+
+	return {
+		webhookUrl: `http://127.0.0.1:${port}/rest/${userId}/${secret}/`,
+		applicationToken,
+		...{ contacts, fields, scopes, requests, faults },
+		...store,
+		revokeWebhook() {
+			portal.isRevoked = true;
+		},
+		removeField(name) {
+			fields.splice(0, fields.length, ...fields.filter((field) => field.name !== name));
+		},
+		get blockedRequests() {
+			return counter.refused;
+		},
+		get highestRequestCount() {
+			return counter.highest;
+		},
+		get blockedOperations() {
+			return operating.refused;
+		},
+		useUp(count) {
+			for (let n = 0; n < count; n++) counter.admit();
+		},
+		onRequest(hook) {
+			portal.requestHooks.add(hook);
+			return () => void portal.requestHooks.delete(hook);
+		},
+		onPage: (hook) => void portal.pageHooks.add(hook),
+		sendEvent: (url, event, id) => sendEvent(url, applicationToken, event, id),
+		async close() {
+			const closed = once(server, 'close');
+			server.close();
+			server.closeAllConnections();
+			await closed;
+		},
+	};
+}

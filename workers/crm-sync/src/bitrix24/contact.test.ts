@@ -1,0 +1,68 @@
+import { expect, test } from 'vitest';
+import { contactOf, customFieldsOf, readItem } from './contact.js';
+
+const none = { trouble: undefined, reason: undefined };
+const row = { id: 1, name: 'Anna', assignedById: 6, companyIds: [], fm: [] };
+const read = (changes: object) => readItem({ ...row, ...changes }, none);
+
+test.each([
+	[null, [27, 31], [27, 31]],
+	[27, [27, 31], [27, 31]],
+	[31, [27, 31], [31, 27]],
+	['31', ['27', '31'], [31, '27']],
+	[31, [27], [31, 27]],
+	[0, [], []],
+	[undefined, [27], [27]],
+])('companyId %j with companyIds %j: the linked companies are %j', (companyId, companyIds, expected) => {
+	expect(read({ companyId, companyIds })?.fields.companyIds).toEqual(expected);
+});
+
+test.each<[object, string, string]>([
+	[{ companyId: 31, companyIds: [] }, 'companyIds', 'empty'],
+	[{ companyIds: undefined }, 'companyIds', 'absent'],
+	[{ companyIds: {} }, 'companyIds', 'object'],
+	[{ companyIds: [[27]] }, 'companyIds', 'unreadable'],
+	[{ fm: undefined }, 'fm', 'absent'],
+	[{ fm: undefined, hasPhone: 'Y' }, 'fm', 'absent'],
+	[{ fm: [], hasPhone: 'Y' }, 'fm', 'empty'],
+	[{ fm: null }, 'fm', 'null'],
+	[{ name: undefined }, 'name', 'absent'],
+	[{ name: undefined, lastName: ['Weber'] }, 'name', 'list'],
+	[{ assignedById: undefined }, 'assignedById', 'absent'],
+])('a row with %j is incomplete, and says why: %s is %s', (changes, field, form) => {
+	const item = read(changes);
+	expect([...(item?.unread ?? [])]).toEqual([[field, form]]);
+	expect(item && contactOf(item)).toBe(undefined);
+});
+
+test('a row without phones is complete if its portal says that the contact has none', () => {
+	expect(read({ fm: undefined, hasPhone: 'N' })?.fields.phones).toEqual([]);
+});
+
+test.each([
+	[0, 0],
+	['0', 0],
+	[null, 0],
+	[undefined, 0],
+	[7, 7],
+	['general', undefined],
+])('category %j is %j', (categoryId, expected) => {
+	expect(read({ categoryId })?.categoryId).toBe(expected);
+});
+
+test('labels of options are trimmed, so that a setting can name them', () => {
+	const items = [
+		{ ID: '79', VALUE: ' Blocked ' },
+		{ ID: { toString: 1 }, VALUE: 'x' },
+	];
+	const all = { ufCrm_1: { upperName: 'UF_CRM_1', type: 'enumeration', items } };
+	const { trouble } = customFieldsOf(all, { trouble: 'UF_CRM_1', reason: undefined });
+	expect(trouble?.options).toEqual(new Map([['79', 'Blocked']]));
+});
+
+test.each([[[]], [null], ['x'], [{}], [{ id: 0 }], [{ id: -5 }], [{ id: 1.5 }], [{ id: 'abc' }], [{ id: 2 ** 53 }]])(
+	'%j is not a contact',
+	(value) => {
+		expect(readItem(value, none)).toBe(undefined);
+	},
+);

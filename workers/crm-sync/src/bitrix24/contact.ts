@@ -1,0 +1,188 @@
+import { Bitrix24Error } from './errors.js';
+
+/** A value of a field. An object or a list of lists is none. */
+export type FieldValue = string | number | boolean | null;
+
+/** What the mirror stores of a contact, as the portal returned it. */
+export interface CrmContact {
+	id: number;
+	/** First, second and last name. */
+	names: FieldValue[];
+	phones: CrmPhone[];
+	/** The linked companies, primary first, then in the CRM's order. */
+	companyIds: FieldValue[];
+	assignedById: FieldValue;
+	/** Null if the field is not configured. */
+	trouble: FieldValue | FieldValue[];
+	/** Null if the field is not configured. */
+	reason: FieldValue | FieldValue[];
+}
+
+export interface CrmPhone {
+	id: number;
+	/** MOBILE, WORK, HOME, FAX, PAGER or a type that the portal has defined. */
+	kind: string;
+	value: string;
+}
+
+/** A row of the portal. */
+export interface Item {
+	id: number;
+	/** 0 for ordinary contacts, not 0 for catalogue vendors. Undefined if the value is unknown. */
+	categoryId: number | undefined;
+	updatedTime: unknown;
+	/** The fields that the row has in a form that can be read. */
+	fields: Partial<CrmContact>;
+	/** The fields that it does not have in such a form: what was there instead, such as `absent`, by name. */
+	unread: Map<string, string>;
+}
+
+/** A custom field of contacts. */
+export interface CustomField {
+	/** Its name in rows. */
+	itemName: string;
+	/** `UF_CRM_…` */
+	code: string;
+	/** For a list: the label of each option by its ID. */
+	options: Map<string, string> | undefined;
+}
+
+/** The custom field for each purpose. Undefined if it is not configured. */
+export interface CustomFields {
+	trouble: CustomField | undefined;
+	reason: CustomField | undefined;
+}
+
+/** The codes of the custom fields, `UF_CRM_…`; undefined: none is configured. */
+export interface FieldCodes {
+	trouble: string | undefined;
+	reason: string | undefined;
+}
+
+type Row = Record<string, unknown>;
+
+/** @returns undefined if this is not an item: then the whole response is invalid */
+export function readItem(row: unknown, custom: CustomFields): Item | undefined {
+	if (!isRow(row)) return undefined;
+	const id = positiveInteger(row.id);
+	if (id === undefined) return undefined;
+	const fields: Partial<CrmContact> = { id };
+	const unread = new Map<string, string>();
+
+	const names = [row.name, row.secondName, row.lastName];
+	if (names.every((name) => name === undefined) || !names.every((name) => name === undefined || isValue(name)))
+		unread.set('name', formOf(names.find((name) => name !== undefined && !isValue(name))));
+	else fields.names = names.map((name) => (isValue(name) ? name : null));
+
+	if (isValue(row.assignedById)) fields.assignedById = row.assignedById;
+	else unread.set('assignedById', formOf(row.assignedById));
+
+	for (const purpose of ['trouble', 'reason'] as const) {
+		const field = custom[purpose];
+		const value = field === undefined ? null : row[field.itemName];
+		if (isValue(value) || isListOfValues(value)) fields[purpose] = value;
+		else unread.set(field?.code ?? purpose, formOf(value));
+	}
+
+	const phones = phonesOf(row);
+	if (typeof phones === 'string') unread.set('fm', phones);
+	else fields.phones = phones;
+	const companyIds = companyIdsOf(row);
+	if (typeof companyIds === 'string') unread.set('companyIds', companyIds);
+	else fields.companyIds = companyIds;
+
+	return { id, categoryId: categoryOf(row.categoryId), updatedTime: row.updatedTime, fields, unread };
+}
+
+/** @returns undefined unless the portal has returned everything that the mirror stores */
+export function contactOf({ fields, unread }: Item): CrmContact | undefined {
+	return unread.size === 0 ? (fields as CrmContact) : undefined;
+}
+
+/** Returns whether a row has less than another row of the same contact. */
+export function hasLess({ fields }: Item, other: Item): boolean {
+	const companies = new Set(fields.companyIds?.map(String));
+	return (
+		Object.keys(other.fields).some((name) => !(name in fields)) ||
+		(fields.phones?.length ?? 0) < (other.fields.phones?.length ?? 0) ||
+		other.fields.companyIds?.some((id) => !companies.has(String(id))) === true
+	);
+}
+
+/**
+ * Finds the custom fields among those of crm.item.fields.
+ *
+ * @throws Bitrix24Error `stop` when the portal lacks a configured field
+ */
+export function customFieldsOf(all: Row, codes: FieldCodes): CustomFields {
+	const find = (code: string | undefined): CustomField | undefined => {
+		if (code === undefined) return undefined;
+		const entry = Object.entries(all).find(([, field]) => isRow(field) && field.upperName === code);
+		if (entry === undefined) throw new Bitrix24Error('stop', `no_field_${code}`.slice(0, 64), 'crm.item.fields');
+		const [itemName, field] = entry as [string, Row];
+		const items = field.type === 'enumeration' && Array.isArray(field.items) ? field.items.filter(isRow) : undefined;
+		const options = items?.flatMap(({ ID: id, VALUE: label }): [string, string][] =>
+			isValue(id) && isValue(label) ? [[String(id), String(label).trim()]] : [],
+		);
+		return { itemName, code, options: options && new Map(options) };
+	};
+	return { trouble: find(codes.trouble), reason: find(codes.reason) };
+}
+
+export function isRow(value: unknown): value is Row {
+	return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** The portal writes IDs as numbers or as strings. */
+export function positiveInteger(value: unknown): number | undefined {
+	if (typeof value === 'string' && !/^\d{1,16}$/.test(value)) return undefined;
+	const number = typeof value === 'number' || typeof value === 'string' ? Number(value) : Number.NaN;
+	return Number.isSafeInteger(number) && number > 0 ? number : undefined;
+}
+
+function isValue(value: unknown): value is FieldValue {
+	return value === null || ['string', 'number', 'boolean'].includes(typeof value);
+}
+
+function isListOfValues(value: unknown): value is FieldValue[] {
+	return Array.isArray(value) && value.every(isValue);
+}
+
+/** Says what is in place of a value. */
+function formOf(value: unknown): string {
+	if (value === undefined) return 'absent';
+	return Array.isArray(value) ? 'list' : value === null ? 'null' : typeof value;
+}
+
+/** @returns what is there, if the phones can't be read or are fewer than `hasPhone` says */
+function phonesOf({ fm, hasPhone }: Row): CrmPhone[] | string {
+	if (fm === undefined && hasPhone === 'N') return [];
+	if (!Array.isArray(fm)) return formOf(fm);
+	const phones: CrmPhone[] = [];
+	for (const entry of fm) {
+		if (!isRow(entry)) return 'unreadable';
+		const { typeId, id, valueType = '', value } = entry;
+		if (typeId !== 'PHONE') continue;
+		if (!isValue(valueType) || !isValue(value)) return 'unreadable';
+		const phoneId = positiveInteger(id) ?? Number.MAX_SAFE_INTEGER;
+		phones.push({ id: phoneId, kind: String(valueType ?? ''), value: String(value ?? '') });
+	}
+	return phones.length === 0 && hasPhone === 'Y' ? 'empty' : phones;
+}
+
+/** @returns what is there, if the companies can't be read or are none although `companyId` names one */
+function companyIdsOf({ companyId = null, companyIds }: Row): FieldValue[] | string {
+	if (!isListOfValues(companyIds)) return Array.isArray(companyIds) ? 'unreadable' : formOf(companyIds);
+	if (!isValue(companyId)) return 'unreadable';
+	const primary = positiveInteger(companyId);
+	if (primary === undefined) return companyIds;
+	if (companyIds.length === 0) return 'empty';
+	return [primary, ...companyIds.filter((id) => positiveInteger(id) !== primary)];
+}
+
+/** The general category is 0, and null or missing on some portals. Undefined if the value is unknown. */
+function categoryOf(value: unknown): number | undefined {
+	return value === undefined || value === null || value === 0 || value === '0' || value === ''
+		? 0
+		: positiveInteger(value);
+}

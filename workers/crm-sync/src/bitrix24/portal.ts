@@ -1,0 +1,211 @@
+import { batchInParts } from './batch-in-parts.js';
+import {
+	type CrmContact,
+	type CustomFields,
+	contactOf,
+	customFieldsOf,
+	type FieldCodes,
+	hasLess,
+	type Item,
+	isRow,
+	readItem,
+} from './contact.js';
+import { Bitrix24Error, concernsRecord } from './errors.js';
+import { type Command, maxCommands, type RestClient } from './rest-client.js';
+
+/** The type ID of contacts among the portal's items. */
+const entityTypeId = 3;
+
+/** The result of one request for single contacts. */
+export interface LookUps {
+	found: CrmContact[];
+	/** IDs of contacts that don't exist (any more). */
+	deleted: number[];
+	/** IDs of contacts that the webhook's user may not read (any more). */
+	denied: number[];
+	/**
+	 * IDs of contacts that could not be read, each with a code: that of an error, or a field and what was returned in its place,
+	 * such as `companyIds.absent`.
+	 */
+	unclear: Map<number, string>;
+}
+
+export interface Page {
+	contacts: CrmContact[];
+	/** The contacts that could not be read, with the codes of `LookUps`. */
+	unclear: Map<number, string>;
+	/** The number of the other contacts that were listed: vendors where the filter is ignored, and contacts that are gone. */
+	leftOut: number;
+	/** The ID of the last contact that was listed; undefined: there are no more. */
+	last: number | undefined;
+	/** The portal's clock; milliseconds since the epoch. */
+	at: number | undefined;
+}
+
+/** The contacts of a portal. Every method throws Bitrix24Error. */
+export interface Portal {
+	/** How many ordinary contacts there are, or contacts of all categories if the filter is ignored, and the portal's clock. */
+	count(): Promise<{ total: number | undefined; at: number }>;
+	/**
+	 * Up to 50 contacts with a higher ID, in the order of their IDs, changed at or after a time in milliseconds since the epoch.
+	 * Only a page without a last contact is the end.
+	 */
+	page(query: { after: number; changedSince?: number }): Promise<Page>;
+	/**
+	 * Reads contacts by their IDs, 50 a request, and yields the result of each request: results next to an error of the
+	 * portal are yielded before the error is thrown.
+	 */
+	lookUp(ids: number[]): AsyncGenerator<LookUps>;
+	/** Reads the custom fields and their options again. */
+	refreshFields(): Promise<void>;
+	fields(): CustomFields;
+}
+
+/**
+ * Maximum number of pages to compare. A portal may have no contact with two companies, so a list can't always be proven
+ * complete.
+ */
+const maxComparisons = 20;
+
+/**
+ * @param codes which custom field has which meaning. A field that the portal lacks is an error, so that nothing is
+ *   overwritten with nulls
+ */
+export async function openPortal(client: RestClient, codes: FieldCodes): Promise<Portal> {
+	let fields = await readFields(client, codes);
+	// No documentation says whether crm.item.list returns all phones and companies; crm.item.get does.
+	let listReturns: 'unknown' | 'everything' | 'less' = 'unknown';
+	let comparisons = maxComparisons;
+	const compared = { phone: false, twoCompanies: false };
+
+	/** Compares rows of a page with the same contacts as crm.item.get returned them. */
+	function compare(listed: Item[], items: Map<number, Item>): void {
+		for (const row of listed) {
+			const item = items.get(row.id);
+			// Of a contact that was changed between the two requests, the later row may have more.
+			if (item === undefined || item.updatedTime !== row.updatedTime) continue;
+			if (hasLess(row, item)) listReturns = 'less';
+			compared.phone ||= (item.fields.phones?.length ?? 0) > 0;
+			compared.twoCompanies ||= (item.fields.companyIds?.length ?? 0) > 1;
+		}
+		comparisons--;
+		const isProven = (compared.phone && compared.twoCompanies) || comparisons <= 0;
+		if (listReturns === 'unknown' && isProven) listReturns = 'everything';
+	}
+
+	/** Reads up to 50 contacts by their IDs in one request, with the portal's error if there was one beside the results. */
+	async function lookUpSome(ids: number[]) {
+		const outcomes = await batchInParts(client, ids.map(itemCommand));
+		const lookUps: LookUps = { found: [], deleted: [], denied: [], unclear: new Map() };
+		const items = new Map<number, Item>();
+		for (const [index, id] of ids.entries()) {
+			const outcome = outcomes[index];
+			if (outcome instanceof Bitrix24Error) addError(lookUps, id, outcome);
+			else {
+				const item = isRow(outcome?.result) ? readItem(outcome.result.item, fields) : undefined;
+				if (item?.id === id) items.set(id, item);
+				addItem(lookUps, id, items.get(id));
+			}
+		}
+		const error = outcomes.find((outcome) => outcome instanceof Bitrix24Error && !concernsRecord(outcome));
+		return { lookUps, items, error };
+	}
+
+	return {
+		fields: () => fields,
+		async refreshFields() {
+			fields = await readFields(client, codes);
+		},
+		async count() {
+			const params = { entityTypeId, select: ['id'], filter: { categoryId: 0 }, order: { id: 'ASC' }, start: 0 };
+			const { total, at } = await client.call('crm.item.list', params, (response) => response);
+			if (at === undefined) throw new Bitrix24Error('stop', 'no_portal_clock', 'crm.item.list');
+			return { total, at };
+		},
+		async page({ after, changedSince }) {
+			const params = {
+				entityTypeId,
+				// Phones are returned only with all fields.
+				select: ['*'],
+				filter: { categoryId: 0, '>id': after, '>=updatedTime': isoTime(changedSince) },
+				order: { id: 'ASC' },
+				// No total count: it takes seconds for each page on a large portal.
+				start: -1,
+			};
+			const { all, at } = await client.call('crm.item.list', params, ({ result, at }) => ({
+				all: readRows(isRow(result) ? result.items : undefined, fields, after),
+				at,
+			}));
+			const end = { last: all.at(-1)?.id, at };
+			const listed = all.filter(({ categoryId }) => categoryId === 0);
+			const contacts = listed.flatMap((row) => contactOf(row) ?? []);
+			if (listReturns === 'everything' && contacts.length === listed.length)
+				return { ...end, contacts, unclear: new Map(), leftOut: all.length - contacts.length };
+			if (listed.length === 0) return { ...end, contacts: [], unclear: new Map(), leftOut: all.length };
+			const { lookUps, items, error } = await lookUpSome(listed.map(({ id }) => id));
+			if (error !== undefined) throw error;
+			compare(listed, items);
+			const { found, unclear } = lookUps;
+			return { ...end, contacts: found, unclear, leftOut: all.length - found.length - unclear.size };
+		},
+		async *lookUp(ids) {
+			for (let from = 0; from < ids.length; from += maxCommands) {
+				const { lookUps, error } = await lookUpSome(ids.slice(from, from + maxCommands));
+				yield lookUps;
+				if (error !== undefined) throw error;
+			}
+		},
+	};
+}
+
+const itemCommand = (id: number): Command => ({ method: 'crm.item.get', params: { entityTypeId, id } });
+
+function addError({ deleted, denied, unclear }: LookUps, id: number, { kind, code }: Bitrix24Error): void {
+	if (kind === 'not_found') deleted.push(id);
+	else if (kind === 'access_denied') denied.push(id);
+	else if (kind === 'retry' || kind === 'unclear') unclear.set(id, code);
+}
+
+function addItem({ found, deleted, unclear }: LookUps, id: number, item: Item | undefined): void {
+	if (item === undefined) unclear.set(id, 'no_item');
+	else if (item.categoryId === undefined) unclear.set(id, 'no_category');
+	// A catalogue vendor is not an ordinary contact (any more).
+	else if (item.categoryId !== 0) deleted.push(id);
+	else {
+		const contact = contactOf(item);
+		const [[field, form] = []] = item.unread;
+		if (contact === undefined) unclear.set(id, `${field}.${form}`.slice(0, 64));
+		else found.push(contact);
+	}
+}
+
+/**
+ * Reads rows in strictly ascending order, after the last seen one. Anything else is not a valid page.
+ *
+ * @throws Bitrix24Error `retry`
+ */
+function readRows(rows: unknown, fields: CustomFields, after: number): Item[] {
+	if (!Array.isArray(rows)) throw new Bitrix24Error('retry', 'no_rows', 'crm.item.list');
+	let last = after;
+	return rows.map((row) => {
+		const item = readItem(row, fields);
+		if (item === undefined || item.id <= last) throw new Bitrix24Error('retry', 'rows_out_of_order', 'crm.item.list');
+		last = item.id;
+		return item;
+	});
+}
+
+/** Adds an offset. Without one, the portal reads the time as its local time. */
+function isoTime(milliseconds: number | undefined): string | undefined {
+	return milliseconds === undefined ? undefined : `${new Date(milliseconds).toISOString().slice(0, 19)}+00:00`;
+}
+
+/** @throws Bitrix24Error `stop` when the portal lacks a configured field */
+async function readFields(client: RestClient, codes: FieldCodes): Promise<CustomFields> {
+	if (codes.trouble === undefined && codes.reason === undefined) return { trouble: undefined, reason: undefined };
+	const all = await client.call('crm.item.fields', { entityTypeId }, ({ result }) => {
+		if (!isRow(result) || !isRow(result.fields)) throw new Bitrix24Error('retry', 'no_fields', 'crm.item.fields');
+		return result.fields;
+	});
+	return customFieldsOf(all, codes);
+}

@@ -1,0 +1,186 @@
+import {
+	type CompanyContact,
+	firstCharacters,
+	maxCharacters,
+} from '@contacts/common/company-contacts/company-contact-columns.sql.js';
+import { toE164 } from '@contacts/common/company-contacts/phone.js';
+import type { CountryCode } from 'libphonenumber-js/min';
+import {
+	type CrmContact,
+	type CrmPhone,
+	type CustomField,
+	type CustomFields,
+	type FieldValue,
+	positiveInteger,
+} from './bitrix24/contact.js';
+import type { PassContext } from './pass.js';
+
+/** Increase it when the same contact is mapped to a different row: every contact is then read again. */
+export const mappingVersion = 1;
+
+export interface MappingOptions {
+	country: CountryCode | undefined;
+	/** Options of a list, by ID or label, that mean trouble. */
+	troubleOptions: ReadonlySet<string>;
+}
+
+/** The columns whose values may be impossible to map, or too long. The former become null, the latter are cut; both are counted. */
+export type Unmapped = 'name' | 'phone' | 'trouble_contact' | 'perplexity_reason' | 'assigned_by_id' | 'company_ids';
+
+export interface Mapped {
+	contact: CompanyContact;
+	unmapped: Unmapped[];
+	/** Whether a value is an option that is newer than the list of options. */
+	unknownOption: boolean;
+}
+
+/**
+ * Maps contacts. An unknown option of a list causes the options to be read again, at most once a pass. If it is still unknown,
+ * the column stays null and is counted.
+ */
+export function createMapper({
+	portal,
+	mapping,
+	onUnmapped,
+}: Pick<PassContext, 'portal' | 'mapping' | 'onUnmapped'>): (contacts: CrmContact[]) => Promise<CompanyContact[]> {
+	let refreshed = false;
+	return async (contacts) => {
+		let mapped = contacts.map((contact) => mapContact(contact, portal.fields(), mapping));
+		if (!refreshed && mapped.some(({ unknownOption }) => unknownOption)) {
+			refreshed = true;
+			await portal.refreshFields();
+			mapped = contacts.map((contact) => mapContact(contact, portal.fields(), mapping));
+		}
+		for (const { unmapped } of mapped) unmapped.forEach(onUnmapped);
+		return mapped.map(({ contact }) => contact);
+	};
+}
+
+/** Maps a contact of the CRM to a row of the mirror. */
+export function mapContact(contact: CrmContact, fields: CustomFields, options: MappingOptions): Mapped {
+	const unmapped = new Set<Unmapped>();
+	const phone = mapPhone(contact.phones, options.country);
+	if (phone === null && contact.phones.some(isDialled)) unmapped.add('phone');
+	const assigned = positiveInteger(contact.assignedById);
+	if (assigned === undefined && !isNothing(contact.assignedById)) unmapped.add('assigned_by_id');
+	const trouble = mapTrouble(contact.trouble, fields.trouble, options.troubleOptions);
+	if (trouble === undefined) unmapped.add('trouble_contact');
+	const reason = mapReason(contact.reason, fields.reason);
+	if (reason.unknownOption) unmapped.add('perplexity_reason');
+	const companyIds = contact.companyIds.flatMap((id) => positiveInteger(id) ?? []);
+	if (companyIds.length !== contact.companyIds.length) unmapped.add('company_ids');
+	function cut(column: keyof typeof maxCharacters, text: string): string | null {
+		const short = firstCharacters(text, maxCharacters[column]);
+		if (short !== text) unmapped.add(column);
+		return short.trimEnd() || null;
+	}
+	const row: CompanyContact = {
+		bitrix_id: contact.id,
+		phone,
+		company_ids: companyIds.length ? [...new Set(companyIds)] : null,
+		name: cut('name', contact.names.flatMap((part) => clean(part) ?? []).join(' ')),
+		assigned_by_id: assigned ?? null,
+		trouble_contact: trouble ?? false,
+		perplexity_reason: cut('perplexity_reason', reason.text),
+	};
+	return {
+		contact: row,
+		unmapped: [...unmapped],
+		unknownOption: reason.unknownOption || (trouble === undefined && fields.trouble?.options !== undefined),
+	};
+}
+
+/** Returns the options that should mean trouble and that the field lacks, so that no contact can have them. */
+export function missingTroubleOptions({ trouble }: CustomFields, { troubleOptions }: MappingOptions): string[] {
+	const known = new Set(trouble?.options === undefined ? [] : [...trouble.options].flat());
+	// A comma at the end leaves an empty one.
+	return [...troubleOptions].filter((option) => option !== '' && !known.has(option));
+}
+
+const rankOfKind: Record<string, number> = { MOBILE: 0, WORK: 1, HOME: 2 };
+
+/** Returns the first valid number: mobile, work, home, then any other; never a fax or a pager. */
+function mapPhone(phones: CrmPhone[], country: CountryCode | undefined): string | null {
+	const rank = ({ kind }: CrmPhone) => rankOfKind[kind.toUpperCase()] ?? 3;
+	const ordered = phones.filter(isDialled).sort((a, b) => rank(a) - rank(b) || a.id - b.id);
+	for (const { value } of ordered) {
+		// People write several numbers into one field.
+		for (const part of value.split(/[,;/\n]/)) {
+			const number = readNumber(part, country);
+			if (number !== null) return number;
+		}
+	}
+	return null;
+}
+
+function isDialled({ kind, value }: CrmPhone): boolean {
+	return !['FAX', 'PAGER'].includes(kind.toUpperCase()) && value.trim() !== '';
+}
+
+function readNumber(raw: string, country: CountryCode | undefined): string | null {
+	// A word before the number is its label. From a word after the number on, the text is an extension or a remark.
+	const [digits = ''] = raw.replace(/^[^\p{Nd}+＋(]+/u, '').split(/[\p{L}#]/u, 1);
+	const number = toE164(digits, country);
+	if (number !== null || country === undefined || digits.includes('+')) return number;
+	// A number of another country, written without its plus.
+	const bare = digits.replace(/\D/g, '');
+	return bare.length >= 11 ? toE164(`+${bare}`) : null;
+}
+
+/** @returns undefined if the meaning of the value is unknown */
+function mapTrouble(
+	value: FieldValue | FieldValue[],
+	field: CustomField | undefined,
+	troubleOptions: ReadonlySet<string>,
+): boolean | undefined {
+	if (isNothing(value)) return false;
+	if (Array.isArray(value)) {
+		const each = value.map((one) => mapTrouble(one, field, troubleOptions));
+		return each.includes(true) || (each.includes(undefined) ? undefined : false);
+	}
+	const text = String(value).trim();
+	if (field?.options !== undefined) {
+		const label = field.options.get(text);
+		if (troubleOptions.has(text) || (label !== undefined && troubleOptions.has(label))) return true;
+		return label === undefined ? undefined : false;
+	}
+	if (/^(y|1|true)$/i.test(text)) return true;
+	return /^(n|0|false)$/i.test(text) ? false : undefined;
+}
+
+function mapReason(
+	value: FieldValue | FieldValue[],
+	field: CustomField | undefined,
+): { text: string; unknownOption: boolean } {
+	const isList = field?.options !== undefined;
+	// In a text, "0" is a text. In a list, it is not an option.
+	const values = (Array.isArray(value) ? value : [value]).filter((one) => (isList ? !isNothing(one) : one !== false));
+	const texts = values.flatMap((one) =>
+		isList || storable(one) ? [isList ? storable(field?.options?.get(String(one))) : storable(one)] : [],
+	);
+	const known = texts.filter((text) => text !== undefined);
+	return { text: known.join('; '), unknownOption: isList && known.length < texts.length };
+}
+
+/** The ways in which the CRM writes an empty value. */
+function isNothing(value: FieldValue | FieldValue[]): boolean {
+	return (
+		value === null ||
+		value === '' ||
+		value === false ||
+		value === 0 ||
+		value === '0' ||
+		(Array.isArray(value) && value.length === 0)
+	);
+}
+
+/** Returns text that PostgreSQL can store, trimmed; undefined if nothing is left. */
+function storable(value: FieldValue | undefined): string | undefined {
+	if (typeof value !== 'string' && typeof value !== 'number') return undefined;
+	return String(value).replaceAll('\0', '').toWellFormed().trim() || undefined;
+}
+
+/** Returns a part of a name: also with collapsed white space and in one Unicode form. */
+function clean(value: FieldValue): string | undefined {
+	return storable(value)?.normalize('NFC').replace(/\s+/gu, ' ');
+}

@@ -1,0 +1,179 @@
+import {
+	type CompanyContact,
+	contactColumnNames,
+} from '@contacts/common/company-contacts/company-contact-columns.sql.js';
+import {
+	type SaveResult,
+	saveCompanyContacts,
+	savedCounts,
+	savingQuery,
+} from '@contacts/common/company-contacts/save-company-contacts.sql.js';
+import type { Sql } from '@contacts/common/database/client.js';
+import { isDue } from './sync.sql.js';
+
+/** What is known of a contact that is not there: it is incomplete in the list, or was not listed and then looked up. */
+export type Unlisted = 'incomplete' | 'deleted' | 'denied' | 'unread';
+
+/** The rows of `crm_sync_staging` in JSON. */
+function stagingRows(contacts: readonly CompanyContact[], others: ReadonlyMap<number, Unlisted> = new Map()): string {
+	return JSON.stringify([
+		...contacts.map((contact) => ({ ...contact, state: 'listed' })),
+		...[...others].map(([bitrix_id, state]) => ({ bitrix_id, state })),
+	]);
+}
+
+const restaged = ['state', ...contactColumnNames].map((column) => `${column} = excluded.${column}`).join(', ');
+
+interface StagedPage {
+	contacts: readonly CompanyContact[];
+	others: ReadonlyMap<number, Unlisted>;
+	/** How many contacts of the page do not belong into the mirror. */
+	leftOut: number;
+	cursor: number;
+	/** Milliseconds since the epoch. */
+	now: number;
+}
+
+/**
+ * Stages contacts and moves the cursor past them in one statement. A crash loses both or neither.
+ *
+ * @returns whether events wait in the inbox
+ */
+export async function stagePage(sql: Sql, { contacts, others, leftOut, cursor, now }: StagedPage): Promise<boolean> {
+	const [row] = await sql<[{ events_due: boolean }]>`
+		with staged as (
+			insert into crm_sync_staging
+			select * from json_populate_recordset(null::crm_sync_staging, ${stagingRows(contacts, others)}::text::json)
+			on conflict (bitrix_id) do update set ${sql.unsafe(restaged)}
+		)
+		update crm_sync_state
+		set full_cursor = greatest(full_cursor, ${cursor}::bigint), full_left_out = full_left_out + ${leftOut}
+		returning exists (select from crm_event_inbox where ${isDue(sql, now)}) as events_due`;
+	return row.events_due;
+}
+
+interface StagingCounts {
+	/** Number of contacts that were listed, completely or not. */
+	staged: number;
+	incomplete: number;
+	denied: number;
+	unread: number;
+	/** Number of contacts in the mirror. */
+	live: number;
+	/** Number of those that were not listed. */
+	missing: number;
+}
+
+export async function countStaging(sql: Sql): Promise<StagingCounts> {
+	const [counts] = await sql<[StagingCounts]>`
+		with states as (
+			select count(*) filter (where state in ('listed', 'incomplete'))::int as staged,
+			       count(*) filter (where state = 'incomplete')::int as incomplete,
+			       count(*) filter (where state = 'denied')::int as denied,
+			       count(*) filter (where state = 'unread')::int as unread
+			from crm_sync_staging
+		), mirror as (
+			select count(*)::int as live, count(*) filter (where s.bitrix_id is null)::int as missing
+			from company_contacts c
+			left join (select bitrix_id from crm_sync_staging where state in ('listed', 'incomplete')) s using (bitrix_id)
+		)
+		select * from states, mirror`;
+	return counts;
+}
+
+/** Returns the contacts of the mirror that the full run has neither listed nor looked up. */
+export async function readMissing(sql: Sql): Promise<number[]> {
+	const rows = await sql<{ bitrix_id: number }[]>`
+		select bitrix_id::float8 as bitrix_id from company_contacts c
+		where not exists (select from crm_sync_staging s where s.bitrix_id = c.bitrix_id)
+		order by bitrix_id`;
+	return rows.map((row) => row.bitrix_id);
+}
+
+interface FullResult {
+	/** Whether every contact was listed completely. */
+	complete: boolean;
+	/** Deletions that are too many to happen without a confirmation. */
+	held: { run: number; deletions: number } | undefined;
+	denied: number;
+	unread: number;
+}
+
+/**
+ * Makes all staged contacts and the deletions visible at once, and ends the run. An incomplete run deletes nothing, and
+ * deletions that were on hold stay so.
+ */
+export async function finishFull(
+	sql: Sql,
+	{ complete, held, denied, unread }: FullResult,
+): Promise<SaveResult & { deleted: number }> {
+	const equal = complete && held === undefined;
+	const [changes] = await sql<[SaveResult & { deleted: number }]>`
+		with ${sql.unsafe(savingQuery(`(select *, '{}'::text[] as absent from crm_sync_staging where state = 'listed')`))},
+		deleted as (
+			delete from company_contacts c using crm_sync_staging s
+			where ${equal} and s.state = 'deleted' and c.bitrix_id = s.bitrix_id
+			returning 1
+		), finished as (
+			update crm_sync_state set
+				watermark = case when ${complete} then full_watermark else watermark end,
+				-- What has changed since the beginning may be missing: a run can take a day, with its interruptions.
+				last_success_at = case when ${equal} then coalesce(full_begun_at, last_success_at) else last_success_at end,
+				held_run = case when ${equal} then null else coalesce(${held?.run ?? null}::bigint, held_run) end,
+				held_deletions = case when ${equal} then null
+					else coalesce(${held?.deletions ?? null}::bigint, held_deletions) end,
+				denied_contacts = ${denied}, unread_contacts = ${unread},
+				-- Null since an event was dropped: the run may have read its contact before.
+				last_full_at = case when ${complete} and full_begun_at is not null then clock_timestamp() else last_full_at end,
+				blocked_by = case when ${complete} then null else blocked_by end,
+				blocked_until = case when ${complete} then null else blocked_until end,
+				full_watermark = null, full_begun_at = null, full_cursor = null, full_confirmed = null
+		), emptied as (
+			-- TRUNCATE would wait for every reader, such as a long dump.
+			delete from crm_sync_staging
+		)
+		select ${sql.unsafe(savedCounts)}, (select count(*) from deleted)::int as deleted`;
+	return changes;
+}
+
+/** What single contacts are now, by a look-up outside of the pages. */
+interface Changes {
+	contacts: readonly CompanyContact[];
+	/** Contacts that the CRM confirmed as deleted. */
+	deleted: readonly number[];
+	/** Contacts whose state is unclear. */
+	unread: readonly number[];
+}
+
+/**
+ * Saves contacts outside of the pages of a full run. Rows that such a run in progress has staged follow: what it has found
+ * deleted is not deleted if the contact is there or unclear now.
+ *
+ * @returns the IDs of the contacts that were in the mirror and are deleted now
+ */
+export async function saveContacts(
+	sql: Sql,
+	{ contacts, deleted, unread }: Changes,
+): Promise<SaveResult & { deleted: number[] }> {
+	if (deleted.length > 0 || unread.length > 0) {
+		await sql`
+			with gone as (delete from crm_sync_staging where bitrix_id = any (${`{${deleted}}`}::text::bigint[]))
+			update crm_sync_staging set state = 'unread'
+			where state = 'deleted' and bitrix_id = any (${`{${unread}}`}::text::bigint[])`;
+	}
+	if (contacts.length > 0) {
+		await sql`
+			insert into crm_sync_staging
+			select given.* from json_populate_recordset(null::crm_sync_staging, ${stagingRows(contacts)}::text::json) given
+			join crm_sync_staging using (bitrix_id)
+			on conflict (bitrix_id) do update set ${sql.unsafe(restaged)}`;
+	}
+	const saved = contacts.length === 0 ? { created: 0, changed: 0 } : await saveCompanyContacts(sql, contacts);
+	const gone =
+		deleted.length === 0
+			? []
+			: await sql<{ bitrix_id: number }[]>`
+				delete from company_contacts where bitrix_id = any (${`{${deleted}}`}::text::bigint[])
+				returning bitrix_id::float8 as bitrix_id`;
+	return { ...saved, deleted: gone.map((row) => row.bitrix_id) };
+}

@@ -1,0 +1,206 @@
+import { urlAs } from '@contacts/common/database/roles.js';
+import { createLogger } from '@contacts/common/observability/logger.js';
+import {
+	type StandIn,
+	type StandInContact,
+	type StandInOptions,
+	startStandIn,
+} from '@contacts/testing/bitrix24/stand-in.js';
+import { rolePassword } from '@contacts/testing/database.js';
+import { database, test } from '@contacts/testing/test.js';
+import { afterAll } from 'vitest';
+import type { Clock } from '../bitrix24/clock.js';
+import { toCrmConfig } from '../config.js';
+import type { Unmapped } from '../mapping.js';
+import type { UnreadBy } from '../pass.js';
+import { openSession, type Session } from '../session.js';
+import { confirmDeletions, readState } from '../sync.sql.js';
+import { createSynchroniser, type Synchroniser, type SynchroniserOptions } from '../synchroniser.js';
+
+export const troubleField = 'UF_CRM_1700000000001';
+export const reasonField = 'UF_CRM_1700000000002';
+
+/** A stand-in portal and a synchroniser on one clock, which moves only when somebody sleeps. */
+export interface SyncHarness {
+	standIn: StandIn;
+	synchroniser: Synchroniser;
+	session: Session;
+	clock: Clock & { advance(milliseconds: number): void };
+	/** All log lines, at every level. */
+	log: string[];
+	unmapped: Unmapped[];
+	/** The pass of each contact that could not be read. */
+	unread: UnreadBy[];
+	/** Ends this synchroniser and starts another one, as after a restart, optionally with other options. */
+	restart(changed?: Partial<SynchroniserOptions>): Promise<void>;
+	close(): Promise<void>;
+}
+
+/** Resets the mirror in the test file's database to its state after the migrations. */
+export async function emptyMirror(): Promise<void> {
+	await database.sql.unsafe(`
+		delete from company_contacts; delete from crm_sync_staging; delete from crm_event_inbox;
+		delete from crm_sync_runs;
+		delete from crm_sync_state; insert into crm_sync_state default values`);
+}
+
+/** Runs a full pass that puts its deletions on hold, and confirms them, as "contacts sync --confirm-mass-delete" does. */
+export async function confirmHeldDeletions({ synchroniser, session }: SyncHarness): Promise<void> {
+	await synchroniser.pass({ full: true });
+	const { held_run: run } = await session.run(readState);
+	await session.run((sql) => confirmDeletions(sql, run ?? 0));
+}
+
+/** One session for the tests of a file or a `describe`: a new connection has to prepare every statement again. */
+export function shareSession(): () => Session {
+	let session: Session;
+	test.beforeAll(async () => {
+		session = await openTestSession();
+	});
+	afterAll(() => session?.close());
+	return () => session;
+}
+
+async function openTestSession(): Promise<Session> {
+	const session = await openSession(urlAs(database.url, 'crm-sync', rolePassword));
+	if (session === undefined) throw new Error('another synchroniser works');
+	return session;
+}
+
+/** @param more its session, if there is one, stays open when the synchroniser ends */
+export async function startSync(
+	options: StandInOptions = {},
+	more: Partial<SynchroniserOptions> = {},
+): Promise<SyncHarness> {
+	let time = Date.now();
+	const clock = {
+		now: () => time,
+		advance(milliseconds: number) {
+			time += milliseconds;
+		},
+		async sleep(milliseconds: number, signal?: AbortSignal) {
+			signal?.throwIfAborted();
+			time += Math.max(milliseconds, 1);
+		},
+	};
+	const standIn = await startStandIn({
+		clock: () => time,
+		utcOffset: '+03:00',
+		fields: [
+			{ name: troubleField, type: 'boolean' },
+			{ name: reasonField, type: 'string' },
+		],
+		...options,
+	});
+	const config = toCrmConfig({
+		BITRIX24_WEBHOOK_URL: standIn.webhookUrl,
+		BITRIX24_PLAN: options.plan === 'enterprise' ? 'enterprise' : 'standard',
+		BITRIX24_UF_TROUBLE: troubleField,
+		BITRIX24_UF_REASON: reasonField,
+		BITRIX24_DEFAULT_COUNTRY: 'RU',
+		BITRIX24_INTERVAL_SECONDS: 300,
+	});
+	const log: string[] = [];
+	const unmapped: Unmapped[] = [];
+	const unread: UnreadBy[] = [];
+	const logger = createLogger({
+		name: 'sync',
+		level: 'trace',
+		destination: { write: (line: string) => void log.push(line) },
+	});
+	const start = async (changed: Partial<SynchroniserOptions> = {}) => {
+		const session = more.session ?? (await openTestSession());
+		const onUnmapped = (what: Unmapped) => void unmapped.push(what);
+		const onUnread = (pass: UnreadBy, contacts: number) => {
+			for (let n = 0; n < contacts; n++) unread.push(pass);
+		};
+		const seams = { session, clock, logger, onUnmapped, onUnread, responseTimeoutMs: 60_000 };
+		return { session, synchroniser: await createSynchroniser({ config, ...seams, ...more, ...changed }) };
+	};
+	let running = await start().catch(async (error) => {
+		await standIn.close();
+		throw error;
+	});
+	const end = async () => {
+		if (more.session === undefined) await running.session.close();
+	};
+	return {
+		standIn,
+		clock,
+		log,
+		unmapped,
+		unread,
+		get synchroniser() {
+			return running.synchroniser;
+		},
+		get session() {
+			return running.session;
+		},
+		async restart(changed) {
+			await end();
+			running = await start(changed);
+		},
+		async close() {
+			await end();
+			await standIn.close();
+		},
+	};
+}
+
+/** The expected mirror of a contact made by `makeContact`, calculated without the mapping. */
+export interface ExpectedRow {
+	bitrix_id: number;
+	phone: string | null;
+	company_ids: string | null;
+	name: string | null;
+	assigned_by_id: number | null;
+	trouble_contact: boolean;
+	perplexity_reason: string | null;
+}
+
+/** The n-th contact of an invented portal. Each field is missing in some contacts, independently of the others. */
+export function makeContact(n: number): Partial<StandInContact> {
+	return {
+		name: n % 7 === 0 ? null : `Имя${n}`,
+		secondName: n % 3 === 0 ? '' : `  Mid  ${n} `,
+		lastName: n % 5 === 0 ? null : `O'Last "${n}"`,
+		assignedById: n % 11 === 0 ? 0 : (n % 40) + 1,
+		companyIds: Array.from({ length: n % 13 }, (_, index) => ((n * 31 + index * 17) % 5000) + 1),
+		phones:
+			n % 10 === 0
+				? []
+				: [
+						{ id: n * 10, valueType: 'WORK', value: '12' },
+						{
+							id: n * 10 + 1,
+							valueType: n % 2 ? 'MOBILE' : 'HOME',
+							value: `8 (9${String(n % 100).padStart(2, '0')}) ${String(n).padStart(7, '0')}`,
+						},
+					],
+		uf: { [troubleField]: n % 17 === 0, [reasonField]: n % 17 === 0 ? ` reason ${n} ` : '' },
+	};
+}
+
+export function expectedRow(id: number, n: number): ExpectedRow {
+	const parts = [n % 7 === 0 ? '' : `Имя${n}`, n % 3 === 0 ? '' : `Mid ${n}`, n % 5 === 0 ? '' : `O'Last "${n}"`];
+	const companies = [...new Set(Array.from({ length: n % 13 }, (_, index) => ((n * 31 + index * 17) % 5000) + 1))];
+	return {
+		bitrix_id: id,
+		phone: n % 10 === 0 ? null : `+79${String(n % 100).padStart(2, '0')}${String(n).padStart(7, '0')}`,
+		company_ids: companies.length === 0 ? null : companies.join(','),
+		name: parts.filter((part) => part !== '').join(' ') || null,
+		assigned_by_id: n % 11 === 0 ? null : (n % 40) + 1,
+		trouble_contact: n % 17 === 0,
+		perplexity_reason: n % 17 === 0 ? `reason ${n}` : null,
+	};
+}
+
+/** The stored mirror, in the order of the CRM's IDs. */
+export async function readMirror(): Promise<ExpectedRow[]> {
+	return [
+		...(await database.sql<ExpectedRow[]>`
+			select bitrix_id::float8 as bitrix_id, phone, array_to_string(company_ids, ',') as company_ids, name,
+			       assigned_by_id::float8 as assigned_by_id, trouble_contact, perplexity_reason
+			from company_contacts order by bitrix_id`),
+	];
+}

@@ -1,0 +1,204 @@
+import { openDatabase } from '@contacts/common/database/database.js';
+import { urlAs } from '@contacts/common/database/roles.js';
+import { createServer, type Server } from '@contacts/common/http/server.js';
+import { createLogger } from '@contacts/common/observability/logger.js';
+import { readVariables } from '@contacts/common/process/config.js';
+import type { ProblemBody } from '@contacts/testing/app.js';
+import { startStandIn } from '@contacts/testing/bitrix24/stand-in.js';
+import { rolePassword } from '@contacts/testing/database.js';
+import { expectProblem } from '@contacts/testing/expect-problem.js';
+import { database, test } from '@contacts/testing/test.js';
+import { Registry } from 'prom-client';
+import { afterAll, beforeEach, describe, expect } from 'vitest';
+import { variables } from './config.js';
+import { webhook } from './webhook.js';
+
+const token = 'application-token-0123456789abcdef';
+let server: Server;
+let url: string;
+const log: string[] = [];
+const registry = new Registry();
+let now = 0;
+
+test.beforeAll(async () => {
+	const own = openDatabase({
+		// Longer than the events of a burst wait on a busy machine.
+		deadlineMs: 60_000,
+		url: urlAs(database.url, 'crm-sync', rolePassword),
+		applicationName: 'events',
+		poolSize: 2,
+	});
+	const logger = createLogger({
+		name: 'events',
+		level: 'trace',
+		destination: { write: (line: string) => void log.push(line) },
+	});
+	server = await createServer({ logger, trustProxy: ['127.0.0.1'] });
+	server.addHook('onClose', () => own.close());
+	await server.register(webhook, { database: own, token, registry, clock: () => now });
+	url = `${await server.listen({ host: '127.0.0.1', port: 0 })}/bitrix24/events`;
+});
+afterAll(() => server?.close());
+beforeEach(async () => {
+	await database.sql`delete from crm_event_inbox`;
+});
+
+const inbox = async () => [
+	...(await database.sql`select bitrix_id::int, event from crm_event_inbox order by bitrix_id`),
+];
+const send = (body: string, type = 'application/x-www-form-urlencoded', from = '203.0.113.1') =>
+	fetch(url, { method: 'POST', body, headers: { 'content-type': type, 'x-forwarded-for': from } });
+const form = (fields: Record<string, string>) =>
+	new URLSearchParams({
+		event: 'ONCRMCONTACTUPDATE',
+		'data[FIELDS][ID]': '7',
+		'auth[application_token]': token,
+		...fields,
+	}).toString();
+
+test('the portal’s events are stored and acknowledged', async () => {
+	const portal = await startStandIn({ applicationToken: token });
+	const contact = portal.add({ lastName: 'Petrov' });
+	for (const event of ['ONCRMCONTACTADD', 'ONCRMCONTACTUPDATE', 'ONCRMCONTACTDELETE'] as const) {
+		expect(await portal.sendEvent(url, event, contact.id)).toEqual({ status: 200 });
+		expect(await inbox()).toEqual([{ bitrix_id: contact.id, event }]);
+	}
+	await portal.close();
+});
+
+test('a thousand events, ten of each contact at the same time, leave one row for each contact', async () => {
+	const statuses = new Set<number>();
+	for (let tens = 0; tens < 100; tens += 10) {
+		const ids = Array.from({ length: 100 }, (_, index) => String(tens + (index % 10) + 1));
+		const responses = await Promise.all(ids.map((id) => send(form({ 'data[FIELDS][ID]': id }))));
+		for (const { status } of responses) statuses.add(status);
+	}
+	expect(statuses).toEqual(new Set([200]));
+	expect(await inbox()).toHaveLength(100);
+});
+
+test('a new event of a contact that could not be read is due at once', async () => {
+	await send(form({}));
+	await database.sql`update crm_event_inbox set attempts = 3, retry_at = now() + interval '1 hour'`;
+	await send(form({}));
+	expect([...(await database.sql`select bitrix_id::int, attempts, retry_at from crm_event_inbox`)]).toEqual([
+		{ bitrix_id: 7, attempts: 0, retry_at: null },
+	]);
+});
+
+describe('is refused and leaves nothing behind', () => {
+	test.each([
+		['a wrong token', form({ 'auth[application_token]': 'application-token-0123456789abcdeF' }), 401, 'unauthorized'],
+		['no token', 'event=ONCRMCONTACTUPDATE&data%5BFIELDS%5D%5BID%5D=7', 401, 'unauthorized'],
+		['an empty body', '', 401, 'unauthorized'],
+		['another event', form({ event: 'ONCRMDEALUPDATE' }), 400, 'invalid_body'],
+		['no contact', form({ 'data[FIELDS][ID]': '' }), 400, 'invalid_body'],
+		['contact 0', form({ 'data[FIELDS][ID]': '0' }), 400, 'invalid_body'],
+		['contact -1', form({ 'data[FIELDS][ID]': '-1' }), 400, 'invalid_body'],
+		['contact 1.5', form({ 'data[FIELDS][ID]': '1.5' }), 400, 'invalid_body'],
+		['contact 99999999999999999999', form({ 'data[FIELDS][ID]': '99999999999999999999' }), 400, 'invalid_body'],
+		['too much', `${form({})}&x=${'x'.repeat(17_000)}`, 413, 'payload_too_large'],
+	])('%s', async (_, body, status, code) => {
+		await expectProblem(await send(body), status, code);
+		expect(await inbox()).toEqual([]);
+	});
+
+	test('another media type or method', async () => {
+		await expectProblem(await send('{}', 'application/json'), 415, 'unsupported_media_type');
+		await expectProblem(await fetch(url), 405, 'method_not_allowed');
+		expect(await inbox()).toEqual([]);
+	});
+});
+
+test.each([
+	['another media type', '203.0.113.10', '{}', 'application/json', 415],
+	['a body that is too large', '203.0.113.11', 'x'.repeat(17_000), undefined, 413],
+	['another event', '203.0.113.12', form({ event: 'ONCRMDEALUPDATE' }), undefined, 400],
+] as const)(
+	'requests with %s are limited per client address like wrong tokens',
+	async (_, from, body, type, status) => {
+		const statuses = async (count: number) => {
+			const responses = await Promise.all(Array.from({ length: count }, () => send(body, type, from)));
+			return responses.map((response) => response.status).sort();
+		};
+		expect(await statuses(260)).toEqual([...Array(250).fill(status), ...Array(10).fill(429)]);
+		await expectProblem(await send(form({ 'auth[application_token]': 'wrong' }), undefined, from), 429, 'rate_limited');
+		expect((await send(form({}), undefined, from)).status).toBe(200);
+	},
+);
+
+test('the response to a wrong token or another media type names the field and the type of an event', async () => {
+	const wrong = await send(form({ 'auth[application_token]': 'wrong' }));
+	expect(wrong.headers.get('www-authenticate')).toBe('ApplicationToken realm="events"');
+	const { detail } = (await wrong.json()) as ProblemBody;
+	expect(detail).toContain('auth[application_token]');
+	expect(detail).not.toMatch(/project|api_key/);
+	expect(((await (await send('{}', 'application/json')).json()) as ProblemBody).detail).toContain('urlencoded');
+});
+
+test('wrong tokens are limited per client address, and the right token still passes', async () => {
+	const limited = async () =>
+		Number(/^authentication_failures_total\{limited="true"\} (\d+)$/m.exec(await registry.metrics())?.[1]);
+	const before = await limited();
+	const wrong = form({ 'auth[application_token]': 'wrong' });
+	const failFrom = (from: string) => send(wrong, undefined, from);
+	const responses = await Promise.all(Array.from({ length: 260 }, () => failFrom('203.0.113.2')));
+	const count = (status: number) => responses.filter((response) => response.status === status).length;
+	expect([count(401), count(429)]).toEqual([250, 10]);
+	const refused = await failFrom('203.0.113.2');
+	expect(refused.headers.get('retry-after')).toBe('1');
+	await expectProblem(refused, 429, 'rate_limited');
+	expect((await failFrom('203.0.113.3')).status).toBe(401);
+	expect((await send(form({}), undefined, '203.0.113.2')).status).toBe(200);
+	now += 200;
+	expect([(await failFrom('203.0.113.2')).status, (await failFrom('203.0.113.2')).status]).toEqual([401, 429]);
+	expect(await limited()).toBe(before + 12);
+});
+
+describe('an inbox with 100,000 contacts is full', () => {
+	const stateOf = async () =>
+		(await database.sql<{ due: boolean }[]>`select last_full_at is null as due from crm_sync_state`)[0];
+	const events = async (outcome: string) =>
+		(await registry.getSingleMetric('crm_events_total')?.get())?.values.find(({ labels }) => labels.outcome === outcome)
+			?.value ?? 0;
+
+	beforeEach(async () => {
+		await database.sql`update crm_sync_state set last_full_at = now()`;
+		await database.sql`
+			insert into crm_event_inbox (bitrix_id, event) select n, 'ONCRMCONTACTADD' from generate_series(1, 99999) n`;
+	});
+
+	test('the last place is used, then an event of another contact is dropped and a full pass is due', async () => {
+		const [stored, dropped] = [await events('stored'), await events('dropped')];
+		expect((await send(form({ 'data[FIELDS][ID]': '200000' }))).status).toBe(200);
+		expect([(await inbox()).length, await stateOf()]).toEqual([100_000, { due: false }]);
+		expect((await send(form({ 'data[FIELDS][ID]': '200001' }))).status).toBe(200);
+		expect([(await inbox()).length, await stateOf()]).toEqual([100_000, { due: true }]);
+		expect([(await events('stored')) - stored, (await events('dropped')) - dropped]).toEqual([1, 1]);
+	});
+
+	test('an event of a contact that is already in the inbox is stored', async () => {
+		await send(form({ 'data[FIELDS][ID]': '200000' }));
+		expect((await send(form({ event: 'ONCRMCONTACTDELETE', 'data[FIELDS][ID]': '5' }))).status).toBe(200);
+		expect((await inbox())[4]).toEqual({ bitrix_id: 5, event: 'ONCRMCONTACTDELETE' });
+		expect(await stateOf()).toEqual({ due: false });
+	});
+});
+
+test('a token shorter than 32 characters is refused by the configuration', () => {
+	const configure = (length: number) =>
+		readVariables(variables, {
+			DATABASE_URL: 'postgres://a@b/c',
+			BITRIX24_WEBHOOK_URL: 'https://portal/rest/1/secret/',
+			BITRIX24_APPLICATION_TOKEN: 'x'.repeat(length),
+		});
+	expect(configure(32).BITRIX24_APPLICATION_TOKEN).toHaveLength(32);
+	expect(() => configure(31)).toThrow(
+		'BITRIX24_APPLICATION_TOKEN is wrong: it must be the application token of an outgoing webhook, at least 32 characters.',
+	);
+});
+
+test('the token is in no log line', () => {
+	expect(log.length).toBeGreaterThan(10);
+	expect(log.join('')).not.toContain('application-token');
+});
