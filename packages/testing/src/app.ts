@@ -76,7 +76,7 @@ export async function startTestApp<V extends TObject>(
 		url: options.pollUrl ?? options.database?.url ?? roleUrl,
 		applicationName: 'test poll',
 		watched: service.watched,
-		onOtherServer: () => database.renew(),
+		onReconnect: () => database.renew(),
 	});
 	const registry = new Registry();
 	const serverOptions: ServerOptions = {

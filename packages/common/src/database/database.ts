@@ -62,7 +62,7 @@ export interface Database {
 	admit<Result>(work: (turn: Turn) => Promise<Result>, askedAt?: number): Promise<Result>;
 	/** Whether a new request would wait for too long. */
 	readonly isFull: boolean;
-	/** Uses new connections from now on, because another server has taken over. Running statements and cursors are not ended. */
+	/** Uses new connections from now on, because the others may be lost, or lead to a former primary. Running statements and cursors are not ended. */
 	renew(): void;
 	/**
 	 * Reads a long result in batches with a cursor. The whole result is a snapshot of the moment at which the statement

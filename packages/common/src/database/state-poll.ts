@@ -62,8 +62,8 @@ export interface StatePollOptions {
 	watched: readonly Watched[];
 	/** Called once when polls start to fail, and once without an error when they work again. */
 	onStateChange?: (error: unknown) => void;
-	/** Called when another server responds than before. Connections that were opened earlier may lead to the former one. */
-	onOtherServer?: () => void;
+	/** Called when another server responds than before, or the same over another connection: earlier ones may be lost too. */
+	onReconnect?: () => void;
 	/** Milliseconds from the start of a poll to the start of the next. */
 	intervalMs?: number;
 	/** A monotonic clock in milliseconds. Default: that of the process. */
@@ -187,10 +187,11 @@ export function openStatePoll(options: StatePollOptions): StatePoll {
 			drop(from);
 			throw Object.assign(new Error('the server is a standby'), { code: 'NO_SUITABLE_SERVER' });
 		}
-		const isOther = row.server !== server;
-		if (isOther || from !== connection) generation++;
-		// Not at the first poll: nothing was opened before it.
-		if (isOther && server !== '') options.onOtherServer?.();
+		if (row.server !== server || from !== connection) {
+			generation++;
+			// Not at the first poll: nothing was opened before it.
+			if (server !== '') options.onReconnect?.();
+		}
 		connection = from;
 		server = row.server;
 		const next = { ...row, server, generation, confirmedAt, foundAt };

@@ -108,7 +108,7 @@ async function start<Variables extends TObject>(
 		url: config.DATABASE_URL,
 		applicationName: name,
 		watched: program.watched,
-		onOtherServer: () => database.renew(),
+		onReconnect: () => database.renew(),
 		onStateChange: (error) =>
 			error === undefined
 				? logger.info('the database responds again')
