@@ -9,7 +9,7 @@ WORKDIR /build
 RUN npm install --global --no-audit --no-fund pnpm@12.21.0
 COPY . .
 RUN pnpm install --frozen-lockfile \
- && pnpm exec tsc -b services/personal-contacts services/company-contacts workers/crm-sync tools/cli \
+ && node tools/build.mjs services/personal-contacts services/company-contacts workers/crm-sync tools/cli \
  && for image in personal-contacts company-contacts crm-sync cli; do sh tools/deploy.sh "$image" "/out/$image" || exit 1; done
 
 FROM ${NODE_IMAGE} AS runtime
@@ -29,12 +29,13 @@ FROM service AS personal-contacts
 ENV PORT=3001
 EXPOSE 3001
 COPY --from=build /out/personal-contacts ./
+# The introduction of /docs. Seen from dist, its place is the same as in the repository.
+COPY docs/bot.md /docs/bot.md
 
 FROM service AS company-contacts
 ENV PORT=3000
 EXPOSE 3000
 COPY --from=build /out/company-contacts ./
-# Served at /docs/guide. Seen from dist, its place is the same as in the repository.
 COPY docs/partners.md /docs/partners.md
 
 FROM service AS crm-sync

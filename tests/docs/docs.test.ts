@@ -55,7 +55,9 @@ test('the tests find the pages of the documentation', () => {
 	expect(pages.map(({ path }) => path)).toEqual(
 		expect.arrayContaining([
 			...['README.md', 'CONTRIBUTING.md', 'SECURITY.md', 'CHANGELOG.md', 'packages/client/README.md'],
-			...['api', 'backup', 'cli', 'configuration', 'mirror', 'operators', 'partners'].map((name) => `docs/${name}.md`),
+			...['api', 'backup', 'bot', 'cli', 'configuration', 'mirror', 'operators', 'partners'].map(
+				(name) => `docs/${name}.md`,
+			),
 			...['data-protection', 'developers', 'scale', 'who-may-what'].map((name) => `docs/${name}.md`),
 		]),
 	);

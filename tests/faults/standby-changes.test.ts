@@ -1,8 +1,8 @@
 import { type CompanyContact, type CopyStore, createCompanyContactsClient } from '@contacts/client';
-import { revokeKey } from '@contacts/common/auth/projects.sql.js';
 import { type RoleUser, urlAs } from '@contacts/common/database/roles.js';
 import { addProject } from '@contacts/testing/app.js';
 import { rolePassword } from '@contacts/testing/database.js';
+import { revokeKey } from '@contacts/testing/projects.js';
 import { type ReplicatedPostgres, startReplicatedPostgres } from '@contacts/testing/replicated-postgres.js';
 import { startServiceProcess } from '@contacts/testing/service-process.js';
 import { startTcpProxy, type TcpProxy } from '@contacts/testing/tcp-proxy.js';

@@ -1,8 +1,8 @@
-import { revokeKey } from '@contacts/common/auth/projects.sql.js';
 import { urlAs } from '@contacts/common/database/roles.js';
 import { addProject } from '@contacts/testing/app.js';
 import { rolePassword } from '@contacts/testing/database.js';
 import { startPgBouncer } from '@contacts/testing/pgbouncer.js';
+import { revokeKey } from '@contacts/testing/projects.js';
 import { startServiceProcess } from '@contacts/testing/service-process.js';
 import { startTcpProxy } from '@contacts/testing/tcp-proxy.js';
 import { database, test } from '@contacts/testing/test.js';

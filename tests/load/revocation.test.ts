@@ -1,7 +1,7 @@
-import { revokeKey } from '@contacts/common/auth/projects.sql.js';
 import { urlAs } from '@contacts/common/database/roles.js';
 import { addProject } from '@contacts/testing/app.js';
 import { rolePassword } from '@contacts/testing/database.js';
+import { revokeKey } from '@contacts/testing/projects.js';
 import { type RunningService, startService } from '@contacts/testing/services.js';
 import { database, test } from '@contacts/testing/test.js';
 import { afterAll, expect } from 'vitest';

@@ -1,7 +1,7 @@
 import { setImmediate as turn } from 'node:timers/promises';
-import { revokeKey, setProjectEnabled } from '@contacts/common/auth/projects.sql.js';
 import { service } from '@contacts/company-contacts/app.js';
 import { addProject, startTestApp, type TestApp } from '@contacts/testing/app.js';
+import { revokeKey, setProjectEnabled } from '@contacts/testing/projects.js';
 import { database, test } from '@contacts/testing/test.js';
 import { afterAll, expect } from 'vitest';
 

@@ -92,24 +92,4 @@ describe('slow clients do not block others', () => {
 		// The list that all of them requested is kept only once.
 		expect(residentMiB(service.pid) - before).toBeLessThan(200);
 	});
-
-	test.each([
-		['that are read', true],
-		['that are not read', false],
-	])('floods of pipelined requests on four connections, with responses %s', async (_, reads) => {
-		const service = await start('personal-contacts');
-		const before = residentMiB(service.pid);
-		const many = Buffer.from('GET / HTTP/1.1\r\nHost:a\r\n\r\n'.repeat(2000));
-		await connectMany(service, 4, (socket) => {
-			if (reads) socket.resume();
-			else socket.pause();
-			const flood = () => {
-				while (socket.writable && socket.write(many));
-			};
-			socket.on('drain', flood);
-			flood();
-		});
-		await probe(service, `pipelined requests, read: ${reads}`, upsert);
-		expect(residentMiB(service.pid) - before).toBeLessThan(150);
-	});
 });

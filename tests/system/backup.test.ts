@@ -96,15 +96,15 @@ async function readersFolder(url: (database: string) => string): Promise<string>
 		'passwords.env',
 		[...variables].map(([, name]) => `${name}=${password}`),
 	);
-	write('backup.env', connectionOf(server.port));
+	write('restore.env', connectionOf(new URL(url('contacts')).port, 'contacts_owner'));
 	return cwd;
 }
 
-const connectionOf = (port: number) => [
+const connectionOf = (port: number | string, user = 'contacts_backup') => [
 	'PGHOST=127.0.0.1',
 	`PGPORT=${port}`,
 	'PGDATABASE=contacts',
-	'PGUSER=contacts_backup',
+	`PGUSER=${user}`,
 	`PGPASSWORD=${password}`,
 ];
 

@@ -69,7 +69,7 @@ test.each([
 	'/?canary=1',
 	'/openapi.json?canary=1',
 	'/docs?canary=1',
-	'/docs/page.js?canary',
+	'/docs/start.js?canary',
 ])('%s has an unknown parameter, with and without the gateway', async (target) => {
 	for (const response of [await fetch(service.url + target), await get(target)]) {
 		expect(response.status).toBe(400);
@@ -79,11 +79,10 @@ test.each([
 
 test.each([
 	['/openapi.json', 'br'],
-	['/docs/page.js', 'br'],
-	['/docs/swagger-ui-bundle.js', 'br'],
-	// Too short to be compressed.
-	['/docs', null],
-	['/docs/', null],
+	['/docs/start.js', 'br'],
+	['/docs/scalar.js', 'br'],
+	['/docs', 'br'],
+	['/docs/', 'br'],
 ])('%s is passed on unchanged, in the same encoding (%s), and revalidated', async (target, encoding) => {
 	const headers = { 'accept-encoding': 'br' };
 	const [direct, passed] = [await fetch(service.url + target, { headers }), await get(target, { headers })];
@@ -102,6 +101,7 @@ test('/ redirects to the API reference', async () => {
 	expect([passed.status, passed.headers.get('location')]).toEqual([302, '/docs']);
 	expect((await get('/')).url).toBe(`${gateway.url}/docs`);
 	expect((await get('/', { method: 'POST' })).headers.get('allow')).toBe('GET');
+	expect((await get('/docs/guide')).url).toBe(`${gateway.url}/docs`);
 });
 
 describe('only the public paths respond', () => {

@@ -43,6 +43,15 @@ test.each(names.split(' '))('the image %s holds the product without tests, types
 	const { files, packages } = contentsOf(image);
 	expect(files).toContain('dist/main.js');
 	expect(files.filter((file) => /@contacts\/common\/dist\/.*\.js$/.test(file)).length).toBeGreaterThan(20);
+	if (service !== 'cli') {
+		for (const name of [
+			'dist/api-reference/scalar.js.br',
+			'dist/api-reference/scalar.js.gz',
+			'api-reference/scalar.LICENSE',
+		])
+			expect(files.filter((file) => file.endsWith(`@contacts/common/${name}`))).toHaveLength(1);
+	}
+	expect(packages.filter((name) => name.startsWith('@scalar'))).toEqual([]);
 	expect(files.filter((file) => /\.test\.|(^|\/)(testing|tests|stand-in)\//.test(file))).toEqual([]);
 	expect(
 		packages.filter((name) => /testing|stand-in|^(vitest|execa|fast-check|playwright-core|autocannon)@/.test(name)),

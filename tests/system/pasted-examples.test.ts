@@ -73,10 +73,11 @@ describe('a pasted example does what the documentation shows below it', () => {
 	});
 });
 
-test('the examples include the requests of the README and the partner’s guide, with their responses', () => {
+test('the examples include the requests of the README and the guides, with their responses', () => {
 	const withResponse = blocks.filter(([, { next }]) => next !== undefined).map(([name]) => name.split(',')[0]);
 	expect(withResponse.filter((path) => path === 'README.md')).toHaveLength(2);
-	expect(withResponse.filter((path) => path === 'docs/partners.md').length).toBeGreaterThanOrEqual(5);
+	expect(withResponse.filter((path) => path === 'docs/partners.md')).toHaveLength(3);
+	expect(withResponse.filter((path) => path === 'docs/bot.md')).toHaveLength(4);
 });
 
 test('a request beyond the limit gets the response that the partner’s guide shows', async () => {

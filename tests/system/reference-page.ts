@@ -2,32 +2,49 @@ import type { Page } from 'playwright-core';
 
 // What a visitor of the API reference's page does and sees.
 
+/** Types the credentials at the top of the page. Scalar uses them for every request. */
 export async function typeCredentials(page: Page, apiKey: string): Promise<void> {
-	await page.getByLabel('Project code').fill('partner');
-	await page.getByLabel('API key').fill(apiKey);
+	const [project, key] = await page.locator('input.scalar-password-input').all();
+	await project?.fill('partner');
+	await key?.fill(apiKey);
 }
 
-/** The list or the upsert, depending on the service. */
-export const operation = (page: Page, path = /\/api\/(company_contacts\.list|personal_contacts)/) =>
-	page.locator('.opblock', { hasText: path });
+/** Opens the form of an operation, such as `/api/company_contacts.list`. */
+export async function openForm(page: Page, path: string): Promise<void> {
+	await page.evaluate(`location.hash = [...document.querySelectorAll('[id$="${path}"]')][0].id.replace('api/', '')`);
+	await page.getByRole('button', { name: new RegExp(`Test Request.*${path}\\)`, 's') }).click();
+	await sendButton(page).waitFor();
+}
 
-/** Sends the request on the page. @returns status and body of the response, as the page shows them */
-export async function execute(page: Page, on = operation(page)): Promise<{ status: string; body: string }> {
+const sendButton = (page: Page) => page.getByRole('button', { name: /^Send( get| post)?/i }).first();
+
+/** Types the value of a query parameter or header into the form. */
+export async function typeParameter(page: Page, name: string, value: string): Promise<void> {
+	const include = page.getByLabel(`Include ${name} in request`);
+	const row = include.locator('xpath=ancestor::*[.//*[@data-placeholder="Value"]][1]');
+	await row.locator('[data-placeholder="Value"]').fill(value);
+}
+
+/** Sends the form. @returns status and body of the response, as the page received them, once it shows the status */
+export async function send(page: Page): Promise<{ status: number; body: string }> {
 	const received = page.waitForResponse((response) => response.url().includes('/api/'));
-	await on.locator('.execute').click();
+	await sendButton(page).click();
 	const response = await received;
-	const shown = on.locator('.live-responses-table');
-	await shown.getByText(String(response.headers()['x-request-id'])).first().waitFor();
-	const text = (selector: string) => shown.locator(selector).last().textContent();
-	return { status: (await text('.response-col_status')) ?? '', body: (await text('.highlight-code pre')) ?? '' };
+	await page.getByText(String(response.status()), { exact: false }).last().waitFor();
+	return { status: response.status(), body: response.status() === 304 ? '' : await response.text() };
 }
 
-/** Everything that a page shows, links to or stores, as the browser reports it. */
-export function tracesOf(page: Page): Promise<string> {
-	return page.evaluate(`(async () => JSON.stringify([
-		document.documentElement.outerHTML, location.href, document.referrer, document.cookie, history.state,
-		{ ...localStorage }, { ...sessionStorage }, await caches.keys(), await indexedDB.databases(),
-	]))()`);
+export async function closeForm(page: Page): Promise<void> {
+	await page.locator('.app-exit-button').click();
+	await sendButton(page).waitFor({ state: 'hidden' });
+}
+
+/** Everything that a browser stores for a page, as it reports it. */
+export function storedBy(page: Page): Promise<unknown> {
+	return page.evaluate(`(async () => ({
+		localStorage: { ...localStorage }, sessionStorage: { ...sessionStorage }, cookies: document.cookie,
+		caches: await caches.keys(), databases: await indexedDB.databases(),
+	}))()`);
 }
 
 /** Pixels by which a page is wider than its screen. A phone would zoom out, so its reported width does not count. */

@@ -1,7 +1,6 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { hashKey } from '@contacts/common/auth/api-key.js';
-import { insertKey, insertProject, revokeKey, setProjectEnabled } from '@contacts/common/auth/projects.sql.js';
 import { migrate } from '@contacts/common/database/migrate.js';
 import { readRights } from '@contacts/common/database/rights.sql.js';
 import { ownerRole, type RoleUser, roles, setUpRoles, urlAs } from '@contacts/common/database/roles.js';
@@ -10,6 +9,7 @@ import { rolePassword } from '@contacts/testing/database.js';
 import { startLocalPostgres } from '@contacts/testing/embedded-postgres.js';
 import { gatewayConfig } from '@contacts/testing/gateway.js';
 import { type RunningNginx, startNginx } from '@contacts/testing/nginx.js';
+import { insertKey, insertProject, revokeKey, setProjectEnabled } from '@contacts/testing/projects.js';
 import { exchange } from '@contacts/testing/raw-http.js';
 import { type RunningService, startService } from '@contacts/testing/services.js';
 import { temporaryFolder } from '@contacts/testing/temporary-folder.js';

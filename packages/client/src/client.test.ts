@@ -184,7 +184,8 @@ test.each(['{}', 'null', '[]', '"saved"', '{"ok":true}', '{"error":"maintenance"
 test('an error names the invalid fields', async () => {
 	const errors = [{ field: 'birth_date', message: 'must be a real calendar date, YYYY-MM-DD' }];
 	const { body, ...rest } = problem(400, 'invalid_body');
-	const { personal } = await startServer({ ...rest, body: JSON.stringify({ ...JSON.parse(body), errors }) });
+	const detail = 'birth_date must be a real calendar date, YYYY-MM-DD.';
+	const { personal } = await startServer({ ...rest, body: JSON.stringify({ ...JSON.parse(body), detail, errors }) });
 	const error = await failureOf(personal.upsert({ chat_id: 1, birth_date: 'x' }));
 	expect(error.errors).toEqual(errors);
 	expect(error.message).toContain('birth_date must be a real calendar date');

@@ -59,7 +59,7 @@ export function createCompanyContactsClient(options: ClientOptions): CompanyCont
 		return followChanges(async (cursor) => {
 			const query = {
 				...(cursor === undefined ? {} : { cursor }),
-				...(limit === undefined ? {} : { limit: String(limit) }),
+				...(limit === undefined ? {} : { limit }),
 			};
 			const result = await client
 				.GET('/api/company_contacts.changes', { params: { query }, signal: signal ?? null })
@@ -74,7 +74,8 @@ export function createCompanyContactsClient(options: ClientOptions): CompanyCont
 		changes,
 		keepCopy: (store, options) => keepCopy(store, (cursor) => changes({ ...options, cursor })),
 		async list({ companyId, signal } = {}) {
-			const query = companyId === undefined ? {} : { company_id: String(companyId) };
+			// In a URL an integer is its digits, so that a bigint and a text of digits work like a number.
+			const query = companyId === undefined ? {} : { company_id: companyId as number };
 			const result = await client
 				.GET('/api/company_contacts.list', { params: { query }, signal: signal ?? null })
 				.catch(notJson);

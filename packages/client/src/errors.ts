@@ -28,15 +28,13 @@ export class ContactsError extends Error {
 	constructor(response: Response, body: unknown) {
 		const problem = isProblem(body) ? body : undefined;
 		const requestId = problem?.request_id ?? response.headers.get('x-request-id') ?? undefined;
-		const errors = problem?.errors ?? [];
-		const fields = errors.map(({ field, message }) => ` ${field === '' ? 'The body' : field} ${message}.`).join('');
-		const detail = problem === undefined ? 'The response is not one of this API.' : problem.detail + fields;
+		const detail = problem?.detail ?? 'The response is not one of this API.';
 		const code = problem?.code ?? 'unexpected_response';
 		super(`${response.status} ${code}: ${detail}${requestId === undefined ? '' : ` (request ${requestId})`}`);
 		this.code = code;
 		this.status = response.status;
 		this.requestId = requestId;
-		this.errors = errors;
+		this.errors = problem?.errors ?? [];
 		this.retryAfter = retryAfterOf(response);
 	}
 }

@@ -1,6 +1,5 @@
 import { hashKey } from '@contacts/common/auth/api-key.js';
-import { type KeyRing, openKeyRing } from '@contacts/common/auth/authenticate.js';
-import { insertKey, insertProject, type NewKey } from '@contacts/common/auth/projects.sql.js';
+import { type KeyRing, openKeyRing } from '@contacts/common/auth/key-ring.js';
 import type { Sql } from '@contacts/common/database/client.js';
 import { type Database, type DatabaseOptions, openDatabase } from '@contacts/common/database/database.js';
 import { urlAs } from '@contacts/common/database/roles.js';
@@ -12,6 +11,7 @@ import type { Service } from '@contacts/common/process/run.js';
 import type { TObject } from '@sinclair/typebox';
 import { Registry } from 'prom-client';
 import { rolePassword } from './database.js';
+import { insertKey, insertProject, type NewKey } from './projects.js';
 import { exchangeText } from './raw-http.js';
 
 export interface TestAppOptions {

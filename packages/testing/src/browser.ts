@@ -90,7 +90,7 @@ function watch(context: BrowserContext): Visit {
 		async open(url) {
 			const page = context.pages()[0] ?? (await context.newPage());
 			await page.goto(url);
-			await page.locator('.opblock .execute').first().waitFor();
+			await page.locator('input.scalar-password-input').first().waitFor();
 			return page;
 		},
 	};

@@ -22,7 +22,7 @@ export async function expectProblem(response: Response, status: number, code: st
 export function expectProblemBody(body: ProblemBody, status: number, code: string): void {
 	const { errors, ...rest } = body;
 	expect(rest).toEqual({
-		type: 'about:blank',
+		type: '/docs#errors',
 		title: expect.stringMatching(/^[A-Z]/),
 		status,
 		detail: expect.stringMatching(/\.$/),
@@ -31,7 +31,11 @@ export function expectProblemBody(body: ProblemBody, status: number, code: strin
 	});
 	if (errors !== undefined) {
 		expect(errors.length).toBeGreaterThan(0);
-		for (const error of errors) expect(Object.keys(error)).toEqual(['field', 'message']);
+		for (const error of errors)
+			expect(error).toEqual({
+				field: expect.stringMatching(/^[a-z_.]+$/),
+				message: expect.stringMatching(/^(must|is) /),
+			});
 	}
 }
 

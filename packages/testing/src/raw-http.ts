@@ -116,14 +116,15 @@ export function expectPromised({ status, headers, body }: RawAnswer): void {
 	if (body.length === 0) return;
 	const { errors = [], ...rest } = JSON.parse(body.toString()) as ProblemBody;
 	expect(rest).toEqual({
-		type: 'about:blank',
+		type: '/docs#errors',
 		title: expect.stringMatching(/^[A-Z][A-Za-z ]+$/),
 		status,
 		detail: expect.stringMatching(/\.$/),
 		code: expect.toSatisfy((code: string) => codes[status]?.includes(code) === true),
 		request_id: headers.get('x-request-id'),
 	});
-	for (const error of errors) expect(error).toEqual({ field: expect.any(String), message: expect.stringMatching(/./) });
+	for (const error of errors)
+		expect(error).toEqual({ field: expect.stringMatching(/./), message: expect.stringMatching(/^(must|is) /) });
 	if (errors.length > 0) expect(['invalid_body', 'invalid_query']).toContain(rest.code);
 }
 

@@ -1,7 +1,6 @@
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 import type { RejectionReason } from '@contacts/common/auth/key-ring.sql.js';
-import { insertProject, setProjectEnabled } from '@contacts/common/auth/projects.sql.js';
 import type { Service } from '@contacts/common/process/run.js';
 import type { TObject } from '@sinclair/typebox';
 import { afterAll, describe, expect } from 'vitest';
@@ -9,6 +8,7 @@ import { addProject, type ProblemBody, startTestApp, type TestApp, type TestAppO
 import type { Contract, Endpoint } from './endpoint.js';
 import { expectCommonHeaders, expectProblem } from './expect-problem.js';
 import { watchDelays } from './machine-delays.js';
+import { insertProject, setProjectEnabled } from './projects.js';
 import { requestLine } from './request-line.js';
 import { describeImproperRequests } from './shared-improper-requests.js';
 import { describeObservability } from './shared-observability.js';

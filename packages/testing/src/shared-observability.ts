@@ -127,6 +127,20 @@ export function describeObservability({ app, endpoint, request, withApp, good }:
 		});
 	});
 
+	test('the metrics say when the next live key of a project expires', async () => {
+		const soon = Date.now() + 86_400_000;
+		await addProject(database.sql, 'ending', 'later-key', { expiresAt: new Date(soon + 86_400_000) });
+		await addProject(database.sql, 'ending', 'next-key', { expiresAt: new Date(soon) });
+		await addProject(database.sql, 'ending', 'endless-key');
+		await addProject(database.sql, 'ended', 'ended-key', { expiresAt: new Date(Date.now() - 1000) });
+		await withApp({}, async (other) => {
+			const text = await (await other.fetch('/metrics')).text();
+			const [, time] = /^api_key_expiry_timestamp_seconds\{project="ending"\} (.+)$/m.exec(text) ?? [];
+			expect(Number(time)).toBeCloseTo(soon / 1000, 2);
+			expect(text).not.toMatch(/^api_key_expiry_timestamp_seconds\{project="(ended|good)"\}/m);
+		});
+	});
+
 	test('the log level of a request is error for a 5xx, debug for probes, else info', async () => {
 		await withApp({ database: { url: 'postgres://a:b@127.0.0.1:1/none' } }, async (other) => {
 			const levelOf = async (response: Response) => {

@@ -29,7 +29,7 @@ export function describeStrictQuery({ app, endpoint, request, good, percent }: S
 				const response = await request(whole);
 				expect(await response.clone().text()).not.toMatch(/canary|companyid|proto|constructor/i);
 				const { errors } = await expectProblem(response, 400, 'invalid_query');
-				expect(errors).toEqual([{ field: '', message: allowed }]);
+				expect(errors).toEqual([{ field: 'query', message: allowed }]);
 			}
 		});
 
@@ -47,7 +47,7 @@ export function describeStrictQuery({ app, endpoint, request, good, percent }: S
 		])('with malformed percent-encoding in another parameter: %s', async (query) => {
 			for (const whole of [`${good}&${query}`, `${query}&${good}`, `${percent}&api_key=100%25&${query}`]) {
 				const { errors } = await expectProblem(await request(whole), 400, 'invalid_query');
-				expect(errors).toEqual([{ field: '', message: notDecodable }]);
+				expect(errors).toEqual([{ field: 'query', message: notDecodable }]);
 			}
 		});
 	});
@@ -69,7 +69,7 @@ export function describeStrictQuery({ app, endpoint, request, good, percent }: S
 		});
 	});
 
-	describe.each(['/health/live', '/health/ready', '/metrics', '/openapi.json', '/docs', '/docs/', '/docs/page.js'])(
+	describe.each(['/health/live', '/health/ready', '/metrics', '/openapi.json', '/docs', '/docs/', '/docs/start.js'])(
 		'400 for a query of %s, which has no parameters',
 		(path) => {
 			test.each([
@@ -78,7 +78,7 @@ export function describeStrictQuery({ app, endpoint, request, good, percent }: S
 				['?x=%zz', notDecodable],
 			])('%s', async (query, message) => {
 				const response = await app().fetch(`${path}${query}`);
-				expect((await expectProblem(response, 400, 'invalid_query')).errors).toEqual([{ field: '', message }]);
+				expect((await expectProblem(response, 400, 'invalid_query')).errors).toEqual([{ field: 'query', message }]);
 			});
 
 			test('405 and 404 take precedence, and an empty query is allowed', async () => {

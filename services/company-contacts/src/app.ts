@@ -1,10 +1,10 @@
 import { apiReference } from '@contacts/common/api-reference/api-reference.js';
-import { authenticate } from '@contacts/common/auth/authenticate.js';
+import { authenticate } from '@contacts/common/http/authenticate.js';
 import { health } from '@contacts/common/http/health.js';
 import { limitFailures } from '@contacts/common/http/limit-failures.js';
 import { loadShedding } from '@contacts/common/http/load-shedding.js';
+import { metrics } from '@contacts/common/http/metrics.js';
 import { createServer, type Server } from '@contacts/common/http/server.js';
-import { metrics } from '@contacts/common/observability/metrics.js';
 import type { Service, ServiceParts } from '@contacts/common/process/run.js';
 import { createChangeFeed } from './changes/change-feed.js';
 import { listChanges } from './changes/list-changes.js';
@@ -35,11 +35,7 @@ export async function buildApp(parts: ServiceParts, config: Config): Promise<Ser
 	const server = await createServer(serverOptions);
 	await server.register(metrics, { registry, database, poll, keyRing });
 	await server.register(health, { poll });
-	await server.register(apiReference, {
-		reference: reference(policy),
-		guide: new URL('../../../docs/partners.md', import.meta.url),
-	});
-	server.get('/', (_request, reply) => reply.redirect('/docs'));
+	await server.register(apiReference, { reference: reference(policy) });
 	measureSyncFreshness(registry, database);
 
 	await server.register(async function publicApi(api) {

@@ -194,7 +194,7 @@ describe('400', () => {
 
 	test.each(['%FF', '%zz', '1%'])('company_id=%j, which is malformed percent-encoding', async (value) => {
 		const problem = await expectProblem(await list(`&company_id=${value}`), 400, 'invalid_query');
-		expect(problem.errors).toEqual([{ field: '', message: 'must be percent-encoded UTF-8' }]);
+		expect(problem.errors).toEqual([{ field: 'query', message: 'must be percent-encoded UTF-8' }]);
 	});
 
 	test('never echoes what was sent', async () => {

@@ -1,4 +1,4 @@
-import type { KeyRing } from '@contacts/common/auth/authenticate.js';
+import type { KeyRing } from '@contacts/common/auth/key-ring.js';
 import type { Database } from '@contacts/common/database/database.js';
 import type { StatePoll } from '@contacts/common/database/state-poll.js';
 import {
@@ -12,15 +12,46 @@ import { endpointQuery } from '@contacts/common/schemas/credentials.js';
 import { decimalId } from '@contacts/common/schemas/fields.js';
 import { Type } from '@sinclair/typebox';
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import fp from 'fastify-plugin';
+import { CompanyContact, exampleContact, exampleTroubleContact, notModified } from './company-contact.js';
 import type { ListCache } from './list-cache.js';
-import { listReference } from './list-company-contacts.reference.js';
 import { streamList, versionTag } from './list-stream.js';
 
 const querystring = endpointQuery({
 	company_id: Type.Optional(
-		decimalId({ description: 'Only the contacts linked to this company in the CRM.', examples: ['1'] }),
+		// No example: the page would send it with the first request, and the samples would have it.
+		decimalId({ description: 'Only the contacts linked to this company in the CRM, such as 7.' }),
 	),
 });
+
+const CompanyContactList = Type.Object(
+	{
+		count: Type.Integer({ minimum: 0, description: 'The number of elements in `data`.', examples: [2] }),
+		data: Type.Array(CompanyContact, { description: 'Ordered by `id`, ascending.' }),
+	},
+	{
+		$id: 'CompanyContactList',
+		description: 'The list. It is compressed (Brotli or gzip) for a client that accepts it.',
+	},
+);
+
+const examples = {
+	response: {
+		some: { summary: 'Contacts of company 11', value: { count: 2, data: [exampleContact, exampleTroubleContact] } },
+		none: { summary: 'No contacts', value: { count: 0, data: [] } },
+	},
+};
+
+const description = `
+Returns all contacts. With \`company_id\` it returns exactly those linked to that company: 1 finds \`"1"\` and \`"7,1"\`, never \`"11"\`.
+They are ordered by \`id\`. The response is the whole list; there are no pages. For a company without contacts the list is empty. All
+projects see the same contacts: a project identifies the client; it does not own the data. A sandbox project sees only invented
+contacts.
+
+\`company_id\` is written in plain decimal digits, up to 9223372036854775807. An empty value, \`0\`, \`-1\`, \`1.5\`, \`1e3\`, \`0x10\`, \`+5\`,
+a leading zero, white space, or the parameter given twice gets a 400. So does an unknown parameter: a misspelt \`company_id\` must not
+list everybody.
+`.trim();
 
 interface ListOptions {
 	cache: ListCache;
@@ -29,8 +60,7 @@ interface ListOptions {
 	keyRing: KeyRing;
 }
 
-/** `GET /api/company_contacts.list`: all contacts, or the contacts of one company, ordered by id. */
-export async function listCompanyContacts(api: Server, { cache, database, poll, keyRing }: ListOptions): Promise<void> {
+async function route(api: Server, { cache, database, poll, keyRing }: ListOptions): Promise<void> {
 	function send(
 		request: FastifyRequest,
 		reply: FastifyReply,
@@ -44,8 +74,14 @@ export async function listCompanyContacts(api: Server, { cache, database, poll, 
 	api.route({
 		method: 'GET',
 		url: '/api/company_contacts.list',
-		schema: { operationId: 'company_contacts.list', querystring },
-		config: { reference: listReference },
+		schema: {
+			operationId: 'company_contacts.list',
+			summary: 'List company contacts',
+			description,
+			querystring,
+			response: { 200: CompanyContactList, 304: notModified },
+		},
+		config: { examples },
 		// Not async: a promise costs time in every request, and a list in memory needs none.
 		handler(request, reply) {
 			const companyId = request.query.company_id;
@@ -89,3 +125,11 @@ export async function listCompanyContacts(api: Server, { cache, database, poll, 
 		},
 	});
 }
+
+/** `GET /api/company_contacts.list`: all contacts, or the contacts of one company, ordered by id. */
+export const listCompanyContacts = fp(route, {
+	name: 'company_contacts.list',
+	fastify: '5.x',
+	encapsulate: true,
+	dependencies: ['sandbox'],
+});

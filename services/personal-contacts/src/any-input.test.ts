@@ -94,7 +94,7 @@ describeAnyInput(service, { method: 'POST', path, body: '{"chat_id": 1}' }, (inp
 			const body = new Map(Object.entries(JSON.parse(text) as object));
 			const wrong = wrongFields(body);
 			// An unknown field is only reported as unknown, without its name.
-			if ([...body.keys()].some((name) => !knownFields.includes(name))) wrong.push('');
+			if ([...body.keys()].some((name) => !knownFields.includes(name))) wrong.push('body');
 			if (wrong.length === 0) expect(response.body.toString()).toBe('{"ok":"saved"}');
 			else {
 				expect([response.status, codeOf(response)]).toEqual([400, 'invalid_body']);

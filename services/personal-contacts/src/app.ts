@@ -1,9 +1,9 @@
 import { apiReference } from '@contacts/common/api-reference/api-reference.js';
-import { authenticate } from '@contacts/common/auth/authenticate.js';
+import { authenticate } from '@contacts/common/http/authenticate.js';
 import { health } from '@contacts/common/http/health.js';
 import { loadShedding } from '@contacts/common/http/load-shedding.js';
+import { metrics } from '@contacts/common/http/metrics.js';
 import { acceptJson, createServer, type Server } from '@contacts/common/http/server.js';
-import { metrics } from '@contacts/common/observability/metrics.js';
 import { serviceVariables } from '@contacts/common/process/config.js';
 import type { Service, ServiceParts } from '@contacts/common/process/run.js';
 import { reference } from './reference.js';
@@ -18,7 +18,7 @@ export async function buildApp(parts: ServiceParts): Promise<Server> {
 	acceptJson(server);
 	await server.register(metrics, { registry, database, poll, keyRing });
 	await server.register(health, { poll, writes: true });
-	await server.register(apiReference, { reference });
+	await server.register(apiReference, { reference: reference() });
 
 	const batcher = createUpsertBatcher({ database, registry });
 	await server.register(async function internalApi(api) {

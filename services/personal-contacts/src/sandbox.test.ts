@@ -1,7 +1,7 @@
 import { hashKey } from '@contacts/common/auth/api-key.js';
-import { insertKey, insertProject } from '@contacts/common/auth/projects.sql.js';
 import { startTestApp } from '@contacts/testing/app.js';
 import { expectProblem } from '@contacts/testing/expect-problem.js';
+import { insertKey, insertProject } from '@contacts/testing/projects.js';
 import { requestLine } from '@contacts/testing/request-line.js';
 import { database, test } from '@contacts/testing/test.js';
 import { expect, onTestFinished } from 'vitest';

@@ -82,7 +82,7 @@ describe('400', () => {
 		async (field) => {
 			const response = await post(`{"chat_id":1,"active":true,${field}}`);
 			const { errors } = await expectProblem(response, 400, 'invalid_body');
-			expect(errors).toEqual([{ field: '', message: 'must hold no fields but chat_id, active, at' }]);
+			expect(errors).toEqual([{ field: 'body', message: 'must hold no fields but chat_id, active, at' }]);
 		},
 	);
 

@@ -4,8 +4,8 @@ import type { Server } from '@contacts/common/http/server.js';
 import { endpointQuery } from '@contacts/common/schemas/credentials.js';
 import { nonZeroInteger, readTimestamp } from '@contacts/common/schemas/fields.js';
 import { Type } from '@sinclair/typebox';
+import fp from 'fastify-plugin';
 import { applySubscriptionReport } from './direct-subscriptions.sql.js';
-import { setDirectSubscriptionReference } from './set-direct-subscription.reference.js';
 
 const body = Type.Object(
 	{
@@ -22,13 +22,42 @@ const body = Type.Object(
 	{ additionalProperties: false },
 );
 
-export const response = Type.Object({ ok: Type.Literal('saved') });
+const response = Type.Object(
+	{ ok: Type.Literal('saved') },
+	{
+		$id: 'Saved',
+		description: 'The report is durably committed, even if it changed nothing.',
+	},
+);
+
+const examples = {
+	body: {
+		subscribed: { summary: 'The chat has subscribed', value: { chat_id: 5550001, active: true } },
+		left: {
+			summary: 'The chat has left, at this time',
+			value: { chat_id: 5550001, active: false, at: '2026-05-17T12:00:00Z' },
+		},
+	},
+	response: { saved: { summary: 'The report was applied', value: { ok: 'saved' } } },
+};
+
+const description = `
+Send it as soon as a chat subscribes to the bot directly (\`"active": true\`) or leaves it (\`false\`): while the subscription is
+active, \`personal_contacts.upsert\` saves nothing for the chat. An upsert that is sent after the response to this request sees the
+change.
+
+It is idempotent: \`true\` for an active subscription, and \`false\` if none is active, change nothing. The requests for one chat count
+in the order in which they were sent, and **the last one decides**, whatever its \`at\` says.
+
+\`at\` says only since when. A time that is more than a second in the future gets a 400. A subscription ends no earlier than it started:
+an earlier \`at\` counts as its start. An operator can plan the end of a subscription. \`true\` removes a planned end, and \`false\` ends
+the subscription now.
+`.trim();
 
 /** How far the clock of the bot's backend may be ahead, in milliseconds. Such a time counts as now. */
 const maxClockLeadMs = 1000;
 
-/** `POST /api/direct_subscriptions`: records that a chat subscribes to the bot directly, or leaves it. */
-export async function setDirectSubscription(
+async function route(
 	api: Server,
 	{ database, now = Date.now }: { database: Database; now?: () => number },
 ): Promise<void> {
@@ -51,11 +80,13 @@ export async function setDirectSubscription(
 		url: '/api/direct_subscriptions',
 		schema: {
 			operationId: 'direct_subscriptions.set',
+			summary: 'Report that a chat subscribes to the bot directly, or leaves it',
+			description,
 			querystring: endpointQuery({}),
 			body,
 			response: { 200: response },
 		},
-		config: { reference: setDirectSubscriptionReference },
+		config: { examples },
 		async handler({ body: { chat_id: chatId, active: isActive, at: text }, askedAt }) {
 			const at = text === undefined ? undefined : readTimestamp(text);
 			if (at !== undefined && at > now() + maxClockLeadMs) {
@@ -67,3 +98,11 @@ export async function setDirectSubscription(
 		},
 	});
 }
+
+/** `POST /api/direct_subscriptions`: records that a chat subscribes to the bot directly, or leaves it. */
+export const setDirectSubscription = fp(route, {
+	name: 'direct_subscriptions.set',
+	fastify: '5.x',
+	encapsulate: true,
+	dependencies: ['authenticate'],
+});

@@ -97,14 +97,14 @@ describe('400', () => {
 			expect(await response.clone().text()).not.toMatch(/canary|user_name|created_at|proto|constructor|toString/);
 			const { errors } = await expectProblem(response, 400, 'invalid_body');
 			const message = 'must hold no fields but chat_id, username, name, birth_date';
-			expect(errors).toEqual([{ field: '', message }]);
+			expect(errors).toEqual([{ field: 'body', message }]);
 			expect(await count()).toBe(before);
 		}
 	});
 
 	test('an unknown field and an invalid one: both are reported', async () => {
 		const { errors } = await expectProblem(await post('{"chat_id":0,"x":1}'), 400, 'invalid_body');
-		expect(errors?.map(({ field }) => field).sort()).toEqual(['', 'chat_id']);
+		expect(errors?.map(({ field }) => field).sort()).toEqual(['body', 'chat_id']);
 	});
 
 	test('names every invalid field', async () => {

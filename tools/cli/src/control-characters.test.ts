@@ -37,10 +37,10 @@ describe('a control character is shown as an escape, never executed:', () => {
 		expectShown(await contacts(database.url, ['import', path]), 'stderr', shown.replace('\\u000a', ''));
 	});
 
-	test('from a key or a value of NDJSON, where the message names only the line', async () => {
+	test('from a key or a value of NDJSON, where the message names only the line and the ID', async () => {
 		const path = await file('list.ndjson', JSON.stringify({ bitrix_id: 1, [hostile]: hostile }));
 		const outcome = await contacts(database.url, ['import', path]);
-		expect(outcome.stderr).toBe('line 1: a field that is not known\n');
+		expect(outcome.stderr).toBe('line 1, bitrix_id 1: a field that is not known\n');
 		expect(outcome.stdout).not.toMatch(unsafe);
 	});
 

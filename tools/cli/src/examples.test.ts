@@ -26,6 +26,15 @@ describe.each(leaves(program))('the help of "%s"', (words, command) => {
 			.filter((call) => call !== undefined),
 	);
 
+	test('fits 80 columns before them', () => {
+		expect(
+			help
+				.split('\nExamples:\n')[0]
+				?.split('\n')
+				.filter((line) => line.length > 80),
+		).toEqual([]);
+	});
+
 	test('has examples of this command', () => {
 		expect(lines.length).toBeGreaterThan(0);
 		expect(calls.some((call) => `${call} `.startsWith(`${words} `))).toBe(true);

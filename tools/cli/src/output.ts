@@ -4,7 +4,7 @@ import { styleText } from 'node:util';
 import { escapeControls, escapeJsonLines } from '@contacts/common/observability/escape-controls.js';
 import { Help } from 'commander';
 import { OutputError } from './errors.js';
-import { outputError, streams } from './streams.js';
+import { outputError, type Streams, streams } from './streams.js';
 
 /** One line, of one or several parts. A part that is a word such as `live` or `revoked` gets its colour. */
 export type Line = string | readonly string[];
@@ -23,14 +23,14 @@ const colours = new Map<string, 'green' | 'yellow' | 'red' | 'dim'>([
 /**
  * All output for people passes through here: a control character in it is shown as an escape, so that nothing from a file, the
  * portal or the database reaches the terminal as a command, or looks like a line of ours. There are colours on a terminal that has
- * them (NO_COLOR, FORCE_COLOR).
+ * them (NO_COLOR, FORCE_COLOR), and lines break between words at its width.
  */
-function textOf(lines: readonly Line[], stream: Writable): string {
+function textOf(lines: readonly Line[], stream: Streams['stdout']): string {
 	const part = (text: string) => {
 		const colour = colours.get(text.trim());
 		return colour === undefined ? escapeControls(text) : styleText(colour, text, { stream });
 	};
-	return lines.map((line) => `${[line].flat().map(part).join('')}\n`).join('');
+	return lines.map((line) => `${wrap([line].flat().map(part).join(''), widthOf(stream))}\n`).join('');
 }
 
 /** Prints lines on standard output. */
@@ -158,11 +158,11 @@ function tableOf(records: readonly object[], columns: readonly string[]): { head
 	);
 	const [lastWidth = 0] = widths.splice(-1, 1, 0);
 	const before = widths.reduce((sum, width) => sum + width + gap.length, -gap.length);
-	const isBelow = lineWidth() - before < Math.min(minLastColumn, lastWidth);
+	const isBelow = widthOf(streams().stdout) - before < Math.min(minLastColumn, lastWidth);
 	const indent = isBelow ? (widths[0] ?? 0) + gap.length : before;
 	const lines = rows.flatMap((row): Line[] => {
 		const padded = row.map((text, index) => (index < row.length - 1 ? text.padEnd(widths[index] ?? 0) + gap : text));
-		const [first, ...others] = wrap(padded.pop() ?? '', indent).map((line) => ' '.repeat(indent) + line);
+		const [first, ...others] = behind(padded.pop() ?? '', indent).map((line) => ' '.repeat(indent) + line);
 		if (isBelow) return [trimmed(padded), ...(row.at(-1) === '-' ? [] : [first ?? '', ...others])];
 		return [[...padded, (first ?? '').slice(indent)], ...others];
 	});
@@ -188,19 +188,22 @@ function fieldsOf(record: object): Line[] {
 /** A text behind a heading, whose further lines on a terminal begin below the first. */
 export function hanging(heading: readonly string[], text: string): Line[] {
 	const indent = heading.join('').length;
-	return wrap(text, indent).map((line, number) => (number === 0 ? [...heading, line] : ' '.repeat(indent) + line));
+	return behind(text, indent).map((line, number) => (number === 0 ? [...heading, line] : ' '.repeat(indent) + line));
 }
 
 const help = Object.assign(new Help(), { minWidthToWrap: 0 });
 
-/** Breaks text between words, so that it fits a terminal behind this many columns. */
-const wrap = (text: string, indent: number): string[] =>
-	help.boxWrap(text, Math.max(20, lineWidth() - indent)).split('\n');
+/** Breaks text between words into lines of at most this width. */
+export const wrap = (text: string, width: number): string =>
+	width === Number.POSITIVE_INFINITY ? text : help.boxWrap(text, Math.max(20, width));
 
-const lineWidth = (): number => {
-	const { isTTY, columns } = streams().stdout;
-	return (isTTY && columns) || Number.POSITIVE_INFINITY;
-};
+/** The lines of a text that begins behind this many columns of standard output. */
+const behind = (text: string, indent: number): string[] => wrap(text, widthOf(streams().stdout) - indent).split('\n');
+
+const widthOf = ({ isTTY, columns }: Streams['stdout']): number => (isTTY && columns) || Number.POSITIVE_INFINITY;
+
+/** Such as `1 record` or `2 records`. */
+export const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? '' : 's'}`;
 
 const times = /\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)/g;
 

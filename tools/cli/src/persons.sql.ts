@@ -1,6 +1,6 @@
-import type { Operation } from '@contacts/common/auth/projects.sql.js';
 import type { Sql } from '@contacts/common/database/client.js';
 import { isActiveSubscription } from '@contacts/common/database/direct-subscription.sql.js';
+import type { Operation } from './projects.sql.js';
 
 /** Identifies a person: by a chat with the bot, or by a contact of the CRM. */
 export type PersonQuery =

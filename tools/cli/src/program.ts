@@ -20,9 +20,9 @@ export function createProgram(environment: NodeJS.ProcessEnv): CommanderCommand 
 		.exitOverride()
 		.configureOutput(commanderOutput)
 		.showHelpAfterError('(run with --help to see what it accepts)')
-		.addHelpText(
-			'after',
-			'\nIt works on the database in DATABASE_URL, or on the local one while "start" runs. Tables show times in UTC.\nExit codes: 0 success, 1 failure, 2 wrong usage, 141 the reader closed the output.',
+		.notes(
+			'It works on the database in DATABASE_URL, or on the local one while "start" runs. Tables show times in UTC.',
+			'Exit codes: 0 success, 1 failure, 2 wrong usage, 141 the reader closed the output.',
 		);
 	addMigrateCommand(program, environment);
 	addProjectCommands(program, environment);

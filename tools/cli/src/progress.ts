@@ -1,4 +1,4 @@
-import { printNote, showStatus } from './output.js';
+import { counted, printNote, showStatus } from './output.js';
 import { streams } from './streams.js';
 
 export interface Progress {
@@ -26,7 +26,7 @@ export function createProgress(total: number | undefined): Progress {
 	function describe(): string {
 		const seconds = Math.max((performance.now() - begunAt) / 1000, 0.001);
 		const share = total === undefined ? undefined : Math.min(1, latest.done / Math.max(total, 1));
-		const parts = [`${latest.records} records`];
+		const parts = [counted(latest.records, 'record')];
 		if (share !== undefined) parts.push(`${Math.floor(100 * share)} %`);
 		parts.push(`${Math.round(latest.records / seconds)} a second`);
 		if (share) parts.push(`${duration((seconds / share) * (1 - share))} left`);

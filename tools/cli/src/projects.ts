@@ -1,6 +1,6 @@
-import { projectExists } from '@contacts/common/auth/projects.sql.js';
 import type { Sql } from '@contacts/common/database/client.js';
 import { CommandError } from './errors.js';
+import { projectExists } from './projects.sql.js';
 
 /** @throws CommandError when there is no such project */
 export async function checkProject(sql: Sql, code: string): Promise<void> {

@@ -1,5 +1,4 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { recordOperation } from '@contacts/common/auth/projects.sql.js';
 import type { Sql } from '@contacts/common/database/client.js';
 import { createLogger } from '@contacts/common/observability/logger.js';
 import { describeAlarms } from '@contacts/crm-sync/alarms.js';
@@ -32,6 +31,7 @@ import { readCrmConfig } from './crm-config.js';
 import { CommandError, UsageError } from './errors.js';
 import { type OutputOptions, printResult } from './output.js';
 import { createProgress, type Progress } from './progress.js';
+import { recordOperation } from './projects.sql.js';
 
 export interface SyncOptions extends OutputOptions {
 	/** Does it here if no synchroniser runs. */

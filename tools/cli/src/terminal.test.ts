@@ -11,6 +11,7 @@ const note = `an escape \u001b[31m sequence${' in a long note'.repeat(20)}`;
 
 test.beforeAll(async () => {
 	for (const code of ['alpha', 'beta', 'gamma']) await addProject(database.sql, code, `${code}-key`);
+	await database.sql`update api_keys set name = 'billing job' where id = 1`;
 	await database.sql`update audit_log set actor = 'alice@host', details = ${JSON.stringify({ note })}::text::json where id > 1`;
 });
 
@@ -23,8 +24,8 @@ describe('a table', () => {
 			const lines = output.trimEnd().split('\n');
 			for (const line of lines) expect(line.length).toBeLessThanOrEqual(columns);
 			expect(lines[0]).toMatch(/^at +actor +action +project +key_id/);
-			// Six rows, each of which begins with its time.
-			expect(lines.filter((line) => /^\d{4}-\d\d-\d\d \d\d:\d\d /.test(line))).toHaveLength(6);
+			// Seven rows, each of which begins with its time.
+			expect(lines.filter((line) => /^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d /.test(line))).toHaveLength(7);
 			expect(output).not.toContain('…');
 			const words = output.split(/\s+/);
 			expect(words.filter((word) => word === 'sequence')).toHaveLength(5);
@@ -80,7 +81,7 @@ describe('the command asks the person at the terminal before it destroys anythin
 	}
 
 	const cases: [string, RegExp, string][] = [
-		['key revoke 1', /Key 1 will be refused for good\. Go on\? \[y\/N\]/, 'Key 1 is revoked.'],
+		['key revoke 1', /Key 1 of alpha \(billing job\) will be refused for good\. Go on\? \[y\/N\]/, 'Key 1 is revoked.'],
 		['project disable alpha', /Every key of alpha will be refused .+ Go on\?/, 'Project alpha is disabled.'],
 	];
 	test.for(cases)('%s', async ([command, question, done], { skip }) => {

@@ -1,8 +1,8 @@
 import { hashKey } from '@contacts/common/auth/api-key.js';
-import { insertKey, insertProject } from '@contacts/common/auth/projects.sql.js';
 import type { CompanyContactFields } from '@contacts/common/company-contacts/company-contact-columns.sql.js';
 import { saveCompanyContacts } from '@contacts/common/company-contacts/save-company-contacts.sql.js';
 import type { Sql } from '@contacts/common/database/client.js';
+import { insertKey, insertProject } from '@contacts/testing/projects.js';
 
 export const demoProject = 'demo';
 export const demoKey = 'demo-key';

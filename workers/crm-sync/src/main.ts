@@ -1,6 +1,6 @@
 import { health } from '@contacts/common/http/health.js';
+import { metrics } from '@contacts/common/http/metrics.js';
 import { createServer } from '@contacts/common/http/server.js';
-import { metrics } from '@contacts/common/observability/metrics.js';
 import { isTemporary, runProgram } from '@contacts/common/process/run.js';
 import { systemClock } from './bitrix24/clock.js';
 import { toCrmConfig, variables } from './config.js';

@@ -1,7 +1,7 @@
 import type { Sql } from '@contacts/common/database/client.js';
 import { connectSingle } from '@contacts/common/database/connect.js';
 import { judge } from '@contacts/common/database/errors.js';
-import { timedOut, withDeadline } from '@contacts/common/process/with-deadline.js';
+import { timedOut, withDeadline } from '@contacts/common/database/with-deadline.js';
 import { findLockHolder, type LockHolder, takeLock } from './session.sql.js';
 
 /** The timeout of the work with a page of contacts. It takes milliseconds. */

@@ -11,10 +11,13 @@ export interface paths {
         /**
          * List company contacts
          * @description Returns all contacts. With `company_id` it returns exactly those linked to that company: 1 finds `"1"` and `"7,1"`, never `"11"`.
-         *     They are ordered by `id`. All projects see the same contacts: a project identifies the client; it does not own the data. A sandbox
-         *     project sees only invented contacts.
-         *     For a company without contacts the list is empty. The response is the whole list; there are no pages.
-         *     An unknown parameter gets a 400, so a misspelt `company_id` does not list everybody.
+         *     They are ordered by `id`. The response is the whole list; there are no pages. For a company without contacts the list is empty. All
+         *     projects see the same contacts: a project identifies the client; it does not own the data. A sandbox project sees only invented
+         *     contacts.
+         *
+         *     `company_id` is written in plain decimal digits, up to 9223372036854775807. An empty value, `0`, `-1`, `1.5`, `1e3`, `0x10`, `+5`,
+         *     a leading zero, white space, or the parameter given twice gets a 400. So does an unknown parameter: a misspelt `company_id` must not
+         *     list everybody.
          */
         get: operations["company_contacts.list"];
         put?: never;
@@ -34,9 +37,10 @@ export interface paths {
         };
         /**
          * List changes of company contacts
-         * @description Returns what has changed since a cursor, including deletions, for clients that keep a copy of all contacts.
-         *     Without `cursor` it starts from an empty copy: following it until `has_more` is false returns every contact once, in pages.
-         *     Applied in order to a map by `id`, the changes produce exactly what `company_contacts.list` returns. No change is skipped.
+         * @description Returns what has changed since a cursor, including deletions, for clients that keep a copy of all contacts. Without `cursor` it starts
+         *     from an empty copy: following it until `has_more` is false returns every contact once, in pages. Applied in order to a map by `id`, the
+         *     changes produce exactly what `company_contacts.list` returns. No change is skipped.
+         *
          *     A cursor works for at least 30 days. A request takes a token from the same bucket as the list.
          */
         get: operations["company_contacts.changes"];
@@ -55,10 +59,10 @@ export interface components {
         /** @description An error (RFC 9457). It never echoes the URL or a value that was sent. */
         Problem: {
             /**
-             * @description Always `about:blank`: use `code` instead.
-             * @enum {string}
+             * @description Where the codes are explained, relative to the URL of the request.
+             * @example /docs#errors
              */
-            type: "about:blank";
+            type: string;
             /**
              * @description The reason phrase of the status.
              * @example Unauthorized
@@ -69,7 +73,7 @@ export interface components {
              * @example 401
              */
             status: number;
-            /** @description What is wrong, in a fixed text for each code. */
+            /** @description What is wrong, for a person to read. */
             detail: string;
             /**
              * @description The stable code of the error: branch on it. New codes may be added for a status.
@@ -84,7 +88,7 @@ export interface components {
             request_id: string;
             /** @description Only for invalid fields or parameters. */
             errors?: {
-                /** @description Name of the field or parameter; empty for the body or the query itself. */
+                /** @description Name of the field or parameter; `body` or `query` for an unknown one, or for the whole of it. */
                 field: string;
                 /** @description What is allowed there; never what was sent. */
                 message: string;
@@ -134,6 +138,7 @@ export interface components {
              */
             perplexity_reason: string | null;
         };
+        /** @description The list. It is compressed (Brotli or gzip) for a client that accepts it. */
         CompanyContactList: {
             /**
              * @description The number of elements in `data`.
@@ -143,14 +148,15 @@ export interface components {
             /** @description Ordered by `id`, ascending. */
             data: components["schemas"]["CompanyContact"][];
         };
+        /** @description Changes, or none. The body is compressed (Brotli or gzip) for a client that accepts it. */
         CompanyContactChanges: {
             /** @description In the order of the changes, each contact at most once. */
             changes: ({
-                /** @enum {boolean} */
+                /** @constant */
                 deleted: false;
                 contact: components["schemas"]["CompanyContact"];
             } | {
-                /** @enum {boolean} */
+                /** @constant */
                 deleted: true;
                 /** @description Its record ID and its ID in the CRM, as they were. */
                 contact: {
@@ -174,6 +180,11 @@ export interface components {
          */
         "x-request-id": string;
         /**
+         * @description `private, no-cache`: for your own cache only; revalidate before each use. `no-store`: do not cache.
+         * @example no-store
+         */
+        "Cache-Control": "no-store" | "private, no-cache";
+        /**
          * @description The URL contains the key, so it must not be passed on.
          * @example no-referrer
          */
@@ -184,25 +195,20 @@ export interface components {
          */
         "X-Content-Type-Options": "nosniff";
         /**
-         * @description This response must not be cached.
-         * @example no-store
-         */
-        "No-Store": "no-store";
-        /**
-         * @description Whole seconds to wait before the next attempt.
-         * @example 1
-         */
-        "Retry-After": number;
-        /**
-         * @description Whole seconds to wait before the next attempt; with `database_error` only.
-         * @example 2
-         */
-        "Retry-After-Database": number;
-        /**
          * @description How to authenticate; the realm is always the same.
          * @example ApiKey realm="contacts"
          */
         "WWW-Authenticate": "ApiKey realm=\"contacts\"";
+        /**
+         * @description The methods that this path accepts.
+         * @example GET
+         */
+        Allow: "GET" | "POST";
+        /**
+         * @description Whole seconds to wait before the next attempt. Absent with `internal_error`.
+         * @example 1
+         */
+        "Retry-After": number;
         /**
          * @description The size of the bucket.
          * @example 250
@@ -218,6 +224,26 @@ export interface components {
          * @example 1
          */
         "RateLimit-Reset": number;
+        /**
+         * @description Identifies this body in this encoding. Send it back as `If-None-Match`.
+         * @example "4rE2kJ0bqv9nW1mXy7cTzL3hSdA"
+         */
+        ETag: string;
+        /**
+         * @description The response depends on the encodings that the client accepts.
+         * @example Accept-Encoding
+         */
+        Vary: "Accept-Encoding";
+        /**
+         * @description Present if the body is compressed.
+         * @example br
+         */
+        "Content-Encoding": "br" | "gzip";
+        /**
+         * @description When the mirror was last found equal to the CRM (RFC 3339). It distinguishes an old list from one that is merely unchanged. Absent where nothing is mirrored.
+         * @example 2025-11-04T09:30:00.000Z
+         */
+        "Contacts-Synced-At": string;
     };
     pathItems: never;
 }
@@ -226,11 +252,11 @@ export interface operations {
     "company_contacts.list": {
         parameters: {
             query?: {
-                /** @description Only the contacts linked to this company in the CRM. */
-                company_id?: string;
+                /** @description Only the contacts linked to this company in the CRM, such as 7. */
+                company_id?: number;
             };
             header?: {
-                /** @description The `ETag` of the list that you have: while it is unchanged, the response is an empty 304. */
+                /** @description The `ETag` of the response that you have: while it is the same, the response is an empty 304. */
                 "If-None-Match"?: string;
             };
             path?: never;
@@ -242,108 +268,60 @@ export interface operations {
             200: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    /**
-                     * @description For your own cache only. Revalidate it with `If-None-Match` before each use.
-                     * @example private, no-cache
-                     */
-                    "Cache-Control": "private, no-cache";
+                    "Cache-Control": components["headers"]["Cache-Control"];
                     "Referrer-Policy": components["headers"]["Referrer-Policy"];
                     "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                    /**
-                     * @description Identifies this body in this encoding. Send it back as `If-None-Match`.
-                     * @example "4rE2kJ0bqv9nW1mXy7cTzL3hSdA"
-                     */
-                    ETag: string;
-                    /**
-                     * @description The response depends on the encodings that the client accepts.
-                     * @example Accept-Encoding
-                     */
-                    Vary: "Accept-Encoding";
                     "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
                     "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
                     "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
-                    /**
-                     * @description When the mirror was last found equal to the CRM (RFC 3339). It distinguishes an old list from one that is merely unchanged. Absent where nothing is mirrored.
-                     * @example 2025-11-04T09:30:00.000Z
-                     */
-                    "Contacts-Synced-At"?: string;
-                    /**
-                     * @description Present if the body is compressed.
-                     * @example br
-                     */
-                    "Content-Encoding"?: "br" | "gzip";
+                    ETag: components["headers"]["ETag"];
+                    Vary: components["headers"]["Vary"];
+                    "Content-Encoding": components["headers"]["Content-Encoding"];
+                    "Contacts-Synced-At": components["headers"]["Contacts-Synced-At"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["CompanyContactList"];
                 };
             };
-            /** @description The list has not changed since the response whose `ETag` was sent as `If-None-Match`. There is no body. */
+            /** @description The body has not changed since the response whose `ETag` was sent as `If-None-Match`. There is no body. */
             304: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    /**
-                     * @description For your own cache only. Revalidate it with `If-None-Match` before each use.
-                     * @example private, no-cache
-                     */
-                    "Cache-Control": "private, no-cache";
+                    "Cache-Control": components["headers"]["Cache-Control"];
                     "Referrer-Policy": components["headers"]["Referrer-Policy"];
                     "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                    /**
-                     * @description Identifies this body in this encoding. Send it back as `If-None-Match`.
-                     * @example "4rE2kJ0bqv9nW1mXy7cTzL3hSdA"
-                     */
-                    ETag: string;
-                    /**
-                     * @description The response depends on the encodings that the client accepts.
-                     * @example Accept-Encoding
-                     */
-                    Vary: "Accept-Encoding";
                     "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
                     "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
                     "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
-                    /**
-                     * @description When the mirror was last found equal to the CRM (RFC 3339). It distinguishes an old list from one that is merely unchanged. Absent where nothing is mirrored.
-                     * @example 2025-11-04T09:30:00.000Z
-                     */
-                    "Contacts-Synced-At"?: string;
+                    ETag: components["headers"]["ETag"];
+                    Vary: components["headers"]["Vary"];
+                    "Contacts-Synced-At": components["headers"]["Contacts-Synced-At"];
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description `invalid_query`: `company_id` is not a positive integer in plain decimal digits (empty, `0`, `-1`, `1.5`, `1e3`, `0x10`, `+5`, a leading zero, white space, above 9223372036854775807) or is given twice; or a parameter is unknown; or the URL or the request itself is malformed. This response may be sent before the limit is checked, without its headers. */
+            /** @description `invalid_query`: The request line, the URL or a query parameter does not have the required form. */
             400: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    "Cache-Control": components["headers"]["No-Store"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
                     "Referrer-Policy": components["headers"]["Referrer-Policy"];
                     "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                    /**
-                     * @description The size of the bucket.
-                     * @example 250
-                     */
-                    "RateLimit-Limit"?: number;
-                    /**
-                     * @description Tokens left.
-                     * @example 249
-                     */
-                    "RateLimit-Remaining"?: number;
-                    /**
-                     * @description Seconds until the bucket is full, or on a 429 until the next token.
-                     * @example 1
-                     */
-                    "RateLimit-Reset"?: number;
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unauthorized`: project or key is missing, given twice, wrong, disabled, revoked, expired, or not for this service. The response is always the same, so it reveals nothing. It is sent before the body or any other parameter is read. */
+            /** @description `unauthorized`: The query parameters "project" and "api_key" must name a project and one of its valid keys, each once. */
             401: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    "Cache-Control": components["headers"]["No-Store"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
                     "Referrer-Policy": components["headers"]["Referrer-Policy"];
                     "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
                     "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
@@ -353,11 +331,11 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `not_found`: there is nothing at this path. A trailing slash makes it a different path. */
+            /** @description `not_found`: There is nothing at this path. */
             404: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    "Cache-Control": components["headers"]["No-Store"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
                     "Referrer-Policy": components["headers"]["Referrer-Policy"];
                     "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
                     [name: string]: unknown;
@@ -366,29 +344,25 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `method_not_allowed`: any method other than GET, including HEAD and OPTIONS, with or without credentials. */
+            /** @description `method_not_allowed`: This path does not accept this method; "Allow" names those that it accepts. */
             405: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    "Cache-Control": components["headers"]["No-Store"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
                     "Referrer-Policy": components["headers"]["Referrer-Policy"];
                     "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                    /**
-                     * @description The methods that this path accepts.
-                     * @example GET
-                     */
-                    Allow: "GET";
+                    Allow: components["headers"]["Allow"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `invalid_query`: the headers did not arrive within 10 seconds, or the request within 15. */
+            /** @description `invalid_query`: The headers did not arrive within 10 seconds, or the request within 15. */
             408: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    "Cache-Control": components["headers"]["No-Store"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
                     "Referrer-Policy": components["headers"]["Referrer-Policy"];
                     "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
                     [name: string]: unknown;
@@ -397,11 +371,11 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `payload_too_large`: the request has a body that is larger than 1 KiB. The gateway sends it. */
+            /** @description `payload_too_large`: The request is larger than this service accepts. */
             413: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    "Cache-Control": components["headers"]["No-Store"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
                     "Referrer-Policy": components["headers"]["Referrer-Policy"];
                     "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
                     [name: string]: unknown;
@@ -410,40 +384,28 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `rate_limited`: the project's bucket is empty. Wait for `Retry-After`; the refused request took no token. The same, without the headers of the limit, is sent to an address with too many failed authentications or too many open connections. */
+            /** @description `rate_limited`: Too many requests. Try again after the time in "Retry-After". */
             429: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    "Cache-Control": components["headers"]["No-Store"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
                     "Referrer-Policy": components["headers"]["Referrer-Policy"];
                     "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
                     "Retry-After": components["headers"]["Retry-After"];
-                    /**
-                     * @description The size of the bucket.
-                     * @example 250
-                     */
-                    "RateLimit-Limit"?: number;
-                    /**
-                     * @description Tokens left.
-                     * @example 249
-                     */
-                    "RateLimit-Remaining"?: number;
-                    /**
-                     * @description Seconds until the bucket is full, or on a 429 until the next token.
-                     * @example 1
-                     */
-                    "RateLimit-Reset"?: number;
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `payload_too_large`: URL and headers are larger than 16 KiB. The gateway also sends it for a URL or a header of more than 8 KiB. */
+            /** @description `payload_too_large`: URL and headers are larger than 16 KiB. */
             431: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    "Cache-Control": components["headers"]["No-Store"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
                     "Referrer-Policy": components["headers"]["Referrer-Policy"];
                     "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
                     [name: string]: unknown;
@@ -452,58 +414,34 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `database_error`: the database failed, or could not be reached within 4 seconds; try again after `Retry-After`. `internal_error`: a fault of the service. Neither reveals internal details. */
+            /** @description `database_error`: The database did not respond. Try again after the time in "Retry-After". `internal_error`: The service failed. Quote "request_id" when you report it. */
             500: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    "Cache-Control": components["headers"]["No-Store"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
                     "Referrer-Policy": components["headers"]["Referrer-Policy"];
                     "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                    "Retry-After": components["headers"]["Retry-After-Database"];
-                    /**
-                     * @description The size of the bucket.
-                     * @example 250
-                     */
-                    "RateLimit-Limit"?: number;
-                    /**
-                     * @description Tokens left.
-                     * @example 249
-                     */
-                    "RateLimit-Remaining"?: number;
-                    /**
-                     * @description Seconds until the bucket is full, or on a 429 until the next token.
-                     * @example 1
-                     */
-                    "RateLimit-Reset"?: number;
+                    "Retry-After": components["headers"]["Retry-After"];
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `overloaded`: too many requests wait, or the service is shutting down; try again after `Retry-After`. */
+            /** @description `overloaded`: The service can accept no more requests at the moment. Try again after the time in "Retry-After". */
             503: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    "Cache-Control": components["headers"]["No-Store"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
                     "Referrer-Policy": components["headers"]["Referrer-Policy"];
                     "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
                     "Retry-After": components["headers"]["Retry-After"];
-                    /**
-                     * @description The size of the bucket.
-                     * @example 250
-                     */
-                    "RateLimit-Limit"?: number;
-                    /**
-                     * @description Tokens left.
-                     * @example 249
-                     */
-                    "RateLimit-Remaining"?: number;
-                    /**
-                     * @description Seconds until the bucket is full, or on a 429 until the next token.
-                     * @example 1
-                     */
-                    "RateLimit-Reset"?: number;
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -518,10 +456,10 @@ export interface operations {
                 /** @description The `cursor` of an earlier response. Without it, the response starts with the first contact. */
                 cursor?: string;
                 /** @description Maximum number of changes in a response, 1 to 1000. Default: 1000. */
-                limit?: string;
+                limit?: number;
             };
             header?: {
-                /** @description The `ETag` of the response that you have: while it is unchanged, the response is an empty 304. */
+                /** @description The `ETag` of the response that you have: while it is the same, the response is an empty 304. */
                 "If-None-Match"?: string;
             };
             path?: never;
@@ -533,98 +471,58 @@ export interface operations {
             200: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    /**
-                     * @description For your own cache only. Revalidate it with `If-None-Match` before each use.
-                     * @example private, no-cache
-                     */
-                    "Cache-Control": "private, no-cache";
+                    "Cache-Control": components["headers"]["Cache-Control"];
                     "Referrer-Policy": components["headers"]["Referrer-Policy"];
                     "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                    /**
-                     * @description Identifies this body in this encoding. Send it back as `If-None-Match`.
-                     * @example "4rE2kJ0bqv9nW1mXy7cTzL3hSdA"
-                     */
-                    ETag: string;
-                    /**
-                     * @description The response depends on the encodings that the client accepts.
-                     * @example Accept-Encoding
-                     */
-                    Vary: "Accept-Encoding";
                     "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
                     "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
                     "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
-                    /**
-                     * @description Present if the body is compressed.
-                     * @example br
-                     */
-                    "Content-Encoding"?: "br" | "gzip";
+                    ETag: components["headers"]["ETag"];
+                    Vary: components["headers"]["Vary"];
+                    "Content-Encoding": components["headers"]["Content-Encoding"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["CompanyContactChanges"];
                 };
             };
-            /** @description The response is the same as the one whose `ETag` was sent as `If-None-Match`. There is no body. */
+            /** @description The body has not changed since the response whose `ETag` was sent as `If-None-Match`. There is no body. */
             304: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    /**
-                     * @description For your own cache only. Revalidate it with `If-None-Match` before each use.
-                     * @example private, no-cache
-                     */
-                    "Cache-Control": "private, no-cache";
+                    "Cache-Control": components["headers"]["Cache-Control"];
                     "Referrer-Policy": components["headers"]["Referrer-Policy"];
                     "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                    /**
-                     * @description Identifies this body in this encoding. Send it back as `If-None-Match`.
-                     * @example "4rE2kJ0bqv9nW1mXy7cTzL3hSdA"
-                     */
-                    ETag: string;
-                    /**
-                     * @description The response depends on the encodings that the client accepts.
-                     * @example Accept-Encoding
-                     */
-                    Vary: "Accept-Encoding";
                     "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
                     "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
                     "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    ETag: components["headers"]["ETag"];
+                    Vary: components["headers"]["Vary"];
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description `invalid_query`: `cursor` was never issued, or `limit` is not an integer from 1 to 1000, or one of them is given twice; or a parameter is unknown; or the URL or the request itself is malformed. This response may be sent before the limit is checked, without its headers. */
+            /** @description `invalid_query`: The request line, the URL or a query parameter does not have the required form. */
             400: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    "Cache-Control": components["headers"]["No-Store"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
                     "Referrer-Policy": components["headers"]["Referrer-Policy"];
                     "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                    /**
-                     * @description The size of the bucket.
-                     * @example 250
-                     */
-                    "RateLimit-Limit"?: number;
-                    /**
-                     * @description Tokens left.
-                     * @example 249
-                     */
-                    "RateLimit-Remaining"?: number;
-                    /**
-                     * @description Seconds until the bucket is full, or on a 429 until the next token.
-                     * @example 1
-                     */
-                    "RateLimit-Reset"?: number;
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unauthorized`: project or key is missing, given twice, wrong, disabled, revoked, expired, or not for this service. The response is always the same, so it reveals nothing. It is sent before the body or any other parameter is read. */
+            /** @description `unauthorized`: The query parameters "project" and "api_key" must name a project and one of its valid keys, each once. */
             401: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    "Cache-Control": components["headers"]["No-Store"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
                     "Referrer-Policy": components["headers"]["Referrer-Policy"];
                     "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
                     "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
@@ -634,11 +532,11 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `not_found`: there is nothing at this path. A trailing slash makes it a different path. */
+            /** @description `not_found`: There is nothing at this path. */
             404: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    "Cache-Control": components["headers"]["No-Store"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
                     "Referrer-Policy": components["headers"]["Referrer-Policy"];
                     "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
                     [name: string]: unknown;
@@ -647,29 +545,25 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `method_not_allowed`: any method other than GET, including HEAD and OPTIONS, with or without credentials. */
+            /** @description `method_not_allowed`: This path does not accept this method; "Allow" names those that it accepts. */
             405: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    "Cache-Control": components["headers"]["No-Store"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
                     "Referrer-Policy": components["headers"]["Referrer-Policy"];
                     "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                    /**
-                     * @description The methods that this path accepts.
-                     * @example GET
-                     */
-                    Allow: "GET";
+                    Allow: components["headers"]["Allow"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `invalid_query`: the headers did not arrive within 10 seconds, or the request within 15. */
+            /** @description `invalid_query`: The headers did not arrive within 10 seconds, or the request within 15. */
             408: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    "Cache-Control": components["headers"]["No-Store"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
                     "Referrer-Policy": components["headers"]["Referrer-Policy"];
                     "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
                     [name: string]: unknown;
@@ -678,39 +572,27 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `cursor_expired`: the cursor is older than 30 days, or from before the data was restored or moved. Start again without a cursor: your copy may contain contacts that no longer exist. */
+            /** @description `cursor_expired`: The cursor is too old, or from before the data was restored. Begin again without a cursor. */
             410: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    "Cache-Control": components["headers"]["No-Store"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
                     "Referrer-Policy": components["headers"]["Referrer-Policy"];
                     "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                    /**
-                     * @description The size of the bucket.
-                     * @example 250
-                     */
-                    "RateLimit-Limit"?: number;
-                    /**
-                     * @description Tokens left.
-                     * @example 249
-                     */
-                    "RateLimit-Remaining"?: number;
-                    /**
-                     * @description Seconds until the bucket is full, or on a 429 until the next token.
-                     * @example 1
-                     */
-                    "RateLimit-Reset"?: number;
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `payload_too_large`: the request has a body that is larger than 1 KiB. The gateway sends it. */
+            /** @description `payload_too_large`: The request is larger than this service accepts. */
             413: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    "Cache-Control": components["headers"]["No-Store"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
                     "Referrer-Policy": components["headers"]["Referrer-Policy"];
                     "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
                     [name: string]: unknown;
@@ -719,40 +601,28 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `rate_limited`: the project's bucket is empty. Wait for `Retry-After`; the refused request took no token. The same, without the headers of the limit, is sent to an address with too many failed authentications or too many open connections. */
+            /** @description `rate_limited`: Too many requests. Try again after the time in "Retry-After". */
             429: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    "Cache-Control": components["headers"]["No-Store"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
                     "Referrer-Policy": components["headers"]["Referrer-Policy"];
                     "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
                     "Retry-After": components["headers"]["Retry-After"];
-                    /**
-                     * @description The size of the bucket.
-                     * @example 250
-                     */
-                    "RateLimit-Limit"?: number;
-                    /**
-                     * @description Tokens left.
-                     * @example 249
-                     */
-                    "RateLimit-Remaining"?: number;
-                    /**
-                     * @description Seconds until the bucket is full, or on a 429 until the next token.
-                     * @example 1
-                     */
-                    "RateLimit-Reset"?: number;
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `payload_too_large`: URL and headers are larger than 16 KiB. The gateway also sends it for a URL or a header of more than 8 KiB. */
+            /** @description `payload_too_large`: URL and headers are larger than 16 KiB. */
             431: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    "Cache-Control": components["headers"]["No-Store"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
                     "Referrer-Policy": components["headers"]["Referrer-Policy"];
                     "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
                     [name: string]: unknown;
@@ -761,58 +631,34 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `database_error`: the database failed, or could not be reached within 4 seconds; try again after `Retry-After`. `internal_error`: a fault of the service. Neither reveals internal details. */
+            /** @description `database_error`: The database did not respond. Try again after the time in "Retry-After". `internal_error`: The service failed. Quote "request_id" when you report it. */
             500: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    "Cache-Control": components["headers"]["No-Store"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
                     "Referrer-Policy": components["headers"]["Referrer-Policy"];
                     "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                    "Retry-After": components["headers"]["Retry-After-Database"];
-                    /**
-                     * @description The size of the bucket.
-                     * @example 250
-                     */
-                    "RateLimit-Limit"?: number;
-                    /**
-                     * @description Tokens left.
-                     * @example 249
-                     */
-                    "RateLimit-Remaining"?: number;
-                    /**
-                     * @description Seconds until the bucket is full, or on a 429 until the next token.
-                     * @example 1
-                     */
-                    "RateLimit-Reset"?: number;
+                    "Retry-After": components["headers"]["Retry-After"];
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `overloaded`: too many requests wait, or the service is shutting down; try again after `Retry-After`. */
+            /** @description `overloaded`: The service can accept no more requests at the moment. Try again after the time in "Retry-After". */
             503: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    "Cache-Control": components["headers"]["No-Store"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
                     "Referrer-Policy": components["headers"]["Referrer-Policy"];
                     "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
                     "Retry-After": components["headers"]["Retry-After"];
-                    /**
-                     * @description The size of the bucket.
-                     * @example 250
-                     */
-                    "RateLimit-Limit"?: number;
-                    /**
-                     * @description Tokens left.
-                     * @example 249
-                     */
-                    "RateLimit-Remaining"?: number;
-                    /**
-                     * @description Seconds until the bucket is full, or on a 429 until the next token.
-                     * @example 1
-                     */
-                    "RateLimit-Reset"?: number;
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
                     [name: string]: unknown;
                 };
                 content: {

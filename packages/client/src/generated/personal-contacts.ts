@@ -12,19 +12,16 @@ export interface paths {
         put?: never;
         /**
          * Save the user of a personal chat
-         * @description `chat_id` is required: an integer other than 0, within ±9007199254740991. Strings have at most 255 characters.
-         *     There is one record for each `chat_id`. A field that is present replaces the stored value, null clears it, and an
-         *     absent field keeps it. The project that wrote last is recorded.
+         * @description There is one record for each `chat_id`. A field that is present replaces the stored value, null clears it, and an absent field
+         *     keeps it. The project that wrote last is recorded.
          *
-         *     The user is saved only while the chat has **no active direct subscription** to the bot; while it has one, nothing is written and
-         *     the response is `skipped`. A subscription is active from its start until its end (exclusive). Without an end it stays active. The check
-         *     and the write are one atomic statement.
+         *     The user is saved only while the chat has **no active direct subscription** to the bot. While it has one, nothing is written and the
+         *     response is `skipped`. The check and the write are one atomic statement.
          *
-         *     JSON types are strict and nothing is coerced: `"12"` is not an integer, `""` is not null. Text with U+0000 or a lone
-         *     surrogate is refused, never changed. A birth date must be a real calendar date from 0001-01-01 on. It may lie in the future, and no
-         *     time zone shifts it. A number counts as it is written: `1.0` and `1e3` are integers, `0.99999999999999999999` is not, though it would
-         *     be rounded to one. An unknown field or query parameter gets a 400, because data in a misspelt field would be lost silently. A body has
-         *     at most 16 KiB.
+         *     JSON types are strict and nothing is coerced: `"12"` is not an integer, `""` is not null. A number counts as it is written:
+         *     `1.0` and `1e3` are integers, `0.99999999999999999999` is not. Text with U+0000 or a lone surrogate is refused, never changed. A
+         *     birth date is a real calendar date from 0001-01-01 on. It may lie in the future, and no time zone shifts it. An unknown field gets a
+         *     400, because data in a misspelt field would be lost silently. A body has at most 16 KiB.
          */
         post: operations["personal_contacts.upsert"];
         delete?: never;
@@ -44,19 +41,16 @@ export interface paths {
         put?: never;
         /**
          * Report that a chat subscribes to the bot directly, or leaves it
-         * @description Send it as soon as a chat subscribes to the bot directly (`"active": true`) or leaves it (`false`): while the subscription is active,
-         *     `personal_contacts.upsert` saves nothing for the chat. An upsert that is sent after the response to this request sees the change.
+         * @description Send it as soon as a chat subscribes to the bot directly (`"active": true`) or leaves it (`false`): while the subscription is
+         *     active, `personal_contacts.upsert` saves nothing for the chat. An upsert that is sent after the response to this request sees the
+         *     change.
          *
-         *     It is **idempotent**: `true` for an active subscription, and `false` if none is active, change nothing. The requests for one chat are
-         *     applied in order, and **the last one decides**, whatever its `at` says.
+         *     It is idempotent: `true` for an active subscription, and `false` if none is active, change nothing. The requests for one chat count
+         *     in the order in which they were sent, and **the last one decides**, whatever its `at` says.
          *
-         *     `at` is when the change took effect, as an RFC 3339 date-time. Default: now. A time that is more than a second in the future gets a
-         *     400. A subscription starts no earlier than the last one of the chat ended, and ends no earlier than it started: an earlier `at` counts
-         *     as that time. So a late report still takes effect, and a subscription that it starts never overlaps an earlier one.
-         *
-         *     Operators can plan subscriptions. An active one with a planned end keeps that end. One that is planned without an end starts at once
-         *     with `true`. One that is planned with an end stays: the subscription that `true` starts may overlap it, and a `false` ends both once
-         *     both are active. With `false` what is planned stays.
+         *     `at` says only since when. A time that is more than a second in the future gets a 400. A subscription ends no earlier than it started:
+         *     an earlier `at` counts as its start. An operator can plan the end of a subscription. `true` removes a planned end, and `false` ends
+         *     the subscription now.
          */
         post: operations["direct_subscriptions.set"];
         delete?: never;
@@ -72,10 +66,10 @@ export interface components {
         /** @description An error (RFC 9457). It never echoes the URL or a value that was sent. */
         Problem: {
             /**
-             * @description Always `about:blank`: use `code` instead.
-             * @enum {string}
+             * @description Where the codes are explained, relative to the URL of the request.
+             * @example /docs#errors
              */
-            type: "about:blank";
+            type: string;
             /**
              * @description The reason phrase of the status.
              * @example Unauthorized
@@ -86,7 +80,7 @@ export interface components {
              * @example 401
              */
             status: number;
-            /** @description What is wrong, in a fixed text for each code. */
+            /** @description What is wrong, for a person to read. */
             detail: string;
             /**
              * @description The stable code of the error: branch on it. New codes may be added for a status.
@@ -101,17 +95,19 @@ export interface components {
             request_id: string;
             /** @description Only for invalid fields or parameters. */
             errors?: {
-                /** @description Name of the field or parameter; empty for the body or the query itself. */
+                /** @description Name of the field or parameter; `body` or `query` for an unknown one, or for the whole of it. */
                 field: string;
                 /** @description What is allowed there; never what was sent. */
                 message: string;
             }[];
         };
+        /** @description `saved`: the row is durably committed. `skipped`: the chat has an active direct subscription, and nothing was written. */
         Outcome: {
             ok: "saved" | "skipped";
         };
+        /** @description The report is durably committed, even if it changed nothing. */
         Saved: {
-            /** @enum {string} */
+            /** @constant */
             ok: "saved";
         };
     };
@@ -125,6 +121,11 @@ export interface components {
          */
         "x-request-id": string;
         /**
+         * @description `private, no-cache`: for your own cache only; revalidate before each use. `no-store`: do not cache.
+         * @example no-store
+         */
+        "Cache-Control": "no-store" | "private, no-cache";
+        /**
          * @description The URL contains the key, so it must not be passed on.
          * @example no-referrer
          */
@@ -135,25 +136,20 @@ export interface components {
          */
         "X-Content-Type-Options": "nosniff";
         /**
-         * @description This response must not be cached.
-         * @example no-store
-         */
-        "No-Store": "no-store";
-        /**
-         * @description Whole seconds to wait before the next attempt.
-         * @example 1
-         */
-        "Retry-After": number;
-        /**
-         * @description Whole seconds to wait before the next attempt; with `database_error` only.
-         * @example 2
-         */
-        "Retry-After-Database": number;
-        /**
          * @description How to authenticate; the realm is always the same.
          * @example ApiKey realm="contacts"
          */
         "WWW-Authenticate": "ApiKey realm=\"contacts\"";
+        /**
+         * @description The methods that this path accepts.
+         * @example GET
+         */
+        Allow: "GET" | "POST";
+        /**
+         * @description Whole seconds to wait before the next attempt. Absent with `internal_error`.
+         * @example 1
+         */
+        "Retry-After": number;
     };
     pathItems: never;
 }
@@ -198,7 +194,7 @@ export interface operations {
             200: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    "Cache-Control": components["headers"]["No-Store"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
                     "Referrer-Policy": components["headers"]["Referrer-Policy"];
                     "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
                     [name: string]: unknown;
@@ -207,11 +203,11 @@ export interface operations {
                     "application/json": components["schemas"]["Outcome"];
                 };
             };
-            /** @description `invalid_json`: the body is empty, not JSON, or not UTF-8. `invalid_body`: a field is missing, wrong or unknown. `invalid_query`: a query parameter is unknown, or the URL or the request itself is malformed. */
+            /** @description `invalid_body`: The body does not have the required form. `invalid_json`: The body is not valid JSON in UTF-8. `invalid_query`: The request line, the URL or a query parameter does not have the required form. */
             400: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    "Cache-Control": components["headers"]["No-Store"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
                     "Referrer-Policy": components["headers"]["Referrer-Policy"];
                     "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
                     [name: string]: unknown;
@@ -220,11 +216,11 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unauthorized`: project or key is missing, given twice, wrong, disabled, revoked, expired, or not for this service. The response is always the same, so it reveals nothing. It is sent before the body or any other parameter is read. */
+            /** @description `unauthorized`: The query parameters "project" and "api_key" must name a project and one of its valid keys, each once. */
             401: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    "Cache-Control": components["headers"]["No-Store"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
                     "Referrer-Policy": components["headers"]["Referrer-Policy"];
                     "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
                     "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
@@ -234,11 +230,11 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `not_found`: there is nothing at this path. A trailing slash makes it a different path. */
+            /** @description `not_found`: There is nothing at this path. */
             404: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    "Cache-Control": components["headers"]["No-Store"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
                     "Referrer-Policy": components["headers"]["Referrer-Policy"];
                     "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
                     [name: string]: unknown;
@@ -247,29 +243,25 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `method_not_allowed`: any method other than POST, including HEAD and OPTIONS, with or without credentials. */
+            /** @description `method_not_allowed`: This path does not accept this method; "Allow" names those that it accepts. */
             405: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    "Cache-Control": components["headers"]["No-Store"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
                     "Referrer-Policy": components["headers"]["Referrer-Policy"];
                     "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                    /**
-                     * @description The methods that this path accepts.
-                     * @example POST
-                     */
-                    Allow: "POST";
+                    Allow: components["headers"]["Allow"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `invalid_query`: the headers did not arrive within 10 seconds, or the request within 15. */
+            /** @description `invalid_query`: The headers did not arrive within 10 seconds, or the request within 15. */
             408: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    "Cache-Control": components["headers"]["No-Store"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
                     "Referrer-Policy": components["headers"]["Referrer-Policy"];
                     "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
                     [name: string]: unknown;
@@ -278,11 +270,11 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `payload_too_large`: the body is larger than 16 KiB. */
+            /** @description `payload_too_large`: The request is larger than this service accepts. */
             413: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    "Cache-Control": components["headers"]["No-Store"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
                     "Referrer-Policy": components["headers"]["Referrer-Policy"];
                     "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
                     [name: string]: unknown;
@@ -291,11 +283,11 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unsupported_media_type`: the body is not sent as `application/json`, or has a content encoding. */
+            /** @description `unsupported_media_type`: The body must be sent as application/json, without a content encoding. */
             415: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    "Cache-Control": components["headers"]["No-Store"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
                     "Referrer-Policy": components["headers"]["Referrer-Policy"];
                     "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
                     [name: string]: unknown;
@@ -308,7 +300,7 @@ export interface operations {
             431: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    "Cache-Control": components["headers"]["No-Store"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
                     "Referrer-Policy": components["headers"]["Referrer-Policy"];
                     "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
                     [name: string]: unknown;
@@ -317,25 +309,25 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `database_error`: the database failed, or could not be reached within 4 seconds; try again after `Retry-After`. `internal_error`: a fault of the service. Neither reveals internal details. */
+            /** @description `database_error`: The database did not respond. Try again after the time in "Retry-After". `internal_error`: The service failed. Quote "request_id" when you report it. */
             500: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    "Cache-Control": components["headers"]["No-Store"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
                     "Referrer-Policy": components["headers"]["Referrer-Policy"];
                     "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                    "Retry-After": components["headers"]["Retry-After-Database"];
+                    "Retry-After": components["headers"]["Retry-After"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `overloaded`: too many requests wait, or the service is shutting down; try again after `Retry-After`. */
+            /** @description `overloaded`: The service can accept no more requests at the moment. Try again after the time in "Retry-After". */
             503: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    "Cache-Control": components["headers"]["No-Store"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
                     "Referrer-Policy": components["headers"]["Referrer-Policy"];
                     "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
                     "Retry-After": components["headers"]["Retry-After"];
@@ -378,7 +370,7 @@ export interface operations {
             200: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    "Cache-Control": components["headers"]["No-Store"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
                     "Referrer-Policy": components["headers"]["Referrer-Policy"];
                     "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
                     [name: string]: unknown;
@@ -387,11 +379,11 @@ export interface operations {
                     "application/json": components["schemas"]["Saved"];
                 };
             };
-            /** @description `invalid_json`: the body is empty, not JSON, or not UTF-8. `invalid_body`: a field is missing, wrong or unknown. `invalid_query`: a query parameter is unknown, or the URL or the request itself is malformed. */
+            /** @description `invalid_body`: The body does not have the required form. `invalid_json`: The body is not valid JSON in UTF-8. `invalid_query`: The request line, the URL or a query parameter does not have the required form. */
             400: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    "Cache-Control": components["headers"]["No-Store"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
                     "Referrer-Policy": components["headers"]["Referrer-Policy"];
                     "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
                     [name: string]: unknown;
@@ -400,11 +392,11 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unauthorized`: project or key is missing, given twice, wrong, disabled, revoked, expired, or not for this service. The response is always the same, so it reveals nothing. It is sent before the body or any other parameter is read. */
+            /** @description `unauthorized`: The query parameters "project" and "api_key" must name a project and one of its valid keys, each once. */
             401: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    "Cache-Control": components["headers"]["No-Store"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
                     "Referrer-Policy": components["headers"]["Referrer-Policy"];
                     "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
                     "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
@@ -414,11 +406,11 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `not_found`: there is nothing at this path. A trailing slash makes it a different path. */
+            /** @description `not_found`: There is nothing at this path. */
             404: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    "Cache-Control": components["headers"]["No-Store"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
                     "Referrer-Policy": components["headers"]["Referrer-Policy"];
                     "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
                     [name: string]: unknown;
@@ -427,29 +419,25 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `method_not_allowed`: any method other than POST, including HEAD and OPTIONS, with or without credentials. */
+            /** @description `method_not_allowed`: This path does not accept this method; "Allow" names those that it accepts. */
             405: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    "Cache-Control": components["headers"]["No-Store"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
                     "Referrer-Policy": components["headers"]["Referrer-Policy"];
                     "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                    /**
-                     * @description The methods that this path accepts.
-                     * @example POST
-                     */
-                    Allow: "POST";
+                    Allow: components["headers"]["Allow"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `invalid_query`: the headers did not arrive within 10 seconds, or the request within 15. */
+            /** @description `invalid_query`: The headers did not arrive within 10 seconds, or the request within 15. */
             408: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    "Cache-Control": components["headers"]["No-Store"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
                     "Referrer-Policy": components["headers"]["Referrer-Policy"];
                     "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
                     [name: string]: unknown;
@@ -458,11 +446,11 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `payload_too_large`: the body is larger than 16 KiB. */
+            /** @description `payload_too_large`: The request is larger than this service accepts. */
             413: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    "Cache-Control": components["headers"]["No-Store"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
                     "Referrer-Policy": components["headers"]["Referrer-Policy"];
                     "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
                     [name: string]: unknown;
@@ -471,11 +459,11 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unsupported_media_type`: the body is not sent as `application/json`, or has a content encoding. */
+            /** @description `unsupported_media_type`: The body must be sent as application/json, without a content encoding. */
             415: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    "Cache-Control": components["headers"]["No-Store"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
                     "Referrer-Policy": components["headers"]["Referrer-Policy"];
                     "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
                     [name: string]: unknown;
@@ -488,7 +476,7 @@ export interface operations {
             431: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    "Cache-Control": components["headers"]["No-Store"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
                     "Referrer-Policy": components["headers"]["Referrer-Policy"];
                     "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
                     [name: string]: unknown;
@@ -497,25 +485,25 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `database_error`: the database failed, or could not be reached within 4 seconds; try again after `Retry-After`. `internal_error`: a fault of the service. Neither reveals internal details. */
+            /** @description `database_error`: The database did not respond. Try again after the time in "Retry-After". `internal_error`: The service failed. Quote "request_id" when you report it. */
             500: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    "Cache-Control": components["headers"]["No-Store"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
                     "Referrer-Policy": components["headers"]["Referrer-Policy"];
                     "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                    "Retry-After": components["headers"]["Retry-After-Database"];
+                    "Retry-After": components["headers"]["Retry-After"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `overloaded`: too many requests wait, or the service is shutting down; try again after `Retry-After`. */
+            /** @description `overloaded`: The service can accept no more requests at the moment. Try again after the time in "Retry-After". */
             503: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    "Cache-Control": components["headers"]["No-Store"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
                     "Referrer-Policy": components["headers"]["Referrer-Policy"];
                     "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
                     "Retry-After": components["headers"]["Retry-After"];

@@ -17,7 +17,7 @@ export const key = 'canary 4711/ü';
 export const problem = (status: number, code: string, headers: Record<string, string> = {}) => ({
 	status,
 	headers: { 'content-type': 'application/problem+json', 'x-request-id': 'id', ...headers },
-	body: JSON.stringify({ type: 'about:blank', title: 'T', status, detail: 'Fixed text.', code, request_id: 'id' }),
+	body: JSON.stringify({ type: '/docs#errors', title: 'T', status, detail: 'Fixed text.', code, request_id: 'id' }),
 });
 export const list = (names: string[], headers: Record<string, string> = {}) => ({
 	status: 200,

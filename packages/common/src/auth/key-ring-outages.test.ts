@@ -1,11 +1,11 @@
 import { addProject } from '@contacts/testing/app.js';
 import { createTestDatabase } from '@contacts/testing/database.js';
+import { revokeKey } from '@contacts/testing/projects.js';
 import { startTcpProxy, type TcpProxy } from '@contacts/testing/tcp-proxy.js';
 import { database as db, test } from '@contacts/testing/test.js';
 import { describe, expect, onTestFinished, vi } from 'vitest';
 import { DatabaseError, errorCode } from '../database/errors.js';
-import type { KeyRing } from './authenticate.js';
-import { revokeKey } from './projects.sql.js';
+import type { KeyRing } from './key-ring.js';
 import { idOf, never, open, seen } from './testing/observed-key-ring.js';
 
 async function startProxy(): Promise<{ proxy: TcpProxy; url: string }> {

@@ -3,7 +3,7 @@ import { database as db, test } from '@contacts/testing/test.js';
 import { expect, onTestFinished } from 'vitest';
 import { openDatabase } from '../database/database.js';
 import { openStatePoll } from '../database/state-poll.js';
-import { openKeyRing } from './authenticate.js';
+import { openKeyRing } from './key-ring.js';
 
 test('on a read-only server the uses of keys are kept, and no connection is replaced, until it can be written', async () => {
 	await addProject(db.sql, 'partner', 'partner-key');

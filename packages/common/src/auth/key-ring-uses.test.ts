@@ -5,7 +5,7 @@ import { expect, onTestFinished } from 'vitest';
 import { openDatabase } from '../database/database.js';
 import { urlAs } from '../database/roles.js';
 import { openStatePoll } from '../database/state-poll.js';
-import { type KeyRing, openKeyRing } from './authenticate.js';
+import { type KeyRing, openKeyRing } from './key-ring.js';
 
 const applicationName = 'key uses';
 

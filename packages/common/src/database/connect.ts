@@ -1,8 +1,8 @@
 import { connect as openSocket, Socket } from 'node:net';
 import postgres from 'postgres';
-import { timedOut, withDeadline } from '../process/with-deadline.js';
 import { type DatabaseUrl, readDatabaseUrl } from './database-url.js';
 import { type ConnectionOptions, findServer } from './find-server.js';
+import { timedOut, withDeadline } from './with-deadline.js';
 
 /** The timeout for a host to accept a connection. The client's own timeout begins after that. */
 const connectTimeoutMs = 2000;

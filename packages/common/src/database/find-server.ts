@@ -1,7 +1,7 @@
 import postgres from 'postgres';
-import { timedOut, withDeadline } from '../process/with-deadline.js';
 import type { DatabaseUrl, Host, Target } from './database-url.js';
 import { isRefusal } from './errors.js';
+import { timedOut, withDeadline } from './with-deadline.js';
 
 /** The client's options. */
 export type ConnectionOptions = postgres.Options<Record<string, postgres.PostgresType>>;

@@ -1,10 +1,10 @@
 import type postgres from 'postgres';
-import { timedOut, withDeadline } from '../process/with-deadline.js';
 import type { Sql } from './client.js';
 import { connectSingle } from './connect.js';
 import { DatabaseBusyError, DatabaseError, DeadlineError } from './errors.js';
 import type { ConnectionOptions } from './find-server.js';
 import { type StateRow, stateStatement, type Watched } from './state-poll.sql.js';
+import { timedOut, withDeadline } from './with-deadline.js';
 
 /** The state of the database, as a poll found it on the primary. */
 export interface DatabaseState extends StateRow {

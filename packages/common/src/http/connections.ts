@@ -1,18 +1,17 @@
 import { randomUUID } from 'node:crypto';
-import type { RequestListener, ServerResponse } from 'node:http';
+import { createServer, type RequestListener, type Server, type ServerOptions, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import type { FastifyBaseLogger, FastifyInstance } from 'fastify';
+import type { FastifyBaseLogger } from 'fastify';
 import { commonHeaders, Problem } from './problems.js';
 
-/** Maximum number of pipelined requests on one connection. Clients that use pipelining send about ten. */
-const maxPipelined = 100;
-
-/** Status codes for errors of Node's HTTP parser. All others are 400. */
-const statuses: Record<string, number> = {
-	HPE_HEADER_OVERFLOW: 431,
-	HPE_CHUNK_EXTENSIONS_OVERFLOW: 413,
-	ERR_HTTP_REQUEST_TIMEOUT: 408,
+/** Errors of Node's HTTP parser by their code. All others are `malformed`. */
+const problems: Record<string, () => Problem> = {
+	HPE_HEADER_OVERFLOW: () => new Problem('payload_too_large', { status: 431 }),
+	HPE_CHUNK_EXTENSIONS_OVERFLOW: () => new Problem('payload_too_large'),
+	ERR_HTTP_REQUEST_TIMEOUT: () =>
+		new Problem('invalid_query', { status: 408, detail: 'The request did not arrive completely in time.' }),
 };
+const malformed = () => new Problem('invalid_query', { detail: 'The request is not valid HTTP/1.1.' });
 
 interface Connection {
 	/** Responses that are not completely written. */
@@ -21,82 +20,39 @@ interface Connection {
 	last: ServerResponse | undefined;
 	/** The number of bytes received when the last response ended. Bytes beyond it belong to another request. */
 	respondedBytes: number;
-	/** Responses that ended in this turn of the event loop. */
-	endedInTurn: number;
-	turn: number;
-	/** No further requests are accepted. */
-	full: boolean;
 	/** Nothing more is read: the end of a malformed request can't be detected. */
-	ending: boolean;
+	isEnding: boolean;
 }
 
+/** Options of Fastify. */
 interface Connections {
-	/** Fastify's `clientErrorHandler`. */
-	onClientError(error: Error & { code?: string }, socket: Socket): void;
-	/** Call it before any route is registered. */
-	watch(server: FastifyInstance): void;
+	serverFactory(handle: RequestListener): Server;
+	clientErrorHandler(error: Error & { code?: string }, socket: Socket): void;
 }
 
 /**
- * Everything that is decided per connection, not per request:
+ * Node's HTTP server, with what is decided per connection and not per request:
  *
  * - **Client errors.** A request that never reaches a route (bad request line, oversized headers, too slow) gets a response
  *   in the common error format, and a line in the log. It is sent after the responses to earlier requests, and the connection is closed.
- * - **Pipelining.** One connection may have a limited number of pipelined requests. At the limit, the connection is closed
- *   after their responses, and the client sends the others again on another one (RFC 9112, section 9.3.2). One read of a
- *   socket can return thousands of small requests. All of them would be processed before those of any other client.
  * - **Draining.** When the server stops, it closes idle connections at once and every other one after the responses to the
- *   requests that it has received. Node itself treats a connection as idle as soon as its response is queued, and would cut off a slow client. It would also
- *   wait `keepAliveTimeout` for a connection that becomes idle during the stop.
+ *   requests that it has received. Node itself treats a connection as idle as soon as its response is queued, and would cut
+ *   off a slow client. It would also wait `keepAliveTimeout` for a connection that becomes idle during the stop.
  */
-export function createConnections(logger: FastifyBaseLogger): Connections {
+export function createConnections(options: ServerOptions, logger: FastifyBaseLogger): Connections {
 	const connections = new Map<Socket, Connection>();
-	let stopping = false;
-	/** Counts the turns of the event loop in which a response ended. One callback in the next turn serves all connections. */
-	let turn = 0;
-	let turnEnds = false;
-
-	function connectionOf(socket: Socket): Connection {
-		let connection = connections.get(socket);
-		if (connection === undefined) {
-			connection = {
-				open: new Set(),
-				last: undefined,
-				respondedBytes: 0,
-				endedInTurn: 0,
-				turn,
-				full: false,
-				ending: false,
-			};
-			connections.set(socket, connection);
-			socket.once('close', () => connections.delete(socket));
-		}
-		return connection;
-	}
-
-	function endInTurn(connection: Connection): void {
-		if (!turnEnds) {
-			setImmediate(() => {
-				turn++;
-				turnEnds = false;
-			});
-		}
-		turnEnds = true;
-		if (connection.turn !== turn) connection.endedInTurn = 0;
-		connection.turn = turn;
-		connection.endedInTurn++;
-	}
+	let isStopping = false;
 
 	function accept(socket: Socket, response: ServerResponse): boolean {
-		const connection = connectionOf(socket);
+		const connection = connections.get(socket) as Connection;
 		const { open } = connection;
-		if (connection.full || (stopping && open.size > 0)) return false;
+		// The client learns from the last response that it was not accepted.
+		if (isStopping && open.size > 0) return false;
 		connection.last = response;
 		open.add(response);
 		response.once('close', () => {
 			open.delete(response);
-			endInTurn(connection);
-			if (stopping && open.size === 0) {
+			if (isStopping && open.size === 0) {
 				socket.destroy();
 				return;
 			}
@@ -108,78 +64,66 @@ export function createConnections(logger: FastifyBaseLogger): Connections {
 				});
 			}
 		});
-		if (open.size + (connection.turn === turn ? connection.endedInTurn : 0) === maxPipelined) {
-			connection.full = true;
-			response.setHeader('connection', 'close');
-			// Pauses Node's parser too, if possible, so that it does not even parse the bytes that it has already read.
-			(socket as Socket & { parser?: { pause?(): void } }).parser?.pause?.();
-			socket.pause();
-		}
 		return true;
 	}
 
-	function onClientError(error: Error & { code?: string }, socket: Socket): void {
-		const connection = connectionOf(socket);
-		if (error.code === 'ECONNRESET' || socket.destroyed || !socket.writable) socket.destroy();
-		if (connection.ending || socket.destroyed) return;
-		connection.ending = true;
+	async function respondToClientError(error: Error & { code?: string }, socket: Socket): Promise<void> {
+		const connection = connections.get(socket);
+		if (error.code === 'ECONNRESET' || !socket.writable) socket.destroy();
+		if (connection === undefined || connection.isEnding || socket.destroyed) return;
+		connection.isEnding = true;
 		const { open, last } = connection;
+		// An error in the body of a request is the response to this request, unless it has one.
 		const inBody = last?.req.complete === false;
-		const responded = inBody && last.headersSent;
-		const earlier = [...open].filter((response) => response !== last || !inBody || responded);
-		let left = earlier.length;
-		const finish = () => (responded ? socket.destroySoon() : writeProblem(error.code, socket, logger));
-		if (left === 0) finish();
-		for (const response of earlier) {
-			response.once('close', () => {
-				left--;
-				if (left === 0) finish();
-			});
+		const hasResponded = inBody && last.headersSent;
+		const earlier = [...open].filter((response) => response !== last || !inBody || hasResponded);
+		await Promise.all(earlier.map((response) => new Promise((resolve) => response.once('close', resolve))));
+		if (hasResponded) socket.destroySoon();
+		else writeProblem(error.code, socket, logger);
+	}
+
+	function serverFactory(handle: RequestListener): Server {
+		const server = createServer(options, (request, response) => {
+			if (accept(request.socket, response)) handle(request, response);
+		});
+		server.on('connection', (socket) => {
+			connections.set(socket, { open: new Set(), last: undefined, respondedBytes: 0, isEnding: false });
+			socket.once('close', () => connections.delete(socket));
+		});
+		// Node would respond to any Expect except 100-continue with an empty 417. RFC 9110 allows to ignore the header.
+		server.on('checkExpectation', (request, response) => server.emit('request', request, response));
+		// A request for a tunnel, which Node would reject without a response.
+		server.on('connect', (_request, socket) => {
+			socket.on('error', () => undefined);
+			void respondToClientError(new Error('no tunnel'), socket as Socket);
+		});
+		// Both Fastify and Node call it when the server stops, and never before.
+		server.closeIdleConnections = drain;
+		return server;
+	}
+
+	function drain(): void {
+		isStopping = true;
+		for (const [socket, { open, last, respondedBytes }] of connections) {
+			if (open.size > 0) {
+				if (last?.headersSent === false) last.setHeader('connection', 'close');
+			}
+			// While the body of a rejected request arrives, there is no other request to wait for.
+			else if (socket.bytesRead === respondedBytes || last?.req.complete === false) socket.destroy();
 		}
 	}
 
-	return {
-		onClientError,
-		watch(fastify) {
-			const { server } = fastify;
-			server.on('connection', connectionOf);
-			const [handle] = server.listeners('request') as RequestListener[];
-			if (handle === undefined) throw new Error('the server has nothing that handles requests yet');
-			server.removeListener('request', handle);
-			server.on('request', (request, response) => {
-				if (accept(request.socket, response)) handle(request, response);
-			});
-			// A request for a tunnel, which Node would reject without a response.
-			server.on('connect', (_request, socket) => {
-				socket.on('error', () => undefined);
-				onClientError(new Error('no tunnel'), socket as Socket);
-			});
-			server.closeIdleConnections = () => {
-				for (const [socket, { open, last, respondedBytes }] of connections) {
-					if (open.size > 0) continue;
-					// While the body of a rejected request arrives, there is no other request to wait for.
-					if (socket.bytesRead === respondedBytes || last?.req.complete === false) socket.destroy();
-				}
-			};
-			fastify.addHook('preClose', async () => {
-				stopping = true;
-			});
-			fastify.addHook('onSend', ({ raw: { socket } }, reply, _payload, done) => {
-				if (stopping && connections.get(socket)?.last === reply.raw) reply.header('connection', 'close');
-				done();
-			});
-		},
-	};
+	return { serverFactory, clientErrorHandler: (error, socket) => void respondToClientError(error, socket) };
 }
 
 function writeProblem(reason: string | undefined, socket: Socket, logger: FastifyBaseLogger): void {
-	if (socket.destroyed || !socket.writable) {
+	if (!socket.writable) {
 		socket.destroy();
 		return;
 	}
 	const id = randomUUID();
-	const status = statuses[reason ?? ''] ?? 400;
-	const problem = new Problem(status === 431 || status === 413 ? 'payload_too_large' : 'invalid_query', { status });
+	const problem = (problems[reason ?? ''] ?? malformed)();
+	const { status } = problem;
 	const body = problem.body(id);
 	logger.info({ request_id: id, client: socket.remoteAddress, status, code: problem.code }, 'request');
 	const headers = {

@@ -1,7 +1,7 @@
 import { startTcpProxy } from '@contacts/testing/tcp-proxy.js';
 import { database as db, test } from '@contacts/testing/test.js';
 import { expect, onTestFinished } from 'vitest';
-import { openKeyRing } from '../auth/authenticate.js';
+import { openKeyRing } from '../auth/key-ring.js';
 import { openDatabase } from '../database/database.js';
 import { openStatePoll } from '../database/state-poll.js';
 import { createLogger } from '../observability/logger.js';

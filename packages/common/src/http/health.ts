@@ -1,16 +1,7 @@
 import fp from 'fastify-plugin';
 import type { StatePoll } from '../database/state-poll.js';
+import { probeRoute } from '../observability/logger.js';
 import { Problem } from './problems.js';
-
-declare module 'fastify' {
-	interface FastifyContextConfig {
-		/** A probe route, which machines request every few seconds. Its requests are logged at the level `debug` and not traced. */
-		probe?: boolean;
-	}
-}
-
-/** Options of a probe route, which machines request every few seconds. */
-export const probeRoute = { config: { probe: true, otel: false } } as const;
 
 interface HealthOptions {
 	poll: StatePoll;
@@ -27,24 +18,27 @@ const maxWaitMs = 4000;
  * during a shutdown: then send no requests here. A process that writes also returns 503 while the database is read-only. It
  * stays ready while it sheds load.
  */
-export const health = fp<HealthOptions>(async (server, { poll, writes = false }) => {
-	let closing = false;
-	server.addHook('preClose', async () => {
-		closing = true;
-	});
-
-	server.get('/health/live', probeRoute, async () => ({ status: 'live' }));
-	server.get('/health/ready', probeRoute, async () => {
-		if (closing) throw new Problem('overloaded');
-		const now = performance.now();
-		const state = await poll.confirm(now, now + maxWaitMs).catch((cause: unknown) => {
-			throw new Problem('database_error', { status: 503, cause });
+export const health = fp<HealthOptions>(
+	async (server, { poll, writes = false }) => {
+		let closing = false;
+		server.addHook('preClose', async () => {
+			closing = true;
 		});
-		if (writes && state.readOnly) {
-			// Sessions that begin now may be writable.
-			poll.reconnect();
-			throw new Problem('database_error', { status: 503, cause: new Error('the database is read-only') });
-		}
-		return { status: 'ready' };
-	});
-});
+
+		server.get('/health/live', probeRoute, async () => ({ status: 'live' }));
+		server.get('/health/ready', probeRoute, async () => {
+			if (closing) throw new Problem('overloaded');
+			const now = performance.now();
+			const state = await poll.confirm(now, now + maxWaitMs).catch((cause: unknown) => {
+				throw new Problem('database_error', { status: 503, cause });
+			});
+			if (writes && state.readOnly) {
+				// Sessions that begin now may be writable.
+				poll.reconnect();
+				throw new Problem('database_error', { status: 503, cause: new Error('the database is read-only') });
+			}
+			return { status: 'ready' };
+		});
+	},
+	{ name: 'health', fastify: '5.x' },
+);

@@ -26,27 +26,30 @@ const alwaysAdmitted = 50;
  * cheapest here. CPU overload shows as event loop delay under many requests. CPU utilisation is no measure: a process that
  * is always busy and responds in time is not overloaded.
  */
-export const loadShedding = fp<LoadSheddingOptions>(async (scope, { clock, database }) => {
-	/** When each of the last requests arrived, one more than are always admitted: a ring. */
-	const arrivals = new Array<number>(alwaysAdmitted + 1).fill(Number.NEGATIVE_INFINITY);
-	let oldest = 0;
-	const shed = (_request: FastifyRequest, _reply: FastifyReply, done: () => void) => {
-		if (database?.isFull) throw new Problem('overloaded');
-		done();
-	};
-	scope.addHook('onRequest', (request, reply, done) => {
-		// Runs before the event loop delay is checked.
-		arrivals[oldest] = clock();
-		oldest = (oldest + 1) % arrivals.length;
-		shed(request, reply, done);
-	});
-	await scope.register(underPressure, {
-		maxEventLoopDelay: maxEventLoopDelayMs,
-		sampleInterval: maxEventLoopDelayMs,
-		pressureHandler: () => {
-			if (clock() - Number(arrivals[oldest]) < maxEventLoopDelayMs) throw new Problem('overloaded');
-		},
-	});
-	// Checks again after the body was received, which may take long.
-	if (database !== undefined) scope.addHook('preHandler', shed);
-});
+export const loadShedding = fp<LoadSheddingOptions>(
+	async (scope, { clock, database }) => {
+		/** When each of the last requests arrived, one more than are always admitted: a ring. */
+		const arrivals = new Array<number>(alwaysAdmitted + 1).fill(Number.NEGATIVE_INFINITY);
+		let oldest = 0;
+		const shed = (_request: FastifyRequest, _reply: FastifyReply, done: () => void) => {
+			if (database?.isFull) throw new Problem('overloaded');
+			done();
+		};
+		scope.addHook('onRequest', (request, reply, done) => {
+			// Runs before the event loop delay is checked.
+			arrivals[oldest] = clock();
+			oldest = (oldest + 1) % arrivals.length;
+			shed(request, reply, done);
+		});
+		await scope.register(underPressure, {
+			maxEventLoopDelay: maxEventLoopDelayMs,
+			sampleInterval: maxEventLoopDelayMs,
+			pressureHandler: () => {
+				if (clock() - Number(arrivals[oldest]) < maxEventLoopDelayMs) throw new Problem('overloaded');
+			},
+		});
+		// Checks again after the body was received, which may take long.
+		if (database !== undefined) scope.addHook('preHandler', shed);
+	},
+	{ name: 'load-shedding', fastify: '5.x' },
+);

@@ -62,12 +62,15 @@ export const catalogue = {
 		detail: 'The database did not respond. Try again after the time in "Retry-After".',
 		headers: { 'retry-after': '2' },
 	},
-	internal_error: { status: 500, detail: 'The service failed.' },
+	internal_error: { status: 500, detail: 'The service failed. Quote "request_id" when you report it.' },
 } as const satisfies Record<string, CatalogueEntry>;
 
 export type ProblemCode = keyof typeof catalogue;
 
-/** The standard reason phrases (RFC 9110), which RFC 9457 requires as the title of a problem of type "about:blank". */
+/** Where the codes are explained: in the guide of the service that responds. Relative to the URL of the request (RFC 9457). */
+export const explanation = '/docs#errors';
+
+/** The standard reason phrases (RFC 9110). */
 const titles: Record<number, string> = {
 	400: 'Bad Request',
 	401: 'Unauthorized',
@@ -86,6 +89,8 @@ const titles: Record<number, string> = {
 interface ProblemDetails {
 	/** Overrides the default of the code. */
 	status?: number;
+	/** Overrides the text of the code. It holds nothing that was sent. */
+	detail?: string;
 	errors?: FieldError[];
 	headers?: Record<string, string>;
 	/** Why, as a stable word. Only for the log. */
@@ -98,7 +103,7 @@ interface ProblemDetails {
 export class Problem extends Error {
 	override name = 'Problem';
 	readonly status: number;
-	/** That of the catalogue, unless the route has another fixed text. */
+	/** The wrong fields, or else the text of the catalogue, unless the route has another one. */
 	detail: string;
 	readonly errors: FieldError[] | undefined;
 	readonly headers: Record<string, string>;
@@ -111,7 +116,7 @@ export class Problem extends Error {
 		super(code, 'cause' in details ? { cause: details.cause } : undefined);
 		const entry: CatalogueEntry = catalogue[code];
 		this.status = details.status ?? entry.status;
-		this.detail = entry.detail;
+		this.detail = details.detail ?? describe(details.errors) ?? entry.detail;
 		this.errors = details.errors;
 		this.headers = { ...entry.headers, ...details.headers };
 		this.reason = details.reason;
@@ -119,8 +124,7 @@ export class Problem extends Error {
 
 	/** The names of the invalid fields, never what was sent. */
 	get fields(): string[] | undefined {
-		const part = this.code === 'invalid_body' ? 'body' : 'query';
-		return this.errors?.map(({ field }) => field || part);
+		return this.errors?.map(({ field }) => field);
 	}
 
 	get title(): string {
@@ -130,7 +134,7 @@ export class Problem extends Error {
 	/** The body of the response, RFC 9457. */
 	body(requestId: string): string {
 		return JSON.stringify({
-			type: 'about:blank',
+			type: explanation,
 			title: this.title,
 			status: this.status,
 			detail: this.detail,
@@ -139,6 +143,11 @@ export class Problem extends Error {
 			errors: this.errors,
 		});
 	}
+}
+
+/** The sentence that a person reads first. */
+function describe(errors: FieldError[] | undefined): string | undefined {
+	return errors && `${errors.map(({ field, message }) => `${field} ${message}`).join('; ')}.`;
 }
 
 /** Headers of every response. A route may override `no-store`. */
@@ -188,22 +197,29 @@ export function toProblem(error: unknown): Problem {
 	if (error instanceof DatabaseError) return new Problem('database_error', { cause: error.cause });
 	const { validation, validationContext, code } = error as Partial<FastifyError>;
 	if (validation) {
-		return new Problem(validationContext === 'body' ? 'invalid_body' : 'invalid_query', {
-			errors: fieldErrors(validation, validationContext === 'body' ? 'fields' : 'parameters'),
-		});
+		return validationContext === 'body'
+			? new Problem('invalid_body', { errors: fieldErrors(validation, 'body', 'fields') })
+			: new Problem('invalid_query', { errors: fieldErrors(validation, 'query', 'parameters') });
 	}
 	const known = code === undefined ? undefined : frameworkCodes[code];
 	return known === undefined ? new Problem('internal_error', { cause: error }) : new Problem(known);
 }
 
-/** @param names the term for the names in this part of the request */
-function fieldErrors(failures: FastifySchemaValidationError[], names: 'fields' | 'parameters'): FieldError[] {
+/**
+ * @param part the field of an error that is about no single field
+ * @param names the term for the names in this part of the request
+ */
+function fieldErrors(
+	failures: FastifySchemaValidationError[],
+	part: 'body' | 'query',
+	names: 'fields' | 'parameters',
+): FieldError[] {
 	const unknown = failures.find(({ keyword }) => keyword === 'additionalProperties');
 	const errors = failures
 		.filter(({ keyword }) => keyword !== 'additionalProperties')
-		.map((failure) => ({ field: fieldOf(failure), message: messageOf(failure) }));
+		.map((failure) => ({ field: fieldOf(failure) || part, message: messageOf(failure, part) }));
 	// One error for all of them, without their names, which are text of the client.
-	if (unknown !== undefined) errors.push({ field: '', message: noOthers(unknown, names) });
+	if (unknown !== undefined) errors.push({ field: part, message: noOthers(unknown, names) });
 	return errors;
 }
 
@@ -219,10 +235,39 @@ function fieldOf({ keyword, params, instancePath }: FastifySchemaValidationError
 	return keyword === 'required' ? String(params.missingProperty) : instancePath.slice(1).replaceAll('/', '.');
 }
 
-function messageOf({ keyword, params, message = 'is invalid' }: FastifySchemaValidationError): string {
-	if (keyword === 'required') return 'is required';
-	if (keyword === 'not') return 'must not be 0';
-	if (keyword === 'format') return formats[params.format as FormatName].message;
-	if (keyword === 'type') return `must be ${[params.type].flat().join(' or ')}`;
-	return message;
+const typeNames: Record<string, string> = {
+	object: 'an object',
+	string: 'a string',
+	integer: 'an integer',
+	boolean: 'true or false',
+	null: 'null',
+};
+
+/** What is allowed, by the keyword of JSON Schema that failed. */
+function messageOf({ keyword, params }: FastifySchemaValidationError, part: 'body' | 'query'): string {
+	switch (keyword) {
+		case 'required':
+			return 'is required';
+		case 'type':
+			// Every parameter is a text, unless it is repeated.
+			if (part === 'query') return 'must be given once';
+			return `must be ${[params.type]
+				.flat()
+				.map((type) => typeNames[String(type)] ?? type)
+				.join(' or ')}`;
+		case 'format':
+			return formats[params.format as FormatName].message;
+		case 'not':
+			return 'must not be 0';
+		case 'minLength':
+			return 'must not be empty';
+		case 'maxLength':
+			return `must have at most ${params.limit} characters`;
+		case 'minimum':
+			return `must be at least ${params.limit}`;
+		case 'maximum':
+			return `must be at most ${params.limit}`;
+		default:
+			return 'must have the documented form';
+	}
 }

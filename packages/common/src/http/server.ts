@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { ServerOptions as HttpOptions, IncomingMessage, ServerResponse } from 'node:http';
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import fastify, { type FastifyBaseLogger, type FastifyInstance, LogController, type RawServerDefault } from 'fastify';
 import { logRequest } from '../observability/logger.js';
@@ -8,6 +8,7 @@ import { emptyQuery } from '../schemas/credentials.js';
 import { formats, readJson } from '../schemas/fields.js';
 import { createConnections } from './connections.js';
 import { commonHeaders, Problem, sendProblem } from './problems.js';
+import { malformed, type Query, readQuery } from './query.js';
 
 export type Server = FastifyInstance<
 	RawServerDefault,
@@ -72,12 +73,12 @@ export const strictValidation = {
  */
 export async function createServer(options: ServerOptions): Promise<Server> {
 	const limits = { ...defaultLimits, ...options.limits };
-	const connections = createConnections(options.logger);
+	const connections = createConnections(toHttpOptions(limits), options.logger);
 	const server = fastify({
 		loggerInstance: options.logger,
 		// Fastify's request log contains the URL, and so the key. A hook below logs one line without it.
 		logController: new LogController({ disableRequestLogging: true }),
-		// One logger for all requests: a child for each costs 2 µs. A line about a request names its ID itself.
+		// One logger for all requests: a child for each would cost time. A line about a request names its ID itself.
 		childLoggerFactory: (logger) => logger,
 		genReqId: () => randomUUID(),
 		trustProxy: options.trustProxy ?? false,
@@ -87,18 +88,8 @@ export async function createServer(options: ServerOptions): Promise<Server> {
 		// Requests that arrive on open connections during the stop still get a response. It is the last one of the
 		// connection.
 		return503OnClosing: false,
-		// A proxy must close idle connections before this server does: nginx keeps them for 60 seconds.
-		keepAliveTimeout: 72_000,
-		requestTimeout: limits.requestTimeoutMs,
-		connectionTimeout: limits.stallTimeoutMs,
-		http: {
-			headersTimeout: limits.headersTimeoutMs,
-			requestTimeout: limits.requestTimeoutMs,
-			connectionsCheckingInterval: limits.checkIntervalMs,
-			// Node itself would respond to a missing Host header with an empty body. A hook below rejects it.
-			requireHostHeader: false,
-		},
-		clientErrorHandler: connections.onClientError,
+		routerOptions: { querystringParser: readQuery as (text: string) => Record<string, unknown> },
+		...connections,
 		// No hook runs for a URL that the router can't read.
 		frameworkErrors(error, request, reply) {
 			sendProblem(error, request, reply);
@@ -108,32 +99,38 @@ export async function createServer(options: ServerOptions): Promise<Server> {
 	}).withTypeProvider<TypeBoxTypeProvider>();
 
 	server.server.maxConnections = limits.connections;
-	connections.watch(server);
-	// Node would respond to any Expect except 100-continue with an empty 417. RFC 9110 allows to ignore the header.
-	server.server.on('checkExpectation', (request, response) => server.server.emit('request', request, response));
+	server.server.setTimeout(limits.stallTimeoutMs);
 
 	// A body that no route reads is not parsed either.
 	server.removeAllContentTypeParsers();
-
 	server.decorateRequest('problem');
 	if (options.tracing) await server.register(options.tracing.plugin);
 	server.setErrorHandler(sendProblem);
-	// Synchronous hooks use callbacks instead of promises, because each promise costs time in every request.
+
+	/** The methods of each path. */
+	const methods = new Map<string, string[]>();
+	server.addHook('onRoute', (route) => {
+		methods.set(route.url, [...(methods.get(route.url) ?? []), ...[route.method].flat()].sort());
+		route.schema = { querystring: emptyQuery, ...route.schema };
+	});
+	// Synchronous hooks use callbacks instead of promises, because each promise costs time in every request. This one decides
+	// before body, credentials and limits are checked.
 	server.addHook('onRequest', (request, reply, done) => {
 		reply.headers(commonHeaders).header('x-request-id', request.id);
 		// RFC 9112, section 3.2: exactly one Host header, or none in older versions.
 		const hosts = countHosts(request.raw.rawHeaders);
-		if (hosts > 1 || (hosts === 0 && request.raw.httpVersion === '1.1')) throw new Problem('invalid_query');
-		done();
-	});
-	rejectUnrouted(server);
-	server.addHook('onRoute', (route) => {
-		route.schema = { querystring: emptyQuery, ...route.schema };
+		if (hosts > 1 || (hosts === 0 && request.raw.httpVersion === '1.1')) {
+			throw new Problem('invalid_query', { detail: 'The request must have one header Host.' });
+		}
+		if (!request.is404) return done();
+		const allowed = methods.get(pathOf(request.url));
+		if (allowed === undefined) throw new Problem('not_found');
+		throw new Problem('method_not_allowed', { headers: { allow: allowed.join(', ') } });
 	});
 	// Runs after every onRequest hook, and so after 405, 401 and 429.
 	server.addHook('preParsing', (request, _reply, _payload, done) => {
-		if (!isDecodable(request.url)) {
-			throw new Problem('invalid_query', { errors: [{ field: '', message: 'must be percent-encoded UTF-8' }] });
+		if (malformed in (request.query as Query)) {
+			throw new Problem('invalid_query', { errors: [{ field: 'query', message: 'must be percent-encoded UTF-8' }] });
 		}
 		const encoding = request.headers['content-encoding'];
 		if (encoding !== undefined && encoding.toLowerCase() !== 'identity') throw new Problem('unsupported_media_type');
@@ -144,6 +141,19 @@ export async function createServer(options: ServerOptions): Promise<Server> {
 		done();
 	});
 	return server;
+}
+
+/** The options of Node's HTTP server. */
+function toHttpOptions(limits: ServerLimits): HttpOptions {
+	return {
+		// A proxy must close idle connections before this server does: nginx keeps them for 60 seconds.
+		keepAliveTimeout: 72_000,
+		headersTimeout: limits.headersTimeoutMs,
+		requestTimeout: limits.requestTimeoutMs,
+		connectionsCheckingInterval: limits.checkIntervalMs,
+		// Node itself would respond to a missing Host header with an empty body. A hook rejects it.
+		requireHostHeader: false,
+	};
 }
 
 /** Accepts bodies of strict JSON on the routes of this server. */
@@ -166,25 +176,6 @@ function countHosts(headers: readonly string[]): number {
 }
 
 /**
- * Responds to requests without a route, before body, credentials and limits are checked: with 405 and `Allow` if the path
- * exists with another method, and with 404 otherwise.
- */
-function rejectUnrouted(server: Server): void {
-	const methods = new Map<string, Set<string>>();
-	server.addHook('onRoute', ({ url, method }) => {
-		const known = methods.get(url) ?? new Set();
-		for (const each of [method].flat()) known.add(each);
-		methods.set(url, known);
-	});
-	server.addHook('onRequest', (request, _reply, done) => {
-		if (!request.is404) return done();
-		const allowed = methods.get(pathOf(request.url));
-		if (allowed === undefined) throw new Problem('not_found');
-		throw new Problem('method_not_allowed', { headers: { allow: [...allowed].sort().join(', ') } });
-	});
-}
-
-/**
  * The path as the router reads it, also of an absolute URL: without the query, and decoded except for an escaped slash and
  * the like.
  */
@@ -194,35 +185,5 @@ function pathOf(url: string): string {
 		return decodeURI(path);
 	} catch {
 		return path;
-	}
-}
-
-/**
- * Whether the percent-encoding of any of these parameters is malformed in a URL that has each of them once. The router's
- * parser passes such a parameter on unchanged, so it would be read as a different text.
- *
- * @param names words of letters, digits and underscores
- */
-export function areMalformed(names: ReadonlySet<string>, url: string): boolean {
-	if (isDecodable(url)) return false;
-	const parameters = url.slice(url.search(/[?#]/) + 1).split('&');
-	// Only these are decoded: an exception for each malformed parameter of a long query would take 100 ms.
-	return parameters.some((parameter) => names.has(nameOf(parameter)) && !isDecodable(parameter));
-}
-
-/** The name of a parameter, with its ASCII characters decoded. */
-function nameOf(parameter: string): string {
-	const end = parameter.indexOf('=');
-	const name = end === -1 ? parameter : parameter.slice(0, end);
-	return name.replace(/%([0-7][0-9a-f])/gi, (_, code) => String.fromCharCode(Number.parseInt(code, 16)));
-}
-
-function isDecodable(text: string): boolean {
-	if (!text.includes('%')) return true;
-	try {
-		decodeURIComponent(text);
-		return true;
-	} catch {
-		return false;
 	}
 }

@@ -5,6 +5,16 @@ import { type DestinationStream, type Logger, pino } from 'pino';
 import { escapeJsonLines } from './escape-controls.js';
 import { openStandardOutput } from './standard-output.js';
 
+declare module 'fastify' {
+	interface FastifyContextConfig {
+		/** A probe route, which machines request every few seconds. Its requests are logged at the level `debug` and not traced. */
+		probe?: boolean;
+	}
+}
+
+/** Options of a probe route, which machines request every few seconds. */
+export const probeRoute = { config: { probe: true, otel: false } } as const;
+
 /** The fields of an error that are logged. A PostgresError's `detail`, `where` and parameters contain values of rows. */
 const safeFields = [
 	'code',

@@ -19,10 +19,11 @@ const lastWriteMs = 100;
 
 /**
  * Standard output with one write for all lines of 20 milliseconds. A write in each turn of the event loop took a tenth of
- * the CPU time of a busy service. The remaining lines are written when the process exits for any reason except SIGKILL.
+ * the processor time of a busy service. The remaining lines are written when the process exits for any reason except SIGKILL.
  *
- * A failed write, as on a full disk, is tried again and stops nothing. pino's own destination would throw, and then retry
- * for ever in the exit, so that the process could only be killed.
+ * A failed write, as on a full disk, is tried again and stops nothing. `pino.destination` (4.2 of its library, with `sync: false`
+ * and `maxLength`) retries for ever in the exit while the disk is full, so that the process can only be killed. While a pipe is
+ * full, it throws in the exit.
  *
  * @param onDrop receives the number of dropped lines, once lines are accepted again
  */

@@ -117,3 +117,28 @@ export function readVariables<T extends TObject>(schema: T, environment: NodeJS.
 	});
 	return Object.fromEntries(values) as Static<T>;
 }
+
+/**
+ * Whether the standard variables of OpenTelemetry switch traces on.
+ *
+ * @throws ConfigError when one has an unsupported value
+ */
+export function readTracing(environment: NodeJS.ProcessEnv): boolean {
+	const { OTEL_TRACES_EXPORTER: exporter, OTEL_SDK_DISABLED: disabled } = environment;
+	if (disabled?.toLowerCase() === 'true' || exporter === 'none') return false;
+	const endpoints = ['OTEL_EXPORTER_OTLP_TRACES_ENDPOINT', 'OTEL_EXPORTER_OTLP_ENDPOINT'];
+	if (!exporter && !endpoints.some((variable) => environment[variable])) return false;
+
+	const isHttp = (text: string) => checks.url(['http:', 'https:'], text);
+	const rules: [variable: string, isAccepted: (text: string) => boolean, allowed: string][] = [
+		['OTEL_TRACES_EXPORTER', (text) => text === 'otlp', 'otlp or none'],
+		['OTEL_EXPORTER_OTLP_TRACES_ENDPOINT', isHttp, 'a URL like http://collector:4318'],
+		['OTEL_EXPORTER_OTLP_ENDPOINT', isHttp, 'a URL like http://collector:4318'],
+		['OTEL_EXPORTER_OTLP_TRACES_PROTOCOL', (text) => text === 'http/protobuf', 'http/protobuf'],
+		['OTEL_EXPORTER_OTLP_PROTOCOL', (text) => text === 'http/protobuf', 'http/protobuf'],
+	];
+	const wrong = rules.filter(([variable, isAccepted]) => environment[variable] && !isAccepted(environment[variable]));
+	if (wrong.length > 0)
+		throw new ConfigError(wrong.map(([variable, , allowed]) => `${variable} is wrong: it must be ${allowed}.`));
+	return true;
+}

@@ -1,7 +1,7 @@
 import type { Static, TObject } from '@sinclair/typebox';
 import closeWithGrace from 'close-with-grace';
 import type { Registry } from 'prom-client';
-import { type KeyRing, openKeyRing } from '../auth/authenticate.js';
+import { type KeyRing, openKeyRing } from '../auth/key-ring.js';
 import type { ServiceName } from '../auth/key-ring.sql.js';
 import { type Database, openDatabase } from '../database/database.js';
 import { DatabaseError, describeDatabaseError, errorCode, isRefusal } from '../database/errors.js';
@@ -12,7 +12,8 @@ import type { Server, ServerOptions } from '../http/server.js';
 import { createLogger } from '../observability/logger.js';
 import { createRegistry } from '../observability/metrics.js';
 import { type Callers, startTracing } from '../observability/tracing.js';
-import { ConfigError, readVariables, type ServiceVariables } from './config.js';
+import { ConfigError, readTracing, readVariables, type ServiceVariables } from './config.js';
+import { version } from './version.js';
 
 /** The pool size of a program whose requests need few connections. */
 const backgroundPoolSize = 3;
@@ -98,7 +99,7 @@ async function start<Variables extends TObject>(
 	const { name, callers } = program;
 	const config = readVariables(program.variables, environment) as Static<Variables> & ProgramVariables;
 	const logger = createLogger({ name, level: config.LOG_LEVEL });
-	const tracing = await startTracing({ name, environment, callers, logger });
+	const tracing = readTracing(environment) ? await startTracing(name, callers, logger) : undefined;
 	const database = openDatabase({
 		url: config.DATABASE_URL,
 		applicationName: name,
@@ -118,7 +119,7 @@ async function start<Variables extends TObject>(
 	// At once: a database that does not respond must not delay the start twice.
 	const [support, built] = await Promise.allSettled([
 		checkSupport(database),
-		program.buildApp({ serverOptions, database, poll, registry: createRegistry() }, config),
+		program.buildApp({ serverOptions, database, poll, registry: createRegistry(version) }, config),
 	]);
 	if (support.status === 'rejected') throw support.reason;
 	if (built.status === 'rejected') throw built.reason;

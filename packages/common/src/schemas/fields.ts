@@ -52,7 +52,7 @@ export function nullableString(options: {
 }
 
 /** A positive integer in decimal digits, as in a URL. */
-export function decimalId(options: { description: string; examples: string[] }): TString {
+export function decimalId(options: { description: string }): TString {
 	return Type.String({ format: 'decimal-id', ...options });
 }
 
@@ -93,29 +93,26 @@ const utf8 = new TextDecoder('utf-8', { fatal: true });
 export function readJson(bytes: Buffer): unknown {
 	try {
 		const text = utf8.decode(bytes);
-		const value: unknown = JSON.parse(text);
-		return mayBeRounded.test(text) ? JSON.parse(withoutRounded(text)) : value;
+		return JSON.parse(mayBeRounded.test(text) ? text.replace(stringsAndNumbers, toExact) : text);
 	} catch {
 		return undefined;
 	}
 }
 
-/** A fraction, an exponent, or text that looks like one. Few bodies contain any, and only those are parsed a second time. */
+/** A fraction, an exponent, or text that looks like one. Few bodies contain any. */
 const mayBeRounded = /\d(?:\.\d|[eE][-+\d])/;
 
 /**
- * The strings and numbers of valid JSON, and the parts of each number. Nothing else in it has digits or quotation marks.
- * Valid JSON leaves each match one way to succeed, so that the search takes linear time.
+ * The strings and numbers of JSON, and the parts of each number. A string may lack its end, as in invalid JSON. So each match
+ * has one way to succeed, and the search takes linear time.
  */
-const stringsAndNumbers = /"[^"\\]*(?:\\.[^"\\]*)*"|-?(\d+)(?:\.(\d+))?(?:[eE]([-+]?\d+))?/g;
+const stringsAndNumbers = /"[^"\\]*(?:\\.[^"\\]*)*"?|-?(0|[1-9]\d*)(?:\.(\d+))?(?:[eE]([-+]?\d+))?/gs;
 
-/** @param text valid JSON */
-function withoutRounded(text: string): string {
-	return text.replace(stringsAndNumbers, (token, whole?: string, fraction = '', exponent = '0') => {
-		const isRounded =
-			whole !== undefined && Number.isInteger(Number(token)) && !isInteger(whole, fraction, Number(exponent));
-		return isRounded ? '1e999' : token;
-	});
+/** Replaces a number that only rounding makes an integer. A number in place of another one leaves invalid JSON invalid. */
+function toExact(token: string, whole?: string, fraction = '', exponent = '0'): string {
+	const isRounded =
+		whole !== undefined && Number.isInteger(Number(token)) && !isInteger(whole, fraction, Number(exponent));
+	return isRounded ? '1e999' : token;
 }
 
 /** Whether a number is an integer as it is written, before it is rounded to a double. `1.0` and `1e3` are integers. */

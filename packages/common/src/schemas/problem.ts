@@ -1,15 +1,18 @@
 import { Type } from '@sinclair/typebox';
-import { catalogue, type ProblemCode } from '../http/problems.js';
+import { catalogue, explanation, type ProblemCode } from '../http/problems.js';
 
 export const problemCodes = Object.keys(catalogue) as ProblemCode[];
 
 /** The format of every error (RFC 9457). */
 export const ProblemSchema = Type.Object(
 	{
-		type: Type.Literal('about:blank', { description: 'Always `about:blank`: use `code` instead.' }),
+		type: Type.String({
+			description: 'Where the codes are explained, relative to the URL of the request.',
+			examples: [explanation],
+		}),
 		title: Type.String({ description: 'The reason phrase of the status.', examples: ['Unauthorized'] }),
 		status: Type.Integer({ minimum: 400, maximum: 599, description: 'The status of the response.', examples: [401] }),
-		detail: Type.String({ description: 'What is wrong, in a fixed text for each code.' }),
+		detail: Type.String({ description: 'What is wrong, for a person to read.' }),
 		code: Type.Unsafe<ProblemCode>({
 			type: 'string',
 			enum: problemCodes,
@@ -27,7 +30,8 @@ export const ProblemSchema = Type.Object(
 				Type.Object(
 					{
 						field: Type.String({
-							description: 'Name of the field or parameter; empty for the body or the query itself.',
+							description:
+								'Name of the field or parameter; `body` or `query` for an unknown one, or for the whole of it.',
 						}),
 						message: Type.String({ description: 'What is allowed there; never what was sent.' }),
 					},

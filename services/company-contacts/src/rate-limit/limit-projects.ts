@@ -32,73 +32,76 @@ const redisRetryIntervalMs = 200;
  * hook and the headers `RateLimit-Limit`, `-Remaining` and `-Reset`. It counts in fixed windows, so the buckets are our own
  * store. Without Redis a decision needs no promise, because a promise costs time in every request.
  */
-export const limitProjects = fp<LimitProjectsOptions>(async (scope, { policy, redisUrl, registry, clock }) => {
-	const { burst, perSecond } = policy;
-	const decisions = new Counter({
-		name: 'rate_limit_decisions_total',
-		help: 'Requests that reached the rate limiter.',
-		labelNames: ['decision', 'bucket'],
-		registers: [registry],
-	});
-	for (const decision of ['admitted', 'refused']) decisions.inc({ decision, bucket: 'local' }, 0);
-	const local = createBuckets(policy, maxProjects, clock);
-	const takeFromRedis = redisUrl === undefined ? undefined : useRedis(redisUrl);
+export const limitProjects = fp<LimitProjectsOptions>(
+	async (scope, { policy, redisUrl, registry, clock }) => {
+		const { burst, perSecond } = policy;
+		const decisions = new Counter({
+			name: 'rate_limit_decisions_total',
+			help: 'Requests that reached the rate limiter.',
+			labelNames: ['decision', 'bucket'],
+			registers: [registry],
+		});
+		for (const decision of ['admitted', 'refused']) decisions.inc({ decision, bucket: 'local' }, 0);
+		const local = createBuckets(policy, maxProjects, clock);
+		const takeFromRedis = redisUrl === undefined ? undefined : useRedis(redisUrl);
 
-	/** @returns undefined while Redis does not respond */
-	function useRedis(url: string): (name: string) => Promise<Decision | undefined> {
-		const buckets = connectRedisBuckets(url, policy, redisTimeoutMs);
-		scope.addHook('onClose', async () => buckets.close());
-		let isUp: boolean | undefined;
-		let retryAt = 0;
-		const take = async (name: string) => {
-			if (clock() < retryAt) return undefined;
-			try {
-				const decision = await buckets.take(name);
-				if (isUp === false) scope.log.info('the rate limit is shared through Redis again');
-				isUp = true;
-				return decision;
-			} catch (error) {
-				if (isUp !== false) scope.log.warn({ err: error }, 'Redis does not respond: this process limits by itself');
-				isUp = false;
-				retryAt = clock() + redisRetryIntervalMs;
-				return undefined;
-			}
-		};
-		gauge(
-			registry,
-			'rate_limit_redis_up',
-			'1 while the buckets in Redis decide, 0 while those of this process do; only with REDIS_URL.',
-			// A decision like that of a request: Redis may respond to a ping and still refuse to write.
-			async () => Number((await take(probeBucket)) !== undefined),
-		);
-		return take;
-	}
-
-	class Store implements FastifyRateLimitStore {
-		/** The library admits a request when `current` is at most `max`, and puts `ttl` (milliseconds) into its headers. */
-		incr(key: string, callback: (error: Error | null, result?: { current: number; ttl: number }) => void): void {
-			const respond = ({ admitted, remaining, waitMs }: Decision, bucket: 'local' | 'redis') => {
-				decisions.inc({ decision: admitted ? 'admitted' : 'refused', bucket });
-				callback(null, { current: admitted ? burst - remaining : burst + 1, ttl: waitMs });
+		/** @returns undefined while Redis does not respond */
+		function useRedis(url: string): (name: string) => Promise<Decision | undefined> {
+			const buckets = connectRedisBuckets(url, policy, redisTimeoutMs);
+			scope.addHook('onClose', async () => buckets.close());
+			let isUp: boolean | undefined;
+			let retryAt = 0;
+			const take = async (name: string) => {
+				if (clock() < retryAt) return undefined;
+				try {
+					const decision = await buckets.take(name);
+					if (isUp === false) scope.log.info('the rate limit is shared through Redis again');
+					isUp = true;
+					return decision;
+				} catch (error) {
+					if (isUp !== false) scope.log.warn({ err: error }, 'Redis does not respond: this process limits by itself');
+					isUp = false;
+					retryAt = clock() + redisRetryIntervalMs;
+					return undefined;
+				}
 			};
-			if (takeFromRedis === undefined) respond(local.take(key), 'local');
-			else {
-				takeFromRedis(key).then((decision) => {
-					if (decision === undefined) respond(local.take(key), 'local');
-					else respond(decision, 'redis');
-				}, callback);
+			gauge(
+				registry,
+				'rate_limit_redis_up',
+				'1 while the buckets in Redis decide, 0 while those of this process do; only with REDIS_URL.',
+				// A decision like that of a request: Redis may respond to a ping and still refuse to write.
+				async () => Number((await take(probeBucket)) !== undefined),
+			);
+			return take;
+		}
+
+		class Store implements FastifyRateLimitStore {
+			/** The library admits a request when `current` is at most `max`, and puts `ttl` (milliseconds) into its headers. */
+			incr(key: string, callback: (error: Error | null, result?: { current: number; ttl: number }) => void): void {
+				const respond = ({ admitted, remaining, waitMs }: Decision, bucket: 'local' | 'redis') => {
+					decisions.inc({ decision: admitted ? 'admitted' : 'refused', bucket });
+					callback(null, { current: admitted ? burst - remaining : burst + 1, ttl: waitMs });
+				};
+				if (takeFromRedis === undefined) respond(local.take(key), 'local');
+				else {
+					takeFromRedis(key).then((decision) => {
+						if (decision === undefined) respond(local.take(key), 'local');
+						else respond(decision, 'redis');
+					}, callback);
+				}
+			}
+			child(): FastifyRateLimitStore {
+				return this;
 			}
 		}
-		child(): FastifyRateLimitStore {
-			return this;
-		}
-	}
-	await scope.register(rateLimit, {
-		max: burst,
-		timeWindow: Math.ceil((burst / perSecond) * 1000),
-		keyGenerator: (request) => String(request.project.id),
-		store: Store,
-		enableDraftSpec: true,
-		errorResponseBuilder: () => new Problem('rate_limited'),
-	});
-});
+		await scope.register(rateLimit, {
+			max: burst,
+			timeWindow: Math.ceil((burst / perSecond) * 1000),
+			keyGenerator: (request) => String(request.project.id),
+			store: Store,
+			enableDraftSpec: true,
+			errorResponseBuilder: () => new Problem('rate_limited'),
+		});
+	},
+	{ name: 'limit-projects', fastify: '5.x', dependencies: ['authenticate'] },
+);

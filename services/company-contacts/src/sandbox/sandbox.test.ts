@@ -1,7 +1,7 @@
 import { hashKey } from '@contacts/common/auth/api-key.js';
-import { insertKey, insertProject } from '@contacts/common/auth/projects.sql.js';
 import { addProject, startTestApp, type TestApp } from '@contacts/testing/app.js';
 import { expectProblem } from '@contacts/testing/expect-problem.js';
+import { insertKey, insertProject } from '@contacts/testing/projects.js';
 import { database, test } from '@contacts/testing/test.js';
 import { afterAll, describe, expect } from 'vitest';
 import { service } from '../app.js';

@@ -38,24 +38,27 @@ const bodies: Record<string, (query: Query) => string> = {
  * Responds to the requests of sandbox projects with invented contacts, after authentication, rate limit and validation. No
  * route of this scope ever runs for them. So they never see real data, and nothing they send reaches other projects.
  */
-export const sandbox = fp(async (scope) => {
-	/** Equal bodies share one response. */
-	const made = new Map<string, Representations>();
+export const sandbox = fp(
+	async (scope) => {
+		/** Equal bodies share one response. */
+		const made = new Map<string, Representations>();
 
-	async function respond(request: FastifyRequest, reply: FastifyReply): Promise<void> {
-		const body = bodies[request.routeOptions.url ?? ''];
-		if (body === undefined) throw new Problem('not_found');
-		const text = body(request.query as Query);
-		const representations = made.get(text) ?? createRepresentations(Buffer.from(text));
-		made.set(text, representations);
-		sendRepresentation(request, reply, await representations.get(negotiateEncoding(request)));
-	}
+		async function respond(request: FastifyRequest, reply: FastifyReply): Promise<void> {
+			const body = bodies[request.routeOptions.url ?? ''];
+			if (body === undefined) throw new Problem('not_found');
+			const text = body(request.query as Query);
+			const representations = made.get(text) ?? createRepresentations(Buffer.from(text));
+			made.set(text, representations);
+			sendRepresentation(request, reply, await representations.get(negotiateEncoding(request)));
+		}
 
-	scope.addHook('preHandler', (request, reply, done) => {
-		if (request.project.isSandbox) respond(request, reply).catch(done);
-		else done();
-	});
-});
+		scope.addHook('preHandler', (request, reply, done) => {
+			if (request.project.isSandbox) respond(request, reply).catch(done);
+			else done();
+		});
+	},
+	{ name: 'sandbox', fastify: '5.x', dependencies: ['limit-projects'] },
+);
 
 const changes = [...firstContacts, ...laterChanges];
 

@@ -75,6 +75,16 @@ test('a manual change shows each column; JSON has the values; older rows are sho
 	});
 });
 
+test('times have seconds in the table, and a list that --limit cuts says that there are older rows', async () => {
+	for (const code of ['first', 'second']) await run('project', 'create', code);
+	await run('key', 'create', 'first', '--json');
+	const limited = (limit: string) => contacts(url, ['audit', 'first', '--limit', limit]);
+	expect((await limited('2')).stderr).toBe('');
+	const cut = await limited('1');
+	expect(cut.stdout).toMatch(/^at +\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\n(?:.*\n)*action +key created\n/);
+	expect(cut.stderr).toBe('There are older rows: --limit shows more than the newest 1.\n');
+});
+
 test('an import is recorded with its file and counts, and a dry run is not', async () => {
 	const path = join(await temporaryFolder(), 'contacts.csv');
 	await writeFile(path, 'bitrix_id,name\n1,Ann\n2,Bob\n');

@@ -1,10 +1,10 @@
-import { type AuditRow, readAudit } from '@contacts/common/auth/projects.sql.js';
 import type { Command } from '../command.js';
 import { withDatabase } from '../connection.js';
 import { UsageError } from '../errors.js';
-import { type OutputOptions, printRecords } from '../output.js';
+import { type OutputOptions, printNote, printRecords } from '../output.js';
 import { readPages } from '../pages.js';
 import { checkProject } from '../projects.js';
+import { type AuditRow, readAudit } from '../projects.sql.js';
 
 export function addAuditCommand(program: Command, environment: NodeJS.ProcessEnv): void {
 	program
@@ -18,17 +18,26 @@ export function addAuditCommand(program: Command, environment: NodeJS.ProcessEnv
 			if (!/^[1-9][0-9]{0,5}$/.test(limit)) throw new UsageError('--limit takes a positive integer.');
 			await withDatabase(environment, async (sql) => {
 				if (code !== undefined) await checkProject(sql, code);
-				const pages = readPages<AuditRow>(Number(limit), (last, size) => readAudit(sql, size, code, last?.id));
+				// One more, which tells whether there are older ones.
+				const pages = readPages<AuditRow>(Number(limit) + 1, (last, size) => readAudit(sql, size, code, last?.id));
 				const columns = ['at', 'actor', 'action', 'project', 'key_id', 'details'];
-				await printRecords(recordsOf(pages, options.json ?? false), columns, options);
+				let left = Number(limit);
+				async function* records() {
+					for await (const page of pages) {
+						yield page.slice(0, left).map((row) => recordOf(row, options.json ?? false));
+						left -= page.length;
+					}
+				}
+				await printRecords(records(), columns, options);
+				if (left < 0) printNote(`There are older rows: --limit shows more than the newest ${limit}.`);
 			});
 		});
 }
 
-/** Without the position in the log; for a table with details that people can read. */
-async function* recordsOf(pages: AsyncIterable<readonly AuditRow[]>, json: boolean): AsyncGenerator<object[]> {
-	for await (const page of pages)
-		yield page.map(({ id, details, ...row }) => ({ ...row, details: json ? details : describeDetails(details) }));
+/** Without the position in the log; for a table with details that people can read, and the time to the second. */
+function recordOf({ id, at, details, ...row }: AuditRow, json: boolean): object {
+	if (json) return { at, ...row, details };
+	return { at: at.slice(0, 19).replace('T', ' '), ...row, details: describeDetails(details) };
 }
 
 /** Such as `service: none -> personal-contacts, hash: changed`; null: no details. */

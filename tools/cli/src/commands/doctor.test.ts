@@ -158,6 +158,14 @@ test('clock: a difference of more than two seconds, either way', async () => {
 describe('schema', () => {
 	test('none, behind and ahead', async () => {
 		const mine = await ownDatabase('template0');
+		expect(await look('schema', mine.url)).toEqual([
+			found(
+				'problem',
+				/belongs to postgres, not to contacts_owner/,
+				/run packages\/common\/owner\.sql .+contacts migrate/,
+			),
+		]);
+		await mine.sql.unsafe(`alter database ${new URL(mine.url).pathname.slice(1)} owner to contacts_owner`);
 		expect(await look('schema', mine.url)).toEqual([found('problem', /no tables/, /contacts migrate/)]);
 		await migrate(mine.url, 3);
 		expect(await look('schema', mine.url)).toEqual([found('problem', /schema is 3 .+ needs \d+/, /contacts migrate/)]);

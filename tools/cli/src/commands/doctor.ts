@@ -8,11 +8,8 @@ export function addDoctorCommand(program: Command, environment: NodeJS.ProcessEn
 		.command('doctor')
 		.description('check everything that the services need, and say how to fix each problem')
 		.option('--json', 'print the findings as JSON')
-		.addHelpText(
-			'after',
-			'\nIt checks the database, its settings, encoding, clock, schema, owner and roles; keys that expire within 14 days or are\n' +
-				'unused for 90; the synchroniser; Redis if REDIS_URL is set; and the CRM if BITRIX24_WEBHOOK_URL is set. It changes\n' +
-				'nothing. Times are in UTC. Exit code 1: there is a problem.',
+		.notes(
+			'It checks the database, its settings, encoding, clock, schema, owner and roles; keys that expire within 14 days or are unused for 90; the synchroniser; Redis if REDIS_URL is set; and the CRM if BITRIX24_WEBHOOK_URL is set. It changes nothing. Times are in UTC. Exit code 1: there is a problem.',
 		)
 		.examples('contacts doctor', 'contacts doctor --json | jq .findings')
 		.action(async (options: OutputOptions) => {

@@ -36,6 +36,7 @@ const rows = () => database.sql`select *, xmin::text from company_contacts order
 const csv = 'bitrix_id,name\n1,a\n2,b\n';
 const ndjson = '{"bitrix_id":1,"name":"a"}\n{"bitrix_id":2,"name":"b"}\n';
 const notId = 'bitrix_id: not a positive integer up to 9007199254740991';
+const tooMany = 'more columns than the first line: a value with a comma needs double quotes';
 
 describe('the format', () => {
 	test.each([
@@ -172,10 +173,10 @@ describe('a wrong record is refused with its line and reason, and the others are
 			stdout:
 				'7 records: 3 good, 4 refused; 2 contacts new, 0 changed.\n' +
 				'  1 × phone: not a valid number with a leading plus (--country takes national numbers too)\n' +
-				`  1 × ${notId}\n  1 × company_ids: not positive integers separated by commas\n  1 × not as many columns as the head\n`,
+				`  1 × ${notId}\n  1 × company_ids: not positive integers separated by commas\n  1 × ${tooMany}\n`,
 			stderr:
-				'line 3: phone: not a valid number with a leading plus (--country takes national numbers too)\n' +
-				`line 6: ${notId}\nline 7: company_ids: not positive integers separated by commas\nline 8: not as many columns as the head\n`,
+				'line 3, bitrix_id 2: phone: not a valid number with a leading plus (--country takes national numbers too)\n' +
+				`line 6: ${notId}\nline 7, bitrix_id 5: company_ids: not positive integers separated by commas\nline 8: ${tooMany}\n`,
 		});
 		expect(await stored()).toMatchObject([
 			{ bitrix_id: '1', phone: null, company_ids: '9', name: 'the same contact again' },
@@ -225,6 +226,18 @@ describe('a wrong record is refused with its line and reason, and the others are
 		}
 		expect(await rows()).toEqual(before);
 	});
+});
+
+test('a terminal shows the reason of a single refused record once, in lines that break between words', async () => {
+	const [stdin, stdout, stderr] = [0, 1, 2].map(() => Object.assign(new PassThrough(), { isTTY: true, columns: 50 }));
+	if (!stdin || !stdout || !stderr) throw new Error('no streams');
+	const path = await file('list.csv', 'bitrix_id,phone\n1,\n9012,12\n');
+	expect(await runContacts(['import', path], environmentOf(database.url), { stdin, stdout, stderr })).toBe(1);
+	expect(String(stdout.read())).toBe('2 records: 1 good, 1 refused; 1 contact new, 0\nchanged.\n');
+	expect(String(stderr.read())).toContain(
+		'line 3, bitrix_id 9012: phone: not a valid number\nwith a leading plus (--country takes national\nnumbers too)\n',
+	);
+	expect((await pipe('bitrix_id\n1\n', '--format', 'csv')).stdout).toMatch(/^1 record: /);
 });
 
 describe('a quote that is not closed ends the reading', () => {

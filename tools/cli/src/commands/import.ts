@@ -16,13 +16,10 @@ export function addImportCommand(program: Command, environment: NodeJS.ProcessEn
 		.option('--dry-run', 'check every record and write nothing')
 		.option(...yesOption)
 		.option('--json', 'print the summary as JSON')
-		.addHelpText(
-			'after',
-			`\nFields: bitrix_id (required), ${contactColumnNames.join(', ')}.\n` +
-				'A column or field that the file lacks keeps what is stored; an empty one clears it. trouble_contact is "true" or empty.\n' +
-				'A wrong record is reported with its line and left out; the others are saved, and the exit code is 1. A quote that is\n' +
-				'not closed ends the reading at its line; what was good before is saved. A file without records fails. Importing a\n' +
-				'file again changes nothing. Where a CRM is mirrored, the command asks first.',
+		.notes(
+			`Fields: bitrix_id (required), ${contactColumnNames.join(', ')}.`,
+			'A column or field that the file lacks keeps what is stored; an empty one clears it. trouble_contact is "true" or empty.',
+			'A wrong record is reported with its line and left out; the others are saved, and the exit code is 1. A quote that is not closed ends the reading at its line; what was good before is saved. A file without records fails. Importing a file again changes nothing. Where a CRM is mirrored, the command asks first.',
 		)
 		.examples(
 			'contacts import contacts.csv --dry-run',

@@ -90,12 +90,19 @@ describe('key rotate', () => {
 		);
 	});
 
-	test('a revoked or unknown key can’t be rotated', async () => {
-		const old = await json('create', 'one');
-		await run('revoke', String(old.id), '--yes');
-		for (const id of [String(old.id), '999999']) {
-			expectOneLine(await run('rotate', id), 1, `There is no live key ${id}: contacts key list shows all.`);
+	test('a revoked, expired or unknown key can’t be rotated, and the error says what to do', async () => {
+		const revoked = await json('create', 'one', '--name', 'billing job');
+		await run('revoke', String(revoked.id), '--yes');
+		const expired = await json('create', 'one');
+		await database.sql`update api_keys set expires_at = now() - interval '1 day' where id = ${expired.id}`;
+		for (const [id, end] of [
+			[revoked.id, '\\(billing job\\) was revoked'],
+			[expired.id, 'expired'],
+		]) {
+			const line = new RegExp(`Key ${id} of one ${end} at \\S+Z\\. Create another one: contacts key create one$`, 'm');
+			expectOneLine(await run('rotate', String(id)), 1, line);
 		}
+		expectOneLine(await run('rotate', '999999'), 1, 'There is no key 999999: contacts key list shows all.');
 	});
 
 	test.each(['7', '1w', '-1d', ''])('an invalid overlap is wrong usage: %j', async (overlap) => {

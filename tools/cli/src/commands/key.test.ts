@@ -194,10 +194,14 @@ describe('key list and key revoke', () => {
 		expect(rows.find((row) => row.id === id)).toMatchObject({ state: 'revoked' });
 	});
 
-	test('revoking a revoked or unknown key fails', async () => {
+	test('revoking a revoked or unknown key fails, and tells when it was revoked', async () => {
 		const { id } = await create();
 		expect(JSON.parse((await run(['revoke', String(id), '--json'])).stdout)).toEqual({ id, state: 'revoked' });
-		expectOneLine(await run(['revoke', String(id)]), 1, `There is no key ${id} that could be revoked`);
+		expectOneLine(
+			await run(['revoke', String(id)]),
+			1,
+			new RegExp(`Key ${id} of one was revoked at \\d{4}-\\S+Z\\.$`, 'm'),
+		);
 		expectOneLine(await run(['revoke', '999999']), 1, 'There is no key 999999');
 	});
 

@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 import { generateKey, hashKey, maxKeyLength } from '@contacts/common/auth/api-key.js';
 import type { ServiceName } from '@contacts/common/auth/key-ring.sql.js';
-import { insertKey, readKeys, revokeKey, rotateKey } from '@contacts/common/auth/projects.sql.js';
+import type { Sql } from '@contacts/common/database/client.js';
 import { Option } from 'commander';
 import type { Command } from '../command.js';
 import { type ConfirmOptions, confirm, yesOption } from '../confirm.js';
@@ -9,6 +9,7 @@ import { withDatabase, withTransaction } from '../connection.js';
 import { CommandError, UsageError } from '../errors.js';
 import { type OutputOptions, printNote, printRecords, printResult } from '../output.js';
 import { checkProject } from '../projects.js';
+import { insertKey, type KeyRow, readKeys, revokeKey, rotateKey } from '../projects.sql.js';
 import { streams } from '../streams.js';
 
 interface CreateOptions extends OutputOptions {
@@ -81,8 +82,10 @@ export function addKeyCommands(program: Command, environment: NodeJS.ProcessEnv)
 			const old = parseId(given);
 			const seconds = parseOverlap(overlap);
 			const secret = generateKey();
-			const row = await withTransaction(environment, (sql) => rotateKey(sql, old, hashKey(secret), seconds));
-			if (row === undefined) throw new CommandError(`There is no live key ${old}: contacts key list shows all.`);
+			const row = await withTransaction(
+				environment,
+				async (sql) => (await rotateKey(sql, old, hashKey(secret), seconds)) ?? explainEnded(await findKey(sql, old)),
+			);
 			printResult({ ...row, old_id: old, key: secret }, secret, { json });
 			if (json) return;
 			const end = row.expires_at === null ? '' : ` It ends at ${row.expires_at}.`;
@@ -98,12 +101,30 @@ export function addKeyCommands(program: Command, environment: NodeJS.ProcessEnv)
 		.option(...yesOption)
 		.option('--json', 'print the result as JSON')
 		.examples('contacts key revoke 5')
-		.action(async (id: string, options: OutputOptions & ConfirmOptions) => {
-			await confirm(`Key ${parseId(id)} will be refused for good.`, { unattended: 'go on', ...options });
-			const revoked = await withDatabase(environment, (sql) => revokeKey(sql, parseId(id)));
-			if (!revoked) throw new CommandError(`There is no key ${id} that could be revoked: contacts key list shows all.`);
-			printResult({ id: parseId(id), state: 'revoked' }, `Key ${id} is revoked.`, options);
+		.action(async (given: string, options: OutputOptions & ConfirmOptions) => {
+			const id = parseId(given);
+			await withDatabase(environment, async (sql) => {
+				const key = await findKey(sql, id);
+				if (key.revoked_at !== null) throw new CommandError(`${nameOf(key)} was revoked at ${key.revoked_at}.`);
+				await confirm(`${nameOf(key)} will be refused for good.`, { unattended: 'go on', ...options });
+				if (!(await revokeKey(sql, id))) throw new CommandError(`${nameOf(key)} has just been revoked.`);
+			});
+			printResult({ id, state: 'revoked' }, `Key ${id} is revoked.`, options);
 		});
+}
+
+async function findKey(sql: Sql, id: number): Promise<KeyRow> {
+	const key = (await readKeys(sql)).find((row) => row.id === id);
+	if (key === undefined) throw new CommandError(`There is no key ${id}: contacts key list shows all.`);
+	return key;
+}
+
+/** Such as `Key 3 of acme (billing job)`. */
+const nameOf = ({ id, project, name }: KeyRow) => `Key ${id} of ${project}${name === null ? '' : ` (${name})`}`;
+
+function explainEnded(key: KeyRow): never {
+	const end = key.revoked_at === null ? `expired at ${key.expires_at}` : `was revoked at ${key.revoked_at}`;
+	throw new CommandError(`${nameOf(key)} ${end}. Create another one: contacts key create ${key.project}`);
 }
 
 function parseId(given: string): number {

@@ -32,9 +32,18 @@ test('a run that waits for another session says for which one on standard error'
 	});
 });
 
+test('a database in which owner.sql was not run is named with its owner, and with what to do', async () => {
+	const { url, drop } = await createTestDatabase('template0');
+	onTestFinished(drop);
+	const line =
+		'The database belongs to postgres, not to contacts_owner. As a superuser, run packages/common/owner.sql in it (';
+	expectOneLine(await contacts(urlAs(url, 'operator', rolePassword), ['migrate']), 1, line);
+});
+
 test('who does not own the database is told so, and changes nothing', async () => {
 	const { url, sql, drop } = await createTestDatabase();
 	onTestFinished(drop);
+	await sql.unsafe(`alter database ${new URL(url).pathname.slice(1)} owner to contacts_owner`);
 	await sql`revoke select on company_contacts from contacts_backup`;
 	const outcome = await contacts(urlAs(url, 'operator', rolePassword), ['migrate']);
 	expectOneLine(outcome, 1, 'Only the owner of the database can migrate it: DATABASE_URL names another user.');

@@ -1,4 +1,3 @@
-import { recordOperation } from '@contacts/common/auth/projects.sql.js';
 import type { Sql } from '@contacts/common/database/client.js';
 import type { Command } from '../command.js';
 import { type ConfirmOptions, confirm, yesOption } from '../confirm.js';
@@ -14,6 +13,7 @@ import {
 	readPerson,
 	type StoredPerson,
 } from '../persons.sql.js';
+import { recordOperation } from '../projects.sql.js';
 import { parseChatId } from '../subscriptions.sql.js';
 
 interface PersonOptions extends OutputOptions {

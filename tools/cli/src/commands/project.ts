@@ -1,10 +1,10 @@
-import { insertProject, projectCode, readProjects, setProjectEnabled } from '@contacts/common/auth/projects.sql.js';
 import type { Command } from '../command.js';
 import { type ConfirmOptions, confirm, yesOption } from '../confirm.js';
 import { withDatabase } from '../connection.js';
 import { CommandError, UsageError } from '../errors.js';
 import { type OutputOptions, printRecords, printResult } from '../output.js';
 import { noProject } from '../projects.js';
+import { insertProject, projectCode, readProjects, setProjectEnabled } from '../projects.sql.js';
 
 export function addProjectCommands(program: Command, environment: NodeJS.ProcessEnv): void {
 	const project = program.command('project').description('projects: the API clients of the services');

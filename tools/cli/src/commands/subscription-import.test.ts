@@ -135,7 +135,7 @@ describe('subscription import', () => {
 		await importText(`chat_id,started_at\n1,${start}\n`, { url: own.url });
 		const csv = 'chat_id,ended_at\n1,2999-01-01\n2,\n2,\n2,2999-01-01\n';
 		expect((await importText(csv, { url: own.url })).stdout).toContain(
-			'4 lines: 1 subscriptions new, 1 changed, 0 as stored, 2 older',
+			'4 lines: 1 subscription new, 1 changed, 0 as stored, 2 older',
 		);
 		const [first, second] = await stored(own);
 		expect(first).toBe('1 2026-01-01 2999-01-01');
@@ -168,7 +168,7 @@ describe('a wrong line is named, and nothing is imported', () => {
 		['7,,never', 'ended_at is neither'],
 		['7,2026-01-02,2026-01-01', 'ended_at is before started_at'],
 		['7,2999-01-01,', 'started_at is in the future'],
-		['7', 'not as many columns as the head'],
+		['7', 'fewer columns than the first line'],
 	])('%s', async (line, reason) => {
 		const outcome = await importText(`chat_id,started_at,ended_at\n90,2026-01-01,\n${line}\n91,2026-01-01,\n`);
 		expect(outcome).toMatchObject({ code: 1, stdout: '' });

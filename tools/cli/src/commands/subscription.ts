@@ -1,10 +1,10 @@
-import { recordOperation } from '@contacts/common/auth/projects.sql.js';
 import { Option } from 'commander';
 import type { Command } from '../command.js';
 import { withDatabase, withTransaction } from '../connection.js';
 import { CommandError, UsageError } from '../errors.js';
 import type { Format } from '../import/source-file.js';
 import { type OutputOptions, printRecords, printResult } from '../output.js';
+import { recordOperation } from '../projects.sql.js';
 import { endSubscription, parseChatId, readSubscriptions, startSubscription } from '../subscriptions.sql.js';
 
 interface Times {
@@ -91,13 +91,9 @@ export function addSubscriptionCommands(program: Command, environment: NodeJS.Pr
 			new Option('--format <format>', 'format of the file, if its name does not show it').choices(['csv', 'ndjson']),
 		)
 		.option('--json', 'print the summary as JSON')
-		.addHelpText(
-			'after',
-			'\nFields: chat_id (required), started_at (not in the future), ended_at (may be planned): dates (00:00 UTC) or RFC 3339\n' +
-				'times. It takes what "subscription list --json" prints. A line without a start means that the chat is subscribed now,\n' +
-				'unless it has ended. A chat has one subscription. A line is as old as its end, when that has passed, or else as its\n' +
-				'start: the newest line of a chat counts, unless something newer was reported. The others are counted, not applied. If a\n' +
-				'line is wrong, nothing is imported, and the wrong lines are reported. A file without lines fails.',
+		.notes(
+			'Fields: chat_id (required), started_at (not in the future), ended_at (may be planned): dates (00:00 UTC) or RFC 3339 times. It takes what "subscription list --json" prints.',
+			'A line without a start means that the chat is subscribed now, unless it has ended. A chat has one subscription. A line is as old as its end, when that has passed, or else as its start: the newest line of a chat counts, unless something newer was reported. The others are counted, not applied. If a line is wrong, nothing is imported, and the wrong lines are reported. A file without lines fails.',
 		)
 		.examples(
 			'contacts subscription import subscribers.csv',

@@ -13,13 +13,8 @@ export function addSyncCommand(program: Command, environment: NodeJS.ProcessEnv)
 		.option('--confirm-mass-delete <run>', 'delete as many contacts as this full pass has found missing in the CRM')
 		.option('--remap', 'read every contact again, here, for another portal, other fields or another country')
 		.option('--json', 'print the result as JSON')
-		.addHelpText(
-			'after',
-			'\nThe synchroniser that runs does it, and this command waits for the outcome. A request counts for ten minutes, and\n' +
-				'Ctrl-C takes back one that has not begun. Where no synchroniser runs, the command fails, or does the work itself with\n' +
-				'--once. It then reads BITRIX24_WEBHOOK_URL and the other BITRIX24_ variables of docs/configuration.md; one that is not\n' +
-				'set means what the mirror was made with, except with --remap. Values that differ from those of the mirror are refused\n' +
-				'without --remap.',
+		.notes(
+			'The synchroniser that runs does it, and this command waits for the outcome. A request counts for ten minutes, and Ctrl-C takes back one that has not begun. Where no synchroniser runs, the command fails, or does the work itself with --once. It then reads BITRIX24_WEBHOOK_URL and the other BITRIX24_ variables of docs/configuration.md; one that is not set means what the mirror was made with, except with --remap. Values that differ from those of the mirror are refused without --remap.',
 		)
 		.examples('contacts sync --full', 'contacts sync --once', 'contacts sync --contact 4711', 'contacts sync --remap')
 		.action(async (options: SyncOptions) => {

@@ -2,7 +2,7 @@ import type { Sql } from '@contacts/common/database/client.js';
 import { readDatabaseUrl } from '@contacts/common/database/database-url.js';
 import { errorCode, isUnreachable } from '@contacts/common/database/errors.js';
 import { newestSchema } from '@contacts/common/database/migrate.js';
-import { roles } from '@contacts/common/database/roles.js';
+import { ownerRole, roles } from '@contacts/common/database/roles.js';
 import { describeError } from '../errors.js';
 import { type Finding, findingsOf, seconds } from './check.js';
 
@@ -100,6 +100,19 @@ export async function checkClock(sql: Sql, now: () => number): Promise<Finding[]
 	return found;
 }
 
+/** What is wrong when the database does not belong to the role that migrates it, as long as owner.sql was not run in it. */
+export async function readOtherOwner(sql: Sql): Promise<{ message: string; advice: string } | undefined> {
+	const [row] = await sql<{ owner: string }[]>`
+		select pg_get_userbyid(datdba) as owner from pg_database
+		where datname = current_database() and pg_get_userbyid(datdba) <> ${ownerRole}`;
+	return (
+		row && {
+			message: `The database belongs to ${row.owner}, not to ${ownerRole}.`,
+			advice: 'As a superuser, run packages/common/owner.sql in it (docs/operators.md, "The owner of the database").',
+		}
+	);
+}
+
 /** Whether the schema is that of this release. */
 export async function checkSchema(sql: Sql): Promise<Finding[]> {
 	const { found, ok, problem, warning } = findingsOf('schema');
@@ -109,7 +122,9 @@ export async function checkSchema(sql: Sql): Promise<Finding[]> {
 	const [{ here }] = exists
 		? await sql<[{ here: number }]>`select coalesce(max(version), 0)::int as here from schema_migrations`
 		: [{ here: 0 }];
-	if (here === 0) problem('The database has no tables yet.', 'As the owner: contacts migrate');
+	const owner = await readOtherOwner(sql);
+	if (here === 0 && owner !== undefined) problem(owner.message, `${owner.advice} Then, as the owner: contacts migrate`);
+	else if (here === 0) problem('The database has no tables yet.', 'As the owner: contacts migrate');
 	else if (here < newest)
 		problem(`The schema is ${here} and this release needs ${newest}.`, 'As the owner: contacts migrate');
 	else if (here > newest)
@@ -166,16 +181,25 @@ export async function checkOwner(sql: Sql): Promise<Finding[]> {
 	return found;
 }
 
+const { operator, privacy, backup, ...services } = roles;
+
 /**
- * Whether each role exists, can log in, and is an ordinary one. The tests of the schema prove the rights that migrations give.
+ * Whether each role exists and is an ordinary one, and those of the services can log in. The tests of the schema prove the rights
+ * that migrations give.
  *
- * @param names the roles, by default those of the product
+ * @param needed roles that must be able to log in
+ * @param others roles that only some installations use
  */
-export async function checkRoles(sql: Sql, names: readonly string[] = Object.values(roles)): Promise<Finding[]> {
+export async function checkRoles(
+	sql: Sql,
+	needed: readonly string[] = Object.values(services),
+	others: readonly string[] = [operator, privacy, backup],
+): Promise<Finding[]> {
 	const { found, ok, problem, warning } = findingsOf('roles');
+	const names = [...needed, ...others];
 	const there = await sql<{ name: string; can_login: boolean; is_privileged: boolean }[]>`
 		select rolname as name, rolcanlogin as can_login, rolsuper or rolcreaterole or rolbypassrls as is_privileged
-		from pg_roles where rolname in ${sql([...names])}`;
+		from pg_roles where rolname in ${sql(names)}`;
 	for (const name of names) {
 		const role = there.find((row) => row.name === name);
 		if (role === undefined)
@@ -190,12 +214,10 @@ export async function checkRoles(sql: Sql, names: readonly string[] = Object.val
 			);
 	}
 	const locked = there.filter((role) => !role.can_login && !role.is_privileged).map((role) => role.name);
-	if (locked.length > 0)
-		warning(
-			`Without login: ${locked.join(', ')}.`,
-			'For each that is used, as a superuser: \\password ROLE and: alter role ROLE login;',
-		);
-	if (found.length === 0) ok(`All ${names.length} roles exist and can log in.`);
+	const withoutLogin = locked.length === 0 ? 'All can log in.' : `Without login: ${locked.join(', ')}.`;
+	if (needed.some((name) => locked.includes(name)))
+		warning(withoutLogin, 'For each that is used, as a superuser: \\password ROLE and: alter role ROLE login;');
+	if (found.length === 0) ok(`All ${names.length} roles exist. ${withoutLogin}`);
 	return found;
 }
 

@@ -14,16 +14,19 @@ describe('roles', () => {
 		expect(await look('roles', operator())).toEqual([found('ok', /All 6 roles/)]);
 	});
 
-	test('a role that can’t log in and one with rights beyond its grants are told apart from one that is missing', async () => {
+	test('a service’s role that can’t log in and one with rights beyond its grants are told apart from one that is missing', async () => {
 		const name = `${new URL((await ownDatabase()).url).pathname.slice(1)}_role`;
 		await database.sql.unsafe(`create role ${name} nologin createrole`);
 		onTestFinished(async () => void (await database.sql.unsafe(`drop role ${name}`)));
-		expect(await checkRoles(database.sql, [name, 'no_such_role'])).toEqual([
+		expect(await checkRoles(database.sql, [name], ['no_such_role'])).toEqual([
 			found('problem', /is no ordinary role/, /nocreaterole/),
 			found('problem', /no_such_role does not exist/, /owner\.sql/),
 		]);
 		await database.sql.unsafe(`alter role ${name} nocreaterole`);
-		expect(await checkRoles(database.sql, [name])).toEqual([found('warning', /^Without login: test_/, /\\password/)]);
+		expect(await checkRoles(database.sql, [name], [])).toEqual([
+			found('warning', /^Without login: test_/, /\\password/),
+		]);
+		expect(await checkRoles(database.sql, [], [name])).toEqual([found('ok', /exist\. Without login: test_/)]);
 	});
 });
 

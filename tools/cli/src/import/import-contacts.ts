@@ -1,9 +1,9 @@
 import { basename } from 'node:path';
-import { recordOperation } from '@contacts/common/auth/projects.sql.js';
 import {
 	type CompanyContactFields,
 	contactColumnNames,
 } from '@contacts/common/company-contacts/company-contact-columns.sql.js';
+
 import { isCountry } from '@contacts/common/company-contacts/phone.js';
 import { pruneTombstones, saveCompanyContacts } from '@contacts/common/company-contacts/save-company-contacts.sql.js';
 import type { Sql } from '@contacts/common/database/client.js';
@@ -12,11 +12,12 @@ import type { CountryCode } from 'libphonenumber-js/min';
 import { type ConfirmOptions, confirm } from '../confirm.js';
 import { withDatabase } from '../connection.js';
 import { CommandError, UsageError } from '../errors.js';
-import { type OutputOptions, printResult, writeNote } from '../output.js';
-import { markIncomplete } from '../streams.js';
+import { counted, type OutputOptions, printResult, writeNote } from '../output.js';
+import { recordOperation } from '../projects.sql.js';
+import { markIncomplete, streams } from '../streams.js';
 import { noRecords, type SourceRecord } from './read-records.js';
 import { type Format, withRecords } from './source-file.js';
-import { RecordError, toContact } from './to-contact.js';
+import { isId, RecordError, toContact } from './to-contact.js';
 
 export interface ImportCommandOptions extends OutputOptions, ConfirmOptions {
 	format?: Format;
@@ -72,9 +73,11 @@ export interface ImportSummary {
 }
 
 function describe({ records, accepted, refused, created, changed, reasons }: ImportSummary, dryRun: boolean): string[] {
-	const written = dryRun ? 'nothing was written' : `${created} contacts new, ${changed} changed`;
-	const list = Object.entries(reasons).map(([reason, times]) => `  ${times} × ${reason}`);
-	return [`${records} records: ${accepted} good, ${refused} refused; ${written}.`, ...list];
+	const written = dryRun ? 'nothing was written' : `${counted(created, 'contact')} new, ${changed} changed`;
+	// A terminal shows the line of each record above.
+	const shown = Object.entries(reasons).filter(([, times]) => times > 1 || !streams().stderr.isTTY);
+	const list = shown.map(([reason, times]) => `  ${times} × ${reason}`);
+	return [`${counted(records, 'record')}: ${accepted} good, ${refused} refused; ${written}.`, ...list];
 }
 
 /** The limits of one statement: contacts, and characters, which the last contact may exceed. */
@@ -118,7 +121,7 @@ export async function importContacts(
 			if (typeof contact === 'string') {
 				summary.refused++;
 				summary.reasons[contact] = (summary.reasons[contact] ?? 0) + 1;
-				await writeNote(`line ${record.line}: ${contact}`);
+				await writeNote(`${placeOf(record)}: ${contact}`);
 				continue;
 			}
 			summary.accepted++;
@@ -141,6 +144,12 @@ function lengthOf(contact: CompanyContactFields): number {
 		const value = contact[name];
 		return sum + (typeof value === 'string' ? value.length : Array.isArray(value) ? 20 * value.length : 0);
 	}, 0);
+}
+
+/** Such as `line 13, bitrix_id 9012`. */
+function placeOf(record: SourceRecord): string {
+	const id = 'fields' in record ? String(record.fields.bitrix_id ?? '').trim() : '';
+	return `line ${record.line}${isId(id) ? `, bitrix_id ${id}` : ''}`;
 }
 
 /** @returns the contact, or why it is refused */

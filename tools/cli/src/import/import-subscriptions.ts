@@ -1,10 +1,10 @@
 import { basename } from 'node:path';
-import { recordOperation } from '@contacts/common/auth/projects.sql.js';
 import type { Sql } from '@contacts/common/database/client.js';
 import { readTimestamp } from '@contacts/common/schemas/fields.js';
 import { withTransaction } from '../connection.js';
 import { CommandError } from '../errors.js';
-import { type OutputOptions, printNote, printResult } from '../output.js';
+import { counted, type OutputOptions, printNote, printResult } from '../output.js';
+import { recordOperation } from '../projects.sql.js';
 import { parseChatId, type SavedSubscriptions, saveSubscriptions } from '../subscriptions.sql.js';
 import { noRecords, type SourceRecord } from './read-records.js';
 import { type Format, withRecords } from './source-file.js';
@@ -46,7 +46,7 @@ export async function runSubscriptionImport(
 	const { records, added, changed, unchanged, older } = summary;
 	printResult(
 		summary,
-		`${records} lines: ${added} subscriptions new, ${changed} changed, ${unchanged} as stored, ${older} older than what is stored or than another line.`,
+		`${counted(records, 'line')}: ${counted(added, 'subscription')} new, ${changed} changed, ${unchanged} as stored, ${older} older than what is stored or than another line.`,
 		options,
 	);
 }

@@ -48,7 +48,7 @@ describe('CSV', () => {
 			records: [
 				{ line: 2, fields: { bitrix_id: '1', name: 'a; b', company_ids: '7,1' } },
 				{ line: 3, fields: { bitrix_id: '2', name: 'line\ntwo', company_ids: null } },
-				{ line: 5, error: 'not as many columns as the head' },
+				{ line: 5, error: 'more columns than the first line: a value with a semicolon needs double quotes' },
 			],
 		});
 	});
@@ -92,8 +92,8 @@ describe('CSV', () => {
 	test.each([
 		['a quote within a field without quotes', '2,b "x" c', 'a quote is where none may be'],
 		['hundred of them', `2,b${'"'.repeat(100)}`, 'a quote is where none may be'],
-		['too many columns', '2,b,c', 'not as many columns as the head'],
-		['too few columns', '2', 'not as many columns as the head'],
+		['too many columns', '2,b,c', 'more columns than the first line: a value with a comma needs double quotes'],
+		['too few columns', '2', 'fewer columns than the first line'],
 		['a byte that is not UTF-8', Buffer.from([0x32, 0x2c, 0xff]), 'not valid UTF-8'],
 		['a character that is cut off', Buffer.from([0x32, 0x2c, 0xd0]), 'not valid UTF-8'],
 	])('only a broken record is refused, and all others are kept: %s', async (_, broken, reason) => {

@@ -35,6 +35,7 @@ export const noRecords = () => new CommandError('The file has no records: nothin
 export async function* readCsv(chunks: AsyncIterable<Buffer>, columns: Columns): AsyncGenerator<SourceRecord> {
 	const { firstLine, text } = await readFirstLine(toLatin1(chunks));
 	const delimiter = firstLine.includes(';') && !firstLine.includes(',') ? ';' : ',';
+	const separator = delimiter === ';' ? 'semicolon' : 'comma';
 	let names: readonly string[] | undefined;
 	yield* parseRecords(text, { delimiter }, (line, values) => {
 		const texts = values?.map(decode);
@@ -45,8 +46,10 @@ export async function* readCsv(chunks: AsyncIterable<Buffer>, columns: Columns):
 			names = checkNames(texts as string[], columns);
 			return undefined;
 		}
-		if (values !== undefined && values.length !== names.length)
-			return { line, error: 'not as many columns as the head' };
+		if (values !== undefined && values.length > names.length)
+			return { line, error: `more columns than the first line: a value with a ${separator} needs double quotes` };
+		if (values !== undefined && values.length < names.length)
+			return { line, error: 'fewer columns than the first line' };
 		if (wrong !== undefined) return { line, error: wrong };
 		return { line, fields: Object.fromEntries(names.map((name, index) => [name, texts?.[index] || null])) };
 	});

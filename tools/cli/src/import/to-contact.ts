@@ -63,11 +63,13 @@ function toBoundedText(field: keyof typeof maxCharacters, value: unknown): strin
 	return text;
 }
 
+export const isId = (given: string): boolean => /^[1-9][0-9]{0,15}$/.test(given) && Number.isSafeInteger(Number(given));
+
 /** A positive integer up to 2^53 − 1, as a number or in decimal digits. */
 function toId(field: string, value: unknown): number | null {
 	const given = typeof value === 'number' ? String(value) : toText(field, value);
 	if (given === null) return null;
-	if (!/^[1-9][0-9]{0,15}$/.test(given) || !Number.isSafeInteger(Number(given))) {
+	if (!isId(given)) {
 		throw new RecordError(`${field}: not a positive integer up to 9007199254740991`);
 	}
 	return Number(given);

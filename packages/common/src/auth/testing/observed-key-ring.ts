@@ -4,7 +4,7 @@ import { onTestFinished } from 'vitest';
 import { openDatabase } from '../../database/database.js';
 import { DatabaseError, isRefusal } from '../../database/errors.js';
 import { openStatePoll, type StatePoll, type StatePollOptions } from '../../database/state-poll.js';
-import { type KeyRing, type KeyRingOptions, openKeyRing } from '../authenticate.js';
+import { type KeyRing, type KeyRingOptions, openKeyRing } from '../key-ring.js';
 
 let nextRing = 1;
 

@@ -1,13 +1,8 @@
 import { hash } from 'node:crypto';
-import type { FastifyRequest } from 'fastify';
-import fp from 'fastify-plugin';
 import type { Database } from '../database/database.js';
 import { DatabaseError } from '../database/errors.js';
 import type { StatePoll } from '../database/state-poll.js';
-import { Problem } from '../http/problems.js';
-import { areMalformed } from '../http/server.js';
-import { withDeadline } from '../process/with-deadline.js';
-import { maxKeyLength } from './api-key.js';
+import { withDeadline } from '../database/with-deadline.js';
 import {
 	type Project,
 	type RejectionReason,
@@ -16,88 +11,6 @@ import {
 	saveKeyUses,
 	type UnrevokedKey,
 } from './key-ring.sql.js';
-
-declare module 'fastify' {
-	interface FastifyRequest {
-		/** The caller. It is set for every request that passed authentication. */
-		project: Project;
-		/**
-		 * When the request was complete and its parameters were checked, in milliseconds of `performance.now()`. The deadline
-		 * of its response counts from then.
-		 */
-		askedAt: number;
-	}
-}
-
-interface AuthenticateOptions {
-	keyRing: KeyRing;
-	/** Called before a request is rejected. An error that it throws replaces the 401. */
-	onFailure?: (request: FastifyRequest) => void;
-}
-
-/**
- * Rejects requests without valid credentials in the query string, in the scope that registers it. It runs before the body
- * is read and any other parameter is checked. The response is the same for all kinds of wrong credentials. Only the log has
- * the reason.
- */
-export const authenticate = fp<AuthenticateOptions>(async (scope, { keyRing, onFailure = () => undefined }) => {
-	if (!scope.hasRequestDecorator('project')) {
-		scope.decorateRequest('project');
-		scope.decorateRequest('askedAt', 0);
-	}
-	scope.addHook('onRequest', (request, _reply, done) => {
-		const project = findProject(request, keyRing);
-		if (project === undefined) {
-			onFailure(request);
-			throw unauthorized(request, keyRing);
-		}
-		request.project = project;
-		done();
-	});
-	// A body may take seconds to arrive, and the key may have been revoked meanwhile.
-	scope.addHook('preValidation', (request, _reply, done) => {
-		done(keyRing.isLive(request.project) ? undefined : unauthorized(request, keyRing));
-	});
-	// Last, so that a request with a wrong parameter is refused also while the keys can't be confirmed.
-	scope.addHook('preHandler', (request, _reply, done) => {
-		request.askedAt = performance.now();
-		if (keyRing.isConfirmed) return done();
-		keyRing
-			.confirm(request.askedAt, request.askedAt + maxConfirmMs)
-			.then(() => done(keyRing.isLive(request.project) ? undefined : unauthorized(request, keyRing)), done);
-	});
-});
-
-/** The maximum time for which a request waits for its key to be confirmed. It leaves time for the response. */
-const maxConfirmMs = 3000;
-
-function findProject(request: FastifyRequest, keyRing: KeyRing): Project | undefined {
-	// A repeated parameter arrives as an array.
-	const { project, api_key: key } = request.query as Record<string, unknown>;
-	if (typeof project !== 'string' || typeof key !== 'string') return undefined;
-	if (hasMalformedCredential(request)) return undefined;
-	if (project === '' || key === '' || key.length > maxKeyLength) return undefined;
-	return keyRing.find(project, key);
-}
-
-function unauthorized(request: FastifyRequest, keyRing: KeyRing): Problem {
-	return new Problem('unauthorized', { reason: findReason(request, keyRing) });
-}
-
-function findReason(request: FastifyRequest, keyRing: KeyRing): RejectionReason {
-	const { project, api_key: key } = request.query as Record<string, unknown>;
-	if (project === undefined || key === undefined) return 'missing_credential';
-	if (typeof project !== 'string' || typeof key !== 'string') return 'repeated_credential';
-	if (project === '' || key === '') return 'empty_credential';
-	if (hasMalformedCredential(request)) return 'malformed_credential';
-	return keyRing.findReason(project, key);
-}
-
-const credentials = new Set(['project', 'api_key']);
-
-function hasMalformedCredential({ url }: FastifyRequest): boolean {
-	return areMalformed(credentials, url);
-}
 
 export interface KeyRing {
 	/**
@@ -123,8 +36,8 @@ export interface KeyRing {
 	refresh(): Promise<unknown>;
 	/** When the snapshot was last known to be current, in milliseconds since the epoch; undefined before the first. */
 	readonly refreshedAt: number | undefined;
-	/** The projects that have a live key, by the snapshot. */
-	projectCodes(): Set<string>;
+	/** The live keys of the snapshot. */
+	liveKeys(): readonly UnrevokedKey[];
 	/** Stores when each key was last used. This also happens at regular intervals. */
 	flushUses(): Promise<void>;
 	/** Stores the last uses of keys, and does so no more. */
@@ -229,7 +142,7 @@ export async function openKeyRing(options: KeyRingOptions, isTemporary: (error: 
 		get refreshedAt() {
 			return refreshedAt;
 		},
-		projectCodes: () => new Set([...(snapshot?.keys.values() ?? [])].filter(isLive).map(({ code }) => code)),
+		liveKeys: () => [...(snapshot?.keys.values() ?? [])].filter(isLive),
 		flushUses,
 		async stop() {
 			clearInterval(usesTimer);

@@ -1,5 +1,5 @@
-import type { Sql } from '../database/client.js';
-import type { ServiceName } from './key-ring.sql.js';
+import type { ServiceName } from '@contacts/common/auth/key-ring.sql.js';
+import type { Sql } from '@contacts/common/database/client.js';
 
 /** The format of a project code. */
 export const projectCode = /^[a-z0-9][a-z0-9_-]{0,62}$/;
@@ -13,7 +13,7 @@ interface ProjectRow {
 	created_at: string;
 }
 
-interface KeyRow {
+export interface KeyRow {
 	id: number;
 	project: string;
 	name: string | null;
@@ -21,6 +21,7 @@ interface KeyRow {
 	state: 'live' | 'expired' | 'revoked';
 	created_at: string;
 	expires_at: string | null;
+	revoked_at: string | null;
 	/** Null: never. It may lag by a minute. */
 	last_used_at: string | null;
 }
@@ -92,6 +93,7 @@ export function readKeys(sql: Sql, project?: string): Promise<readonly KeyRow[]>
 		       case when k.revoked_at is not null then 'revoked' when k.expires_at <= now() then 'expired' else 'live' end as state,
 		       ${isoUtc(sql, 'k.created_at')} as created_at,
 		       ${isoUtc(sql, 'k.expires_at')} as expires_at,
+		       ${isoUtc(sql, 'k.revoked_at')} as revoked_at,
 		       ${isoUtc(sql, 'u.last_used_at')} as last_used_at
 		from api_keys k
 		join projects p on p.id = k.project_id

@@ -1,0 +1,88 @@
+import type { FastifyRequest } from 'fastify';
+import fp from 'fastify-plugin';
+import { maxKeyLength } from '../auth/api-key.js';
+import type { KeyRing } from '../auth/key-ring.js';
+import type { Project, RejectionReason } from '../auth/key-ring.sql.js';
+import { Problem } from './problems.js';
+import { malformed } from './query.js';
+
+declare module 'fastify' {
+	interface FastifyRequest {
+		/** The caller. It is set for every request that passed authentication. */
+		project: Project;
+		/**
+		 * When the request was complete and its parameters were checked, in milliseconds of `performance.now()`. The deadline
+		 * of its response counts from then.
+		 */
+		askedAt: number;
+	}
+}
+
+interface AuthenticateOptions {
+	keyRing: KeyRing;
+	/** Called before a request is rejected. An error that it throws replaces the 401. */
+	onFailure?: (request: FastifyRequest) => void;
+}
+
+/**
+ * Rejects requests without valid credentials in the query string, in the scope that registers it. It runs before the body
+ * is read and any other parameter is checked. The response is the same for all kinds of wrong credentials. Only the log has
+ * the reason.
+ */
+export const authenticate = fp<AuthenticateOptions>(
+	async (scope, { keyRing, onFailure = () => undefined }) => {
+		scope.decorateRequest('project');
+		scope.decorateRequest('askedAt', 0);
+		scope.addHook('onRequest', (request, _reply, done) => {
+			const project = findProject(request, keyRing);
+			if (project === undefined) {
+				onFailure(request);
+				throw unauthorized(request, keyRing);
+			}
+			request.project = project;
+			done();
+		});
+		// A body may take seconds to arrive, and the key may have been revoked meanwhile.
+		scope.addHook('preValidation', (request, _reply, done) => {
+			done(keyRing.isLive(request.project) ? undefined : unauthorized(request, keyRing));
+		});
+		// Last, so that a request with a wrong parameter is refused also while the keys can't be confirmed.
+		scope.addHook('preHandler', (request, _reply, done) => {
+			request.askedAt = performance.now();
+			if (keyRing.isConfirmed) return done();
+			keyRing
+				.confirm(request.askedAt, request.askedAt + maxConfirmMs)
+				.then(() => done(keyRing.isLive(request.project) ? undefined : unauthorized(request, keyRing)), done);
+		});
+	},
+	{ name: 'authenticate', fastify: '5.x', dependencies: ['metrics', 'load-shedding'] },
+);
+
+/** The maximum time for which a request waits for its key to be confirmed. It leaves time for the response. */
+const maxConfirmMs = 3000;
+
+/** The credentials of a request. A repeated parameter is an array, and one with malformed percent-encoding a symbol. */
+function credentialsOf({ query }: FastifyRequest): { project: unknown; key: unknown } {
+	const { project, api_key: key } = query as Record<string, unknown>;
+	return { project, key };
+}
+
+function findProject(request: FastifyRequest, keyRing: KeyRing): Project | undefined {
+	const { project, key } = credentialsOf(request);
+	if (typeof project !== 'string' || typeof key !== 'string') return undefined;
+	if (project === '' || key === '' || key.length > maxKeyLength) return undefined;
+	return keyRing.find(project, key);
+}
+
+function unauthorized(request: FastifyRequest, keyRing: KeyRing): Problem {
+	return new Problem('unauthorized', { reason: findReason(request, keyRing) });
+}
+
+function findReason(request: FastifyRequest, keyRing: KeyRing): RejectionReason {
+	const { project, key } = credentialsOf(request);
+	if (project === undefined || key === undefined) return 'missing_credential';
+	if (project === malformed || key === malformed) return 'malformed_credential';
+	if (typeof project !== 'string' || typeof key !== 'string') return 'repeated_credential';
+	if (project === '' || key === '') return 'empty_credential';
+	return keyRing.findReason(project, key);
+}
