@@ -4,7 +4,7 @@ import { defineConfig } from 'vitest/config';
 /** What starts, kills or waits for processes, or fills their memory. */
 const processTests = [
 	'tests/process/**/*.test.ts',
-	'{packages,services,workers}/*/src/**/{many-contacts,memory}.test.ts',
+	'{packages,services,workers}/*/src/**/{many-contacts,memory,within-a-second}.test.ts',
 	'tools/local/src/**/*.test.ts',
 	'tools/cli/src/{closed-output,long-lists,progress,terminal}.test.ts',
 	'tools/cli/src/import/memory.test.ts',

@@ -15,6 +15,9 @@ begin
   revoke create on schema public from public;
 end
 $$;
+-- Which server responds, for the poll of each program.
+grant execute on function public.database_history()
+  to personal_contacts_service, company_contacts_service, crm_sync_service;
 grant usage on schema public
   to personal_contacts_service, company_contacts_service, crm_sync_service, contacts_operator, contacts_privacy, contacts_backup;
 

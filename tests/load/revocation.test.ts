@@ -36,11 +36,11 @@ async function lastSuccess(service: RunningService, project: string, since: () =
 test.each([
 	['while all is well', async () => undefined],
 	[
-		'while the listeners’ connections are cut at that moment',
+		'while the connections of the polls are cut at that moment',
 		async () => {
 			await database.sql`
 				select pg_terminate_backend(pid) from pg_stat_activity
-				where datname = current_database() and query like 'listen%'`;
+				where datname = current_database() and query like '%key_ring_version%' and pid <> pg_backend_pid()`;
 		},
 	],
 	[

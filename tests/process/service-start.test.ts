@@ -98,12 +98,12 @@ describe.each<[ServiceName, string, string]>([
 		expect(await status('/health/ready')).toBe(503);
 		// Without the database it cannot tell a right key from a wrong one.
 		expect(await guess()).toBe(500);
-		await expect.poll(() => service.log().map(({ msg }) => msg)).toContain('keys could not be read');
+		await expect.poll(() => service.log().map(({ msg }) => msg)).toContain('the database does not respond');
 
 		await proxy.restore();
 		await expect.poll(() => status('/health/ready')).toBe(200);
 		await expect.poll(guess).toBe(401);
-		await expect.poll(() => service.log().map(({ msg }) => msg)).toContain('keys are current again');
+		await expect.poll(() => service.log().map(({ msg }) => msg)).toContain('the database responds again');
 	});
 
 	test('SIGINT stops it, with exit 0', async () => {

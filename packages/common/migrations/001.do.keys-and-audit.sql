@@ -43,7 +43,6 @@ create function public.raise_key_ring_version() returns trigger language plpgsql
 security definer set search_path = pg_catalog, pg_temp as $$
 begin
   update public.key_ring_version set version = version + 1;
-  perform pg_notify('key_ring_changed', '');
   return null;
 end
 $$;

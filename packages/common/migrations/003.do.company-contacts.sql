@@ -100,7 +100,6 @@ begin
       version = next_version, history = public.database_history(),
       epoch = case when history is distinct from public.database_history() and history is not null
                    then gen_random_uuid() else epoch end;
-    perform pg_notify('company_contacts_changed', '');
   end if;
   return null;
 end
@@ -123,7 +122,6 @@ create trigger company_contacts_truncated before truncate on public.company_cont
 create function public.begin_company_contacts_epoch() returns void language sql volatile
 set search_path = pg_catalog, pg_temp as $$
   update public.company_contacts_version set epoch = gen_random_uuid(), version = version + 1;
-  select pg_notify('company_contacts_changed', '');
 $$;
 
 -- A cursor works for 30 days. A reader that was away for 30 days has another 30 for its pages: the cursor of a page is a position

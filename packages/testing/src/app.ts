@@ -3,6 +3,7 @@ import { type KeyRing, openKeyRing } from '@contacts/common/auth/key-ring.js';
 import type { Sql } from '@contacts/common/database/client.js';
 import { type Database, type DatabaseOptions, openDatabase } from '@contacts/common/database/database.js';
 import { urlAs } from '@contacts/common/database/roles.js';
+import { openStatePoll } from '@contacts/common/database/state-poll.js';
 import type { ServerLimits, ServerOptions } from '@contacts/common/http/server.js';
 import { createLogger } from '@contacts/common/observability/logger.js';
 import { readVariables } from '@contacts/common/process/config.js';
@@ -16,6 +17,8 @@ import { exchangeText } from './raw-http.js';
 export interface TestAppOptions {
 	/** The database of requests. Keys are always read from the test's own database. */
 	database?: Partial<DatabaseOptions>;
+	/** The URL for the polls alone, also for that of the keys. */
+	pollUrl?: string;
 	limits?: Partial<ServerLimits>;
 	trustProxy?: string[];
 	environment?: Record<string, string>;
@@ -31,6 +34,8 @@ export interface TestApp {
 	log: string[];
 	keyRing: KeyRing;
 	registry: Registry;
+	/** The database of requests. */
+	database: Database;
 	fetch(path: string, init?: RequestInit): Promise<Response>;
 	/** Sends raw bytes, and returns everything that the server sends until it closes the connection. */
 	raw(...pieces: (string | Buffer)[]): Promise<string>;
@@ -51,8 +56,13 @@ export async function startTestApp<V extends TObject>(
 	});
 	const roleUrl = urlAs(url, service.name, rolePassword);
 	const keys = openDatabase({ url: roleUrl, applicationName: 'test keys', poolSize: 1 });
+	const keyPoll = openStatePoll({
+		url: options.pollUrl ?? roleUrl,
+		applicationName: 'test keys',
+		watched: ['keys'],
+	});
 	const keyRing = await openKeyRing(
-		{ database: keys, service: service.name, ...(options.now ? { now: options.now } : {}) },
+		{ poll: keyPoll, database: keys, service: service.name, ...(options.now ? { now: options.now } : {}) },
 		() => false,
 	);
 	const database: Database = openDatabase({
@@ -62,6 +72,12 @@ export async function startTestApp<V extends TObject>(
 		clock: options.clock,
 		...options.database,
 	});
+	const poll = openStatePoll({
+		url: options.pollUrl ?? options.database?.url ?? roleUrl,
+		applicationName: 'test poll',
+		watched: service.watched,
+		onReconnect: () => database.renew(),
+	});
 	const registry = new Registry();
 	const serverOptions: ServerOptions = {
 		logger,
@@ -70,19 +86,20 @@ export async function startTestApp<V extends TObject>(
 	};
 	const config = readVariables(service.variables, { DATABASE_URL: url, ...options.environment });
 	const clock = options.clock ? { clock: options.clock } : {};
-	const app = await service.buildApp({ serverOptions, database, keyRing, registry, ...clock }, config);
+	const app = await service.buildApp({ serverOptions, database, poll, keyRing, registry, ...clock }, config);
 	const address = await app.listen({ host: '127.0.0.1', port: 0 });
 	return {
 		url: address,
 		log,
 		keyRing,
 		registry,
+		database,
 		fetch: (path, init) => fetch(address + path, { redirect: 'manual', ...init }),
 		raw: (...pieces) => exchangeText(address, ...pieces),
 		async close() {
 			await app.close();
 			await keyRing.stop();
-			await Promise.all([keys.close(), database.close()]);
+			await Promise.all([keyPoll.close(), poll.close(), keys.close(), database.close()]);
 		},
 	};
 }

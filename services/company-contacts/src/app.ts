@@ -20,29 +20,21 @@ const bytesPerMegabyte = 1_048_576;
 
 /** Builds the service. Plugins are registered in the order in which a request passes through them. */
 export async function buildApp(parts: ServiceParts, config: Config): Promise<Server> {
-	const { serverOptions, database, keyRing, registry, clock = performance.now.bind(performance) } = parts;
+	const { serverOptions, database, poll, keyRing, registry, clock = performance.now.bind(performance) } = parts;
 	const policy = { perSecond: config.RATE_LIMIT_PER_SECOND, burst: config.RATE_LIMIT_BURST };
 
-	const subscription = database.listenForChanges('company_contacts_changed', () => {
-		cache.invalidate();
-		feed.invalidate();
-	});
 	const cache = createListCache({
 		database,
-		subscription,
+		poll,
 		registry,
 		maxBytes: config.LIST_CACHE_MEGABYTES * bytesPerMegabyte,
 		maxListBytes: config.LIST_STREAM_MEGABYTES * bytesPerMegabyte,
-		clock,
 	});
-	const feed = createChangeFeed({ database, subscription, registry, clock });
+	const feed = createChangeFeed({ database, poll, registry });
 
 	const server = await createServer(serverOptions);
-	server.addHook('onClose', async () => {
-		subscription.stop();
-	});
-	await server.register(metrics, { registry, database, keyRing });
-	await server.register(health, { database, keyRing });
+	await server.register(metrics, { registry, database, poll, keyRing });
+	await server.register(health, { poll });
 	await server.register(apiReference, { reference: reference(policy) });
 	measureSyncFreshness(registry, database);
 
@@ -51,10 +43,16 @@ export async function buildApp(parts: ServiceParts, config: Config): Promise<Ser
 		await api.register(authenticate, { keyRing, onFailure: limitFailures(policy, registry, clock) });
 		await api.register(limitProjects, { policy, redisUrl: config.REDIS_URL, registry, clock });
 		await api.register(sandbox);
-		await api.register(listCompanyContacts, { cache, database, keyRing, clock });
+		await api.register(listCompanyContacts, { cache, database, poll, keyRing });
 		await api.register(listChanges, { feed });
 	});
 	return server;
 }
 
-export const service: Service<typeof variables> = { name: 'company-contacts', callers: 'public', variables, buildApp };
+export const service: Service<typeof variables> = {
+	name: 'company-contacts',
+	callers: 'public',
+	watched: ['keys', 'contacts'],
+	variables,
+	buildApp,
+};

@@ -1,19 +1,20 @@
 import { contactBytes, contactJson } from '@contacts/common/company-contacts/company-contact-columns.sql.js';
 import type { Sql } from '@contacts/common/database/client.js';
 import type { Database } from '@contacts/common/database/database.js';
+import type { Snapshot } from '@contacts/common/database/state-poll.js';
+import { serverIdentity } from '@contacts/common/database/state-poll.sql.js';
 
 /** The state of the table when a list is read. */
-export interface ListHead {
-	/** Epoch and version: it changes with every change of any contact. */
-	version: string;
+export interface ListHead extends Snapshot {
+	/** Versions can be compared only within one epoch. */
+	epoch: string;
 	/** When the mirror was last found equal to the CRM, in milliseconds since the epoch; null if never. */
 	syncedAt: number | null;
 }
 
-/** What comes with the first batch of a list. An empty list has no head. */
-export interface StreamStart {
+/** What comes before the contacts of a list that is read in batches. */
+export interface StreamStart extends ListHead {
 	count: number;
-	list: ListHead | undefined;
 }
 
 /** Maximum size of an element without its unlimited columns. */
@@ -21,35 +22,29 @@ const maxElementBytes = 250;
 /** A batch is about 180 KB. */
 const contactsPerBatch = 1000;
 
+type Fragment = ReturnType<Sql>;
+
 /** The WHERE clause of one company; empty for all contacts. */
 const linkedTo = (sql: Sql, companyId?: string) =>
 	companyId === undefined ? sql`` : sql`where company_ids @> array[${companyId}::bigint]`;
 
 const element = (sql: Sql) => sql.unsafe(contactJson);
 
-const head = (sql: Sql) => sql`(
+const head = (sql: Sql, count: Fragment = sql`null`) => sql`(
 	select json_build_object(
-		'version', epoch || '-' || version,
-		'syncedAt', (select extract(epoch from last_success_at) * 1000 from crm_sync_state)
+		'server', ${sql.unsafe(serverIdentity)},
+		'epoch', epoch,
+		'version', version,
+		'syncedAt', (select extract(epoch from last_success_at) * 1000 from crm_sync_state),
+		'count', ${count}
 	)
 	from company_contacts_version)`;
-
-/**
- * @param askedAt see `Database.query`
- * @throws DatabaseError, DatabaseBusyError
- */
-export async function readListHead(database: Database, askedAt?: number): Promise<ListHead> {
-	const rows = await database.query((sql) => sql<{ head: ListHead }[]>`select ${head(sql)} as head`, {
-		askedAt,
-	});
-	return (rows[0] as { head: ListHead }).head;
-}
 
 /**
  * Reads all contacts, or those of one company, ordered by id.
  *
  * @param companyId decimal digits, at most 2^63 − 1
- * @param askedAt see `Database.query`
+ * @param options see `Database.query`
  * @returns the body as it is sent; undefined when it may be larger than `maxBytes`
  * @throws DatabaseError, DatabaseBusyError
  */
@@ -57,7 +52,7 @@ export async function readCompanyContacts(
 	database: Database,
 	companyId: string | undefined,
 	maxBytes: number,
-	askedAt: number,
+	options: { askedAt: number; isOnNew: boolean },
 ): Promise<ListHead & { body: Buffer | undefined }> {
 	const rows = await database.query(
 		(sql) =>
@@ -75,7 +70,7 @@ export async function readCompanyContacts(
 				select string_agg(${element(sql)}, ',' order by id) from listed
 			)) end as body
 			from size`.raw(),
-		{ askedAt },
+		options,
 	);
 	const [read, body] = rows[0] as [Buffer, Buffer | null];
 	return { ...(JSON.parse(String(read)) as ListHead), body: body ?? undefined };
@@ -87,7 +82,7 @@ export async function readCompanyContacts(
  * @param options.reader the client that reads: each has a share of the concurrent list reads
  * @param options.askedAt see `Database.query`
  * @param onBatch receives the JSON of some elements, separated by commas. It resolves to whether to continue, and must not
- * reject. For an empty list it is called once, without elements.
+ * reject.
  * @throws DatabaseError, DatabaseBusyError
  */
 export async function readCompanyContactsInBatches(
@@ -99,25 +94,18 @@ export async function readCompanyContactsInBatches(
 	let start: StreamStart | undefined;
 	await database.readInBatches(
 		(sql) => sql`
-			select ${element(sql)} as element, case
-				-- With the first one alone: it is as long as a contact.
-				when id = (select min(id) from company_contacts ${linkedTo(sql, companyId)}) then (
-					select json_build_object(
-						'count', (select count(*) from company_contacts ${linkedTo(sql, companyId)}), 'list', ${head(sql)}
-					)
-				)
-			end as start
-			from company_contacts ${linkedTo(sql, companyId)}
-			order by id`,
+			-- PostgreSQL executes the parts in this order, and the second one by its index.
+			select null as element, ${head(sql, sql`(select count(*) from company_contacts ${linkedTo(sql, companyId)})`)} as start
+			union all
+			(select ${element(sql)}, null from company_contacts ${linkedTo(sql, companyId)} order by id)`,
 		contactsPerBatch,
 		async (rows) => {
 			start ??= JSON.parse(String(rows[0]?.[1])) as StreamStart;
 			return onBatch(
-				rows.map(([element]) => element as Buffer),
+				rows.flatMap(([element]) => element ?? []),
 				start,
 			);
 		},
 		options,
 	);
-	if (start === undefined) await onBatch([], { count: 0, list: undefined });
 }

@@ -1,5 +1,6 @@
 import type { KeyRing } from '@contacts/common/auth/key-ring.js';
 import type { Database } from '@contacts/common/database/database.js';
+import type { StatePoll } from '@contacts/common/database/state-poll.js';
 import {
 	entityTagOf,
 	isNotModified,
@@ -14,7 +15,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import fp from 'fastify-plugin';
 import { CompanyContact, exampleContact, exampleTroubleContact, notModified } from './company-contact.js';
 import type { ListCache } from './list-cache.js';
-import { streamList } from './list-stream.js';
+import { streamList, versionTag } from './list-stream.js';
 
 const querystring = endpointQuery({
 	company_id: Type.Optional(
@@ -55,12 +56,11 @@ list everybody.
 interface ListOptions {
 	cache: ListCache;
 	database: Database;
+	poll: StatePoll;
 	keyRing: KeyRing;
-	/** Monotonic milliseconds. */
-	clock: () => number;
 }
 
-async function route(api: Server, { cache, database, keyRing, clock }: ListOptions): Promise<void> {
+async function route(api: Server, { cache, database, poll, keyRing }: ListOptions): Promise<void> {
 	function send(
 		request: FastifyRequest,
 		reply: FastifyReply,
@@ -93,29 +93,32 @@ async function route(api: Server, { cache, database, keyRing, clock }: ListOptio
 				return;
 			}
 			return (async () => {
-				const askedAt = performance.now();
-				const list = cached ?? (await cache.read(companyId));
+				const { askedAt } = request;
+				const list = cached ?? (await cache.read(companyId, askedAt));
 				if (list.representations !== undefined) {
 					send(request, reply, await list.representations.get(encoding), list.syncedAt);
 					return reply;
 				}
 				// Without a stream: a project has few of them, and each counts the contacts first.
-				const entityTag = entityTagOf(list.version, encoding);
+				const entityTag = entityTagOf(versionTag(list), encoding);
 				if (isNotModified(request, entityTag)) {
 					send(request, reply, { encoding, entityTag, body: '' }, list.syncedAt);
 				} else {
 					const { project } = request;
-					const isAuthorized = () => keyRing.isLive(project);
+					const isAuthorized = async () => {
+						const now = performance.now();
+						if (!keyRing.isConfirmed) await keyRing.confirm(now, now + database.deadlineMs);
+						return keyRing.isLive(project);
+					};
 					const stream = await streamList(database, {
 						companyId,
 						encoding,
 						isAuthorized,
 						projectId: project.id,
 						askedAt,
-						clock,
+						poll,
 					});
-					// An empty list comes without a time.
-					send(request, reply, stream, stream.syncedAt ?? list.syncedAt);
+					send(request, reply, stream, stream.syncedAt);
 				}
 				return reply;
 			})();

@@ -9,6 +9,7 @@ import { test, database as test_ } from '@contacts/testing/test.js';
 import { afterAll, describe, expect, onTestFinished } from 'vitest';
 import { service } from './app.js';
 import { type StreamLimits, type StreamRequest, streamList } from './list-stream.js';
+import { openSeenPoll } from './testing/manual-poll.js';
 
 const contacts = 20_000;
 /** Streams every list. */
@@ -58,20 +59,15 @@ async function open(project = 'first'): Promise<IncomingMessage> {
 }
 
 /** A stream that only the test reads, as company-contacts reads it from the database. */
-const request = (clock = () => 0): StreamRequest => ({
+const request = async (): Promise<StreamRequest> => ({
 	companyId: undefined,
 	encoding: 'identity',
 	isAuthorized: () => true,
 	projectId: 1,
 	askedAt: performance.now(),
-	clock,
+	poll: await openSeenPoll(),
 });
-const generous: StreamLimits = {
-	stallTimeoutMs: 60_000,
-	totalTimeoutMs: 60_000,
-	minBytesPerSecond: 100_000,
-	paceWindowMs: 30_000,
-};
+const generous: StreamLimits = { stallTimeoutMs: 60_000, totalTimeoutMs: 60_000 };
 
 describe('a streamed list', () => {
 	test.each(['', '&company_id=7', '&company_id=999999'])('equals the list in memory: %s', async (rest) => {
@@ -163,17 +159,17 @@ describe('a client', () => {
 	test('that reads slowly makes the service read slowly, and is disconnected in the end', async () => {
 		const database = openDatabase({ url: test_.url, applicationName: 'slow', poolSize: 1 });
 		onTestFinished(() => database.close());
-		const unread = await streamList(database, request(), generous);
+		const unread = await streamList(database, await request(), generous);
 		await expect.poll(() => unread.body.readableLength).toBeGreaterThan(256 * 1024);
 		expect(await active('slow')).toBe(1);
 		// Of more than 4 MB.
 		expect(unread.body.readableLength).toBeLessThan(1_000_000);
 		unread.body.destroy();
-		const silent = await streamList(database, request(), { ...generous, stallTimeoutMs: 300 });
+		const silent = await streamList(database, await request(), { ...generous, stallTimeoutMs: 300 });
 		await expect.poll(() => String(silent.body.errored)).toMatch('read nothing for 300 ms');
 		await expect.poll(() => active('slow')).toBe(0);
 		// It reads a little again and again, each time within the first limit.
-		const dripping = await streamList(database, request(), { ...generous, totalTimeoutMs: 300 });
+		const dripping = await streamList(database, await request(), { ...generous, totalTimeoutMs: 300 });
 		const drip = setInterval(() => dripping.body.read(1), 10);
 		onTestFinished(() => clearInterval(drip));
 		await expect.poll(() => String(dripping.body.errored)).toMatch('did not read the list within 300 ms');

@@ -1,6 +1,7 @@
 import { pipeline, Readable } from 'node:stream';
 import type { Database } from '@contacts/common/database/database.js';
 import { DatabaseError } from '@contacts/common/database/errors.js';
+import { readConfirmed, type StatePoll } from '@contacts/common/database/state-poll.js';
 import { Problem } from '@contacts/common/http/problems.js';
 import {
 	createCompressor,
@@ -8,7 +9,7 @@ import {
 	entityTagOf,
 	type Representation,
 } from '@contacts/common/http/representations.js';
-import { readCompanyContactsInBatches, type StreamStart } from './company-contacts.sql.js';
+import { type ListHead, readCompanyContactsInBatches, type StreamStart } from './company-contacts.sql.js';
 
 /** A list that is read from the database while it is sent. */
 interface ListStream extends Representation<Readable> {
@@ -21,14 +22,14 @@ interface ListStream extends Representation<Readable> {
 export interface StreamRequest {
 	companyId: string | undefined;
 	encoding: Encoding;
-	/** Whether the client's key is still valid. A revocation ends the stream. */
-	isAuthorized: () => boolean;
-	/** Each project has a share of the concurrent streams. */
+	/** Whether the client's key is still valid. It is asked before each batch. */
+	isAuthorized: () => Promise<boolean> | boolean;
+	/** Each project has one stream at a time. */
 	projectId: number;
 	/** When the request began, in milliseconds of `performance.now()`. */
 	askedAt: number;
-	/** Monotonic milliseconds. */
-	clock: () => number;
+	/** It tells whether the list comes from the primary. */
+	poll: StatePoll;
 }
 
 export interface StreamLimits {
@@ -36,29 +37,10 @@ export interface StreamLimits {
 	stallTimeoutMs: number;
 	/** Maximum time in which a client reads the whole list. */
 	totalTimeoutMs: number;
-	/** Minimum rate at which a client reads the list: bytes a second before compression, on average over a window. */
-	minBytesPerSecond: number;
-	/**
-	 * The window of that average. Only the time in which the service waits for the client counts, so a slow database does not
-	 * affect the rate. The first window is the grace period.
-	 */
-	paceWindowMs: number;
 }
 
-/**
- * A client slower than this could not finish within `totalTimeoutMs` anyway: the smallest list that is streamed by default
- * (LIST_STREAM_MEGABYTES) has about 30 MB. A window is three times `stallTimeoutMs`, so a single stall does not disconnect a
- * client.
- */
-const defaultLimits: StreamLimits = {
-	stallTimeoutMs: 10_000,
-	totalTimeoutMs: 300_000,
-	minBytesPerSecond: 100_000,
-	paceWindowMs: 30_000,
-};
-
-/** How often a stream looks at its key. With the time that a revocation takes to arrive, it ends within a second. */
-const authorizationIntervalMs = 250;
+/** A list of 100 MB needs a rate of 330 KB a second. */
+const defaultLimits: StreamLimits = { stallTimeoutMs: 10_000, totalTimeoutMs: 300_000 };
 
 /**
  * Starts to read a list of any size. Memory holds only a few batches, and the reading follows the client's pace. If the client
@@ -68,8 +50,8 @@ const authorizationIntervalMs = 250;
  */
 export async function streamList(
 	database: Database,
-	{ companyId, encoding, isAuthorized, projectId, askedAt, clock }: StreamRequest,
-	{ stallTimeoutMs, totalTimeoutMs, ...pace }: StreamLimits = defaultLimits,
+	{ companyId, encoding, isAuthorized, projectId, askedAt, poll }: StreamRequest,
+	{ stallTimeoutMs, totalTimeoutMs }: StreamLimits = defaultLimits,
 ): Promise<ListStream> {
 	let goOn: () => void = () => undefined;
 	const elements = new Readable({
@@ -77,7 +59,6 @@ export async function streamList(
 		read: () => goOn(),
 		destroy(error, callback) {
 			clearTimeout(timer);
-			clearInterval(authorization);
 			goOn();
 			callback(error);
 		},
@@ -86,73 +67,92 @@ export async function streamList(
 	elements.on('error', () => undefined);
 	const stop = (reason: string) => elements.destroy(new Error(`the client ${reason}`));
 	const timer = setTimeout(stop, totalTimeoutMs, `did not read the list within ${totalTimeoutMs} ms`);
-	const authorization = setInterval(() => {
-		if (!isAuthorized()) elements.destroy(new Problem('unauthorized', { cause: new Error('the key was revoked') }));
-	}, authorizationIntervalMs);
-	const isTooSlow = watchPace(pace);
 
 	/** Resolves when the buffer has room again, or the stream is destroyed. */
 	async function room(): Promise<void> {
-		const [startedAt, full] = [clock(), elements.readableLength];
 		const stalled = setTimeout(stop, stallTimeoutMs, `read nothing for ${stallTimeoutMs} ms`);
 		await new Promise<void>((resolve) => {
 			goOn = resolve;
 		});
 		clearTimeout(stalled);
-		if (!elements.destroyed && isTooSlow(clock() - startedAt, full - elements.readableLength)) {
-			stop(`read less than ${pace.minBytesPerSecond} bytes a second`);
-		}
 	}
 
-	const { list } = await new Promise<StreamStart>((begin, fail) => {
-		let sent = 0;
-		let expected = 0;
-		const options = { reader: String(projectId), askedAt };
-		const reading = readCompanyContactsInBatches(database, companyId, options, async (batch, start) => {
-			begin(start);
-			if (elements.destroyed) return false;
-			expected = start.count;
-			const lead = sent === 0 ? `{"count":${start.count},"data":[` : ',';
-			sent += batch.length;
-			if (!elements.push(Buffer.concat([Buffer.from(lead), join(batch)]))) await room();
-			return !elements.destroyed;
+	/** Sends a batch. @returns whether to read another */
+	async function send(batch: Buffer): Promise<boolean> {
+		try {
+			if (!(await isAuthorized()))
+				elements.destroy(new Problem('unauthorized', { cause: new Error('the key was revoked') }));
+		} catch (error) {
+			elements.destroy(error as Error);
+		}
+		if (elements.destroyed) return false;
+		if (!elements.push(batch)) await room();
+		return !elements.destroyed;
+	}
+
+	/** Ends a reading whose list must not be sent, and waits until its connection is free. */
+	let abandon = async () => {};
+
+	/** Begins to read. What follows the head waits until `accept` is called. */
+	async function begin(isOnNew: boolean): Promise<StreamStart & { accept(): void }> {
+		await abandon();
+		return new Promise((resolve, reject) => {
+			let decide: (isAccepted: boolean) => void = () => undefined;
+			const decision = new Promise<boolean>((resolveDecision) => {
+				decide = resolveDecision;
+			});
+			let [sent, expected, isAbandoned] = [0, -1, false];
+			const options = { reader: String(projectId), askedAt, isOnNew };
+			const reading = readCompanyContactsInBatches(database, companyId, options, async (batch, start) => {
+				resolve({ ...start, accept: () => decide(true) });
+				if (!(await decision)) return false;
+				const lead = expected < 0 ? `{"count":${start.count},"data":[` : '';
+				expected = start.count;
+				const separator = sent > 0 ? ',' : '';
+				sent += batch.length;
+				return send(Buffer.concat([Buffer.from(lead + separator), join(batch)]));
+			});
+			const ended = reading.then(
+				async () => {
+					if (!(await decision) || elements.destroyed) return;
+					// The database client ends a cursor without an error when the connection is lost between two batches.
+					if (sent !== expected) {
+						elements.destroy(new DatabaseError(new Error(`${sent} of ${expected} contacts were read`)));
+					} else {
+						elements.push(']}');
+						elements.push(null);
+					}
+				},
+				(error: Error) => {
+					reject(error);
+					if (!isAbandoned) elements.destroy(error);
+				},
+			);
+			abandon = () => {
+				isAbandoned = true;
+				decide(false);
+				return ended;
+			};
 		});
-		reading.then(
-			() => {
-				if (elements.destroyed) return;
-				// The database client ends a cursor without an error when the connection is lost between two batches.
-				if (sent !== expected) {
-					elements.destroy(new DatabaseError(new Error(`${sent} of ${expected} contacts were read`)));
-				} else {
-					elements.push(']}');
-					elements.push(null);
-				}
-			},
-			(error: Error) => {
-				fail(error);
-				elements.destroy(error);
-			},
-		);
-	});
+	}
+
+	let list: Awaited<ReturnType<typeof begin>>;
+	try {
+		list = await readConfirmed(poll, begin, askedAt + database.deadlineMs);
+		list.accept();
+	} catch (error) {
+		await abandon();
+		elements.destroy();
+		throw error;
+	}
 
 	const body = encoding === 'identity' ? elements : pipeline(elements, createCompressor[encoding](), () => undefined);
 	// Its bytes are not known when it is sent, but the version of the table is.
-	const entityTag = entityTagOf(list?.version ?? 'empty', encoding);
-	return { encoding, entityTag, body, syncedAt: list?.syncedAt ?? null };
+	return { encoding, entityTag: entityTagOf(versionTag(list), encoding), body, syncedAt: list.syncedAt };
 }
 
-/** @returns a function to call after each wait for the client; it returns whether the client was too slow in the window */
-function watchPace({ minBytesPerSecond, paceWindowMs }: Pick<StreamLimits, 'minBytesPerSecond' | 'paceWindowMs'>) {
-	let [waitedMs, readBytes] = [0, 0];
-	return (milliseconds: number, bytes: number): boolean => {
-		waitedMs += milliseconds;
-		readBytes += bytes;
-		if (waitedMs < paceWindowMs) return false;
-		const isSlow = readBytes < (waitedMs / 1000) * minBytesPerSecond;
-		[waitedMs, readBytes] = [0, 0];
-		return isSlow;
-	};
-}
+/** The same for every list of one version. */
+export const versionTag = ({ epoch, version }: Pick<ListHead, 'epoch' | 'version'>) => `${epoch}-${version}`;
 
 const comma = Buffer.from(',');
 

@@ -5,6 +5,7 @@ import { Registry } from 'prom-client';
 import { expect, onTestFinished } from 'vitest';
 import { service } from './app.js';
 import { createListCache } from './list-cache.js';
+import { openManualPoll } from './testing/manual-poll.js';
 
 const first = Date.parse('2025-11-04T09:30:00Z');
 const second = Date.parse('2025-11-04T09:35:00Z');
@@ -26,13 +27,13 @@ function openCache() {
 		await held;
 		return rows;
 	};
+	const { poll, see } = openManualPoll();
 	const cache = createListCache({
 		database: { ...opened, query },
-		subscription: { current: true },
+		poll,
 		registry: new Registry(),
 		maxBytes: 10_000_000,
 		maxListBytes: 10_000_000,
-		clock: () => 0,
 	});
 	/** Starts to read a list, and keeps what was read until `release` is called. */
 	async function readHeld(companyId: string) {
@@ -45,13 +46,15 @@ function openCache() {
 		state.held = undefined;
 		return { list, release };
 	}
-	return { cache, readHeld };
+	return { cache, see, readHeld };
 }
 
 test('a list that changes while it is read for the first time has the time of the data that was read', async () => {
-	const { cache, readHeld } = openCache();
+	const { see, readHeld } = openCache();
 	const { list, release } = await readHeld('7');
-	cache.invalidate();
+	await db.sql`insert into company_contacts (bitrix_id) values (1)`;
+	await endPass(second);
+	await see();
 	release();
 	expect((await list).syncedAt).toBe(first);
 });
@@ -65,7 +68,16 @@ test('a list read before the end of a pass does not have the time of that pass',
 	expect((await list).syncedAt).toBe(first);
 });
 
+test('a list in memory gets the time of a later pass that changed nothing', async () => {
+	const { cache, see } = openCache();
+	expect((await cache.read('7')).syncedAt).toBe(first);
+	await endPass(second);
+	await see();
+	expect(cache.find('7')?.syncedAt).toBe(second);
+});
+
 test('an empty list that is streamed has Contacts-Synced-At', async () => {
+	await db.sql`delete from company_contacts`;
 	await addProject(db.sql, 'partner', 'partner-key');
 	const app = await startTestApp(service, db.url, { environment: { LIST_STREAM_MEGABYTES: '0' } });
 	onTestFinished(() => app.close());

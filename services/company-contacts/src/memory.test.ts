@@ -6,6 +6,7 @@ import { Registry } from 'prom-client';
 import { expect, onTestFinished } from 'vitest';
 import { createChangeFeed } from './changes/change-feed.js';
 import { createListCache } from './list-cache.js';
+import { openManualPoll } from './testing/manual-poll.js';
 
 setFlagsFromString('--expose-gc');
 const collectGarbage = runInNewContext('gc') as () => void;
@@ -56,11 +57,10 @@ test.for([
 	const registry = new Registry();
 	const cache = createListCache({
 		database: open(),
-		subscription: { current: true },
+		poll: openManualPoll().poll,
 		registry,
 		maxBytes: 100_000_000,
 		maxListBytes: 1_000_000,
-		clock: () => 0,
 	});
 	const read = async (index: number) => {
 		const { representations } = await cache.read(String(first + index));
@@ -84,9 +84,8 @@ test.for([
 test('the responses of the change feed take at most 16 MB of memory', async () => {
 	const feed = createChangeFeed({
 		database: open(),
-		subscription: { current: true },
+		poll: openManualPoll().poll,
 		registry: new Registry(),
-		clock: () => 0,
 	});
 	let cursor: string | undefined;
 	for (let hasMore = true; hasMore; ) {

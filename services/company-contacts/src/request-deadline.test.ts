@@ -2,19 +2,14 @@ import { openDatabase } from '@contacts/common/database/database.js';
 import { DatabaseBusyError, DatabaseError, DeadlineError } from '@contacts/common/database/errors.js';
 import { addProject, startTestApp } from '@contacts/testing/app.js';
 import { expectProblem } from '@contacts/testing/expect-problem.js';
+import { startTcpProxy } from '@contacts/testing/tcp-proxy.js';
 import { database, test } from '@contacts/testing/test.js';
 import { Registry } from 'prom-client';
-import { beforeEach, describe, expect, onTestFinished } from 'vitest';
+import { describe, expect, onTestFinished } from 'vitest';
 import { service } from './app.js';
 import { createChangeFeed } from './changes/change-feed.js';
 import { createListCache } from './list-cache.js';
-
-const state = { current: true, now: 0 };
-const clock = () => state.now;
-
-beforeEach(() => {
-	state.now = 0;
-});
+import { openManualPoll } from './testing/manual-poll.js';
 
 function open(deadlineMs: number) {
 	const opened = openDatabase({ url: database.url, applicationName: 'test', poolSize: 2, deadlineMs });
@@ -28,48 +23,40 @@ const refusalAfter = (deadlineMs: number) =>
 		.query((sql) => sql`select count(*) from company_contacts`)
 		.catch(() => undefined);
 
-/** Keeps the table and its version from being read. */
-async function lockTables() {
-	// `reserve()` never connects, so both connections have to exist.
-	await Promise.all([database.sql`select`, database.sql`select`]);
-	const table = await database.sql.reserve();
-	const version = await database.sql.reserve();
-	await table`begin`;
-	await table`lock table company_contacts`;
-	await version`begin`;
-	await version`lock table company_contacts_version`;
-	await version`update company_contacts_version set version = version + 1`;
-	onTestFinished(async () => {
-		await table`rollback`;
-		table.release();
-		version.release();
-	});
-	return { unlockVersion: () => version`commit` };
-}
-
-test('the statements of one list share its deadline', async () => {
+test('the wait for a poll and the query of a list share its deadline', async () => {
+	const proxy = await startTcpProxy(database.url);
+	onTestFinished(() => proxy.close());
+	let now = 0;
+	const { poll, see } = openManualPoll({ url: proxy.through(database.url), clock: () => now });
+	await see();
 	const cache = createListCache({
 		database: open(2000),
-		subscription: state,
+		poll,
 		registry: new Registry(),
 		maxBytes: 10_000_000,
 		maxListBytes: 10_000_000,
-		clock,
 	});
-	await cache.read('7');
-	state.now = 5000;
-	const { unlockVersion } = await lockTables();
+	await Promise.all([database.sql`select`, database.sql`select`]);
+	const lock = await database.sql.reserve();
+	await lock`begin`;
+	await lock`lock table company_contacts`;
+	onTestFinished(async () => {
+		await lock`rollback`;
+		lock.release();
+	});
+	now = 5000;
+	proxy.stall();
 	const order: string[] = [];
 	const list = cache.read('7').catch(() => order.push('list refused'));
-	// When the version can be read, 1,400 of 2,000 milliseconds have passed. It says that the list, which can't be read, is old.
+	// When the poll responds, 1,400 of 2,000 milliseconds have passed. The list can't be read.
 	await refusalAfter(1400);
-	await unlockVersion();
+	await proxy.restore();
 	await Promise.all([list, refusalAfter(1200).then(() => order.push('1200 ms later'))]);
 	expect(order).toEqual(['list refused', '1200 ms later']);
 });
 
 /** A list cache whose queries fail at their deadline when `expire` is called, while `isSlow` is set. */
-async function openCache(isAged: boolean) {
+async function openCache() {
 	const opened = open(4000);
 	const queries = { count: 0, expire: () => {}, isSlow: false };
 	const query: typeof opened.query = async (...statement) => {
@@ -81,25 +68,19 @@ async function openCache(isAged: boolean) {
 	};
 	const cache = createListCache({
 		database: { ...opened, query },
-		subscription: state,
+		poll: openManualPoll().poll,
 		registry: new Registry(),
 		maxBytes: 10_000_000,
 		maxListBytes: 10_000_000,
-		clock,
 	});
-	if (isAged) await cache.read('7');
-	state.now = 5000;
 	queries.isSlow = true;
 	queries.count = 0;
 	return { cache, queries };
 }
 
-describe.each([
-	['list', false],
-	['version', true],
-])('when the query of a %s that two requests share misses the deadline of the first one', (_, isAged) => {
+describe('when the query of a list that two requests share misses the deadline of the first one', () => {
 	test('the second one asks again and gets its list', async () => {
-		const { cache, queries } = await openCache(isAged);
+		const { cache, queries } = await openCache();
 		const [first, second] = [cache.read('7'), cache.read('7')];
 		await expect.poll(() => queries.count).toBe(1);
 		queries.isSlow = false;
@@ -109,7 +90,7 @@ describe.each([
 	});
 
 	test('the second one asks again only once', async () => {
-		const { cache, queries } = await openCache(isAged);
+		const { cache, queries } = await openCache();
 		const all = Promise.allSettled([cache.read('7'), cache.read('7'), cache.read('7')]);
 		for (const count of [1, 2]) {
 			await expect.poll(() => queries.count).toBe(count);
@@ -176,9 +157,8 @@ test('changes are not read from the table for another client while the database 
 				return isFull;
 			},
 		},
-		subscription: state,
+		poll: openManualPoll().poll,
 		registry: new Registry(),
-		clock,
 	});
 	await database.sql`insert into company_contacts (bitrix_id) select n from generate_series(1, 3) n`;
 	const first = await feed.read(undefined, 2);

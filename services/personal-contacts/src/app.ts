@@ -13,11 +13,11 @@ import { upsertPersonalContact } from './upsert-personal-contact.js';
 
 /** Builds the service. Plugins are registered in the order in which a request passes through them. */
 export async function buildApp(parts: ServiceParts): Promise<Server> {
-	const { serverOptions, database, keyRing, registry, clock = performance.now.bind(performance) } = parts;
+	const { serverOptions, database, poll, keyRing, registry, clock = performance.now.bind(performance) } = parts;
 	const server = await createServer(serverOptions);
 	acceptJson(server);
-	await server.register(metrics, { registry, database, keyRing });
-	await server.register(health, { database, keyRing, writes: true });
+	await server.register(metrics, { registry, database, poll, keyRing });
+	await server.register(health, { poll, writes: true });
 	await server.register(apiReference, { reference: reference() });
 
 	const batcher = createUpsertBatcher({ database, registry });
@@ -35,6 +35,7 @@ const variables = serviceVariables(3001);
 export const service: Service<typeof variables> = {
 	name: 'personal-contacts',
 	callers: 'internal',
+	watched: ['keys'],
 	variables,
 	buildApp,
 };

@@ -87,13 +87,13 @@ async function route(
 			response: { 200: response },
 		},
 		config: { examples },
-		async handler({ body: { chat_id: chatId, active: isActive, at: text } }) {
+		async handler({ body: { chat_id: chatId, active: isActive, at: text }, askedAt }) {
 			const at = text === undefined ? undefined : readTimestamp(text);
 			if (at !== undefined && at > now() + maxClockLeadMs) {
 				throw new Problem('invalid_body', { errors: [{ field: 'at', message: 'must not be in the future' }] });
 			}
 			const report = { chatId, isActive, ...(at === undefined ? {} : { at }) };
-			await database.admit((turn) => inOrder(chatId, () => applySubscriptionReport(database, report, turn)));
+			await database.admit((turn) => inOrder(chatId, () => applySubscriptionReport(database, report, turn)), askedAt);
 			return { ok: 'saved' as const };
 		},
 	});

@@ -76,8 +76,8 @@ async function route(api: Server, { batcher }: { batcher: UpsertBatcher }): Prom
 			response: { 200: response },
 		},
 		config: { examples },
-		async handler(request) {
-			const saved = await batcher.save({ contact: request.body, projectId: request.project.id });
+		async handler({ body: contact, project, askedAt }) {
+			const saved = await batcher.save({ contact, projectId: project.id }, askedAt);
 			return { ok: saved ? ('saved' as const) : ('skipped' as const) };
 		},
 	});

@@ -17,7 +17,8 @@ await runProgram(
 		name: 'crm-sync',
 		callers: 'public',
 		variables,
-		async buildApp({ serverOptions, database, registry }, values) {
+		watched: [],
+		async buildApp({ serverOptions, database, poll, registry }, values) {
 			const config = toCrmConfig(values);
 			// A wrong password or a missing schema ends the start; an unreachable database does not.
 			await database.query(readFreshness).catch((error: unknown) => {
@@ -26,8 +27,8 @@ await runProgram(
 
 			const { logger } = serverOptions;
 			const server = await createServer(serverOptions);
-			await server.register(metrics, { registry, database });
-			await server.register(health, { database, writes: true });
+			await server.register(metrics, { registry, database, poll });
+			await server.register(health, { poll, writes: true });
 			measureMirror(registry, database);
 			const token = values.BITRIX24_APPLICATION_TOKEN;
 			if (token !== undefined)

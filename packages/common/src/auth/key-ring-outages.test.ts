@@ -22,17 +22,17 @@ describe('while the database is unreachable', () => {
 		const { proxy, url } = await startProxy();
 		proxy.cut();
 		const onStateChange = vi.fn();
-		const watched = await open({ url, listens: false, intervalMs: 20, onStateChange });
-		expect(() => watched.ring.find('early', 'early-key')).toThrow(DatabaseError);
-		expect(watched.ring.refreshedAt).toBeUndefined();
-		await expect.poll(() => watched.statements).toBeGreaterThan(3);
+		const { ring, refresh } = await open({ url, intervalMs: 20, onStateChange });
+		expect(() => ring.find('early', 'early-key')).toThrow(DatabaseError);
+		expect([ring.refreshedAt, ring.isConfirmed]).toEqual([undefined, false]);
+		for (let tries = 0; tries < 3; tries++) await expect(refresh()).rejects.toBeInstanceOf(DatabaseError);
 		expect(onStateChange.mock.calls).toEqual([[expect.any(DatabaseError)]]);
 
 		await proxy.restore();
 		await expect.poll(() => onStateChange.mock.calls.length).toBe(2);
 		expect(onStateChange.mock.lastCall).toEqual([undefined]);
-		expect(watched.ring.find('early', 'early-key')?.code).toBe('early');
-		expect(watched.ring.find('early', 'wrong')).toBeUndefined();
+		expect(ring.find('early', 'early-key')?.code).toBe('early');
+		expect(ring.find('early', 'wrong')).toBeUndefined();
 	});
 
 	test('after the start, the keys stay valid, their age grows, and changes are seen when it returns', async () => {
@@ -46,6 +46,8 @@ describe('while the database is unreachable', () => {
 		await revokeKey(db.sql, id);
 		await expect.poll(() => ageOf(ring)).toBeGreaterThan(200);
 		expect(ring.find('later', 'later-key')).toBeDefined();
+		await expect.poll(() => ring.isConfirmed).toBe(false);
+		await expect(ring.confirm(performance.now(), performance.now() + 20_000)).rejects.toBeInstanceOf(DatabaseError);
 
 		await proxy.restore();
 		expect(await seen(ring, 'later', false)).toBeLessThan(1000);
@@ -53,13 +55,13 @@ describe('while the database is unreachable', () => {
 		await expect.poll(() => ageOf(ring)).toBeLessThan(1000);
 	});
 
-	test('the listener reconnects by itself afterwards', async () => {
+	test('the poll reconnects by itself afterwards', async () => {
 		await addProject(db.sql, 'unheard', 'unheard-key');
 		const { proxy, url } = await startProxy();
-		const { ring } = await open({ url, intervalMs: never });
+		const { ring, refresh } = await open({ url, intervalMs: never });
 		proxy.cut();
 		await revokeKey(db.sql, await idOf('unheard'));
-		await expect(ring.refresh()).rejects.toBeInstanceOf(DatabaseError);
+		await expect(refresh()).rejects.toBeInstanceOf(DatabaseError);
 		await proxy.restore();
 		expect(await seen(ring, 'unheard', false)).toBeLessThan(1000);
 	});
@@ -67,7 +69,7 @@ describe('while the database is unreachable', () => {
 	test('all keys are read again afterwards, even if a server that takes over has other keys of the same version', async () => {
 		await addProject(db.sql, 'taken', 'taken-key');
 		const { proxy, url } = await startProxy();
-		const { ring } = await open({ url, intervalMs: never });
+		const { ring } = await open({ url });
 		expect(ring.find('taken', 'taken-key')).toBeDefined();
 		proxy.cut();
 		await revokeKey(db.sql, await idOf('taken'));

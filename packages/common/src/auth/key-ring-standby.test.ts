@@ -2,6 +2,7 @@ import { addProject } from '@contacts/testing/app.js';
 import { database as db, test } from '@contacts/testing/test.js';
 import { expect, onTestFinished } from 'vitest';
 import { openDatabase } from '../database/database.js';
+import { openStatePoll } from '../database/state-poll.js';
 import { openKeyRing } from './key-ring.js';
 
 test('on a read-only server the uses of keys are kept, and no connection is replaced, until it can be written', async () => {
@@ -14,7 +15,9 @@ test('on a read-only server the uses of keys are kept, and no connection is repl
 	const url = Object.assign(new URL(db.url), { username: role, password: 'reader' }).href;
 	const database = openDatabase({ url, applicationName: 'replica', poolSize: 3 });
 	onTestFinished(() => database.close());
-	const ring = await openKeyRing({ database, service: 'company-contacts' }, () => false);
+	const poll = openStatePoll({ url, applicationName: 'poll', watched: ['keys'] });
+	onTestFinished(() => poll.close());
+	const ring = await openKeyRing({ poll, database, service: 'company-contacts' }, () => false);
 	onTestFinished(() => ring.stop());
 	/** Sends a statement over each connection. */
 	const onEach = <Row>(statement: string) =>

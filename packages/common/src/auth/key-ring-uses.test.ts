@@ -4,6 +4,7 @@ import { database as db, test } from '@contacts/testing/test.js';
 import { expect, onTestFinished } from 'vitest';
 import { openDatabase } from '../database/database.js';
 import { urlAs } from '../database/roles.js';
+import { openStatePoll } from '../database/state-poll.js';
 import { type KeyRing, openKeyRing } from './key-ring.js';
 
 const applicationName = 'key uses';
@@ -13,7 +14,9 @@ async function open(): Promise<KeyRing> {
 	const url = urlAs(db.url, 'company-contacts', rolePassword);
 	const database = openDatabase({ url, applicationName, poolSize: 1 });
 	onTestFinished(() => database.close());
-	const ring = await openKeyRing({ database, service: 'company-contacts' }, () => false);
+	const poll = openStatePoll({ url, applicationName: 'poll', watched: ['keys'] });
+	onTestFinished(() => poll.close());
+	const ring = await openKeyRing({ poll, database, service: 'company-contacts' }, () => false);
 	onTestFinished(() => ring.stop());
 	return ring;
 }

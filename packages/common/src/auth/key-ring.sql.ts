@@ -1,3 +1,4 @@
+import type { Sql } from '../database/client.js';
 import type { Database } from '../database/database.js';
 import { DatabaseError } from '../database/errors.js';
 
@@ -42,14 +43,6 @@ interface Rejection {
 	reason: RejectionReason;
 }
 
-/** The version, which every change of a project or a key increments. */
-export async function readKeyRingVersion(database: Database): Promise<string> {
-	const rows = await database.queryReserved(
-		(sql) => sql<{ version: string }[]>`select version::text from key_ring_version`,
-	);
-	return rows[0]?.version ?? '';
-}
-
 /**
  * Stores when keys were used last.
  *
@@ -88,11 +81,10 @@ const maxRejectedKeys = 10_000;
  * The rejections let the log say why a key was rejected: the newest rejected keys of enabled projects, and one for each project.
  */
 export async function readKeyRing(
-	database: Database,
+	sql: Sql,
 	service: ServiceName,
 ): Promise<{ keys: UnrevokedKey[]; rejections: Rejection[] }> {
-	const rows = await database.queryReserved(
-		(sql) => sql<((UnrevokedKey & { reason: null }) | Rejection)[]>`
+	const rows = await sql<((UnrevokedKey & { reason: null }) | Rejection)[]>`
 			with known as materialized (
 				select p.id, p.code, p.sandbox, k.id as key_id, k.hash, k.expires_at,
 				       case
@@ -120,8 +112,7 @@ export async function readKeyRing(
 				select id, code, sandbox, null, null, null,
 				       case when disabled_at is null then 'unknown_key' else 'disabled_project' end
 				from projects
-			) ring`,
-	);
+			) ring`;
 	const keys: UnrevokedKey[] = [];
 	const rejections: Rejection[] = [];
 	for (const row of rows) {

@@ -1,12 +1,12 @@
 import { hash } from 'node:crypto';
 import type { Database } from '../database/database.js';
 import { DatabaseError } from '../database/errors.js';
+import type { StatePoll } from '../database/state-poll.js';
 import { withDeadline } from '../database/with-deadline.js';
 import {
 	type Project,
 	type RejectionReason,
 	readKeyRing,
-	readKeyRingVersion,
 	type ServiceName,
 	saveKeyUses,
 	type UnrevokedKey,
@@ -24,25 +24,32 @@ export interface KeyRing {
 	findReason(projectCode: string, key: string): RejectionReason;
 	/** Whether the key of this project was not revoked when the keys were last read, and has not expired. */
 	isLive(project: Project): boolean;
-	/** Reads the version, and loads the keys again if it has changed. */
-	refresh(): Promise<void>;
+	/** Whether the keys in memory were those of the database within the last second. */
+	readonly isConfirmed: boolean;
+	/**
+	 * Waits until they were those of the database at most a second before the caller asked.
+	 *
+	 * @throws DatabaseError, DatabaseBusyError: see `StatePoll.confirm`
+	 */
+	confirm(askedAt: number, until: number): Promise<unknown>;
+	/** The same with a poll that begins after this call, at once. */
+	refresh(): Promise<unknown>;
 	/** When the snapshot was last known to be current, in milliseconds since the epoch; undefined before the first. */
 	readonly refreshedAt: number | undefined;
 	/** The live keys of the snapshot. */
 	liveKeys(): readonly UnrevokedKey[];
 	/** Stores when each key was last used. This also happens at regular intervals. */
 	flushUses(): Promise<void>;
-	/** Stops refreshing, and stores the last uses of keys. */
+	/** Stores the last uses of keys, and does so no more. */
 	stop(): Promise<void>;
 }
 
 export interface KeyRingOptions {
+	/** It watches the keys. */
+	poll: StatePoll;
+	/** Stores the uses of keys. */
 	database: Database;
 	service: ServiceName;
-	/** Called once when refreshing starts to fail, and once when it works again. */
-	onStateChange?: (error: unknown) => void;
-	/** Milliseconds between two checks of the version. A notification arrives sooner; the check is for lost notifications. */
-	intervalMs?: number;
 	/** Milliseconds since the epoch. */
 	now?: () => number;
 }
@@ -50,10 +57,13 @@ export interface KeyRingOptions {
 /** The interval at which the uses of keys are stored. `contacts key list` may lag by this. */
 const flushIntervalMs = 30_000;
 
+/** The maximum wait for a load. A service starts without keys if the database can't be reached. */
+const maxLoadMs = 4000;
+
 interface Snapshot {
-	version: string;
-	/** The number of changes that had been reported when it was read. */
-	reports: number;
+	version: string | undefined;
+	/** See `DatabaseState`. */
+	generation: number;
 	keys: Map<string, UnrevokedKey>;
 	byId: Map<number, UnrevokedKey>;
 	/** Why a key is rejected; by the project's code alone, why every other key of the project is. */
@@ -61,34 +71,27 @@ interface Snapshot {
 }
 
 /**
- * Opens the snapshot of all keys, which every process keeps in memory. It is loaded at once, and again after a
- * notification, after a reconnection of the listener, and when the check every `intervalMs` finds a new version.
+ * Opens the snapshot of all keys, which every process keeps in memory. It is loaded at once, and again in each poll that
+ * finds another version, another server, or itself on another connection.
  *
  * @throws DatabaseError when the first load fails, unless `isTemporary` returns true for it: then it is retried.
  */
 export async function openKeyRing(options: KeyRingOptions, isTemporary: (error: unknown) => boolean): Promise<KeyRing> {
-	const { database, service, intervalMs = 400, now = Date.now, onStateChange = () => undefined } = options;
+	const { poll, database, service, now = Date.now } = options;
 	/** The last uses of keys that are not stored yet, in milliseconds since the epoch. */
 	let uses = new Map<number, number>();
 	let snapshot: Snapshot | undefined;
-	let reports = 0;
 	let refreshedAt: number | undefined;
-	let failing = false;
-	let refreshing: Promise<void> | undefined;
-	let again = false;
-	let stopped = false;
 
 	const isLive = (key?: UnrevokedKey): key is UnrevokedKey => key !== undefined && key.expiresAt > now();
 
-	async function load(): Promise<void> {
-		const [startedAt, reported] = [now(), reports];
-		// Reads the version first: after a change between the two reads, the next check loads the keys again.
-		const version = await readKeyRingVersion(database);
-		if (version !== snapshot?.version || reported !== snapshot.reports) {
-			const { keys, rejections } = await readKeyRing(database, service);
+	poll.follow(async ({ keys: version, generation, foundAt }, sql) => {
+		// After a change between the two reads, the next poll loads the keys again.
+		if (version !== snapshot?.version || generation !== snapshot?.generation) {
+			const { keys, rejections } = await readKeyRing(sql, service);
 			snapshot = {
 				version,
-				reports: reported,
+				generation,
 				keys: new Map(keys.map((key) => [indexOf(key.code, key.hash), key])),
 				byId: new Map(keys.map((key) => [key.keyId, key])),
 				reasons: new Map(
@@ -96,36 +99,8 @@ export async function openKeyRing(options: KeyRingOptions, isTemporary: (error: 
 				),
 			};
 		}
-		refreshedAt = startedAt;
-	}
-
-	/** Runs one refresh at a time. Calls during a refresh share one further refresh, which starts after it. */
-	function refresh(): Promise<void> {
-		if (refreshing !== undefined) {
-			again = true;
-			return refreshing;
-		}
-		refreshing = (async () => {
-			do {
-				again = false;
-				await load();
-			} while (again);
-		})().finally(() => {
-			refreshing = undefined;
-		});
-		return refreshing;
-	}
-
-	async function refreshQuietly(): Promise<void> {
-		try {
-			await refresh();
-			if (failing) onStateChange(undefined);
-			failing = false;
-		} catch (error) {
-			if (!failing && !stopped) onStateChange(error);
-			failing = true;
-		}
-	}
+		refreshedAt = foundAt;
+	});
 
 	/** Uses that can't be stored are kept for the next time, one entry for each key. No request waits for this. */
 	async function flushUses(): Promise<void> {
@@ -138,19 +113,11 @@ export async function openKeyRing(options: KeyRingOptions, isTemporary: (error: 
 	}
 
 	try {
-		await refresh();
+		await poll.refresh(performance.now() + maxLoadMs);
 	} catch (error) {
 		if (!isTemporary(error)) throw error;
-		failing = true;
-		onStateChange(error);
 	}
-	const timer = setInterval(refreshQuietly, intervalMs).unref();
 	const usesTimer = setInterval(flushUses, flushIntervalMs).unref();
-	const changes = database.listenForChanges('key_ring_changed', () => {
-		// After a disconnection the server may be another one, with other keys of the same version.
-		reports++;
-		void refreshQuietly();
-	});
 
 	return {
 		find(projectCode, key) {
@@ -167,16 +134,18 @@ export async function openKeyRing(options: KeyRingOptions, isTemporary: (error: 
 			return isKnown ? 'expired_key' : (ofKey ?? ofProject ?? 'unknown_project');
 		},
 		isLive: ({ keyId }) => isLive(snapshot?.byId.get(keyId)),
-		refresh,
+		get isConfirmed() {
+			return poll.confirmed !== undefined;
+		},
+		confirm: poll.confirm,
+		refresh: () => poll.refresh(performance.now() + maxLoadMs),
 		get refreshedAt() {
 			return refreshedAt;
 		},
 		liveKeys: () => [...(snapshot?.keys.values() ?? [])].filter(isLive),
 		flushUses,
 		async stop() {
-			stopped = true;
-			for (const each of [timer, usesTimer]) clearInterval(each);
-			changes.stop();
+			clearInterval(usesTimer);
 			// The last uses are not worth a longer wait.
 			await withDeadline(flushUses(), 1000);
 		},

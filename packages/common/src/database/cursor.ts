@@ -7,13 +7,12 @@ import { type Connection, ConnectionPool } from './pool.js';
 type RawRow = Buffer[];
 
 interface ReadOptions {
-	/**
-	 * Who reads, such as a project. Each reader has a share of the cursors, so that no reader can take all of them. Without a
-	 * name, only the limit of all cursors applies.
-	 */
+	/** Who reads, such as a project. Each reader has one cursor at a time. Without a name, only the limit of all cursors applies. */
 	reader?: string;
 	/** See `Database.query`: the deadline of the first batch counts from then. */
 	askedAt?: number;
+	/** See `Database.query`. */
+	isOnNew?: boolean;
 }
 
 export interface CursorReader {
@@ -31,9 +30,6 @@ export interface CursorReader {
 	close(): Promise<void>;
 }
 
-/** The share of all cursors that one reader may have: two of eight. So only four readers together can use all of them. */
-const maxShare = 1 / 4;
-
 /**
  * Reads long results with a cursor. It has a separate connection pool, because short statements must not wait for a slow
  * client. `poolSize` is the maximum number of results that are read at once.
@@ -43,30 +39,8 @@ const maxShare = 1 / 4;
 export function createCursorReader(options: ClientOptions, deadlineMs: number): CursorReader {
 	// The server's time limit would include the pauses of a slow client. The deadline of each batch replaces it.
 	const pool = new ConnectionPool({ ...options, statementTimeoutMs: 0 });
-	let reading = 0;
-	/** Results that are being read, by reader. */
-	const readingOf = new Map<string, number>();
-	const maxPerReader = Math.max(1, Math.floor(options.poolSize * maxShare));
-
-	/** @returns false when the limit of all readers or of this reader is reached */
-	function admit(reader: string | undefined): boolean {
-		if (reading >= options.poolSize) return false;
-		if (reader !== undefined) {
-			const own = readingOf.get(reader) ?? 0;
-			if (own >= maxPerReader) return false;
-			readingOf.set(reader, own + 1);
-		}
-		reading++;
-		return true;
-	}
-
-	function release(reader: string | undefined): void {
-		reading--;
-		if (reader === undefined) return;
-		const own = (readingOf.get(reader) ?? 1) - 1;
-		if (own === 0) readingOf.delete(reader);
-		else readingOf.set(reader, own);
-	}
+	/** Who is reading. */
+	const readers = new Set<string | symbol>();
 
 	async function attempt(
 		connection: Connection,
@@ -109,8 +83,10 @@ export function createCursorReader(options: ClientOptions, deadlineMs: number): 
 	}
 
 	return {
-		async read(statement, rowsPerBatch, onBatch, { reader, askedAt = performance.now() } = {}) {
-			if (!admit(reader)) throw new DatabaseBusyError();
+		async read(statement, rowsPerBatch, onBatch, { reader, askedAt = performance.now(), isOnNew = false } = {}) {
+			const own = reader ?? Symbol();
+			if (readers.size >= options.poolSize || readers.has(own)) throw new DatabaseBusyError();
+			readers.add(own);
 			let started = false;
 			const take = (rows: RawRow[]) => {
 				started = true;
@@ -118,6 +94,7 @@ export function createCursorReader(options: ClientOptions, deadlineMs: number): 
 			};
 			// There is one connection for each cursor, so none waits.
 			const connection = await pool.acquire({ askedAt, until: Number.POSITIVE_INFINITY });
+			if (isOnNew) connection.replace();
 			const send = () => attempt(connection, askedAt + deadlineMs, statement, rowsPerBatch, take);
 			try {
 				await send().catch((error: unknown) => {
@@ -128,11 +105,11 @@ export function createCursorReader(options: ClientOptions, deadlineMs: number): 
 				throw new DatabaseError(error);
 			} finally {
 				pool.release(connection);
-				release(reader);
+				readers.delete(own);
 			}
 		},
 		get reading() {
-			return reading;
+			return readers.size;
 		},
 		renew: () => pool.replaceAll(),
 		close: () => pool.close(),

@@ -1,8 +1,7 @@
 import { Admission, type Turn } from './admission.js';
-import { type ChangeSubscription, createChangeListener } from './change-listener.js';
 import type { ClientOptions, PendingStatement, Sql } from './client.js';
 import { type CursorReader, createCursorReader } from './cursor.js';
-import { DatabaseError, type FailureReason, failureReason } from './errors.js';
+import { type FailureReason, failureReason } from './errors.js';
 import { type ClockedRows, createWriteSender, type WriteStatement } from './expiring-write.js';
 import { ConnectionPool } from './pool.js';
 
@@ -25,6 +24,8 @@ interface QueryOptions {
 	 * statements its response needs. Default: now.
 	 */
 	askedAt?: number | undefined;
+	/** Whether to send it over a new connection, because the others may lead to a former primary. Default: false. */
+	isOnNew?: boolean;
 }
 
 interface WriteOptions {
@@ -43,8 +44,6 @@ export interface Database {
 	 * @throws DatabaseError, DatabaseBusyError: see `Admission`
 	 */
 	query<Rows>(statement: (sql: Sql) => PendingStatement<Rows>, options?: QueryOptions): Promise<Rows>;
-	/** The same on a reserved connection, which never waits for requests. Use it for statements that every request depends on. */
-	queryReserved<Rows>(statement: (sql: Sql) => PendingStatement<Rows>): Promise<Rows>;
 	/**
 	 * Runs one idempotent statement that must not be executed after a newer one: it carries an expiry. It is sent again if
 	 * the first attempt can no longer be executed and there is time.
@@ -55,15 +54,16 @@ export interface Database {
 	 *   response was lost.
 	 */
 	write<Rows extends ClockedRows>(statement: WriteStatement<Rows>, options?: WriteOptions): Promise<Rows>;
-	/** Admits a caller whose statements are shared with others, or refuses it. */
-	admit<Result>(work: (turn: Turn) => Promise<Result>): Promise<Result>;
+	/**
+	 * Admits a caller whose statements are shared with others, or refuses it.
+	 *
+	 * @param askedAt see `QueryOptions`
+	 */
+	admit<Result>(work: (turn: Turn) => Promise<Result>, askedAt?: number): Promise<Result>;
 	/** Whether a new request would wait for too long. */
 	readonly isFull: boolean;
-	/**
-	 * Listens for PostgreSQL notifications, with one connection for all channels. When it listens again after a
-	 * disconnection, all statements and cursors use new connections.
-	 */
-	listenForChanges(channel: string, onChange: () => void): ChangeSubscription;
+	/** Uses new connections from now on, because the others may be lost, or lead to a former primary. Running statements and cursors are not ended. */
+	renew(): void;
 	/**
 	 * Reads a long result in batches with a cursor. The whole result is a snapshot of the moment at which the statement
 	 * began. Each batch is requested after the one before was processed.
@@ -77,7 +77,7 @@ export interface Database {
 	readonly deadlineMs: number;
 	/** Callers that wait for a response. */
 	readonly waiting: number;
-	/** Connections for statements. Cursors and the listener have separate connections. */
+	/** Connections for statements. Cursors have separate connections. */
 	readonly connections: Pick<ConnectionPool, 'limit' | 'inUse' | 'waiting'>;
 	/** Open cursors. */
 	readonly reading: number;
@@ -103,23 +103,13 @@ export interface DatabaseOptions extends ClientOptions {
 
 /** Opens the database for a service. It connects at the first statement. */
 export function openDatabase(options: DatabaseOptions): Database {
-	const { deadlineMs = 4000, maxWaiting = 1000, maxReaders = 8, clock = () => performance.now() } = options;
+	const { deadlineMs = 4000, maxWaiting = 1000, maxReaders = 4, clock = () => performance.now() } = options;
 	let observer: DatabaseObserver | undefined;
 	const onFailure = (reason: FailureReason) => observer?.onFailure(reason);
 	const admission = new Admission({ deadlineMs, maxWaiting, clock, onFailure });
 	const pool = new ConnectionPool(options);
-	const reserved = new ConnectionPool({ ...options, poolSize: 1 });
 	const sendWrite = createWriteSender(pool);
 	const cursors = createCursorReader({ ...options, poolSize: maxReaders }, deadlineMs);
-	const listener = createChangeListener({
-		url: options.url,
-		applicationName: options.applicationName,
-		onReturn() {
-			pool.replaceAll();
-			reserved.replaceAll();
-			cursors.renew();
-		},
-	});
 
 	async function timed<Rows>({ until }: Turn, send: (turn: Turn) => Promise<Rows>): Promise<Rows> {
 		const turn: Turn = { askedAt: performance.now(), until };
@@ -132,24 +122,20 @@ export function openDatabase(options: DatabaseOptions): Database {
 	}
 
 	return {
-		query: (statement, { askedAt } = {}) =>
-			admission.run((turn) => timed(turn, (own) => pool.query(own, statement)), askedAt),
-		async queryReserved(statement) {
-			const askedAt = performance.now();
-			return reserved.query({ askedAt, until: askedAt + deadlineMs }, statement).catch((error: unknown) => {
-				onFailure(failureReason(error));
-				throw new DatabaseError(error);
-			});
-		},
+		query: (statement, { askedAt, isOnNew } = {}) =>
+			admission.run((turn) => timed(turn, (own) => pool.query(own, statement, isOnNew)), askedAt),
 		write(statement, { turn, retryRefused = true } = {}) {
 			const send = (admitted: Turn) => timed(admitted, (own) => sendWrite(own, statement, retryRefused));
 			return turn === undefined ? admission.run(send) : send(turn);
 		},
-		admit: (work) => admission.run(work),
+		admit: (work, askedAt) => admission.run(work, askedAt),
 		get isFull() {
 			return admission.isFull;
 		},
-		listenForChanges: (channel, onChange) => listener.subscribe(channel, onChange),
+		renew() {
+			pool.replaceAll();
+			cursors.renew();
+		},
 		readInBatches: (...reading) =>
 			cursors.read(...reading).catch((error: unknown) => {
 				onFailure(failureReason(error));
@@ -167,7 +153,7 @@ export function openDatabase(options: DatabaseOptions): Database {
 			observer = next;
 		},
 		async close() {
-			await Promise.all([listener.close(), pool.close(), reserved.close(), cursors.close()]);
+			await Promise.all([pool.close(), cursors.close()]);
 		},
 	};
 }

@@ -102,10 +102,8 @@ const afterRestore = `
 		set epoch = gen_random_uuid(), version = version + 1, history = public.database_history()
 		where history <> public.database_history()
 		returning only_row
-	), due as (
-		update public.crm_sync_state set last_full_at = null where exists (select from restored)
 	)
-	select pg_notify('company_contacts_changed', '') from restored`;
+	update public.crm_sync_state set last_full_at = null where exists (select from restored)`;
 
 /** Takes the lock until the end of the transaction. */
 async function takeLock(run: Run, onWaiting: (message: string) => void, timeoutMs: number): Promise<void> {

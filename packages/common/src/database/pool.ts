@@ -82,9 +82,12 @@ export class ConnectionPool {
 	/**
 	 * Sends a statement that may be executed twice. It is sent once more if its connection was lost. Without a response after
 	 * a second it is also sent over another connection, and the first response counts.
+	 *
+	 * @param isOnNew whether to open a new connection for it
 	 */
-	async query<Rows>(turn: Turn, statement: (sql: Sql) => PendingStatement<Rows>): Promise<Rows> {
+	async query<Rows>(turn: Turn, statement: (sql: Sql) => PendingStatement<Rows>, isOnNew = false): Promise<Rows> {
 		const connection = await this.acquire(turn);
+		if (isOnNew) connection.replace();
 		try {
 			return await this.#send(connection, turn, statement).catch((error: unknown) => {
 				const { lost, readOnly } = judge(error);

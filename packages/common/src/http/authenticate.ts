@@ -10,6 +10,11 @@ declare module 'fastify' {
 	interface FastifyRequest {
 		/** The caller. It is set for every request that passed authentication. */
 		project: Project;
+		/**
+		 * When the request was complete and its parameters were checked, in milliseconds of `performance.now()`. The deadline
+		 * of its response counts from then.
+		 */
+		askedAt: number;
 	}
 }
 
@@ -27,6 +32,7 @@ interface AuthenticateOptions {
 export const authenticate = fp<AuthenticateOptions>(
 	async (scope, { keyRing, onFailure = () => undefined }) => {
 		scope.decorateRequest('project');
+		scope.decorateRequest('askedAt', 0);
 		scope.addHook('onRequest', (request, _reply, done) => {
 			const project = findProject(request, keyRing);
 			if (project === undefined) {
@@ -40,9 +46,20 @@ export const authenticate = fp<AuthenticateOptions>(
 		scope.addHook('preValidation', (request, _reply, done) => {
 			done(keyRing.isLive(request.project) ? undefined : unauthorized(request, keyRing));
 		});
+		// Last, so that a request with a wrong parameter is refused also while the keys can't be confirmed.
+		scope.addHook('preHandler', (request, _reply, done) => {
+			request.askedAt = performance.now();
+			if (keyRing.isConfirmed) return done();
+			keyRing
+				.confirm(request.askedAt, request.askedAt + maxConfirmMs)
+				.then(() => done(keyRing.isLive(request.project) ? undefined : unauthorized(request, keyRing)), done);
+		});
 	},
 	{ name: 'authenticate', fastify: '5.x', dependencies: ['metrics', 'load-shedding'] },
 );
+
+/** The maximum time for which a request waits for its key to be confirmed. It leaves time for the response. */
+const maxConfirmMs = 3000;
 
 /** The credentials of a request. A repeated parameter is an array, and one with malformed percent-encoding a symbol. */
 function credentialsOf({ query }: FastifyRequest): { project: unknown; key: unknown } {

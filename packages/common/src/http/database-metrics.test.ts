@@ -3,6 +3,7 @@ import { database as db, test } from '@contacts/testing/test.js';
 import { Registry } from 'prom-client';
 import { expect, onTestFinished } from 'vitest';
 import { type Database, type DatabaseOptions, openDatabase } from '../database/database.js';
+import { openStatePoll } from '../database/state-poll.js';
 import { measureDatabase } from './metrics.js';
 
 test.beforeAll(async () => {
@@ -15,7 +16,9 @@ function open(options: Partial<DatabaseOptions> = {}): { database: Database; val
 	const database = openDatabase({ url: db.url, applicationName: 'metrics', poolSize: 1, ...options });
 	onTestFinished(() => database.close());
 	const registry = new Registry();
-	measureDatabase(database, registry);
+	const poll = openStatePoll({ url: options.url ?? db.url, applicationName: 'metrics poll', watched: [] });
+	onTestFinished(() => poll.close());
+	measureDatabase(database, poll, registry);
 	return {
 		database,
 		async value(sample) {
@@ -96,9 +99,10 @@ test('the metrics have the number of open cursors', async () => {
 test('the metrics show an unreachable database', async () => {
 	const proxy = await startTcpProxy(db.url);
 	onTestFinished(() => proxy.close());
-	const { value } = open({ url: proxy.through(db.url) });
+	const { database, value } = open({ url: proxy.through(db.url) });
 	expect(await value('database_up')).toBe(1);
 	proxy.cut();
-	expect(await value('database_up')).toBe(0);
+	await expect.poll(() => value('database_up')).toBe(0);
+	await expect(sleep(database, 0)).rejects.toThrow();
 	expect(await value(failures('connection'))).toBeGreaterThan(0);
 });

@@ -1,20 +1,23 @@
 import { startTcpProxy } from '@contacts/testing/tcp-proxy.js';
 import { database as db, test } from '@contacts/testing/test.js';
 import { expect, onTestFinished } from 'vitest';
-import { type KeyRing, openKeyRing } from '../auth/key-ring.js';
+import { openKeyRing } from '../auth/key-ring.js';
 import { openDatabase } from '../database/database.js';
+import { openStatePoll } from '../database/state-poll.js';
 import { createLogger } from '../observability/logger.js';
 import { health } from './health.js';
 import { createServer } from './server.js';
 
 /** The status of `GET /health/ready` of a process on this database. */
-async function startReadiness(writes: boolean, keyRing?: KeyRing): Promise<() => Promise<number>> {
-	const database = openDatabase({ url: db.url, applicationName: 'health', poolSize: 3 });
+async function startReadiness(
+	writes: boolean,
+	poll = openStatePoll({ url: db.url, applicationName: 'health', watched: [] }),
+): Promise<() => Promise<number>> {
 	const server = await createServer({ logger: createLogger({ name: 'health', level: 'silent' }) });
-	await server.register(health, { database, writes, ...(keyRing ? { keyRing } : {}) });
+	await server.register(health, { poll, writes });
 	onTestFinished(async () => {
 		await server.close();
-		await database.close();
+		await poll.close();
 	});
 	return async () => (await server.inject('/health/ready')).statusCode;
 }
@@ -25,14 +28,14 @@ async function makeReadOnly(on: boolean): Promise<void> {
 	await db.sql.unsafe(`alter database ${name} set default_transaction_read_only = ${on}`);
 }
 
-test('a process that writes is not ready on a read-only database, and the check replaces its connections', async () => {
+test('a process that writes is not ready on a read-only database, and the check replaces its connection', async () => {
 	await makeReadOnly(true);
 	onTestFinished(() => makeReadOnly(false));
 	const ready = await startReadiness(true);
 	expect(await ready()).toBe(503);
 	expect(await ready()).toBe(503);
 	await makeReadOnly(false);
-	expect(await ready()).toBe(200);
+	await expect.poll(ready).toBe(200);
 });
 
 test('a process that only reads is ready on a read-only database', async () => {
@@ -45,13 +48,14 @@ test('a process that authenticates is not ready until its keys were loaded, alth
 	const proxy = await startTcpProxy(db.url);
 	proxy.cut();
 	const keys = openDatabase({ url: proxy.through(db.url), applicationName: 'keys', poolSize: 1 });
-	const keyRing = await openKeyRing({ database: keys, service: 'company-contacts' }, () => true);
+	const poll = openStatePoll({ url: proxy.through(db.url), applicationName: 'keys', watched: ['keys'] });
+	const keyRing = await openKeyRing({ poll, database: keys, service: 'company-contacts' }, () => true);
 	onTestFinished(async () => {
 		await keyRing.stop();
 		await keys.close();
 		await proxy.close();
 	});
-	const ready = await startReadiness(false, keyRing);
+	const ready = await startReadiness(false, poll);
 	expect(await ready()).toBe(503);
 	await proxy.restore();
 	await expect.poll(ready).toBe(200);

@@ -5,12 +5,14 @@ import type { KeyRing } from '../auth/key-ring.js';
 import type { Project } from '../auth/key-ring.sql.js';
 import type { Database } from '../database/database.js';
 import { failureReasons } from '../database/errors.js';
+import type { StatePoll } from '../database/state-poll.js';
 import { probeRoute } from '../observability/logger.js';
 import { counter, gauge, lastKnown } from '../observability/metrics.js';
 
 interface MetricsOptions {
 	registry: Registry;
 	database: Database;
+	poll: StatePoll;
 	/** The key ring of a service that authenticates. */
 	keyRing?: KeyRing;
 }
@@ -23,8 +25,8 @@ const buckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5
  * root, before all routes.
  */
 export const metrics = fp<MetricsOptions>(
-	async (server, { registry, database, keyRing }) => {
-		measureDatabase(database, registry);
+	async (server, { registry, database, poll, keyRing }) => {
+		measureDatabase(database, poll, registry);
 		const countOfRoute = measureRoutes(server, registry);
 		const countOfProject = keyRing && measureKeys(keyRing, registry);
 		server.addHook('onResponse', (request, reply, done) => {
@@ -151,7 +153,7 @@ function measureKeys(keyRing: KeyRing, registry: Registry) {
 }
 
 /** The duration of statements, the use of connections, and whether the database responds when the metrics are collected. */
-export function measureDatabase(database: Database, registry: Registry): void {
+export function measureDatabase(database: Database, poll: StatePoll, registry: Registry): void {
 	const registers = [registry];
 	const durations = new Histogram({
 		name: 'database_statement_duration_seconds',
@@ -186,12 +188,15 @@ export function measureDatabase(database: Database, registry: Registry): void {
 	add('database_connections_in_use', 'Connections with a statement on them.', () => connections.inUse);
 	add('database_statements_waiting', 'Statements that wait for a connection.', () => connections.waiting);
 	add('database_cursors', 'Open cursors for long results, on separate connections.', () => database.reading);
-	const isUp = () =>
-		database
-			.queryReserved((sql) => sql`select 1`)
-			.then(
-				() => 1,
-				() => 0,
-			);
-	add('database_up', '1 when the database responded to the last check, else 0.', lastKnown(isUp, 1));
+	const isUp = () => {
+		const now = performance.now();
+		return poll.confirm(now, now + maxUpMs).then(
+			() => 1,
+			() => 0,
+		);
+	};
+	add('database_up', '1 if the database responded within the last second, else 0.', lastKnown(isUp, 1));
 }
+
+/** The maximum time for which `database_up` waits for a response. Until then it has its last value. */
+const maxUpMs = 4000;

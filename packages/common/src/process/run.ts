@@ -5,6 +5,8 @@ import { type KeyRing, openKeyRing } from '../auth/key-ring.js';
 import type { ServiceName } from '../auth/key-ring.sql.js';
 import { type Database, openDatabase } from '../database/database.js';
 import { DatabaseError, describeDatabaseError, errorCode, isRefusal } from '../database/errors.js';
+import { openStatePoll, type StatePoll } from '../database/state-poll.js';
+import type { Watched } from '../database/state-poll.sql.js';
 import { type DatabaseSupport, databaseSupport, rejectUnsupported } from '../database/supported-database.sql.js';
 import type { Server, ServerOptions } from '../http/server.js';
 import { createLogger } from '../observability/logger.js';
@@ -26,6 +28,8 @@ type ProgramVariables = Omit<ServiceVariables, 'DATABASE_POOL_SIZE'> & { DATABAS
 export interface ServiceParts {
 	serverOptions: ServerOptions;
 	database: Database;
+	/** The state of the same database. */
+	poll: StatePoll;
 	keyRing: KeyRing;
 	registry: Registry;
 	/** A monotonic clock in milliseconds. Default: that of the process. */
@@ -36,6 +40,8 @@ export interface ServiceParts {
 interface Program<Parts, Name extends string, Variables extends TObject> {
 	name: Name;
 	callers: Callers;
+	/** What its poll asks the database for, besides the server. */
+	watched: readonly Watched[];
 	variables: Variables;
 	buildApp(parts: Parts, config: Static<Variables>): Promise<Server>;
 }
@@ -51,18 +57,7 @@ export function runService<Variables extends TObject>(
 		{
 			...service,
 			async buildApp(parts, config) {
-				const { logger } = parts.serverOptions;
-				const keyRing = await openKeyRing(
-					{
-						database: parts.database,
-						service: service.name,
-						onStateChange: (error) =>
-							error === undefined
-								? logger.info('keys are current again')
-								: logger.error({ err: error }, 'keys could not be read'),
-					},
-					isTemporary,
-				);
+				const keyRing = await openKeyRing({ ...parts, service: service.name }, isTemporary);
 				const app = await service.buildApp({ ...parts, keyRing }, config);
 				app.addHook('onClose', () => keyRing.stop());
 				return app;
@@ -110,11 +105,21 @@ async function start<Variables extends TObject>(
 		applicationName: name,
 		poolSize: config.DATABASE_POOL_SIZE ?? backgroundPoolSize,
 	});
+	const poll = openStatePoll({
+		url: config.DATABASE_URL,
+		applicationName: name,
+		watched: program.watched,
+		onReconnect: () => database.renew(),
+		onStateChange: (error) =>
+			error === undefined
+				? logger.info('the database responds again')
+				: logger.error({ err: error }, 'the database does not respond'),
+	});
 	const serverOptions: ServerOptions = { logger, tracing, trustProxy: config.TRUST_PROXY };
 	// At once: a database that does not respond must not delay the start twice.
 	const [support, built] = await Promise.allSettled([
 		checkSupport(database),
-		program.buildApp({ serverOptions, database, registry: createRegistry(version) }, config),
+		program.buildApp({ serverOptions, database, poll, registry: createRegistry(version) }, config),
 	]);
 	if (support.status === 'rejected') throw support.reason;
 	if (built.status === 'rejected') throw built.reason;
@@ -134,7 +139,7 @@ async function start<Variables extends TObject>(
 			if (err) logger.fatal({ err }, 'unexpected error: stopping');
 			else logger.info({ signal }, 'stopping');
 			await app.close();
-			await Promise.all([database.close(), tracing?.stop()]);
+			await Promise.all([poll.close(), database.close(), tracing?.stop()]);
 			logger.info('stopped');
 		},
 	);

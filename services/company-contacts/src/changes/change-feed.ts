@@ -1,7 +1,7 @@
 import { shareQuery } from '@contacts/common/database/admission.js';
-import type { ChangeSubscription } from '@contacts/common/database/change-listener.js';
 import type { Database } from '@contacts/common/database/database.js';
 import { DatabaseBusyError } from '@contacts/common/database/errors.js';
+import { type DatabaseState, readConfirmed, type StatePoll } from '@contacts/common/database/state-poll.js';
 import { Problem } from '@contacts/common/http/problems.js';
 import { createRepresentations, type Representations } from '@contacts/common/http/representations.js';
 import { counter } from '@contacts/common/observability/metrics.js';
@@ -17,24 +17,21 @@ export interface ChangeFeed {
 	/**
 	 * Returns the changes after a cursor. Without a cursor it returns all contacts, from the first one on.
 	 *
+	 * @param askedAt when the request began, in milliseconds of `performance.now()`
 	 * @throws Problem `invalid_query`, `cursor_expired`; DatabaseError, DatabaseBusyError; it never returns only some of the changes
 	 */
-	read(cursor: string | undefined, limit: number): Promise<Representations>;
-	/** Call it when a contact has changed, or may have. */
-	invalidate(): void;
+	read(cursor: string | undefined, limit: number, askedAt?: number): Promise<Representations>;
 }
 
 interface ChangeFeedOptions {
 	database: Database;
-	/** While the subscription is not current, every request queries the database. */
-	subscription: Pick<ChangeSubscription, 'current'>;
+	/** It watches the contacts. */
+	poll: StatePoll;
 	registry: Registry;
-	/** Monotonic milliseconds. */
-	clock: () => number;
 }
 
-/** Without a notification the feed counts as current for this long. It bounds the effect of a lost notification. */
-const maxAgeMs = 2000;
+/** The newest changes, and the generation of the state in which they were read. */
+type KnownChanges = RecentChanges & Pick<DatabaseState, 'generation'>;
 
 /** Maximum size of the responses in memory. */
 const maxResponseBytes = 16_000_000;
@@ -46,22 +43,20 @@ const maxResponses = 10_000;
 const entryBytes = 800;
 
 /**
- * Keeps the newest changes in memory. A change costs one query, however many clients poll. Without changes there is one query
- * in `maxAgeMs` at most, which finds no row after the known version. Only a client with an older cursor causes another.
+ * Keeps the newest changes in memory. A change costs one query, however many clients poll, and no change costs none. Only a
+ * client with an older cursor causes another.
  */
-export function createChangeFeed({ database, subscription, registry, clock }: ChangeFeedOptions): ChangeFeed {
-	let recent: RecentChanges | undefined;
-	/** When the query that produced `recent` started. */
-	let askedAt = Number.NEGATIVE_INFINITY;
-	let asking: Promise<RecentChanges> | undefined;
-	/**
-	 * Queries are numbered. A query that started later may finish earlier, and its result wins. One that started before an
-	 * announced change may lack it, so its result never counts as current.
-	 */
-	let [lastAsked, lastApplied, lastInvalidated] = [0, 0, 0];
-	/** By limit and cursor. Each change replaces them. */
-	let responses = noResponses();
-
+export function createChangeFeed({ database, poll, registry }: ChangeFeedOptions): ChangeFeed {
+	let recent: KnownChanges | undefined;
+	/** Queries under way, by what they read and the state that was confirmed when they were sent. */
+	const recentUnderWay = new Map<string, Promise<KnownChanges>>();
+	const underWay = new Map<string, Promise<Representations>>();
+	/** By version, limit and cursor. */
+	const responses = new LRUCache<string, Representations>({
+		max: maxResponses,
+		maxSize: maxResponseBytes,
+		sizeCalculation: ({ size }) => size + entryBytes,
+	});
 	const count = counter(
 		registry,
 		'changes_responses_total',
@@ -70,50 +65,47 @@ export function createChangeFeed({ database, subscription, registry, clock }: Ch
 		['memory', 'database'],
 	);
 
-	const isCurrent = () => subscription.current && clock() - askedAt < maxAgeMs;
+	const readPage = (position: Parameters<typeof readChanges>[1], askedAt: number) =>
+		readConfirmed(
+			poll,
+			(isOnNew) => readChanges(database, position, { askedAt, isOnNew }),
+			askedAt + database.deadlineMs,
+		);
 
-	async function ask(requestedAt: number): Promise<RecentChanges> {
-		const [began, turn] = [clock(), ++lastAsked];
-		const page = await readChanges(database, { version: recent?.version ?? lastId, id: lastId, began: 0 }, requestedAt);
-		if (recent !== undefined && turn < lastApplied) return recent;
-		lastApplied = turn;
-		if (page.epoch !== recent?.epoch || page.version !== recent.version || page.pruned !== recent.pruned)
-			responses = noResponses();
-		recent = merge(recent, page);
-		if (turn > lastInvalidated) askedAt = began;
-		return recent;
+	/** The newest changes in memory, if they are those of this state or of a later one. */
+	function findRecent(state: DatabaseState | undefined): KnownChanges | undefined {
+		if (recent === undefined || recent.generation !== state?.generation || state.contacts === undefined)
+			return undefined;
+		const { version, pruned } = state.contacts;
+		return recent.version >= version && recent.pruned >= pruned ? recent : undefined;
 	}
 
-	const deadlineOf = (requestedAt: number) => requestedAt + database.deadlineMs;
+	async function readRecent({ generation }: DatabaseState, askedAt: number): Promise<KnownChanges> {
+		const known = recent?.generation === generation ? recent : undefined;
+		const page = await readPage({ version: known?.version ?? lastId, id: lastId, began: 0 }, askedAt);
+		const read = { ...merge(known, page), generation };
+		// A query that was sent later may have ended before.
+		if (recent?.generation !== generation || recent.version <= read.version) recent = read;
+		return read;
+	}
 
 	/** Concurrent callers share one query, and count as one caller of the database: so any number of clients may poll at once. */
-	function refresh(requestedAt: number): Promise<RecentChanges> {
-		const start = () => {
-			const mine = ask(requestedAt).finally(() => {
-				if (asking === mine) asking = undefined;
-			});
-			asking = mine;
-			return mine;
-		};
-		return shareQuery(() => asking, start, deadlineOf(requestedAt));
-	}
-
-	async function currentFor(cursor: Cursor | undefined, requestedAt: number): Promise<RecentChanges> {
-		let current = isCurrent() && recent !== undefined ? recent : await refresh(requestedAt);
-		// Another process may have seen a change before this one. The first query may have started before that change, so there
-		// are two.
-		for (let tries = 0; tries < 2 && cursor !== undefined; tries++) {
-			if (cursor.epoch === current.epoch && !isAhead(cursor, current)) break;
-			current = await refresh(requestedAt);
-		}
-		return current;
+	function recentOf(state: DatabaseState, askedAt: number): Promise<KnownChanges> | KnownChanges {
+		const known = findRecent(state);
+		if (known !== undefined) return known;
+		const key = `${state.generation} ${state.contacts?.version} ${state.contacts?.pruned}`;
+		return shareQuery(
+			() => recentUnderWay.get(key),
+			() => start(recentUnderWay, key, readRecent(state, askedAt)),
+			askedAt + database.deadlineMs,
+		);
 	}
 
 	async function respond(
 		cursor: Cursor | undefined,
 		limit: number,
 		current: RecentChanges,
-		requestedAt: number,
+		askedAt: number,
 	): Promise<Representations> {
 		if (cursor !== undefined && includes(current, cursor)) {
 			count('memory');
@@ -121,52 +113,54 @@ export function createChangeFeed({ database, subscription, registry, clock }: Ch
 		}
 		if (database.isFull) throw new DatabaseBusyError();
 		count('database');
-		const page = await readChanges(database, cursor ?? { version: 0, id: 0, began: null }, requestedAt);
+		const page = await readPage(cursor ?? { version: 0, id: 0, began: null }, askedAt);
 		if (cursor !== undefined) check(cursor, page);
 		return prepare(page, limit, cursor);
 	}
 
 	return {
-		find: (text, limit) => (isCurrent() ? responses.made.get(keyOf(text, limit)) : undefined),
-		async read(text, limit) {
-			const requestedAt = performance.now();
+		find(text, limit) {
+			const current = findRecent(poll.confirmed);
+			return current && responses.get(keyOf(current, text, limit));
+		},
+		async read(text, limit, askedAt = performance.now()) {
 			const cursor = text === undefined ? undefined : decodeCursor(text);
 			if (text !== undefined && cursor === undefined) throw invalidCursor();
-			const current = await currentFor(cursor, requestedAt);
+			const until = askedAt + database.deadlineMs;
+			let current = await recentOf(await poll.confirm(askedAt, until), askedAt);
+			// Another process may have seen a change before this one.
+			if (cursor !== undefined && (cursor.epoch !== current.epoch || isAhead(cursor, current)))
+				current = await recentOf(await poll.refresh(until), askedAt);
 			if (cursor !== undefined) check(cursor, current);
-			const { made, pending } = responses;
-			const key = keyOf(text, limit);
-			const known = made.get(key);
+			const key = keyOf(current, text, limit);
+			const known = responses.get(key);
 			if (known !== undefined) return known;
-			const start = async () => {
-				const response = respond(cursor, limit, current, requestedAt).finally(() => pending.delete(key));
-				pending.set(key, response);
-				made.set(key, await response);
+			const begin = async () => {
+				const response = await respond(cursor, limit, current, askedAt);
+				responses.set(key, response);
 				return response;
 			};
-			return shareQuery(() => pending.get(key), start, deadlineOf(requestedAt));
-		},
-		invalidate() {
-			askedAt = Number.NEGATIVE_INFINITY;
-			lastInvalidated = lastAsked;
-			// Later requests must not receive what was read before.
-			asking = undefined;
-			responses = noResponses();
+			return shareQuery(
+				() => underWay.get(key),
+				() => start(underWay, key, begin()),
+				until,
+			);
 		},
 	};
 }
 
-/** An empty text is no cursor, and differs from none. */
-const keyOf = (cursor: string | undefined, limit: number) => `${limit}${cursor === undefined ? '' : ` ${cursor}`}`;
+/** Keeps a query until it has ended, so that others can share it. */
+function start<Result>(underWay: Map<string, Promise<Result>>, key: string, query: Promise<Result>): Promise<Result> {
+	const shared = query.finally(() => {
+		if (underWay.get(key) === shared) underWay.delete(key);
+	});
+	underWay.set(key, shared);
+	return shared;
+}
 
-const noResponses = () => ({
-	made: new LRUCache<string, Representations>({
-		max: maxResponses,
-		maxSize: maxResponseBytes,
-		sizeCalculation: ({ size }) => size + entryBytes,
-	}),
-	pending: new Map<string, Promise<Representations>>(),
-});
+/** An empty text is no cursor, and differs from none. */
+const keyOf = ({ generation, version, pruned }: KnownChanges, cursor: string | undefined, limit: number) =>
+	`${generation} ${version} ${pruned} ${limit}${cursor === undefined ? '' : ` ${cursor}`}`;
 
 /** Whether a cursor contains versions that this table does not have. */
 function isAhead({ version, began, head }: Cursor, page: Pick<ChangesPage, 'version'>): boolean {
@@ -175,14 +169,8 @@ function isAhead({ version, began, head }: Cursor, page: Pick<ChangesPage, 'vers
 
 /** @throws Problem when changes after the cursor may be missing */
 function check(cursor: Cursor, page: Omit<ChangesPage, 'changes'>): void {
-	if (cursor.epoch !== page.epoch) throw new Problem('cursor_expired');
-	if (isAhead(cursor, page)) {
-		// A promoted standby has lost these versions, so the cursor has expired. A standby will still receive them: a reader at
-		// the end of its pages has nothing to read here yet, and a reader between two pages retries.
-		if (!page.standby) throw new Problem('cursor_expired');
-		if (cursor.id !== lastId) throw new Problem('overloaded');
-		return;
-	}
+	// A promoted standby has lost the versions of a cursor that is ahead.
+	if (cursor.epoch !== page.epoch || isAhead(cursor, page)) throw new Problem('cursor_expired');
 	// Tombstones of a reader's own version may be missing too, while it has not read that version to its end.
 	const finished = cursor.id === lastId ? cursor.version : cursor.version - 1;
 	if (Math.max(finished, cursor.began) < page.pruned) throw new Problem('cursor_expired');
@@ -192,10 +180,9 @@ function prepare({ epoch, version, changes }: ChangesPage, limit: number, cursor
 	const sent = changes.slice(0, limit);
 	const last = sent.at(-1);
 	const hasMore = last !== undefined && changes.length > limit;
-	const head = Math.max(version, cursor?.head ?? 0);
 	const next: Cursor = hasMore
-		? { epoch, version: last.version, id: last.id, began: cursor?.began ?? version, head }
-		: { epoch, version: head, id: lastId, began: 0, head };
+		? { epoch, version: last.version, id: last.id, began: cursor?.began ?? version, head: version }
+		: { epoch, version, id: lastId, began: 0, head: version };
 	const elements = sent.map(({ json }) => json).join(',');
 	return createRepresentations(
 		Buffer.from(`{"changes":[${elements}],"cursor":"${encodeCursor(next)}","has_more":${hasMore}}`),

@@ -1,5 +1,7 @@
 import { contactJson } from '@contacts/common/company-contacts/company-contact-columns.sql.js';
 import type { Database } from '@contacts/common/database/database.js';
+import type { Snapshot } from '@contacts/common/database/state-poll.js';
+import { serverIdentity } from '@contacts/common/database/state-poll.sql.js';
 import type { Position } from './feed-cursor.js';
 
 /** Maximum number of changes in a response. */
@@ -12,23 +14,15 @@ export interface Change extends Position {
 }
 
 /** Changes and the state of the table, all from one snapshot. */
-export interface ChangesPage {
+export interface ChangesPage extends Snapshot {
 	epoch: string;
-	/** The last version in use. */
-	version: number;
 	/** Tombstones up to this version may be deleted. */
 	pruned: number;
-	/** Whether the server is a standby, which may be behind other servers. */
-	standby: boolean;
 	/** In the order of the changes. Contains one more than `maxChanges` if there are that many. */
 	changes: Change[];
 }
 
-interface Row extends Pick<Change, 'json'> {
-	epoch: string;
-	version: number;
-	pruned: number;
-	standby: boolean;
+interface Row extends Omit<ChangesPage, 'changes'>, Pick<Change, 'json'> {
 	change_version: number | null;
 	change_id: number;
 }
@@ -37,13 +31,13 @@ interface Row extends Pick<Change, 'json'> {
  * Reads what has changed after a position. Each contact appears once, in its current state.
  *
  * @param began see `Cursor`; null means now
- * @param askedAt see `Database.query`
+ * @param options see `Database.query`
  * @throws DatabaseError, DatabaseBusyError
  */
 export async function readChanges(
 	database: Database,
 	{ version, id, began }: Position & { began: number | null },
-	askedAt: number,
+	options: { askedAt: number; isOnNew: boolean },
 ): Promise<ChangesPage> {
 	const rows = await database.query(
 		(sql) => sql<Row[]>`
@@ -58,7 +52,7 @@ export async function readChanges(
 				limit ${sql.unsafe(String(maxChanges + 1))}
 			)
 			select head.epoch, head.version::float8 as version, head.pruned_version::float8 as pruned,
-			       pg_is_in_recovery() as standby,
+			       ${sql.unsafe(serverIdentity)} as server,
 			       page.version::float8 as change_version, contact_id::float8 as change_id,
 			       case when deleted_bitrix_id is null
 			         then format('{"deleted":false,"contact":%s}', ${sql.unsafe(contactJson)})
@@ -67,13 +61,13 @@ export async function readChanges(
 			from company_contacts_version head
 			left join (page left join company_contacts on id = contact_id) on true
 			order by page.version, contact_id`,
-		{ askedAt },
+		options,
 	);
 	const [head] = rows;
 	if (head === undefined) throw new Error('company_contacts_version has no row');
 	const changes = rows.flatMap(({ change_version, change_id, json }) =>
 		change_version === null ? [] : [{ version: change_version, id: change_id, json }],
 	);
-	const { epoch, pruned, standby } = head;
-	return { epoch, version: head.version, pruned, standby, changes };
+	const { server, epoch, version: last, pruned } = head;
+	return { server, epoch, version: last, pruned, changes };
 }

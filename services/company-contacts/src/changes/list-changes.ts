@@ -107,7 +107,7 @@ async function route(api: Server, { feed }: { feed: ChangeFeed }): Promise<void>
 				return;
 			}
 			return (async () => {
-				const response = await feed.read(cursor, limit);
+				const response = await feed.read(cursor, limit, request.askedAt);
 				sendRepresentation(request, reply, await response.get(encoding));
 				return reply;
 			})();

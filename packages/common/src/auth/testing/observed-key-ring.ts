@@ -1,58 +1,64 @@
 import { timeUntil } from '@contacts/testing/machine-delays.js';
 import { database as db } from '@contacts/testing/test.js';
-import { expect, onTestFinished } from 'vitest';
-import type { ChangeSubscription } from '../../database/change-listener.js';
-import { type Database, openDatabase } from '../../database/database.js';
+import { onTestFinished } from 'vitest';
+import { openDatabase } from '../../database/database.js';
 import { DatabaseError, isRefusal } from '../../database/errors.js';
+import { openStatePoll, type StatePoll, type StatePollOptions } from '../../database/state-poll.js';
 import { type KeyRing, type KeyRingOptions, openKeyRing } from '../key-ring.js';
 
 let nextRing = 1;
 
 /** As in production. */
 const isTemporary = (error: unknown) => error instanceof DatabaseError && !isRefusal(error.cause);
-/** Longer than any test, so only notifications cause a refresh. */
+/** Longer than any test, so that polls are started by the test alone. */
 export const never = 600_000;
 
 interface Observed {
 	ring: KeyRing;
+	poll: StatePoll;
+	/** Starts a poll, and waits for it. */
+	refresh(): Promise<unknown>;
 	/** Of the database's sessions. */
 	applicationName: string;
-	/** The number of statements that the ring has sent. */
-	statements: number;
-	/** Called before each of them. */
-	before: (() => Promise<unknown>) | undefined;
+	/** How often the poll has responded, and how often the keys were read. */
+	polls: number;
+	loads: number;
+	/** Called between a poll and what the ring reads after it. */
+	between: (() => Promise<unknown>) | undefined;
 }
 
 /** A key ring on a real database, with a hook between the two. */
-export async function open(
-	options: Partial<KeyRingOptions> & { url?: string; listens?: boolean } = {},
-): Promise<Observed> {
-	const { url = db.url, listens = true, ...rest } = options;
+export async function open(options: Pick<KeyRingOptions, 'now'> & Partial<StatePollOptions> = {}): Promise<Observed> {
+	const { url = db.url, now, ...rest } = options;
 	const applicationName = `ring ${nextRing++}`;
 	const database = openDatabase({ url, applicationName, poolSize: 1 });
-	onTestFinished(() => database.close());
-	const watch = { applicationName, statements: 0, before: undefined } as Omit<Observed, 'ring'>;
-	let changes: ChangeSubscription | undefined;
-	const observed: Database = {
-		...database,
-		async queryReserved(statement) {
-			watch.statements++;
-			await watch.before?.();
-			return database.queryReserved(statement);
+	const poll = openStatePoll({ url, applicationName, watched: ['keys'], ...rest });
+	onTestFinished(() => Promise.all([poll.close(), database.close()]).then(() => undefined));
+	const watch = { applicationName, poll, polls: 0, loads: 0, between: undefined } as unknown as Observed;
+	watch.refresh = () => poll.refresh(performance.now() + 20_000);
+	const observed: StatePoll = {
+		...poll,
+		get confirmed() {
+			return poll.confirmed;
 		},
-		listenForChanges(channel, onChange) {
-			if (!listens) return { current: false, stop: () => undefined };
-			changes = database.listenForChanges(channel, onChange);
-			return changes;
-		},
+		follow: (follower) =>
+			poll.follow(async (state, sql) => {
+				watch.polls++;
+				await watch.between?.();
+				const counted = new Proxy(sql, {
+					apply(target, _, statement) {
+						watch.loads++;
+						return Reflect.apply(target, undefined, statement);
+					},
+				});
+				await follower(state, counted);
+			}),
 	};
-	const ring = await openKeyRing({ database: observed, service: 'company-contacts', ...rest }, isTemporary);
+	const ring = await openKeyRing(
+		{ poll: observed, database, service: 'company-contacts', ...(now ? { now } : {}) },
+		isTemporary,
+	);
 	onTestFinished(() => ring.stop());
-	if (listens) {
-		await expect.poll(() => changes?.current, { interval: 10 }).toBe(true);
-		// Loading has finished. From here on only a notification causes another refresh.
-		await ring.refresh();
-	}
 	return Object.assign(watch, { ring });
 }
 

@@ -45,7 +45,7 @@ const write = fc.oneof(
 const disturbance = fc.constantFrom(
 	'truncate company_contacts',
 	"update company_contacts_version set history = 'another server'",
-	"select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and query like 'listen%'",
+	"select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and application_name like '%poll'",
 	`update company_contacts_changes set deleted_at = now() - interval '63 days' where deleted_at is not null;
 	select prune_company_contacts_tombstones()`,
 	// A restore, of everything or of less than there is.

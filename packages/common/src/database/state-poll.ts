@@ -1,0 +1,321 @@
+import type postgres from 'postgres';
+import type { Sql } from './client.js';
+import { connectSingle } from './connect.js';
+import { DatabaseBusyError, DatabaseError, DeadlineError } from './errors.js';
+import type { ConnectionOptions } from './find-server.js';
+import { type StateRow, stateStatement, type Watched } from './state-poll.sql.js';
+import { timedOut, withDeadline } from './with-deadline.js';
+
+/** The state of the database, as a poll found it on the primary. */
+export interface DatabaseState extends StateRow {
+	server: string;
+	/**
+	 * Another number means another server, or another connection of the poll. Then everything may have changed: after a
+	 * failover that lost commits, or after a volume was put back, another change may have the same version.
+	 */
+	generation: number;
+	/** When the poll began that found it last, in milliseconds of the clock. */
+	confirmedAt: number;
+	/** The same, in milliseconds since the epoch, for people. */
+	foundAt: number;
+}
+
+/** What a statement returns about its snapshot. */
+export interface Snapshot {
+	/** See `serverIdentity`. */
+	server: string | null;
+	/** The version of the company contacts. */
+	version: number;
+}
+
+/** Reads what depends on the state, over the connection of the poll. */
+type Follower = (state: DatabaseState, sql: Sql) => Promise<void>;
+
+export interface StatePoll {
+	/** The last state that was found; undefined before the first. */
+	readonly state: DatabaseState | undefined;
+	/** The same, if a poll that began within the last second found it. */
+	readonly confirmed: DatabaseState | undefined;
+	/**
+	 * Returns a state that was confirmed at most a second before the caller asked. If there is none, it waits for a poll,
+	 * which all callers share.
+	 *
+	 * @param askedAt when the caller's request began, and `until` its deadline, in milliseconds of `performance.now()`
+	 * @throws DatabaseError when the poll fails or the deadline passes
+	 * @throws DatabaseBusyError at once, when too many callers wait
+	 */
+	confirm(askedAt: number, until: number): Promise<DatabaseState>;
+	/** Returns the state that a poll finds that begins after this call. The deadline and the errors are those of `confirm`. */
+	refresh(until: number): Promise<DatabaseState>;
+	/** Calls this in each poll before the state counts as confirmed. If it fails, the poll has failed. */
+	follow(follower: Follower): void;
+	/** Uses a new connection for the next poll. A session keeps the settings with which it began. */
+	reconnect(): void;
+	close(): Promise<void>;
+}
+
+export interface StatePollOptions {
+	/** `postgres://user:password@host:port/database` */
+	url: string;
+	/** Shown in pg_stat_activity. */
+	applicationName: string;
+	watched: readonly Watched[];
+	/** Called once when polls start to fail, and once without an error when they work again. */
+	onStateChange?: (error: unknown) => void;
+	/** Called when another server responds than before, or the same over another connection: earlier ones may be lost too. */
+	onReconnect?: () => void;
+	/** Milliseconds from the start of a poll to the start of the next. */
+	intervalMs?: number;
+	/** A monotonic clock in milliseconds. Default: that of the process. */
+	clock?: (() => number) | undefined;
+}
+
+/** Four polls fit into the second within which a change must be seen. */
+const defaultIntervalMs = 250;
+
+/** How old a confirmed state may be. */
+const maxAgeMs = 1000;
+
+/** A poll without a response after this time is also sent over a fresh connection, so that it still responds within a second. */
+const hedgeAfterMs = 400;
+
+/** The maximum time of a poll, and of what follows it. A caller waits no longer for the database either. */
+const maxPollMs = 4000;
+
+/** Maximum number of callers that wait at once. Each holds memory. */
+const maxWaiting = 1000;
+
+/** One connection. A client that has lost it is not used again. */
+interface PollConnection {
+	sql: postgres.Sql;
+}
+
+/**
+ * Asks the database again and again who it is and what has changed, over a connection that requests can't occupy. It starts
+ * with the first caller. See docs/decisions/state-poll.md.
+ */
+export function openStatePoll(options: StatePollOptions): StatePoll {
+	const { url, applicationName, intervalMs = defaultIntervalMs, clock = () => performance.now() } = options;
+	const statement = stateStatement(options.watched);
+	const followers: Follower[] = [];
+	let connection: PollConnection | undefined;
+	let state: DatabaseState | undefined;
+	/** Polls that were started, and which of them found `state`. */
+	let [started, found] = [0, 0];
+	let [generation, server] = [0, ''];
+	let running: Promise<void> | undefined;
+	/** The next poll, which a timer starts. */
+	let scheduled: Promise<void> | undefined;
+	let timer: NodeJS.Timeout | undefined;
+	let failing = false;
+	let closed = false;
+	let waiting = 0;
+	const open = new Set<PollConnection>();
+
+	function connect(): PollConnection {
+		const made: PollConnection = {
+			sql: connectSingle(url, {
+				connect_timeout: 2,
+				backoff: () => 0.05,
+				connection: { application_name: applicationName, statement_timeout: maxPollMs },
+				onclose: () => drop(made),
+			} as ConnectionOptions),
+		};
+		open.add(made);
+		return made;
+	}
+
+	function drop(lost: PollConnection): void {
+		if (connection === lost) connection = undefined;
+		if (open.delete(lost)) void lost.sql.end({ timeout: 0 }).catch(() => undefined);
+	}
+
+	/**
+	 * Returns the first response: over the connection, or over a fresh one if that is lost or late. A late connection stays
+	 * until a fresh one responds, because the database may only be slow.
+	 */
+	function ask(): Promise<{ from: PollConnection; row: StateRow }> {
+		return new Promise((resolve, reject) => {
+			const established = connection;
+			let fresh: PollConnection | undefined;
+			let hedge: NodeJS.Timeout | undefined;
+			let settled = false;
+			const settle = (keep: PollConnection | undefined, finish: () => void) => {
+				if (settled) return;
+				settled = true;
+				clearTimeout(hedge);
+				clearTimeout(deadline);
+				for (const each of [established, fresh]) if (each !== undefined && each !== keep) drop(each);
+				finish();
+			};
+			const send = (to: PollConnection) => {
+				to.sql.unsafe<StateRow[]>(statement, [], { prepare: true }).then(
+					([row]) => settle(to, () => resolve({ from: to, row: row as StateRow })),
+					(error: unknown) => {
+						drop(to);
+						if (settled || (to !== established && to !== fresh)) return;
+						// It is sent again at once over a fresh connection, unless that is the one that has failed.
+						if (to === established && fresh === undefined) sendFresh(hedgeAfterMs);
+						else if (to === fresh && (established === undefined || !open.has(established)))
+							settle(undefined, () => reject(error));
+					},
+				);
+			};
+			const sendFresh = (timeoutMs: number) => {
+				clearTimeout(hedge);
+				if (closed) return settle(undefined, () => reject(closedError()));
+				if (fresh !== undefined) drop(fresh);
+				fresh = connect();
+				send(fresh);
+				// A fresh connection may be lost in the network too. The next one gets more time.
+				hedge = setTimeout(() => sendFresh(timeoutMs * 2), timeoutMs);
+			};
+			const deadline = setTimeout(() => settle(undefined, () => reject(new DeadlineError(maxPollMs, true))), maxPollMs);
+			if (established === undefined) sendFresh(hedgeAfterMs);
+			else {
+				hedge = setTimeout(() => sendFresh(hedgeAfterMs), hedgeAfterMs);
+				send(established);
+			}
+		});
+	}
+
+	async function poll(): Promise<void> {
+		const [number, confirmedAt, foundAt] = [++started, clock(), Date.now()];
+		const { from, row } = await ask();
+		if (row.server === null) {
+			// The name may lead to the primary soon.
+			drop(from);
+			throw Object.assign(new Error('the server is a standby'), { code: 'NO_SUITABLE_SERVER' });
+		}
+		if (row.server !== server || from !== connection) {
+			generation++;
+			// Not at the first poll: nothing was opened before it.
+			if (server !== '') options.onReconnect?.();
+		}
+		connection = from;
+		server = row.server;
+		const next = { ...row, server, generation, confirmedAt, foundAt };
+		for (const follower of followers) {
+			const followed = await withDeadline(follower(next, from.sql), maxPollMs);
+			if (followed !== timedOut) continue;
+			drop(from);
+			throw new DeadlineError(maxPollMs, true);
+		}
+		state = next;
+		found = number;
+	}
+
+	function report(error?: unknown): void {
+		if (closed || failing === (error !== undefined)) return;
+		failing = error !== undefined;
+		options.onStateChange?.(error);
+	}
+
+	/** Starts a poll, or returns the running one. */
+	function start(): Promise<void> {
+		clearTimeout(timer);
+		running ??= (async () => {
+			const startedAt = performance.now();
+			try {
+				await poll();
+				report();
+			} catch (error) {
+				const failure = new DatabaseError(error);
+				report(failure);
+				throw failure;
+			} finally {
+				running = undefined;
+				const pauseMs = failing ? Math.min(intervalMs, defaultIntervalMs) : intervalMs;
+				schedule(pauseMs - (performance.now() - startedAt));
+			}
+		})();
+		return running;
+	}
+
+	function schedule(delayMs: number): void {
+		if (closed) return;
+		scheduled = new Promise((resolve, reject) => {
+			timer = setTimeout(() => start().then(resolve, reject), Math.max(0, delayMs));
+			timer.unref();
+		});
+		scheduled.catch(() => undefined);
+	}
+
+	/** The next poll to end. One is started for the caller, unless polls fail: then the database is asked no more often. */
+	const next = () => running ?? (failing && scheduled !== undefined ? scheduled : start());
+
+	async function wait(isEnough: () => boolean, until: number): Promise<DatabaseState> {
+		if (waiting >= maxWaiting) throw new DatabaseBusyError();
+		const since = performance.now();
+		waiting++;
+		try {
+			for (;;) {
+				if (closed) throw new DatabaseError(closedError());
+				if (state !== undefined && isEnough()) return state;
+				if ((await withDeadline(next(), until - performance.now())) === timedOut)
+					throw new DatabaseError(new DeadlineError(until - since, true));
+			}
+		} finally {
+			waiting--;
+		}
+	}
+
+	const isConfirmedAt = (time: number) => state !== undefined && time - state.confirmedAt < maxAgeMs;
+
+	return {
+		get state() {
+			return state;
+		},
+		get confirmed() {
+			return isConfirmedAt(clock()) ? state : undefined;
+		},
+		async confirm(askedAt, until) {
+			const asked = clock() - Math.max(0, performance.now() - askedAt);
+			return wait(() => isConfirmedAt(asked), until);
+		},
+		async refresh(until) {
+			const before = started;
+			return wait(() => found > before, until);
+		},
+		follow(follower) {
+			followers.push(follower);
+			state = undefined;
+		},
+		reconnect() {
+			if (connection !== undefined && running === undefined) drop(connection);
+		},
+		async close() {
+			closed = true;
+			clearTimeout(timer);
+			await Promise.all([...open].map(({ sql }) => sql.end({ timeout: 1 })));
+		},
+	};
+}
+
+/**
+ * Reads from the state that was last confirmed, or from a later one. A result that is older, or from another server, is read
+ * again over a new connection.
+ *
+ * @param send runs the statement; with `true`, over a new connection
+ * @throws DatabaseError when the second result does not match either: nothing from a standby or from a former primary is
+ *   ever returned
+ */
+export async function readConfirmed<Result extends Snapshot>(
+	poll: StatePoll,
+	send: (isAgain: boolean) => Promise<Result>,
+	until: number,
+): Promise<Result> {
+	const before = poll.state ?? (await poll.refresh(until));
+	const first = await send(false);
+	if (first.server === poll.state?.server && first.version >= versionOf(before)) return first;
+	const now = await poll.refresh(until);
+	const second = await send(true);
+	if (second.server === now.server && second.version >= versionOf(now)) return second;
+	throw new DatabaseError(new Error('the server that responds is not the primary'));
+}
+
+const versionOf = ({ contacts }: DatabaseState) => contacts?.version ?? 0;
+
+function closedError(): Error {
+	return Object.assign(new Error('the database has been closed'), { code: 'CONNECTION_ENDED' });
+}

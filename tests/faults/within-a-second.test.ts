@@ -1,0 +1,74 @@
+import { urlAs } from '@contacts/common/database/roles.js';
+import { addProject } from '@contacts/testing/app.js';
+import { rolePassword } from '@contacts/testing/database.js';
+import { startPgBouncer } from '@contacts/testing/pgbouncer.js';
+import { revokeKey } from '@contacts/testing/projects.js';
+import { startServiceProcess } from '@contacts/testing/service-process.js';
+import { startTcpProxy } from '@contacts/testing/tcp-proxy.js';
+import { database, test } from '@contacts/testing/test.js';
+import { expect, onTestFinished } from 'vitest';
+
+/** Ways to the database, and what happens to each at the moment of the change. */
+const ways: Record<string, () => Promise<{ url: string; disturb(): unknown }>> = {
+	async 'behind PgBouncer in transaction mode'() {
+		const url = urlAs(database.url, 'company-contacts', rolePassword);
+		const pgbouncer = await startPgBouncer(url);
+		onTestFinished(() => pgbouncer.stop());
+		return { url: pgbouncer.through(url), disturb: () => undefined };
+	},
+	async 'with two hosts, the first of which is cut off'() {
+		const url = urlAs(database.url, 'company-contacts', rolePassword);
+		const proxies = [await startTcpProxy(url), await startTcpProxy(url)] as const;
+		onTestFinished(() => {
+			for (const proxy of proxies) proxy.close();
+		});
+		const hosts = proxies.map((proxy) => new URL(proxy.through(url)).host);
+		return { url: url.replace(/@[^/]+/, `@${hosts.join()}`), disturb: () => proxies[0].cut() };
+	},
+};
+
+test.each(Object.keys(ways))(
+	'%s a revoked key, a changed list and a change in the feed are seen within a second',
+	async (way) => {
+		const { url, disturb } = (await ways[way]?.()) ?? expect.unreachable();
+		const service = startServiceProcess('company-contacts', {
+			DATABASE_URL: url,
+			RATE_LIMIT_PER_SECOND: '100000',
+			RATE_LIMIT_BURST: '100000',
+		});
+		const address = await service.listening();
+		const [reader, revoked] = [`reader-${way.length}`, `revoked-${way.length}`];
+		for (const project of [reader, revoked]) await addProject(database.sql, project, `${project}-key`);
+		await database.sql`insert into company_contacts (bitrix_id) values (${way.length}) on conflict do nothing`;
+		const fetchAs = (project: string, path: string) =>
+			fetch(`${address}/api/company_contacts.${path}project=${project}&api_key=${project}-key`);
+		for (const project of [reader, revoked])
+			await expect.poll(async () => (await fetchAs(project, 'list?')).status).toBe(200);
+		const { cursor } = (await (await fetchAs(reader, 'changes?')).json()) as { cursor: string };
+		const name = `Changed ${way}`;
+		const isOld = {
+			key: async () => (await fetchAs(revoked, 'list?')).status === 200,
+			list: async () => !(await (await fetchAs(reader, 'list?')).text()).includes(name),
+			feed: async () => !(await (await fetchAs(reader, `changes?cursor=${cursor}&`)).text()).includes(name),
+		};
+		const [key] = await database.sql<[{ id: number }]>`
+		select k.id::int from api_keys k join projects p on p.id = k.project_id where p.code = ${revoked}`;
+		await disturb();
+		await revokeKey(database.sql, key.id);
+		await database.sql`update company_contacts set name = ${name} where bitrix_id = ${way.length}`;
+		const changed = performance.now();
+		const last = await Promise.all(
+			Object.values(isOld).map(async (check) => {
+				for (let before = 0; ; ) {
+					const begun = performance.now();
+					if (!(await check())) return before;
+					before = begun - changed;
+				}
+			}),
+		);
+		console.log(
+			`${way}: the last request without the change was sent ${last.map((each) => each.toFixed(0)).join(', ')} ms after it`,
+		);
+		expect(Math.max(...last)).toBeLessThan(1000);
+	},
+);
