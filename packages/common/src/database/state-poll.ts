@@ -1,7 +1,7 @@
 import type postgres from 'postgres';
 import type { Sql } from './client.js';
 import { connectSingle } from './connect.js';
-import { DatabaseBusyError, DatabaseError, DeadlineError } from './errors.js';
+import { DatabaseBusyError, DatabaseError, DeadlineError, isLostConnection } from './errors.js';
 import type { ConnectionOptions } from './find-server.js';
 import { type StateRow, stateStatement, type Watched } from './state-poll.sql.js';
 import { timedOut, withDeadline } from './with-deadline.js';
@@ -247,13 +247,18 @@ export function openStatePoll(options: StatePollOptions): StatePoll {
 	async function wait(isEnough: () => boolean, until: number): Promise<DatabaseState> {
 		if (waiting >= maxWaiting) throw new DatabaseBusyError();
 		const since = performance.now();
+		let hasLost = false;
 		waiting++;
 		try {
 			for (;;) {
 				if (closed) throw new DatabaseError(closedError());
 				if (state !== undefined && isEnough()) return state;
-				if ((await withDeadline(next(), until - performance.now())) === timedOut)
-					throw new DatabaseError(new DeadlineError(until - since, true));
+				const outcome = await withDeadline(next(), until - performance.now()).catch((error: DatabaseError) => {
+					// Whatever closes one connection may close the next one too: one more poll tells.
+					if (hasLost || !isLostConnection(error.cause)) throw error;
+					hasLost = true;
+				});
+				if (outcome === timedOut) throw new DatabaseError(new DeadlineError(until - since, true));
 			}
 		} finally {
 			waiting--;
