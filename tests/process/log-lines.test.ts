@@ -98,7 +98,7 @@ test('an error that interrupts the stop of a program is logged without the value
 			throw Object.assign(new Error('invalid: "canary"'), { code: '22P02' });
 		}
 		const app = { close, listen: async () => undefined };
-		const program = { name: 'test', callers: 'internal', variables: serviceVariables(0), buildApp: async () => app };
+		const program = { name: 'test', callers: 'internal', watched: [], variables: serviceVariables(0), buildApp: async () => app };
 		await runProgram(program, { DATABASE_URL: 'postgres://u@127.0.0.1:1/x' });
 		process.kill(process.pid, 'SIGTERM');
 		setInterval(() => undefined, 60_000);`;

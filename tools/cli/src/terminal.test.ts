@@ -28,8 +28,8 @@ describe('a table', () => {
 			expect(lines.filter((line) => /^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d /.test(line))).toHaveLength(7);
 			expect(output).not.toContain('…');
 			const words = output.split(/\s+/);
-			expect(words.filter((word) => word === 'sequence')).toHaveLength(5);
-			expect(words.filter((word) => word === 'long')).toHaveLength(100);
+			expect(words.filter((word) => word === 'sequence')).toHaveLength(6);
+			expect(words.filter((word) => word === 'long')).toHaveLength(120);
 		}
 	});
 
