@@ -63,16 +63,6 @@ const loadFigures = [
 	'upserts, 16 connections: PostgreSQL CPU',
 ];
 
-test('a run measures both services beside baseline servers, and leaves nothing behind', async () => {
-	const bench = await startBench(...only, '--rounds', '1');
-	const postgres = await measuring(bench);
-	expect(await bench.exit, bench.stderr()).toBe(0);
-	expectNothingLeft(bench, postgres);
-	expect(bench.stdout()).toMatch(/^company-contacts +start-up( +[\d.,]+){2} +ms +[\d.]+ +[01] of 1$/m);
-	expect(bench.stdout()).toMatch(/^list of one company +requests( +[\d.,]+){2} +\/s +[\d.]+ +[01] of 1$/m);
-	expect(bench.stdout()).toContain('Baseline: baseline servers; rounds: 1,');
-});
-
 test('a run against another checkout measures its services in place of the baseline servers', async () => {
 	const bench = await startBench(...only, '--rounds', '1', '--against', root, '--json');
 	const postgres = await measuring(bench);
@@ -94,26 +84,26 @@ test('a run against another checkout measures its services in place of the basel
 	}
 });
 
-test('a soak compares memory and costs at its end with those at its beginning', async () => {
-	const bench = await startBench(...only, '--minutes', '0.1', '--json');
+test('a soak compares memory and costs at its end with those at its beginning, and prints a table', async () => {
+	const bench = await startBench(...only, '--minutes', '0.1');
 	const postgres = await measuring(bench);
 	expect(await bench.exit, bench.stderr()).toBe(0);
 	expectNothingLeft(bench, postgres);
-	expect(figuresOf(bench.stdout())).toEqual([...loadFigures, 'company-contacts: memory', 'personal-contacts: memory']);
+	for (const figure of [...loadFigures, 'company-contacts: memory', 'personal-contacts: memory']) {
+		const [scenario, name] = figure.split(': ');
+		expect(bench.stdout()).toMatch(new RegExp(`^${scenario} +${name}( +[\\d.,]+){2} `, 'm'));
+	}
 });
 
-test.each(['--rounds', '--minutes'])(
-	'an interrupted run with %s stops all that it started, and exits with 1',
-	async (option) => {
-		const bench = await startBench(option, '60');
-		const postgres = await measuring(bench);
-		bench.kill('SIGTERM');
-		expect(await bench.exit).toBe(1);
-		expectNothingLeft(bench, postgres);
-		expect(bench.stdout()).toBe('');
-		expect(bench.stderr()).toMatch(/^interrupted$/m);
-	},
-);
+test('an interrupted run stops all that it started, and exits with 1', async () => {
+	const bench = await startBench('--minutes', '60');
+	const postgres = await measuring(bench);
+	bench.kill('SIGTERM');
+	expect(await bench.exit).toBe(1);
+	expectNothingLeft(bench, postgres);
+	expect(bench.stdout()).toBe('');
+	expect(bench.stderr()).toMatch(/^interrupted$/m);
+});
 
 test.each([
 	[['--only', 'lists'], /Allowed choices are .*list of all/],

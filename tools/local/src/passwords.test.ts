@@ -23,10 +23,12 @@ test('the URL of a service opens the database with no role but its own', async (
 	const launcher = await launch(folder);
 	onTestFinished(() => dispose(launcher));
 	await launcher.ready();
-	const urls = Object.entries(partsOf(launcher).pids)
-		.filter(([name]) => name in roles)
-		.map(([, pid]) => /(?:^|\0)DATABASE_URL=([^\0]*)/.exec(readFileSync(`/proc/${pid}/environ`, 'utf8'))?.[1] ?? '');
-	expect(urls).toHaveLength(2);
+	const serviceProcesses = () => Object.entries(partsOf(launcher).pids).filter(([name]) => name in roles);
+	// The log line with a process ID may come after that of the addresses.
+	await expect.poll(() => serviceProcesses().length).toBe(2);
+	const urls = serviceProcesses().map(
+		([, pid]) => /(?:^|\0)DATABASE_URL=([^\0]*)/.exec(readFileSync(`/proc/${pid}/environ`, 'utf8'))?.[1] ?? '',
+	);
 	const users = [...Object.values(roles), ownerRole, 'postgres'];
 	for (const url of urls) {
 		const { username: own, password } = new URL(url);
