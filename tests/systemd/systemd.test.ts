@@ -80,7 +80,7 @@ test('the nightly backup can be restored, and reports its success to a node expo
 		pg_restore --schema=public --no-owner --no-acl --single-transaction --dbname="$DATABASE_URL" /var/lib/contacts-backup/contacts-*
 		cd /opt/contacts
 		node tools/cli/dist/main.js migrate
-		. /etc/contacts/cli.env; DATABASE_URL=\${DATABASE_URL%/contacts}/restored
+		. /etc/contacts/operator.env; DATABASE_URL=\${DATABASE_URL%/contacts}/restored
 		node tools/cli/dist/main.js project list`);
 	expect(restored).toContain('acme');
 });
