@@ -112,6 +112,22 @@ describe('the sample of a copy', () => {
 		expect(again).toEqual({ code: 0, stdout: '2345 contacts\n', stderr: '' });
 	});
 
+	test('keeps the copy that it has while a new one can’t be completed', async () => {
+		const folder = await temporaryFolder();
+		await run({ ...sample, folder }, companyApp.url);
+		const gateway = createServer(({ url }, response) => {
+			response.writeHead(url?.includes('cursor') ? 410 : 404, { 'content-type': 'application/problem+json' }).end('{}');
+		});
+		onTestFinished(() => void gateway.close());
+		gateway.listen(0, '127.0.0.1');
+		await once(gateway, 'listening');
+		const { port } = gateway.address() as AddressInfo;
+		expect((await run({ ...sample, folder }, `http://127.0.0.1:${port}`)).code).toBe(1);
+		const count = `import sqlite3; print(sqlite3.connect("contacts.db").execute("select count(*) from contacts").fetchone()[0])`;
+		expect((await promisify(execFile)('python3', ['-c', count], { cwd: folder })).stdout).toBe('2345\n');
+		expect((await run({ ...sample, folder }, companyApp.url)).stdout).toBe('2345 contacts\n');
+	});
+
 	test('waits when the service says so', async () => {
 		const environment = { RATE_LIMIT_BURST: '1', RATE_LIMIT_PER_SECOND: '1' };
 		const limited = await startTestApp(company, database.url, { environment });
