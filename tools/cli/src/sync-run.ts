@@ -63,6 +63,12 @@ const beginTimeoutMs = 60_000;
 /** The same for one that is busy with a run: after that, a request does not count any more. */
 const requestTimeoutMs = 600_000;
 
+/**
+ * How long a synchroniser holds the lock at most that only looks whether the mirror now belongs to its configuration. Such a
+ * synchroniser tries it each second.
+ */
+const trialTimeoutMs = 3000;
+
 const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
 /** `contacts sync` */
@@ -95,12 +101,19 @@ function refuse(differences: string[]): void {
 }
 
 /** @throws CommandError or UsageError if nobody could do it, before anything is written */
-async function checkHolder({ sql, config, options }: Work): Promise<void> {
-	const holder = await findLockHolder(sql);
-	if (holder !== undefined && options.remap)
-		throw new CommandError(
-			`A synchroniser works with the configuration of the mirror: stop it, say --remap again, and start it with these values. The lock is held by ${describeHolder(holder)}. Nothing was changed.`,
-		);
+async function checkHolder({ sql, config, options, signal }: Work): Promise<void> {
+	let holder = await findLockHolder(sql);
+	const begun = performance.now();
+	while (holder !== undefined && options.remap) {
+		if (performance.now() - begun > trialTimeoutMs)
+			throw new CommandError(
+				`A synchroniser works with the configuration of the mirror: stop it, say --remap again, and start it with these values. The lock is held by ${describeHolder(holder)}. Nothing was changed.`,
+			);
+		await delay(trialTimeoutMs / 10, undefined, { signal }).catch(() => {
+			throw new CommandError('Interrupted: nothing was done.');
+		});
+		holder = await findLockHolder(sql);
+	}
 	if (holder !== undefined) return;
 	if (!options.once)
 		throw new CommandError('No synchroniser runs: start it, or say --once to do this here. Nothing was done.');

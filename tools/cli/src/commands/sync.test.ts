@@ -1,4 +1,5 @@
 import { urlAs } from '@contacts/common/database/roles.js';
+import { openSession } from '@contacts/crm-sync/session.js';
 import { type StandIn, startStandIn } from '@contacts/testing/bitrix24/stand-in.js';
 import { rolePassword } from '@contacts/testing/database.js';
 import { database, test } from '@contacts/testing/test.js';
@@ -51,6 +52,19 @@ test('a variable that is not set means what the mirror was made with', async () 
 	expect(await run(['--once'], { BITRIX24_DEFAULT_COUNTRY: '' })).toMatchObject({ code: 0 });
 	expectOneLine(await run(['--once'], { BITRIX24_DEFAULT_COUNTRY: 'DE' }), 1, 'BITRIX24_DEFAULT_COUNTRY is RU there');
 	expect(await run(['--remap'])).toMatchObject({ code: 0 });
+});
+
+test('--remap waits for a synchroniser that only looks whether the mirror is its own now', async () => {
+	expect(await run(['--once'], { BITRIX24_DEFAULT_COUNTRY: '' })).toMatchObject({ code: 0 });
+	const session = await openSession(urlAs(database.url, 'crm-sync', rolePassword));
+	const remapped = run(['--remap'], { BITRIX24_DEFAULT_COUNTRY: 'DE' });
+	const lookedForHolder = () => database.sql`
+		select from pg_stat_activity where usename = 'contacts_operator' and state = 'idle' and query like '%pg_locks%'`;
+	await expect
+		.poll(lookedForHolder, { timeout: 20_000 })
+		.toHaveLength(1)
+		.finally(() => session?.close());
+	expect(await remapped).toMatchObject({ code: 0 });
 });
 
 test('without --once it fails where no synchroniser runs, and requests nothing', async () => {
