@@ -123,7 +123,7 @@ export function describeReference<V extends TObject>(service: Service<V>, option
 			{ name: 'wrong credentials', status: 401, code: 'unauthorized', query: '&api_key=twice' },
 			{ name: 'another method', status: 405, code: 'method_not_allowed', init: { method: 'DELETE' } },
 			{ name: 'no database', status: 500, code: 'database_error', app: silent },
-			{ name: 'too many wait', status: 503, code: 'overloaded', app: { database: { maxWaiting: 0 } } },
+			{ name: 'too many wait', status: 503, code: 'overloaded', app: { database: { maxCallers: 0 } } },
 			...cases,
 		];
 

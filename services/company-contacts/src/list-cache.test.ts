@@ -28,13 +28,12 @@ const list = (app: TestApp, rest = '', headers: Record<string, string> = {}) =>
 
 /** A cache of the real database's lists that counts its queries. `before` runs before each result. */
 function counted(options: { maxBytes?: number; url?: string; before?: () => Promise<void> } = {}) {
-	const database = openDatabase({ url: test_.url, applicationName: 'counted', poolSize: 4, maxWaiting: 2000 });
+	const database = openDatabase({ url: test_.url, applicationName: 'counted', poolSize: 4, maxCallers: 2000 });
 	onTestFinished(() => database.close());
 	const state = { queries: 0, now: 0 };
 	const { poll, see } = openManualPoll({ clock: () => state.now, ...(options.url ? { url: options.url } : {}) });
 	const counting: Database = {
 		...database,
-		waiting: 0,
 		async query(...statement) {
 			state.queries++;
 			const rows = await database.query(...statement);

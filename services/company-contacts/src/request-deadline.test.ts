@@ -148,23 +148,27 @@ test('the statements of a streamed list share its deadline', async () => {
 });
 
 test('changes are not read from the table for another client while the database is full', async () => {
-	const opened = open(4000);
-	let isFull = false;
-	const feed = createChangeFeed({
-		database: {
-			...opened,
-			get isFull() {
-				return isFull;
-			},
-		},
-		poll: openManualPoll().poll,
-		registry: new Registry(),
+	let now = 0;
+	const opened = openDatabase({
+		url: database.url,
+		applicationName: 'test',
+		poolSize: 1,
+		deadlineMs: 60_000,
+		clock: () => now,
 	});
+	onTestFinished(() => opened.close());
+	const feed = createChangeFeed({ database: opened, poll: openManualPoll().poll, registry: new Registry() });
 	await database.sql`insert into company_contacts (bitrix_id) select n from generate_series(1, 3) n`;
 	const first = await feed.read(undefined, 2);
 	const { cursor } = JSON.parse(String((await first.get('identity')).body)) as { cursor: string };
-	isFull = true;
+
+	const lock = await database.sql.reserve();
+	await lock`select pg_advisory_lock(1)`;
+	const others = Array.from({ length: 52 }, () => opened.query((sql) => sql`select pg_advisory_xact_lock_shared(1)`));
+	now += 500;
 	await expect(feed.read(cursor, 1)).rejects.toThrow(DatabaseBusyError);
-	isFull = false;
+	await lock`select pg_advisory_unlock(1)`;
+	lock.release();
+	await Promise.all(others);
 	expect(String((await (await feed.read(cursor, 1)).get('identity')).body)).toContain('"bitrix_id":3');
 });

@@ -1,6 +1,6 @@
-import type { Turn } from '@contacts/common/database/admission.js';
 import type { PendingStatement, Sql } from '@contacts/common/database/client.js';
 import type { Database } from '@contacts/common/database/database.js';
+import type { Deadline } from '@contacts/common/database/deadline.js';
 import { isActiveSubscription } from '@contacts/common/database/direct-subscription.sql.js';
 import { clockMarginMs, type Expiry } from '@contacts/common/database/expiring-write.js';
 
@@ -22,8 +22,8 @@ export interface SentContact {
 }
 
 interface SaveOptions {
-	/** The turn of the callers, or of the one with the least time left. */
-	turn: Turn;
+	/** The deadline of the callers, or of the one with the least time left. */
+	deadline: Deadline;
 	/** Maximum wait for a locked row. Default: as long as the statement may write. */
 	lockTimeoutMs?: number;
 }
@@ -50,18 +50,18 @@ interface Outcome {
  *
  * @param sent each chat once
  * @returns the saved chats; their rows are durably committed
- * @throws what `Database.write` throws with a turn: a contact not saved by then is never saved later
+ * @throws what `Database.write` throws with a deadline: a contact not saved by then is never saved later
  */
 export async function savePersonalContacts(
 	database: Database,
 	sent: readonly SentContact[],
-	{ turn, lockTimeoutMs }: SaveOptions,
+	{ deadline, lockTimeoutMs }: SaveOptions,
 ): Promise<Set<number>> {
 	const saved = new Set<number>();
 	for (let rest = sent; rest.length > 0; ) {
 		const due = rest;
 		const [outcome] = await database.write((sql, expiry) => upsert(sql, due, expiry, lockTimeoutMs), {
-			turn,
+			deadline,
 			retryRefused: lockTimeoutMs === undefined,
 		});
 		for (const chat of outcome.saved) saved.add(chat);

@@ -1,6 +1,6 @@
-import type { Turn } from '@contacts/common/database/admission.js';
 import type { Database } from '@contacts/common/database/database.js';
-import { DeadlineError, failureReason } from '@contacts/common/database/errors.js';
+import { type Deadline, remainingMs } from '@contacts/common/database/deadline.js';
+import { classify, DeadlineError } from '@contacts/common/database/errors.js';
 import { gauge } from '@contacts/common/observability/metrics.js';
 import { Counter, Histogram, type Registry } from 'prom-client';
 import { type SentContact, savePersonalContacts } from './personal-contacts.sql.js';
@@ -10,11 +10,11 @@ export interface UpsertBatcher {
 	 * Saves a contact, unless its chat has an active direct subscription. Contacts of the same chat are applied in the order of
 	 * the calls.
 	 *
-	 * @param askedAt when the request began, in milliseconds of `performance.now()`; its deadline counts from then
+	 * @param startedAt when the request began, in milliseconds of `performance.now()`; its deadline counts from then
 	 * @returns whether it was saved; the row is then durably committed
 	 * @throws DatabaseError, DatabaseBusyError: see `Admission`
 	 */
-	save(sent: SentContact, askedAt?: number): Promise<boolean>;
+	save(sent: SentContact, startedAt?: number): Promise<boolean>;
 }
 
 interface UpsertBatcherOptions {
@@ -47,7 +47,9 @@ const minTimeLeftMs = 1000;
 const batchLockTimeoutMs = 500;
 
 interface Waiting extends SentContact {
-	turn: Turn;
+	deadline: Deadline;
+	/** Ends the wait for a place in a batch. A contact that waits for its own chat waits for no place. */
+	endWaiting: () => void;
 	/** Rejects the contact if it does not enter a batch in time. From then on, the database enforces the time. */
 	timer: NodeJS.Timeout;
 	resolve(saved: boolean): void;
@@ -143,11 +145,12 @@ export function createUpsertBatcher({ database, registry }: UpsertBatcherOptions
 		const minUntil = performance.now() + minTimeLeftMs;
 		queue = queue.filter((waiting) => {
 			const chat = waiting.contact.chat_id;
-			if (taken === allowedSize || writing.has(chat) || waiting.turn.until < minUntil) return true;
+			if (taken === allowedSize || writing.has(chat) || waiting.deadline.expiresAt < minUntil) return true;
 			const earlier = chats.get(chat);
 			if (earlier === undefined) chats.set(chat, [waiting]);
 			else earlier.push(waiting);
 			clearTimeout(waiting.timer);
+			waiting.endWaiting();
 			taken++;
 			return false;
 		});
@@ -160,11 +163,15 @@ export function createUpsertBatcher({ database, registry }: UpsertBatcherOptions
 	async function write(chats: readonly Waiting[][], members: readonly Waiting[]): Promise<void> {
 		if (members.length === 1) return writeOneByOne(members);
 		try {
-			const turn = { askedAt: performance.now(), until: Math.min(...members.map((waiting) => waiting.turn.until)) };
-			const saved = await savePersonalContacts(database, chats.map(merge), { turn, lockTimeoutMs: batchLockTimeoutMs });
+			const deadline = {
+				startedAt: performance.now(),
+				expiresAt: Math.min(...members.map((waiting) => waiting.deadline.expiresAt)),
+			};
+			const options = { deadline, lockTimeoutMs: batchLockTimeoutMs };
+			const saved = await savePersonalContacts(database, chats.map(merge), options);
 			for (const { contact, resolve } of members) resolve(saved.has(contact.chat_id));
 		} catch (error) {
-			if (failureReason(error) === 'connection' || (error instanceof DeadlineError && !error.hadTurn)) {
+			if (classify(error).reason === 'connection' || (error instanceof DeadlineError && !error.wasSent)) {
 				for (const { reject } of members) reject(error);
 				return;
 			}
@@ -176,7 +183,7 @@ export function createUpsertBatcher({ database, registry }: UpsertBatcherOptions
 
 	async function writeOneByOne(members: readonly Waiting[]): Promise<void> {
 		for (const waiting of members) {
-			await savePersonalContacts(database, [waiting], { turn: waiting.turn }).then(
+			await savePersonalContacts(database, [waiting], { deadline: waiting.deadline }).then(
 				(saved) => waiting.resolve(saved.has(waiting.contact.chat_id)),
 				waiting.reject,
 			);
@@ -185,21 +192,22 @@ export function createUpsertBatcher({ database, registry }: UpsertBatcherOptions
 	}
 
 	return {
-		save: ({ contact, projectId }, askedAt) =>
+		save: ({ contact, projectId }, startedAt) =>
 			database.admit(
-				(turn) =>
+				(deadline) =>
 					new Promise((resolve, reject) => {
-						const deadlineMs = turn.until - turn.askedAt;
 						const timer = setTimeout(() => {
 							queue.splice(queue.indexOf(waiting), 1);
-							reject(new DeadlineError(deadlineMs, false));
-						}, turn.until - performance.now());
+							waiting.endWaiting();
+							reject(new DeadlineError(deadline.expiresAt - deadline.startedAt, false));
+						}, remainingMs(deadline));
+						const endWaiting = writing.has(contact.chat_id) ? () => undefined : database.startWaiting();
 						// Not by a spread, which costs each upsert two microseconds.
-						const waiting: Waiting = { contact, projectId, turn, timer, resolve, reject };
+						const waiting: Waiting = { contact, projectId, deadline, endWaiting, timer, resolve, reject };
 						queue.push(waiting);
 						startSoon();
 					}),
-				askedAt,
+				startedAt,
 			),
 	};
 }

@@ -1,8 +1,8 @@
 import { hash } from 'node:crypto';
 import type { Database } from '../database/database.js';
+import { withTimeout } from '../database/deadline.js';
 import { DatabaseError } from '../database/errors.js';
 import type { StatePoll } from '../database/state-poll.js';
-import { withDeadline } from '../database/with-deadline.js';
 import {
 	type Project,
 	type RejectionReason,
@@ -147,7 +147,7 @@ export async function openKeyRing(options: KeyRingOptions, isTemporary: (error: 
 		async stop() {
 			clearInterval(usesTimer);
 			// The last uses are not worth a longer wait.
-			await withDeadline(flushUses(), 1000);
+			await withTimeout(flushUses(), 1000);
 		},
 	};
 }

@@ -1,8 +1,8 @@
 import { connect as openSocket, Socket } from 'node:net';
 import postgres from 'postgres';
 import { type DatabaseUrl, readDatabaseUrl } from './database-url.js';
+import { timedOut, withTimeout } from './deadline.js';
 import { type ConnectionOptions, findServer } from './find-server.js';
-import { timedOut, withDeadline } from './with-deadline.js';
 
 /** The timeout for a host to accept a connection. The client's own timeout begins after that. */
 const connectTimeoutMs = 2000;
@@ -75,7 +75,7 @@ export function connectSingle(url: string, options: ConnectionOptions = {}): pos
  * @throws Error with the code CONNECT_TIMEOUT after five seconds
  */
 export async function reach(sql: postgres.Sql): Promise<void> {
-	if ((await withDeadline(sql`select 1`, reachTimeoutMs)) !== timedOut) return;
+	if ((await withTimeout(sql`select 1`, reachTimeoutMs)) !== timedOut) return;
 	await sql.end({ timeout: 0 });
 	throw Object.assign(new Error('no connection'), { code: 'CONNECT_TIMEOUT' });
 }

@@ -1,7 +1,7 @@
 import postgres from 'postgres';
 import type { DatabaseUrl, Host, Target } from './database-url.js';
-import { isRefusal } from './errors.js';
-import { timedOut, withDeadline } from './with-deadline.js';
+import { timedOut, withTimeout } from './deadline.js';
+import { classify } from './errors.js';
 
 /** The client's options. */
 export type ConnectionOptions = postgres.Options<Record<string, postgres.PostgresType>>;
@@ -73,7 +73,7 @@ async function choose({ hosts, target, ofFirstHost }: DatabaseUrl, options: Conn
 		}
 	}
 	const reasons = (await settled).map((choice) => (choice.status === 'rejected' ? choice.reason : undefined));
-	if (reasons.every(isRefusal)) throw reasons[0];
+	if (reasons.every((reason) => classify(reason).isPermanent)) throw reasons[0];
 	throw new NoServerError(
 		target,
 		hosts.map(({ host, port }, index) => {
@@ -97,7 +97,7 @@ async function ask({ host, port }: Host, url: string, options: ConnectionOptions
 	try {
 		const rows = sql<[ServerState]>`
 			select pg_is_in_recovery() as standby, current_setting('transaction_read_only')::boolean as "readOnly"`;
-		const response = await withDeadline(rows, probeTimeoutMs);
+		const response = await withTimeout(rows, probeTimeoutMs);
 		if (response === timedOut) throw new Error('does not respond');
 		return response[0];
 	} finally {

@@ -1,10 +1,10 @@
 import type postgres from 'postgres';
 import type { Sql } from './client.js';
 import { connectSingle } from './connect.js';
-import { DatabaseBusyError, DatabaseError, DeadlineError, isLostConnection } from './errors.js';
+import { timedOut, withTimeout } from './deadline.js';
+import { classify, DatabaseBusyError, DatabaseError, DeadlineError } from './errors.js';
 import type { ConnectionOptions } from './find-server.js';
 import { type StateRow, stateStatement, type Watched } from './state-poll.sql.js';
-import { timedOut, withDeadline } from './with-deadline.js';
 
 /** The state of the database, as a poll found it on the primary. */
 export interface DatabaseState extends StateRow {
@@ -196,7 +196,7 @@ export function openStatePoll(options: StatePollOptions): StatePoll {
 		server = row.server;
 		const next = { ...row, server, generation, confirmedAt, foundAt };
 		for (const follower of followers) {
-			const followed = await withDeadline(follower(next, from.sql), maxPollMs);
+			const followed = await withTimeout(follower(next, from.sql), maxPollMs);
 			if (followed !== timedOut) continue;
 			drop(from);
 			throw new DeadlineError(maxPollMs, true);
@@ -253,9 +253,9 @@ export function openStatePoll(options: StatePollOptions): StatePoll {
 			for (;;) {
 				if (closed) throw new DatabaseError(closedError());
 				if (state !== undefined && isEnough()) return state;
-				const outcome = await withDeadline(next(), until - performance.now()).catch((error: DatabaseError) => {
+				const outcome = await withTimeout(next(), until - performance.now()).catch((error: DatabaseError) => {
 					// Whatever closes one connection may close the next one too: one more poll tells.
-					if (hasLost || !isLostConnection(error.cause)) throw error;
+					if (hasLost || classify(error).kind !== 'lost') throw error;
 					hasLost = true;
 				});
 				if (outcome === timedOut) throw new DatabaseError(new DeadlineError(until - since, true));

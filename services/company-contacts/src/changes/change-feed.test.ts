@@ -19,7 +19,6 @@ async function openFeed(before: (rows: unknown) => Promise<void> | void = () => 
 	const { poll, see } = openManualPoll({ clock: () => state.now });
 	const counting: Database = {
 		...opened,
-		waiting: 0,
 		async query(...statement) {
 			state.queries++;
 			const rows = await opened.query(...statement);

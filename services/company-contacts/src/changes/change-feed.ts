@@ -1,6 +1,5 @@
 import { shareQuery } from '@contacts/common/database/admission.js';
 import type { Database } from '@contacts/common/database/database.js';
-import { DatabaseBusyError } from '@contacts/common/database/errors.js';
 import { type DatabaseState, readConfirmed, type StatePoll } from '@contacts/common/database/state-poll.js';
 import { Problem } from '@contacts/common/http/problems.js';
 import { createRepresentations, type Representations } from '@contacts/common/http/representations.js';
@@ -66,10 +65,10 @@ export function createChangeFeed({ database, poll, registry }: ChangeFeedOptions
 	);
 
 	const readPage = (position: Parameters<typeof readChanges>[1], askedAt: number) =>
-		readConfirmed(
-			poll,
-			(isOnNew) => readChanges(database, position, { askedAt, isOnNew }),
-			askedAt + database.deadlineMs,
+		database.admit(
+			(deadline) =>
+				readConfirmed(poll, (isOnNew) => readChanges(database, position, { deadline, isOnNew }), deadline.expiresAt),
+			askedAt,
 		);
 
 	/** The newest changes in memory, if they are those of this state or of a later one. */
@@ -111,7 +110,6 @@ export function createChangeFeed({ database, poll, registry }: ChangeFeedOptions
 			count('memory');
 			return prepare({ ...current, changes: changesAfter(current, cursor) }, limit, cursor);
 		}
-		if (database.isFull) throw new DatabaseBusyError();
 		count('database');
 		const page = await readPage(cursor ?? { version: 0, id: 0, began: null }, askedAt);
 		if (cursor !== undefined) check(cursor, page);

@@ -2,14 +2,14 @@ import { timeUntil } from '@contacts/testing/machine-delays.js';
 import { database as db } from '@contacts/testing/test.js';
 import { onTestFinished } from 'vitest';
 import { openDatabase } from '../../database/database.js';
-import { DatabaseError, isRefusal } from '../../database/errors.js';
+import { classify, DatabaseError } from '../../database/errors.js';
 import { openStatePoll, type StatePoll, type StatePollOptions } from '../../database/state-poll.js';
 import { type KeyRing, type KeyRingOptions, openKeyRing } from '../key-ring.js';
 
 let nextRing = 1;
 
 /** As in production. */
-const isTemporary = (error: unknown) => error instanceof DatabaseError && !isRefusal(error.cause);
+const isTemporary = (error: unknown) => error instanceof DatabaseError && !classify(error).isPermanent;
 /** Longer than any test, so that polls are started by the test alone. */
 export const never = 600_000;
 
