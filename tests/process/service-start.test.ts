@@ -68,6 +68,12 @@ describe.each<[ServiceName, string, string]>([
 				() => urlWithSecret({ search: '?channel_binding=require' }),
 				/DATABASE_URL is wrong: .* parameters/,
 			],
+			[
+				'an unknown sslmode',
+				() => urlWithSecret({ search: '?sslmode=verify_full' }),
+				/DATABASE_URL is wrong: .* sslmode may be disable, .* verify-full\.$/,
+			],
+			['a URL without a host', () => 'postgres:///contacts', /DATABASE_URL is wrong: .*@host:5432/],
 		])('in one line for %s', async (_, wrong, line) => {
 			expect(await refused({ DATABASE_URL: wrong() })).toEqual([expect.stringMatching(line)]);
 		});

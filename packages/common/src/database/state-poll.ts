@@ -1,9 +1,9 @@
 import type postgres from 'postgres';
 import type { Sql } from './client.js';
 import { connectSingle } from './connect.js';
-import { timedOut, withTimeout } from './deadline.js';
+import { remainingMs, startDeadline, timedOut, withTimeout } from './deadline.js';
 import { classify, DatabaseBusyError, DatabaseError, DeadlineError } from './errors.js';
-import type { ConnectionOptions } from './find-server.js';
+import type { ConnectionOptions } from './find-primary.js';
 import { type StateRow, stateStatement, type Watched } from './state-poll.sql.js';
 
 /** The state of the database, as a poll found it on the primary. */
@@ -90,6 +90,11 @@ interface PollConnection {
 	sql: postgres.Sql;
 }
 
+interface Answer {
+	from: PollConnection;
+	row: StateRow;
+}
+
 /**
  * Asks the database again and again who it is and what has changed, over a connection that requests can't occupy. It starts
  * with the first caller. See docs/decisions/state-poll.md.
@@ -130,53 +135,48 @@ export function openStatePoll(options: StatePollOptions): StatePoll {
 		if (open.delete(lost)) void lost.sql.end({ timeout: 0 }).catch(() => undefined);
 	}
 
+	async function send(to: PollConnection): Promise<Answer> {
+		const [row] = await to.sql.unsafe<StateRow[]>(statement, [], { prepare: true });
+		return { from: to, row: row as StateRow };
+	}
+
 	/**
 	 * Returns the first response: over the connection, or over a fresh one if that is lost or late. A late connection stays
 	 * until a fresh one responds, because the database may only be slow.
 	 */
-	function ask(): Promise<{ from: PollConnection; row: StateRow }> {
-		return new Promise((resolve, reject) => {
-			const established = connection;
-			let fresh: PollConnection | undefined;
-			let hedge: NodeJS.Timeout | undefined;
-			let settled = false;
-			const settle = (keep: PollConnection | undefined, finish: () => void) => {
-				if (settled) return;
-				settled = true;
-				clearTimeout(hedge);
-				clearTimeout(deadline);
-				for (const each of [established, fresh]) if (each !== undefined && each !== keep) drop(each);
-				finish();
-			};
-			const send = (to: PollConnection) => {
-				to.sql.unsafe<StateRow[]>(statement, [], { prepare: true }).then(
-					([row]) => settle(to, () => resolve({ from: to, row: row as StateRow })),
-					(error: unknown) => {
-						drop(to);
-						if (settled || (to !== established && to !== fresh)) return;
-						// It is sent again at once over a fresh connection, unless that is the one that has failed.
-						if (to === established && fresh === undefined) sendFresh(hedgeAfterMs);
-						else if (to === fresh && (established === undefined || !open.has(established)))
-							settle(undefined, () => reject(error));
+	async function ask(): Promise<Answer> {
+		const deadline = startDeadline(maxPollMs);
+		const established = connection;
+		const attempts = established === undefined ? [] : [send(established)];
+		let fresh: PollConnection | undefined;
+		let winner: PollConnection | undefined;
+		try {
+			for (let timeoutMs = hedgeAfterMs; ; ) {
+				const answer = await withTimeout(Promise.any(attempts), Math.min(timeoutMs, remainingMs(deadline))).catch(
+					({ errors }: AggregateError): typeof timedOut => {
+						// Unless a fresh connection has failed, the statement is sent again at once.
+						if (fresh !== undefined) throw errors.at(-1);
+						return timedOut;
 					},
 				);
-			};
-			const sendFresh = (timeoutMs: number) => {
-				clearTimeout(hedge);
-				if (closed) return settle(undefined, () => reject(closedError()));
-				if (fresh !== undefined) drop(fresh);
+				if (answer !== timedOut) {
+					winner = answer.from;
+					return answer;
+				}
+				if (closed) throw closedError();
+				if (remainingMs(deadline) <= 0) throw new DeadlineError(maxPollMs, true);
+				if (fresh !== undefined) {
+					// It may be lost in the network too. The next one gets more time.
+					drop(fresh);
+					timeoutMs *= 2;
+					attempts.pop();
+				}
 				fresh = connect();
-				send(fresh);
-				// A fresh connection may be lost in the network too. The next one gets more time.
-				hedge = setTimeout(() => sendFresh(timeoutMs * 2), timeoutMs);
-			};
-			const deadline = setTimeout(() => settle(undefined, () => reject(new DeadlineError(maxPollMs, true))), maxPollMs);
-			if (established === undefined) sendFresh(hedgeAfterMs);
-			else {
-				hedge = setTimeout(() => sendFresh(hedgeAfterMs), hedgeAfterMs);
-				send(established);
+				attempts.push(send(fresh));
 			}
-		});
+		} finally {
+			for (const each of [established, fresh]) if (each !== undefined && each !== winner) drop(each);
+		}
 	}
 
 	async function poll(): Promise<void> {
