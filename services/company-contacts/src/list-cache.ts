@@ -94,7 +94,7 @@ export function createListCache(options: ListCacheOptions): ListCache {
 		const { body, ...head } = await readConfirmed(
 			poll,
 			(isOnNew) => readCompanyContacts(database, companyId, Math.min(maxListBytes, maxBytes), { deadline, isOnNew }),
-			deadline.expiresAt,
+			deadline,
 		);
 		const entry = { ...head, generation, representations: body && representationsOf(key, body) };
 		const known = lists.peek(key);
@@ -125,7 +125,7 @@ export function createListCache(options: ListCacheOptions): ListCache {
 		},
 		read: (companyId, startedAt) =>
 			database.admit(async (deadline) => {
-				const state = await poll.confirm(deadline.startedAt, deadline.expiresAt);
+				const state = await poll.confirm(deadline);
 				const entry = findCurrent(companyId, state);
 				if (entry !== undefined) return count(entry, 'memory');
 				// A query that was sent in an earlier state may lack a change, so only requests of the same state share it.
@@ -135,7 +135,7 @@ export function createListCache(options: ListCacheOptions): ListCache {
 					underWay.set(key, list);
 					return list;
 				};
-				return count(await shareQuery(() => underWay.get(key), start, deadline.expiresAt), 'database');
+				return count(await shareQuery(() => underWay.get(key), start, deadline), 'database');
 			}, startedAt),
 	};
 }

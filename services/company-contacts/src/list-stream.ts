@@ -140,7 +140,7 @@ export async function streamList(
 
 	let list: Awaited<ReturnType<typeof begin>>;
 	try {
-		list = await readConfirmed(poll, begin, deadline.expiresAt);
+		list = await readConfirmed(poll, begin, deadline);
 		list.accept();
 	} catch (error) {
 		await abandon();

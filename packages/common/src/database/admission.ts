@@ -1,4 +1,4 @@
-import { type Deadline, startDeadline } from './deadline.js';
+import { type Deadline, remainingMs, startDeadline } from './deadline.js';
 import { classify, DatabaseBusyError, DatabaseError, DeadlineError, type FailureReason } from './errors.js';
 
 interface AdmissionOptions {
@@ -92,19 +92,19 @@ export class Admission {
  * Joins a query under way, or starts one. A shared query fails at the deadline of the caller that started it. One that joined
  * it and has time left asks again, once.
  *
- * @param expiresAt the caller's deadline, in milliseconds of `performance.now()`
+ * @param deadline that of the caller
  */
 export async function shareQuery<Result>(
 	underWay: () => Promise<Result> | undefined,
 	start: () => Promise<Result>,
-	expiresAt: number,
+	deadline: Deadline,
 ): Promise<Result> {
 	const known = underWay();
 	if (known === undefined) return start();
 	try {
 		return await known;
 	} catch (error) {
-		if (classify(error).reason !== 'deadline' || performance.now() >= expiresAt) throw error;
+		if (classify(error).reason !== 'deadline' || remainingMs(deadline) <= 0) throw error;
 		return underWay() ?? start();
 	}
 }

@@ -126,7 +126,7 @@ const kinds: Record<string, ErrorKind> = {
 	CLEARTEXT_PASSWORD: 'access',
 };
 
-export interface ErrorMeaning extends Consequences {
+interface ErrorMeaning extends Consequences {
 	kind: ErrorKind;
 	/** The SQLSTATE or the code of the client; empty if there is none. */
 	code: string;

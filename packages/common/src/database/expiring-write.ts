@@ -112,21 +112,25 @@ export function createWriteSender(pool: ConnectionPool): SendWrite {
 		}
 	}
 
-	return (deadline, statement, retryRefused) => {
+	return async (deadline, statement, retryRefused) => {
 		const neededMs = minWriteWindowMs + clockMarginMs;
-		const work = async (connection: Connection) => {
-			for (let retryMs = minRetryMs; ; retryMs = Math.min(maxRetryMs, retryMs * 2)) {
-				const result = await attempt(connection, deadline, statement);
-				if ('rows' in result) return result.rows;
-				const { error, openUntil } = result;
-				const { kind } = classify(error);
-				const again = retried.includes(kind) || (retryRefused && refusedForNow.includes(kind));
-				const waitMs = Math.max(openUntil - performance.now(), again ? retryMs : 0);
-				if (waitMs > 0) await delay(Math.ceil(waitMs));
-				if (!again || remainingMs(deadline) < neededMs) throw error;
-			}
-		};
-		return pool.run(deadline, work, neededMs);
+		let failure: unknown;
+		for (let retryMs = minRetryMs; ; retryMs = Math.min(maxRetryMs, retryMs * 2)) {
+			// While the statement waits to be sent again, its connection is free for others.
+			const result = await pool
+				.run(deadline, (connection) => attempt(connection, deadline, statement), neededMs)
+				.catch((error: unknown) => {
+					throw failure ?? error;
+				});
+			if ('rows' in result) return result.rows;
+			const { error, openUntil } = result;
+			failure = error;
+			const { kind } = classify(error);
+			const again = retried.includes(kind) || (retryRefused && refusedForNow.includes(kind));
+			const waitMs = Math.max(openUntil - performance.now(), again ? retryMs : 0);
+			if (waitMs > 0) await delay(Math.ceil(waitMs));
+			if (!again || remainingMs(deadline) < neededMs) throw error;
+		}
 	};
 }
 

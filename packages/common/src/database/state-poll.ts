@@ -1,7 +1,7 @@
 import type postgres from 'postgres';
 import type { Sql } from './client.js';
 import { connectSingle } from './connect.js';
-import { remainingMs, startDeadline, timedOut, withTimeout } from './deadline.js';
+import { type Deadline, remainingMs, startDeadline, timedOut, withTimeout } from './deadline.js';
 import { classify, DatabaseBusyError, DatabaseError, DeadlineError } from './errors.js';
 import type { ConnectionOptions } from './find-primary.js';
 import { type StateRow, stateStatement, type Watched } from './state-poll.sql.js';
@@ -40,13 +40,13 @@ export interface StatePoll {
 	 * Returns a state that was confirmed at most a second before the caller asked. If there is none, it waits for a poll,
 	 * which all callers share.
 	 *
-	 * @param askedAt when the caller's request began, and `until` its deadline, in milliseconds of `performance.now()`
+	 * @param deadline that of the caller
 	 * @throws DatabaseError when the poll fails or the deadline passes
 	 * @throws DatabaseBusyError at once, when too many callers wait
 	 */
-	confirm(askedAt: number, until: number): Promise<DatabaseState>;
+	confirm(deadline: Deadline): Promise<DatabaseState>;
 	/** Returns the state that a poll finds that begins after this call. The deadline and the errors are those of `confirm`. */
-	refresh(until: number): Promise<DatabaseState>;
+	refresh(deadline: Deadline): Promise<DatabaseState>;
 	/** Calls this in each poll before the state counts as confirmed. If it fails, the poll has failed. */
 	follow(follower: Follower): void;
 	/** Uses a new connection for the next poll. A session keeps the settings with which it began. */
@@ -244,21 +244,21 @@ export function openStatePoll(options: StatePollOptions): StatePoll {
 	/** The next poll to end. One is started for the caller, unless polls fail: then the database is asked no more often. */
 	const next = () => running ?? (failing && scheduled !== undefined ? scheduled : start());
 
-	async function wait(isEnough: () => boolean, until: number): Promise<DatabaseState> {
+	async function wait(isEnough: () => boolean, deadline: Deadline): Promise<DatabaseState> {
 		if (waiting >= maxWaiting) throw new DatabaseBusyError();
-		const since = performance.now();
 		let hasLost = false;
 		waiting++;
 		try {
 			for (;;) {
 				if (closed) throw new DatabaseError(closedError());
 				if (state !== undefined && isEnough()) return state;
-				const outcome = await withTimeout(next(), until - performance.now()).catch((error: DatabaseError) => {
+				const outcome = await withTimeout(next(), remainingMs(deadline)).catch((error: DatabaseError) => {
 					// Whatever closes one connection may close the next one too: one more poll tells.
 					if (hasLost || classify(error).kind !== 'lost') throw error;
 					hasLost = true;
 				});
-				if (outcome === timedOut) throw new DatabaseError(new DeadlineError(until - since, true));
+				if (outcome === timedOut)
+					throw new DatabaseError(new DeadlineError(deadline.expiresAt - deadline.startedAt, true));
 			}
 		} finally {
 			waiting--;
@@ -274,13 +274,13 @@ export function openStatePoll(options: StatePollOptions): StatePoll {
 		get confirmed() {
 			return isConfirmedAt(clock()) ? state : undefined;
 		},
-		async confirm(askedAt, until) {
-			const asked = clock() - Math.max(0, performance.now() - askedAt);
-			return wait(() => isConfirmedAt(asked), until);
+		async confirm(deadline) {
+			const startedAt = clock() - Math.max(0, performance.now() - deadline.startedAt);
+			return wait(() => isConfirmedAt(startedAt), deadline);
 		},
-		async refresh(until) {
+		async refresh(deadline) {
 			const before = started;
-			return wait(() => found > before, until);
+			return wait(() => found > before, deadline);
 		},
 		follow(follower) {
 			followers.push(follower);
@@ -308,12 +308,12 @@ export function openStatePoll(options: StatePollOptions): StatePoll {
 export async function readConfirmed<Result extends Snapshot>(
 	poll: StatePoll,
 	send: (isAgain: boolean) => Promise<Result>,
-	until: number,
+	deadline: Deadline,
 ): Promise<Result> {
-	const before = poll.state ?? (await poll.refresh(until));
+	const before = poll.state ?? (await poll.refresh(deadline));
 	const first = await send(false);
 	if (first.server === poll.state?.server && first.version >= versionOf(before)) return first;
-	const now = await poll.refresh(until);
+	const now = await poll.refresh(deadline);
 	const second = await send(true);
 	if (second.server === now.server && second.version >= versionOf(now)) return second;
 	throw new DatabaseError(new Error('the server that responds is not the primary'));

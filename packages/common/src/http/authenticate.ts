@@ -3,6 +3,7 @@ import fp from 'fastify-plugin';
 import { maxKeyLength } from '../auth/api-key.js';
 import type { KeyRing } from '../auth/key-ring.js';
 import type { Project, RejectionReason } from '../auth/key-ring.sql.js';
+import { startDeadline } from '../database/deadline.js';
 import { Problem } from './problems.js';
 import { malformed } from './query.js';
 
@@ -51,7 +52,7 @@ export const authenticate = fp<AuthenticateOptions>(
 			request.askedAt = performance.now();
 			if (keyRing.isConfirmed) return done();
 			keyRing
-				.confirm(request.askedAt, request.askedAt + maxConfirmMs)
+				.confirm(startDeadline(maxConfirmMs, request.askedAt))
 				.then(() => done(keyRing.isLive(request.project) ? undefined : unauthorized(request, keyRing)), done);
 		});
 	},

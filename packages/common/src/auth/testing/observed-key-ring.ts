@@ -2,6 +2,7 @@ import { timeUntil } from '@contacts/testing/machine-delays.js';
 import { database as db } from '@contacts/testing/test.js';
 import { onTestFinished } from 'vitest';
 import { openDatabase } from '../../database/database.js';
+import { startDeadline } from '../../database/deadline.js';
 import { classify, DatabaseError } from '../../database/errors.js';
 import { openStatePoll, type StatePoll, type StatePollOptions } from '../../database/state-poll.js';
 import { type KeyRing, type KeyRingOptions, openKeyRing } from '../key-ring.js';
@@ -35,7 +36,7 @@ export async function open(options: Pick<KeyRingOptions, 'now'> & Partial<StateP
 	const poll = openStatePoll({ url, applicationName, watched: ['keys'], ...rest });
 	onTestFinished(() => Promise.all([poll.close(), database.close()]).then(() => undefined));
 	const watch = { applicationName, poll, polls: 0, loads: 0, between: undefined } as unknown as Observed;
-	watch.refresh = () => poll.refresh(performance.now() + 20_000);
+	watch.refresh = () => poll.refresh(startDeadline(20_000));
 	const observed: StatePoll = {
 		...poll,
 		get confirmed() {
