@@ -61,9 +61,7 @@ async function statusOf(url: string, method: string, target: string, json = '{"c
 async function databaseRights(): Promise<string> {
 	const names = Object.values(roles);
 	const rows = await readRights(database.sql, names);
-	const isOnlyRead = (name: string) =>
-		rows.every(({ table, role, rights }) => table !== name || (role === roles.backup && rights.join() === 'select'));
-	const tables = [...new Set(rows.map((row) => row.table))].sort().filter((name) => !isOnlyRead(name));
+	const tables = [...new Set(rows.map((row) => row.table))].sort();
 	const verbs = (name: string, role: string) =>
 		rows.find((row) => row.table === name && row.role === role)?.rights.join(', ') ?? '';
 	return table(
@@ -163,18 +161,15 @@ async function credentials(): Promise<string> {
 		['a revoked key', 'project=revoked&api_key=revoked-key'],
 		['the hash of a key', `project=any&api_key=${hashKey('any-key').toString('hex')}`],
 	];
-	/** The credentials by the statuses of both services. */
-	const outcomes = new Map<string, string[]>();
+	const rows: string[][] = [];
 	for (const [what, query] of kinds) {
 		const statuses: string[] = [];
 		for (const service of services) {
 			const [method, path] = requests[service];
 			statuses.push(await statusOf(running[service].url, method, `${path}?${query}`));
 		}
-		const outcome = statuses.join(' | ');
-		outcomes.set(outcome, [...(outcomes.get(outcome) ?? []), what]);
+		rows.push([what, ...statuses]);
 	}
-	const rows = [...outcomes].map(([outcome, what]) => [what.join('; '), outcome]);
 	return table(['credentials', ...services], rows);
 }
 
@@ -224,7 +219,6 @@ their responses differ from these tables. \`UPDATE_DOCS=1 npx -y pnpm@12 test:sy
 ## Database roles
 
 Rights of each role on each table and sequence, and on each function that runs with its owner's rights. An empty cell means none.
-Left out is what only \`contacts_backup\` may read.
 
 ${await databaseRights()}
 
