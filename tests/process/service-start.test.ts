@@ -121,4 +121,4 @@ describe.each<[ServiceName, string, string]>([
 	});
 });
 
-test('no process writes the password of DATABASE_URL to its output', () => expectSecretUnwritten(26));
+test('no process writes the password of DATABASE_URL to its output', () => expectSecretUnwritten(30));

@@ -44,8 +44,14 @@ const statuses = async (responses: Promise<Response>[]) =>
 	new Set((await Promise.all(responses)).map(({ status }) => status));
 
 test('while many upserts have waited for half a second, others are refused at once, and served again later', async () => {
-	const { responses, letGo } = await hold(900);
-	now += 500;
+	const { responses, letGo } = await hold(300);
+	// Contacts move from batches, which the lock fails, to the queue for a connection.
+	await expect
+		.poll(() => {
+			now += 500;
+			return app.database.isFull;
+		})
+		.toBe(true);
 	const refused = await upsert();
 	expect(refused.headers.get('retry-after')).toBe('1');
 	await expectProblem(refused, 503, 'overloaded');
@@ -56,15 +62,9 @@ test('while many upserts have waited for half a second, others are refused at on
 	expect((await app.fetch('/unknown')).status).toBe(404);
 	await letGo();
 	expect(await statuses(responses)).toEqual(new Set([200]));
+	// Many requests at one time of the clock look like overload to a process that lags.
+	now += 1000;
 	expect((await upsert()).status).toBe(200);
-});
-
-test('a short wait is not a queue', async () => {
-	const { responses, letGo } = await hold(900);
-	now += 400;
-	responses.push(upsert());
-	await letGo();
-	expect(await statuses(responses)).toEqual(new Set([200]));
 });
 
 test('one locked row refuses nobody else, however many upserts of its chat wait for it', async () => {
