@@ -192,6 +192,21 @@ export function describeSharedContract<V extends TObject>(service: Service<V>, .
 		});
 	});
 
+	test('a revoked key gets a 401 less than two seconds after the last poll, whenever the next one is due', async () => {
+		await addProject(database.sql, 'leaving', 'leaving-key');
+		let now = 0;
+		await withApp({ poll: { intervalMs: 600_000, clock: () => now } }, async (other) => {
+			const status = async () => (await request(first, 'project=leaving&api_key=leaving-key', {}, other)).status;
+			expect(await status()).toBe(200);
+			await database.sql`
+				update api_keys set revoked_at = now() where project_id = (select id from projects where code = 'leaving')`;
+			now = 999;
+			expect(await status()).toBe(200);
+			now = 1900;
+			expect(await status()).toBe(401);
+		});
+	});
+
 	test('a 408 for headers and bodies that arrive too slowly', async () => {
 		await withApp({ limits: { headersTimeoutMs: 100, requestTimeoutMs: 200, checkIntervalMs: 25 } }, async (slow) => {
 			const pieces = ['GET / HTTP/1.1\r\nHost: a\r\n'];
