@@ -148,7 +148,7 @@ describe('a stop serves a connection that a client has established before it', (
 	});
 });
 
-test('a stop closes a connection without a request after a second', async () => {
+test('a stop closes a connection on which no request arrives within a second', async () => {
 	const server = await createServer({ logger: createLogger({ name: 'connections', level: 'silent' }) });
 	await server.listen({ host: '127.0.0.1', port: 0 });
 	const socket = connect((server.server.address() as AddressInfo).port, '127.0.0.1');

@@ -13,14 +13,17 @@ const problems: Record<string, () => Problem> = {
 };
 const malformed = () => new Problem('invalid_query', { detail: 'The request is not valid HTTP/1.1.' });
 
-/** How long a stopping server waits for the first request of a connection that a client has just established. */
-const firstRequestTimeoutMs = 1000;
+/**
+ * How long a stopping server waits for the first request of a connection that a client has established. Together with
+ * `maxQuietWaitMs` less than the shortest SHUTDOWN_TIMEOUT_SECONDS.
+ */
+const firstRequestTimeoutMs = 700;
 
 /** A turn of an event loop with nothing to do takes some microseconds. */
 const quietTurnMs = 0.02;
 
 /** An overloaded server has no quiet turn. */
-const maxQuietWaitMs = 500;
+const maxQuietWaitMs = 200;
 
 interface Connection {
 	/** Responses that are not completely written. */
