@@ -194,6 +194,7 @@ describe('the gateway of the bot', () => {
 		expect(received).toMatch(/\r\nRetry-After: 6\r\n/);
 		expect(bodyOf(received)).toMatchObject({ status: 502, code: 'internal_error' });
 		expect(connections.size - before).toBe(1);
+		await expect.poll(() => nginx.accessLog()).toMatch(/\n$/);
 		const line = { path: '/api/personal_contacts', status: 502, upstream_status: '504' };
 		expect(JSON.parse(nginx.accessLog())).toMatchObject(line);
 		expect(nginx.errorLog() + nginx.accessLog() + nginx.output()).not.toContain('canary');
