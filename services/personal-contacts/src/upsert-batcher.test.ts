@@ -6,6 +6,7 @@ import { test, database as test_ } from '@contacts/testing/test.js';
 import fc from 'fast-check';
 import { Registry } from 'prom-client';
 import { afterAll, describe, expect, onTestFinished } from 'vitest';
+import type { Outcome } from './personal-contacts.sql.js';
 import { createUpsertBatcher, type UpsertBatcher } from './upsert-batcher.js';
 
 let database: Database;
@@ -59,7 +60,7 @@ describe('batches', () => {
 				const send = (to: UpsertBatcher, first: number, { fields, chat, project }: (typeof steps)[number]) =>
 					to.save({ contact: { chat_id: first + chat, ...fields }, projectId: projects[project]?.id ?? 0 });
 
-				const results: Promise<boolean>[] = [];
+				const results: Promise<Outcome>[] = [];
 				for (const step of steps) {
 					const result = send(writer, together, step);
 					results.push(result);
@@ -67,7 +68,7 @@ describe('batches', () => {
 					if (step.next === 'this') await result;
 					if (step.next === 'all') await Promise.all(results);
 				}
-				const expected: boolean[] = [];
+				const expected: Outcome[] = [];
 				for (const step of steps) expected.push(await send(createWriter(), oneByOne, step));
 
 				expect(await Promise.all(results)).toEqual(expected);
