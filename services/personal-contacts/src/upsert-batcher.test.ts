@@ -22,8 +22,12 @@ test.beforeAll(async () => {
 	database = openDatabase({ url: test_.url, applicationName: 'writer', poolSize: 10, deadlineMs });
 	app = await startTestApp(service, test_.url, { database: { deadlineMs } });
 	await test_.sql.unsafe(`
-		create function refuse() returns trigger language plpgsql as
-			$$ begin if new.name = 'refused' then raise exception 'refused'; end if; return new; end $$;
+		create sequence attempts;
+		create function refuse() returns trigger language plpgsql security definer as $$ begin
+			if new.name = 'refused' then raise exception 'refused'; end if;
+			if new.name = 'early' and nextval('public.attempts') < 4 then raise 'the server starts' using errcode = '57P03'; end if;
+			return new;
+		end $$;
 		create trigger refuse before insert or update on personal_contacts for each row execute function refuse();
 		create function wait_at_commit() returns trigger language plpgsql as
 			$$ begin if new.name = 'held' then perform pg_advisory_xact_lock_shared(42); end if; return null; end $$;
@@ -197,6 +201,11 @@ describe('a response', () => {
 		);
 		expect(responses.map(({ status }) => status)).toEqual(Array.from({ length: 40 }, (_, n) => (n === 17 ? 500 : 200)));
 		expect(await stored(7_000, 7_040)).toHaveLength(39);
+	});
+
+	test('waits while the database refuses everything for a temporary reason', async () => {
+		const responses = await Promise.all([7_100, 7_101].map((chat_id) => post({ chat_id, name: 'early' })));
+		expect(responses.map(({ status }) => status)).toEqual([200, 200]);
 	});
 
 	test('waits for a locked row only if it is its own', async () => {

@@ -1,6 +1,6 @@
 import type { Turn } from '@contacts/common/database/admission.js';
 import type { Database } from '@contacts/common/database/database.js';
-import { DeadlineError, failureReason } from '@contacts/common/database/errors.js';
+import { DeadlineError, failureReason, judge } from '@contacts/common/database/errors.js';
 import { gauge } from '@contacts/common/observability/metrics.js';
 import { Counter, Histogram, type Registry } from 'prom-client';
 import { type Outcome, type SentContact, savePersonalContacts } from './personal-contacts.sql.js';
@@ -113,7 +113,8 @@ export function createUpsertBatcher({ database, registry }: { database: Database
 				else for (const { resolve } of release(chat, contacts)) resolve(outcome);
 			}
 		} catch (error) {
-			if (failureReason(error) === 'statement') {
+			// Alone they are sent again after a temporary refusal, such as of a server that starts.
+			if (judge(error).temporary || failureReason(error) === 'statement') {
 				split.inc();
 				for (const [chat, contacts] of batch) void writeOneByOne(chat, contacts);
 			} else {
