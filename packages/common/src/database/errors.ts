@@ -41,6 +41,8 @@ export type FailureReason = (typeof failureReasons)[number];
 interface Consequences {
 	/** Whether the statement has certainly changed nothing, and never will. */
 	isUnwritten: boolean;
+	/** Whether the server has refused the statement for now. */
+	isTemporary?: boolean;
 	/** Whether an operator has to change something, so that a retry does not help. */
 	isPermanent?: boolean;
 	/** `busy`: too many callers waited. `deadline`: no response in time, by our clock or by the server's. */
@@ -57,13 +59,13 @@ const consequences = {
 	/** The connection was never open, so no statement was sent. */
 	unreachable: { isUnwritten: true, reason: 'connection' },
 	/** The server accepts no connections at the moment. */
-	unavailable: { isUnwritten: true, reason: 'connection' },
+	unavailable: { isUnwritten: true, isTemporary: true, reason: 'connection' },
 	/** The server is a standby or a former primary, or its operator has made it read-only. */
 	'read-only': { isUnwritten: true, reason: 'connection' },
 	/** The server has refused the statement because of other statements. */
-	conflict: { isUnwritten: true, reason: 'statement' },
+	conflict: { isUnwritten: true, isTemporary: true, reason: 'statement' },
 	/** The server has ended the statement at its time limit. */
-	timeout: { isUnwritten: true, reason: 'deadline' },
+	timeout: { isUnwritten: true, isTemporary: true, reason: 'deadline' },
 	/** The user, the password or the database is wrong. */
 	access: { isUnwritten: true, isPermanent: true, reason: 'connection' },
 	/** The tables, the rights or the settings are not those of this release. */

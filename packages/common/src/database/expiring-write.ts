@@ -27,7 +27,7 @@ const maxWriteWindowMs = 1500;
 const minWriteWindowMs = 200;
 
 /** How far the clocks of a cluster's servers may differ, and how far the server's clock may be set back. */
-export const clockMarginMs = 250;
+const clockMarginMs = 250;
 
 /** How long to wait for the server's time, including up to 2 seconds for the connection. */
 const clockTimeoutMs = 2250;
@@ -38,9 +38,6 @@ const maxRetryMs = 250;
 
 /** Errors after which a statement is sent again, as soon as it can no longer be executed. */
 const retried: readonly ErrorKind[] = ['lost', 'late', 'read-only'];
-
-/** Temporary refusals of the server. */
-const refusedForNow: readonly ErrorKind[] = ['unavailable', 'conflict', 'timeout'];
 
 type SendWrite = <Rows extends ClockedRows>(
 	deadline: Deadline,
@@ -125,8 +122,8 @@ export function createWriteSender(pool: ConnectionPool): SendWrite {
 			if ('rows' in result) return result.rows;
 			const { error, openUntil } = result;
 			failure = error;
-			const { kind } = classify(error);
-			const again = retried.includes(kind) || (retryRefused && refusedForNow.includes(kind));
+			const { kind, isTemporary } = classify(error);
+			const again = retried.includes(kind) || (retryRefused && isTemporary);
 			const waitMs = Math.max(openUntil - performance.now(), again ? retryMs : 0);
 			if (waitMs > 0) await delay(Math.ceil(waitMs));
 			if (!again || remainingMs(deadline) < neededMs) throw error;

@@ -43,17 +43,13 @@ export const authenticate = fp<AuthenticateOptions>(
 			request.project = project;
 			done();
 		});
-		// A body may take seconds to arrive, and the key may have been revoked meanwhile.
-		scope.addHook('preValidation', (request, _reply, done) => {
-			done(keyRing.isLive(request.project) ? undefined : unauthorized(request, keyRing));
-		});
-		// Last, so that a request with a wrong parameter is refused also while the keys can't be confirmed.
+		// Again: a body may take seconds to arrive, and the key may have been revoked meanwhile. After the validation, so that a
+		// request with a wrong parameter is refused also while the keys can't be confirmed.
 		scope.addHook('preHandler', (request, _reply, done) => {
+			const check = () => done(keyRing.isLive(request.project) ? undefined : unauthorized(request, keyRing));
 			request.askedAt = performance.now();
-			if (keyRing.isConfirmed) return done();
-			keyRing
-				.confirm(startDeadline(maxConfirmMs, request.askedAt))
-				.then(() => done(keyRing.isLive(request.project) ? undefined : unauthorized(request, keyRing)), done);
+			if (keyRing.isConfirmed) check();
+			else keyRing.confirm(startDeadline(maxConfirmMs, request.askedAt)).then(check, done);
 		});
 	},
 	{ name: 'authenticate', fastify: '5.x', dependencies: ['metrics', 'load-shedding'] },
