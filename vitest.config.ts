@@ -20,6 +20,17 @@ export default defineConfig({
 		expect: { poll: { timeout: 20_000 } },
 		globalSetup: 'packages/testing/src/global-setup.ts',
 		reporters: ['default', './packages/testing/src/closing-line.ts'],
+		coverage: {
+			include: ['{packages,services,workers,tools}/*/src/**/*.ts'],
+			exclude: [
+				'**/*.test.ts',
+				'packages/testing/**',
+				'**/testing/**',
+				'packages/client/src/generated/**',
+				'tools/bench/**',
+			],
+			reporter: [['text', { file: 'coverage.txt' }], 'json'],
+		},
 		// Compiled packages need no transformation: Node.js imports them itself.
 		server: { deps: { external: [/\/dist\//] } },
 		projects: [
