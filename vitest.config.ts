@@ -22,11 +22,7 @@ export default defineConfig({
 		reporters: ['default', './packages/testing/src/closing-line.ts'],
 		// Of what is loaded, compiled packages too, which are shown by their sources.
 		coverage: {
-			exclude: [
-				'**/*.test.ts',
-				'**/testing/**',
-				'tests/**',
-			],
+			exclude: ['**/*.test.ts', '**/testing/**', 'tests/**'],
 			reporter: [['text', { file: 'coverage.txt' }], 'json'],
 		},
 		// Compiled packages need no transformation: Node.js imports them itself.
