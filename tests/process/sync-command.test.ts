@@ -1,15 +1,12 @@
 import { EventEmitter, once } from 'node:events';
-import { PassThrough, Readable } from 'node:stream';
-import { text } from 'node:stream/consumers';
-import { runContacts } from '@contacts/cli/run.js';
 import { urlAs } from '@contacts/common/database/roles.js';
 import { type StandIn, startStandIn } from '@contacts/testing/bitrix24/stand-in.js';
 import { rolePassword } from '@contacts/testing/database.js';
-import { environmentOf } from '@contacts/testing/process.js';
 import type { RunningService } from '@contacts/testing/services.js';
 import { type CommandOutcome, startCommand, startSynchroniser } from '@contacts/testing/synchroniser.js';
 import { database, test } from '@contacts/testing/test.js';
 import { afterAll, afterEach, describe, expect, vi } from 'vitest';
+import { contacts } from '../command.js';
 
 let standIn: StandIn;
 let synchroniser: RunningService | undefined;
@@ -46,17 +43,9 @@ async function withSynchroniser(): Promise<RunningService> {
 	return synchroniser;
 }
 
-/** Runs `contacts sync` in this process, as the operator. Beside a running synchroniser it needs no variable of the CRM. */
-async function sync(args: string[], environment: Record<string, string> = {}): Promise<CommandOutcome> {
-	const [stdout, stderr] = [new PassThrough(), new PassThrough()];
-	const written = [text(stdout), text(stderr)];
-	const url = urlAs(database.url, 'operator', rolePassword);
-	const streams = { stdin: Readable.from([]), stdout, stderr };
-	const code = await runContacts(['sync', ...args], environmentOf({ DATABASE_URL: url, ...environment }), streams);
-	for (const stream of [stdout, stderr]) stream.end();
-	const [out = '', error = ''] = await Promise.all(written);
-	return { code, out, error };
-}
+/** Runs `contacts sync` as the operator. Beside a running synchroniser it needs no variable of the CRM. */
+const sync = (args: string[], environment: Record<string, string> = {}) =>
+	contacts(['sync', ...args], { DATABASE_URL: urlAs(database.url, 'operator', rolePassword), ...environment });
 
 /** The same as a process, which can get a signal. */
 const start = (...args: string[]) => startCommand(database.url, ['sync', ...args], {});
