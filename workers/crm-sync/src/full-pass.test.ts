@@ -130,6 +130,15 @@ describe('an interrupted pass', () => {
 	});
 });
 
+test('a request that was made more than ten minutes ago is taken away and not served', async () => {
+	await sync.session.run((sql) => requestRun(sql, 'full'));
+	await database.sql`update crm_sync_state set requested_at = requested_at - interval '11 minutes'`;
+	expect((await sync.state()).requested).toBe(null);
+	expect(await sync.session.run(takeRequest)).toBe(undefined);
+	await sync.session.run((sql) => requestRun(sql, 'incremental'));
+	expect(await sync.session.run(takeRequest)).toMatchObject({ kind: 'incremental' });
+});
+
 describe('an incomplete pass', () => {
 	test.each([true, false])('is discarded: the next one begins at the first contact (requested: %s)', async (full) => {
 		await passIncompletely();
