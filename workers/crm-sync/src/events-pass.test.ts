@@ -156,7 +156,6 @@ describe('events', () => {
 		'insufficient_scope',
 		'INVALID_REQUEST',
 		'expired_token',
-		'user_access_error',
 		'ERROR_METHOD_NOT_FOUND',
 		'PORTAL_DELETED',
 	])(
