@@ -1,7 +1,7 @@
 #!/bin/sh
 # Runs another release with Docker Compose, or the previous one again, replica after replica:
 #   sh operations/upgrade.sh 0.2.0
-# The options of your "up" must be in .env (COMPOSE_FILE, COMPOSE_PROFILES). No request through the gateway fails.
+# The options of your "up" must be in .env (COMPOSE_FILE, COMPOSE_PROFILES). No request through the gateways is refused.
 set -eu
 cd "$(dirname "$0")/.."
 [ $# -eq 1 ] || { echo 'Name the version: sh operations/upgrade.sh 0.2.0' >&2; exit 2; }
@@ -18,28 +18,44 @@ for image in $($compose config | sed -n "s/^ *image: \(.*:$1\)\$/\1/p" | sort -u
 done
 $compose run --rm --no-deps migrate
 
+count() { $compose ps --quiet "$1" | wc -w; }
+
+remove() { docker stop "$1" >/dev/null; docker rm "$1" >/dev/null; }
+
 wait_until_healthy() {
   for _ in $(seq 60); do
     [ "$(docker inspect --format '{{.State.Health.Status}}' "$1")" = healthy ] && return
     sleep 1
   done
-  echo "The new container $1 of company-contacts is not healthy: see its log. The others still run." >&2
+  echo "The new container $1 is not healthy: see its log. The others still run." >&2
   exit 1
 }
 
-old=$($compose ps --quiet company-contacts)
-replicas=$(echo "$old" | wc -w)
-for container in $old; do
-  # One alone is replaced by a second one beside it. Of several, one goes first: more have no database connections.
-  if [ "$replicas" -gt 1 ]; then docker stop "$container" >/dev/null; docker rm "$container" >/dev/null; fi
-  before=$($compose ps --quiet company-contacts)
+# Adds a container of this service, and waits until it can serve.
+add() {
+  before=$($compose ps --quiet "$1")
   scale=$(($(echo "$before" | wc -w) + 1))
-  $compose up --detach --no-build --no-deps --no-recreate --scale "company-contacts=$scale" company-contacts
-  for new in $($compose ps --quiet company-contacts); do
+  $compose up --detach --no-build --no-deps --no-recreate --scale "$1=$scale" "$1"
+  for new in $($compose ps --quiet "$1"); do
     case " $(echo "$before" | tr '\n' ' ') " in *" $new "*) ;; *) wait_until_healthy "$new" ;; esac
   done
-  if [ "$replicas" -eq 1 ]; then docker stop "$container" >/dev/null; docker rm "$container" >/dev/null; fi
+}
+
+company=$(count company-contacts)
+personal=$(count personal-contacts)
+for service in company-contacts personal-contacts; do
+  old=$($compose ps --quiet "$service")
+  for container in $old; do
+    # One alone is replaced by a second one beside it. Of several, one goes first: more have no database connections.
+    if [ "$old" = "$container" ]; then
+      add "$service"
+      remove "$container"
+    else
+      remove "$container"
+      add "$service"
+    fi
+  done
 done
 
-# personal-contacts publishes a port, so its one container is replaced: the bot repeats the requests of that second.
-$compose up --detach --no-build --scale "company-contacts=$replicas"
+# Everything else.
+$compose up --detach --no-build --scale "company-contacts=$company" --scale "personal-contacts=$personal"

@@ -4,7 +4,8 @@
 set -eu
 cd "$(dirname "$0")/../.."
 mkdir -p "$RUNTIME_DIRECTORY/conf.d"
-cp gateway/nginx.conf "$RUNTIME_DIRECTORY/nginx.conf"
+cp gateway/problems.conf "$RUNTIME_DIRECTORY/problems.conf"
+sed "s#/tmp/nginx-#$RUNTIME_DIRECTORY/#" gateway/nginx.conf >"$RUNTIME_DIRECTORY/nginx.conf"
 {
   # The services trust this address: gateway-address.nft.
   echo "proxy_bind $GATEWAY_SOURCE_ADDRESS;"
@@ -12,7 +13,7 @@ cp gateway/nginx.conf "$RUNTIME_DIRECTORY/nginx.conf"
   # shellcheck disable=SC2016 # envsubst reads these names.
   envsubst '$GATEWAY_PORT $GATEWAY_RESOLVER $GATEWAY_CONNECTIONS_PER_CLIENT $COMPANY_CONTACTS_ADDRESS $BITRIX24_EVENTS_ADDRESS' \
     <gateway/default.conf.template |
-    sed -e "s#/tmp/nginx-#$RUNTIME_DIRECTORY/#" -e 's#access_log /dev/stdout#access_log syslog:server=unix:/dev/log,nohostname,tag=gateway#'
+    sed 's#access_log /dev/stdout#access_log syslog:server=unix:/dev/log,nohostname,tag=gateway#'
 } >"$RUNTIME_DIRECTORY/conf.d/default.conf"
 exec nginx -e stderr -p "$RUNTIME_DIRECTORY" -c "$RUNTIME_DIRECTORY/nginx.conf" \
   -g "daemon off; pid $RUNTIME_DIRECTORY/nginx.pid; error_log stderr alert;" "$@"

@@ -64,7 +64,7 @@ begin
     where p.pronamespace = 'public'::regnamespace and p.proowner <> 'contacts_owner'::regrole
       and not exists (select from pg_depend d where d.classid = 'pg_proc'::regclass and d.objid = p.oid and d.deptype = 'e')
     union all
-    -- A large object belongs to whoever creates it, and fills the disk. An advisory lock stops the program that waits for it.
+    -- A large object belongs to the role that creates it, and fills the disk. An advisory lock stops the program that waits for it.
     -- Only a superuser can revoke these.
     select format('revoke execute on function %s from public', p.oid::regprocedure)
     from pg_proc p

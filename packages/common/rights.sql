@@ -47,7 +47,7 @@ grant select on public.api_key_uses, public.audit_log, public.key_ring_version, 
 grant select, insert, update on public.direct_subscriptions to contacts_operator;
 grant execute on function public.record_operation(text, jsonb) to contacts_operator, contacts_privacy;
 
--- Who serves a person's request to see or erase what is stored has a role of its own: nobody else may read personal contacts and
+-- A separate role serves the requests of persons to see or erase what is stored: nobody else may read personal contacts and
 -- delete them, not even the operator.
 grant select, delete on public.personal_contacts, public.direct_subscriptions to contacts_privacy;
 grant select on public.company_contacts to contacts_privacy;

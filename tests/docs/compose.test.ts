@@ -49,7 +49,7 @@ describe.each(Object.entries(compose.services))('the container of %s', (name, se
 		const leadsOutside = service.networks.filter((network) => !isInternal(network));
 		const expected: Record<string, string[]> = {
 			gateway: ['public'],
-			'personal-contacts': ['bot'],
+			'bot-gateway': ['bot'],
 			'crm-sync': ['crm'],
 			contacts: ['crm'],
 			prometheus: ['monitoring'],
@@ -136,18 +136,22 @@ test('the nightly backup can be stopped with SIGTERM, and finds its scripts', ()
 	expect(read(String(script))).toContain('sh backup.sh');
 });
 
-test('the gateway can reach neither the database, Redis nor personal-contacts', () => {
-	const neighbours = compose.services.gateway?.networks.flatMap(membersOf) ?? [];
-	expect([...new Set(neighbours)].toSorted()).toEqual(['company-contacts', 'crm-sync', 'gateway']);
+test.each([
+	['gateway', ['company-contacts', 'crm-sync']],
+	['bot-gateway', ['personal-contacts']],
+])('%s can reach %j and nothing else', (name, reached) => {
+	const neighbours = compose.services[name]?.networks.flatMap(membersOf) ?? [];
+	expect([...new Set(neighbours)].toSorted()).toEqual([...reached, name].toSorted());
 });
 
-test('the memory file systems of the gateway have a size limit', () => {
-	expect(compose.services.gateway?.tmpfs?.filter((each) => !/size=\d+m/.test(each))).toEqual([]);
+test.each(['gateway', 'bot-gateway'])('the memory file systems of %s have a size limit', (name) => {
+	expect(compose.services[name]?.tmpfs?.filter((each) => !/size=\d+m/.test(each))).toEqual([]);
 });
 
 test('every probe waits as long as the readiness check may take', () => {
 	const [, ofImages] = /--timeout=(\S+)/.exec(read('Dockerfile')) ?? [];
-	expect([ofImages, compose.services.gateway?.healthcheck?.timeout]).toEqual(['5s', '5s']);
+	const ofGateways = ['gateway', 'bot-gateway'].map((name) => compose.services[name]?.healthcheck?.timeout);
+	expect([ofImages, ...ofGateways]).toEqual(['5s', '5s', '5s']);
 });
 
 test('Prometheus can reach every process that has metrics', () => {

@@ -152,15 +152,13 @@ test('only the database’s container gets the passwords of the roles, each the 
 	}
 });
 
-describe('the gateway', () => {
-	const read_ = [...read('gateway/default.conf.template').matchAll(/\$\{([A-Z0-9_]+)\}/g)].map(([, name]) =>
-		String(name),
-	);
-
-	test('gets only the variables of its template: no password and no key', () => {
-		expect(Object.keys(environmentOf('gateway')).sort()).toEqual([...new Set(read_)].sort());
-		expect(JSON.stringify(environmentOf('gateway'))).not.toMatch(/PASSWORD|TOKEN|WEBHOOK|DATABASE|REDIS/);
-	});
+test.each([
+	['gateway', 'default.conf.template'],
+	['bot-gateway', 'bot.conf.template'],
+])('%s gets only the variables of its template: no password and no key', (container, template) => {
+	const names = [...read(`gateway/${template}`).matchAll(/\$\{([A-Z0-9_]+)\}/g)].map(([, name]) => String(name));
+	expect(Object.keys(environmentOf(container)).sort()).toEqual([...new Set(names)].sort());
+	expect(JSON.stringify(environmentOf(container))).not.toMatch(/PASSWORD|TOKEN|WEBHOOK|DATABASE|REDIS/);
 });
 
 describe('.env.example', () => {

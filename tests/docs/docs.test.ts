@@ -55,9 +55,7 @@ test('the tests find the pages of the documentation', () => {
 	expect(pages.map(({ path }) => path)).toEqual(
 		expect.arrayContaining([
 			...['README.md', 'CONTRIBUTING.md', 'SECURITY.md', 'CHANGELOG.md', 'packages/client/README.md'],
-			...['api', 'backup', 'bot', 'cli', 'configuration', 'deploy', 'mirror', 'partners', 'run'].map(
-				(name) => `docs/${name}.md`,
-			),
+			...['backup', 'bot', 'configuration', 'deploy', 'mirror', 'partners', 'run'].map((name) => `docs/${name}.md`),
 			...['data-protection', 'developers', 'scale', 'when-something-is-wrong', 'who-may-what'].map(
 				(name) => `docs/${name}.md`,
 			),

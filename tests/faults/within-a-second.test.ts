@@ -59,16 +59,18 @@ test.each(Object.keys(ways))(
 		const changed = performance.now();
 		const last = await Promise.all(
 			Object.values(isOld).map(async (check) => {
-				for (let before = 0; ; ) {
-					const begun = performance.now();
-					if (!(await check())) return before;
-					before = begun - changed;
+				for (let last = { sent: 0, arrived: 0 }; ; ) {
+					const sent = performance.now() - changed;
+					if (!(await check())) return last;
+					last = { sent, arrived: performance.now() - changed };
 				}
 			}),
 		);
-		console.log(
-			`${way}: the last request without the change was sent ${last.map((each) => each.toFixed(0)).join(', ')} ms after it`,
-		);
-		expect(Math.max(...last)).toBeLessThan(1000);
+		const times = last.map(({ sent, arrived }) => `${arrived.toFixed(0)} (sent ${sent.toFixed(0)})`);
+		console.log(`${way}: the last response without the change arrived after ${times.join(', ')} ms`);
+		// A key is checked when the request arrives. A list must not be older than a second when its response does.
+		const [revokedKey, ...read] = last;
+		expect(revokedKey?.sent).toBeLessThan(1000);
+		expect(Math.max(...read.map(({ arrived }) => arrived))).toBeLessThan(1000);
 	},
 );

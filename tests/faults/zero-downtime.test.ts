@@ -1,17 +1,20 @@
 import { Agent, get as httpGet, type IncomingMessage } from 'node:http';
 import { buffer } from 'node:stream/consumers';
 import { setTimeout as delay } from 'node:timers/promises';
+import type { ServiceName } from '@contacts/common/auth/key-ring.sql.js';
 import { urlAs } from '@contacts/common/database/roles.js';
 import { addProject } from '@contacts/testing/app.js';
 import { rolePassword } from '@contacts/testing/database.js';
-import { gatewayConfig } from '@contacts/testing/gateway.js';
+import { botGatewayConfig, gatewayConfig } from '@contacts/testing/gateway.js';
 import { watchDelays } from '@contacts/testing/machine-delays.js';
 import { type NameServer, startNameServer } from '@contacts/testing/name-server.js';
 import { type RunningNginx, startNginx } from '@contacts/testing/nginx.js';
 import { freePort } from '@contacts/testing/ports.js';
+import { seededRandom } from '@contacts/testing/random.js';
 import { type RunningService, startService } from '@contacts/testing/services.js';
 import { database, test } from '@contacts/testing/test.js';
-import { afterAll, expect } from 'vitest';
+import { startClients } from '@contacts/testing/upserting-clients.js';
+import { afterAll, expect, onTestFinished } from 'vitest';
 
 // Two replicas on one port, each with its own address, resolved by one name: as with `--scale` in the compose file.
 const addresses = ['127.0.0.1', '127.0.0.2'];
@@ -37,12 +40,12 @@ afterAll(async () => {
 	await Promise.all(replicas.map((replica) => replica.stop()));
 });
 
-const start = (address: string) =>
-	startService('company-contacts', {
-		DATABASE_URL: urlAs(database.url, 'company-contacts', rolePassword),
+const start = (address: string, name: ServiceName = 'company-contacts', at = port) =>
+	startService(name, {
+		DATABASE_URL: urlAs(database.url, name, rolePassword),
 		TRUST_PROXY: 'loopback',
 		HOST: address,
-		PORT: port,
+		PORT: at,
 		RATE_LIMIT_PER_SECOND: '100000',
 		RATE_LIMIT_BURST: '100000',
 	});
@@ -126,4 +129,38 @@ test('no request fails while two replicas restart one after the other under load
 	expect(total).toBeGreaterThan(1000);
 	// None waited for a replica that was down: the gateway gives up a connection only after two seconds.
 	expect(waited).toBeLessThan(2000 * machine.slowdown);
+});
+
+test('an upsert never fails at a replica of personal-contacts that restarts, but in the moment when it stops to listen', async () => {
+	const at = String(await freePort());
+	const saving: RunningService[] = [];
+	for (const address of addresses) saving.push(await start(address, 'personal-contacts', at));
+	const nginx = await startNginx(botGatewayConfig(`personal-contacts.test:${at}`, { resolver: names.address }));
+	onTestFinished(async () => {
+		await nginx.stop();
+		await Promise.all(saving.map((replica) => replica.stop()));
+	});
+	const url = `${nginx.url}/api/personal_contacts?project=partner&api_key=partner-key`;
+	const clients = startClients(url, 8, 10, seededRandom());
+	for (let restart = 0; restart < 10; restart++) {
+		await delay(300);
+		const old = saving[restart % 2] as RunningService;
+		await expect.poll(() => old.output()).toContain('"route":"/api/personal_contacts"');
+		await old.stop('SIGTERM');
+		expect(await old.exit).toBe(0);
+		saving[restart % 2] = await start(addresses[restart % 2] as string, 'personal-contacts', at);
+	}
+	await delay(300);
+	await clients.stop();
+	console.info(`${clients.acknowledged} upserts over 10 restarts: ${JSON.stringify([...clients.outcomes])}`);
+	// nginx does not send an upsert again that it has sent: of clients without pauses one request in a thousand may meet that
+	// moment. A process on a machine that stands still for half a second sheds load (503).
+	expect([...clients.outcomes.keys()].filter((outcome) => ![200, 502, 503].includes(Number(outcome)))).toEqual([]);
+	expect(clients.outcomes.get(502) ?? 0).toBeLessThan(clients.acknowledged / 1000);
+	expect(clients.acknowledged).toBeGreaterThan(500);
+	const stored = await database.sql<{ chat: number; username: string }[]>`
+		select chat_id::int as chat, username from personal_contacts`;
+	expect(new Map(stored.map(({ chat, username }) => [chat, username]))).toEqual(
+		new Map([...clients.stored].map(([chat, version]) => [chat, `u${version}`])),
+	);
 });

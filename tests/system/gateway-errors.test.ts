@@ -1,14 +1,16 @@
 import { execFileSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
-import { connect, createServer, type Server, type Socket } from 'node:net';
+import { createServer as createHttpServer } from 'node:http';
+import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 import { documented, responseOf } from '@contacts/testing/documented.js';
-import { gatewayConfig } from '@contacts/testing/gateway.js';
+import { botGatewayConfig, gatewayConfig } from '@contacts/testing/gateway.js';
+import { startNameServer } from '@contacts/testing/name-server.js';
 import { type RunningNginx, startNginx } from '@contacts/testing/nginx.js';
 import { freePort } from '@contacts/testing/ports.js';
 import { childrenOf } from '@contacts/testing/proc.js';
 import { exchangeText } from '@contacts/testing/raw-http.js';
 import type { OpenAPIV3_1 } from 'openapi-types';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 
 const canary = 'canary-4711';
 const path = '/api/company_contacts.list';
@@ -152,14 +154,18 @@ describe('an error of the gateway itself is a problem like all others', () => {
 		await crowded.stop('SIGTERM');
 	});
 
-	test('nginx shows its own error page for no status that it can set itself', () => {
-		const template = readFileSync(new URL('../../gateway/default.conf.template', import.meta.url), 'utf8');
-		const covered = [...template.matchAll(/^\s*error_page ([\d ]+)/gm)].flatMap(([, list = '']) =>
-			list.trim().split(/ +/),
+	// The bot's gateway has no limit of requests (429).
+	test.each([
+		['default.conf.template', [429]],
+		['bot.conf.template', []],
+	])('nginx shows its own error page for no status that it can set itself (%s)', (template, more) => {
+		const read = (name: string) => readFileSync(new URL(`../../gateway/${name}`, import.meta.url), 'utf8');
+		const covered = [...(read(template) + read('problems.conf')).matchAll(/^\s*error_page ([\d ]+)/gm)].flatMap(
+			([, list = '']) => list.trim().split(/ +/),
 		);
 		// From ngx_http_special_response.c, without redirections, what only other modules set (401 to 403, 409, 412, 416, 507), and 408, which it never sends.
-		const own = [400, 404, 405, 411, 413, 414, 421, 429, 431, 494, 495, 496, 497, 500, 501, 502, 503, 504, 505];
-		expect(covered.map(Number).toSorted((a, b) => a - b)).toEqual(own);
+		const own = [400, 404, 405, 411, 413, 414, 421, 431, 494, 495, 496, 497, 500, 501, 502, 503, 504, 505, ...more];
+		expect(covered.map(Number).toSorted((a, b) => a - b)).toEqual(own.toSorted((a, b) => a - b));
 	});
 });
 
@@ -168,4 +174,51 @@ test.each([
 	['a body', `POST ${target} HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n{`],
 ])('the gateway disconnects a client that sends %s too slowly', async (_, text) => {
 	expect(await exchangeText(impatient.url, text)).toBe('');
+});
+
+describe('the gateway of the bot', () => {
+	const upsert = `POST /api/personal_contacts${query} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n`;
+	const post = (size: number) => `${upsert}Content-Length: ${size}\r\n\r\n${'x'.repeat(size)}`;
+	const bodyOf = (received: string) => JSON.parse(received.slice(received.indexOf('\r\n\r\n') + 4));
+
+	test('sends an upsert that gets no response to no other replica, and says when to repeat it', async () => {
+		const { port } = silent.address() as AddressInfo;
+		const names = await startNameServer(['127.0.0.1', '127.0.0.1']);
+		onTestFinished(() => names.close());
+		const config = botGatewayConfig(`personal-contacts.test:${port}`, { resolver: names.address });
+		const nginx = await startNginx(`proxy_read_timeout 200ms; ${config}`);
+		onTestFinished(() => nginx.stop());
+		const before = connections.size;
+		const received = await exchangeText(nginx.url, post(20));
+		expect(received).toMatch(/^HTTP\/1.1 502 /);
+		expect(received).toMatch(/\r\nRetry-After: 6\r\n/);
+		expect(bodyOf(received)).toMatchObject({ status: 502, code: 'internal_error' });
+		expect(connections.size - before).toBe(1);
+		await expect.poll(() => nginx.accessLog()).toMatch(/\n$/);
+		const line = { path: '/api/personal_contacts', status: 502, upstream_status: '504' };
+		expect(JSON.parse(nginx.accessLog())).toMatchObject(line);
+		expect(nginx.errorLog() + nginx.accessLog() + nginx.output()).not.toContain('canary');
+	});
+
+	test('sends an upsert to another replica that it could not connect to, and refuses what is no HTTP or far too large', async () => {
+		const port = await freePort();
+		const replica = createHttpServer((request, response) => {
+			response.setHeader('x-request-id', 'of the service');
+			request.resume().on('end', () => response.end(`${request.method} ${request.url}`));
+		}).listen(port, '127.0.0.2');
+		onTestFinished(() => void replica.close());
+		const names = await startNameServer(['127.0.0.1', '127.0.0.2']);
+		onTestFinished(() => names.close());
+		const nginx = await startNginx(botGatewayConfig(`personal-contacts.test:${port}`, { resolver: names.address }));
+		onTestFinished(() => nginx.stop());
+		for (let n = 0; n < 10; n++) {
+			const received = await exchangeText(nginx.url, post(20_000));
+			expect(received).toMatch(/^HTTP\/1.1 200 /);
+			expect(received).toContain(`POST /api/personal_contacts${query}`);
+		}
+		expect(nginx.accessLog()).toBe('');
+		expect(bodyOf(await exchangeText(nginx.url, post(70_000)))).toMatchObject({ code: 'payload_too_large' });
+		expect(bodyOf(await exchangeText(nginx.url, 'GARBAGE\r\n\r\n'))).toMatchObject({ code: 'invalid_query' });
+		expect(await exchangeText(nginx.url, `${upsert.replace('POST', 'TRACE')}\r\n`)).toMatch(/\r\nAllow: POST\r\n/);
+	});
 });

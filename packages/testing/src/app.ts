@@ -3,7 +3,7 @@ import { type KeyRing, openKeyRing } from '@contacts/common/auth/key-ring.js';
 import type { Sql } from '@contacts/common/database/client.js';
 import { type Database, type DatabaseOptions, openDatabase } from '@contacts/common/database/database.js';
 import { urlAs } from '@contacts/common/database/roles.js';
-import { openStatePoll } from '@contacts/common/database/state-poll.js';
+import { openStatePoll, type StatePollOptions } from '@contacts/common/database/state-poll.js';
 import type { ServerLimits, ServerOptions } from '@contacts/common/http/server.js';
 import { createLogger } from '@contacts/common/observability/logger.js';
 import { readVariables } from '@contacts/common/process/config.js';
@@ -19,6 +19,8 @@ export interface TestAppOptions {
 	database?: Partial<DatabaseOptions>;
 	/** The URL for the polls alone, also for that of the keys. */
 	pollUrl?: string;
+	/** The interval and the clock of the polls. */
+	poll?: Pick<StatePollOptions, 'intervalMs' | 'clock'>;
 	limits?: Partial<ServerLimits>;
 	trustProxy?: string[];
 	environment?: Record<string, string>;
@@ -60,6 +62,7 @@ export async function startTestApp<V extends TObject>(
 		url: options.pollUrl ?? roleUrl,
 		applicationName: 'test keys',
 		watched: ['keys'],
+		...options.poll,
 	});
 	const keyRing = await openKeyRing(
 		{ poll: keyPoll, database: keys, service: service.name, ...(options.now ? { now: options.now } : {}) },
@@ -77,6 +80,7 @@ export async function startTestApp<V extends TObject>(
 		applicationName: 'test poll',
 		watched: service.watched,
 		onReconnect: () => database.renew(),
+		...options.poll,
 	});
 	const registry = new Registry();
 	const serverOptions: ServerOptions = {

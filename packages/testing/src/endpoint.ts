@@ -1,5 +1,3 @@
-import type { TestApp, TestAppOptions } from './app.js';
-
 /** An endpoint for the tests that both services share. */
 export interface Endpoint {
 	method: 'GET' | 'POST';
@@ -11,16 +9,4 @@ export interface Endpoint {
 	table?: string;
 	/** Another query, whose response reads the table instead of memory. */
 	fromTable?: string;
-}
-
-/** The shared context of the tests for both services. */
-export interface Contract {
-	app(): TestApp;
-	endpoint: Endpoint;
-	/** Sends the endpoint's default request with this query. */
-	request(query: string, init?: RequestInit, on?: TestApp): Promise<Response>;
-	/** Starts another app for the duration of `work`. */
-	withApp(options: TestAppOptions, work: (app: TestApp) => Promise<void>): Promise<void>;
-	/** Credentials that are valid. */
-	good: string;
 }

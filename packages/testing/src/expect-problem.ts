@@ -38,15 +38,3 @@ export function expectProblemBody(body: ProblemBody, status: number, code: strin
 			});
 	}
 }
-
-export function expectRawProblem(response: string, status: number, code: string): void {
-	expect(response).toMatch(new RegExp(`^HTTP/1.1 ${status} [A-Z]`));
-	for (const header of [
-		'content-type: application/problem\\+json',
-		'cache-control: no-store',
-		'referrer-policy: no-referrer',
-	]) {
-		expect(response).toMatch(new RegExp(`\r\n${header}\r\n`, 'i'));
-	}
-	expectProblemBody(JSON.parse(response.slice(response.indexOf('\r\n\r\n') + 4)), status, code);
-}

@@ -10,21 +10,31 @@ export interface GatewayOptions {
 }
 
 /**
- * The gateway's template for `startNginx`, filled in as in the container, except for the log files.
+ * The public gateway's template for `startNginx`, filled in as in the container, except for the log files.
  *
  * @param companyContacts host and port of company-contacts, in nginx's format
  */
 export function gatewayConfig(companyContacts: string, options: GatewayOptions = {}): string {
 	const [, connectionsPerClient] = /GATEWAY_CONNECTIONS_PER_CLIENT:-(\d+)/.exec(read('docker-compose.yml')) ?? [];
-	const values: Record<string, string> = {
-		GATEWAY_PORT: '127.0.0.1:PORT',
-		GATEWAY_RESOLVER: options.resolver ?? '127.0.0.1',
+	return filledIn('default.conf.template', options, {
 		GATEWAY_CONNECTIONS_PER_CLIENT: String(options.connectionsPerClient ?? connectionsPerClient),
 		COMPANY_CONTACTS_ADDRESS: companyContacts,
 		BITRIX24_EVENTS_ADDRESS: '',
+	});
+}
+
+/** The same for the bot's gateway. `personalContacts` is host and port of personal-contacts. */
+export function botGatewayConfig(personalContacts: string, options: Pick<GatewayOptions, 'resolver'> = {}): string {
+	return filledIn('bot.conf.template', options, { PERSONAL_CONTACTS_ADDRESS: personalContacts });
+}
+
+function filledIn(template: string, { resolver }: GatewayOptions, addresses: Record<string, string>): string {
+	const values: Record<string, string> = {
+		GATEWAY_PORT: '127.0.0.1:PORT',
+		GATEWAY_RESOLVER: resolver ?? '127.0.0.1',
+		...addresses,
 	};
-	return read('gateway/default.conf.template')
+	return read(`gateway/${template}`)
 		.replaceAll(/\$\{([A-Z0-9_]+)\}/g, (whole, name: string) => values[name] ?? whole)
-		.replaceAll('/tmp/nginx-', 'FOLDER/')
 		.replaceAll('/dev/stdout', 'ACCESS_LOG');
 }

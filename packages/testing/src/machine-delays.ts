@@ -1,5 +1,4 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { waitUntil } from './wait-until.js';
 
 /** When something began and ended, in milliseconds of `performance.now()`. */
 export interface Time {
@@ -60,20 +59,4 @@ export function watchDelays(control: () => Promise<unknown>): () => Promise<Mach
 			slowdown: Math.max(1, (durations[Math.floor(durations.length / 2)] ?? 0) / usualMs),
 		};
 	};
-}
-
-/**
- * Polls until the condition holds. Returns how many milliseconds that took, without the delays of the machine that the
- * control requests show.
- */
-export async function timeUntil(
-	condition: () => boolean | Promise<boolean>,
-	control: () => Promise<unknown>,
-): Promise<number> {
-	const stop = watchDelays(control);
-	const begun = performance.now();
-	const held = waitUntil(condition, { timeoutMs: 20_000, intervalMs: 5 }).then(() => performance.now());
-	const machine = await held.then(stop, stop);
-	const ended = await held;
-	return (ended - begun - machine.during(begun, ended)) / machine.slowdown;
 }

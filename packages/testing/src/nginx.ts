@@ -1,7 +1,6 @@
-import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { accepts, freePort } from './ports.js';
 import { childrenOf, openBytes, residentMiB } from './proc.js';
 import { type RunningProcess, startProcess } from './process.js';
@@ -20,16 +19,17 @@ export interface RunningNginx extends RunningProcess {
 	memory(): number;
 }
 
-const mainConfig = fileURLToPath(new URL('../../../gateway/nginx.conf', import.meta.url));
+const gatewayFile = (name: string) => readFileSync(new URL(`../../../gateway/${name}`, import.meta.url), 'utf8');
 
 /**
- * Writes the gateway's main configuration into this folder, with this text in its `http` block.
+ * Writes what both gateways have in common into this folder, with this text in its `http` block.
  *
  * @returns the arguments of nginx, which then runs in the foreground and logs to `error.log` in this folder
  */
 export function configureNginx(folder: string, http: string): string[] {
 	mkdirSync(join(folder, 'conf.d'), { recursive: true });
-	copyFileSync(mainConfig, join(folder, 'nginx.conf'));
+	writeFileSync(join(folder, 'nginx.conf'), gatewayFile('nginx.conf').replaceAll('/tmp/nginx-', `${folder}/`));
+	writeFileSync(join(folder, 'problems.conf'), gatewayFile('problems.conf'));
 	writeFileSync(join(folder, 'conf.d', 'default.conf'), http);
 	const errorLog = join(folder, 'error.log');
 	writeFileSync(errorLog, '');

@@ -1,7 +1,6 @@
-import { execFileSync } from 'node:child_process';
 import { readdirSync, readFileSync, readlinkSync, statSync } from 'node:fs';
 
-/** Information about processes from Linux's /proc (proc(5)). On other systems it comes only from `ps` and signals. */
+/** Information about processes from Linux's /proc (proc(5)). On other systems it comes only from signals. */
 
 /** Memory of a process in MiB. */
 export interface Memory {
@@ -42,12 +41,6 @@ export function isAlive(pid: number): boolean {
 	} catch {
 		return false;
 	}
-}
-
-/** The ID of a process's parent. */
-export function parentOf(pid: number): number {
-	if (process.platform === 'linux') return Number(statOf(pid)?.[1]);
-	return Number(execFileSync('ps', ['-o', 'ppid=', '-p', String(pid)]));
 }
 
 /** Processes that this one has started. */

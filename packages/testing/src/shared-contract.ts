@@ -1,34 +1,42 @@
 import { once } from 'node:events';
+import { METHODS } from 'node:http';
 import { createServer } from 'node:net';
-import type { RejectionReason } from '@contacts/common/auth/key-ring.sql.js';
 import type { Service } from '@contacts/common/process/run.js';
 import type { TObject } from '@sinclair/typebox';
 import { afterAll, describe, expect } from 'vitest';
-import { addProject, type ProblemBody, startTestApp, type TestApp, type TestAppOptions } from './app.js';
-import type { Contract, Endpoint } from './endpoint.js';
+import { addProject, startTestApp, type TestApp, type TestAppOptions } from './app.js';
+import { responseOf } from './documented.js';
+import type { Endpoint } from './endpoint.js';
 import { expectCommonHeaders, expectProblem } from './expect-problem.js';
 import { watchDelays } from './machine-delays.js';
 import { insertProject, setProjectEnabled } from './projects.js';
+import { good, type RefusedRequest, refusedBy, refusedByServer, unauthorized } from './refused-requests.js';
 import { requestLine } from './request-line.js';
-import { describeImproperRequests } from './shared-improper-requests.js';
 import { describeObservability } from './shared-observability.js';
-import { describeRefusedRequests } from './shared-refused-requests.js';
-import { describeStrictQuery } from './strict-query.js';
 import { database, test } from './test.js';
 
-const canary = 'canary-key-5f0c_%/+é';
+/** What the tests of both services share. */
+export interface Contract {
+	app(): TestApp;
+	endpoints: readonly Endpoint[];
+	/** Sends an endpoint's request with this query. */
+	request(endpoint: Endpoint, query: string, init?: RequestInit, on?: TestApp): Promise<Response>;
+	/** Starts another app for the duration of `work`. */
+	withApp(options: TestAppOptions, work: (app: TestApp) => Promise<void>): Promise<void>;
+}
 
-/** The guarantees that both services share, tested on each of them. */
-export function describeSharedContract<V extends TObject>(service: Service<V>, endpoint: Endpoint): void {
+const unreachable = { database: { url: 'postgres://a:b@127.0.0.1:1/none' } };
+
+/** The guarantees that both services share, tested on each of them, and on each endpoint where it has them. */
+export function describeSharedContract<V extends TObject>(service: Service<V>, ...endpoints: Endpoint[]): void {
 	let app: TestApp;
-	const good = 'project=good&api_key=good-key';
-	const request = (query: string, init: RequestInit = {}, on = app) =>
-		on.fetch(`${endpoint.path}${query === '' ? '' : `?${query}`}`, {
-			method: endpoint.method,
-			...(endpoint.body === undefined ? {} : { body: endpoint.body, headers: { 'content-type': 'application/json' } }),
+	const request: Contract['request'] = ({ method, path, body }, query, init = {}, on = app) =>
+		on.fetch(`${path}${query === '' ? '' : `?${query}`}`, {
+			method,
+			...(body === undefined ? {} : { body, headers: { 'content-type': 'application/json' } }),
 			...init,
 		});
-	const withApp = async (options: TestAppOptions, work: (app: TestApp) => Promise<void>) => {
+	const withApp: Contract['withApp'] = async (options, work) => {
 		const other = await startTestApp(service, database.url, options);
 		try {
 			await work(other);
@@ -39,131 +47,105 @@ export function describeSharedContract<V extends TObject>(service: Service<V>, e
 
 	test.beforeAll(async () => {
 		const elsewhere = service.name === 'personal-contacts' ? 'company-contacts' : 'personal-contacts';
+		const hour = 3_600_000;
 		await addProject(database.sql, 'good', 'good-key');
-		await addProject(database.sql, 'canary', canary);
 		await addProject(database.sql, 'percent', '100%');
-		await addProject(database.sql, 'other', 'other-key');
-		await addProject(database.sql, 'disabled', 'disabled-key');
-		await addProject(database.sql, 'elsewhere', 'elsewhere-key', { service: elsewhere });
 		await addProject(database.sql, 'here', 'here-key', { service: service.name });
-		await addProject(database.sql, 'expiring', 'expiring-key', { expiresAt: new Date(Date.now() + 3_600_000) });
-		await addProject(database.sql, 'revoked', 'revoked-key');
-		await addProject(database.sql, 'ancient', 'ancient-key', { expiresAt: new Date(Date.now() - 40 * 86_400_000) });
-		await insertProject(database.sql, 'keyless');
-		await database.sql`update api_keys set revoked_at = now() where project_id = (select id from projects where code = 'revoked')`;
+		await addProject(database.sql, 'elsewhere', 'elsewhere-key', { service: elsewhere });
+		await addProject(database.sql, 'expiring', 'expiring-key', { expiresAt: new Date(Date.now() + hour) });
+		await addProject(database.sql, 'ancient', 'ancient-key', { expiresAt: new Date(Date.now() - 1000 * hour) });
+		await addProject(database.sql, 'disabled', 'disabled-key');
 		await setProjectEnabled(database.sql, 'disabled', false);
-		app = await startTestApp(service, database.url);
+		await addProject(database.sql, 'revoked', 'revoked-key');
+		await database.sql`
+			update api_keys set revoked_at = now() where project_id = (select id from projects where code = 'revoked')`;
+		await insertProject(database.sql, 'keyless');
+		// Its own limits have separate tests. Here they would hide other responses.
+		const environment = { RATE_LIMIT_PER_SECOND: '100000', RATE_LIMIT_BURST: '100000' };
+		app = await startTestApp(service, database.url, { environment });
 	});
 	afterAll(() => app?.close());
 
-	describe('200', () => {
-		test.each([good, 'project=here&api_key=here-key', 'project=good&api%5Fkey=good-key'])('for %s', async (query) => {
-			const response = await request(query);
+	/** The response has the form of every error, and neither it nor the line of the log repeats what was sent. */
+	async function expectRefused(endpoint: Endpoint, refused: RefusedRequest): Promise<void> {
+		const { path = endpoint.path, query = good, init, bytes, status, code, fields = [], reason } = refused;
+		const response =
+			bytes === undefined ? await request({ ...endpoint, path }, query, init) : responseOf(await app.raw(bytes));
+		const text = await response.clone().text();
+		const { request_id: id, errors = [] } = await expectProblem(response, status, code);
+		const named = errors.map(({ field }) => field);
+		expect(named).toEqual(expect.arrayContaining(fields));
+		const line = await requestLine(app, id);
+		expect(line).toMatchObject({
+			...{ status, code, client: '127.0.0.1' },
+			...(errors.length > 0 ? { fields: named } : {}),
+			...(reason === undefined ? {} : { reason }),
+		});
+		expect(text + JSON.stringify(line)).not.toMatch(/canary/i);
+	}
+
+	describe.each(endpoints)('$path', (endpoint) => {
+		test.each([
+			good,
+			'project=here&api_key=here-key',
+			'project=good&api%5Fkey=good-key',
+			'project=percent&api_key=100%25',
+		])('200 for %s', async (query) => {
+			const response = await request(endpoint, query);
 			expect(response.status).toBe(200);
 			expectCommonHeaders(response);
 		});
-	});
 
-	describe('401', () => {
-		const wrong: [string, string, RejectionReason][] = [
-			['nothing', '', 'missing_credential'],
-			['no key', 'project=good', 'missing_credential'],
-			['no project', 'api_key=good-key', 'missing_credential'],
-			['an empty key', 'project=good&api_key=', 'empty_credential'],
-			['an empty project', 'project=&api_key=good-key', 'empty_credential'],
-			['a wrong key', 'project=good&api_key=wrong', 'unknown_key'],
-			['an unknown project', 'project=unknown&api_key=good-key', 'unknown_project'],
-			['the key of another project', 'project=good&api_key=other-key', 'unknown_key'],
-			['a key given twice', `${good}&api_key=good-key`, 'repeated_credential'],
-			['a project given twice', `${good}&project=good`, 'repeated_credential'],
-			['a key in brackets', 'project=good&api_key[]=good-key', 'missing_credential'],
-			['a disabled project', 'project=disabled&api_key=disabled-key', 'disabled_project'],
-			['a revoked key', 'project=revoked&api_key=revoked-key', 'revoked_key'],
-			['a key that expired long ago', 'project=ancient&api_key=ancient-key', 'expired_key'],
-			['any key of a project without keys', 'project=keyless&api_key=good-key', 'unknown_key'],
-			['a key for the other service', 'project=elsewhere&api_key=elsewhere-key', 'key_of_other_service'],
-			['U+0000 in the key', 'project=good&api_key=good-key%00', 'unknown_key'],
-			['U+0000 in the project', 'project=good%00&api_key=good-key', 'unknown_project'],
-			['a key that is not UTF-8', 'project=good&api_key=%FF', 'malformed_credential'],
-			['a key that is too long', `project=good&api_key=${'k'.repeat(4000)}`, 'unknown_key'],
-		];
-		test.each(wrong)('%s: only the log has the reason', async (_, query, reason) => {
-			const response = await request(query);
-			expect(response.headers.get('www-authenticate')).toBe('ApiKey realm="contacts"');
-			const { request_id: id } = await expectProblem(response, 401, 'unauthorized');
-			expect(await requestLine(app, id)).toMatchObject({ code: 'unauthorized', reason });
+		test.each(Object.entries({ ...unauthorized, ...refusedBy(endpoint) }))('is refused: %s', (_, refused) =>
+			expectRefused(endpoint, refused),
+		);
+
+		test('all wrong credentials get the same 401, except for the request ID', async () => {
+			const seen = new Set<string>();
+			for (const { query = '', init } of Object.values(unauthorized)) {
+				const response = await request(endpoint, query, init);
+				const id = String(response.headers.get('x-request-id'));
+				const headers = [...response.headers].filter(([name]) => name !== 'date');
+				seen.add((JSON.stringify([response.status, headers]) + (await response.text())).replaceAll(id, ''));
+			}
+			expect(seen.size).toBe(1);
+			expect([...seen][0]).toContain('["www-authenticate","ApiKey realm=\\"contacts\\""]');
 		});
 
-		test('every kind of wrong credentials gets the same response, except for the request id', async () => {
-			const bodies = await Promise.all(
-				wrong.map(async ([, query]) => {
-					const response = await request(query);
-					const { request_id: id, ...rest } = (await response.json()) as ProblemBody;
-					expect(id).toBe(response.headers.get('x-request-id'));
-					return JSON.stringify(rest);
-				}),
-			);
-			expect(new Set(bodies).size).toBe(1);
-		});
-
-		test('no header is accepted as credentials', async () => {
-			const headers = { authorization: 'Bearer good-key', 'x-api-key': 'good-key', cookie: 'api_key=good-key' };
-			await expectProblem(await request('project=good', { headers }), 401, 'unauthorized');
-		});
-
-		test('an expired key that was live when the keys were loaded', async () => {
-			let now = Date.now();
-			await withApp({ now: () => now }, async (other) => {
-				const query = 'project=expiring&api_key=expiring-key';
-				expect((await request(query, {}, other)).status).toBe(200);
-				now += 3_600_001;
-				const { request_id: id } = await expectProblem(await request(query, {}, other), 401, 'unauthorized');
-				expect(await requestLine(other, id)).toMatchObject({ code: 'unauthorized', reason: 'expired_key' });
-			});
-		});
-
-		test('is returned before other parameters, the media type or the body are checked', async () => {
+		test('a 401 is returned before other parameters, the media type or the body are checked', async () => {
 			const init = endpoint.method === 'POST' ? { body: '{"broken', headers: { 'content-type': 'text/plain' } } : {};
-			await expectProblem(await request('project=good&api_key=wrong&company_id=abc', init), 401, 'unauthorized');
+			const response = await request(endpoint, 'project=good&api_key=wrong&company_id=abc', init);
+			await expectProblem(response, 401, 'unauthorized');
 		});
-	});
 
-	const contract: Contract = { app: () => app, endpoint, request, withApp, good };
-	describeImproperRequests(contract);
-	describeRefusedRequests(contract);
-	describeStrictQuery({ ...contract, percent: 'project=percent' });
+		test('every other method gets a 405, with credentials or without', async () => {
+			// CONNECT requests a tunnel, not a path.
+			for (const method of METHODS.filter((each) => each !== endpoint.method && each !== 'CONNECT')) {
+				for (const query of ['', `?${good}`]) {
+					const response = await app.raw(
+						`${method} ${endpoint.path}${query} HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Type: text/plain\r\nContent-Length: 1\r\n\r\nx`,
+					);
+					expect(response).toMatch(/^HTTP\/1.1 405 Method Not Allowed\r\n/);
+					expect(response).toMatch(new RegExp(`\r\nallow: ${endpoint.method}\r\n`, 'i'));
+					expect(response).toMatch(/\r\ncontent-type: application\/problem\+json\r\n/i);
+					if (method !== 'HEAD') expect(response).toContain('"code":"method_not_allowed"');
+				}
+			}
+		});
 
-	describe('500', () => {
-		test('at once when nothing listens where the database was', async () => {
-			await withApp({ database: { url: 'postgres://a:b@127.0.0.1:1/none' } }, async (other) => {
-				const response = await request(good, {}, other);
+		test('a 500 at once when nothing listens where the database was', async () => {
+			await withApp(unreachable, async (other) => {
+				const response = await request(endpoint, good, {}, other);
 				expect(Number(response.headers.get('retry-after'))).toBeGreaterThan(0);
 				await expectProblem(response, 500, 'database_error');
-				await expectProblem(await other.fetch('/health/ready'), 503, 'database_error');
-				expect((await other.fetch('/health/live')).status).toBe(200);
 			});
 		});
 
-		test('within 5 seconds when the database accepts connections and does not respond', async () => {
-			const silent = createServer((socket) => socket.on('error', () => undefined)).listen(0, '127.0.0.1');
-			await once(silent, 'listening');
-			const { port } = silent.address() as { port: number };
-			await withApp({ database: { url: `postgres://a:b@127.0.0.1:${port}/none` } }, async (other) => {
-				const stop = watchDelays(async () => (await other.fetch('/health/live')).text());
-				const begun = performance.now();
-				await expectProblem(await request(good, {}, other), 500, 'database_error');
-				const ended = performance.now();
-				const machine = await stop();
-				expect(ended - begun - machine.during(begun, ended)).toBeLessThan(5000);
-			});
-			silent.close();
-		});
-
-		test('reveals nothing about the database: no SQL, no names, no stack, no host', async () => {
+		test('a 500 reveals nothing about the database: no SQL, no names, no stack, no host', async () => {
 			const table = endpoint.table ?? service.name.replace('-', '_');
 			await database.sql.unsafe(`alter table ${table} rename to hidden`);
 			try {
-				const response = await request(good + (endpoint.fromTable ?? ''));
+				const response = await request(endpoint, good + (endpoint.fromTable ?? ''));
 				const text = await response.clone().text();
 				await expectProblem(response, 500, 'database_error');
 				expect(text).not.toMatch(/hidden|select|insert|relation|42P01|127\.0\.0\.1|at /i);
@@ -173,28 +155,93 @@ export function describeSharedContract<V extends TObject>(service: Service<V>, e
 			}
 		});
 
-		test('is not returned after a killed backend: the statement is sent again', async () => {
-			const survive = (applicationName: string) =>
-				withApp({ database: { applicationName, poolSize: 1 } }, async (other) => {
-					expect((await request(good, {}, other)).status).toBe(200);
-					for (let round = 0; round < 2; round++) {
-						await database.sql`
-							select pg_terminate_backend(pid) from pg_stat_activity
-							where datname = current_database() and application_name = ${applicationName}`;
-						expect((await request(good, {}, other)).status).toBe(200);
-					}
-				});
-			await Promise.all([1, 2, 3].map((n) => survive(`to be killed ${n}`)));
+		test('a killed backend causes no 500: the statement is sent again', async () => {
+			const applicationName = `to be killed ${endpoint.path}`;
+			await withApp({ database: { applicationName, poolSize: 1 } }, async (other) => {
+				expect((await request(endpoint, good, {}, other)).status).toBe(200);
+				for (let round = 0; round < 2; round++) {
+					await database.sql`
+						select pg_terminate_backend(pid) from pg_stat_activity
+						where datname = current_database() and application_name = ${applicationName}`;
+					expect((await request(endpoint, good, {}, other)).status).toBe(200);
+				}
+			});
+		});
+
+		test('a 503 with Retry-After when too many callers wait for the database', async () => {
+			await withApp({ database: { maxWaiting: 0 } }, async (other) => {
+				const response = await request(endpoint, good, {}, other);
+				expect(Number(response.headers.get('retry-after'))).toBeGreaterThan(0);
+				await expectProblem(response, 503, 'overloaded');
+			});
 		});
 	});
 
-	test('returns 503 with Retry-After when too many callers wait for the database', async () => {
-		await withApp({ database: { maxWaiting: 0 } }, async (other) => {
-			const response = await request(good, {}, other);
-			expect(Number(response.headers.get('retry-after'))).toBeGreaterThan(0);
-			await expectProblem(response, 503, 'overloaded');
+	const [first] = endpoints as [Endpoint, ...Endpoint[]];
+
+	test.each(Object.entries(refusedByServer()))('is refused: %s', (_, refused) => expectRefused(first, refused));
+
+	test('a key that expires while it is in memory gets a 401 from that moment on', async () => {
+		let now = Date.now();
+		await withApp({ now: () => now }, async (other) => {
+			const query = 'project=expiring&api_key=expiring-key';
+			expect((await request(first, query, {}, other)).status).toBe(200);
+			now += 3_600_001;
+			const { request_id: id } = await expectProblem(await request(first, query, {}, other), 401, 'unauthorized');
+			expect(await requestLine(other, id)).toMatchObject({ code: 'unauthorized', reason: 'expired_key' });
 		});
 	});
 
-	describeObservability(contract, canary);
+	test('a revoked key gets a 401 less than two seconds after the last poll, whenever the next one is due', async () => {
+		await addProject(database.sql, 'leaving', 'leaving-key');
+		let now = 0;
+		await withApp({ poll: { intervalMs: 600_000, clock: () => now } }, async (other) => {
+			const status = async () => (await request(first, 'project=leaving&api_key=leaving-key', {}, other)).status;
+			expect(await status()).toBe(200);
+			await database.sql`
+				update api_keys set revoked_at = now() where project_id = (select id from projects where code = 'leaving')`;
+			now = 999;
+			expect(await status()).toBe(200);
+			now = 1900;
+			expect(await status()).toBe(401);
+		});
+	});
+
+	test('a 408 for headers and bodies that arrive too slowly', async () => {
+		await withApp({ limits: { headersTimeoutMs: 100, requestTimeoutMs: 200, checkIntervalMs: 25 } }, async (slow) => {
+			const pieces = ['GET / HTTP/1.1\r\nHost: a\r\n'];
+			if (first.method === 'POST')
+				pieces.push(
+					`POST ${first.path}?${good} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{`,
+				);
+			for (const piece of pieces) await expectProblem(responseOf(await slow.raw(piece)), 408, 'invalid_query');
+		});
+	});
+
+	test('a 500 within 5 seconds when the database accepts connections and does not respond', async () => {
+		const silent = createServer((socket) => socket.on('error', () => undefined)).listen(0, '127.0.0.1');
+		await once(silent, 'listening');
+		const { port } = silent.address() as { port: number };
+		await withApp({ database: { url: `postgres://a:b@127.0.0.1:${port}/none` } }, async (other) => {
+			const stop = watchDelays(async () => (await other.fetch('/health/live')).text());
+			const begun = performance.now();
+			const times = endpoints.map(async (endpoint) => {
+				await expectProblem(await request(endpoint, good, {}, other), 500, 'database_error');
+				return { begun, ended: performance.now() };
+			});
+			const all = await Promise.all(times);
+			expect((await stop()).longest(all)).toBeLessThan(5000);
+		});
+		silent.close();
+	});
+
+	test('a process without its database is live and not ready', async () => {
+		await withApp(unreachable, async (other) => {
+			await expectProblem(await other.fetch('/health/ready'), 503, 'database_error');
+			expect(await (await other.fetch('/health/live')).json()).toEqual({ status: 'live' });
+		});
+		expect(await (await app.fetch('/health/ready')).json()).toEqual({ status: 'ready' });
+	});
+
+	describeObservability({ app: () => app, endpoints, request, withApp });
 }

@@ -1,7 +1,7 @@
 import { startTestApp, type TestApp } from '@contacts/testing/app.js';
 import { describeReference } from '@contacts/testing/shared-reference.js';
 import { database, test } from '@contacts/testing/test.js';
-import { describe, expect } from 'vitest';
+import { expect } from 'vitest';
 import { service } from './app.js';
 
 /** The cursor after all current changes. */
@@ -12,18 +12,13 @@ async function lastCursor(app: TestApp): Promise<string> {
 	return `&cursor=${cursor}`;
 }
 
-const common = {
-	method: 'GET' as const,
-	file: new URL('../../../docs/openapi/company-contacts.json', import.meta.url),
-	// A GET does not read its body; the gateway refuses a large one.
-	ofGateway: [413],
-};
+// A GET does not read its body; the gateway refuses a large one.
+const common = { method: 'GET' as const, ofGateway: [413] };
 
-describe('company_contacts.list', () => {
-	describeReference(service, {
+describeReference(service, new URL('../../../docs/openapi/company-contacts.json', import.meta.url), [
+	{
 		...common,
 		path: '/api/company_contacts.list',
-		others: { '/api/company_contacts.changes': 'get' },
 		cases: [
 			{
 				name: 'contacts with all fields, and with none',
@@ -70,14 +65,10 @@ describe('company_contacts.list', () => {
 				},
 			},
 		],
-	});
-});
-
-describe('company_contacts.changes', () => {
-	describeReference(service, {
+	},
+	{
 		...common,
 		path: '/api/company_contacts.changes',
-		others: { '/api/company_contacts.list': 'get' },
 		cases: [
 			{
 				name: 'changes and deletions',
@@ -123,8 +114,8 @@ describe('company_contacts.changes', () => {
 				},
 			},
 		],
-	});
-});
+	},
+]);
 
 test('the document states the configured rate limit', async () => {
 	const environment = { RATE_LIMIT_BURST: '17', RATE_LIMIT_PER_SECOND: '3' };

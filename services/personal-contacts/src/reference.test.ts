@@ -1,18 +1,15 @@
 import { describeReference } from '@contacts/testing/shared-reference.js';
-import { describe } from 'vitest';
 import { service } from './app.js';
 
 const json = { 'content-type': 'application/json' };
 
 const file = new URL('../../../docs/openapi/personal-contacts.json', import.meta.url);
 
-describe('personal_contacts.upsert', () => {
-	describeReference(service, {
+describeReference(service, file, [
+	{
 		method: 'POST',
 		path: '/api/personal_contacts',
 		body: '{"chat_id":1}',
-		others: { '/api/direct_subscriptions': 'post' },
-		file,
 		cases: [
 			{ name: 'saved', status: 200 },
 			{
@@ -45,16 +42,11 @@ describe('personal_contacts.upsert', () => {
 				init: { body: 'x'.repeat(17_000), headers: { 'content-type': 'text/plain' } },
 			},
 		],
-	});
-});
-
-describe('direct_subscriptions.set', () => {
-	describeReference(service, {
+	},
+	{
 		method: 'POST',
 		path: '/api/direct_subscriptions',
 		body: '{"chat_id":1,"active":true}',
-		others: { '/api/personal_contacts': 'post' },
-		file,
 		cases: [
 			{ name: 'saved', status: 200 },
 			{ name: 'wrong fields', status: 400, code: 'invalid_body', init: { body: '{"chat_id":1,"active":1}' } },
@@ -67,5 +59,5 @@ describe('direct_subscriptions.set', () => {
 				init: { headers: { 'content-type': 'text/plain' } },
 			},
 		],
-	});
-});
+	},
+]);

@@ -1,9 +1,9 @@
 import type { Turn } from '@contacts/common/database/admission.js';
 import type { Database } from '@contacts/common/database/database.js';
-import { DeadlineError, failureReason } from '@contacts/common/database/errors.js';
+import { DeadlineError, failureReason, judge } from '@contacts/common/database/errors.js';
 import { gauge } from '@contacts/common/observability/metrics.js';
 import { Counter, Histogram, type Registry } from 'prom-client';
-import { type SentContact, savePersonalContacts } from './personal-contacts.sql.js';
+import { type Outcome, type SentContact, savePersonalContacts } from './personal-contacts.sql.js';
 
 export interface UpsertBatcher {
 	/**
@@ -11,70 +11,51 @@ export interface UpsertBatcher {
 	 * the calls.
 	 *
 	 * @param askedAt when the request began, in milliseconds of `performance.now()`; its deadline counts from then
-	 * @returns whether it was saved; the row is then durably committed
+	 * @returns its outcome; a saved row is durably committed
 	 * @throws DatabaseError, DatabaseBusyError: see `Admission`
 	 */
-	save(sent: SentContact, askedAt?: number): Promise<boolean>;
+	save(sent: SentContact, askedAt?: number): Promise<Outcome>;
 }
 
-interface UpsertBatcherOptions {
-	database: Database;
-	registry: Registry;
-}
+/** The second batch is executed while the first is committed. */
+const maxBatches = 2;
 
-/** A batch that takes longer counts as slow, and others do not wait for it. A commit takes a few milliseconds. */
-const slowBatchMs = 50;
+/** Maximum number of chats in a batch. */
+const maxBatchSize = 64;
 
-/** Normally one batch at a time. Slow ones do not count, up to the size of the default pool. */
-const normalBatches = 1;
-const maxBatches = 10;
+/** How long a batch may wait for locked rows and write. All of its contacts wait with it. */
+const batchTimeoutMs = 500;
 
-/** A second one starts when this many contacts wait: it is executed while the first is committed. A smaller one costs more. */
-const minSecondBatch = 16;
-
-/** Initial and maximum number of contacts in a statement. A higher maximum did not raise the throughput. */
-const firstBatchSize = 16;
-const maxBatchSize = 256;
-
-/** Batches may grow while they take less than `growBelowMs`, and shrink when they take more than `shrinkAboveMs`. */
-const growBelowMs = 100;
-const shrinkAboveMs = 250;
-
-/** Minimum time that a contact must have left to enter a batch: the statement gets no more time than its oldest contact. */
-const minTimeLeftMs = 1000;
-
-/** Maximum wait of a batch for a locked row, because all of its contacts wait with it. */
-const batchLockTimeoutMs = 500;
+/** A contact with less time left does not enter a batch: the statement gets no more time than its oldest contact. */
+const minTimeLeftMs = 500;
 
 interface Waiting extends SentContact {
 	turn: Turn;
 	/** Rejects the contact if it does not enter a batch in time. From then on, the database enforces the time. */
 	timer: NodeJS.Timeout;
-	resolve(saved: boolean): void;
+	resolve(outcome: Outcome): void;
 	reject(error: unknown): void;
 }
 
+/** The contacts of one chat, in the order of arrival. */
+type ChatContacts = [Waiting, ...Waiting[]];
+
 /**
- * Writes contacts in batches. Contacts that arrive while statements are in progress wait, and then one statement writes them.
- * Nothing waits for a batch to fill, so a service without load writes each contact at once. When the rows themselves are slow,
- * batches are small and many, so that no batch delays its members.
+ * Writes contacts in batches. Contacts that arrive while two batches are in progress wait, and then one statement writes them.
+ * Nothing waits for a batch to fill, so a service without load writes each contact at once.
  *
- * A chat that is being written is left out of the next batch. This keeps the order, and no statement waits for another's row.
+ * A chat that is being written is left out of the next batches. This keeps the order, and no statement waits for another's row.
  */
-export function createUpsertBatcher({ database, registry }: UpsertBatcherOptions): UpsertBatcher {
+export function createUpsertBatcher({ database, registry }: { database: Database; registry: Registry }): UpsertBatcher {
 	let queue: Waiting[] = [];
-	let batches = 0;
-	/** Current batches that are already slow. */
-	let slowBatches = 0;
-	let starting = false;
-	let allowedBatches = normalBatches;
-	let allowedSize = firstBatchSize;
 	/** The contacts that are being written, by chat. */
-	const writing = new Map<number, readonly Waiting[]>();
+	const writing = new Map<number, ChatContacts>();
+	let batches = 0;
+	let starting = false;
 	const sizes = new Histogram({
 		name: 'upsert_batch_size',
 		help: 'Contacts that were written by one statement.',
-		buckets: [1, 2, 4, 8, 16, 32, 64, 128, 256],
+		buckets: [1, 2, 4, 8, 16, 32, 64, 128],
 		registers: [registry],
 	});
 	const split = new Counter({
@@ -94,94 +75,74 @@ export function createUpsertBatcher({ database, registry }: UpsertBatcherOptions
 
 	function startBatches(): void {
 		starting = false;
-		while (queue.length > 0 && batches < maxBatchesNow()) {
-			const chats = takeBatch();
-			if (chats.size === 0) return;
-			const members = [...chats.values()].flat();
+		while (batches < maxBatches) {
+			const batch = takeBatch();
+			if (batch.size === 0) return;
 			batches++;
-			const startedAt = performance.now();
-			let isSlow = false;
-			const timer = setTimeout(() => {
-				isSlow = true;
-				slowBatches++;
-				startSoon();
-			}, slowBatchMs);
-			void write([...chats.values()], members).finally(() => {
-				clearTimeout(timer);
-				if (isSlow) slowBatches--;
-				batches--;
-				adapt(members.length, performance.now() - startedAt);
-				for (const written of chats.values()) release(written);
-			});
+			void writeTogether(batch);
 		}
 	}
 
-	function maxBatchesNow(): number {
-		const fastBatches = queue.length < minSecondBatch ? normalBatches : normalBatches + 1;
-		return Math.min(Math.max(allowedBatches, slowBatches + fastBatches), maxBatches);
-	}
-
-	function adapt(size: number, tookMs: number): void {
-		allowedBatches = tookMs > slowBatchMs ? maxBatches : normalBatches;
-		if (tookMs > shrinkAboveMs) allowedSize = Math.max(1, Math.floor(size / 2));
-		else if (tookMs < growBelowMs && size === allowedSize) allowedSize = Math.min(maxBatchSize, size * 2);
-	}
-
-	/**
-	 * Lets the chat of these contacts enter the next batch. If a batch was split, each chat is released as soon as its own
-	 * contacts were written, because a neighbour may wait for a locked row for seconds.
-	 */
-	function release(members: readonly Waiting[]): void {
-		for (const { contact } of members) if (writing.get(contact.chat_id) === members) writing.delete(contact.chat_id);
-		startSoon();
-	}
-
-	/** Returns the next contacts of chats that are not being written, by chat, in the order of arrival. */
-	function takeBatch(): Map<number, Waiting[]> {
-		const chats = new Map<number, Waiting[]>();
-		let taken = 0;
-		const minUntil = performance.now() + minTimeLeftMs;
+	/** Takes the next contacts of chats that are not being written. */
+	function takeBatch(): Map<number, ChatContacts> {
+		const batch = new Map<number, ChatContacts>();
 		queue = queue.filter((waiting) => {
 			const chat = waiting.contact.chat_id;
-			if (taken === allowedSize || writing.has(chat) || waiting.turn.until < minUntil) return true;
-			const earlier = chats.get(chat);
-			if (earlier === undefined) chats.set(chat, [waiting]);
+			const earlier = batch.get(chat);
+			if (writing.has(chat) || (earlier === undefined && batch.size === maxBatchSize)) return true;
+			if (earlier === undefined) batch.set(chat, [waiting]);
 			else earlier.push(waiting);
 			clearTimeout(waiting.timer);
-			taken++;
 			return false;
 		});
-		for (const [chat, members] of chats) writing.set(chat, members);
-		if (taken > 0) sizes.observe(taken);
-		return chats;
+		for (const [chat, contacts] of batch) writing.set(chat, contacts);
+		return batch;
 	}
 
-	/** @param chats the contacts of each chat, in their order */
-	async function write(chats: readonly Waiting[][], members: readonly Waiting[]): Promise<void> {
-		if (members.length === 1) return writeOneByOne(members);
+	/** The chats of a batch that was refused, and those without an outcome, are written one by one while other batches run. */
+	async function writeTogether(batch: Map<number, ChatContacts>): Promise<void> {
+		const chats = [...batch.values()];
+		const members = chats.flat();
+		sizes.observe(members.length);
+		const turn = { askedAt: performance.now(), until: Math.min(...members.map((waiting) => waiting.turn.until)) };
 		try {
-			const turn = { askedAt: performance.now(), until: Math.min(...members.map((waiting) => waiting.turn.until)) };
-			const saved = await savePersonalContacts(database, chats.map(merge), { turn, lockTimeoutMs: batchLockTimeoutMs });
-			for (const { contact, resolve } of members) resolve(saved.has(contact.chat_id));
-		} catch (error) {
-			if (failureReason(error) === 'connection' || (error instanceof DeadlineError && !error.hadTurn)) {
-				for (const { reject } of members) reject(error);
-				return;
+			const outcomes = await savePersonalContacts(database, chats.map(merge), { turn, timeoutMs: batchTimeoutMs });
+			for (const [chat, contacts] of batch) {
+				const outcome = outcomes.get(chat);
+				if (outcome === undefined) void writeOneByOne(chat, contacts);
+				else for (const { resolve } of release(chat, contacts)) resolve(outcome);
 			}
-			// One contact may be the cause. Each is tried alone, so that it cannot make its neighbours fail.
-			split.inc();
-			await Promise.all(chats.map(writeOneByOne));
+		} catch (error) {
+			// Alone they are sent again after a temporary refusal, such as of a server that starts.
+			if (judge(error).temporary || failureReason(error) === 'statement') {
+				split.inc();
+				for (const [chat, contacts] of batch) void writeOneByOne(chat, contacts);
+			} else {
+				for (const [chat, contacts] of batch) for (const { reject } of release(chat, contacts)) reject(error);
+			}
+		} finally {
+			batches--;
+			startSoon();
 		}
 	}
 
-	async function writeOneByOne(members: readonly Waiting[]): Promise<void> {
-		for (const waiting of members) {
-			await savePersonalContacts(database, [waiting], { turn: waiting.turn }).then(
-				(saved) => waiting.resolve(saved.has(waiting.contact.chat_id)),
-				waiting.reject,
-			);
-		}
-		release(members);
+	async function writeOneByOne(chat: number, contacts: ChatContacts): Promise<void> {
+		for (const waiting of contacts) await writeAlone(waiting).then(waiting.resolve, waiting.reject);
+		release(chat, contacts);
+	}
+
+	async function writeAlone({ contact, projectId, turn }: Waiting): Promise<Outcome> {
+		let outcome: Outcome | undefined;
+		while (outcome === undefined)
+			outcome = (await savePersonalContacts(database, [{ contact, projectId }], { turn })).get(contact.chat_id);
+		return outcome;
+	}
+
+	/** Lets the next contacts of this chat enter a batch. */
+	function release(chat: number, contacts: ChatContacts): ChatContacts {
+		writing.delete(chat);
+		startSoon();
+		return contacts;
 	}
 
 	return {
@@ -189,11 +150,11 @@ export function createUpsertBatcher({ database, registry }: UpsertBatcherOptions
 			database.admit(
 				(turn) =>
 					new Promise((resolve, reject) => {
-						const deadlineMs = turn.until - turn.askedAt;
-						const timer = setTimeout(() => {
+						const expire = () => {
 							queue.splice(queue.indexOf(waiting), 1);
-							reject(new DeadlineError(deadlineMs, false));
-						}, turn.until - performance.now());
+							reject(new DeadlineError(turn.until - turn.askedAt, false));
+						};
+						const timer = setTimeout(expire, turn.until - minTimeLeftMs - performance.now());
 						// Not by a spread, which costs each upsert two microseconds.
 						const waiting: Waiting = { contact, projectId, turn, timer, resolve, reject };
 						queue.push(waiting);
@@ -204,10 +165,9 @@ export function createUpsertBatcher({ database, registry }: UpsertBatcherOptions
 	};
 }
 
-/** Merges the contacts sent to one chat, in order: for each field the last contact that has it counts. */
-function merge(members: readonly Waiting[]): SentContact {
-	const [first, ...rest] = members as [Waiting, ...Waiting[]];
-	return rest.reduce<SentContact>(
+/** Merges the contacts of one chat: for each field the last contact that has it counts. */
+function merge([first, ...later]: ChatContacts): SentContact {
+	return later.reduce<SentContact>(
 		(before, { contact, projectId }) => ({ contact: { ...before.contact, ...contact }, projectId }),
 		first,
 	);

@@ -77,8 +77,7 @@ async function route(api: Server, { batcher }: { batcher: UpsertBatcher }): Prom
 		},
 		config: { examples },
 		async handler({ body: contact, project, askedAt }) {
-			const saved = await batcher.save({ contact, projectId: project.id }, askedAt);
-			return { ok: saved ? ('saved' as const) : ('skipped' as const) };
+			return { ok: await batcher.save({ contact, projectId: project.id }, askedAt) };
 		},
 	});
 }

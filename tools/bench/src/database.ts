@@ -26,9 +26,12 @@ const password = 'bench';
 /**
  * Another checkout may have another schema and other roles. So its database is set up as its operators do it: by its
  * `owner.sql` and its `contacts`.
+ *
+ * @param slowerCommitMs milliseconds by which the server delays each flush of its log, as a slower disk would
  */
 export async function startDatabase(
 	checkout: string,
+	slowerCommitMs: number,
 	cleanup: (() => unknown)[],
 	signal: AbortSignal,
 ): Promise<BenchDatabase> {
@@ -42,6 +45,9 @@ export async function startDatabase(
 	// A lock that nobody releases ends the run with an error.
 	const sql = postgres(server.url('postgres'), { max: 1, connection: { statement_timeout: 60_000 } });
 	cleanup.push(() => sql.end({ timeout: 5 }));
+	await sql.unsafe(`alter system set commit_delay = ${Math.round(slowerCommitMs * 1000)}`);
+	await sql`alter system set commit_siblings = 0`;
+	await sql`select pg_reload_conf()`;
 	const logIn = async (role: string) => {
 		await sql.unsafe(`alter role ${role} login password '${password}'`);
 		return `postgres://${role}:${password}@127.0.0.1:${server.port}/postgres`;

@@ -15,6 +15,7 @@ interface Options {
 	only: string[];
 	rounds?: number;
 	seconds: number;
+	slowerCommits: number;
 	json: boolean;
 }
 
@@ -34,6 +35,7 @@ const program = new Command('bench')
 	.addOption(new Option('--only <name...>', 'only these scenarios').choices(names).default(names, 'all'))
 	.option('--rounds <number>', 'measurements of each side (default: 5, with --against 10)', numberFrom(1, 1000))
 	.option('--seconds <number>', 'length of one measurement', numberFrom(0.1, 600), 1)
+	.option('--slower-commits <ms>', 'let each commit of PostgreSQL take this much longer', numberFrom(0, 100), 0)
 	.option('--json', 'print the result as JSON', false)
 	.addHelpText('after', `\nScenarios: ${names.map((name) => `"${name}"`).join(', ')}`)
 	.allowExcessArguments(false)
@@ -51,7 +53,7 @@ try {
 	process.exitCode = 1;
 }
 
-async function run({ against, minutes, only, seconds, json, ...options }: Options): Promise<void> {
+async function run({ against, minutes, only, seconds, slowerCommits, json, ...options }: Options): Promise<void> {
 	const { signal } = interrupted;
 	const rounds = options.rounds ?? (against === undefined ? 5 : 10);
 	const chosen = scenarios.filter(({ name }) => only.includes(name));
@@ -59,7 +61,7 @@ async function run({ against, minutes, only, seconds, json, ...options }: Option
 	try {
 		const sideOf = async (checkout: string) => {
 			progress(`preparing the database of ${checkout}`);
-			return checkoutSide(checkout, await startDatabase(checkout, cleanup, signal));
+			return checkoutSide(checkout, await startDatabase(checkout, slowerCommits, cleanup, signal));
 		};
 		const ours = await sideOf(root);
 		const context = { ours, cleanup, signal, progress, scenarios: chosen, seconds };

@@ -22,7 +22,8 @@ export function createProgram(environment: NodeJS.ProcessEnv): CommanderCommand 
 		.showHelpAfterError('(run with --help to see what it accepts)')
 		.notes(
 			'It works on the database in DATABASE_URL, or on the local one while "start" runs. Tables show times in UTC.',
-			'Exit codes: 0 success, 1 failure, 2 wrong usage, 141 the reader closed the output.',
+			'At a terminal it asks before it deletes or ends something. Elsewhere "key revoke" and "project disable" do it, and the others need --yes.',
+			'Exit codes: 0 success, 1 failure, 2 wrong usage, 130 and 143 SIGINT and SIGTERM, 141 the reader closed the output.',
 		);
 	addMigrateCommand(program, environment);
 	addProjectCommands(program, environment);

@@ -3,6 +3,8 @@ import { join } from 'node:path';
 import {
 	type ContactColumn,
 	contactColumnNames,
+	contactColumns,
+	maxCharacters,
 } from '@contacts/common/company-contacts/company-contact-columns.sql.js';
 import { service } from '@contacts/company-contacts/app.js';
 import { firstContacts } from '@contacts/company-contacts/sandbox/contacts.js';
@@ -57,6 +59,18 @@ describe('the list of columns names the columns', () => {
 	test('of the table', async () => {
 		const own = ['id', 'bitrix_id', 'created_at', 'updated_at'];
 		expect((await columnsOf('company_contacts')).filter((name) => !own.includes(name))).toEqual(contactColumnNames);
+	});
+
+	test('with the maximum length of every text in the table, and its size in a list', async () => {
+		const checks = await database.sql<{ name: string; max: number }[]>`
+			select found[1] as name, found[2]::int as max
+			from pg_constraint, regexp_match(pg_get_constraintdef(oid), 'char_length\\((\\w+)\\) <= (\\d+)') found
+			where conrelid = 'company_contacts'::regclass and found is not null`;
+		expect(Object.fromEntries(checks.map(({ name, max }) => [name, max]))).toEqual(maxCharacters);
+		// A phone has at most 16 characters.
+		const texts = contactColumnNames.filter((name) => contactColumns[name].type === 'text' && name !== 'phone');
+		expect(texts.filter((name) => 'bytes' in contactColumns[name])).toEqual(texts);
+		expect(Object.keys(maxCharacters)).toEqual(texts);
 	});
 
 	test('of the table that the mirror stages contacts in', async () => {

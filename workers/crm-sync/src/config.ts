@@ -18,14 +18,14 @@ const fieldCode = (meaning: string) =>
 export const crmVariables = Type.Object({
 	BITRIX24_WEBHOOK_URL: Type.String({
 		accepts: isWebhook,
-		allowed: 'an inbound webhook, https://PORTAL/rest/USER/SECRET/ (http for a loopback host only)',
-		description: 'the portal to read; it is a secret and appears in no log',
+		allowed: 'an inbound webhook, https://HOST/rest/USER/SECRET/ (http for a loopback host only)',
+		description: 'the CRM to read; it is a secret and appears in no log',
 	}),
 	BITRIX24_PLAN: Type.String({
 		enum: ['standard', 'enterprise'],
 		default: 'standard',
 		allowed: 'standard or enterprise',
-		description: 'the portal’s limits: 2 requests a second and 50 at once, or 5 and 250',
+		description: 'the CRM’s limits: 2 requests a second and 50 at once, or 5 and 250',
 	}),
 	BITRIX24_UF_TROUBLE: fieldCode(
 		'custom field that says whether a contact is a problem; without it `trouble_contact` stays null',
@@ -45,7 +45,7 @@ export const crmVariables = Type.Object({
 			description: 'country of phones without a plus; without it only numbers with a plus are accepted',
 		}),
 	),
-	BITRIX24_INTERVAL_SECONDS: integerVariable(5, 86_400, 300, 'seconds between two passes'),
+	BITRIX24_INTERVAL_SECONDS: integerVariable(5, 86_400, 300, 'seconds between two sync runs'),
 });
 
 /** The variables of the synchroniser as a separate process. */

@@ -29,10 +29,6 @@ describe('a generated key', () => {
 		const key = generateKey();
 		expect(numberOf(key.slice(-6))).toBe(BigInt(crc32(key.slice(4, 47))));
 	});
-
-	test('is unique', () => {
-		expect(new Set(Array.from({ length: 10_000 }, generateKey)).size).toBe(10_000);
-	});
 });
 
 describe('isGeneratedKey', () => {
@@ -67,14 +63,8 @@ describe('isGeneratedKey', () => {
 	});
 });
 
-describe('hashKey', () => {
-	test.each([
-		// FIPS 180-2, appendix B.
-		['abc', 'ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad'],
-		['', 'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855'],
-		// In UTF-8: the two bytes c3 a9.
-		['é', '4a99557e4033c3539de2eb65472017cad5f9557f7a0625a09f1c3f6e2ba69c4c'],
-	])('is the SHA-256 of %j', (key, hash) => {
-		expect(hashKey(key).toString('hex')).toBe(hash);
-	});
+test('hashKey is the SHA-256 of a key in UTF-8', () => {
+	// The two bytes c3 a9.
+	const hash = '4a99557e4033c3539de2eb65472017cad5f9557f7a0625a09f1c3f6e2ba69c4c';
+	expect(hashKey('é').toString('hex')).toBe(hash);
 });

@@ -1,91 +1,127 @@
 import { addProject } from '@contacts/testing/app.js';
+import { createTestDatabase, rolePassword } from '@contacts/testing/database.js';
 import { revokeKey, setProjectEnabled } from '@contacts/testing/projects.js';
-import { startTcpProxy, type TcpProxy } from '@contacts/testing/tcp-proxy.js';
+import { startTcpProxy } from '@contacts/testing/tcp-proxy.js';
 import { database as db, test } from '@contacts/testing/test.js';
-import { describe, expect, onTestFinished } from 'vitest';
-import { idOf, never, open, seen } from './testing/observed-key-ring.js';
+import { describe, expect, onTestFinished, vi } from 'vitest';
+import { type Database, openDatabase } from '../database/database.js';
+import { DatabaseError, errorCode, isRefusal } from '../database/errors.js';
+import { urlAs } from '../database/roles.js';
+import { openStatePoll, type StatePoll, type StatePollOptions } from '../database/state-poll.js';
+import { type KeyRing, type KeyRingOptions, openKeyRing } from './key-ring.js';
 
-describe('a change is seen within a second', () => {
-	test('a new key, a disabled project, one that is enabled again, a revoked key', async () => {
+/** Longer than any test, so that polls are started by the test alone. */
+const never = 600_000;
+/** As in production. */
+const isTemporary = (error: unknown) => error instanceof DatabaseError && !isRefusal(error.cause);
+
+interface Observed {
+	ring: KeyRing;
+	database: Database;
+	/** How often the keys were read. */
+	loads: number;
+	/** Called between a poll and what the ring reads after it. */
+	between: (() => Promise<unknown>) | undefined;
+}
+
+/** A key ring of company-contacts on a real database, which polls only when the test calls `ring.refresh`. */
+async function open(options: Pick<KeyRingOptions, 'now'> & Partial<StatePollOptions> = {}): Promise<Observed> {
+	const { url = urlAs(db.url, 'company-contacts', rolePassword), now, ...rest } = options;
+	const database = openDatabase({ url, applicationName: 'key uses', poolSize: 3 });
+	const poll = openStatePoll({ url, applicationName: 'poll', watched: ['keys'], intervalMs: never, ...rest });
+	onTestFinished(() => Promise.all([poll.close(), database.close()]).then(() => undefined));
+	const observed: Partial<Observed> = { database, loads: 0 };
+	const observedPoll: StatePoll = {
+		...poll,
+		get confirmed() {
+			return poll.confirmed;
+		},
+		follow: (follower) =>
+			poll.follow(async (state, sql) => {
+				await observed.between?.();
+				const counted = new Proxy(sql, {
+					apply(target, _, statement) {
+						observed.loads = Number(observed.loads) + 1;
+						return Reflect.apply(target, undefined, statement);
+					},
+				});
+				await follower(state, counted);
+			}),
+	};
+	const ring = await openKeyRing(
+		{ poll: observedPoll, database, service: 'company-contacts', ...(now ? { now } : {}) },
+		isTemporary,
+	);
+	onTestFinished(() => ring.stop());
+	return Object.assign(observed, { ring }) as Observed;
+}
+
+const idOf = async (project: string) => {
+	const [row] = await db.sql<{ id: number }[]>`
+		select k.id::float8 as id from api_keys k join projects p on p.id = k.project_id where p.code = ${project}`;
+	return row?.id ?? Number.NaN;
+};
+const codeOf = (ring: KeyRing, project: string) => ring.find(project, `${project}-key`)?.code;
+
+describe('a poll', () => {
+	test('finds a new key, a disabled project, one that is enabled again, a revoked key', async () => {
 		const { ring } = await open();
-		expect(ring.find('new', 'new-key')).toBeUndefined();
-		await addProject(db.sql, 'new', 'new-key');
-		expect(await seen(ring, 'new', true)).toBeLessThan(1000);
-		expect(ring.find('new', 'new-key')?.code).toBe('new');
-		await setProjectEnabled(db.sql, 'new', false);
-		expect(await seen(ring, 'new', false)).toBeLessThan(1000);
-		await setProjectEnabled(db.sql, 'new', true);
-		expect(await seen(ring, 'new', true)).toBeLessThan(1000);
-		await revokeKey(db.sql, await idOf('new'));
-		expect(await seen(ring, 'new', false)).toBeLessThan(1000);
-	});
-
-	test('even if the connection of the poll was killed just before', async () => {
-		await addProject(db.sql, 'killed', 'killed-key');
-		const { ring, applicationName } = await open();
-		const id = await idOf('killed');
-		const kill = () => db.sql`
-			select pg_terminate_backend(pid) from pg_stat_activity
-			where datname = current_database() and application_name = ${applicationName}`;
-		for (let round = 0; round < 3; round++) {
-			await db.sql`update api_keys set revoked_at = null where id = ${id}`;
-			await seen(ring, 'killed', true);
-			// It may still be reconnecting after the last time.
-			await expect.poll(kill).not.toHaveLength(0);
-			await revokeKey(db.sql, id);
-			expect(await seen(ring, 'killed', false)).toBeLessThan(1000);
+		expect(codeOf(ring, 'new')).toBeUndefined();
+		for (const [change, found] of [
+			[() => addProject(db.sql, 'new', 'new-key'), 'new'],
+			[() => setProjectEnabled(db.sql, 'new', false), undefined],
+			[() => setProjectEnabled(db.sql, 'new', true), 'new'],
+			[async () => revokeKey(db.sql, await idOf('new')), undefined],
+		] as const) {
+			await change();
+			await ring.refresh();
+			expect(codeOf(ring, 'new')).toBe(found);
 		}
 	});
 
-	test.each<[string, (proxy: TcpProxy) => unknown]>([
-		['is cut', async (proxy) => [proxy.cut(), await proxy.restore()]],
-		['stalls for ever, while new ones work', async (proxy) => [proxy.blackhole(), await proxy.restore()]],
-		['is held back, while new ones work', (proxy) => proxy.holdBack()],
-	])('even if the connection of the poll %s at the moment of the change', async (how, disturb) => {
-		const project = `disturbed-${how.length}`;
-		await addProject(db.sql, project, `${project}-key`);
+	test('finds a change that was made between its two reads, in the next poll', async () => {
+		await addProject(db.sql, 'between', 'between-key');
+		const observed = await open();
+		const id = await idOf('between');
+		await addProject(db.sql, 'another', 'another-key');
+		const { loads } = observed;
+		observed.between = async () => observed.loads === loads && (await revokeKey(db.sql, id));
+		await observed.ring.refresh();
+		expect(observed.loads).toBe(loads + 1);
+		await observed.ring.refresh();
+		expect(codeOf(observed.ring, 'another')).toBe('another');
+		expect(codeOf(observed.ring, 'between')).toBeUndefined();
+	});
+
+	test('reads no keys while nothing changes, however many keys are checked', async () => {
+		await addProject(db.sql, 'asked', 'asked-key');
+		const observed = await open();
+		const { loads } = observed;
+		for (let tries = 0; tries < 1000; tries++) {
+			expect(codeOf(observed.ring, 'asked')).toBe('asked');
+			expect(observed.ring.find('asked', `wrong ${tries}`)).toBeUndefined();
+		}
+		await observed.ring.refresh();
+		expect(observed.loads).toBe(loads);
+	});
+
+	test('reads the keys of a server that takes over, even if they have the same version', async () => {
+		await addProject(db.sql, 'taken', 'taken-key');
 		const proxy = await startTcpProxy(db.url);
 		onTestFinished(() => proxy.close());
 		const { ring } = await open({ url: proxy.through(db.url) });
-		const id = await idOf(project);
-		for (let round = 0; round < 3; round++) {
-			await db.sql`update api_keys set revoked_at = null where id = ${id}`;
-			await seen(ring, project, true);
-			await disturb(proxy);
-			await revokeKey(db.sql, id);
-			expect(await seen(ring, project, false)).toBeLessThan(1000);
-		}
-	});
-
-	test('even if it was made between the two reads of a refresh', async () => {
-		await addProject(db.sql, 'between', 'between-key');
-		const watched = await open({ intervalMs: never });
-		const id = await idOf('between');
-		await addProject(db.sql, 'another', 'another-key');
-		const { loads } = watched;
-		watched.between = async () => watched.loads === loads && (await revokeKey(db.sql, id));
-		await watched.refresh();
-		expect(watched.loads).toBe(loads + 1);
-		await watched.refresh();
-		expect(watched.ring.find('another', 'another-key')).toBeDefined();
-		expect(watched.ring.find('between', 'between-key')).toBeUndefined();
+		expect(codeOf(ring, 'taken')).toBe('taken');
+		proxy.cut();
+		await revokeKey(db.sql, await idOf('taken'));
+		await db.sql`update key_ring_version set version = version - 1`;
+		await expect(ring.refresh()).rejects.toBeInstanceOf(DatabaseError);
+		await proxy.restore();
+		await expect.poll(() => codeOf(ring, 'taken')).toBeUndefined();
+		await db.sql`update key_ring_version set version = version + 1`;
 	});
 });
 
 describe('the key ring', () => {
-	test('checks right and wrong keys without any statement', async () => {
-		await addProject(db.sql, 'asked', 'asked-key');
-		const watched = await open({ intervalMs: never });
-		const { polls, loads } = watched;
-		for (let tries = 0; tries < 1000; tries++) {
-			expect(watched.ring.find('asked', 'asked-key')?.code).toBe('asked');
-			expect(watched.ring.find('asked', `wrong ${tries}`)).toBeUndefined();
-			expect(watched.ring.find(`unknown ${tries}`, 'asked-key')).toBeUndefined();
-		}
-		await watched.refresh();
-		expect([watched.polls, watched.loads]).toEqual([polls + 1, loads]);
-	});
-
 	test('contains no key that is limited to the other service, expired, revoked, or of a disabled project', async () => {
 		await addProject(db.sql, 'here', 'here-key', { service: 'company-contacts' });
 		await addProject(db.sql, 'both', 'both-key');
@@ -98,9 +134,39 @@ describe('the key ring', () => {
 		await setProjectEnabled(db.sql, 'disabled', false);
 		const { ring } = await open();
 		const codes = ['here', 'both', 'there', 'expired', 'revoked', 'disabled'];
-		expect(codes.filter((code) => ring.find(code, `${code}-key`))).toEqual(['here', 'both']);
+		expect(codes.filter((code) => codeOf(ring, code))).toEqual(['here', 'both']);
 		expect(ring.find('here', 'both-key')).toBeUndefined();
 		expect(ring.find('twin', 'both-key')?.code).toBe('twin');
+	});
+
+	test('rejects a key from the moment at which it expires, and accepts it again when the clock was wrong', async () => {
+		let now = Date.now();
+		const expiresAt = new Date(now + 3_600_000);
+		await addProject(db.sql, 'expiring', 'expiring-key', { expiresAt });
+		const { ring } = await open({ now: () => now });
+		now = expiresAt.getTime() - 1;
+		expect(codeOf(ring, 'expiring')).toBe('expiring');
+		now = expiresAt.getTime();
+		expect(codeOf(ring, 'expiring')).toBeUndefined();
+		now -= 1;
+		expect(codeOf(ring, 'expiring')).toBe('expiring');
+	});
+
+	test('contains a key that had expired when it was read, unless long ago: the database’s clock may be set back', async () => {
+		let now = Date.now();
+		const day = 86_400_000;
+		await addProject(db.sql, 'month', 'month-key', { expiresAt: new Date(now - 29 * day) });
+		await addProject(db.sql, 'year', 'year-key', { expiresAt: new Date(now - 31 * day) });
+		const { ring } = await open({ now: () => now });
+		expect(codeOf(ring, 'month')).toBeUndefined();
+		expect(ring.liveKeys().map(({ code }) => code)).not.toContain('month');
+		now -= 40 * day;
+		const project = ring.find('month', 'month-key');
+		if (project === undefined) return expect.unreachable('it is refused');
+		expect([ring.isLive(project), ring.liveKeys().some(({ code }) => code === 'month')]).toEqual([true, true]);
+		expect(codeOf(ring, 'year')).toBeUndefined();
+		now += 40 * day;
+		expect(ring.isLive(project)).toBe(false);
 	});
 
 	test('knows why the newest 10,000 rejected keys are rejected, and no more of them', async () => {
@@ -110,49 +176,111 @@ describe('the key ring', () => {
 			select id, sha256(('rotated-' || n)::bytea) from projects, generate_series(1, 10000) n
 			where code = 'rotated' order by n`;
 		await db.sql`update api_keys set revoked_at = now() where project_id = (select id from projects where code = 'rotated')`;
-		const { ring } = await open({ intervalMs: never });
+		const { ring } = await open();
 		const reasons = ['first-key', 'rotated-1', 'rotated-10000'].map((key) => ring.findReason('rotated', key));
 		expect(reasons).toEqual(['unknown_key', 'revoked_key', 'revoked_key']);
 	});
+});
 
-	test('rejects a key from the moment at which it expires, without a query', async () => {
-		let now = Date.now();
-		const expiresAt = new Date(now + 3_600_000);
-		await addProject(db.sql, 'expiring', 'expiring-key', { expiresAt });
-		const { ring } = await open({ intervalMs: never, now: () => now });
-		now = expiresAt.getTime() - 1;
-		expect(ring.find('expiring', 'expiring-key')).toBeDefined();
-		now = expiresAt.getTime();
-		expect(ring.find('expiring', 'expiring-key')).toBeUndefined();
+describe('while the database is unreachable', () => {
+	test('at the start no key can be checked; afterwards the keys stay, but are not confirmed', async () => {
+		await addProject(db.sql, 'early', 'early-key');
+		const proxy = await startTcpProxy(db.url);
+		onTestFinished(() => proxy.close());
+		proxy.cut();
+		const onStateChange = vi.fn();
+		let now = 0;
+		const { ring } = await open({ url: proxy.through(db.url), onStateChange, clock: () => now });
+		expect(() => codeOf(ring, 'early')).toThrow(DatabaseError);
+		expect([ring.refreshedAt, ring.isConfirmed]).toEqual([undefined, false]);
+		for (let tries = 0; tries < 3; tries++) await expect(ring.refresh()).rejects.toBeInstanceOf(DatabaseError);
+		expect(onStateChange.mock.calls).toEqual([[expect.any(DatabaseError)]]);
+
+		await proxy.restore();
+		await expect.poll(() => onStateChange.mock.calls.slice(1)).toEqual([[undefined]]);
+		expect(codeOf(ring, 'early')).toBe('early');
+		expect(ring.isConfirmed).toBe(true);
+
+		proxy.cut();
+		now = 1900;
+		expect([codeOf(ring, 'early'), ring.isConfirmed]).toEqual(['early', false]);
+		const askedAt = performance.now();
+		await expect(ring.confirm(askedAt, askedAt + 20_000)).rejects.toBeInstanceOf(DatabaseError);
 	});
 
-	test('accepts a key again that seemed to have expired while the clock was wrong', async () => {
-		let now = Date.now();
-		await addProject(db.sql, 'jump', 'jump-key', { expiresAt: new Date(now + 3_600_000) });
-		const { ring } = await open({ intervalMs: never, now: () => now });
-		now += 7_200_000;
-		expect(ring.find('jump', 'jump-key')).toBeUndefined();
-		now -= 7_200_000;
-		expect(ring.find('jump', 'jump-key')?.code).toBe('jump');
+	test('a database that rejects the configuration makes the start fail', async () => {
+		const elsewhere = (change: Partial<URL>) => Object.assign(new URL(db.url), change).href;
+		const empty = await createTestDatabase('template0');
+		onTestFinished(() => empty.drop());
+		const cause = (url: string) =>
+			open({ url }).then(
+				() => expect.unreachable('it was opened'),
+				(error: unknown) => errorCode((error as DatabaseError).cause),
+			);
+		expect(await cause(elsewhere({ password: 'wrong' }))).toBe('28P01');
+		expect(await cause(elsewhere({ pathname: '/no_such_database' }))).toBe('3D000');
+		expect(await cause(empty.url)).toBe('42P01');
+	});
+});
+
+describe('the uses of keys', () => {
+	/** The projects with a key whose last use is stored. */
+	const used = async () => {
+		const rows = await db.sql<{ code: string }[]>`
+			select p.code from api_key_uses u join api_keys k on k.id = u.key_id join projects p on p.id = k.project_id`;
+		return rows.map(({ code }) => code).sort();
+	};
+
+	test('are stored although a key is deleted by hand, before or meanwhile', async () => {
+		for (const code of ['stays', 'deleted', 'vanishing']) await addProject(db.sql, code, `${code}-key`);
+		const { ring } = await open();
+		for (const code of ['stays', 'deleted', 'vanishing']) expect(codeOf(ring, code)).toBe(code);
+		await db.sql`delete from api_keys where id = ${await idOf('deleted')}`;
+		const other = await db.sql.reserve();
+		await other`begin`;
+		await other`delete from api_keys where id = ${await idOf('vanishing')}`;
+		const flushed = ring.flushUses();
+		// The statement still sees the key, and waits for the deletion to commit.
+		await expect
+			.poll(
+				() => db.sql`
+					select from pg_stat_activity
+					where datname = current_database() and application_name = 'key uses' and wait_event_type = 'Lock'`,
+			)
+			.toHaveLength(1);
+		await other`commit`;
+		other.release();
+		await flushed;
+		await ring.flushUses();
+		expect(await used()).toContain('stays');
 	});
 
-	test('contains a key that had expired when it was read, unless long ago: the database’s clock may be set back', async () => {
-		let now = Date.now();
-		const day = 86_400_000;
-		for (const [code, days] of [
-			['month', 29],
-			['year', 31],
-		] as const)
-			await addProject(db.sql, code, `${code}-key`, { expiresAt: new Date(now - days * day) });
-		const { ring } = await open({ intervalMs: never, now: () => now });
-		expect(ring.find('month', 'month-key')).toBeUndefined();
-		expect(ring.liveKeys().map(({ code }) => code)).not.toContain('month');
-		now -= 40 * day;
-		const project = ring.find('month', 'month-key');
-		if (project === undefined) return expect.unreachable('it is refused');
-		expect([ring.isLive(project), ring.liveKeys().some(({ code }) => code === 'month')]).toEqual([true, true]);
-		expect(ring.find('year', 'year-key')).toBeUndefined();
-		now += 40 * day;
-		expect(ring.isLive(project)).toBe(false);
+	test('are kept on a read-only server, and no connection is replaced, until it can be written', async () => {
+		await addProject(db.sql, 'partner', 'partner-key');
+		const role = new URL(db.url).pathname.slice(1);
+		await db.sql.unsafe(`
+			create role ${role} login superuser password 'reader';
+			alter role ${role} set default_transaction_read_only = on`);
+		onTestFinished(() => db.sql.unsafe(`drop role ${role}`).then(() => undefined));
+		const url = Object.assign(new URL(db.url), { username: role, password: 'reader' }).href;
+		const { ring, database } = await open({ url });
+		/** Sends a statement over each connection. */
+		const onEach = <Row>(statement: string) =>
+			Promise.all([1, 2, 3].map(() => database.query((sql) => sql.unsafe<Row[]>(statement))));
+		const backends = async () => {
+			const rows = await onEach<{ pid: number }>('select pg_backend_pid() as pid');
+			return rows.map(([row]) => row?.pid).sort();
+		};
+		const before = await backends();
+		expect(codeOf(ring, 'partner')).toBe('partner');
+		await ring.flushUses();
+		expect(await backends()).toEqual(before);
+		expect(await used()).not.toContain('partner');
+
+		// As when a standby is promoted: its connections stay.
+		await onEach('set default_transaction_read_only = off');
+		await ring.flushUses();
+		expect(await used()).toContain('partner');
+		expect(await backends()).toEqual(before);
 	});
 });

@@ -27,7 +27,7 @@ const maxWriteWindowMs = 1500;
 const minWriteWindowMs = 200;
 
 /** How far the clocks of a cluster's servers may differ, and how far the server's clock may be set back. */
-export const clockMarginMs = 250;
+const clockMarginMs = 250;
 
 /** How long to wait for the server's time, including up to 2 seconds for the connection. */
 const clockTimeoutMs = 2250;

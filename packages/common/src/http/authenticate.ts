@@ -42,17 +42,13 @@ export const authenticate = fp<AuthenticateOptions>(
 			request.project = project;
 			done();
 		});
-		// A body may take seconds to arrive, and the key may have been revoked meanwhile.
-		scope.addHook('preValidation', (request, _reply, done) => {
-			done(keyRing.isLive(request.project) ? undefined : unauthorized(request, keyRing));
-		});
-		// Last, so that a request with a wrong parameter is refused also while the keys can't be confirmed.
+		// Again: a body may take seconds to arrive, and the key may have been revoked meanwhile. After the validation, so that a
+		// request with a wrong parameter is refused also while the keys can't be confirmed.
 		scope.addHook('preHandler', (request, _reply, done) => {
+			const check = () => done(keyRing.isLive(request.project) ? undefined : unauthorized(request, keyRing));
 			request.askedAt = performance.now();
-			if (keyRing.isConfirmed) return done();
-			keyRing
-				.confirm(request.askedAt, request.askedAt + maxConfirmMs)
-				.then(() => done(keyRing.isLive(request.project) ? undefined : unauthorized(request, keyRing)), done);
+			if (keyRing.isConfirmed) check();
+			else keyRing.confirm(request.askedAt, request.askedAt + maxConfirmMs).then(check, done);
 		});
 	},
 	{ name: 'authenticate', fastify: '5.x', dependencies: ['metrics', 'load-shedding'] },

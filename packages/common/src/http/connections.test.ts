@@ -1,9 +1,10 @@
 import { once } from 'node:events';
 import type { IncomingMessage } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
-import { expect, onTestFinished, test } from 'vitest';
+import { Worker } from 'node:worker_threads';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { createLogger } from '../observability/logger.js';
-import { createServer } from './server.js';
+import { createServer, type Server } from './server.js';
 
 const get = (path: string) => `GET ${path} HTTP/1.1\r\nHost: a\r\n\r\n`;
 
@@ -95,4 +96,63 @@ test.each([
 	await expect.poll(() => request.socket.bytesRead).toBe(socket.bytesWritten);
 	const stopped = server.close();
 	await Promise.all([closed, stopped]);
+});
+
+describe('a stop serves a connection that a client has established before it', () => {
+	/** Ten clients in another thread, while this one does nothing. They send their requests, or have only connected so far. */
+	async function clientsOf(server: Server, what: 'sent' | 'connected') {
+		await server.listen({ host: '127.0.0.1', port: 0 });
+		const ready = new Int32Array(new SharedArrayBuffer(8));
+		const source = `
+			const { connect } = require('node:net');
+			const { workerData: { ready, port, what, text }, parentPort } = require('node:worker_threads');
+			const received = [];
+			for (let n = 0; n < 10; n++) {
+				const socket = connect(port, '127.0.0.1', () => {
+					if (what === 'sent') socket.write(text);
+					Atomics.add(ready, 0, 1);
+					Atomics.notify(ready, 0);
+				});
+				let response = '';
+				socket.on('data', (data) => (response += data)).on('error', (error) => (response += error.code));
+				socket.on('close', () => received.push(response) === 10 && parentPort.postMessage(received));
+				if (what === 'connected') parentPort.on('message', () => socket.write(text));
+			}`;
+		const { port } = server.server.address() as AddressInfo;
+		const clients = new Worker(source, { eval: true, workerData: { ready, port, what, text: get('/fast') } });
+		onTestFinished(async () => void (await clients.terminate()));
+		const received = once(clients, 'message') as Promise<[string[]]>;
+		return {
+			clients,
+			received,
+			wait: () => {
+				for (let n = 0; n < 10; n = Atomics.load(ready, 0)) Atomics.wait(ready, 0, n, 1000);
+			},
+		};
+	}
+
+	test.each([
+		['although the process has not accepted it yet', 'sent'],
+		['although its request arrives only after that', 'connected'],
+	] as const)('%s', async (_, what) => {
+		const server = await createServer({ logger: createLogger({ name: 'connections', level: 'silent' }) });
+		server.get('/fast', async () => 'fast');
+		const { clients, received, wait } = await clientsOf(server, what);
+		wait();
+		const stopped = server.close();
+		await expect.poll(() => server.server.listening).toBe(false);
+		clients.postMessage('send');
+		const [responses] = await received;
+		await stopped;
+		expect(responses.map((response) => response.slice(0, 15))).toEqual(Array(10).fill('HTTP/1.1 200 OK'));
+	});
+});
+
+test('a stop closes a connection on which no request arrives within a second', async () => {
+	const server = await createServer({ logger: createLogger({ name: 'connections', level: 'silent' }) });
+	await server.listen({ host: '127.0.0.1', port: 0 });
+	const socket = connect((server.server.address() as AddressInfo).port, '127.0.0.1');
+	await once(server.server, 'connection');
+	const closed = once(socket.resume(), 'close');
+	await Promise.all([server.close(), closed]);
 });

@@ -13,6 +13,18 @@ const problems: Record<string, () => Problem> = {
 };
 const malformed = () => new Problem('invalid_query', { detail: 'The request is not valid HTTP/1.1.' });
 
+/**
+ * How long a stopping server waits for the first request of a connection that a client has established. Together with
+ * `maxQuietWaitMs` less than the shortest SHUTDOWN_TIMEOUT_SECONDS.
+ */
+const firstRequestTimeoutMs = 700;
+
+/** A turn of an event loop with nothing to do takes some microseconds. */
+const quietTurnMs = 0.02;
+
+/** An overloaded server has no quiet turn. */
+const maxQuietWaitMs = 200;
+
 interface Connection {
 	/** Responses that are not completely written. */
 	readonly open: Set<ServerResponse>;
@@ -35,8 +47,9 @@ interface Connections {
  *
  * - **Client errors.** A request that never reaches a route (bad request line, oversized headers, too slow) gets a response
  *   in the common error format, and a line in the log. It is sent after the responses to earlier requests, and the connection is closed.
- * - **Draining.** When the server stops, it closes idle connections at once and every other one after the responses to the
- *   requests that it has received. Node itself treats a connection as idle as soon as its response is queued, and would cut
+ * - **Draining.** When the server stops, it first accepts the connections that clients have established, whose requests
+ *   may have been sent: a proxy can't send an upsert again to another replica. Then it closes idle connections at once and
+ *   every other one after the responses to the requests that it has received. Node itself treats a connection as idle as soon as its response is queued, and would cut
  *   off a slow client. It would also wait `keepAliveTimeout` for a connection that becomes idle during the stop.
  */
 export function createConnections(options: ServerOptions, logger: FastifyBaseLogger): Connections {
@@ -97,15 +110,26 @@ export function createConnections(options: ServerOptions, logger: FastifyBaseLog
 			socket.on('error', () => undefined);
 			void respondToClientError(new Error('no tunnel'), socket as Socket);
 		});
-		// Both Fastify and Node call it when the server stops, and never before.
-		server.closeIdleConnections = drain;
+		// Both Fastify and Node call it when the server stops, but `drain` decides.
+		server.closeIdleConnections = () => undefined;
+		const { close } = server;
+		server.close = (callback) => {
+			whenQuiet(server, () => {
+				close.call(server, callback);
+				drain();
+			});
+			return server;
+		};
 		return server;
 	}
 
 	function drain(): void {
 		isStopping = true;
 		for (const [socket, { open, last, respondedBytes }] of connections) {
-			if (open.size > 0) {
+			if (socket.bytesRead === 0) {
+				const timer = setTimeout(() => socket.bytesRead === 0 && socket.destroy(), firstRequestTimeoutMs);
+				socket.once('close', () => clearTimeout(timer));
+			} else if (open.size > 0) {
 				if (last?.headersSent === false) last.setHeader('connection', 'close');
 			}
 			// While the body of a rejected request arrives, there is no other request to wait for.
@@ -114,6 +138,22 @@ export function createConnections(options: ServerOptions, logger: FastifyBaseLog
 	}
 
 	return { serverFactory, clientErrorHandler: (error, socket) => void respondToClientError(error, socket) };
+}
+
+/**
+ * Calls back in a turn of the event loop in which the server had nothing to accept, and little time to receive something. The
+ * system resets connections that have not been accepted when the server stops to listen.
+ */
+function whenQuiet(server: Server, callback: () => void): void {
+	const until = performance.now() + maxQuietWaitMs;
+	let accepted = 0;
+	server.on('connection', () => accepted++);
+	const turn = (since: number, before: number) => {
+		const now = performance.now();
+		if ((accepted === before && now - since < quietTurnMs) || now > until) callback();
+		else setImmediate(turn, now, accepted);
+	};
+	setImmediate(turn, 0, 0);
 }
 
 function writeProblem(reason: string | undefined, socket: Socket, logger: FastifyBaseLogger): void {

@@ -36,13 +36,10 @@ test('the metrics have the duration of each statement and its wait for a connect
 	await Promise.all([sleep(database, 0.2), sleep(database, 0.1), sleep(database, 0.1)]);
 	expect(await value('database_statement_duration_seconds_count')).toBe(3);
 	// The statements took 0.2, 0.2 + 0.1 and 0.3 + 0.1 seconds, of which they waited 0, 0.2 and 0.3.
-	const [took, waited] = [
-		await value('database_statement_duration_seconds_sum'),
-		await value('database_connection_wait_seconds_sum'),
-	];
+	const took = await value('database_statement_duration_seconds_sum');
+	const waited = await value('database_connection_wait_seconds_sum');
 	expect(waited).toBeGreaterThan(0.45);
 	expect(took - waited).toBeGreaterThan(0.35);
-	expect(took - waited).toBeLessThan(waited + 0.3);
 });
 
 test('the metrics have the used connections and the waiting statements, and return to 0', async () => {
@@ -61,7 +58,7 @@ test('the metrics have the used connections and the waiting statements, and retu
 });
 
 test('the metrics count every failure by its reason', async () => {
-	const { database, value } = open({ deadlineMs: 2000, maxWaiting: 2, statementTimeoutMs: 60_000 });
+	const { database, value } = open({ deadlineMs: 500, maxWaiting: 2, statementTimeoutMs: 60_000 });
 	for (const reason of ['busy', 'deadline', 'connection', 'statement']) expect(await value(failures(reason))).toBe(0);
 
 	await expect(database.query((sql) => sql`select 1 / 0`)).rejects.toThrow();
@@ -72,28 +69,6 @@ test('the metrics count every failure by its reason', async () => {
 	expect(database.connections).toMatchObject({ inUse: 0, waiting: 0 });
 	expect(await value(failures('busy'))).toBe(1);
 	expect(await value(failures('deadline'))).toBe(2);
-
-	const reading = database.readInBatches(
-		(sql) => sql`select 1 / 0`,
-		1,
-		async () => true,
-	);
-	await expect(reading).rejects.toThrow();
-	expect(await value(failures('statement'))).toBe(2);
-});
-
-test('the metrics have the number of open cursors', async () => {
-	const { database, value } = open();
-	const reading = database.readInBatches(
-		(sql) => sql`select generate_series(1, 3)`,
-		1,
-		async () => {
-			expect(await value('database_cursors')).toBe(1);
-			return true;
-		},
-	);
-	await reading;
-	expect(await value('database_cursors')).toBe(0);
 });
 
 test('the metrics show an unreachable database', async () => {

@@ -65,11 +65,12 @@ function measureRoutes(server: FastifyInstance, registry: Registry) {
 	};
 	server.addHook('onRoute', ({ method, url }) => begin(method, url));
 	begin('any', 'none');
-	// The route's pattern, never the URL: the number of series stays bounded, and no key gets in.
-	return (route: string | undefined, sent: string, status: number, seconds: number) => {
-		const labels = route === undefined ? { method: 'any', route: 'none' } : { method: sent, route };
-		requests.inc({ ...labels, status });
-		durations.observe(labels, seconds);
+	// The route's pattern, never the URL: the number of series stays bounded, and no key gets in. Labels are written out, because
+	// an object that is spread into another one is slow to read for the library.
+	return (url: string | undefined, sent: string, status: number, seconds: number) => {
+		const [method, route] = url === undefined ? ['any', 'none'] : [sent, url];
+		requests.inc({ method, route, status });
+		durations.observe({ method, route }, seconds);
 	};
 }
 

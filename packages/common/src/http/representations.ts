@@ -90,7 +90,7 @@ export function createRepresentations(body: Buffer, onGrow: () => void = () => u
 		: allEncodings(identity, digest, bytes, onGrow);
 }
 
-/** A function of its own: its closure retains no buffer, so that a small response takes little memory. */
+/** A separate function: its closure retains no buffer, so that a small response takes little memory. */
 function onlyIdentity(identity: Representation, digest: string, size: number): Representations {
 	return { digest, size, get: () => identity };
 }
@@ -123,7 +123,7 @@ function allEncodings(identity: Representation, digest: string, body: Buffer, on
 }
 
 /**
- * Returns the same bytes in memory of their own size. A buffer of zlib or of a socket is often a small part of a larger block,
+ * Returns the same bytes in memory of exactly their size. A buffer of zlib or of a socket is often a small part of a larger block,
  * which it keeps in memory.
  */
 function withoutSpareBytes(bytes: Buffer): Buffer {

@@ -96,6 +96,8 @@ export async function createServer(options: ServerOptions): Promise<Server> {
 			logRequest(request, reply);
 		},
 		ajv: strictValidation,
+		// The schemas of responses are documentation. A serializer compiled from them would validate each response of an upsert.
+		schemaController: { compilersFactory: { buildSerializer: () => () => JSON.stringify } },
 	}).withTypeProvider<TypeBoxTypeProvider>();
 
 	server.server.maxConnections = limits.connections;

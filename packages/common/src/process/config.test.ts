@@ -1,5 +1,5 @@
 import { Type } from '@sinclair/typebox';
-import { describe, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { ConfigError, integerVariable, readVariables, serviceVariables, urlVariable } from './config.js';
 
 const url = 'postgres://user:canary-password@db.example:5432/contacts';
@@ -15,55 +15,35 @@ const linesOf = (environment: NodeJS.ProcessEnv) => {
 	return [];
 };
 
-const addresses = 'addresses or CIDR ranges of the proxies in front, separated by commas';
-const table: { name: string; right: string[]; wrong: string[]; allowed: string }[] = [
+/** Of each variable values that are right, as they are read, and values that are wrong. */
+const table: { name: string; right: Record<string, unknown>; wrong: string[] }[] = [
 	{
 		name: 'DATABASE_URL',
-		right: [
-			'postgres://host/db',
-			'postgresql://u:p@[::1]:5432/db?sslmode=require',
-			url,
+		right: same(
 			'postgres:///db',
-			'postgres://u@a:5432,b:5433/db?target_session_attrs=read-write',
+			'postgresql://u:p@[::1]:5432/db?sslmode=require',
 			'postgresql://u:p%40%2C%2F@a,[::1]:5433,10.0.0.3/db?sslmode=verify-full&target_session_attrs=primary',
-			'postgres://u@a/db?target_session_attrs=any',
 			'postgres://u@a,b/db?target_session_attrs=prefer-standby',
-		],
+		),
 		wrong: [
-			'host/db',
-			'mysql://host/db',
-			'http://host',
-			'postgres://host:port/db',
-			'postgres',
-			'5432',
-			'postgres://a:5432,b:port/db',
-			'postgres://a,b:65536/db',
-			'postgres://a,,b/db',
-			'postgres://a,b,/db',
-			'postgres://::1/db',
-			'postgres://u:p%zz@host/db',
+			...['host/db', 'mysql://host/db', 'postgres', '5432', 'postgres://host:port/db', 'postgres://::1/db'],
+			...['postgres://a:5432,b:port/db', 'postgres://a,b:65536/db', 'postgres://a,,b/db', 'postgres://u:p%zz@host/db'],
 			'postgres://u@a,b/db?target_session_attrs=writable',
-			'postgres://u@a/db?target_session_attrs=',
-			'mysql://a,b/db',
 		],
-		allowed:
-			'a URL like postgres://user:password@host:5432/database, or with several hosts postgres://user:password@host1:5432,host2:5432/database?target_session_attrs=read-write',
 	},
 	{
 		name: 'PORT',
-		right: ['0', '1', '3000', '65535'],
+		right: { '0': 0, '65535': 65_535 },
 		wrong: ['65536', '-1', '1.5', '1e3', '0x50', '+80', ' 80', '80 ', 'http', '٣'],
-		allowed: 'an integer from 0 to 65535',
 	},
-	{
-		name: 'LOG_LEVEL',
-		right: ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'],
-		wrong: ['INFO', 'verbose', 'warning', '30'],
-		allowed: 'one of fatal, error, warn, info, debug, trace, silent',
-	},
+	{ name: 'LOG_LEVEL', right: same('fatal', 'info', 'silent'), wrong: ['INFO', 'verbose', '30'] },
 	{
 		name: 'TRUST_PROXY',
-		right: ['10.0.0.0/8', '127.0.0.1', '::1, fd00::/8', 'loopback,uniquelocal', '128.0.0.0/1', '10.0.0.0/32'],
+		right: {
+			'10.0.0.0/8': ['10.0.0.0/8'],
+			'::1, fd00::/8': ['::1', 'fd00::/8'],
+			'loopback,127.0.0.1': ['loopback', '127.0.0.1'],
+		},
 		wrong: [
 			'true',
 			'1',
@@ -72,45 +52,31 @@ const table: { name: string; right: string[]; wrong: string[]; allowed: string }
 			'10.0.0.0/33',
 			'::1/129',
 			'10.0.0/8',
-			'10.0.0.0/8/8',
 			'10.0.0.0/',
 			'proxy.example',
 			',',
 			'*',
 		],
-		allowed: addresses,
 	},
-	{
-		name: 'DATABASE_POOL_SIZE',
-		right: ['1', '10', '500'],
-		wrong: ['0', '501', 'ten', '-10', '9'.repeat(20)],
-		allowed: 'an integer from 1 to 500',
-	},
-	{
-		name: 'SHUTDOWN_TIMEOUT_SECONDS',
-		right: ['1', '3600'],
-		wrong: ['0', '3601', '1s', 'Infinity'],
-		allowed: 'an integer from 1 to 3600',
-	},
+	{ name: 'DATABASE_POOL_SIZE', right: { '1': 1, '500': 500 }, wrong: ['0', '501', 'ten', '9'.repeat(20)] },
+	{ name: 'SHUTDOWN_TIMEOUT_SECONDS', right: { '1': 1, '3600': 3600 }, wrong: ['0', '3601', '1s', 'Infinity'] },
 ];
 
-const typed: Record<string, 'integer' | 'list'> = {
-	PORT: 'integer',
-	DATABASE_POOL_SIZE: 'integer',
-	SHUTDOWN_TIMEOUT_SECONDS: 'integer',
-	TRUST_PROXY: 'list',
-};
+function same(...values: string[]): Record<string, string> {
+	return Object.fromEntries(values.map((value) => [value, value]));
+}
 
-describe.each(table)('$name', ({ name, right, wrong, allowed }) => {
-	test.each(right)('accepts %s, as a number or a list where it is one', (value) => {
-		const expected = { text: value, integer: Number(value), list: value.split(',').map((part) => part.trim()) };
-		expect(read({ [name]: value })).toMatchObject({ [name]: expected[typed[name] ?? 'text'] });
-	});
-
-	test.each(wrong)('rejects %s, with one line that has the name and what is allowed', (value) => {
-		expect(linesOf({ DATABASE_URL: url, [name]: value })).toEqual([`${name} is wrong: it must be ${allowed}.`]);
-	});
-});
+test.each(table)(
+	'$name is read when it is right; a wrong one gets a line that names it and what is allowed',
+	({ name, right, wrong }) => {
+		for (const [value, expected] of Object.entries(right))
+			expect(read({ [name]: value })).toMatchObject({ [name]: expected });
+		for (const value of wrong) {
+			const lines = linesOf({ DATABASE_URL: url, [name]: value });
+			expect(lines, value).toEqual([expect.stringMatching(new RegExp(`^${name} is wrong: it must be .+\\.$`))]);
+		}
+	},
+);
 
 test('every variable except DATABASE_URL has a default', () => {
 	expect(read({})).toEqual({
@@ -122,7 +88,7 @@ test('every variable except DATABASE_URL has a default', () => {
 		SHUTDOWN_TIMEOUT_SECONDS: 10,
 	});
 	expect(readVariables(serviceVariables(3000), { DATABASE_URL: url }).PORT).toBe(3000);
-	expect(linesOf({})).toEqual([`DATABASE_URL is not set: it must be ${table[0]?.allowed}.`]);
+	expect(linesOf({})).toEqual([expect.stringMatching(/^DATABASE_URL is not set: it must be a URL like postgres:/)]);
 });
 
 test('an empty variable counts as not set', () => {

@@ -1,9 +1,5 @@
-import { fork } from 'node:child_process';
-import { once } from 'node:events';
-import { createInterface } from 'node:readline';
-import { fileURLToPath } from 'node:url';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { sampleContacts, sampleFieldNames } from './sample-contacts.js';
+import { sampleContacts } from './sample-contacts.js';
 import { type StandIn, type StandInOptions, startStandIn } from './stand-in.js';
 
 // Only what no test of the synchroniser would notice: a client that is gentler than the limits never meets them.
@@ -105,12 +101,6 @@ describe('a batch', () => {
 		});
 	});
 
-	test('is written as PHP writes it: an empty map and one with the keys 0, 1, 2 … are lists', async () => {
-		const { standIn } = await start();
-		const { body } = await call(standIn, 'batch', { cmd: { 0: get(1), 1: get(2) } });
-		expect(body.result).toMatchObject({ result: [], result_error: [{ error: 'NOT_FOUND' }, { error: 'NOT_FOUND' }] });
-	});
-
 	test('refuses its 51st command', async () => {
 		const { standIn } = await start();
 		const cmd = Object.fromEntries(Array.from({ length: 51 }, (_, index) => [`c${index}`, get(index)]));
@@ -160,21 +150,4 @@ describe('a list', () => {
 		];
 		expect(await Promise.all(times.map(found))).toEqual([1, 1, 0, 0]);
 	});
-});
-
-test.each(['SIGTERM', 'disconnect'] as const)('the program serves made-up contacts until %s', async (end) => {
-	const main = fileURLToPath(new URL('../../dist/bitrix24/main.js', import.meta.url));
-	const env = { PATH: process.env.PATH, STAND_IN_CONTACTS: '70' };
-	const child = fork(main, [], { env, stdio: ['ignore', 'pipe', 'inherit', 'ipc'], execArgv: [] });
-	onTestFinished(() => void child.kill('SIGKILL'));
-	if (child.stdout === null) throw new Error('no output');
-	const [line] = await once(createInterface(child.stdout), 'line');
-	const { webhookUrl, fields } = JSON.parse(line as string);
-	expect(fields).toEqual(sampleFieldNames);
-	const response = await fetch(`${webhookUrl}crm.item.list`, { method: 'POST', body: '{"entityTypeId":3}' });
-	expect(await response.json()).toMatchObject({ total: 70, next: 50 });
-	const exit = once(child, 'exit');
-	if (end === 'SIGTERM') child.kill('SIGTERM');
-	else child.disconnect();
-	expect(await exit).toEqual([0, null]);
 });

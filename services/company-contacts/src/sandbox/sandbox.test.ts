@@ -60,7 +60,7 @@ describe('real and sandbox projects never see each other’s contacts', () => {
 	const isOf: Record<Who, RegExp> = { try: /Sandbox|Песочница|サンド/, partner: /Real/ };
 
 	test('in lists and changes, in every encoding, in any mix of requests', async () => {
-		const requests = Array.from({ length: 600 }, (_, index) => {
+		const requests = Array.from({ length: 300 }, (_, index) => {
 			const who: Who = index % 2 === 0 ? 'try' : 'partner';
 			const encoding = ['identity', 'gzip', 'br'][index % 3] ?? '';
 			const path = paths[Math.floor(index / 6) % paths.length] ?? '';
@@ -75,7 +75,7 @@ describe('real and sandbox projects never see each other’s contacts', () => {
 			expect([who, path, response.status]).toEqual([who, path, 200]);
 			texts[who] += text;
 		}
-		for (const request of requests.slice(0, 96)) await read(request, others);
+		for (const request of requests.slice(0, 48)) await read(request, others);
 		for (let from = 0; from < requests.length; from += 50) {
 			await Promise.all(requests.slice(from, from + 50).map((request) => read(request, app)));
 			// Cached responses are read again.
@@ -88,14 +88,12 @@ describe('real and sandbox projects never see each other’s contacts', () => {
 	});
 
 	test('an entity tag of one does not match for the other', async () => {
-		for (const path of paths) {
+		for (const path of paths.filter((each) => !each.includes('999'))) {
 			const [mine, theirs] = await Promise.all([get('try', path), get('partner', path)]);
-			const tags = [mine, theirs].map((response) => String(response.headers.get('etag')));
-			if (path.includes('999')) continue;
-			expect(new Set(tags).size, path).toBe(2);
-			expect((await get('try', path, { 'if-none-match': tags[1] ?? '' })).status).toBe(200);
-			expect((await get('partner', path, { 'if-none-match': tags[0] ?? '' })).status).toBe(200);
-			expect((await get('try', path, { 'if-none-match': tags[0] ?? '' })).status).toBe(304);
+			const [tag = '', other = ''] = [mine, theirs].map((response) => String(response.headers.get('etag')));
+			expect((await get('try', path, { 'if-none-match': other })).status, path).toBe(200);
+			expect((await get('partner', path, { 'if-none-match': tag })).status, path).toBe(200);
+			expect((await get('try', path, { 'if-none-match': tag })).status, path).toBe(304);
 		}
 	});
 
@@ -129,26 +127,13 @@ describe('the invented contacts', () => {
 		const { count, data } = await list();
 		expect(count).toBe(data.length);
 		expect(data.map(({ id }) => id)).toEqual([1, 2, 4, 5, 6, 7, 8, 9]);
-		const names = [
-			'id',
-			'bitrix_id',
-			'phone',
-			'company_ids',
-			'name',
-			'assigned_by_id',
-			'trouble_contact',
-			'perplexity_reason',
-		];
+		const { data: real } = (await (await get('partner', 'list?')).json()) as { data: SandboxContact[] };
+		const names = Object.keys(real[0] ?? {});
+		expect(names).toHaveLength(8);
 		for (const contact of data) expect(Object.keys(contact)).toEqual(names);
-		for (const name of names.slice(2)) {
-			expect(
-				data.some((contact) => contact[name as 'phone'] === null),
-				name,
-			).toBe(true);
-			expect(
-				data.some((contact) => contact[name as 'phone'] !== null),
-				name,
-			).toBe(true);
+		for (const name of names.slice(2) as 'phone'[]) {
+			const values = data.map((contact) => contact[name]);
+			expect([values.includes(null), values.some((value) => value !== null)], name).toEqual([true, true]);
 		}
 	});
 
@@ -161,7 +146,7 @@ describe('the invented contacts', () => {
 
 	test('add up to the list with any limit, with deletions and no contact twice in a response', async () => {
 		const { data } = await list();
-		for (const limit of [undefined, 1, 2, 5, 1000]) {
+		for (const limit of [undefined, 1, 5]) {
 			const pages = await follow('try', limit);
 			const copy = new Map<number, SandboxContact>();
 			for (const { changes } of pages) {
@@ -182,34 +167,19 @@ describe('the invented contacts', () => {
 	});
 });
 
-describe('a sandbox behaves like the real service', () => {
-	test('its errors are the same', async () => {
-		for (const path of [
-			'list?&company_id=0',
-			'list?&x=1',
-			'changes?&limit=0',
-			'changes?&cursor=x',
-			'changes?&cursor=c2FuZGJveCA5OTk',
-		])
-			await expectProblem(await get('try', path), 400, 'invalid_query');
-		await expectProblem(
-			await app.fetch('/api/company_contacts.list?project=try&api_key=partner-key'),
-			401,
-			'unauthorized',
-		);
+test('the errors and the rate limit of a sandbox are those of the real service', async () => {
+	for (const path of ['list?&company_id=0', 'list?&x=1', 'changes?&limit=0', 'changes?&cursor=c2FuZGJveCA5OTk'])
+		await expectProblem(await get('try', path), 400, 'invalid_query');
+	const otherKey = await app.fetch('/api/company_contacts.list?project=try&api_key=partner-key');
+	await expectProblem(otherKey, 401, 'unauthorized');
+	const limited = await startTestApp(service, database.url, {
+		environment: { RATE_LIMIT_BURST: '2', RATE_LIMIT_PER_SECOND: '1' },
+		clock: () => 0,
 	});
-
-	test('it has its own rate limit', async () => {
-		const limited = await startTestApp(service, database.url, {
-			environment: { RATE_LIMIT_BURST: '2', RATE_LIMIT_PER_SECOND: '1' },
-			clock: () => 0,
-		});
-		const first = await get('try', 'list?', {}, limited);
-		expect(first.headers.get('ratelimit-limit')).toBe('2');
-		expect(first.headers.get('contacts-synced-at')).toBe(null);
-		expect((await get('try', 'changes?', {}, limited)).status).toBe(200);
-		await expectProblem(await get('try', 'list?', {}, limited), 429, 'rate_limited');
-		expect((await get('partner', 'list?', {}, limited)).status).toBe(200);
-		await limited.close();
-	});
+	const first = await get('try', 'list?', {}, limited);
+	expect([first.headers.get('ratelimit-limit'), first.headers.get('contacts-synced-at')]).toEqual(['2', null]);
+	expect((await get('try', 'changes?', {}, limited)).status).toBe(200);
+	await expectProblem(await get('try', 'list?', {}, limited), 429, 'rate_limited');
+	expect((await get('partner', 'list?', {}, limited)).status).toBe(200);
+	await limited.close();
 });

@@ -17,7 +17,7 @@ export function addImportCommand(program: Command, environment: NodeJS.ProcessEn
 		.option(...yesOption)
 		.option('--json', 'print the summary as JSON')
 		.notes(
-			`Fields: bitrix_id (required), ${contactColumnNames.join(', ')}.`,
+			`Fields: bitrix_id (required), ${contactColumnNames.join(', ')}. The field id is ignored. CSV begins with a line of their names, separated by commas or semicolons.`,
 			'A column or field that the file lacks keeps what is stored; an empty one clears it. trouble_contact is "true" or empty.',
 			'A wrong record is reported with its line and left out; the others are saved, and the exit code is 1. A quote that is not closed ends the reading at its line; what was good before is saved. A file without records fails. Importing a file again changes nothing. Where a CRM is mirrored, the command asks first.',
 		)

@@ -1,0 +1,321 @@
+import { DatabaseBusyError, DatabaseError } from '@contacts/common/database/errors.js';
+import { addProject, startTestApp } from '@contacts/testing/app.js';
+import { startTcpProxy } from '@contacts/testing/tcp-proxy.js';
+import { database as db, test } from '@contacts/testing/test.js';
+import { Registry } from 'prom-client';
+import { describe, expect, onTestFinished } from 'vitest';
+import { service } from './app.js';
+import { createChangeFeed } from './changes/change-feed.js';
+import type { ChangesBody } from './changes/testing/copy.js';
+import { createListCache } from './list-cache.js';
+import { openManualPoll } from './testing/manual-poll.js';
+import { type ObservedDatabase, openObservedDatabase } from './testing/observed-database.js';
+
+test.beforeAll(async () => {
+	await addProject(db.sql, 'first', 'first-key');
+	await db.sql`
+		insert into company_contacts (bitrix_id, name, company_ids)
+		select n, 'Contact ' || n, array[1 + n % 50] from generate_series(1, 5000) n`;
+});
+
+/** Changes a contact of company 7. */
+const rename = (name: string) => db.sql`update company_contacts set name = ${name} where bitrix_id = 6`;
+
+/** The responses of one process, whose database is observed. It polls only when the test wants it. */
+interface Observed extends ObservedDatabase {
+	/** A response that has the name of company 7's contact after a change. */
+	read(askedAt?: number): Promise<string>;
+	/** Finds what was committed before. */
+	see(): Promise<unknown>;
+	/** The clock of the poll, in milliseconds. */
+	now: number;
+}
+
+/** What the tests share: the URL of the poll, and its clock. */
+function openProcess(url?: string) {
+	const observed = Object.assign(openObservedDatabase(), { now: 0 });
+	const { poll, see } = openManualPoll({ clock: () => observed.now, ...(url === undefined ? {} : { url }) });
+	return { observed, poll, see, registry: new Registry() };
+}
+
+async function openList({ maxBytes = 10_000_000, url }: { maxBytes?: number; url?: string } = {}) {
+	const { observed, poll, see, registry } = openProcess(url);
+	const cache = createListCache({ database: observed.database, poll, registry, maxBytes, maxListBytes: 10_000_000 });
+	const get = async (company?: string, askedAt?: number) => cache.find(company) ?? (await cache.read(company, askedAt));
+	const text = async (company?: string, askedAt?: number) =>
+		String((await (await get(company, askedAt)).representations?.get('identity'))?.body);
+	const read = (askedAt?: number) => text('7', askedAt);
+	await see();
+	return Object.assign(observed, { cache, see, get, text, read });
+}
+
+async function openFeed({ url }: { url?: string } = {}) {
+	const { observed, poll, see, registry } = openProcess(url);
+	const feed = createChangeFeed({ database: observed.database, poll, registry });
+	const page = async (cursor?: string, limit = 1000, askedAt?: number) => {
+		const response = feed.find(cursor, limit) ?? (await feed.read(cursor, limit, askedAt));
+		return JSON.parse(String((await response.get('identity')).body)) as ChangesBody;
+	};
+	let body = await page();
+	while (body.has_more) body = await page(body.cursor);
+	/** After all changes. */
+	const { cursor } = body;
+	const read = async (askedAt?: number) => JSON.stringify(await page(cursor, 1000, askedAt));
+	observed.queries = 0;
+	return Object.assign(observed, { page, see, cursor, read });
+}
+
+describe.each<[string, (options?: { url?: string }) => Promise<Observed>, number]>([
+	['lists', openList, 1000],
+	// More than may wait for the database.
+	['changes', openFeed, 3000],
+])('%s in memory', (_, open, clients) => {
+	test('a change costs one query, and nobody is refused, when thousands of clients ask at once', async () => {
+		const observed = await open();
+		await rename('Asked at once');
+		await observed.see();
+		const texts = await Promise.all(Array.from({ length: clients }, () => observed.read()));
+		expect(new Set(texts).size).toBe(1);
+		expect(texts[0]).toContain('Asked at once');
+		await observed.read();
+		expect(observed.queries).toBe(1);
+	});
+
+	test('what was read before a change is not served after it, and no later request receives it', async () => {
+		const observed = await open();
+		await rename('An earlier name');
+		await observed.see();
+		let release: () => void = () => undefined;
+		observed.held = new Promise<void>((resolve) => {
+			release = resolve;
+		});
+		const early = observed.read();
+		await expect.poll(() => observed.queries).toBe(1);
+		await rename('A later name');
+		await observed.see();
+		const late = observed.read();
+		await expect.poll(() => observed.queries).toBe(2);
+		release();
+		await early;
+		expect(await late).toContain('A later name');
+		expect(await observed.read()).toContain('A later name');
+		expect(observed.queries).toBe(2);
+	});
+
+	test('while nothing is polled they are served for a second, and then after one poll that everybody shares', async () => {
+		const observed = await open();
+		const before = await observed.read();
+		const { queries } = observed;
+		await rename(`Not seen ${performance.now()}`);
+		observed.now = 999;
+		expect(await observed.read()).toBe(before);
+		observed.now = 1900;
+		const texts = await Promise.all(Array.from({ length: 100 }, () => observed.read()));
+		expect(new Set(texts).size).toBe(1);
+		expect(texts[0]).toContain('Not seen');
+		expect(observed.queries).toBe(queries + 1);
+		for (const now of [20_000, 30_000]) {
+			observed.now = now;
+			expect(await observed.read()).toBe(texts[0]);
+		}
+		expect(observed.queries).toBe(queries + 1);
+	});
+
+	test('nothing is served while the poll gets no response', async () => {
+		const proxy = await startTcpProxy(db.url);
+		onTestFinished(() => proxy.close());
+		const observed = await open({ url: proxy.through(db.url) });
+		await observed.read();
+		const { queries } = observed;
+		observed.now = 10_000;
+		proxy.cut();
+		await expect(observed.read()).rejects.toBeInstanceOf(DatabaseError);
+		expect(observed.queries).toBe(queries);
+		await proxy.restore();
+		await expect.poll(() => observed.read().catch(() => '')).not.toBe('');
+		// Over a new connection the server may be another one.
+		expect(observed.queries).toBe(queries + 1);
+	});
+
+	test('when a query that two requests share misses the deadline of the first, the second asks again', async () => {
+		const observed = await open();
+		await rename('Asked again');
+		await observed.see();
+		observed.isSlow = true;
+		const [first, second] = [observed.read(), observed.read()];
+		await expect.poll(() => observed.queries).toBe(1);
+		observed.isSlow = false;
+		observed.expire();
+		await expect(first).rejects.toThrow(DatabaseError);
+		expect(await second).toContain('Asked again');
+	});
+
+	test('it asks again only once, and a failure fails only the requests that waited for it', async () => {
+		const observed = await open();
+		await rename('After a failure');
+		await observed.see();
+		observed.isSlow = true;
+		const all = Promise.allSettled([observed.read(), observed.read(), observed.read()]);
+		for (const count of [1, 2]) {
+			await expect.poll(() => observed.queries).toBe(count);
+			observed.expire();
+		}
+		expect((await all).map(({ status }) => status)).toEqual(['rejected', 'rejected', 'rejected']);
+		expect(observed.queries).toBe(2);
+		observed.isSlow = false;
+		expect(await observed.read()).toContain('After a failure');
+	});
+
+	test('a request that has waited for most of its deadline leaves its query only the rest', async () => {
+		const observed = await open();
+		await rename('Locked');
+		await observed.see();
+		const lock = await db.sql.reserve();
+		onTestFinished(() => lock.release());
+		await lock`begin`;
+		await lock`lock table company_contacts in access exclusive mode`;
+		const { deadlineMs } = observed.database;
+		const late = observed.read(performance.now() - deadlineMs + 200);
+		// Asked just now, it may wait for longer.
+		const early = observed.read();
+		const first = await Promise.race([early, late.catch((error: unknown) => error)]);
+		expect(first).toBeInstanceOf(DatabaseError);
+		await lock`rollback`;
+		expect(await early).toContain('Locked');
+	});
+});
+
+describe('lists in memory', () => {
+	test('a thousand unchanged lists are never read again', async () => {
+		const observed = await openList();
+		const companies = Array.from({ length: 1000 }, (_, n) => String(n + 1));
+		const before: string[] = [];
+		for (const company of companies) before.push(await observed.text(company));
+		observed.now += 10_000;
+		expect(await Promise.all(companies.map((company) => observed.text(company)))).toEqual(before);
+		expect(observed.queries).toBe(1000);
+	});
+
+	test('an unchanged list that was read again is kept once, even while clients read it', async () => {
+		const { see, get } = await openList();
+		const first = (await get('7')).representations;
+		await db.sql`update company_contacts set name = 'Of another list' where bitrix_id = 9`;
+		await see();
+		expect((await get('7')).representations).toBe(first);
+		await rename('Another');
+		await see();
+		expect((await get('7')).representations).not.toBe(first);
+	});
+
+	test('memory is bounded, also for companies without contacts', async () => {
+		const observed = await openList({ maxBytes: 50_000 });
+		for (let company = 1; company <= 500; company++) await observed.text(String(company + 1_000_000));
+		await observed.text('1000001');
+		expect(observed.queries).toBe(501);
+		// Larger than all the memory: no body, and the cache remembers that.
+		expect((await observed.get()).representations).toBe(undefined);
+		expect((await observed.get()).representations).toBe(undefined);
+		expect(observed.queries).toBe(502);
+	});
+
+	test('a list has the time of the last sync run that its data is known to equal', async () => {
+		const [first, second] = [1_762_248_600_000, 1_762_248_900_000];
+		const endRun = (at: number) => db.sql`update crm_sync_state set last_success_at = ${new Date(at)}`;
+		await endRun(first);
+		const observed = await openList();
+		expect((await observed.get('8')).syncedAt).toBe(first);
+		let release: () => void = () => undefined;
+		observed.held = new Promise<void>((resolve) => {
+			release = resolve;
+		});
+		const held = observed.get('7');
+		await expect.poll(() => observed.queries).toBe(2);
+		await rename('Of the second run');
+		await endRun(second);
+		observed.held = undefined;
+		await observed.see();
+		expect((await observed.get('9')).syncedAt).toBe(second);
+		release();
+		// It was read before the end of that run.
+		expect((await held).syncedAt).toBe(first);
+		await endRun(second + 1000);
+		await observed.see();
+		// Nothing has changed since it was read.
+		expect(observed.cache.find('9')?.syncedAt).toBe(second + 1000);
+	});
+});
+
+describe('changes in memory', () => {
+	test('a change costs one query, whatever cursors the clients poll with', async () => {
+		const observed = await openFeed();
+		const cursors = [observed.cursor];
+		for (let n = 1; n <= 10; n++) {
+			await db.sql`update company_contacts set name = name || '!' where bitrix_id = ${n}`;
+			await observed.see();
+			const bodies = await Promise.all(cursors.map((each) => observed.page(each)));
+			expect(bodies.map(({ changes }) => changes.length)).toEqual(cursors.map((_, index) => n - index));
+			cursors.push(String(bodies[0]?.cursor));
+		}
+		expect(observed.queries).toBe(10);
+	});
+
+	test('a newer cursor of another process makes this process query the database', async () => {
+		const [one, other] = [await openFeed(), await openFeed()];
+		await rename('Seen by one');
+		await one.see();
+		const { cursor } = await one.page(one.cursor);
+		await rename('Seen by none');
+		expect((await other.page(cursor)).changes).toHaveLength(1);
+	});
+
+	test('more than a page is read from the table, page by page, each once', async () => {
+		const observed = await openFeed();
+		await db.sql`update company_contacts set name = name || '!' where bitrix_id <= 2500`;
+		await observed.see();
+		const follow = async () => {
+			let body = await observed.page(observed.cursor);
+			let count = body.changes.length;
+			for (; body.has_more; count += body.changes.length) body = await observed.page(body.cursor);
+			return count;
+		};
+		expect(await follow()).toBe(2500);
+		const { queries } = observed;
+		expect(await follow()).toBe(2500);
+		expect(observed.queries).toBe(queries);
+	});
+
+	test('memory is bounded: a cursor older than the changes in memory is served from the table, unless that is busy', async () => {
+		const observed = await openFeed();
+		for (let part = 0; part < 11; part++) {
+			await db.sql`
+				insert into company_contacts (bitrix_id) select 10000 + 1000 * ${part}::int + n from generate_series(1, 1000) n`;
+			await observed.see();
+			await observed.page(observed.cursor, 1);
+		}
+		const { queries } = observed;
+		const { changes, has_more } = await observed.page(observed.cursor, 10);
+		expect([changes.length, has_more, observed.queries]).toEqual([10, true, queries + 1]);
+		Object.assign(observed.database, { isFull: true });
+		await expect(observed.page(observed.cursor, 11)).rejects.toThrow(DatabaseBusyError);
+	});
+});
+
+test('an unavailable database causes a 500, not an old response', async () => {
+	const proxy = await startTcpProxy(db.url);
+	onTestFinished(() => proxy.close());
+	const app = await startTestApp(service, db.url, { database: { url: proxy.through(db.url) } });
+	onTestFinished(() => app.close());
+	const statuses = () =>
+		Promise.all(
+			['list', 'changes'].map(async (name) => {
+				const response = await app.fetch(`/api/company_contacts.${name}?project=first&api_key=first-key`);
+				await response.arrayBuffer();
+				return response.status;
+			}),
+		);
+	expect(await statuses()).toEqual([200, 200]);
+	proxy.cut();
+	await expect.poll(statuses).toEqual([500, 500]);
+	await proxy.restore();
+	await expect.poll(statuses).toEqual([200, 200]);
+});

@@ -1,9 +1,0 @@
-import { describeSharedContract } from '@contacts/testing/shared-contract.js';
-import { service } from '../app.js';
-
-describeSharedContract(service, {
-	method: 'GET',
-	path: '/api/company_contacts.changes',
-	parameters: ['cursor', 'limit'],
-	fromTable: '&limit=7',
-});

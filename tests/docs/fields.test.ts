@@ -1,0 +1,26 @@
+import { contactColumnNames } from '@contacts/common/company-contacts/company-contact-columns.sql.js';
+import { expect, test } from 'vitest';
+import { pageAt, read } from './pages.js';
+
+/** The names in the first column of the tables below a heading. */
+function namedBelow(path: string, heading: string): string[] {
+	const [, section = ''] = pageAt(path).text.split(`\n## ${heading}\n`);
+	const [text = ''] = section.split('\n## ');
+	return [...text.matchAll(/^\| `(\w+)` \|/gm)].map(([, name]) => String(name));
+}
+
+test('the guide for partners explains every field of a contact', () => {
+	expect(namedBelow('docs/partners.md', 'Fields')).toEqual(['id', 'bitrix_id', ...contactColumnNames]);
+});
+
+test('docs/mirror.md says where every column comes from', () => {
+	expect(namedBelow('docs/mirror.md', 'Columns').toSorted()).toEqual(contactColumnNames.toSorted());
+});
+
+test('the guide for the bot’s backend explains every field of a user', () => {
+	const { paths } = JSON.parse(read('docs/openapi/personal-contacts.json')) as {
+		paths: Record<string, { post: { requestBody: { content: Record<string, { schema: { properties: object } }> } } }>;
+	};
+	const { schema } = paths['/api/personal_contacts']?.post.requestBody.content['application/json'] ?? {};
+	expect(namedBelow('docs/bot.md', 'Save a user')).toEqual(Object.keys(schema?.properties ?? {}));
+});
