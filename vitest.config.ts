@@ -20,6 +20,11 @@ export default defineConfig({
 		expect: { poll: { timeout: 20_000 } },
 		globalSetup: 'packages/testing/src/global-setup.ts',
 		reporters: ['default', './packages/testing/src/closing-line.ts'],
+		// Of what is loaded, compiled packages too, which are shown by their sources.
+		coverage: {
+			exclude: ['**/*.test.ts', '**/testing/**', 'tests/**'],
+			reporter: [['text', { file: 'coverage.txt' }], 'json'],
+		},
 		// Compiled packages need no transformation: Node.js imports them itself.
 		server: { deps: { external: [/\/dist\//] } },
 		projects: [

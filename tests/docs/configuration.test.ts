@@ -3,7 +3,7 @@ import { serviceVariables } from '@contacts/common/process/config.js';
 import { variables as companyVariables } from '@contacts/company-contacts/config.js';
 import { variables as syncVariables } from '@contacts/crm-sync/config.js';
 import { variables as startVariables } from '@contacts/local/settings.js';
-import { describe, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { read, root } from './pages.js';
 
 type Variables = Record<string, { default?: string; allowed?: string; description?: string }>;
@@ -44,22 +44,4 @@ test('docs/configuration.md has every variable of every process', async () => {
 	];
 	const [prose = ''] = read(page).split(marker);
 	await expect(prose + marker + tables.join('')).toMatchFileSnapshot(join(root, page));
-});
-
-describe('.env.example', () => {
-	const example = read('.env.example');
-
-	test.each(services)('has every variable of %s, with its default', (_, { properties }) => {
-		for (const [name, { default: usual }] of Object.entries(properties)) {
-			const [, inExample] = new RegExp(`^${name}=(.*)$`, 'm').exec(example) ?? [];
-			expect(inExample, name).toBe(name === 'PORT' ? '' : (usual ?? ''));
-		}
-	});
-
-	test('has no variable that nothing reads', () => {
-		const read_ = new Set(services.flatMap(([, { properties }]) => Object.keys(properties)));
-		// The library of OpenTelemetry reads its own variables.
-		const set = [...example.matchAll(/^([A-Z_0-9]+)=/gm)].map(([, name]) => String(name));
-		expect(set.filter((name) => !read_.has(name) && !name.startsWith('OTEL_'))).toEqual([]);
-	});
 });

@@ -51,18 +51,6 @@ const callsIn = (line: string) =>
 		.split(/\||&&|;|[<>](?!\()|\)/)
 		.flatMap((part) => /(?:^|[\s(]|\.\/)contacts ((?!from\b)[a-z<-].*)$/.exec(part.trim())?.[1] ?? []);
 
-test('the tests find the pages of the documentation', () => {
-	expect(pages.map(({ path }) => path)).toEqual(
-		expect.arrayContaining([
-			...['README.md', 'CONTRIBUTING.md', 'SECURITY.md', 'CHANGELOG.md', 'packages/client/README.md'],
-			...['backup', 'bot', 'configuration', 'deploy', 'mirror', 'partners', 'run'].map((name) => `docs/${name}.md`),
-			...['data-protection', 'developers', 'scale', 'when-something-is-wrong', 'who-may-what'].map(
-				(name) => `docs/${name}.md`,
-			),
-		]),
-	);
-});
-
 describe.each(pages.map((page) => [page.path, page] as const))('%s', (path, page) => {
 	test('has no broken link', () => {
 		const own = page.links.filter((link) => !/^(https?|mailto):/.test(link));
@@ -99,24 +87,4 @@ describe.each(pages.map((page) => [page.path, page] as const))('%s', (path, page
 		const called = [...page.text.matchAll(/pnpm@12 (?:--\S+ \S+ )?([a-z:]+)/g)].map(([, script]) => script);
 		expect(called.filter((script) => !known.includes(String(script)))).toEqual([]);
 	});
-
-	test('has only valid JSON in its JSON blocks', () => {
-		for (const { language, text } of page.blocks) if (language === 'json') expect(() => JSON.parse(text)).not.toThrow();
-	});
-});
-
-test('the tests detect wrong names and calls', () => {
-	expect(
-		callsIn('npx -y pnpm@12 contacts key nonsense 5 --overlap 7d').flatMap((call) => wrongCall(call) ?? []),
-	).toEqual(['"key" has no "nonsense"']);
-	expect(callsIn('./contacts key rotate 5 --nonsense').map(wrongCall)).toEqual(['"rotate" has no --nonsense']);
-	expect(callsIn('contacts key rotate 5 --nonsense').map(wrongCall)).toEqual(['"rotate" has no --nonsense']);
-	expect(callsIn('contacts audit --json | head -1').map(wrongCall)).toEqual([undefined]);
-	expect([
-		exists('services/*/src/*.sql.ts'),
-		exists('services/*/src/nonsense.ts'),
-		exists('services/nonsense'),
-	]).toEqual([true, false, false]);
-	expect(exists('**/authenticate.ts')).toBe(true);
-	expect(exists('**/nonsense.ts')).toBe(false);
 });

@@ -66,17 +66,21 @@ async function overload(
 	// The database shares the processor here. When it is starved, a statement may exceed its timeout of three seconds. Then
 	// the database delays the statements of this test too.
 	const failed = withResult(outcomes, 500);
-	const unexplained = failed.filter(({ begun, latency }) => ofDatabase.during(begun, begun + latency) < 1000);
+	const delayOf = ({ begun, latency }: Outcome) =>
+		Math.max(...[ofDatabase, machine].map((each) => each.during(begun, begun + latency)));
+	const unexplained = failed.filter((outcome) => delayOf(outcome) < 1000);
 	expect(served.length + refused.length + failed.length).toBe(outcomes.length);
 	expect(failed.length).toBeLessThanOrEqual(outcomes.length / 10);
 	expect(unexplained.length).toBeLessThanOrEqual(outcomes.length / 100);
 	expect(new Set(refused.map(({ retryAfter }) => retryAfter))).toEqual(new Set(['1']));
 	expect(refused.length).toBeGreaterThan(served.length);
-	// A refusal waits for nothing.
-	for (const part of [0.5, 0.75]) expect(quantile(refusals, part)).toBeLessThan(quantile(handled, part));
+	// A refusal waits for nothing but the machine, which delays both.
+	for (const part of [0.5, 0.75]) expect(quantile(refused, part)).toBeLessThan(quantile(served, part));
+	// A stall of one process may not show in the control requests of another one at the same moment.
+	const stall = Math.max(machine.slowest, ofDatabase.slowest);
 	expect(quantile(refusals, 0.5)).toBeLessThan(500 * machine.slowdown);
-	expect(quantile(refusals, 0.95)).toBeLessThan(1500 * machine.slowdown);
-	expect(quantile(handled, 1)).toBeLessThan(5000 * machine.slowdown);
+	expect(quantile(refusals, 0.95)).toBeLessThan(1500 * machine.slowdown + stall);
+	expect(quantile(handled, 1)).toBeLessThan(5000 * machine.slowdown + stall);
 	expect(countResults(live)).toEqual({ 200: live.length });
 	expect(most - before).toBeLessThan(96);
 	return { served, failed, slowdown: machine.slowdown };
@@ -90,7 +94,7 @@ async function recovers(service: RunningService, next: (index: number) => Shot):
 	const machine = await stop();
 	const delay = machine.during(begun, begun + taken);
 	console.log(`served again after ${Math.round(taken)} ms, of which ${Math.round(delay)} ms are delays of the machine`);
-	expect(taken - delay).toBeLessThan(1000 * machine.slowdown);
+	expect(taken - delay).toBeLessThan(1000 * machine.slowdown + machine.slowest);
 }
 
 describe('ten times the load that can be served', () => {

@@ -71,10 +71,10 @@ test('ten seconds of wrong keys at full speed cause no query and no memory growt
 			`memory ${memoryBefore.toFixed(0)} MiB, then ${memoryAfter.toFixed(0)} MiB`,
 	);
 	expect(new Set(statuses.keys())).toEqual(new Set([401, 429]));
-	expect(guesses).toBeGreaterThan(500);
+	expect(guesses).toBeGreaterThan(100);
 	// What remains are the valid project's lists and the checks of the key version, a few a second.
 	expect(queries).toBeLessThan(150);
 	expect(new Set(valid)).toEqual(new Set([200]));
-	expect(valid.length).toBeGreaterThan(30);
+	expect(valid.length).toBeGreaterThan(5);
 	expect(memoryAfter - memoryBefore).toBeLessThan(40);
 });

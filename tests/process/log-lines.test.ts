@@ -29,18 +29,6 @@ test('SIGTERM loses no line: every request that got a response before it has one
 	expect(messages.at(-1)).toBe('stopped');
 });
 
-test('the last line is written, even if the process ends right after it', async () => {
-	const script = `
-		import { createLogger } from '${new URL(`file://${logger}`)}';
-		createLogger({ name: 'test', level: 'info' }).info('last');`;
-	const ends = Array.from({ length: 20 }, async () => {
-		const child = startProcess(process.execPath, ['--input-type=module', '--eval', script]);
-		expect(await child.exit).toBe(0);
-		return child.stdout();
-	});
-	for (const output of await Promise.all(ends)) expect(output).toMatch(/"msg":"last"\}\n$/);
-});
-
 test('a full disk neither stops the process nor keeps it from ending', async () => {
 	const script = `
 		import { createLogger } from '${new URL(`file://${logger}`)}';
@@ -77,19 +65,6 @@ test.each([
 	expect(numbers).toEqual(Array.from({ length: total }, (_, index) => index + 1));
 });
 
-test('process.exit during a write loses no line', async () => {
-	// The second timer follows the logger's own in the same turn of the event loop.
-	const script = `
-		import { createLogger } from '${new URL(`file://${logger}`)}';
-		const logger = createLogger({ name: 'test', level: 'info' });
-		logger.info('first');
-		setTimeout(process.exit, 20, 3);
-		for (let n = 1; n <= ${total}; n++) logger.info('${'x'.repeat(1000)}');`;
-	const child = startProcess(process.execPath, ['--input-type=module', '--eval', script]);
-	expect(await child.exit).toBe(3);
-	expect(child.stdout().trimEnd().split('\n')).toHaveLength(total + 1);
-});
-
 test('an error that interrupts the stop of a program is logged without the value that PostgreSQL quotes in it', async () => {
 	const script = `
 		import { serviceVariables } from '${new URL(`file://${resolve('@contacts/common/process/config.js')}`)}';
@@ -121,34 +96,6 @@ async function startOnPipe(script: string) {
 		${script}`;
 	return { child: startProcess('sh', ['-c', command, process.execPath, source, pipe]), pipe };
 }
-
-test('a pipe whose reader is idle gets megabytes of lines without a pause after each 64 KiB', async () => {
-	// The sum of the delays that the log asks for does not depend on how busy the machine is.
-	const { child } = await startOnPipe(`
-		import { constants, openSync, readSync } from 'node:fs';
-		const reader = openSync(pipe, constants.O_RDONLY | constants.O_NONBLOCK);
-		const { setTimeout } = globalThis;
-		let waitedMs = 0;
-		globalThis.setTimeout = (run, delayMs) => {
-			waitedMs += delayMs;
-			return setTimeout(run, delayMs);
-		};
-		for (let n = 0; n < 300; n++) logger.info({ pad }, 'line');
-		const bytes = Buffer.alloc(1_048_576);
-		for (let lines = 0; lines < 300; await new Promise(setImmediate)) {
-			try {
-				const read = bytes.subarray(0, readSync(reader, bytes));
-				for (let at = read.indexOf('\\n'); at !== -1; at = read.indexOf('\\n', at + 1)) lines++;
-			} catch (error) {
-				if (error.code !== 'EAGAIN') throw error;
-			}
-		}
-		console.error('waited for', waitedMs, 'ms');`);
-	const [, waitedMs] = await child.waitForLine(/waited for (\d+) ms/);
-	expect(await child.exit).toBe(0);
-	// One pause for the lines of many requests, and a millisecond for each time that the pipe is full.
-	expect(Number(waitedMs)).toBeLessThan(20 * 10);
-});
 
 test('lines for which a stopped reader leaves no room are counted, and reported once it reads again', async () => {
 	const { child, pipe } = await startOnPipe(`

@@ -2,13 +2,11 @@ import { readFileSync } from 'node:fs';
 import { collectExposedMetrics } from '@contacts/testing/exposed-metrics.js';
 import { database, test } from '@contacts/testing/test.js';
 import { parser } from '@prometheus-io/lezer-promql';
-import { describe, expect } from 'vitest';
+import { expect } from 'vitest';
 import { parse } from 'yaml';
 
 interface Metric {
 	name: string;
-	help: string;
-	type: string;
 	/** Names of the labels of its samples. */
 	labels: Set<string>;
 }
@@ -29,14 +27,12 @@ test.beforeAll(async () => {
 
 function readMetrics(text: string): void {
 	for (const line of text.split('\n')) {
-		const [, name = '', help = ''] = /^# HELP (\S+) (.*)$/.exec(line) ?? [];
-		const [, typed = '', type = ''] = /^# TYPE (\S+) (\w+)$/.exec(line) ?? [];
+		const [, name = '', type = ''] = /^# TYPE (\S+) (\w+)$/.exec(line) ?? [];
 		const [, series = '', labels = ''] = /^([a-zA-Z_:][\w:]*)(?:\{(.*)\})? \S+$/.exec(line) ?? [];
-		if (name !== '' && !exposed.has(name)) exposed.set(name, { name, help, type: '', labels: new Set() });
-		const metric = exposed.get(typed);
-		if (metric !== undefined) {
-			metric.type = type;
-			if (type === 'histogram') for (const end of ['bucket', 'sum', 'count']) exposed.set(`${typed}_${end}`, metric);
+		if (name !== '' && !exposed.has(name)) {
+			const metric: Metric = { name, labels: new Set() };
+			exposed.set(name, metric);
+			if (type === 'histogram') for (const end of ['bucket', 'sum', 'count']) exposed.set(`${name}_${end}`, metric);
 		}
 		for (const [, label = ''] of labels.matchAll(/(\w+)="/g)) exposed.get(series)?.labels.add(label);
 	}
@@ -46,7 +42,7 @@ const read = (path: string) => readFileSync(new URL(`../../operations/${path}`, 
 
 interface AlertFile {
 	groups: {
-		rules: { alert: string; expr: string; labels: Record<string, string>; annotations: Record<string, string> }[];
+		rules: { alert: string; expr: string }[];
 	}[];
 }
 const alerts = (parse(read('prometheus/alerts.yml')) as AlertFile).groups.flatMap(({ rules }) => rules);
@@ -101,75 +97,11 @@ test.each(expressions)('$where uses metrics and labels that exist', (expression)
 	}
 });
 
-test('the check finds an expression with a metric that does not exist', () => {
-	const [selector] = selectorsOf({ where: 'here', text: 'sum by (job) (rate(no_such_total{route="/"}[5m])) > 0' });
-	expect(selector).toEqual({ name: 'no_such_total', labels: ['route'] });
-	expect(exposed.has('no_such_total')).toBe(false);
-	expect(() => selectorsOf({ where: 'here', text: 'sum(rate(' })).toThrow('here is no PromQL');
-});
-
 test('every metric of the services is on the dashboard or in an alert', () => {
 	const used = new Set(expressions.flatMap(selectorsOf).map((selector) => exposed.get(selector.name)?.name));
 	const own = [...exposed.values()].map((metric) => metric.name).filter((each) => !/^(process|nodejs)_/.test(each));
 	expect(own.length).toBeGreaterThan(20);
 	expect(own.filter((each) => !used.has(each))).toEqual([]);
-});
-
-test('counters start at 0 before the first event, and the synchroniser counts its passes', () => {
-	expect(jobs['company-contacts']).toContain('rate_limit_decisions_total{decision="refused",bucket="local"} 0');
-	expect(jobs['personal-contacts']).toContain('database_errors_total{reason="deadline"} 0');
-	expect(jobs['crm-sync']).toContain('crm_passes_total{outcome="failed"} 0');
-	expect(jobs['crm-sync']).toContain('crm_unread_contacts_total{pass="events"} 0');
-	expect(jobs['crm-sync']).toMatch(/crm_passes_total\{outcome="done"\} [1-9]/);
-	expect(jobs['crm-sync']).toContain('crm_synchroniser_working 1');
-});
-
-test('every alert says how urgent it is, what happened and what to do', () => {
-	for (const { alert, labels, annotations } of alerts) {
-		expect(labels.severity, alert).toMatch(/^(critical|warning)$/);
-		expect(Object.keys(annotations).toSorted(), alert).toEqual(['description', 'summary']);
-	}
-});
-
-describe('names follow the rules of Prometheus', () => {
-	const metrics = () => [...new Set(exposed.values())];
-
-	test('snake case, and a help text that is a sentence or a phrase', () => {
-		for (const metric of metrics()) {
-			expect(metric.name).toMatch(/^[a-z][a-z0-9]*(_[a-z0-9]+)*$/);
-			expect(metric.help.length, metric.name).toBeGreaterThan(10);
-			expect(metric.type, metric.name).toMatch(/^(counter|gauge|histogram)$/);
-		}
-		for (const { name: each, help } of metrics())
-			if (!/^(process|nodejs)_/.test(each)) expect(help, each).toMatch(/^[A-Z0-9].*[^ ]$/);
-	});
-
-	test('counters, and only counters, end in _total', () => {
-		for (const metric of metrics()) expect(metric.name.endsWith('_total'), metric.name).toBe(metric.type === 'counter');
-	});
-
-	test('units are base units, at the end of the name', () => {
-		for (const metric of metrics()) {
-			expect(metric.name).not.toMatch(
-				/(milliseconds|microseconds|_ms|minutes|hours|kilobytes|megabytes|_kb|_mb|percent)/,
-			);
-			if (metric.type === 'histogram' && metric.name !== 'upsert_batch_size') expect(metric.name).toMatch(/_seconds$/);
-			if (/(seconds|bytes)/.test(metric.name)) {
-				expect(metric.name).toMatch(
-					/_(seconds|bytes)(_total)?$|^nodejs_(eventloop_lag|heap_space|.*memory)|^process_start_time_seconds$/,
-				);
-			}
-		}
-	});
-
-	test('labels are snake case and never use the names of Prometheus itself', () => {
-		for (const metric of metrics()) {
-			for (const label of metric.labels) {
-				expect(label).toMatch(/^[a-z][a-z0-9_]*$/);
-				expect(['job', 'instance']).not.toContain(label);
-			}
-		}
-	});
 });
 
 test('every job name in the alerts and the scrape configuration is one of our processes', () => {

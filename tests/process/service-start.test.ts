@@ -11,7 +11,6 @@ import { addSecret, dropSecret, expectSecretUnwritten, password, start, urlWithS
 let empty: TestDatabase;
 let older: TestDatabase;
 let ascii: TestDatabase;
-let unreleased: TestDatabase;
 
 test.beforeAll(async () => {
 	empty = await createTestDatabase('template0');
@@ -20,8 +19,6 @@ test.beforeAll(async () => {
 	// Before a column that the services read.
 	await migrate(older.url);
 	await older.sql`alter table projects drop column sandbox`;
-	unreleased = await createTestDatabase();
-	await unreleased.sql`create table direct_subscription_reports ()`;
 	await addSecret();
 });
 afterAll(async () => {
@@ -29,70 +26,65 @@ afterAll(async () => {
 	await empty?.drop();
 	await older?.drop();
 	await ascii?.drop();
-	await unreleased?.drop();
 });
 
-describe.each<[ServiceName, string, string]>([
-	['personal-contacts', 'POST', '/api/personal_contacts'],
-	['company-contacts', 'GET', '/api/company_contacts.list'],
-])('%s', (name, method, path) => {
+describe('a service does not start, and says why', () => {
 	/** Starts a service that must exit with 1 before it listens. @returns its standard error */
 	async function refused(environment: Record<string, string>): Promise<string[]> {
-		const service = start(name, environment);
+		const service = start('personal-contacts', environment);
 		expect(await service.exit).toBe(1);
 		expect(service.log().filter(({ msg }) => msg.startsWith('Server listening'))).toEqual([]);
 		expect(service.stderr()).toMatch(/\n$/);
 		return service.stderr().trimEnd().split('\n');
 	}
 
-	describe('does not start, and says why', () => {
-		test('in one line for each variable that is wrong', async () => {
-			const lines = await refused({ DATABASE_URL: '', PORT: password, LOG_LEVEL: password, DATABASE_POOL_SIZE: '0' });
-			expect(lines.toSorted()).toEqual([
-				'DATABASE_POOL_SIZE is wrong: it must be an integer from 1 to 500.',
-				expect.stringMatching(/^DATABASE_URL is not set: it must be a URL like /),
-				expect.stringMatching(/^LOG_LEVEL is wrong: it must be one of /),
-				'PORT is wrong: it must be an integer from 0 to 65535.',
-			]);
-		});
-
-		test.each<[string, () => string, RegExp]>([
-			['a wrong password', () => urlWithSecret({ password: `${password}-wrong` }), /refuses the user or the password/],
-			['a missing database', () => urlWithSecret({ pathname: '/no_such_database' }), /database .* does not exist/],
-			['a database without tables', () => empty.url, /no tables yet: run "contacts migrate"/],
-			['a database in another encoding than UTF-8', () => ascii.url, /has the encoding SQL_ASCII, but it must be UTF8/],
-			['tables from before the first release', () => unreleased.url, /from before the first release.* create another/],
-			['tables of an older release', () => older.url, /older than this release: run "contacts migrate"/],
-			[
-				'a parameter that the server refuses',
-				() => urlWithSecret({ search: '?channel_binding=require' }),
-				/DATABASE_URL is wrong: .* parameters/,
-			],
-			[
-				'an unknown sslmode',
-				() => urlWithSecret({ search: '?sslmode=verify_full' }),
-				/DATABASE_URL is wrong: .* sslmode may be disable, .* verify-full\.$/,
-			],
-			['a URL without a host', () => 'postgres:///contacts', /DATABASE_URL is wrong: .*@host:5432/],
-		])('in one line for %s', async (_, wrong, line) => {
-			expect(await refused({ DATABASE_URL: wrong() })).toEqual([expect.stringMatching(line)]);
-		});
-
-		test('in one line for a port that is in use', async () => {
-			const other = createServer().listen(0, '127.0.0.1');
-			onTestFinished(() => void other.close());
-			await once(other, 'listening');
-			const { port } = other.address() as { port: number };
-			expect(await refused({ PORT: String(port) })).toEqual([expect.stringMatching(/port is in use .* set PORT/)]);
-		});
-
-		// A link-local address without its interface can't be listened on.
-		test.each(['host.invalid', 'fe80::1'])('in one line for HOST=%s', async (host) => {
-			expect(await refused({ HOST: host })).toEqual(['HOST is no address of this machine.']);
-		});
+	test('in one line for each variable that is wrong', async () => {
+		const lines = await refused({ DATABASE_URL: '', PORT: password, LOG_LEVEL: password, DATABASE_POOL_SIZE: '0' });
+		expect(lines.map((line) => line.split(' ').slice(0, 3).join(' ')).toSorted()).toEqual([
+			'DATABASE_POOL_SIZE is wrong:',
+			'DATABASE_URL is not',
+			'LOG_LEVEL is wrong:',
+			'PORT is wrong:',
+		]);
 	});
 
-	test('starts without the database, live but not ready, and serves as soon as the database is up', async () => {
+	test.each<[string, () => string, RegExp]>([
+		['a wrong password', () => urlWithSecret({ password: `${password}-wrong` }), /refuses the user or the password/],
+		['a missing database', () => urlWithSecret({ pathname: '/no_such_database' }), /database .* does not exist/],
+		['a database without tables', () => empty.url, /no tables yet: run "contacts migrate"/],
+		['a database in another encoding than UTF-8', () => ascii.url, /has the encoding SQL_ASCII, but it must be UTF8/],
+		['tables of an older release', () => older.url, /older than this release: run "contacts migrate"/],
+		[
+			'a parameter that the server refuses',
+			() => urlWithSecret({ search: '?channel_binding=require' }),
+			/DATABASE_URL is wrong: .* parameters/,
+		],
+		[
+			'an unknown sslmode',
+			() => urlWithSecret({ search: '?sslmode=verify_full' }),
+			/DATABASE_URL is wrong: .* sslmode may be disable, .* verify-full\.$/,
+		],
+		['a URL without a host', () => 'postgres:///contacts', /DATABASE_URL is wrong: .*@host:5432/],
+	])('in one line for %s', async (_, wrong, line) => {
+		expect(await refused({ DATABASE_URL: wrong() })).toEqual([expect.stringMatching(line)]);
+	});
+
+	test('in one line for a port that is in use, and for a host that is no address of this machine', async () => {
+		const other = createServer().listen(0, '127.0.0.1');
+		onTestFinished(() => void other.close());
+		await once(other, 'listening');
+		const { port } = other.address() as { port: number };
+		expect(await refused({ PORT: String(port) })).toEqual([expect.stringMatching(/port is in use .* set PORT/)]);
+		expect(await refused({ HOST: 'host.invalid' })).toEqual(['HOST is no address of this machine.']);
+	});
+});
+
+test.each<[ServiceName, string, string]>([
+	['personal-contacts', 'POST', '/api/personal_contacts'],
+	['company-contacts', 'GET', '/api/company_contacts.list'],
+])(
+	'%s starts without the database, live but not ready, serves as soon as the database is up, and stops on SIGINT with exit 0',
+	async (name, method, path) => {
 		const proxy = await startTcpProxy(urlWithSecret());
 		onTestFinished(() => proxy.close());
 		proxy.cut();
@@ -110,15 +102,10 @@ describe.each<[ServiceName, string, string]>([
 		await expect.poll(() => status('/health/ready')).toBe(200);
 		await expect.poll(guess).toBe(401);
 		await expect.poll(() => service.log().map(({ msg }) => msg)).toContain('the database responds again');
-	});
-
-	test('SIGINT stops it, with exit 0', async () => {
-		const service = start(name);
-		await service.listening();
 		service.kill('SIGINT');
 		expect(await service.exit).toBe(0);
 		expect(service.stderr()).toBe('');
-	});
-});
+	},
+);
 
-test('no process writes the password of DATABASE_URL to its output', () => expectSecretUnwritten(30));
+test('no process writes the password of DATABASE_URL to its output', () => expectSecretUnwritten(13));

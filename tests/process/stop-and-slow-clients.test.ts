@@ -58,8 +58,7 @@ async function stopMeanwhile(
 
 test.each([
 	['half a body', `${upsertHead(13)}{"chat_`, 'id":1}'],
-	['no body yet', upsertHead(13), '{"chat_id":2}'],
-	['half a header', upsertHead(13).slice(0, 40), `${upsertHead(13).slice(40)}{"chat_id":3}`],
+	['half a header', upsertHead(13).slice(0, 40), `${upsertHead(13).slice(40)}{"chat_id":2}`],
 ])(
 	'SIGTERM after %s: the service still reads the rest, stores it and responds, and ends with exit 0',
 	async (_, sent, rest) => {
@@ -74,14 +73,6 @@ test.each([
 	},
 );
 
-test('a body that never arrives delays the stop until SHUTDOWN_TIMEOUT_SECONDS, with exit 1', async () => {
-	const { service, response } = await stopMeanwhile('personal-contacts', upsertHead(13), {
-		SHUTDOWN_TIMEOUT_SECONDS: '1',
-	});
-	expect(await service.exit).toBe(1);
-	expect(await response).toBe('');
-});
-
 const paused = async (socket: Socket) => {
 	await once(socket, 'readable');
 	socket.pause();
@@ -95,17 +86,5 @@ test('a client that never reads its list delays the stop until SHUTDOWN_TIMEOUT_
 		paused,
 	);
 	socket.pause();
-	expect(await service.exit).toBe(1);
-});
-
-test('a second SIGTERM does not wait for a client that never reads its list', async () => {
-	const { service, socket } = await stopMeanwhile(
-		'company-contacts',
-		listHead,
-		{ SHUTDOWN_TIMEOUT_SECONDS: '300' },
-		paused,
-	);
-	socket.pause();
-	service.kill('SIGTERM');
 	expect(await service.exit).toBe(1);
 });

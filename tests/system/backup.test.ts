@@ -275,7 +275,7 @@ describe('the nightly backup', () => {
 		expect(await backUp(backups, metrics, unreachable)).toMatchObject({ code: 1, successAt });
 	});
 
-	test('keeps every older dump and leaves no part of its own when it fails halfway, and deletes what a killed one left', async () => {
+	test('keeps every older dump and leaves no part of a new one when it fails halfway, and deletes what a killed backup left', async () => {
 		const [backups, metrics] = [await temporaryFolder(), await temporaryFolder()];
 		createOld(join(backups, 'contacts-old.dump'), '40 days');
 		createOld(join(backups, 'contacts-killed.dump.part'), '3 days');

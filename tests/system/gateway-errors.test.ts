@@ -72,12 +72,6 @@ describe('an error of the gateway itself is a problem like all others', () => {
 			'invalid_query',
 		],
 		[
-			'an unknown transfer encoding',
-			`POST ${path} HTTP/1.1\r\n${rest}Transfer-Encoding: x\r\n\r\n`,
-			400,
-			'invalid_query',
-		],
-		[
 			'several transfer encodings',
 			`POST ${path} HTTP/1.1\r\n${rest}Transfer-Encoding: gzip, chunked\r\n\r\n`,
 			400,

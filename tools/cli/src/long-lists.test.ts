@@ -13,9 +13,6 @@ test.beforeAll(async () => {
 	await database.sql`
 		insert into direct_subscriptions (chat_id, started_at)
 		select n, '2026-01-01T00:00:00Z'::timestamptz + make_interval(secs => n / 100) from generate_series(1, ${count}::int) n`;
-	await database.sql`
-		insert into audit_log (actor, role, action, project, details)
-		select 'alice', 'contacts_operator', 'contacts imported', null, '{}' from generate_series(1, ${count}::int)`;
 });
 
 /** Standard output of a reader that takes one piece after the other. */
@@ -42,16 +39,13 @@ const stdin = Readable.from([]);
 const jsonOf = (records: object[]) => `[\n${records.map((record) => JSON.stringify(record)).join(',\n')}\n]\n`;
 
 describe('a list of 150,000 rows', () => {
-	test.each([
-		[['subscription', 'list'], /^chat_id +state +started_at$/, /^150000 +active +2026-01-01 00:25$/],
-		[['audit', '--limit', '200000'], /^at +actor +action$/, / alice +contacts imported$/],
-	] as const)('%j is printed whole as a table', async (args, head, first) => {
-		const { code, stdout, stderr } = await contacts(database.url, [...args]);
+	test('is printed whole as a table', async () => {
+		const { code, stdout, stderr } = await contacts(database.url, ['subscription', 'list']);
 		expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
 		const lines = stdout.trimEnd().split('\n');
 		expect(lines).toHaveLength(count + 1);
-		expect(lines[0]).toMatch(head);
-		expect(lines[1]).toMatch(first);
+		expect(lines[0]).toMatch(/^chat_id +state +started_at$/);
+		expect(lines[1]).toMatch(/^150000 +active +2026-01-01 00:25$/);
 	});
 
 	test('is printed whole as JSON, with the format of a short one', async () => {

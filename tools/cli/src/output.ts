@@ -145,7 +145,7 @@ export async function printRecords(
 /** Between two columns. */
 const gap = '  ';
 
-/** The last column of a table gets at least this width, or lines of its own below the others. */
+/** The last column of a table gets at least this width, or separate lines below the others. */
 const minLastColumn = 30;
 
 function tableOf(records: readonly object[], columns: readonly string[]): { head: string; body: string } {

@@ -13,11 +13,6 @@ export interface SubscriptionRow {
 
 const isActive = (sql: Sql, row: string) => sql.unsafe(isActiveSubscription(row));
 
-/** @returns undefined when it is invalid */
-export function parseChatId(given: string): number | undefined {
-	return /^-?[1-9][0-9]{0,15}$/.test(given) && Number.isSafeInteger(Number(given)) ? Number(given) : undefined;
-}
-
 /**
  * Starts a subscription. A report of the bot that was sent before is not applied afterwards.
  *

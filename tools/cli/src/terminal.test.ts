@@ -1,7 +1,7 @@
 import { addProject } from '@contacts/testing/app.js';
 import { database, test } from '@contacts/testing/test.js';
-import { describe, expect, type TestContext, vi } from 'vitest';
-import { contacts, spawnContacts } from './testing/command.js';
+import { describe, expect } from 'vitest';
+import { contacts, replyTo, spawnContacts } from './testing/command.js';
 import { startOnTerminal } from './testing/terminal.js';
 
 const esc = '\u001b';
@@ -73,25 +73,24 @@ describe('the command asks the person at the terminal before it destroys anythin
 		return row;
 	};
 
-	async function ask(skip: TestContext['skip'], command: string, question: RegExp, answer: string) {
-		const terminal = startOnTerminal(skip, database.url, command.split(' '));
-		await vi.waitUntil(() => question.test(terminal.output()), { timeout: 20_000 });
-		terminal.type(answer);
-		return { code: await terminal.ended, output: plain(terminal.output()) };
-	}
-
 	const cases: [string, RegExp, string][] = [
 		['key revoke 1', /Key 1 of alpha \(billing job\) will be refused for good\. Go on\? \[y\/N\]/, 'Key 1 is revoked.'],
 		['project disable alpha', /Every key of alpha will be refused .+ Go on\?/, 'Project alpha is disabled.'],
 	];
 	test.for(cases)('%s', async ([command, question, done], { skip }) => {
-		for (const answer of ['\r', 'yeah\r']) {
-			const refused = await ask(skip, command, question, answer);
-			expect(refused).toMatchObject({ code: 1, output: expect.stringContaining('error: Nothing was done.') });
+		const args = command.split(' ');
+		for (const reply of ['', 'yeah']) {
+			const refused = await replyTo(database.url, args, reply);
+			expect(refused).toMatchObject({ code: 1, output: expect.stringMatching(question) });
+			expect(refused.output).toContain('Nothing was done.');
 		}
 		expect(await states()).toEqual({ revoked: 0, disabled: 0 });
-		const agreed = await ask(skip, command, question, 'y\r');
-		expect(agreed).toMatchObject({ code: 0, output: expect.stringContaining(done) });
+		// Once on a real terminal.
+		const terminal = startOnTerminal(skip, database.url, args);
+		await expect.poll(() => terminal.output()).toMatch(question);
+		terminal.type('y\r');
+		expect(await terminal.ended).toBe(0);
+		expect(terminal.output()).toContain(done);
 		expect(await states()).not.toEqual({ revoked: 0, disabled: 0 });
 		await database.sql`update api_keys set revoked_at = null`;
 		await database.sql`update projects set disabled_at = null`;

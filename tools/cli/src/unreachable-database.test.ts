@@ -2,19 +2,11 @@ import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
-import { createTestDatabase, serverUrl, type TestDatabase } from '@contacts/testing/database.js';
-import { freePort } from '@contacts/testing/ports.js';
 import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import { database as migrated, test } from '@contacts/testing/test.js';
-import { afterAll, describe, expect } from 'vitest';
+import { describe, expect, onTestFinished } from 'vitest';
 import { contacts, expectOneLine } from './testing/command.js';
-
-let unmigrated: TestDatabase;
-
-test.beforeAll(async () => {
-	unmigrated = await createTestDatabase('template0');
-});
-afterAll(() => unmigrated?.drop());
+import { ownDatabase } from './testing/own-database.js';
 
 describe('no database, exit 1 with one line', () => {
 	const list = ['project', 'list'];
@@ -29,74 +21,47 @@ describe('no database, exit 1 with one line', () => {
 		expectOneLine(outcome, 1, /DATABASE_URL.*pnpm@12 start/);
 	});
 
-	test.each<[string, () => string]>([
-		['does not respond (ECONNREFUSED)', () => withPart((url) => Object.assign(url, { port: '1' }))],
-		['refuses the password', () => withPart((url) => Object.assign(url, { password: 'earlier' }))],
-	])('the file of a local database that was killed: %s', async (reason, url) => {
+	test.each<[string, (url: URL) => Partial<URL>]>([
+		['does not respond (ECONNREFUSED)', () => ({ port: '1' })],
+		['refuses the password', () => ({ password: 'earlier' })],
+	])('the file of a local database that was killed: %s', async (reason, change) => {
 		const folder = await temporaryFolder();
-		writeFileSync(join(folder, 'database.json'), JSON.stringify({ url: url(), pid: process.pid }));
+		const url = withPart((parts) => Object.assign(parts, change(parts)));
+		writeFileSync(join(folder, 'database.json'), JSON.stringify({ url, pid: process.pid }));
 		const outcome = await contacts(undefined, list, { environment: { LOCAL_DATA_DIR: folder } });
 		expectOneLine(outcome, 1, /There is no database: .*pnpm@12 start/);
 		expect(outcome.stderr).toContain(reason);
 	});
 
-	test.each(['list', 'migrate'])('nothing listens there (%s)', async (command) => {
-		const port = await freePort();
-		const url = withPart((parts) => {
-			parts.port = String(port);
-		});
-		expectOneLine(await contacts(url, command === 'list' ? list : ['migrate']), 1, 'does not respond (ECONNREFUSED)');
-	});
-
-	test.each(['list', 'migrate'])('the host is unknown (%s)', async (command) => {
-		const url = withPart((parts) => {
-			parts.hostname = 'nowhere.invalid';
-		});
+	test.each<[string, (url: URL) => Partial<URL>, RegExp]>([
+		['nothing listens there', () => ({ port: '1' }), /does not respond \(ECONNREFUSED\)/],
 		// Without a name server the error differs, but the sentence is the same.
-		expectOneLine(
-			await contacts(url, command === 'list' ? list : ['migrate']),
-			1,
-			/does not respond \((ENOTFOUND|EAI_AGAIN)\)/,
-		);
+		['the host is unknown', () => ({ hostname: 'nowhere.invalid' }), /does not respond \((ENOTFOUND|EAI_AGAIN)\)/],
+		['the password is wrong', () => ({ password: 'canary-password' }), /refuses the user or the password/],
+		['there is no such database', () => ({ pathname: '/no_such_database' }), /does not exist/],
+	])('%s', async (_, change, line) => {
+		const url = withPart((parts) => Object.assign(parts, change(parts)));
+		for (const call of [list, ['migrate']]) {
+			const outcome = await contacts(url, call);
+			expectOneLine(outcome, 1, line);
+			expect(outcome.stderr).not.toContain('canary');
+		}
 	});
 
 	test('a load balancer without a server listens there: it accepts connections and closes them', async () => {
 		const server = createServer((socket) => void socket.on('error', () => undefined).end()).listen(0, '127.0.0.1');
+		onTestFinished(() => void server.close());
 		await once(server, 'listening');
 		const { port } = server.address() as { port: number };
-		try {
-			const url = withPart((parts) => {
-				parts.port = String(port);
-			});
-			const calls = [list, ['migrate']];
-			const outcomes = await Promise.all(calls.map((call) => contacts(url, call)));
-			for (const outcome of outcomes) expectOneLine(outcome, 1, 'does not respond (CONNECT_TIMEOUT)');
-		} finally {
-			server.close();
-		}
-	});
-
-	test.each(['list', 'migrate'])('the password is wrong (%s)', async (command) => {
-		const url = withPart((parts) => {
-			parts.password = 'canary-password';
-		});
-		const outcome = await contacts(url, command === 'list' ? list : ['migrate']);
-		expectOneLine(outcome, 1, 'refuses the user or the password');
-		expect(outcome.stderr).not.toContain('canary');
-	});
-
-	test('there is no such database', async () => {
-		expectOneLine(await contacts(serverUrl('no_such_database'), list), 1, 'does not exist');
+		const url = withPart((parts) => Object.assign(parts, { port: String(port) }));
+		expectOneLine(await contacts(url, list), 1, 'does not respond (CONNECT_TIMEOUT)');
 	});
 
 	test('of several hosts a usable one is found; when there is none, each is named with the reason', async () => {
 		const { host } = new URL(migrated.url);
 		const urlOf = (...hosts: string[]) => migrated.url.replace(host, hosts.join());
-		expectOneLine(
-			await contacts(urlOf('127.0.0.1:1', '[::1]:2'), list),
-			1,
-			/127\.0\.0\.1:1 \(ECONNREFUSED\); \[::1\]:2 \(E\w+\)/,
-		);
+		const none = /127\.0\.0\.1:1 \(ECONNREFUSED\); \[::1\]:2 \(E\w+\)/;
+		expectOneLine(await contacts(urlOf('127.0.0.1:1', '[::1]:2'), list), 1, none);
 		expect((await contacts(urlOf('127.0.0.1:1', host), list)).code).toBe(0);
 	});
 
@@ -106,7 +71,8 @@ describe('no database, exit 1 with one line', () => {
 		expect(outcome.stderr).not.toContain('canary');
 	});
 
-	test.each(['project list', 'subscription end 1'])('not migrated: %s says how to', async (command) => {
-		expectOneLine(await contacts(unmigrated.url, command.split(' ')), 1, 'run "contacts migrate" first');
+	test('not migrated: it says how to', async () => {
+		const unmigrated = await ownDatabase('template0');
+		expectOneLine(await contacts(unmigrated.url, list), 1, 'run "contacts migrate" first');
 	});
 });

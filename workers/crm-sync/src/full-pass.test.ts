@@ -1,189 +1,359 @@
 import { database, test } from '@contacts/testing/test.js';
+import postgres from 'postgres';
 import { afterEach, beforeEach, describe, expect } from 'vitest';
-import { readState } from './sync.sql.js';
+import { toCrmConfig } from './config.js';
+import { storeEvent } from './inbox.sql.js';
+import { requestRun, takeRequest } from './sync.sql.js';
 import {
-	confirmHeldDeletions,
-	emptyMirror,
+	error,
 	makeContact,
+	mirroredIds,
+	pagesOf,
 	readMirror,
+	rowOf,
 	type SyncHarness,
 	startSync,
+	storeEvents,
 	troubleField,
 } from './testing/portal.js';
 
 let sync: SyncHarness;
+const [hour, minute] = [3_600_000, 60_000];
+const paused = error('OPERATION_TIME_LIMIT', 429);
 
 beforeEach(async () => {
 	sync = await startSync();
+	sync.fill(120);
 });
-afterEach(async () => {
-	await sync.close();
-	await emptyMirror();
-});
+afterEach(() => sync.close());
 
-function fill(count: number): void {
-	for (let n = 1; n <= count; n++) sync.standIn.add(makeContact(n));
+const staged = async () => (await database.sql`select from crm_sync_staging`).length;
+const databaseTime = async () =>
+	(await database.sql<[{ at: number }]>`select (extract(epoch from clock_timestamp()) * 1000)::float8 as at`)[0].at;
+/** Concerns the last of the three pages. */
+const atLastPage = {
+	when: ({ params }: { params: { filter?: Record<string, unknown> } }) => Number(params.filter?.['>id']) > 60,
+};
+
+/** Ends in the middle of a full pass, like a stopped process. */
+async function interrupt(options = {}): Promise<void> {
+	sync.standIn.faults.next(error('INVALID_CREDENTIALS'), atLastPage);
+	await expect(sync.synchroniser.pass(options)).rejects.toMatchObject({ code: 'INVALID_CREDENTIALS' });
+	expect(await staged()).toBeGreaterThan(0);
 }
-const ids = async () => (await readMirror()).map((row) => row.bitrix_id);
-const state = () => sync.session.run(readState);
 
-test('a second full pass changes nothing and keeps every id', async () => {
-	fill(120);
-	await sync.synchroniser.pass();
-	const before = [
+/** The portal lists far fewer contacts than it counts. */
+async function passIncompletely(): Promise<void> {
+	sync.standIn.faults.next({ kind: 'empty-list' }, atLastPage);
+	await expect(sync.synchroniser.pass()).rejects.toMatchObject({ name: 'IncompletePassError' });
+}
+
+test('a second full pass writes nothing, and every contact keeps its ID', async () => {
+	const rows = async () => [
 		...(await database.sql`select id, bitrix_id, updated_at, xmin::text from company_contacts order by id`),
 	];
-	expect(await sync.synchroniser.pass({ full: true })).toMatchObject({
-		kind: 'full',
-		created: 0,
-		changed: 0,
-		deleted: 0,
-	});
-	expect([
-		...(await database.sql`select id, bitrix_id, updated_at, xmin::text from company_contacts order by id`),
-	]).toEqual(before);
+	await sync.synchroniser.pass();
+	const before = await rows();
+	const nothing = { kind: 'full', created: 0, changed: 0, deleted: 0 };
+	expect(await sync.synchroniser.pass({ full: true })).toMatchObject(nothing);
+	expect(await rows()).toEqual(before);
 });
 
 test('readers see nothing of a pass until it is done', async () => {
-	fill(200);
-	const seen: number[] = [];
-	sync.standIn.onRequest(async () => {
-		seen.push((await ids()).length);
-	});
+	const seen = new Set<number>();
+	sync.standIn.onRequest(async () => void seen.add((await readMirror()).length));
 	await sync.synchroniser.pass();
-	expect(new Set(seen)).toEqual(new Set([0]));
-	expect(await ids()).toHaveLength(200);
+	expect([...seen]).toEqual([0]);
+	expect(await mirroredIds()).toEqual(sync.ids());
 });
 
-test('an interrupted pass continues after the last saved page', async () => {
-	fill(170);
-	sync.standIn.faults.next({ kind: 'error', code: 'INVALID_CREDENTIALS' }, { when: ({ number }) => number === 7 });
-	await expect(sync.synchroniser.pass()).rejects.toMatchObject({ code: 'INVALID_CREDENTIALS' });
-	const { full_cursor: cursor } = await state();
-	expect(cursor).toBeGreaterThan(0);
-	expect(await ids()).toEqual([]);
-
-	await sync.restart();
-	const before = sync.standIn.requests.length;
+test('a transaction that reads the staging table, as a dump does, does not block a pass', async () => {
 	await sync.synchroniser.pass();
-	const asked = sync.standIn.requests
-		.slice(before)
-		.map(({ params }) => (params as { filter?: { '>id'?: number } }).filter?.['>id']);
-	expect(Math.min(...asked.filter((after) => after !== undefined))).toBe(cursor);
-	expect(await ids()).toHaveLength(170);
-});
-
-describe('deletions', () => {
-	beforeEach(async () => {
-		fill(60);
-		await sync.synchroniser.pass();
-	});
-	const all = () => [...sync.standIn.contacts.keys()];
-
-	test('contacts deleted or merged in the CRM are looked up and then deleted', async () => {
-		const [first = 0, second = 0, third = 0] = all();
-		sync.standIn.remove(first);
-		sync.standIn.merge(second, third);
-		sync.standIn.requests.length = 0;
-		expect(await sync.synchroniser.pass({ full: true })).toMatchObject({ deleted: 2 });
-		expect(await ids()).toEqual(all());
-		const batch = sync.standIn.requests.filter(({ method }) => method === 'batch');
-		expect(batch).toHaveLength(1);
-	});
-
-	test('a contact that is no longer readable stays, and an alarm is raised', async () => {
-		const before = await readMirror();
-		const hidden = new Set(all().slice(0, 3));
-		sync.standIn.hide(({ id }) => hidden.has(id));
-		expect(await sync.synchroniser.pass({ full: true })).toMatchObject({ deleted: 0 });
-		expect(await readMirror()).toEqual(before);
-		expect((await state()).denied_contacts).toBe(3);
-	});
-
-	test.each([
-		['all rights are gone', 60],
-		['many rights are gone', 30],
-	])('nothing is deleted when %s, and an alarm is raised until somebody confirms', async (_, hidden) => {
-		const before = await readMirror();
-		const { last_success_at: equalAt } = await state();
-		for (const id of all().slice(0, hidden)) sync.standIn.remove(id);
-		await sync.synchroniser.pass({ full: true });
-		expect(await readMirror()).toEqual(before);
-		expect(await state()).toMatchObject({ held_deletions: hidden, last_success_at: equalAt });
-
-		// The mirror still has them, so it is not found equal to the CRM meanwhile.
-		await sync.restart();
-		expect(await sync.synchroniser.pass()).toMatchObject({ kind: 'incremental' });
-		expect((await state()).last_success_at).toBe(equalAt);
-
-		await confirmHeldDeletions(sync);
-		await sync.synchroniser.pass({ full: true });
-		expect(await ids()).toEqual(all());
-		expect((await state()).held_run).toBe(null);
-		expect((await state()).last_success_at).toBeGreaterThan(equalAt ?? Number.NaN);
-	});
-
-	test('deletions are held back until the contacts are back, or a complete pass has deleted them', async () => {
-		const { last_success_at: equalAt } = await state();
-		sync.standIn.hide(() => true);
-		await sync.synchroniser.pass({ full: true });
-		sync.standIn.showAll();
-		await sync.synchroniser.pass();
-		expect((await state()).last_success_at).toBe(equalAt);
-		await sync.synchroniser.pass({ full: true });
-		const { held_run: run, last_success_at: equalAgainAt } = await state();
-		expect(run).toBe(null);
-		expect(equalAgainAt).toBeGreaterThan(equalAt ?? Number.NaN);
-
-		for (const id of all().slice(0, 30)) sync.standIn.remove(id);
-		await confirmHeldDeletions(sync);
-		sync.standIn.faults.always({ kind: 'with-fields', values: { assignedById: undefined } });
-		await expect(sync.synchroniser.pass({ full: true })).rejects.toMatchObject({ name: 'IncompletePassError' });
-		expect(await ids()).toHaveLength(60);
-		sync.standIn.faults.clear();
-		await sync.synchroniser.pass();
-		expect(await state()).toMatchObject({
-			held_deletions: 30,
-			last_success_at: equalAgainAt,
-		});
-	});
-
-	test('a contact that became a vendor of the catalogue is deleted; one that always was a vendor is never created', async () => {
-		const [first = 0] = all();
-		sync.standIn.update(first, { categoryId: 7 });
-		sync.standIn.add({ ...makeContact(1), categoryId: 7 });
-		await sync.synchroniser.pass({ full: true });
-		expect(await ids()).toHaveLength(59);
-	});
-
-	test('a contact that is restored in the CRM is created again', async () => {
-		const [first = 0] = all();
-		sync.standIn.remove(first);
-		await sync.synchroniser.pass({ full: true });
-		sync.standIn.restore(first);
-		await sync.synchroniser.pass({ full: true });
-		expect(await ids()).toEqual(all().sort((a, b) => a - b));
-	});
-});
-
-test('contacts whose links the portal does not return stay as they are', async () => {
-	fill(60);
-	await sync.synchroniser.pass();
-	const before = await readMirror();
-	for (const id of sync.standIn.contacts.keys()) sync.standIn.update(id, { lastName: 'New' });
-	sync.standIn.faults.always({ kind: 'with-fields', values: { companyIds: undefined } });
-	for (const full of [false, true])
-		await expect(sync.synchroniser.pass({ full })).rejects.toMatchObject({ name: 'IncompletePassError' });
-	expect(await readMirror()).toEqual(before);
+	const reader = postgres(database.url, { max: 1 });
+	await reader`begin isolation level repeatable read read only`;
+	await reader`select count(*) from crm_sync_staging`;
+	try {
+		sync.standIn.remove(sync.ids()[0] ?? 0);
+		await sync.session.run((sql) => sql`set lock_timeout = '1s'`);
+		expect(await sync.synchroniser.pass({ full: true })).toMatchObject({ deleted: 1 });
+	} finally {
+		await reader.end({ timeout: 0 });
+	}
 });
 
 test('a custom field that was deleted stops the pass before anything is overwritten', async () => {
-	fill(60);
 	await sync.synchroniser.pass();
 	const before = await readMirror();
 	await sync.restart();
 	sync.standIn.removeField(troubleField);
-	await expect(sync.synchroniser.pass({ full: true })).rejects.toMatchObject({ code: `no_field_${troubleField}` });
+	const code = `no_field_${troubleField}`;
+	await expect(sync.synchroniser.pass({ full: true })).rejects.toMatchObject({ code });
 	expect(await readMirror()).toEqual(before);
-	expect((await state()).blocked_by).toBe(`no_field_${troubleField}`);
+	expect((await sync.state()).blocked_by).toBe(code);
+});
+
+describe('an interrupted pass', () => {
+	beforeEach(() => interrupt());
+
+	test('has changed nothing, and continues after the last saved page, once even with a pause in its middle', async () => {
+		const { full_cursor: cursor } = await sync.state();
+		expect(await mirroredIds()).toEqual([]);
+		await sync.restart();
+		sync.standIn.requests.length = 0;
+		sync.standIn.faults.next(paused, atLastPage);
+		await sync.synchroniser.pass();
+		expect(Math.min(...pagesOf(sync.standIn))).toBe(cursor);
+		expect(await mirroredIds()).toEqual(sync.ids());
+	});
+
+	test('is read again from the first contact by a requested full pass', async () => {
+		const [first = 0] = sync.ids();
+		sync.standIn.update(first, { lastName: 'Changed since' }, { touch: false });
+		sync.standIn.requests.length = 0;
+		sync.standIn.faults.next(paused, atLastPage);
+		await sync.synchroniser.pass({ full: true });
+		expect(pagesOf(sync.standIn).filter((after) => after === 0)).toHaveLength(1);
+		expect((await rowOf(first))?.name).toMatch(/Changed since$/);
+	});
+
+	test('is continued by a requested pass, which then reads what has changed since it began', async () => {
+		const [first = 0] = sync.ids();
+		sync.clock.advance(hour);
+		sync.standIn.update(first, { lastName: 'Changed since' });
+		await sync.restart();
+		sync.standIn.requests.length = 0;
+		await sync.session.run((sql) => requestRun(sql, 'incremental'));
+		const { requestedAt = '' } = (await sync.session.run(takeRequest)) ?? {};
+		expect(await sync.synchroniser.pass({ requestedAt })).toMatchObject({ kind: 'full', created: 120, changed: 1 });
+		expect(pagesOf(sync.standIn)[0]).toBeGreaterThan(0);
+		expect((await rowOf(first))?.name).toMatch(/Changed since$/);
+	});
+});
+
+test('a request that was made more than ten minutes ago is taken away and not served', async () => {
+	await sync.session.run((sql) => requestRun(sql, 'full'));
+	await database.sql`update crm_sync_state set requested_at = requested_at - interval '11 minutes'`;
+	expect((await sync.state()).requested).toBe(null);
+	expect(await sync.session.run(takeRequest)).toBe(undefined);
+	await sync.session.run((sql) => requestRun(sql, 'incremental'));
+	expect(await sync.session.run(takeRequest)).toMatchObject({ kind: 'incremental' });
+});
+
+describe('an incomplete pass', () => {
+	test.each([true, false])('is discarded: the next one begins at the first contact (requested: %s)', async (full) => {
+		await passIncompletely();
+		expect(await staged()).toBe(0);
+		sync.standIn.requests.length = 0;
+		expect(await sync.synchroniser.pass({ full })).toMatchObject({ kind: 'full', created: 120 });
+		expect(Math.min(...pagesOf(sync.standIn))).toBe(0);
+		expect(await mirroredIds()).toEqual(sync.ids());
+	});
+
+	test('stays due', async () => {
+		await sync.synchroniser.pass();
+		sync.clock.advance(25 * hour);
+		await passIncompletely();
+		expect(await sync.synchroniser.pass()).toMatchObject({ kind: 'full' });
+	});
+});
+
+describe('a full pass is due', () => {
+	test('after a day with an interval of five minutes, and finds changed links then', async () => {
+		const [first = 0] = sync.ids();
+		sync.clock.advance(hour);
+		await sync.synchroniser.pass();
+		sync.standIn.update(first, { companyIds: [4711] }, { touch: false });
+		// The pass began an hour later than the database's clock says.
+		sync.clock.advance(22 * hour);
+		expect(await sync.synchroniser.pass()).toMatchObject({ kind: 'incremental' });
+		sync.clock.advance(2 * hour);
+		expect(await sync.synchroniser.pass()).toMatchObject({ kind: 'full', changed: 1 });
+		expect((await rowOf(first))?.company_ids).toBe('4711');
+	});
+
+	test('each time with an interval of a day', async () => {
+		const config = toCrmConfig({
+			BITRIX24_WEBHOOK_URL: sync.standIn.webhookUrl,
+			BITRIX24_PLAN: 'standard',
+			BITRIX24_INTERVAL_SECONDS: 86_400,
+		});
+		await sync.restart({ config, remap: true });
+		for (let day = 0; day < 3; day++) {
+			const begun = sync.clock.now();
+			expect(await sync.synchroniser.pass()).toMatchObject({ kind: 'full' });
+			// The database has a real clock.
+			await database.sql`update crm_sync_state set last_full_at = to_timestamp(${(begun + 1000) / 1000}::float8)`;
+			sync.clock.advance(begun + config.intervalMs - sync.clock.now());
+		}
+	});
+
+	test('where the last one lies in the future, because a clock was set back', async () => {
+		await sync.synchroniser.pass();
+		await database.sql`update crm_sync_state set last_full_at = now() + interval '2 days'`;
+		expect(await sync.synchroniser.pass()).toMatchObject({ kind: 'full' });
+	});
+});
+
+describe('an event that the full inbox drops in the middle of a full pass', () => {
+	let changed: number;
+
+	beforeEach(async () => {
+		[changed = 0] = sync.ids();
+		await sync.synchroniser.pass();
+		// None of them is due.
+		await database.sql`
+			insert into crm_event_inbox (bitrix_id, event, retry_at)
+			select 1000000 + n, 'ONCRMCONTACTADD', 'infinity' from generate_series(1, 100000) n`;
+		// The pass has read this contact before.
+		const undo = sync.standIn.onRequest(async ({ params }) => {
+			if (!Number(params.filter?.['>id'])) return;
+			undo();
+			sync.standIn.update(changed, { companyIds: [4711] }, { touch: false });
+			expect(await storeEvent(database.sql, changed, 'ONCRMCONTACTUPDATE')).toEqual([{ stored: false }]);
+		});
+	});
+
+	test.each(['makes another full pass due', 'makes an interrupted pass start at the first contact'])(
+		'%s',
+		async (title) => {
+			if (title.includes('interrupted')) await interrupt({ full: true });
+			else await sync.synchroniser.pass({ full: true });
+			expect((await rowOf(changed))?.company_ids).not.toBe('4711');
+			await sync.restart();
+			expect(await sync.synchroniser.pass()).toMatchObject({ kind: 'full', changed: 1 });
+			expect((await rowOf(changed))?.company_ids).toBe('4711');
+			expect(await sync.synchroniser.pass()).toMatchObject({ kind: 'incremental' });
+		},
+	);
+});
+
+describe('the mirror counts as equal to the CRM as of the beginning', () => {
+	test('of a full pass, also when it was interrupted', async () => {
+		const before = await databaseTime();
+		await interrupt();
+		const changedAt = await databaseTime();
+		await sync.restart();
+		expect(await sync.synchroniser.pass()).toMatchObject({ kind: 'full' });
+		const { last_success_at: successAt } = await sync.state();
+		expect(successAt).toBeLessThanOrEqual(changedAt);
+		expect(successAt).toBeGreaterThanOrEqual(before);
+	});
+
+	test('of an incremental pass', async () => {
+		await sync.synchroniser.pass();
+		for (const id of sync.ids()) sync.standIn.update(id, { lastName: 'New' });
+		const before = await databaseTime();
+		let changedAt = Number.POSITIVE_INFINITY;
+		sync.standIn.onRequest(async ({ params }) => {
+			if (Number(params.filter?.['>id']) > 0) changedAt = Math.min(changedAt, await databaseTime());
+		});
+		expect(await sync.synchroniser.pass()).toMatchObject({ kind: 'incremental', changed: 120 });
+		const { last_success_at: successAt } = await sync.state();
+		expect(successAt).toBeLessThanOrEqual(changedAt);
+		expect(successAt).toBeGreaterThanOrEqual(before);
+	});
+});
+
+describe('a rate-limit pause', () => {
+	beforeEach(() => sync.synchroniser.pass());
+
+	test('of its events is not waited for: they stay in the inbox, and block nothing', async () => {
+		const [first = 0, second = 0] = sync.ids();
+		sync.standIn.update(second, { lastName: 'Listed' }, { touch: false });
+		await storeEvents(first);
+		sync.standIn.faults.always(paused, { method: 'crm.item.get', inBatch: true });
+		const begun = sync.clock.now();
+		expect(await sync.synchroniser.pass({ full: true })).toMatchObject({ changed: 1 });
+		await expect(sync.synchroniser.events()).rejects.toMatchObject({ kind: 'pause' });
+		expect(sync.clock.now() - begun).toBeLessThan(30_000);
+		expect(await database.sql`select from crm_event_inbox`).toHaveLength(1);
+		expect(await sync.state()).toMatchObject({ blocked_by: null, blocked_until: null });
+
+		sync.standIn.faults.clear();
+		sync.clock.advance(11 * minute);
+		await sync.synchroniser.events();
+		expect(await database.sql`select from crm_event_inbox`).toHaveLength(0);
+	});
+
+	test('is waited for by a pass that has taken longer than any pause, and again after more pages', async () => {
+		const lastOf = new Set<unknown>();
+		sync.standIn.onRequest(({ params }) => {
+			const after = params.filter?.['>id'];
+			if (after === undefined || lastOf.has(after)) return;
+			lastOf.add(after);
+			sync.clock.advance(10 * minute);
+			if (Number(after) > 20) sync.standIn.faults.next(paused, { method: 'crm.item.list' });
+		});
+		expect(await sync.synchroniser.pass({ full: true })).toMatchObject({ seen: 120 });
+		expect(await sync.state()).toMatchObject({ blocked_by: null, blocked_until: null });
+	});
+
+	test('lets an incremental pass continue from its cursor', async () => {
+		for (const id of sync.ids()) sync.standIn.update(id, { lastName: 'New' });
+		sync.standIn.requests.length = 0;
+		sync.standIn.faults.next(paused, atLastPage);
+		const begun = sync.clock.now();
+		expect(await sync.synchroniser.pass()).toMatchObject({ seen: 120, created: 0, changed: 120, deleted: 0 });
+		expect(sync.standIn.faults.pending).toBe(0);
+		expect(pagesOf(sync.standIn).filter((after) => after === 0)).toHaveLength(1);
+		// Contacts that were read before the pause may have changed during it.
+		expect(sync.clock.now() - begun).toBeGreaterThanOrEqual(30_000);
+		expect((await sync.state()).watermark).toBeLessThan(begun + 20_000);
+	});
+});
+
+describe('before a pass', () => {
+	const runs = async () => [
+		...(await database.sql<{ kind: string; outcome: string | null }[]>`
+			select kind, outcome from crm_sync_runs order by id`),
+	];
+
+	test('runs older than 30 days are deleted, and of the others the newest ten thousand are kept', async () => {
+		await database.sql`
+			insert into crm_sync_runs (kind, begun_at, ended_at, outcome)
+			select 'events', now() - interval '31 days', now() - interval '31 days', 'done' from generate_series(1, 50)`;
+		await database.sql`insert into crm_sync_runs (kind, ended_at, outcome) values ('incremental', now(), 'done')`;
+		await sync.synchroniser.pass();
+		expect((await runs()).map(({ kind }) => kind)).toEqual(['incremental', 'full']);
+		await database.sql`
+			insert into crm_sync_runs (kind, ended_at, outcome) select 'events', now(), 'done' from generate_series(1, 10500)`;
+		await sync.synchroniser.pass();
+		const kept = await runs();
+		expect(kept).toHaveLength(10_000);
+		expect(kept.at(-1)).toEqual({ kind: 'incremental', outcome: 'done' });
+	});
+
+	test('outcomes that no command has read for a day, and tombstones of 62 days, are deleted', async () => {
+		await database.sql`
+			insert into crm_event_inbox (bitrix_id, event, requested_at, outcome)
+			values (1, 'REQUESTED', now() - interval '25 hours', 'saved'), (2, 'REQUESTED', now() - interval '23 hours', 'saved')`;
+		await database.sql`insert into company_contacts (bitrix_id) values (900), (901)`;
+		await database.sql`delete from company_contacts`;
+		await database.sql`update company_contacts_changes set deleted_at = now() - interval '63 days' where bitrix_id = 900`;
+		await sync.synchroniser.pass();
+		expect([...(await database.sql`select bitrix_id::int as id from crm_event_inbox`)]).toEqual([{ id: 2 }]);
+		const left =
+			await database.sql`select bitrix_id::int as id from company_contacts_changes where bitrix_id in (900, 901)`;
+		expect([...left]).toEqual([{ id: 901 }]);
+	});
+
+	test('the run of a synchroniser that crashed is closed', async () => {
+		await database.sql`insert into crm_sync_runs (kind) values ('full')`;
+		await sync.restart();
+		expect(await runs()).toEqual([{ kind: 'full', outcome: 'interrupted' }]);
+	});
+});
+
+test('a contact that changes between the list and its item is mirrored as it is now', async () => {
+	const [id = 0] = sync.ids();
+	const undo = sync.standIn.onRequest(({ method }) => {
+		if (method !== 'batch') return;
+		undo();
+		sync.clock.advance(1000);
+		sync.standIn.update(id, { ...makeContact(7), companyIds: [9001, 9002] });
+	});
+	await sync.synchroniser.pass();
+	expect((await rowOf(id))?.company_ids).toBe('9001,9002');
+	// The list still counts as complete, so the other pages were not looked up.
+	expect(sync.standIn.requests.filter(({ method }) => method === 'batch')).toHaveLength(1);
 });

@@ -1,68 +1,122 @@
+import { urlAs } from '@contacts/common/database/roles.js';
+import { createLogger } from '@contacts/common/observability/logger.js';
+import { type StandIn, type StandInOptions, startStandIn } from '@contacts/testing/bitrix24/stand-in.js';
+import { rolePassword } from '@contacts/testing/database.js';
 import { database, test } from '@contacts/testing/test.js';
-import { beforeEach, expect, onTestFinished, vi } from 'vitest';
-import { createLoop } from './testing/loop.js';
-import { emptyMirror, makeContact } from './testing/portal.js';
+import { expect, onTestFinished } from 'vitest';
+import { toCrmConfig } from './config.js';
+import { synchronise } from './loop.js';
+import { emptyMirror, error, makeContact, storeEvents } from './testing/portal.js';
 
-// A pass that was stopped leaves staged rows. `afterEach` runs before `onTestFinished` stops the synchroniser.
-beforeEach(emptyMirror);
+// The clock moves only when the synchroniser sleeps, or is set.
+let time: number;
+let standIn: StandIn;
+const patience = { timeout: 60_000 };
 
-test('an incomplete full pass is repeated after ten minutes, not at once', async () => {
-	const { standIn, clock, start, close } = await createLoop();
-	onTestFinished(close);
-	for (let n = 1; n <= 120; n++) standIn.add(makeContact(n));
-	standIn.faults.always({ kind: 'empty-list' }, { when: ({ params }) => Number(params.filter?.['>id']) > 40 });
+/** A portal with so many contacts, and a loop with an interval of five minutes. */
+async function createLoop(contacts: number, options: StandInOptions = {}) {
+	time = Date.now();
+	const clock = {
+		now: () => time,
+		async sleep(milliseconds: number, signal?: AbortSignal) {
+			signal?.throwIfAborted();
+			// In long steps: the loop checks for work every second.
+			time += Math.max(milliseconds, 30_000);
+		},
+	};
+	standIn = await startStandIn({ plan: 'enterprise', clock: clock.now, ...options });
+	for (let n = 1; n <= contacts; n++) standIn.add(makeContact(n));
+	const stop = new AbortController();
+	let loop: Promise<void> | undefined;
+	onTestFinished(async () => {
+		stop.abort();
+		await loop;
+		await standIn.close();
+		await emptyMirror();
+	});
+	return (onPass: (outcome: 'done' | 'failed') => void = () => undefined) => {
+		loop = synchronise({
+			databaseUrl: urlAs(database.url, 'crm-sync', rolePassword),
+			config: toCrmConfig({
+				BITRIX24_WEBHOOK_URL: standIn.webhookUrl,
+				BITRIX24_PLAN: 'enterprise',
+				BITRIX24_INTERVAL_SECONDS: 300,
+			}),
+			clock,
+			logger: createLogger({ name: 'sync', level: 'silent' }),
+			signal: stop.signal,
+			onWaiting: () => undefined,
+			onWorking: () => undefined,
+			onConfigurationDiffers: () => undefined,
+			onPass,
+		});
+	};
+}
+
+/** When each pass began that reads the list from this place on. */
+function beginnings(filter: '>id' | '>=updatedTime'): number[] {
 	const begun: number[] = [];
 	standIn.onRequest(({ params }) => {
-		if (params.filter?.['>id'] === 0) begun.push(clock.now());
+		if (filter === '>id' ? params.filter?.[filter] === 0 : params.filter?.[filter] !== undefined) begun.push(time);
 	});
+	return begun;
+}
+
+test('an incomplete full pass is repeated after ten minutes, not at once', async () => {
+	const start = await createLoop(120);
+	standIn.faults.always({ kind: 'empty-list' }, { when: ({ params }) => Number(params.filter?.['>id']) > 40 });
+	const begun = beginnings('>id');
 	start();
-	await vi.waitUntil(() => begun.length >= 4, { timeout: 50_000 });
-	const [first = 0, ...others] = begun;
-	for (const [index, at] of others.entries()) expect(at - (begun[index] ?? first)).toBeGreaterThanOrEqual(600_000);
+	await expect.poll(() => begun.length, patience).toBeGreaterThanOrEqual(4);
+	for (const [index, at] of begun.slice(1).entries()) expect(at - (begun[index] ?? at)).toBeGreaterThanOrEqual(600_000);
 	expect(await database.sql`select from company_contacts`).toHaveLength(0);
 });
 
 test('a contact at which the portal breaks off each batch delays neither passes nor other events', async () => {
-	const { standIn, clock, start, close } = await createLoop();
-	onTestFinished(close);
-	const [broken, other] = [standIn.add(makeContact(1)), standIn.add(makeContact(2))];
-	const begun: number[] = [];
-	standIn.onRequest(({ params }) => {
-		if (params.filter?.['>=updatedTime'] !== undefined) begun.push(clock.now());
-	});
+	const start = await createLoop(2);
+	const begun = beginnings('>=updatedTime');
+	const [broken = 0, other = 0] = standIn.contacts.keys();
 	standIn.faults.always(
 		{ kind: 'html', status: 502 },
-		{ method: 'batch', when: ({ params }) => JSON.stringify(params).includes(`id=${broken.id}`) },
+		{ method: 'batch', when: ({ params }) => JSON.stringify(params).includes(`id=${broken}`) },
 	);
 	start();
-	await expect.poll(() => database.sql`select from company_contacts`).toHaveLength(2);
-	standIn.update(other.id, { lastName: 'Handled' }, { touch: false });
-	await database.sql`
-		insert into crm_event_inbox (bitrix_id, event, received_at)
-		select id, 'ONCRMCONTACTUPDATE', to_timestamp(${clock.now()}::float8 / 1000)
-		from unnest(${`{${[broken.id, other.id].join()}}`}::text::bigint[]) id`;
+	await expect.poll(() => database.sql`select from company_contacts`, patience).toHaveLength(2);
+	standIn.update(other, { lastName: 'Handled' }, { touch: false });
+	await storeEvents(broken, other);
 	const passes = begun.length;
-	await expect.poll(() => begun.length).toBeGreaterThan(passes + 3);
-	await expect.poll(() => database.sql`select from company_contacts where name like '%Handled'`).toHaveLength(1);
-	expect(await database.sql`select from crm_event_inbox where bitrix_id = ${other.id}`).toHaveLength(0);
+	await expect.poll(() => begun.length, patience).toBeGreaterThan(passes + 3);
+	const handled = () => database.sql`select from company_contacts where name like '%Handled'`;
+	await expect.poll(handled, patience).toHaveLength(1);
+	await expect.poll(() => database.sql`select from crm_event_inbox where bitrix_id = ${other}`, patience).toEqual([]);
 });
 
 test('events that wait for the end of a rate-limit pause delay no pass', async () => {
 	// The portal executes the method of the events for 480 seconds within ten minutes.
-	const { standIn, clock, start, close } = await createLoop({ operatingSecondsPerCall: { 'crm.item.get': 8 } });
-	onTestFinished(close);
-	for (let n = 1; n <= 100; n++) standIn.add(makeContact(n));
-	await database.sql`
-		insert into crm_event_inbox (bitrix_id, event)
-		select id, 'ONCRMCONTACTUPDATE' from unnest(${`{${[...standIn.contacts.keys()]}}`}::text::bigint[]) id`;
-	const begun: number[] = [];
-	standIn.onRequest(({ params }) => {
-		if (params.filter?.['>id'] === 0) begun.push(clock.now());
-	});
+	const start = await createLoop(100, { operatingSecondsPerCall: { 'crm.item.get': 8 } });
+	await storeEvents(...standIn.contacts.keys());
+	const begun = beginnings('>id');
 	const outcomes: string[] = [];
 	start((outcome) => outcomes.push(outcome));
-	await expect.poll(() => database.sql`select from crm_event_inbox`, { timeout: 20_000 }).toHaveLength(0);
+	await expect.poll(() => database.sql`select from crm_event_inbox`, patience).toHaveLength(0);
 	expect(begun.length).toBeGreaterThan(2);
 	for (const [index, at] of begun.slice(1).entries()) expect(at - (begun[index] ?? 0)).toBeLessThan(420_000);
 	expect(outcomes).not.toContain('failed');
+});
+
+test.each([
+	['after a successful pass', undefined],
+	['while the portal blocks it', 'INVALID_CREDENTIALS'],
+	['while the portal pauses its method', 'OPERATION_TIME_LIMIT'],
+])('the next pass is made in time when the clock is set back by a day %s', async (_, code) => {
+	const start = await createLoop(1);
+	if (code !== undefined) standIn.faults.always(error(code));
+	const passes: number[] = [];
+	start(() => {
+		if (passes.length === 0) time -= 86_400_000;
+		passes.push(time);
+	});
+	await expect.poll(() => passes.length, patience).toBeGreaterThanOrEqual(2);
+	const [first = 0, second = 0] = passes;
+	expect(second - first).toBeLessThanOrEqual(15 * 60_000);
 });

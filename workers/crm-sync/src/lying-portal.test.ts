@@ -1,70 +1,61 @@
-import { database, test } from '@contacts/testing/test.js';
-import { afterEach, expect } from 'vitest';
+import { test } from '@contacts/testing/test.js';
+import { afterEach, beforeEach, describe, expect } from 'vitest';
 import { requestContact, takeContactOutcome } from './inbox.sql.js';
 import {
-	emptyMirror,
+	type ExpectedRow,
+	error,
 	makeContact,
+	mirroredIds,
 	readMirror,
 	reasonField,
+	rowOf,
 	type SyncHarness,
 	startSync,
 	troubleField,
 } from './testing/portal.js';
 
 let sync: SyncHarness;
+afterEach(() => sync.close());
 
-afterEach(async () => {
-	await sync.close();
-	await emptyMirror();
-});
+describe('a list that ignores the filter by category', () => {
+	let ordinary: number[];
 
-const mirrored = async () => (await readMirror()).map((row) => row.bitrix_id);
+	beforeEach(async () => {
+		sync = await startSync();
+		for (let n = 1; n <= 120; n++) sync.standIn.add({ ...makeContact(n), categoryId: n % 3 === 0 ? 7 : 0 });
+		// A whole page of vendors is not the end of the list.
+		for (let n = 1; n <= 60; n++) sync.standIn.add({ ...makeContact(n), categoryId: 7 });
+		for (let n = 1; n <= 5; n++) sync.standIn.add(makeContact(n));
+		ordinary = [...sync.standIn.contacts.values()].filter(({ categoryId }) => !categoryId).map(({ id }) => id);
+		sync.standIn.onRequest(({ params }) => void delete params.filter?.categoryId);
+	});
 
-test('a list that ignores the filter by category brings no vendor of the catalogue into the mirror', async () => {
-	sync = await startSync();
-	for (let n = 1; n <= 120; n++) sync.standIn.add({ ...makeContact(n), categoryId: n % 30 === 0 ? 7 : 0 });
-	// A whole page of vendors is not the end of the list.
-	for (let n = 1; n <= 60; n++) sync.standIn.add({ ...makeContact(n), categoryId: 7 });
-	for (let n = 1; n <= 5; n++) sync.standIn.add(makeContact(n));
-	const ordinary = [...sync.standIn.contacts.values()].filter(({ categoryId }) => !categoryId).map(({ id }) => id);
-	sync.standIn.onRequest(({ params }) => void delete params.filter?.categoryId);
-	await sync.synchroniser.pass();
-	expect(await mirrored()).toEqual(ordinary);
+	test('brings no vendor of the catalogue into the mirror', async () => {
+		await sync.synchroniser.pass();
+		expect(await mirroredIds()).toEqual(ordinary);
+		sync.clock.advance(3_600_000);
+		for (const id of sync.ids()) sync.standIn.update(id, { lastName: 'New' }, { touch: true });
+		expect(await sync.synchroniser.pass()).toMatchObject({ kind: 'incremental', created: 0, changed: ordinary.length });
+	});
 
-	sync.clock.advance(3_600_000);
-	for (const { id } of sync.standIn.contacts.values()) sync.standIn.update(id, { lastName: 'New' }, { touch: true });
-	expect(await sync.synchroniser.pass()).toMatchObject({ kind: 'incremental', created: 0, changed: ordinary.length });
-	expect(await mirrored()).toEqual(ordinary);
-});
-
-test('a full pass over a portal that ignores the filter by category survives pauses, errors and a restart', async () => {
-	sync = await startSync();
-	for (let n = 1; n <= 170; n++) sync.standIn.add({ ...makeContact(n), categoryId: n % 3 === 0 ? 7 : 0 });
-	const ordinary = [...sync.standIn.contacts.values()].filter(({ categoryId }) => !categoryId).map(({ id }) => id);
-	sync.standIn.onRequest(({ params }) => void delete params.filter?.categoryId);
-	const fail = (code: string) =>
-		sync.standIn.faults.next({ kind: 'error', code }, { when: ({ params }) => Number(params.filter?.['>id']) > 60 });
-	fail('OPERATION_TIME_LIMIT');
-	await sync.synchroniser.pass();
-	expect(await mirrored()).toEqual(ordinary);
-
-	await database.sql`update crm_sync_state set last_full_at = null`;
-	fail('INVALID_CREDENTIALS');
-	await expect(sync.synchroniser.pass()).rejects.toMatchObject({ code: 'INVALID_CREDENTIALS' });
-	expect(await sync.synchroniser.pass()).toMatchObject({ kind: 'full', changed: 0, deleted: 0 });
-	expect(await mirrored()).toEqual(ordinary);
-
-	await database.sql`update crm_sync_state set last_full_at = null`;
-	fail('INVALID_CREDENTIALS');
-	await expect(sync.synchroniser.pass()).rejects.toMatchObject({ code: 'INVALID_CREDENTIALS' });
-	await sync.restart();
-	expect(await sync.synchroniser.pass()).toMatchObject({ kind: 'full', changed: 0, deleted: 0 });
-	expect(await mirrored()).toEqual(ordinary);
+	test.each(['OPERATION_TIME_LIMIT', 'INVALID_CREDENTIALS'])(
+		'and fails in the middle with %s is read completely',
+		async (code) => {
+			sync.standIn.faults.next(error(code), { when: ({ params }) => Number(params.filter?.['>id']) > 60 });
+			const pass = sync.synchroniser.pass();
+			if (code === 'INVALID_CREDENTIALS') {
+				await expect(pass).rejects.toMatchObject({ code });
+				await sync.restart();
+				await sync.synchroniser.pass();
+			} else await pass;
+			expect(await mirroredIds()).toEqual(ordinary);
+		},
+	);
 });
 
 test('a page that is shortened by a deletion while the portal builds it is not the end of the list', async () => {
 	sync = await startSync();
-	for (let n = 1; n <= 170; n++) sync.standIn.add(makeContact(n));
+	sync.fill(170);
 	let deleted = 0;
 	sync.standIn.onPage(([first]) => {
 		if (deleted >= 3 || first === undefined) return;
@@ -73,90 +64,130 @@ test('a page that is shortened by a deletion while the portal builds it is not t
 	});
 	await sync.synchroniser.pass();
 	expect(deleted).toBe(3);
-	expect(await mirrored()).toEqual([...sync.standIn.contacts.keys()]);
+	expect(await mirroredIds()).toEqual(sync.ids());
 });
 
-test.each([
-	['repeats its first page', 'rows_out_of_order', (filter: Record<string, unknown>) => void delete filter['>id']],
-	['lists in no order', 'rows_out_of_order', undefined],
-] as const)('a portal that %s changes nothing', async (_, code, change) => {
-	sync = await startSync();
-	for (let n = 1; n <= 120; n++) sync.standIn.add(makeContact(n));
-	await sync.synchroniser.pass();
-	const before = await readMirror();
-	for (const id of [...sync.standIn.contacts.keys()].slice(0, 5)) sync.standIn.remove(id);
-	sync.standIn.onRequest(({ params }) => {
-		if (Number(params.start) >= 0) return;
-		if (change === undefined) params.order = { id: 'DESC' };
-		else change(params.filter ?? {});
-	});
-	await expect(sync.synchroniser.pass({ full: true })).rejects.toMatchObject({ code });
-	expect(await readMirror()).toEqual(before);
-});
+describe('what is stored stays', () => {
+	let before: ExpectedRow[];
 
-test.each(['constructor', 'toString', '__proto__', 'deleted'])(
-	'an error code that is the name of a property or of a result (%s) is an unknown code',
-	async (code) => {
-		sync = await startSync();
-		for (let n = 1; n <= 60; n++) sync.standIn.add(makeContact(n));
+	beforeEach(async () => {
+		sync = await startSync({ lists: { companyIds: 'absent' } });
+		sync.fill(120);
 		await sync.synchroniser.pass();
-		const before = await readMirror();
-		const [first = 0] = sync.standIn.contacts.keys();
-		sync.standIn.remove(first);
-		sync.standIn.faults.always({ kind: 'error', code }, { method: 'crm.item.get', inBatch: true });
-		expect(await sync.synchroniser.pass({ full: true })).toMatchObject({ deleted: 0 });
+		before = await readMirror();
+		sync.standIn.requests.length = 0;
+	});
+
+	test.each(['repeats its first page', 'lists in no order'])('when a portal %s', async (what) => {
+		for (const id of sync.ids().slice(0, 5)) sync.standIn.remove(id);
+		sync.standIn.onRequest(({ params }) => {
+			if (Number(params.start) >= 0) return;
+			if (what === 'lists in no order') params.order = { id: 'DESC' };
+			else delete params.filter?.['>id'];
+		});
+		await expect(sync.synchroniser.pass({ full: true })).rejects.toMatchObject({ code: 'rows_out_of_order' });
 		expect(await readMirror()).toEqual(before);
+	});
 
-		const requests = sync.standIn.requests.length;
-		sync.standIn.faults.always({ kind: 'error', code, status: 400 }, { inBatch: false });
-		await expect(sync.synchroniser.pass({ full: true })).rejects.toMatchObject({ kind: 'stop', code });
-		expect(sync.standIn.requests).toHaveLength(requests + 1);
-	},
-);
+	test('of a contact that a command has requested and that may not be read', async () => {
+		const [first = 0] = sync.ids();
+		sync.standIn.hide(() => true);
+		await sync.session.run((sql) => requestContact(sql, first));
+		await sync.synchroniser.events();
+		expect(await sync.session.run((sql) => takeContactOutcome(sql, first))).toBe('denied');
+		expect(await readMirror()).toEqual(before);
+	});
 
-test('a contact that a command has requested and that may not be read stays as it is', async () => {
-	sync = await startSync();
-	const { id } = sync.standIn.add(makeContact(1));
-	await sync.synchroniser.pass();
-	const before = await readMirror();
-	sync.standIn.hide(() => true);
-	await sync.session.run((sql) => requestContact(sql, id));
-	await sync.synchroniser.events();
-	expect(await sync.session.run((sql) => takeContactOutcome(sql, id))).toBe('denied');
-	expect(await readMirror()).toEqual(before);
+	test.each([true, false])(
+		'of contacts with values that can’t be read; the others are read, nothing is deleted, and the run is not complete (full: %s)',
+		async (full) => {
+			// An object with such a member can't be converted to a text.
+			const unreadable = { toString: 1 };
+			const values: [string, unknown][] = [
+				[`ufCrm_${troubleField.slice(7)}`, unreadable],
+				[`ufCrm_${troubleField.slice(7)}`, [[unreadable]]],
+				[`ufCrm_${reasonField.slice(7)}`, [unreadable]],
+				['name', unreadable],
+				['assignedById', [unreadable]],
+				['assignedById', undefined],
+				['companyId', unreadable],
+				['companyIds', [27, unreadable]],
+				['fm', [{ id: 1, typeId: 'PHONE', valueType: 'WORK', value: unreadable }]],
+				['fm', [{ id: unreadable, typeId: 'PHONE', valueType: unreadable, value: '+442079460101' }]],
+				['fm', [unreadable, 'x']],
+			];
+			sync.clock.advance(3_600_000);
+			const { watermark, last_success_at } = await sync.state();
+			for (const [index, id] of sync.ids().entries()) {
+				const [name, value] = values[index] ?? [];
+				sync.standIn.update(id, { lastName: 'New', raw: name === undefined ? {} : { [name]: value } });
+			}
+			sync.standIn.remove(sync.ids().at(-1) ?? 0);
+			sync.standIn.add({ ...makeContact(1), raw: { name: unreadable } });
+			await expect(sync.synchroniser.pass({ full })).rejects.toMatchObject({ name: 'IncompletePassError' });
+			const rows = await readMirror();
+			const count = values.length;
+			expect(rows.slice(0, count)).toEqual(before.slice(0, count));
+			expect(rows.slice(count, -1).every(({ name }) => name?.endsWith('New'))).toBe(true);
+			expect(rows.at(-1)).toEqual(before.at(-1));
+			expect(await sync.state()).toMatchObject({ watermark, last_success_at, blocked_by: null });
+			expect(sync.unread).toEqual(Array(count + 1).fill(full ? 'full' : 'incremental'));
+		},
+	);
+
+	describe.each([true, false])('of companies that a list does not return (full pass: %s)', (full) => {
+		const get = { method: 'crm.item.get', inBatch: true };
+
+		test.each(['OVERLOAD_LIMIT', 'INVALID_CREDENTIALS', 'insufficient_scope'])(
+			'where the look-up ends with %s',
+			async (code) => {
+				const { watermark } = await sync.state();
+				sync.standIn.faults.always(error(code), get);
+				await expect(sync.synchroniser.pass({ full })).rejects.toMatchObject({ code });
+				expect(await readMirror()).toEqual(before);
+				expect(await sync.state()).toMatchObject({ blocked_by: code, watermark });
+			},
+		);
+
+		test.each([
+			['temporary errors', ['INTERNAL_SERVER_ERROR', 'QUERY_LIMIT_EXCEEDED'], 0],
+			['a rate-limit pause', ['OPERATION_TIME_LIMIT'], 30_000],
+		])('until the look-up succeeds, after %s', async (_, codes, pauseMs) => {
+			const [first = 0] = sync.ids();
+			sync.standIn.update(first, { companyIds: [4711, 4712] }, { touch: true });
+			for (const code of codes) sync.standIn.faults.next(error(code), { ...get, times: 2 });
+			const begun = sync.clock.now();
+			await sync.synchroniser.pass({ full });
+			expect(sync.clock.now() - begun).toBeGreaterThanOrEqual(pauseMs);
+			expect((await rowOf(first))?.company_ids).toBe('4711,4712');
+		});
+
+		test.each(['INTERNAL_SERVER_ERROR', 'SOMETHING_NEW'])(
+			'where the look-up of one contact fails with %s',
+			async (code) => {
+				const [first = 0, second = 0] = sync.ids();
+				for (const id of [first, second]) sync.standIn.update(id, { companyIds: [4711] }, { touch: true });
+				sync.standIn.faults.always(error(code), { ...get, when: ({ params }) => Number(params.id) === first });
+				await expect(sync.synchroniser.pass({ full })).rejects.toMatchObject({ name: 'IncompletePassError' });
+				expect(await rowOf(first)).toEqual(before[0]);
+				expect((await rowOf(second))?.company_ids).toBe('4711');
+				sync.standIn.faults.clear();
+				await sync.synchroniser.pass({ full: true });
+				expect((await rowOf(first))?.company_ids).toBe('4711');
+			},
+		);
+	});
 });
 
-// An object with such a member can't be converted to a text.
-const unreadable = { toString: 1 };
-
-test.each<[string, unknown]>([
-	[`ufCrm_${troubleField.slice(7)}`, unreadable],
-	[`ufCrm_${troubleField.slice(7)}`, [[unreadable]]],
-	[`ufCrm_${reasonField.slice(7)}`, [unreadable]],
-	['name', unreadable],
-	['assignedById', [unreadable]],
-	['companyId', unreadable],
-	['companyIds', [27, unreadable]],
-	['fm', [{ id: 1, typeId: 'PHONE', valueType: 'WORK', value: unreadable }]],
-	['fm', [{ id: unreadable, typeId: 'PHONE', valueType: unreadable, value: '+442079460101' }]],
-	['fm', [unreadable, 'x']],
-])('a contact with %s = %j stays as it is, and the run reads all others and is not complete', async (name, value) => {
-	sync = await startSync();
-	for (let n = 1; n <= 120; n++) sync.standIn.add(makeContact(n));
+test('a contact that is deleted while its page is completed does not stop the pass', async () => {
+	sync = await startSync({ lists: { companyIds: 'absent' } });
+	sync.fill(70);
 	await sync.synchroniser.pass();
-	const before = await readMirror();
-	const [first = 0, second = 0, third = 0] = sync.standIn.contacts.keys();
-	sync.standIn.remove(third);
-	for (const full of [false, true]) {
-		sync.clock.advance(3_600_000);
-		for (const id of [first, second]) sync.standIn.update(id, { lastName: `New ${full}`, raw: {} });
-		sync.standIn.update(first, { raw: { [name]: value } });
-		sync.standIn.add({ ...makeContact(1), raw: { [name]: value } });
-		await expect(sync.synchroniser.pass({ full })).rejects.toMatchObject({ name: 'IncompletePassError' });
-		const [unread, read] = await readMirror();
-		expect(unread).toEqual(before[0]);
-		expect(read?.name).toMatch(`New ${full}`);
-		expect(await mirrored()).toEqual(before.map((row) => row.bitrix_id));
-		expect(new Set(sync.unread.splice(0))).toEqual(new Set([full ? 'full' : 'incremental']));
-	}
+	const undo = sync.standIn.onRequest(({ method }) => {
+		if (method !== 'batch') return;
+		undo();
+		sync.standIn.remove(sync.ids()[0] ?? 0);
+	});
+	expect(await sync.synchroniser.pass({ full: true })).toMatchObject({ deleted: 1 });
+	expect(await mirroredIds()).toEqual(sync.ids());
 });

@@ -1,175 +1,123 @@
 import { maxCharacters } from '@contacts/common/company-contacts/company-contact-columns.sql.js';
 import { database, test } from '@contacts/testing/test.js';
 import { describe, expect } from 'vitest';
-import { contactOf, readItem } from './bitrix24/contact.js';
-import { mapContact } from './mapping.js';
-import { map, plain } from './testing/mapping.js';
+import { type CrmContact, type CustomField, contactOf, type FieldValue, readItem } from './bitrix24/contact.js';
+import { type MappingOptions, mapContact } from './mapping.js';
 
-describe('name', () => {
-	test.each([
-		[['Ivan', 'Ivanovich', 'Petrov'], 'Ivan Ivanovich Petrov'],
-		[[' Ivan ', null, '\tPetrov\n'], 'Ivan Petrov'],
-		[['Anna  Maria', '', null], 'Anna Maria'],
-		[['Jose\u0301', '', ''], 'José'],
-		[['', ' ', null], null],
-		[['A\0B', 'C\ud800', 7], 'AB C\ufffd 7'],
-	])('%j is %j', (names, expected) => {
-		expect(map({ names }).contact.name).toBe(expected);
-	});
+/** A custom field with options, by their IDs. */
+const list = (options: Record<string, string>): CustomField => ({
+	itemName: 'ufCrm_2',
+	code: 'UF_CRM_2',
+	options: new Map(Object.entries(options)),
+});
+/** A custom field without options. */
+const plain: CustomField = { itemName: 'ufCrm_1', code: 'UF_CRM_1', options: undefined };
+const nothing = { id: 1, names: [], phones: [], companyIds: [], assignedById: null, trouble: null, reason: null };
+
+/** Maps a contact. A test provides only the relevant fields. */
+const map = (
+	changes: Partial<CrmContact>,
+	options: Partial<MappingOptions> = {},
+	fields: { trouble?: CustomField; reason?: CustomField } = {},
+) =>
+	mapContact(
+		{ ...nothing, ...changes },
+		{ trouble: plain, reason: plain, ...fields },
+		{ country: undefined, troubleOptions: new Set(), ...options },
+	);
+
+test.each([
+	[['Ivan', 'Ivanovich', 'Petrov'], 'Ivan Ivanovich Petrov'],
+	[[' Ivan ', null, '\tPetrov\n'], 'Ivan Petrov'],
+	[['Anna  Maria', '', null], 'Anna Maria'],
+	[['Jose\u0301', '', ''], 'José'],
+	[['', ' ', null], null],
+	[['A\0B', 'C\ud800', 7], 'AB C\ufffd 7'],
+])('name: %j is %j', (names, expected) => {
+	expect(map({ names }).contact.name).toBe(expected);
 });
 
-describe('a text that is longer than the table allows is cut by characters, and counted', () => {
+describe('a text that is longer than the table allows', () => {
 	const face = '\u{1F600}';
 
-	test.each<[string, string, string]>([
-		['x'.repeat(1000), 'x'.repeat(1000), ''],
-		[face.repeat(1000), face.repeat(1000), ''],
-		['x'.repeat(1001), 'x'.repeat(1000), 'name'],
-		[`x${face.repeat(1000)}`, `x${face.repeat(999)}`, 'name'],
-		[`${'x'.repeat(999)} y`, 'x'.repeat(999), 'name'],
-	])('a name', (name, expected, counted) => {
-		const { contact, unmapped } = map({ names: [name] });
-		expect([contact.name === expected, unmapped.join()]).toEqual([true, counted]);
+	test.each<['name' | 'perplexity_reason', number]>([
+		['name', 1000],
+		['perplexity_reason', 10_000],
+	])('is cut by characters, and counted: %s', (column, max) => {
+		const mapped = (text: string) => {
+			const { contact, unmapped } = map(column === 'name' ? { names: [text] } : { reason: text });
+			return [contact[column], unmapped.join()];
+		};
+		expect(mapped(face.repeat(max))).toEqual([face.repeat(max), '']);
+		expect(mapped(`x${face.repeat(max)}`)).toEqual([`x${face.repeat(max - 1)}`, column]);
+		expect(mapped(`${'x'.repeat(max - 1)} y`)).toEqual(['x'.repeat(max - 1), column]);
 	});
 
-	test.each<[string | string[], string, string]>([
-		[face.repeat(10_000), face.repeat(10_000), ''],
-		[`x${face.repeat(10_000)}`, `x${face.repeat(9999)}`, 'perplexity_reason'],
-		[['x'.repeat(6000), 'y'.repeat(6000)], `${'x'.repeat(6000)}; ${'y'.repeat(3998)}`, 'perplexity_reason'],
-	])('a reason', (reason, expected, counted) => {
-		const { contact, unmapped } = map({ reason });
-		expect([contact.perplexity_reason === expected, unmapped.join()]).toEqual([true, counted]);
-	});
-
-	test('the table accepts texts of these lengths, and no longer ones', async () => {
+	test('is one of those that the table refuses', async () => {
 		const insert = (name: string, reason: string) =>
 			database.sql`insert into company_contacts (bitrix_id, name, perplexity_reason) values (1, ${name}, ${reason})`;
 		const [name, reason] = [face.repeat(maxCharacters.name), face.repeat(maxCharacters.perplexity_reason)];
 		await insert(name, reason);
 		await database.sql`delete from company_contacts`;
-		for (const [longName, longReason] of [
-			[`${name}x`, reason],
-			[name, `${reason}x`],
-		] as const)
-			await expect(insert(longName, longReason)).rejects.toMatchObject({ code: '23514' });
+		await expect(insert(`${name}x`, reason)).rejects.toMatchObject({ code: '23514' });
+		await expect(insert(name, `${reason}x`)).rejects.toMatchObject({ code: '23514' });
 	});
 });
 
 describe('phone', () => {
-	const phone = (values: [kind: string, value: string, id?: number][], country?: 'RU' | 'DE') =>
-		map({ phones: values.map(([kind, value, id], index) => ({ kind, value, id: id ?? index })) }, { country });
+	/** Phones as `KIND value`, with their places as IDs. */
+	const phone = (values: string[], country?: 'RU' | 'DE') => {
+		const phones = values.map((text, id) => {
+			const [, kind = '', value = ''] = /^(\w+) (.*)$/.exec(text) ?? [];
+			return { id, kind, value };
+		});
+		return map({ phones: phones.reverse() }, { country });
+	};
 
-	test.each<[[string, string, number?][], 'RU' | 'DE' | undefined, string | null]>([
-		[[['WORK', '+7 (912) 345-67-89']], undefined, '+79123456789'],
-		[[['WORK', '8 (912) 345-67-89']], undefined, null],
-		[[['WORK', '8 (912) 345-67-89']], 'RU', '+79123456789'],
-		[[['WORK', '79123456789']], 'RU', '+79123456789'],
-		[[['WORK', '9123456789']], 'RU', '+79123456789'],
-		[[['WORK', '8 912 345-67-89 доб. 123']], 'RU', '+79123456789'],
-		[[['WORK', '8(912)345-67-89, 8(913)345-67-89']], 'RU', '+79123456789'],
-		[[['WORK', '12; 8(913)345-67-89']], 'RU', '+79133456789'],
-		[[['WORK', '8(912)345-67-89 вн.5']], 'RU', '+79123456789'],
-		[[['WORK', 'тел. 8(912)345-67-89']], 'RU', '+79123456789'],
-		[[['WORK', '375291234567']], 'RU', '+375291234567'],
-		[[['WORK', '375291234567']], undefined, null],
-		[[['WORK', '80291234567']], 'RU', null],
-		[[['WORK', '112']], 'RU', null],
-		[[['WORK', '1234']], 'RU', null],
+	test.each<[string[], 'RU' | 'DE' | undefined, string | null]>([
+		[['WORK +7 (912) 345-67-89'], undefined, '+79123456789'],
+		[['WORK 8 (912) 345-67-89'], undefined, null],
+		[['WORK 8 (912) 345-67-89'], 'RU', '+79123456789'],
+		[['WORK 79123456789'], 'RU', '+79123456789'],
+		[['WORK 9123456789'], 'RU', '+79123456789'],
+		[['WORK 8 912 345-67-89 доб. 123'], 'RU', '+79123456789'],
+		[['WORK 8(912)345-67-89, 8(913)345-67-89'], 'RU', '+79123456789'],
+		[['WORK 12; 8(913)345-67-89'], 'RU', '+79133456789'],
+		[['WORK 8(912)345-67-89 вн.5'], 'RU', '+79123456789'],
+		[['WORK тел. 8(912)345-67-89'], 'RU', '+79123456789'],
+		[['WORK 375291234567'], 'RU', '+375291234567'],
+		[['WORK 375291234567'], undefined, null],
+		[['WORK 80291234567'], 'RU', null],
+		[['WORK 112'], 'RU', null],
 		// Sixteen digits: E.164 allows fifteen.
-		[[['WORK', '+49 89 1234567-12345']], 'DE', null],
-		[[['WORK', '+49 89 1234567-1234']], 'DE', '+498912345671234'],
-		[[['WORK', '+49 89 1234567-12345, +493012345678']], undefined, '+493012345678'],
-		[
-			[
-				['MOBILE', '089 1234567-12345'],
-				['WORK', '+493012345678'],
-			],
-			'DE',
-			'+493012345678',
-		],
-		[
-			[
-				['WORK', 'none'],
-				['HOME', ''],
-			],
-			'RU',
-			null,
-		],
-		[
-			[
-				['HOME', '+442079460101'],
-				['MOBILE', '+79123456789'],
-				['WORK', '+493012345678'],
-			],
-			undefined,
-			'+79123456789',
-		],
-		[
-			[
-				['HOME', '+442079460101'],
-				['WORK', '+493012345678'],
-			],
-			undefined,
-			'+493012345678',
-		],
-		[
-			[
-				['OTHER', '+442079460101'],
-				['HOME', '+493012345678'],
-			],
-			undefined,
-			'+493012345678',
-		],
-		[
-			[
-				['MOBILE', '12'],
-				['SKYPE_OUT', '+442079460101'],
-			],
-			undefined,
-			'+442079460101',
-		],
-		[
-			[
-				['FAX', '+442079460101'],
-				['PAGER', '+493012345678'],
-			],
-			undefined,
-			null,
-		],
-		[
-			[
-				['WORK', '+442079460102', 9],
-				['WORK', '+442079460101', 3],
-			],
-			undefined,
-			'+442079460101',
-		],
+		[['WORK +49 89 1234567-12345'], 'DE', null],
+		[['WORK +49 89 1234567-1234'], 'DE', '+498912345671234'],
+		[['WORK +49 89 1234567-12345, +493012345678'], undefined, '+493012345678'],
+		[['MOBILE 089 1234567-12345', 'WORK +493012345678'], 'DE', '+493012345678'],
+		[['WORK none', 'HOME '], 'RU', null],
+		[['HOME +442079460101', 'MOBILE +79123456789', 'WORK +493012345678'], undefined, '+79123456789'],
+		[['HOME +442079460101', 'WORK +493012345678'], undefined, '+493012345678'],
+		[['OTHER +442079460101', 'HOME +493012345678'], undefined, '+493012345678'],
+		[['MOBILE 12', 'SKYPE_OUT +442079460101'], undefined, '+442079460101'],
+		[['FAX +442079460101', 'PAGER +493012345678'], undefined, null],
+		[['WORK +442079460101', 'WORK +442079460102'], undefined, '+442079460101'],
 	])('%j with %s is %s', (values, country, expected) => {
 		expect(phone(values, country).contact.phone).toBe(expected);
 	});
 
 	test('an invalid number is counted, and an empty one is not', () => {
-		expect(phone([['WORK', '12']]).unmapped).toEqual(['phone']);
-		expect(phone([['FAX', '12']]).unmapped).toEqual([]);
+		expect(phone(['WORK 12']).unmapped).toEqual(['phone']);
+		expect(phone(['FAX 12']).unmapped).toEqual([]);
 		expect(phone([]).unmapped).toEqual([]);
 	});
 });
 
-describe('company_ids', () => {
-	test.each([
-		[
-			[27, 31],
-			[27, 31],
-		],
-		[
-			['31', 27, 31],
-			[31, 27],
-		],
-		[[], null],
-		[[0, -1, 'x', 5], [5]],
-	])('%j is %j', (companyIds, expected) => {
-		expect(map({ companyIds }).contact).toMatchObject({ company_ids: expected });
-	});
+test.each([
+	[[27, '31', 27], [27, 31], []],
+	[[], null, []],
+	[[0, -1, 'x', 5], [5], ['company_ids']],
+])('company_ids: %j is %j', (companyIds, expected, unmapped) => {
+	expect(map({ companyIds })).toMatchObject({ contact: { company_ids: expected }, unmapped });
 });
 
 test.each([
@@ -184,25 +132,89 @@ test.each([
 	expect(map({ assignedById }).contact.assigned_by_id).toBe(expected);
 });
 
+describe('trouble_contact', () => {
+	test.each<[boolean, (FieldValue | FieldValue[])[]]>([
+		[true, ['Y', 'y', '1', 1, true, 'true', ['N', 'Y']]],
+		[false, ['N', '0', 0, false, 'false', '', null, []]],
+	])('is %j for %j', (expected, values) => {
+		for (const trouble of values)
+			expect(map({ trouble })).toMatchObject({ contact: { trouble_contact: expected }, unmapped: [] });
+	});
+
+	test('an unknown word counts as unmapped, not as trouble', () => {
+		expect(map({ trouble: 'maybe' })).toMatchObject({
+			contact: { trouble_contact: false },
+			unmapped: ['trouble_contact'],
+		});
+	});
+
+	test.each([
+		[79, true],
+		['80', true],
+		['81', false],
+		[['81', '79'], true],
+		['', false],
+		[0, false],
+	])('of a list: %j is %j', (trouble, expected) => {
+		const options = { troubleOptions: new Set(['79', 'Refuses to pay']) };
+		const fields = { trouble: list({ 79: 'Late', 80: 'Refuses to pay', 81: 'Fine' }) };
+		expect(map({ trouble }, options, fields).contact.trouble_contact).toBe(expected);
+	});
+});
+
+describe('perplexity_reason', () => {
+	test.each([
+		[' two  words\n', 'two  words'],
+		['0', '0'],
+		[5, '5'],
+		['', null],
+		[' ', null],
+		[null, null],
+		[false, null],
+		[[], null],
+		[['a', '', ' b '], 'a; b'],
+	])('%j is %j', (reason, expected) => {
+		expect(map({ reason })).toMatchObject({ contact: { perplexity_reason: expected }, unmapped: [] });
+	});
+
+	test.each([
+		['79', 'Late'],
+		[['80', 79], 'Fine; Late'],
+		['', null],
+		['0', null],
+		[null, null],
+	])('of a list: %j is %j', (reason, expected) => {
+		const mapped = map({ reason }, {}, { reason: list({ 79: ' Late ', 80: 'Fine' }) });
+		expect(mapped).toMatchObject({ contact: { perplexity_reason: expected }, unknownOption: false });
+	});
+});
+
+test('an unknown option is left out, and causes the fields to be read again', () => {
+	const fields = { trouble: list({ 79: 'Late' }), reason: list({ 79: 'Late' }) };
+	expect(map({ trouble: '99', reason: ['79', '99'] }, {}, fields)).toMatchObject({
+		contact: { trouble_contact: false, perplexity_reason: 'Late' },
+		unknownOption: true,
+		unmapped: ['trouble_contact', 'perplexity_reason'],
+	});
+});
+
 test('a row of the portal is mapped to all columns', () => {
 	const fields = { trouble: plain, reason: undefined };
-	const item = readItem(
-		{
-			id: 75,
-			name: 'Anna',
-			lastName: 'Weber',
-			secondName: null,
-			assignedById: 6,
-			companyId: 31,
-			companyIds: [27, 31],
-			fm: [
-				{ id: 1, typeId: 'PHONE', valueType: 'WORK', value: '+49 30 12345678' },
-				{ id: 2, typeId: 'EMAIL', valueType: 'WORK', value: 'a@example.com' },
-			],
-			ufCrm_1: 'Y',
-		},
-		fields,
-	);
+	const row = {
+		id: 75,
+		name: 'Anna',
+		lastName: 'Weber',
+		secondName: null,
+		assignedById: 6,
+		companyId: 31,
+		companyIds: [27, 31],
+		fm: [
+			{ id: 1, typeId: 'PHONE', valueType: 'WORK', value: '+49 30 12345678' },
+			{ id: 2, typeId: 'EMAIL', valueType: 'WORK', value: 'a@example.com' },
+		],
+		ufCrm_1: 'Y',
+	};
+	const item = readItem(row, fields);
 	const contact = item && contactOf(item);
 	if (contact === undefined) throw new Error('no contact');
 	expect(mapContact(contact, fields, { country: undefined, troubleOptions: new Set<string>() }).contact).toEqual({

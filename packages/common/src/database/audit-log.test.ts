@@ -140,7 +140,7 @@ describe.each<RoleUser>(['operator', 'privacy'])('the role %s', (user) => {
 		['the same with a no-break space', 'key\u00a0revoked'],
 		['the same with a space in front', ' key revoked'],
 		['the same in other letters', 'Key revoked'],
-		['a text of its own', 'x'],
+		['a text that names no operation', 'x'],
 		['an endless text', 'x'.repeat(17_000_000)],
 		['nothing', ''],
 	])('can record nothing else: %s', async (_, action) => {

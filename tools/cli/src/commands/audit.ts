@@ -1,6 +1,6 @@
 import type { Command } from '../command.js';
 import { withDatabase } from '../connection.js';
-import { UsageError } from '../errors.js';
+import { parseLimit } from '../numbers.js';
 import { type OutputOptions, printNote, printRecords } from '../output.js';
 import { readPages } from '../pages.js';
 import { checkProject } from '../projects.js';
@@ -15,13 +15,12 @@ export function addAuditCommand(program: Command, environment: NodeJS.ProcessEnv
 		.option('--json', 'print the records as JSON, with the database role of each')
 		.examples('contacts audit acme', 'contacts audit --limit 1000 --json > audit.json')
 		.action(async (code: string | undefined, { limit, ...options }: OutputOptions & { limit: string }) => {
-			if (!/^[1-9][0-9]{0,5}$/.test(limit)) throw new UsageError('--limit takes a positive integer.');
+			let left = parseLimit(limit);
 			await withDatabase(environment, async (sql) => {
 				if (code !== undefined) await checkProject(sql, code);
 				// One more, which tells whether there are older ones.
-				const pages = readPages<AuditRow>(Number(limit) + 1, (last, size) => readAudit(sql, size, code, last?.id));
+				const pages = readPages<AuditRow>(left + 1, (last, size) => readAudit(sql, size, code, last?.id));
 				const columns = ['at', 'actor', 'action', 'project', 'key_id', 'details'];
-				let left = Number(limit);
 				async function* records() {
 					for await (const page of pages) {
 						yield page.slice(0, left).map((row) => recordOf(row, options.json ?? false));

@@ -7,6 +7,7 @@ import type { Command } from '../command.js';
 import { type ConfirmOptions, confirm, yesOption } from '../confirm.js';
 import { withDatabase, withTransaction } from '../connection.js';
 import { CommandError, UsageError } from '../errors.js';
+import { isId } from '../numbers.js';
 import { type OutputOptions, printNote, printRecords, printResult } from '../output.js';
 import { checkProject } from '../projects.js';
 import { insertKey, type KeyRow, readKeys, revokeKey, rotateKey } from '../projects.sql.js';
@@ -128,7 +129,7 @@ function explainEnded(key: KeyRow): never {
 }
 
 function parseId(given: string): number {
-	if (!/^[1-9][0-9]{0,14}$/.test(given)) throw new UsageError('The ID of a key is a positive integer.');
+	if (!isId(given)) throw new UsageError('The ID of a key is a positive integer.');
 	return Number(given);
 }
 

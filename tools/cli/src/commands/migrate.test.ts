@@ -4,6 +4,17 @@ import postgres from 'postgres';
 import { expect, onTestFinished, test } from 'vitest';
 import { contacts, expectOneLine, spawnContacts } from '../testing/command.js';
 
+test('brings an empty database up to date, once for several concurrent runs, and the next run reports that it is', async () => {
+	const { url, sql, drop } = await createTestDatabase('template0');
+	onTestFinished(drop);
+	const outcomes = await Promise.all([1, 2, 3].map(() => contacts(url, ['migrate', '--json'])));
+	expect(outcomes.map(({ code }) => code)).toEqual([0, 0, 0]);
+	const applied = outcomes.map(({ stdout }) => JSON.parse(stdout).applied.length);
+	expect(applied.filter((count) => count > 0)).toHaveLength(1);
+	expect(await sql`select from projects`).toEqual([]);
+	expect(await contacts(url, ['migrate'])).toEqual({ code: 0, stdout: 'The schema is up to date.\n', stderr: '' });
+});
+
 test('a database in another encoding than UTF-8 is refused with one line', async () => {
 	const { url, drop } = await createTestDatabase('template0', 'SQL_ASCII');
 	onTestFinished(drop);

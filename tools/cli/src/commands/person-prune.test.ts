@@ -14,7 +14,7 @@ describe('person prune', () => {
 			insert into personal_contacts (chat_id, project_id, updated_at)
 			select n, p.id, case when n <= 6000 then now() - interval '25 months' else now() - interval '23 months' end
 			from generate_series(1, 6100) n, projects p`;
-		// The subscription of chat 1 is active, that of chat 2 has ended long ago, that of chat 3 lately.
+		// The subscription of chat 1 is active, that of chat 2 has ended long ago, that of chat 3 a month ago.
 		await other.sql`
 			insert into direct_subscriptions (chat_id, started_at, ended_at) values
 				(1, now() - interval '30 months', null),
@@ -72,7 +72,7 @@ describe('person prune', () => {
 		await report`begin`;
 		await report`update direct_subscriptions set started_at = now(), ended_at = null, reported_at = now() where chat_id = 2`;
 		const pruned = prune('--yes', '--json');
-		await expect.poll(() => waiting(other), { timeout: 20_000 }).toHaveLength(1);
+		await expect.poll(() => waiting(other)).toHaveLength(1);
 		await report`commit`;
 		report.release();
 		expect(JSON.parse((await pruned).stdout)).toEqual({ ...expected, direct_subscriptions: 0, deleted: true });

@@ -3,6 +3,7 @@ import type { Command } from '../command.js';
 import { type ConfirmOptions, confirm, yesOption } from '../confirm.js';
 import { withDatabase, withTransaction } from '../connection.js';
 import { CommandError, UsageError } from '../errors.js';
+import { isId, parseChatId } from '../numbers.js';
 import { type OutputOptions, printJson, printNote, printResult } from '../output.js';
 import {
 	countUnused,
@@ -14,7 +15,6 @@ import {
 	type StoredPerson,
 } from '../persons.sql.js';
 import { recordOperation } from '../projects.sql.js';
-import { parseChatId } from '../subscriptions.sql.js';
 
 interface PersonOptions extends OutputOptions {
 	chat?: string;
@@ -180,7 +180,7 @@ async function queryOf({ chat, phone, bitrix }: PersonOptions): Promise<PersonQu
 		if (number === null) throw new UsageError('--phone takes a valid number with a leading plus.');
 		return { by: 'phone', phone: number };
 	}
-	if (bitrix === undefined || !/^[1-9][0-9]{0,15}$/.test(bitrix))
+	if (bitrix === undefined || !isId(bitrix))
 		throw new UsageError('--bitrix takes the positive integer that is the ID of a contact.');
 	return { by: 'bitrix', id: bitrix };
 }

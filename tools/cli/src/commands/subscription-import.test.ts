@@ -1,167 +1,121 @@
-import { writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import type { TestDatabase } from '@contacts/testing/database.js';
-import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import { database, test } from '@contacts/testing/test.js';
-import { describe, expect } from 'vitest';
-import { contacts, expectOneLine } from '../testing/command.js';
+import { beforeEach, describe, expect } from 'vitest';
+import { contacts, expectOneLine, fileWith } from '../testing/command.js';
 import { ownDatabase } from '../testing/own-database.js';
 
-const start = '2026-01-01T00:00:00Z';
+beforeEach(async () => {
+	await database.sql`delete from direct_subscriptions`;
+});
 
 /** Imports a file with this text. */
-async function importText(
-	text: string | Buffer,
-	{ name = 'subscribers.csv', args = [] as string[], url = database.url } = {},
-) {
-	const path = join(await temporaryFolder(), name);
-	await writeFile(path, text);
-	return contacts(url, ['subscription', 'import', path, ...args]);
-}
+const importText = async (text: string, name = 'subscribers.csv', ...args: string[]) =>
+	contacts(database.url, ['subscription', 'import', await fileWith(text, name), ...args]);
+/** The numbers of an import. */
+const load = async (text: string, name?: string) => JSON.parse((await importText(text, name, '--json')).stdout);
+const counts = (records: number, more: object) => ({ records, added: 0, changed: 0, unchanged: 0, older: 0, ...more });
 
-const stored = async (url: TestDatabase = database) =>
+const stored = async () =>
 	(
-		await url.sql<{ row: string }[]>`
+		await database.sql<{ row: string }[]>`
 		select concat_ws(' ', chat_id, coalesce(to_char(started_at at time zone 'UTC', 'YYYY-MM-DD'), 'unknown'),
 			coalesce(to_char(ended_at at time zone 'UTC', 'YYYY-MM-DD'), 'open')) as row
 		from direct_subscriptions order by chat_id`
 	).map(({ row }) => row);
 
-describe('subscription import', () => {
-	test('imports past and active subscriptions from CSV and NDJSON, and a second run changes nothing', async () => {
-		const own = await ownDatabase();
-		const csv = `ended_at,chat_id,started_at\n,1,${start}\n2026-02-01,-2,2026-01-01\n2999-01-01,3,2025-01-01T01:00:00+01:00\n`;
-		expect(await importText(csv, { url: own.url })).toEqual({
-			code: 0,
-			stdout:
-				'3 lines: 3 subscriptions new, 0 changed, 0 as stored, 0 older than what is stored or than another line.\n',
-			stderr: '',
-		});
-		expect(await stored(own)).toEqual(['-2 2026-01-01 2026-02-01', '1 2026-01-01 open', '3 2025-01-01 2999-01-01']);
-		const again = await importText(csv, { url: own.url, args: ['--json'] });
-		expect(JSON.parse(again.stdout)).toEqual({ records: 3, added: 0, changed: 0, unchanged: 3, older: 0 });
-
-		const ndjson = `{"chat_id":1,"started_at":"${start}","ended_at":"2999-01-01"}\n\n{"chat_id":4,"started_at":null}\n`;
-		const changed = await importText(ndjson, { url: own.url, name: 'x.ndjson', args: ['--json'] });
-		expect(JSON.parse(changed.stdout)).toEqual({ records: 2, added: 1, changed: 1, unchanged: 0, older: 0 });
-		expect(await stored(own)).toContain('1 2026-01-01 2999-01-01');
+test('past and active subscriptions are imported from CSV and NDJSON, and a second run changes nothing', async () => {
+	const csv =
+		'ended_at,chat_id,started_at\n,1,2026-01-01T00:00:00Z\n2026-02-01,-2,2026-01-01\n2999-01-01,3,2025-01-01T01:00:00+01:00\n';
+	expect(await importText(csv)).toMatchObject({
+		code: 0,
+		stdout: expect.stringMatching(/^3 lines: 3 .+ new,/),
+		stderr: '',
 	});
+	expect(await stored()).toEqual(['-2 2026-01-01 2026-02-01', '1 2026-01-01 open', '3 2025-01-01 2999-01-01']);
+	expect(await load(csv)).toEqual(counts(3, { unchanged: 3 }));
+	const ndjson = '{"chat_id":1,"started_at":"2026-01-01","ended_at":"2999-01-01"}\n\n{"chat_id":4,"started_at":null}\n';
+	expect(await load(ndjson, 'x.ndjson')).toEqual(counts(2, { added: 1, changed: 1 }));
+	expect(await stored()).toContain('1 2026-01-01 2999-01-01');
+	const rows = await database.sql`select details from audit_log where action = 'subscriptions imported' order by id`;
+	expect(rows.at(-1)?.details).toEqual({ file: 'x.ndjson', ...counts(2, { added: 1, changed: 1 }) });
+});
 
-	test('takes what "subscription list --json" prints, and the list of the other database is the same', async () => {
-		const [from, to] = [await ownDatabase(), await ownDatabase()];
-		const list = async ({ url }: TestDatabase, ...args: string[]) =>
-			(await contacts(url, ['subscription', 'list', '--json', ...args])).stdout;
-		await from.sql`
-			insert into direct_subscriptions (chat_id, started_at, ended_at)
-			select n, now() - make_interval(mins => n), case when n % 3 = 0 then now() + make_interval(days => n) end
-			from generate_series(1, 6000) n`;
-		await from.sql`
-			insert into direct_subscriptions values (-1, '2026-01-01', '2026-02-01', '2026-02-01'), (-2, null, '2026-02-01', '2026-02-01')`;
-		for (const printed of [await list(from), await list(from, '--', '-1'), await list(from, '--', '-2')]) {
-			const records = JSON.parse(printed) as { chat_id: number }[];
-			const imported = await importText(printed, { url: to.url, name: 'list.ndjson', args: ['--json'] });
-			expect(JSON.parse(imported.stdout)).toMatchObject({ records: records.length, added: records.length });
-			const again = await importText(printed, { url: from.url, name: 'list.ndjson', args: ['--json'] });
-			expect(JSON.parse(again.stdout)).toMatchObject({ unchanged: records.length });
-		}
-		for (const args of [[], ['--', '-1'], ['--', '-2']])
-			expect(await list(to, ...args)).toBe(await list(from, ...args));
-	});
+test('an import takes what "subscription list --json" prints, and the list of the other database is the same', async () => {
+	const other = await ownDatabase();
+	const list = async ({ url }: TestDatabase, ...args: string[]) =>
+		(await contacts(url, ['subscription', 'list', '--json', ...args])).stdout;
+	await other.sql`
+		insert into direct_subscriptions (chat_id, started_at, ended_at)
+		select n, now() - make_interval(mins => n), case when n % 3 = 0 then now() + make_interval(days => n) end
+		from generate_series(1, 6000) n`;
+	await other.sql`
+		insert into direct_subscriptions values (-1, '2026-01-01', '2026-02-01', '2026-02-01'), (-2, null, '2026-02-01', '2026-02-01')`;
+	for (const [args, count] of [
+		[[], 6000],
+		[['--', '-1'], 1],
+		[['--', '-2'], 1],
+	] as const) {
+		const printed = await list(other, ...args);
+		expect(await load(printed, 'list.ndjson')).toEqual(counts(count, { added: count }));
+		expect(await load(printed, 'list.ndjson')).toEqual(counts(count, { unchanged: count }));
+		expect(await list(database, ...args)).toBe(printed);
+	}
+});
 
-	test('an empty list is a file without lines', async () => {
-		const own = await ownDatabase();
-		const { stdout } = await contacts(own.url, ['subscription', 'list', '--json']);
-		expect(JSON.parse(stdout)).toEqual([]);
-		expectOneLine(await importText(stdout, { name: 'list.ndjson' }), 1, 'The file has no records');
-	});
-
-	test.each([
-		['in their order', (lines: string[]) => lines],
-		['in reverse', (lines: string[]) => lines.toReversed()],
-	])('a file may end one subscription of a chat and begin the next, %s', async (_, order) => {
-		const own = await ownDatabase();
-		const lines = order([
-			'1,2025-01-01,2026-01-01',
-			'1,2026-01-01,',
-			'2,2025-01-01,2025-02-01',
-			'2,2026-01-01,2026-02-01',
-		]);
-		const outcome = await importText(`chat_id,started_at,ended_at\n${lines.join('\n')}\n`, {
-			url: own.url,
-			args: ['--json'],
-		});
-		expect(JSON.parse(outcome.stdout)).toEqual({ records: 4, added: 2, changed: 0, unchanged: 0, older: 2 });
+test.each([false, true])(
+	'a file may end one subscription of a chat and begin the next, in any order (reversed: %s)',
+	async (reversed) => {
+		const lines = ['1,2025-01-01,2026-01-01', '1,2026-01-01,', '2,2025-01-01,2025-02-01', '2,2026-01-01,2026-02-01'];
+		if (reversed) lines.reverse();
+		const head = 'chat_id,started_at,ended_at';
+		expect(await load([head, ...lines].join('\n'))).toEqual(counts(4, { added: 2, older: 2 }));
 		const expected = ['1 2026-01-01 open', '2 2026-01-01 2026-02-01'];
-		expect(await stored(own)).toEqual(expected);
+		expect(await stored()).toEqual(expected);
 		// One by one, as a longer file is saved in several statements.
-		const other = await ownDatabase();
-		for (const line of lines) await importText(`chat_id,started_at,ended_at\n${line}\n`, { url: other.url });
-		expect(await stored(other)).toEqual(expected);
-	});
+		await database.sql`delete from direct_subscriptions`;
+		for (const line of lines) await importText(`${head}\n${line}\n`);
+		expect(await stored()).toEqual(expected);
+	},
+);
 
-	test('a line that is older than the last report of its chat is counted and not applied', async () => {
-		const own = await ownDatabase();
-		await own.sql`
-			insert into direct_subscriptions values
-				(1, '2026-01-01', null, '2026-03-01'), (2, '2026-01-01', '2026-03-01', '2026-03-01'), (3, null, '2026-03-01', '2026-03-01')`;
-		const before = await stored(own);
-		const csv = 'chat_id,started_at,ended_at\n1,2026-01-01,2026-02-28\n2,2026-02-01,\n3,2026-02-01,\n';
-		const outcome = await importText(csv, { url: own.url, args: ['--json'] });
-		expect(JSON.parse(outcome.stdout)).toEqual({ records: 3, added: 0, changed: 0, unchanged: 0, older: 3 });
-		expect(await stored(own)).toEqual(before);
-		const newer = await importText(csv.replaceAll('2026-02', '2026-04'), { url: own.url, args: ['--json'] });
-		expect(JSON.parse(newer.stdout)).toEqual({ records: 3, added: 0, changed: 3, unchanged: 0, older: 0 });
-		expect(await stored(own)).toEqual(['1 2026-01-01 2026-04-28', '2 2026-04-01 open', '3 2026-04-01 open']);
-	});
+test('a line that is older than the last report of its chat is counted and not applied', async () => {
+	await database.sql`
+		insert into direct_subscriptions values
+			(1, '2026-01-01', null, '2026-03-01'), (2, '2026-01-01', '2026-03-01', '2026-03-01'), (3, null, '2026-03-01', '2026-03-01')`;
+	const before = await stored();
+	const csv = 'chat_id,started_at,ended_at\n1,2026-01-01,2026-02-28\n2,2026-02-01,\n3,2026-02-01,\n';
+	expect(await load(csv)).toEqual(counts(3, { older: 3 }));
+	expect(await stored()).toEqual(before);
+	expect(await load(csv.replaceAll('2026-02', '2026-04'))).toEqual(counts(3, { changed: 3 }));
+	expect(await stored()).toEqual(['1 2026-01-01 2026-04-28', '2 2026-04-01 open', '3 2026-04-01 open']);
+});
 
-	test('an end without a start keeps the stored start', async () => {
-		const own = await ownDatabase();
-		await importText(`chat_id,started_at\n1,${start}\n`, { url: own.url });
-		expect((await importText('chat_id,ended_at\n1,2026-02-01\n2,2026-02-01\n', { url: own.url })).code).toBe(0);
-		expect(await stored(own)).toEqual(['1 2026-01-01 2026-02-01', '2 unknown 2026-02-01']);
-	});
+test('an end without a start keeps the stored start, and an older file does not reopen the subscription', async () => {
+	const csv = 'chat_id,started_at\n1,2026-01-01\n';
+	await importText(csv);
+	expect((await importText('chat_id,ended_at\n1,2026-02-01\n2,2026-02-01\n')).code).toBe(0);
+	const expected = ['1 2026-01-01 2026-02-01', '2 unknown 2026-02-01'];
+	expect(await stored()).toEqual(expected);
+	expect(await load(csv)).toEqual(counts(1, { older: 1 }));
+	expect(await stored()).toEqual(expected);
+});
 
-	test('an older file does not reopen an ended subscription', async () => {
-		const own = await ownDatabase();
-		const csv = `chat_id,started_at\n1,${start}\n`;
-		await importText(csv, { url: own.url });
-		await contacts(own.url, ['subscription', 'end', '1', '--at', '2026-02-01']);
-		expect((await importText(csv, { url: own.url })).stdout).toContain('0 as stored, 1 older');
-		expect(await stored(own)).toEqual(['1 2026-01-01 2026-02-01']);
-	});
-
-	test('a line without a start means the active subscription or a new one; a chat may appear twice', async () => {
-		const own = await ownDatabase();
-		await importText(`chat_id,started_at\n1,${start}\n`, { url: own.url });
-		const csv = 'chat_id,ended_at\n1,2999-01-01\n2,\n2,\n2,2999-01-01\n';
-		expect((await importText(csv, { url: own.url })).stdout).toContain(
-			'4 lines: 1 subscription new, 1 changed, 0 as stored, 2 older',
-		);
-		const [first, second] = await stored(own);
-		expect(first).toBe('1 2026-01-01 2999-01-01');
-		expect(second).toMatch(/^2 20\d\d-\d\d-\d\d 2999-01-01$/);
-		// A line without times removes the planned end, and keeps the start.
-		await importText('chat_id\n1\n', { url: own.url });
-		expect((await stored(own))[0]).toBe('1 2026-01-01 open');
-	});
-
-	test('the audit log records an import with its numbers, unless nothing was imported', async () => {
-		const own = await ownDatabase();
-		await importText('chat_id\nx\n', { url: own.url });
-		await importText(`chat_id,started_at\n5,${start}\n`, { url: own.url });
-		const rows = await own.sql`select action, details from audit_log where action like 'subscription%'`;
-		expect([...rows]).toEqual([
-			{
-				action: 'subscriptions imported',
-				details: { file: 'subscribers.csv', records: 1, added: 1, changed: 0, unchanged: 0, older: 0 },
-			},
-		]);
-	});
+test('a line without a start means the active subscription or a new one; a chat may appear twice', async () => {
+	await importText('chat_id,started_at\n1,2026-01-01\n');
+	const csv = 'chat_id,ended_at\n1,2999-01-01\n2,\n2,\n2,2999-01-01\n';
+	expect(await load(csv)).toEqual(counts(4, { added: 1, changed: 1, older: 2 }));
+	const [first, second] = await stored();
+	expect(first).toBe('1 2026-01-01 2999-01-01');
+	expect(second).toMatch(/^2 20\d\d-\d\d-\d\d 2999-01-01$/);
+	// A line without times removes the planned end, and keeps the start.
+	await importText('chat_id\n1\n');
+	expect((await stored())[0]).toBe('1 2026-01-01 open');
 });
 
 describe('a wrong line is named, and nothing is imported', () => {
 	test.each([
 		['0,,', 'chat_id is no integer other than 0'],
+		['1.00000000000000000001,,', 'chat_id is no integer other than 0'],
 		[',,', 'chat_id is no integer'],
 		['7,2026-02-30,', 'started_at is neither a date nor a time'],
 		['7,2026-01-01T00:00:00,', 'started_at is neither'],
@@ -177,37 +131,26 @@ describe('a wrong line is named, and nothing is imported', () => {
 		expect(await stored()).toEqual([]);
 	});
 
-	test('of many wrong lines the first are named and all are counted', async () => {
-		const outcome = await importText(`chat_id\n${'x\n'.repeat(1000)}`);
-		expect(outcome.stderr.split('\n').filter((line) => line.startsWith('line '))).toHaveLength(100);
-		expect(outcome.stderr).toContain('error: 1000 of 1000 lines are wrong');
-	});
-
-	test('an unknown field, in CSV and in NDJSON', async () => {
-		expectOneLine(
-			await importText('chat_id,since\n1,\n'),
-			1,
-			'The first line must name columns among chat_id, state, started_at, ended_at',
-		);
-		const outcome = await importText('{"chat_id":1,"since":"2026-01-01"}\n', { name: 'x.ndjson' });
-		expect(outcome.stderr).toContain('line 1: only chat_id, state, started_at, ended_at are known');
-	});
-
-	test.each(['0.99999999999999999999', '1.00000000000000000001', '9007199254740991.4'])(
-		'a chat_id that only rounding makes an integer: %s',
-		async (chatId) => {
-			for (const [name, text] of [
-				['x.ndjson', `{"chat_id":${chatId}}\n`],
-				['x.csv', `chat_id\n${chatId}\n`],
-			] as const)
-				expect((await importText(text, { name })).stderr).toMatch(/^line [12]: chat_id is no integer other than 0/);
-			expect(await stored()).toEqual([]);
-		},
-	);
-
-	test('a quote that is not closed', async () => {
-		const outcome = await importText('chat_id,started_at\n90,2026-01-01\n91,"2026-01-01\n');
-		expectOneLine(outcome, 1, "The file can't be read from line 3 on: a quote is opened there");
+	test.each([
+		['an unknown column', 'chat_id,since\n1,\n', 'x.csv', 'The first line must name columns among chat_id'],
+		['a quote that is not closed', 'chat_id\n90\n"91\n', 'x.csv', "The file can't be read from line 3 on"],
+		['an empty list', '[]\n', 'x.ndjson', 'The file has no records'],
+	])('%s', async (_, text, name, line) => {
+		expectOneLine(await importText(text, name), 1, line);
 		expect(await stored()).toEqual([]);
+	});
+
+	test('of NDJSON, also a chat_id that only rounding makes an integer', async () => {
+		const text = '{"chat_id":1}\n{"chat_id":2,"since":"2026-01-01"}\n{"chat_id":0.99999999999999999999}\n';
+		const { stderr } = await importText(text, 'x.ndjson');
+		expect(stderr).toContain('line 2: only chat_id, state, started_at, ended_at are known');
+		expect(stderr).toContain('line 3: chat_id is no integer other than 0');
+		expect(await stored()).toEqual([]);
+	});
+
+	test('of many, the first are named and all are counted', async () => {
+		const { stderr } = await importText(`chat_id\n${'x\n'.repeat(1000)}`);
+		expect(stderr.split('\n').filter((line) => line.startsWith('line '))).toHaveLength(100);
+		expect(stderr).toContain('error: 1000 of 1000 lines are wrong');
 	});
 });

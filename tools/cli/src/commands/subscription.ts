@@ -3,9 +3,10 @@ import type { Command } from '../command.js';
 import { withDatabase, withTransaction } from '../connection.js';
 import { CommandError, UsageError } from '../errors.js';
 import type { Format } from '../import/source-file.js';
+import { parseChatId, parseLimit } from '../numbers.js';
 import { type OutputOptions, printRecords, printResult } from '../output.js';
 import { recordOperation } from '../projects.sql.js';
-import { endSubscription, parseChatId, readSubscriptions, startSubscription } from '../subscriptions.sql.js';
+import { endSubscription, readSubscriptions, startSubscription } from '../subscriptions.sql.js';
 
 interface Times {
 	from?: string;
@@ -75,9 +76,7 @@ export function addSubscriptionCommands(program: Command, environment: NodeJS.Pr
 		.examples('contacts subscription list --limit 100', 'contacts subscription list -- -100200300')
 		.action(async (given: string | undefined, { limit, ...options }: OutputOptions & { limit?: string }) => {
 			const chatId = given === undefined ? undefined : chatIdOf(given);
-			if (limit !== undefined && !/^[1-9][0-9]{0,8}$/.test(limit))
-				throw new UsageError('--limit takes a positive integer.');
-			const rows = limit === undefined ? Number.MAX_SAFE_INTEGER : Number(limit);
+			const rows = limit === undefined ? Number.MAX_SAFE_INTEGER : parseLimit(limit);
 			await withDatabase(environment, (sql) =>
 				printRecords(readSubscriptions(sql, chatId, rows), ['chat_id', 'state', 'started_at', 'ended_at'], options),
 			);

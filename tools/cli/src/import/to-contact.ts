@@ -8,6 +8,7 @@ import {
 } from '@contacts/common/company-contacts/company-contact-columns.sql.js';
 import { toE164 } from '@contacts/common/company-contacts/phone.js';
 import type { CountryCode } from 'libphonenumber-js/min';
+import { isId } from '../numbers.js';
 
 /** Why a record is refused. The message names the field, never the value. */
 export class RecordError extends Error {}
@@ -62,8 +63,6 @@ function toBoundedText(field: keyof typeof maxCharacters, value: unknown): strin
 		throw new RecordError(`${field}: longer than ${max} characters`);
 	return text;
 }
-
-export const isId = (given: string): boolean => /^[1-9][0-9]{0,15}$/.test(given) && Number.isSafeInteger(Number(given));
 
 /** A positive integer up to 2^53 − 1, as a number or in decimal digits. */
 function toId(field: string, value: unknown): number | null {

@@ -48,7 +48,7 @@ export function startOnTerminal(
 	}
 	const child: ChildProcess = spawn(program, rest, {
 		env: { SHELL: '/bin/sh', ...environmentOf(databaseUrl, { TERM: 'xterm', ...environment }) },
-		timeout: 60_000,
+		timeout: 110_000,
 		killSignal: 'SIGKILL',
 	});
 	let output = '';

@@ -50,11 +50,8 @@ const kinds: Record<string, ErrorKind> = {
 	NO_AUTH_FOUND: 'stop',
 	insufficient_scope: 'stop',
 	expired_token: 'stop',
-	user_access_error: 'stop',
 	INVALID_REQUEST: 'stop',
 	ERROR_METHOD_NOT_FOUND: 'stop',
-	ERROR_BATCH_METHOD_NOT_ALLOWED: 'stop',
-	ERROR_BATCH_LENGTH_EXCEEDED: 'stop',
 	NOT_FOUND: 'not_found',
 	// For a request of one record, this is about that record. For a list, it means that there is no subscription or no right
 	// at all.

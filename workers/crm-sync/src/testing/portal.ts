@@ -1,20 +1,19 @@
 import { urlAs } from '@contacts/common/database/roles.js';
 import { createLogger } from '@contacts/common/observability/logger.js';
 import {
+	type Fault,
 	type StandIn,
 	type StandInContact,
 	type StandInOptions,
 	startStandIn,
 } from '@contacts/testing/bitrix24/stand-in.js';
 import { rolePassword } from '@contacts/testing/database.js';
-import { database, test } from '@contacts/testing/test.js';
-import { afterAll } from 'vitest';
+import { database } from '@contacts/testing/test.js';
 import type { Clock } from '../bitrix24/clock.js';
 import { toCrmConfig } from '../config.js';
-import type { Unmapped } from '../mapping.js';
 import type { UnreadBy } from '../pass.js';
 import { openSession, type Session } from '../session.js';
-import { confirmDeletions, readState } from '../sync.sql.js';
+import { confirmDeletions, readState, type SyncState } from '../sync.sql.js';
 import { createSynchroniser, type Synchroniser, type SynchroniserOptions } from '../synchroniser.js';
 
 export const troubleField = 'UF_CRM_1700000000001';
@@ -28,11 +27,16 @@ export interface SyncHarness {
 	clock: Clock & { advance(milliseconds: number): void };
 	/** All log lines, at every level. */
 	log: string[];
-	unmapped: Unmapped[];
 	/** The pass of each contact that could not be read. */
 	unread: UnreadBy[];
 	/** Ends this synchroniser and starts another one, as after a restart, optionally with other options. */
 	restart(changed?: Partial<SynchroniserOptions>): Promise<void>;
+	/** Adds so many contacts to the portal, each made by `makeContact`. */
+	fill(count: number): void;
+	/** The contacts of the portal. */
+	ids(): number[];
+	state(): Promise<SyncState>;
+	/** Also empties the mirror. */
 	close(): Promise<void>;
 }
 
@@ -45,20 +49,10 @@ export async function emptyMirror(): Promise<void> {
 }
 
 /** Runs a full pass that puts its deletions on hold, and confirms them, as "contacts sync --confirm-mass-delete" does. */
-export async function confirmHeldDeletions({ synchroniser, session }: SyncHarness): Promise<void> {
+export async function confirmHeldDeletions({ synchroniser, session, state }: SyncHarness): Promise<void> {
 	await synchroniser.pass({ full: true });
-	const { held_run: run } = await session.run(readState);
+	const { held_run: run } = await state();
 	await session.run((sql) => confirmDeletions(sql, run ?? 0));
-}
-
-/** One session for the tests of a file or a `describe`: a new connection has to prepare every statement again. */
-export function shareSession(): () => Session {
-	let session: Session;
-	test.beforeAll(async () => {
-		session = await openTestSession();
-	});
-	afterAll(() => session?.close());
-	return () => session;
 }
 
 async function openTestSession(): Promise<Session> {
@@ -67,7 +61,6 @@ async function openTestSession(): Promise<Session> {
 	return session;
 }
 
-/** @param more its session, if there is one, stays open when the synchroniser ends */
 export async function startSync(
 	options: StandInOptions = {},
 	more: Partial<SynchroniserOptions> = {},
@@ -101,7 +94,6 @@ export async function startSync(
 		BITRIX24_INTERVAL_SECONDS: 300,
 	});
 	const log: string[] = [];
-	const unmapped: Unmapped[] = [];
 	const unread: UnreadBy[] = [];
 	const logger = createLogger({
 		name: 'sync',
@@ -109,26 +101,21 @@ export async function startSync(
 		destination: { write: (line: string) => void log.push(line) },
 	});
 	const start = async (changed: Partial<SynchroniserOptions> = {}) => {
-		const session = more.session ?? (await openTestSession());
-		const onUnmapped = (what: Unmapped) => void unmapped.push(what);
+		const session = await openTestSession();
 		const onUnread = (pass: UnreadBy, contacts: number) => {
 			for (let n = 0; n < contacts; n++) unread.push(pass);
 		};
-		const seams = { session, clock, logger, onUnmapped, onUnread, responseTimeoutMs: 60_000 };
+		const seams = { session, clock, logger, onUnread, responseTimeoutMs: 60_000 };
 		return { session, synchroniser: await createSynchroniser({ config, ...seams, ...more, ...changed }) };
 	};
 	let running = await start().catch(async (error) => {
 		await standIn.close();
 		throw error;
 	});
-	const end = async () => {
-		if (more.session === undefined) await running.session.close();
-	};
 	return {
 		standIn,
 		clock,
 		log,
-		unmapped,
 		unread,
 		get synchroniser() {
 			return running.synchroniser;
@@ -137,12 +124,18 @@ export async function startSync(
 			return running.session;
 		},
 		async restart(changed) {
-			await end();
+			await running.session.close();
 			running = await start(changed);
 		},
+		fill(count) {
+			for (let n = 1; n <= count; n++) standIn.add(makeContact(n));
+		},
+		ids: () => [...standIn.contacts.keys()],
+		state: () => running.session.run(readState),
 		async close() {
-			await end();
+			await running.session.close();
 			await standIn.close();
+			await emptyMirror();
 		},
 	};
 }
@@ -204,3 +197,18 @@ export async function readMirror(): Promise<ExpectedRow[]> {
 			from company_contacts order by bitrix_id`),
 	];
 }
+
+export const mirroredIds = async () => (await readMirror()).map((row) => row.bitrix_id);
+export const rowOf = async (id: number) => (await readMirror()).find((row) => row.bitrix_id === id);
+
+/** An error of the portal with this code. */
+export const error = (code: string, status?: number): Fault => ({ kind: 'error', code, ...(status && { status }) });
+
+/** Stores an event for each of these contacts. */
+export const storeEvents = (...ids: number[]) => database.sql`
+	insert into crm_event_inbox (bitrix_id, event)
+	select json_array_elements_text(${JSON.stringify(ids)}::text::json)::bigint, 'ONCRMCONTACTUPDATE'`;
+
+/** After which contacts pages were requested. */
+export const pagesOf = ({ requests }: StandIn) =>
+	requests.flatMap(({ params }) => (params as { filter?: { '>id'?: number } }).filter?.['>id'] ?? []);

@@ -16,7 +16,7 @@ interface RunningBench extends RunningProcess {
 	folder: string;
 }
 
-/** Starts it as the leader of its own process group, with its own temporary folder. */
+/** Starts the bench in a new process group, with an empty temporary folder. */
 async function startBench(...args: string[]): Promise<RunningBench> {
 	const folder = await temporaryFolder(0o711);
 	const bench = startProcess(process.execPath, [toolOf('bench'), ...args], {
@@ -35,7 +35,7 @@ async function measuring(bench: RunningBench): Promise<number> {
 	return Number(readFileSync(join(bench.folder, name, 'postgres', 'postmaster.pid'), 'utf8').split('\n')[0]);
 }
 
-/** Whether a process of its group still runs: its own, a service or a baseline. */
+/** Whether a process of the group still runs: the bench, a service or a baseline. */
 function groupIsAlive({ pid }: RunningBench): boolean {
 	try {
 		return process.kill(-pid, 0);
