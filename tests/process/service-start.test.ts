@@ -59,6 +59,12 @@ describe('a service does not start, and says why', () => {
 			() => urlWithSecret({ search: '?channel_binding=require' }),
 			/DATABASE_URL is wrong: .* parameters/,
 		],
+		[
+			'an unknown sslmode',
+			() => urlWithSecret({ search: '?sslmode=verify_full' }),
+			/DATABASE_URL is wrong: .* sslmode may be disable, .* verify-full\.$/,
+		],
+		['a URL without a host', () => 'postgres:///contacts', /DATABASE_URL is wrong: .*@host:5432/],
 	])('in one line for %s', async (_, wrong, line) => {
 		expect(await refused({ DATABASE_URL: wrong() })).toEqual([expect.stringMatching(line)]);
 	});
@@ -102,4 +108,4 @@ test.each<[ServiceName, string, string]>([
 	},
 );
 
-test('no process writes the password of DATABASE_URL to its output', () => expectSecretUnwritten(11));
+test('no process writes the password of DATABASE_URL to its output', () => expectSecretUnwritten(13));

@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { chownSync, copyFileSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createClient } from '@contacts/common/database/client.js';
+import { openClient } from '@contacts/common/database/client.js';
 import { describeDatabaseError } from '@contacts/common/database/errors.js';
 import { migrate } from '@contacts/common/database/migrate.js';
 import { setUpRoles, urlAs } from '@contacts/common/database/roles.js';
@@ -67,7 +67,7 @@ const withParameters = (parameters: string) => `${url.href}?${parameters}`;
 
 /** Whether the client's connection is encrypted. */
 async function isEncrypted(address: string): Promise<boolean> {
-	const sql = createClient({ url: address, applicationName: 'test', poolSize: 1 });
+	const { sql } = openClient({ url: address, applicationName: 'test' });
 	try {
 		const [row] = await sql<[{ ssl: boolean }]>`select ssl from pg_stat_ssl where pid = pg_backend_pid()`;
 		return row.ssl;

@@ -169,7 +169,7 @@ export function describeSharedContract<V extends TObject>(service: Service<V>, .
 		});
 
 		test('a 503 with Retry-After when too many callers wait for the database', async () => {
-			await withApp({ database: { maxWaiting: 0 } }, async (other) => {
+			await withApp({ database: { maxCallers: 0 } }, async (other) => {
 				const response = await request(endpoint, good, {}, other);
 				expect(Number(response.headers.get('retry-after'))).toBeGreaterThan(0);
 				await expectProblem(response, 503, 'overloaded');

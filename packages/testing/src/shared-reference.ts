@@ -90,7 +90,7 @@ export function describeReference<V extends TObject>(
 				code: 'database_error',
 				app: { database: { url: 'postgres://a:b@127.0.0.1:1/none' } },
 			},
-			{ name: 'too many wait', status: 503, code: 'overloaded', app: { database: { maxWaiting: 0 } } },
+			{ name: 'too many wait', status: 503, code: 'overloaded', app: { database: { maxCallers: 0 } } },
 			...cases,
 		];
 		const slow = { limits: { headersTimeoutMs: 100, requestTimeoutMs: 200, checkIntervalMs: 25 } };

@@ -295,7 +295,8 @@ describe('changes in memory', () => {
 		const { queries } = observed;
 		const { changes, has_more } = await observed.page(observed.cursor, 10);
 		expect([changes.length, has_more, observed.queries]).toEqual([10, true, queries + 1]);
-		Object.assign(observed.database, { isFull: true });
+		for (let others = 0; others < 51; others++) observed.database.startWaiting();
+		observed.now += 500;
 		await expect(observed.page(observed.cursor, 11)).rejects.toThrow(DatabaseBusyError);
 	});
 });

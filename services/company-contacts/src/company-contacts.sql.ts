@@ -1,6 +1,7 @@
 import { contactBytes, contactJson } from '@contacts/common/company-contacts/company-contact-columns.sql.js';
 import type { Sql } from '@contacts/common/database/client.js';
 import type { Database } from '@contacts/common/database/database.js';
+import type { Deadline } from '@contacts/common/database/deadline.js';
 import type { Snapshot } from '@contacts/common/database/state-poll.js';
 import { serverIdentity } from '@contacts/common/database/state-poll.sql.js';
 
@@ -52,7 +53,7 @@ export async function readCompanyContacts(
 	database: Database,
 	companyId: string | undefined,
 	maxBytes: number,
-	options: { askedAt: number; isOnNew: boolean },
+	options: { deadline: Deadline; isOnNew: boolean },
 ): Promise<ListHead & { body: Buffer | undefined }> {
 	const rows = await database.query(
 		(sql) =>
@@ -80,7 +81,7 @@ export async function readCompanyContacts(
  * Reads the same list in batches, all from one snapshot.
  *
  * @param options.reader the client that reads: each has a share of the concurrent list reads
- * @param options.askedAt see `Database.query`
+ * @param options.deadline the deadline of the first batch
  * @param onBatch receives the JSON of some elements, separated by commas. It resolves to whether to continue, and must not
  * reject.
  * @throws DatabaseError, DatabaseBusyError
@@ -88,7 +89,7 @@ export async function readCompanyContacts(
 export async function readCompanyContactsInBatches(
 	database: Database,
 	companyId: string | undefined,
-	options: { reader: string; askedAt: number },
+	options: { reader: string; deadline: Deadline; isOnNew: boolean },
 	onBatch: (elements: Buffer[], start: StreamStart) => Promise<boolean>,
 ): Promise<void> {
 	let start: StreamStart | undefined;

@@ -1,6 +1,6 @@
-import { shareQuery, type Turn } from '@contacts/common/database/admission.js';
+import { shareQuery } from '@contacts/common/database/admission.js';
 import type { Database } from '@contacts/common/database/database.js';
-import { DatabaseBusyError } from '@contacts/common/database/errors.js';
+import type { Deadline } from '@contacts/common/database/deadline.js';
 import { type DatabaseState, readConfirmed, type StatePoll } from '@contacts/common/database/state-poll.js';
 import { createRepresentations, type Representations } from '@contacts/common/http/representations.js';
 import { counter, gauge } from '@contacts/common/observability/metrics.js';
@@ -22,10 +22,10 @@ export interface ListCache {
 	/**
 	 * Returns such a list, or reads it from the table.
 	 *
-	 * @param askedAt when the request began, in milliseconds of `performance.now()`
+	 * @param startedAt when the request began, in milliseconds of `performance.now()`
 	 * @throws DatabaseError, DatabaseBusyError: it never returns an old list as a current one
 	 */
-	read(companyId: string | undefined, askedAt?: number): Promise<CachedList>;
+	read(companyId: string | undefined, startedAt?: number): Promise<CachedList>;
 }
 
 interface ListCacheOptions {
@@ -85,13 +85,16 @@ export function createListCache(options: ListCacheOptions): ListCache {
 		return known?.digest === made.digest ? known : made;
 	}
 
-	async function query(companyId: string | undefined, { generation }: DatabaseState, turn: Turn): Promise<CachedList> {
+	async function query(
+		companyId: string | undefined,
+		{ generation }: DatabaseState,
+		deadline: Deadline,
+	): Promise<CachedList> {
 		const key = keyOf(companyId);
 		const { body, ...head } = await readConfirmed(
 			poll,
-			(isOnNew) =>
-				readCompanyContacts(database, companyId, Math.min(maxListBytes, maxBytes), { askedAt: turn.askedAt, isOnNew }),
-			turn.until,
+			(isOnNew) => readCompanyContacts(database, companyId, Math.min(maxListBytes, maxBytes), { deadline, isOnNew }),
+			deadline,
 		);
 		const entry = { ...head, generation, representations: body && representationsOf(key, body) };
 		const known = lists.peek(key);
@@ -120,22 +123,20 @@ export function createListCache(options: ListCacheOptions): ListCache {
 			const entry = findCurrent(companyId, poll.confirmed);
 			return entry === undefined ? undefined : count(entry, 'memory');
 		},
-		async read(companyId, askedAt) {
-			if (database.isFull) throw new DatabaseBusyError();
-			return database.admit(async (turn) => {
-				const state = await poll.confirm(turn.askedAt, turn.until);
+		read: (companyId, startedAt) =>
+			database.admit(async (deadline) => {
+				const state = await poll.confirm(deadline);
 				const entry = findCurrent(companyId, state);
 				if (entry !== undefined) return count(entry, 'memory');
 				// A query that was sent in an earlier state may lack a change, so only requests of the same state share it.
 				const key = `${state.generation} ${state.contacts?.version} ${keyOf(companyId)}`;
 				const start = () => {
-					const list = query(companyId, state, turn).finally(() => underWay.delete(key));
+					const list = query(companyId, state, deadline).finally(() => underWay.delete(key));
 					underWay.set(key, list);
 					return list;
 				};
-				return count(await shareQuery(() => underWay.get(key), start, turn.until), 'database');
-			}, askedAt);
-		},
+				return count(await shareQuery(() => underWay.get(key), start, deadline), 'database');
+			}, startedAt),
 	};
 }
 

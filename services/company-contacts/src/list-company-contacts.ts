@@ -1,5 +1,6 @@
 import type { KeyRing } from '@contacts/common/auth/key-ring.js';
 import type { Database } from '@contacts/common/database/database.js';
+import { startDeadline } from '@contacts/common/database/deadline.js';
 import type { StatePoll } from '@contacts/common/database/state-poll.js';
 import {
 	entityTagOf,
@@ -106,8 +107,7 @@ async function route(api: Server, { cache, database, poll, keyRing }: ListOption
 				} else {
 					const { project } = request;
 					const isAuthorized = async () => {
-						const now = performance.now();
-						if (!keyRing.isConfirmed) await keyRing.confirm(now, now + database.deadlineMs);
+						if (!keyRing.isConfirmed) await keyRing.confirm(startDeadline(database.deadlineMs));
 						return keyRing.isLive(project);
 					};
 					const stream = await streamList(database, {

@@ -1,5 +1,6 @@
 import { pipeline, Readable } from 'node:stream';
 import type { Database } from '@contacts/common/database/database.js';
+import { startDeadline } from '@contacts/common/database/deadline.js';
 import { DatabaseError } from '@contacts/common/database/errors.js';
 import { readConfirmed, type StatePoll } from '@contacts/common/database/state-poll.js';
 import { Problem } from '@contacts/common/http/problems.js';
@@ -53,6 +54,7 @@ export async function streamList(
 	{ companyId, encoding, isAuthorized, projectId, askedAt, poll }: StreamRequest,
 	{ stallTimeoutMs, totalTimeoutMs }: StreamLimits = defaultLimits,
 ): Promise<ListStream> {
+	const deadline = startDeadline(database.deadlineMs, askedAt);
 	let goOn: () => void = () => undefined;
 	const elements = new Readable({
 		highWaterMark: 256 * 1024,
@@ -102,7 +104,7 @@ export async function streamList(
 				decide = resolveDecision;
 			});
 			let [sent, expected, isAbandoned] = [0, -1, false];
-			const options = { reader: String(projectId), askedAt, isOnNew };
+			const options = { reader: String(projectId), deadline, isOnNew };
 			const reading = readCompanyContactsInBatches(database, companyId, options, async (batch, start) => {
 				resolve({ ...start, accept: () => decide(true) });
 				if (!(await decision)) return false;
@@ -138,7 +140,7 @@ export async function streamList(
 
 	let list: Awaited<ReturnType<typeof begin>>;
 	try {
-		list = await readConfirmed(poll, begin, askedAt + database.deadlineMs);
+		list = await readConfirmed(poll, begin, deadline);
 		list.accept();
 	} catch (error) {
 		await abandon();

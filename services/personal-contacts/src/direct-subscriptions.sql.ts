@@ -1,5 +1,5 @@
-import type { Turn } from '@contacts/common/database/admission.js';
 import type { Database } from '@contacts/common/database/database.js';
+import type { Deadline } from '@contacts/common/database/deadline.js';
 import { isActiveSubscription } from '@contacts/common/database/direct-subscription.sql.js';
 
 /** A report on a chat: whether it has a direct subscription to the bot. */
@@ -16,13 +16,13 @@ interface SubscriptionReport {
  * durably committed. A report that expires before it is applied is sent again, and so is one that may be older than the report that
  * was applied last.
  *
- * @param turn the caller's turn
- * @throws what `Database.write` throws with a turn: a report not applied by then is never applied later
+ * @param deadline that of the caller
+ * @throws what `Database.write` throws with a deadline: a report not applied by then is never applied later
  */
 export async function applySubscriptionReport(
 	database: Database,
 	{ chatId, isActive, at }: SubscriptionReport,
-	turn: Turn,
+	deadline: Deadline,
 ): Promise<void> {
 	for (let isApplied = false; !isApplied; ) {
 		const rows = await database.write(
@@ -54,7 +54,7 @@ export async function applySubscriptionReport(
 					returning chat_id
 				)
 				select exists (select from applied) as is_applied, (extract(epoch from clock_timestamp()) * 1000)::float8 as clock`,
-			{ turn },
+			{ deadline },
 		);
 		isApplied = rows[0]?.is_applied ?? false;
 	}

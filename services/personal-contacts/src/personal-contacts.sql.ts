@@ -1,5 +1,5 @@
-import type { Turn } from '@contacts/common/database/admission.js';
 import type { Database } from '@contacts/common/database/database.js';
+import type { Deadline } from '@contacts/common/database/deadline.js';
 import { isActiveSubscription } from '@contacts/common/database/direct-subscription.sql.js';
 
 export interface PersonalContact {
@@ -21,8 +21,8 @@ export interface SentContact {
 export type Outcome = 'saved' | 'skipped';
 
 interface SaveOptions {
-	/** The turn of the callers, or of the one with the least time left. */
-	turn: Turn;
+	/** The deadline of the callers, or of the one with the least time left. */
+	deadline: Deadline;
 	/** Maximum time in which the statement may wait for locked rows and write. If it is refused, it is not sent again. */
 	timeoutMs?: number;
 }
@@ -37,13 +37,13 @@ interface SaveOptions {
  *
  * @param sent each chat once
  * @returns the outcome of each chat; the saved rows are durably committed. A chat without an outcome was not written: the
- *   statement expired before its turn, or its row may be newer.
- * @throws what `Database.write` throws with a turn: what was not saved by then is never saved later
+ *   statement expired before its deadline, or its row may be newer.
+ * @throws what `Database.write` throws with a deadline: what was not saved by then is never saved later
  */
 export async function savePersonalContacts(
 	database: Database,
 	sent: readonly SentContact[],
-	{ turn, timeoutMs = Number.POSITIVE_INFINITY }: SaveOptions,
+	{ deadline, timeoutMs = Number.POSITIVE_INFINITY }: SaveOptions,
 ): Promise<Map<number, Outcome>> {
 	const contacts = JSON.stringify(
 		sent.map(({ contact: { chat_id, username, name, birth_date }, projectId }) => ({
@@ -96,7 +96,7 @@ export async function savePersonalContacts(
 					(extract(epoch from clock_timestamp()) * 1000)::float8 as clock
 				from sent left join written using (chat_id)`;
 		},
-		{ turn, retryRefused: timeoutMs === Number.POSITIVE_INFINITY },
+		{ deadline, retryRefused: timeoutMs === Number.POSITIVE_INFINITY },
 	);
 	return new Map(rows.flatMap(({ chat_id, outcome }) => (outcome === null ? [] : [[chat_id, outcome]])));
 }

@@ -93,7 +93,10 @@ async function route(
 				throw new Problem('invalid_body', { errors: [{ field: 'at', message: 'must not be in the future' }] });
 			}
 			const report = { chatId, isActive, ...(at === undefined ? {} : { at }) };
-			await database.admit((turn) => inOrder(chatId, () => applySubscriptionReport(database, report, turn)), askedAt);
+			await database.admit(
+				(deadline) => inOrder(chatId, () => applySubscriptionReport(database, report, deadline)),
+				askedAt,
+			);
 			return { ok: 'saved' as const };
 		},
 	});

@@ -1,6 +1,6 @@
-import type { Turn } from '@contacts/common/database/admission.js';
 import type { Database } from '@contacts/common/database/database.js';
-import { DeadlineError, failureReason, judge } from '@contacts/common/database/errors.js';
+import { type Deadline, remainingMs } from '@contacts/common/database/deadline.js';
+import { classify, DeadlineError } from '@contacts/common/database/errors.js';
 import { gauge } from '@contacts/common/observability/metrics.js';
 import { Counter, Histogram, type Registry } from 'prom-client';
 import { type Outcome, type SentContact, savePersonalContacts } from './personal-contacts.sql.js';
@@ -10,11 +10,11 @@ export interface UpsertBatcher {
 	 * Saves a contact, unless its chat has an active direct subscription. Contacts of the same chat are applied in the order of
 	 * the calls.
 	 *
-	 * @param askedAt when the request began, in milliseconds of `performance.now()`; its deadline counts from then
+	 * @param startedAt when the request began, in milliseconds of `performance.now()`; its deadline counts from then
 	 * @returns its outcome; a saved row is durably committed
 	 * @throws DatabaseError, DatabaseBusyError: see `Admission`
 	 */
-	save(sent: SentContact, askedAt?: number): Promise<Outcome>;
+	save(sent: SentContact, startedAt?: number): Promise<Outcome>;
 }
 
 /** The second batch is executed while the first is committed. */
@@ -30,7 +30,9 @@ const batchTimeoutMs = 500;
 const minTimeLeftMs = 500;
 
 interface Waiting extends SentContact {
-	turn: Turn;
+	deadline: Deadline;
+	/** Ends the wait for a place in a batch. A contact that waits for its own chat waits for no place. */
+	endWaiting: () => void;
 	/** Rejects the contact if it does not enter a batch in time. From then on, the database enforces the time. */
 	timer: NodeJS.Timeout;
 	resolve(outcome: Outcome): void;
@@ -93,6 +95,7 @@ export function createUpsertBatcher({ database, registry }: { database: Database
 			if (earlier === undefined) batch.set(chat, [waiting]);
 			else earlier.push(waiting);
 			clearTimeout(waiting.timer);
+			waiting.endWaiting();
 			return false;
 		});
 		for (const [chat, contacts] of batch) writing.set(chat, contacts);
@@ -104,9 +107,10 @@ export function createUpsertBatcher({ database, registry }: { database: Database
 		const chats = [...batch.values()];
 		const members = chats.flat();
 		sizes.observe(members.length);
-		const turn = { askedAt: performance.now(), until: Math.min(...members.map((waiting) => waiting.turn.until)) };
+		const expiresAt = Math.min(...members.map((waiting) => waiting.deadline.expiresAt));
+		const deadline = { startedAt: performance.now(), expiresAt };
 		try {
-			const outcomes = await savePersonalContacts(database, chats.map(merge), { turn, timeoutMs: batchTimeoutMs });
+			const outcomes = await savePersonalContacts(database, chats.map(merge), { deadline, timeoutMs: batchTimeoutMs });
 			for (const [chat, contacts] of batch) {
 				const outcome = outcomes.get(chat);
 				if (outcome === undefined) void writeOneByOne(chat, contacts);
@@ -114,7 +118,8 @@ export function createUpsertBatcher({ database, registry }: { database: Database
 			}
 		} catch (error) {
 			// Alone they are sent again after a temporary refusal, such as of a server that starts.
-			if (judge(error).temporary || failureReason(error) === 'statement') {
+			const { isTemporary, reason } = classify(error);
+			if (isTemporary || reason === 'statement') {
 				split.inc();
 				for (const [chat, contacts] of batch) void writeOneByOne(chat, contacts);
 			} else {
@@ -131,10 +136,10 @@ export function createUpsertBatcher({ database, registry }: { database: Database
 		release(chat, contacts);
 	}
 
-	async function writeAlone({ contact, projectId, turn }: Waiting): Promise<Outcome> {
+	async function writeAlone({ contact, projectId, deadline }: Waiting): Promise<Outcome> {
 		let outcome: Outcome | undefined;
 		while (outcome === undefined)
-			outcome = (await savePersonalContacts(database, [{ contact, projectId }], { turn })).get(contact.chat_id);
+			outcome = (await savePersonalContacts(database, [{ contact, projectId }], { deadline })).get(contact.chat_id);
 		return outcome;
 	}
 
@@ -146,21 +151,23 @@ export function createUpsertBatcher({ database, registry }: { database: Database
 	}
 
 	return {
-		save: ({ contact, projectId }, askedAt) =>
+		save: ({ contact, projectId }, startedAt) =>
 			database.admit(
-				(turn) =>
+				(deadline) =>
 					new Promise((resolve, reject) => {
 						const expire = () => {
 							queue.splice(queue.indexOf(waiting), 1);
-							reject(new DeadlineError(turn.until - turn.askedAt, false));
+							waiting.endWaiting();
+							reject(new DeadlineError(deadline.expiresAt - deadline.startedAt, false));
 						};
-						const timer = setTimeout(expire, turn.until - minTimeLeftMs - performance.now());
+						const timer = setTimeout(expire, remainingMs(deadline) - minTimeLeftMs);
+						const endWaiting = writing.has(contact.chat_id) ? () => undefined : database.startWaiting();
 						// Not by a spread, which costs each upsert two microseconds.
-						const waiting: Waiting = { contact, projectId, turn, timer, resolve, reject };
+						const waiting: Waiting = { contact, projectId, deadline, endWaiting, timer, resolve, reject };
 						queue.push(waiting);
 						startSoon();
 					}),
-				askedAt,
+				startedAt,
 			),
 	};
 }

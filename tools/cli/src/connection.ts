@@ -3,7 +3,7 @@ import { hostname, userInfo } from 'node:os';
 import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Sql } from '@contacts/common/database/client.js';
-import { isLostConnection } from '@contacts/common/database/errors.js';
+import { classify } from '@contacts/common/database/errors.js';
 import { CommandError } from './errors.js';
 
 const root = fileURLToPath(new URL('../../..', import.meta.url));
@@ -99,7 +99,10 @@ export async function withTransaction<T>(environment: NodeJS.ProcessEnv, work: (
 			);
 		// The error may come before the client reports that the connection closed. Errors of files and pipes have the same codes.
 		isLost ||=
-			(state as string) !== 'connecting' && error instanceof Error && 'query' in error && isLostConnection(error);
+			(state as string) !== 'connecting' &&
+			error instanceof Error &&
+			'query' in error &&
+			classify(error).kind === 'lost';
 		if (!isLost) throw error;
 		const outcome =
 			(state as string) === 'committing' ? 'it was at the very end, so look whether it is done' : 'nothing was changed';

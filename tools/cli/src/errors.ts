@@ -1,3 +1,4 @@
+import { databaseUrlForm } from '@contacts/common/database/database-url.js';
 import { describeDatabaseError } from '@contacts/common/database/errors.js';
 
 /** A failure with a one-line message that says what to do next; exit 1. */
@@ -19,6 +20,6 @@ export function describeError(error: unknown): string {
 	const { code, message } = error as { code?: string; message?: string };
 	if (code === '42501') return 'The database user may not do this: connect as the operator or as the owner.';
 	if (code === '25006') return 'The database is read-only: set DATABASE_URL to the primary server.';
-	if (code === 'ERR_INVALID_URL') return 'DATABASE_URL is no URL like postgres://user:password@host:5432/database.';
+	if (code === 'ERR_INVALID_URL') return `DATABASE_URL is wrong: it must be ${databaseUrlForm}.`;
 	return describeDatabaseError(error) ?? (message ?? String(error)).split('\n', 1)[0] ?? 'unknown error';
 }

@@ -1,7 +1,7 @@
 import type { Sql } from '@contacts/common/database/client.js';
 import { connectSingle } from '@contacts/common/database/connect.js';
-import { judge } from '@contacts/common/database/errors.js';
-import { timedOut, withDeadline } from '@contacts/common/database/with-deadline.js';
+import { timedOut, withTimeout } from '@contacts/common/database/deadline.js';
+import { classify } from '@contacts/common/database/errors.js';
 import { findLockHolder, type LockHolder, takeLock } from './session.sql.js';
 
 /** The timeout of the work with a page of contacts. It takes milliseconds. */
@@ -67,13 +67,13 @@ export async function openSession(
 	): Promise<T> {
 		if (lost) throw lost;
 		try {
-			const result = await withDeadline(work(sql), timeoutMs);
+			const result = await withTimeout(work(sql), timeoutMs);
 			if (result === timedOut) throw lose('the database does not respond');
 			return result;
 		} catch (error) {
-			const { readOnly, lost: cutOff } = judge(error);
-			if (readOnly) throw loseReadOnly(error);
-			if (cutOff) throw lose('the connection to the database was lost', error);
+			const { kind } = classify(error);
+			if (kind === 'read-only') throw loseReadOnly(error);
+			if (kind === 'lost') throw lose('the connection to the database was lost', error);
 			throw lost ?? error;
 		}
 	}

@@ -1,8 +1,8 @@
 import { hash } from 'node:crypto';
 import type { Database } from '../database/database.js';
+import { type Deadline, startDeadline, withTimeout } from '../database/deadline.js';
 import { DatabaseError } from '../database/errors.js';
 import type { StatePoll } from '../database/state-poll.js';
-import { withDeadline } from '../database/with-deadline.js';
 import {
 	type Project,
 	type RejectionReason,
@@ -31,7 +31,7 @@ export interface KeyRing {
 	 *
 	 * @throws DatabaseError, DatabaseBusyError: see `StatePoll.confirm`
 	 */
-	confirm(askedAt: number, until: number): Promise<unknown>;
+	confirm(deadline: Deadline): Promise<unknown>;
 	/** The same with a poll that begins after this call, at once. */
 	refresh(): Promise<unknown>;
 	/** When the snapshot was last known to be current, in milliseconds since the epoch; undefined before the first. */
@@ -113,7 +113,7 @@ export async function openKeyRing(options: KeyRingOptions, isTemporary: (error: 
 	}
 
 	try {
-		await poll.refresh(performance.now() + maxLoadMs);
+		await poll.refresh(startDeadline(maxLoadMs));
 	} catch (error) {
 		if (!isTemporary(error)) throw error;
 	}
@@ -138,7 +138,7 @@ export async function openKeyRing(options: KeyRingOptions, isTemporary: (error: 
 			return poll.confirmed !== undefined;
 		},
 		confirm: poll.confirm,
-		refresh: () => poll.refresh(performance.now() + maxLoadMs),
+		refresh: () => poll.refresh(startDeadline(maxLoadMs)),
 		get refreshedAt() {
 			return refreshedAt;
 		},
@@ -147,7 +147,7 @@ export async function openKeyRing(options: KeyRingOptions, isTemporary: (error: 
 		async stop() {
 			clearInterval(usesTimer);
 			// The last uses are not worth a longer wait.
-			await withDeadline(flushUses(), 1000);
+			await withTimeout(flushUses(), 1000);
 		},
 	};
 }

@@ -13,27 +13,32 @@ export interface ClientOptions {
 	url: string;
 	/** Shown in pg_stat_activity. */
 	applicationName: string;
-	/** Maximum number of open connections. */
-	poolSize: number;
-	/** The server's time limit for a statement, in milliseconds. */
+	/** The server's time limit for a statement, in milliseconds. Default: `defaultStatementTimeoutMs`; 0 means none. */
 	statementTimeoutMs?: number;
-	/** Called when either side has closed a connection. */
-	onClose?: () => void;
+}
+
+/** It leaves time for a second attempt within the deadline of a caller. */
+export const defaultStatementTimeoutMs = 3000;
+
+/** A client with one connection, and the bounds of the server's clock on it. */
+export interface Client {
+	sql: Sql;
+	clock: ServerClock;
 }
 
 /**
- * A client with the settings that requests need. It connects at the first query.
+ * A client with one connection and the settings that requests need. It connects at the first statement.
  *
  * - `max_pipeline: 0`: one query at a time on a connection. With the default, callers waited for ever when backends were
- *   killed, and a slow query delayed the fast ones behind it. `sql.begin()` does not work on this client, so a request does
- *   its work in one statement.
+ *   killed. `sql.begin()` does not work on this client, so a request does its work in one statement.
  * - `fetch_types: false`: prevents a catalogue query on every new connection.
  * - `backoff`, `connect_timeout` (seconds): a database that returns is used again within a quarter of a second, and one
  *   that does not respond fails a request in time.
  */
-export function createClient(options: ClientOptions): Sql {
-	return connect(options.url, {
-		max: options.poolSize,
+export function openClient(options: ClientOptions): Client {
+	const clock = new ServerClock();
+	const sql = connect(options.url, {
+		max: 1,
 		max_pipeline: 0,
 		prepare: true,
 		fetch_types: false,
@@ -43,24 +48,14 @@ export function createClient(options: ClientOptions): Sql {
 		max_lifetime: 1800,
 		keep_alive: 15,
 		onnotice: () => undefined,
-		onclose: options.onClose,
+		onclose: () => clock.reset(),
 		connection: {
 			application_name: options.applicationName,
-			statement_timeout: options.statementTimeoutMs ?? 3000,
+			statement_timeout: options.statementTimeoutMs ?? defaultStatementTimeoutMs,
 		},
 		// Not in the published types.
 	} as postgres.Options<Record<string, postgres.PostgresType>> & { max_pipeline: number });
-}
-
-/** A client with one connection, and the bounds of the server's clock on it. */
-export interface Client {
-	sql: Sql;
-	clock: ServerClock;
-}
-
-export function openClient(options: ClientOptions): Client {
-	const clock = new ServerClock();
-	return { sql: createClient({ ...options, poolSize: 1, onClose: () => clock.reset() }), clock };
+	return { sql, clock };
 }
 
 /** Closes a client at once, even with a running statement. */

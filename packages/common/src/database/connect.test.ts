@@ -78,27 +78,23 @@ describe('one host', () => {
 		onTestFinished(() => void server.close());
 		expect(await ask(urlOf([`[::1]:${(server.address() as AddressInfo).port}`]))).toEqual(works);
 	});
+});
 
-	test('that is read-only is rejected by name with target_session_attrs=read-write', async () => {
-		await expect(ask(urlOf([host], 'target_session_attrs=read-write', readOnly))).rejects.toMatchObject({
-			code: 'NO_SUITABLE_SERVER',
-			message: `no server for target_session_attrs=read-write: ${host} is read-only`,
-		});
-	});
-
-	test.each(['any', 'read-only', 'primary', 'prefer-standby'])(
-		'that is read-only is accepted with target_session_attrs=%s',
-		async (target) => {
-			expect(await ask(urlOf([host], `target_session_attrs=${target}`, readOnly))).toEqual(works);
-		},
-	);
-
-	test.each(['read-only', 'standby'])('that is writable is rejected with target_session_attrs=%s', async (target) => {
-		await expect(ask(urlOf([host], `target_session_attrs=${target}`))).rejects.toMatchObject({
-			code: 'NO_SUITABLE_SERVER',
-			message: `no server for target_session_attrs=${target}: ${host} is writable`,
-		});
-	});
+test('every connection has the same DateStyle and TimeZone, whatever the defaults of its role are', async () => {
+	const role = `${nameOf(db)}_abroad`;
+	await db.sql.unsafe(`
+		create role ${role} login password 'abroad';
+		alter role ${role} set DateStyle = 'SQL, DMY';
+		alter role ${role} set TimeZone = 'Asia/Tokyo'`);
+	onTestFinished(() => db.sql.unsafe(`drop role ${role}`).then(() => undefined));
+	for (const hosts of [[host], [host, host]]) {
+		const sql = connect(urlOf(hosts).replace(/\/\/[^@]+@/, `//${role}:abroad@`), { max: 1, fetch_types: false });
+		onTestFinished(() => sql.end({ timeout: 0 }));
+		expect(
+			await sql`
+			select '2024-03-01'::date::text as date, '2024-03-01T00:00:00Z'::timestamptz::text as time`,
+		).toEqual([{ date: '2024-03-01', time: '2024-03-01 00:00:00+00' }]);
+	}
 });
 
 describe('several hosts', () => {
@@ -111,19 +107,11 @@ describe('several hosts', () => {
 		expect(unresponsive.proxy.taken).toBe(1);
 	});
 
-	test('with "any": the first one that responds is used', async () => {
-		const [first, second] = [await startProxy(), await startProxy()];
-		const url = urlOf([first.at, second.at], 'target_session_attrs=any');
-		await ask(url);
-		expect([first.proxy.taken, second.proxy.taken]).toEqual([2, 1]);
-		first.proxy.cut();
-		await ask(url);
-		expect([first.proxy.taken, second.proxy.taken]).toEqual([2, 3]);
-	});
-
-	test('with "prefer-standby": any of them is used when none is a standby', async () => {
-		const { at } = await startProxy();
-		expect(await ask(urlOf([at, host], 'target_session_attrs=prefer-standby'))).toEqual(works);
+	test('that are read-only are rejected by name', async () => {
+		await expect(ask(urlOf([host, host], '', readOnly))).rejects.toMatchObject({
+			code: 'NO_SUITABLE_SERVER',
+			message: `none of its hosts is the primary: ${host} is read-only; ${host} is read-only`,
+		});
 	});
 
 	test('of which none can be used: each is named with the reason, and the next attempt tries all of them again', async () => {
@@ -134,7 +122,7 @@ describe('several hosts', () => {
 		proxy.cut();
 		await expect(sql`select 1`).rejects.toMatchObject({
 			code: 'NO_SUITABLE_SERVER',
-			message: `no server for target_session_attrs=read-write: ${at} (ECONNREFUSED); ${closed} (ECONNREFUSED)`,
+			message: `none of its hosts is the primary: ${at} (ECONNREFUSED); ${closed} (ECONNREFUSED)`,
 		});
 		await proxy.restore();
 		expect(await sql`select 1 as one`).toEqual([{ one: 1 }]);

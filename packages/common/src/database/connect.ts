@@ -1,33 +1,38 @@
 import { connect as openSocket, Socket } from 'node:net';
 import postgres from 'postgres';
 import { type DatabaseUrl, readDatabaseUrl } from './database-url.js';
-import { type ConnectionOptions, findServer } from './find-server.js';
-import { timedOut, withDeadline } from './with-deadline.js';
+import { timedOut, withTimeout } from './deadline.js';
+import { type ConnectionOptions, findPrimary } from './find-primary.js';
 
 /** The timeout for a host to accept a connection. The client's own timeout begins after that. */
 const connectTimeoutMs = 2000;
 
 const reachTimeoutMs = 5000;
 
+/** What the tables are read and written with, whatever the defaults of the server, the database or the role are. */
+const sessionSettings = { DateStyle: 'ISO, MDY', TimeZone: 'UTC' };
+
 /**
  * A client for the database of a URL, with these options. It connects at the first statement.
  *
- * With several hosts, or with `target_session_attrs`, each connection first looks for a server that matches the URL. The
- * client's own search is not used. It treats a standby as writable, waits for unresponsive hosts, and never reports that no
- * host matches.
+ * With several hosts, each connection first looks for the primary. The client's own search is not used: it treats a standby
+ * as writable, waits for unresponsive hosts, and never reports that no host matches.
  *
  * @throws TypeError with the code ERR_INVALID_URL
  */
 export function connect(url: string, options: ConnectionOptions): postgres.Sql {
 	const address = readDatabaseUrl(url);
-	const { hosts, target, database, ofFirstHost } = address;
+	const { hosts, database, ofFirstHost } = address;
 	const [{ host, port }] = hosts;
 	const settings = {
 		...options,
 		...(database === '' ? {} : { database }),
-		...(host === '' ? {} : { host: [host], port: [port] }),
+		// Lists, which the published types lack. The client would split an IPv6 address in a string.
+		host: [host],
+		port: [port],
+		connection: { ...sessionSettings, ...options.connection },
 	} as unknown as ConnectionOptions;
-	if (hosts.length === 1 && target === 'any') return postgres(ofFirstHost, settings);
+	if (hosts.length === 1) return postgres(ofFirstHost, settings);
 
 	let ended = false;
 	const sql = postgres(ofFirstHost, {
@@ -75,14 +80,14 @@ export function connectSingle(url: string, options: ConnectionOptions = {}): pos
  * @throws Error with the code CONNECT_TIMEOUT after five seconds
  */
 export async function reach(sql: postgres.Sql): Promise<void> {
-	if ((await withDeadline(sql`select 1`, reachTimeoutMs)) !== timedOut) return;
+	if ((await withTimeout(sql`select 1`, reachTimeoutMs)) !== timedOut) return;
 	await sql.end({ timeout: 0 });
 	throw Object.assign(new Error('no connection'), { code: 'CONNECT_TIMEOUT' });
 }
 
-/** A connected socket to a server that matches the URL. */
+/** A connected socket to the primary. */
 async function socketTo(address: DatabaseUrl, options: ConnectionOptions): Promise<Socket> {
-	const found = await findServer(address, options);
+	const found = await findPrimary(address, options);
 	// The client reads the name here, to compare it with the server's certificate.
 	const socket = Object.assign(openSocket(found), found);
 	return new Promise((resolve, reject) => {

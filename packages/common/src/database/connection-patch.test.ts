@@ -1,14 +1,12 @@
 import { once } from 'node:events';
-import { connect, Socket } from 'node:net';
-import { Readable } from 'node:stream';
-import { pipeline } from 'node:stream/promises';
+import { connect, type Socket } from 'node:net';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { database as db, test } from '@contacts/testing/test.js';
 import postgres from 'postgres';
-import { expect, onTestFinished, vi } from 'vitest';
+import { expect, onTestFinished } from 'vitest';
 
-// Guards the fixes of postgres.js in patches/ that need an event at an exact moment, or one connection. database.test.ts guards the
-// other fixes.
+// Guards the fixes of postgres.js in patches/ that need an event at an exact moment, or one connection. database-outages.test.ts
+// and tests/system/managed-postgres.test.ts guard the other fixes.
 
 /** A client with one connection, and all sockets that it has opened. */
 async function openOne(): Promise<{ sql: postgres.Sql; sockets: Socket[] }> {
@@ -29,15 +27,6 @@ async function openOne(): Promise<{ sql: postgres.Sql; sockets: Socket[] }> {
 	await sql`select 1`;
 	return { sql, sockets };
 }
-
-test('a connection sends each message at once, so that the end of a COPY does not wait for the acknowledgement of its rows', async () => {
-	const setNoDelay = vi.spyOn(Socket.prototype, 'setNoDelay');
-	onTestFinished(() => setNoDelay.mockRestore());
-	const { sockets } = await openOne();
-	expect(sockets).toHaveLength(1);
-	expect(setNoDelay.mock.contexts).toEqual(sockets);
-	expect(setNoDelay.mock.calls).toEqual([[true]]);
-});
 
 test('a transaction that continues after its connection was lost fails without ending the process', async () => {
 	const uncaught: unknown[] = [];
@@ -101,28 +90,6 @@ test('a statement that reaches a connection between its error and its close fail
 	socket?.destroy();
 	expect(await lost).toBe('CONNECTION_CLOSED');
 	expect(await sql`select 3 as three`).toEqual([{ three: 3 }]);
-});
-
-test('a COPY whose last rows are rejected ends with the error', async () => {
-	const { sql } = await openOne();
-	await sql`create temporary table refused (value int check (value < 5))`;
-	const rows = await sql`copy refused from stdin`.writable();
-	await expect(pipeline(Readable.from([Buffer.from('1\n9\n')]), rows)).rejects.toMatchObject({ code: '23514' });
-	expect(await sql`select 3 as three`).toEqual([{ three: 3 }]);
-});
-
-test('the statement after a slowly read COPY gets its response', async () => {
-	const { sql } = await openOne();
-	for (let round = 0; round < 20; round++) {
-		const rows = await sql`copy (select repeat('x', 1000) from generate_series(1, 500)) to stdout`.readable();
-		let bytes = 0;
-		for await (const piece of rows) {
-			bytes += piece.length;
-			await nextTurn();
-		}
-		expect(bytes).toBe(500_500);
-		expect(await sql`select 3 as three`).toEqual([{ three: 3 }]);
-	}
 });
 
 test.each([

@@ -1,7 +1,8 @@
 import type postgres from 'postgres';
-import type { ClientOptions, Sql } from './client.js';
-import { DatabaseBusyError, DatabaseError, DeadlineError, isLostConnection } from './errors.js';
-import { type Connection, ConnectionPool } from './pool.js';
+import type { Sql } from './client.js';
+import { type Deadline, remainingMs, startDeadline } from './deadline.js';
+import { classify, DatabaseBusyError, DatabaseError, DeadlineError } from './errors.js';
+import { type Connection, ConnectionPool, type PoolOptions } from './pool.js';
 
 /** A row as PostgreSQL sends it: the bytes of each column in its text form. */
 type RawRow = Buffer[];
@@ -9,20 +10,20 @@ type RawRow = Buffer[];
 interface ReadOptions {
 	/** Who reads, such as a project. Each reader has one cursor at a time. Without a name, only the limit of all cursors applies. */
 	reader?: string;
-	/** See `Database.query`: the deadline of the first batch counts from then. */
-	askedAt?: number;
+	/** The deadline of the first batch. */
+	deadline?: Deadline;
 	/** See `Database.query`. */
 	isOnNew?: boolean;
 }
 
+type Statement = (sql: Sql) => postgres.PendingQuery<postgres.Row[]>;
+
+/** Resolves to whether to continue, and must not reject. The cursor keeps its connection until then. */
+type BatchHandler = (rows: RawRow[]) => Promise<boolean>;
+
 export interface CursorReader {
 	/** See `Database.readInBatches`. */
-	read(
-		statement: (sql: Sql) => postgres.PendingQuery<postgres.Row[]>,
-		rowsPerBatch: number,
-		onBatch: (rows: RawRow[]) => Promise<boolean>,
-		options?: ReadOptions,
-	): Promise<void>;
+	read(statement: Statement, rowsPerBatch: number, onBatch: BatchHandler, options?: ReadOptions): Promise<void>;
 	/** The number of results that are being read. */
 	readonly reading: number;
 	/** Uses new connections from now on. Open cursors are read to their end. */
@@ -34,9 +35,9 @@ export interface CursorReader {
  * Reads long results with a cursor. It has a separate connection pool, because short statements must not wait for a slow
  * client. `poolSize` is the maximum number of results that are read at once.
  *
- * @param deadlineMs the deadline of each batch, for the first one since the request began
+ * @param deadlineMs the deadline of each batch
  */
-export function createCursorReader(options: ClientOptions, deadlineMs: number): CursorReader {
+export function createCursorReader(options: PoolOptions, deadlineMs: number): CursorReader {
 	// The server's time limit would include the pauses of a slow client. The deadline of each batch replaces it.
 	const pool = new ConnectionPool({ ...options, statementTimeoutMs: 0 });
 	/** Who is reading. */
@@ -44,11 +45,13 @@ export function createCursorReader(options: ClientOptions, deadlineMs: number): 
 
 	async function attempt(
 		connection: Connection,
-		firstUntil: number,
-		...[statement, rowsPerBatch, onBatch]: Parameters<CursorReader['read']>
+		first: Deadline,
+		statement: Statement,
+		rowsPerBatch: number,
+		onBatch: BatchHandler,
 	): Promise<void> {
+		connection.refresh();
 		const { sql } = connection.client;
-		const query = statement(sql);
 		let over = false;
 		let batch = Promise.resolve(true);
 		let timer: NodeJS.Timeout | undefined;
@@ -56,23 +59,25 @@ export function createCursorReader(options: ClientOptions, deadlineMs: number): 
 		const expired = new Promise<never>((_, reject) => {
 			expire = reject;
 		});
-		const awaitBatch = (timeoutMs = deadlineMs) => {
+		const awaitBatch = (timeoutMs: number) => {
 			timer = setTimeout(() => {
-				expire(new DeadlineError(deadlineMs, true));
+				expire(new DeadlineError(timeoutMs, true));
 				connection.replace();
 			}, Math.ceil(timeoutMs));
 		};
-		awaitBatch(firstUntil - performance.now());
+		awaitBatch(remainingMs(first));
 		try {
-			const read = query.raw().cursor(rowsPerBatch, async (rows) => {
-				clearTimeout(timer);
-				batch = onBatch(rows);
-				const goOn = await batch;
-				// The connection is closed, and its replacement may run another statement. Send nothing over it.
-				if (over) return new Promise<never>(() => undefined);
-				awaitBatch();
-				return goOn ? undefined : sql.CLOSE;
-			});
+			const read = statement(sql)
+				.raw()
+				.cursor(rowsPerBatch, async (rows) => {
+					clearTimeout(timer);
+					batch = onBatch(rows);
+					const goOn = await batch;
+					// The connection is closed, and its replacement may run another statement. Send nothing over it.
+					if (over) return new Promise<never>(() => undefined);
+					awaitBatch(deadlineMs);
+					return goOn ? undefined : sql.CLOSE;
+				});
 			await Promise.race([read, expired]);
 			// The client does not wait for the last one.
 			await batch;
@@ -83,35 +88,35 @@ export function createCursorReader(options: ClientOptions, deadlineMs: number): 
 	}
 
 	return {
-		async read(statement, rowsPerBatch, onBatch, { reader, askedAt = performance.now(), isOnNew = false } = {}) {
-			const own = reader ?? Symbol();
-			if (readers.size >= options.poolSize || readers.has(own)) throw new DatabaseBusyError();
-			readers.add(own);
-			let started = false;
-			const take = (rows: RawRow[]) => {
-				started = true;
+		async read(statement, rowsPerBatch, onBatch, { reader = Symbol(), deadline, isOnNew = false } = {}) {
+			if (readers.size >= options.poolSize || readers.has(reader)) throw new DatabaseBusyError();
+			readers.add(reader);
+			const first = deadline ?? startDeadline(deadlineMs);
+			let isStarted = false;
+			const onRows: BatchHandler = (rows) => {
+				isStarted = true;
 				return onBatch(rows);
 			};
-			// There is one connection for each cursor, so none waits.
-			const connection = await pool.acquire({ askedAt, until: Number.POSITIVE_INFINITY });
-			if (isOnNew) connection.replace();
-			const send = () => attempt(connection, askedAt + deadlineMs, statement, rowsPerBatch, take);
 			try {
-				await send().catch((error: unknown) => {
-					if (!started && isLostConnection(error)) return send();
-					throw error;
+				// There is a connection for each reader, so none waits.
+				await pool.run(first, async (connection) => {
+					if (isOnNew) connection.outdate();
+					const send = () => attempt(connection, first, statement, rowsPerBatch, onRows);
+					await send().catch((error: unknown) => {
+						if (isStarted || classify(error).kind !== 'lost') throw error;
+						return send();
+					});
 				});
 			} catch (error) {
 				throw new DatabaseError(error);
 			} finally {
-				pool.release(connection);
-				readers.delete(own);
+				readers.delete(reader);
 			}
 		},
 		get reading() {
 			return readers.size;
 		},
-		renew: () => pool.replaceAll(),
+		renew: () => pool.renew(),
 		close: () => pool.close(),
 	};
 }

@@ -1,10 +1,5 @@
-/** Which servers a connection may use, with the values of libpq's `target_session_attrs`. */
-export const targets = ['any', 'read-write', 'read-only', 'primary', 'standby', 'prefer-standby'] as const;
-
-export type Target = (typeof targets)[number];
-
 export interface Host {
-	/** A name or an address; an IPv6 address without its brackets. Empty where the URL has none: the client's default. */
+	/** A name or an address; an IPv6 address without its brackets. */
 	host: string;
 	port: number;
 }
@@ -13,7 +8,6 @@ export interface Host {
 export interface DatabaseUrl {
 	/** In the order of the URL. */
 	hosts: [Host, ...Host[]];
-	target: Target;
 	database: string;
 	/** The same URL with only its first host and without `target_session_attrs`, which the client can parse. */
 	ofFirstHost: string;
@@ -21,13 +15,21 @@ export interface DatabaseUrl {
 	hostList: string;
 }
 
+/** Those of libpq. */
+const sslModes = ['disable', 'allow', 'prefer', 'require', 'verify-ca', 'verify-full'];
+
+/** The values of libpq that find the primary. No other server is ever used. */
+const targets = ['read-write', 'primary'];
+
+/** What a URL must be, to complete a sentence for people. */
+export const databaseUrlForm = `a URL like postgres://user:password@host:5432/database, or with several hosts postgres://user:password@host1:5432,host2:5432/database; sslmode may be ${sslModes.join(', ')}`;
+
 const shape = /^postgres(?:ql)?:\/\/(?:([^/?#]*)@)?([^/?#@]*)(\/[^?#]*)?(?:\?([^#]*))?$/;
-const hostShape = /^(?:\[([0-9a-f:.]+)\]|([^:[\]\s]*))(?::([0-9]{1,5}))?$/i;
+const hostShape = /^(?:\[([0-9a-f:.]+)\]|([^:[\]\s]+))(?::([0-9]{1,5}))?$/i;
 
 /**
  * Reads a URL like `postgres://user:password@host:5432/database?sslmode=require`. Several hosts are separated by commas;
- * each may have a port, with the default 5432. With several hosts, the default of `target_session_attrs` is `read-write`.
- * libpq's own default, the first host that responds, may be a standby.
+ * each may have a port, with the default 5432.
  *
  * @returns undefined for anything else
  */
@@ -35,14 +37,12 @@ export function parseDatabaseUrl(text: string): DatabaseUrl | undefined {
 	const parts = shape.exec(text);
 	if (parts === null) return undefined;
 	const [, credentials, hostList = '', path = '', query = ''] = parts;
-	const hosts = hostList.split(',').map(parseHost);
-	const [first, ...others] = hosts;
+	const [first, ...others] = hostList.split(',').map(parseHost);
 	if (first === undefined || !isAll(others)) return undefined;
-	if (others.length > 0 && [first, ...others].some(({ host }) => host === '')) return undefined;
 	const parameters = new URLSearchParams(query);
-	const target = parameters.get('target_session_attrs') ?? (others.length > 0 ? 'read-write' : 'any');
+	if (!parameters.getAll('sslmode').every((mode) => sslModes.includes(mode))) return undefined;
+	if (!parameters.getAll('target_session_attrs').every((target) => targets.includes(target))) return undefined;
 	parameters.delete('target_session_attrs');
-	if (!isTarget(target)) return undefined;
 
 	const userInfo = credentials === undefined ? '' : `${credentials}@`;
 	const rest = parameters.size > 0 ? `?${parameters}` : '';
@@ -51,13 +51,7 @@ export function parseDatabaseUrl(text: string): DatabaseUrl | undefined {
 	const { username, password } = new URL(ofFirstHost);
 	const decoded = [username, password, path.slice(1)].map(decode);
 	if (!isAll(decoded)) return undefined;
-	return {
-		hosts: [first, ...others],
-		target,
-		database: decoded[2] ?? '',
-		ofFirstHost,
-		hostList,
-	};
+	return { hosts: [first, ...others], database: decoded[2] ?? '', ofFirstHost, hostList };
 }
 
 /** @throws TypeError with the code ERR_INVALID_URL, as `new URL` does */
@@ -72,10 +66,6 @@ function parseHost(text: string): Host | undefined {
 	const host = address ?? name;
 	if (host === undefined || Number(port) > 65_535) return undefined;
 	return { host, port: Number(port) };
-}
-
-function isTarget(text: string): text is Target {
-	return (targets as readonly string[]).includes(text);
 }
 
 function isAll<T>(values: (T | undefined)[]): values is T[] {

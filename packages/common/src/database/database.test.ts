@@ -45,7 +45,7 @@ describe('the deadline', () => {
 		const first = causeOf(sleep(database));
 		const others = Array.from({ length: 20 }, () => causeOf(database.query((sql) => sql`select nextval('calls')`)));
 		expect(new Set(await Promise.all([first, ...others]))).toEqual(new Set(['QUERY_DEADLINE']));
-		expect(database.waiting).toBe(0);
+		expect(database.callers).toBe(0);
 		await proxy.restore();
 		await expect.poll(() => respond(database).catch(() => undefined)).toBeTypeOf('number');
 		expect(await db.sql`select is_called from calls`).toEqual([{ is_called: false }]);
@@ -62,32 +62,47 @@ describe('the deadline', () => {
 		});
 		expect(await respond(database)).toBeTypeOf('number');
 	});
-
-	test('is not the only limit: the server ends a long statement by itself', async () => {
-		expect(await causeOf(sleep(open('server', { statementTimeoutMs: 100 })))).toBe('57014');
-	});
-
-	test('keeps a connection that is being opened when it passes', async () => {
-		const { proxy, database } = await openThroughProxy('slow', { deadlineMs: 300 });
-		proxy.stall();
-		expect(await causeOf(respond(database))).toBe('QUERY_DEADLINE');
-		await proxy.restore();
-		await expect.poll(() => respond(database)).toBeTypeOf('number');
-	});
 });
 
 describe('too many callers', () => {
+	test('a new caller is refused only while more than fifty wait for a connection and the first of them has waited for half a second', async () => {
+		let now = 0;
+		const database = open('full', { deadlineMs: 60_000, statementTimeoutMs: 60_000, clock: () => now });
+		const release = await holdLock(5);
+		const wait = () => database.query((sql) => sql`select pg_advisory_xact_lock_shared(5)`);
+		// One is executed, and waits for no connection.
+		const callers = Array.from({ length: 51 }, wait);
+		expect(database.connections.waiting).toBe(50);
+		now += 60_000;
+		expect(database.isFull).toBe(false);
+		callers.push(wait());
+		expect(database.isFull).toBe(true);
+		await expect(wait()).rejects.toBeInstanceOf(DatabaseBusyError);
+		await release();
+		await Promise.all(callers);
+
+		const releaseAgain = await holdLock(5);
+		const others = Array.from({ length: 100 }, wait);
+		now += 499;
+		expect(database.isFull).toBe(false);
+		now += 1;
+		expect(database.isFull).toBe(true);
+		await releaseAgain();
+		await Promise.all(others);
+		expect(database.isFull).toBe(false);
+	});
+
 	test('a caller beyond the limit fails at once, and later callers are admitted again', async () => {
-		const database = open('busy', { maxWaiting: 2 });
+		const database = open('busy', { maxCallers: 2 });
 		const lock = await db.sql.reserve();
 		await lock`select pg_advisory_lock(1)`;
 		const waiting = [1, 2].map(() => database.query((sql) => sql`select pg_advisory_xact_lock_shared(1)`));
 		await expect(respond(database)).rejects.toBeInstanceOf(DatabaseBusyError);
-		expect(database.waiting).toBe(2);
+		expect(database.callers).toBe(2);
 		await lock`select pg_advisory_unlock(1)`;
 		lock.release();
 		await Promise.all(waiting);
-		expect(database.waiting).toBe(0);
+		expect(database.callers).toBe(0);
 		expect(await respond(database)).toBeTypeOf('number');
 	});
 });

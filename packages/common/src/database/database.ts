@@ -1,7 +1,8 @@
-import { Admission, type Turn } from './admission.js';
+import { Admission } from './admission.js';
 import type { ClientOptions, PendingStatement, Sql } from './client.js';
 import { type CursorReader, createCursorReader } from './cursor.js';
-import { type FailureReason, failureReason } from './errors.js';
+import type { Deadline } from './deadline.js';
+import { classify, type FailureReason } from './errors.js';
 import { type ClockedRows, createWriteSender, type WriteStatement } from './expiring-write.js';
 import { ConnectionPool } from './pool.js';
 
@@ -19,18 +20,15 @@ interface DatabaseObserver {
 }
 
 interface QueryOptions {
-	/**
-	 * When the caller's request began, in milliseconds of `performance.now()`: its deadline counts from then, however many
-	 * statements its response needs. Default: now.
-	 */
-	askedAt?: number | undefined;
+	/** The deadline of a caller that was already admitted. Without it, this call is admitted as a new caller. */
+	deadline?: Deadline | undefined;
 	/** Whether to send it over a new connection, because the others may lead to a former primary. Default: false. */
 	isOnNew?: boolean;
 }
 
 interface WriteOptions {
-	/** The turn of a caller that was already admitted. Without it, this call is admitted as a new caller. */
-	turn?: Turn;
+	/** See `QueryOptions`. */
+	deadline?: Deadline | undefined;
 	/** Whether to send it again after a temporary refusal by the server, such as a lock. Default: true. */
 	retryRefused?: boolean;
 }
@@ -41,7 +39,8 @@ export interface Database {
 	 * Runs one idempotent statement that may be executed at any later time. It is sent a second time if its connection is
 	 * lost or does not respond. Its connection is closed when the deadline has passed.
 	 *
-	 * @throws DatabaseError, DatabaseBusyError: see `Admission`
+	 * @throws DatabaseError, DatabaseBusyError: see `Admission`. With a deadline, it throws the original error, which `admit`
+	 *   converts
 	 */
 	query<Rows>(statement: (sql: Sql) => PendingStatement<Rows>, options?: QueryOptions): Promise<Rows>;
 	/**
@@ -49,20 +48,25 @@ export interface Database {
 	 * the first attempt can no longer be executed and there is time.
 	 *
 	 * @returns its rows, including those that report that it has expired
-	 * @throws DatabaseError, DatabaseBusyError: see `Admission`. With a turn, it throws the original error, which `admit`
-	 *   converts. In both cases the statement can no longer be executed. It may have been executed already, if only its
-	 *   response was lost.
+	 * @throws what `query` throws. The statement can then no longer be executed. It may have been executed already, if only
+	 *   its response was lost.
 	 */
 	write<Rows extends ClockedRows>(statement: WriteStatement<Rows>, options?: WriteOptions): Promise<Rows>;
 	/**
-	 * Admits a caller whose statements are shared with others, or refuses it.
+	 * Admits a caller with several statements, or with statements that are shared with others, or refuses it.
 	 *
-	 * @param askedAt see `QueryOptions`
+	 * @param startedAt when the caller's request began, in milliseconds of `performance.now()`; its deadline counts from
+	 *   then. Default: now
 	 */
-	admit<Result>(work: (turn: Turn) => Promise<Result>, askedAt?: number): Promise<Result>;
-	/** Whether a new request would wait for too long. */
+	admit<Result>(work: (deadline: Deadline) => Promise<Result>, startedAt?: number): Promise<Result>;
+	/** Counts somebody as waiting for capacity: see `Admission`. @returns a function to call when the wait is over */
+	startWaiting(): () => void;
+	/** Whether a new caller is refused: see `Admission`. */
 	readonly isFull: boolean;
-	/** Uses new connections from now on, because the others may be lost, or lead to a former primary. Running statements and cursors are not ended. */
+	/**
+	 * Uses new connections from now on, because the others may be lost, or lead to a former primary. Running statements and
+	 * cursors are not ended.
+	 */
 	renew(): void;
 	/**
 	 * Reads a long result in batches with a cursor. The whole result is a snapshot of the moment at which the statement
@@ -75,8 +79,8 @@ export interface Database {
 	readInBatches: CursorReader['read'];
 	/** The maximum time that a caller waits for a response, in milliseconds. */
 	readonly deadlineMs: number;
-	/** Callers that wait for a response. */
-	readonly waiting: number;
+	/** Callers that have no response yet. */
+	readonly callers: number;
 	/** Connections for statements. Cursors have separate connections. */
 	readonly connections: Pick<ConnectionPool, 'limit' | 'inUse' | 'waiting'>;
 	/** Open cursors. */
@@ -88,62 +92,62 @@ export interface Database {
 }
 
 export interface DatabaseOptions extends ClientOptions {
+	/** Maximum number of open connections for statements. */
+	poolSize: number;
 	/**
 	 * The maximum time that a caller waits for a response, in milliseconds. The services respond to their callers within 5
 	 * seconds.
 	 */
 	deadlineMs?: number;
-	/** Maximum number of callers that wait at once. */
-	maxWaiting?: number;
+	/** Maximum number of callers at once. */
+	maxCallers?: number;
 	/** Maximum number of cursors that are open at once. */
 	maxReaders?: number;
-	/** A monotonic clock in milliseconds. Default: that of the process. */
+	/** A monotonic clock in milliseconds, for the time that callers have waited. Default: that of the process. */
 	clock?: (() => number) | undefined;
 }
 
 /** Opens the database for a service. It connects at the first statement. */
 export function openDatabase(options: DatabaseOptions): Database {
-	const { deadlineMs = 4000, maxWaiting = 1000, maxReaders = 4, clock = () => performance.now() } = options;
+	const { deadlineMs = 4000, maxCallers = 1000, maxReaders = 4, clock = () => performance.now() } = options;
 	let observer: DatabaseObserver | undefined;
 	const onFailure = (reason: FailureReason) => observer?.onFailure(reason);
-	const admission = new Admission({ deadlineMs, maxWaiting, clock, onFailure });
-	const pool = new ConnectionPool(options);
+	const admission = new Admission({ deadlineMs, maxCallers, clock, onFailure });
+	const pool = new ConnectionPool({
+		...options,
+		admission,
+		onStatement: (waitedMs, tookMs) => observer?.onStatement(waitedMs, tookMs),
+	});
 	const sendWrite = createWriteSender(pool);
-	const cursors = createCursorReader({ ...options, poolSize: maxReaders }, deadlineMs);
+	const cursors = createCursorReader({ ...options, poolSize: maxReaders, admission }, deadlineMs);
 
-	async function timed<Rows>({ until }: Turn, send: (turn: Turn) => Promise<Rows>): Promise<Rows> {
-		const turn: Turn = { askedAt: performance.now(), until };
-		try {
-			return await send(turn);
-		} finally {
-			const now = performance.now();
-			observer?.onStatement((turn.startedAt ?? now) - turn.askedAt, now - turn.askedAt);
-		}
+	/** Runs the work of an admitted caller, or of a new one. */
+	function admitted<Result>(deadline: Deadline | undefined, work: (deadline: Deadline) => Promise<Result>) {
+		return deadline === undefined ? admission.run(work) : work(deadline);
 	}
 
 	return {
-		query: (statement, { askedAt, isOnNew } = {}) =>
-			admission.run((turn) => timed(turn, (own) => pool.query(own, statement, isOnNew)), askedAt),
-		write(statement, { turn, retryRefused = true } = {}) {
-			const send = (admitted: Turn) => timed(admitted, (own) => sendWrite(own, statement, retryRefused));
-			return turn === undefined ? admission.run(send) : send(turn);
-		},
-		admit: (work, askedAt) => admission.run(work, askedAt),
+		query: (statement, { deadline, isOnNew } = {}) =>
+			admitted(deadline, (until) => pool.query(until, statement, isOnNew)),
+		write: (statement, { deadline, retryRefused = true } = {}) =>
+			admitted(deadline, (until) => sendWrite(until, statement, retryRefused)),
+		admit: (work, startedAt) => admission.run(work, startedAt),
+		startWaiting: () => admission.startWaiting(),
 		get isFull() {
 			return admission.isFull;
 		},
 		renew() {
-			pool.replaceAll();
+			pool.renew();
 			cursors.renew();
 		},
 		readInBatches: (...reading) =>
 			cursors.read(...reading).catch((error: unknown) => {
-				onFailure(failureReason(error));
+				onFailure(classify(error).reason);
 				throw error;
 			}),
 		deadlineMs,
-		get waiting() {
-			return admission.waiting;
+		get callers() {
+			return admission.callers;
 		},
 		connections: pool,
 		get reading() {

@@ -24,13 +24,124 @@ export class DeadlineError extends Error {
 	override name = 'DeadlineError';
 	readonly code = 'QUERY_DEADLINE';
 
-	/** @param hadTurn true: it was sent to the server; false: it still waited for a connection */
+	/** @param wasSent true: it was sent to the server; false: it still waited for capacity */
 	constructor(
-		deadlineMs: number,
-		readonly hadTurn: boolean,
+		timeoutMs: number,
+		readonly wasSent: boolean,
 	) {
-		super(`no response within ${deadlineMs} ms`);
+		super(`no response within ${Math.round(timeoutMs)} ms`);
 	}
+}
+
+/** Why the database failed a request, as a label of the metrics. */
+export const failureReasons = ['busy', 'deadline', 'connection', 'statement'] as const;
+
+export type FailureReason = (typeof failureReasons)[number];
+
+interface Consequences {
+	/** Whether the statement has certainly changed nothing, and never will. */
+	isUnwritten: boolean;
+	/** Whether the server has refused the statement for now. */
+	isTemporary?: boolean;
+	/** Whether an operator has to change something, so that a retry does not help. */
+	isPermanent?: boolean;
+	/** `busy`: too many callers waited. `deadline`: no response in time, by our clock or by the server's. */
+	reason: FailureReason;
+}
+
+const consequences = {
+	/** The connection was lost during the statement, which may have been executed. */
+	lost: { isUnwritten: false, reason: 'connection' },
+	/** No response in time, by our clock. The statement may still be executed. */
+	late: { isUnwritten: false, reason: 'deadline' },
+	/** No error of a database. */
+	unknown: { isUnwritten: false, reason: 'connection' },
+	/** The connection was never open, so no statement was sent. */
+	unreachable: { isUnwritten: true, reason: 'connection' },
+	/** The server accepts no connections at the moment. */
+	unavailable: { isUnwritten: true, isTemporary: true, reason: 'connection' },
+	/** The server is a standby or a former primary, or its operator has made it read-only. */
+	'read-only': { isUnwritten: true, reason: 'connection' },
+	/** The server has refused the statement because of other statements. */
+	conflict: { isUnwritten: true, isTemporary: true, reason: 'statement' },
+	/** The server has ended the statement at its time limit. */
+	timeout: { isUnwritten: true, isTemporary: true, reason: 'deadline' },
+	/** The user, the password or the database is wrong. */
+	access: { isUnwritten: true, isPermanent: true, reason: 'connection' },
+	/** The tables, the rights or the settings are not those of this release. */
+	setup: { isUnwritten: true, isPermanent: true, reason: 'statement' },
+	/** The server has rejected this statement. */
+	statement: { isUnwritten: true, reason: 'statement' },
+} as const satisfies Record<string, Consequences>;
+
+/** What an error means for its statement. */
+export type ErrorKind = keyof typeof consequences;
+
+/**
+ * The kind of an error by its SQLSTATE, the class of its SQLSTATE (two characters), or the code of the client or the
+ * network.
+ *
+ * An ERROR of the server has rolled the statement back, and the connection stays open. `lost` are the FATAL errors that end
+ * an open connection: they may come after a commit, so they prove no more than a lost connection does.
+ */
+const kinds: Record<string, ErrorKind> = {
+	'08': 'lost', // connection exception, of a pooler
+	'57P01': 'lost', // admin shutdown
+	'57P02': 'lost', // crash shutdown
+	'57P05': 'lost', // idle session timeout
+	CONNECTION_CLOSED: 'lost',
+	CONNECTION_DESTROYED: 'lost',
+	ECONNABORTED: 'lost',
+	ECONNRESET: 'lost',
+	EHOSTDOWN: 'lost',
+	EHOSTUNREACH: 'lost',
+	ENETDOWN: 'lost',
+	ENETRESET: 'lost',
+	ENETUNREACH: 'lost',
+	EPIPE: 'lost',
+	ETIMEDOUT: 'lost',
+
+	QUERY_DEADLINE: 'late',
+
+	CONNECT_TIMEOUT: 'unreachable',
+	CONNECTION_ENDED: 'unreachable', // the client was closed before
+	EAI_AGAIN: 'unreachable',
+	ECONNREFUSED: 'unreachable',
+	ENOTFOUND: 'unreachable',
+	NO_SUITABLE_SERVER: 'unreachable',
+
+	'53300': 'unavailable', // too many connections
+	'57P03': 'unavailable', // cannot connect now
+	'25006': 'read-only', // read-only SQL transaction
+	'40001': 'conflict', // serialization failure
+	'40P01': 'conflict', // deadlock detected
+	'55P03': 'conflict', // lock not available
+	'57014': 'timeout', // query canceled
+
+	'28': 'access', // invalid user or password
+	'3D000': 'access', // no such database
+	'22023': 'setup', // invalid parameter value
+	'42501': 'setup', // insufficient privilege
+	'42P01': 'setup', // undefined table
+	'42703': 'setup', // undefined column
+	'42704': 'setup', // undefined object
+	CLEARTEXT_PASSWORD: 'access',
+};
+
+interface ErrorMeaning extends Consequences {
+	kind: ErrorKind;
+	/** The SQLSTATE or the code of the client; empty if there is none. */
+	code: string;
+}
+
+/** Says what an error means, or the cause of a `DatabaseError`. Nothing else decides this. */
+export function classify(error: unknown): ErrorMeaning {
+	const cause = error instanceof DatabaseError ? error.cause : error;
+	const code = errorCode(cause) ?? '';
+	const isFromServer = typeof (cause as { severity?: unknown } | null | undefined)?.severity === 'string';
+	const kind = kinds[code] ?? (isFromServer ? (kinds[code.slice(0, 2)] ?? 'statement') : 'unknown');
+	const meaning: ErrorMeaning = { kind, code, ...consequences[kind] };
+	return cause instanceof DatabaseBusyError ? { ...meaning, reason: 'busy' } : meaning;
 }
 
 /** The SQLSTATE or the client's code of an error, such as `57P01` or `CONNECTION_CLOSED`. */
@@ -39,120 +150,21 @@ export function errorCode(error: unknown): string | undefined {
 	return typeof code === 'string' ? code : undefined;
 }
 
-const lostConnection = new Set([
-	'CONNECTION_CLOSED',
-	'CONNECTION_DESTROYED',
-	'CONNECTION_ENDED',
-	'ECONNABORTED',
-	'ECONNRESET',
-	'EHOSTDOWN',
-	'EHOSTUNREACH',
-	'ENETDOWN',
-	'ENETRESET',
-	'ENETUNREACH',
-	'EPIPE',
-	'ETIMEDOUT',
-]);
-
-/** Errors from before the connection was open, so no statement was sent. */
-const neverConnected = new Set([
-	'CLEARTEXT_PASSWORD',
-	'CONNECT_TIMEOUT',
-	'EAI_AGAIN',
-	'ECONNREFUSED',
-	'ENOTFOUND',
-	'NO_SUITABLE_SERVER',
-]);
-
-/** What an error means for its statement. */
-interface Verdict {
-	/** The connection was lost during the statement, so another connection may succeed. */
-	lost: boolean;
-	/** The server is read-only: a standby, or a former primary. */
-	readOnly: boolean;
-	/** The server refused it for a temporary reason. */
-	temporary: boolean;
-	/** The statement has certainly changed nothing and never will. */
-	unwritten: boolean;
-}
-
-/**
- * Decides what an error means for sending a statement again. Nothing else decides this.
- *
- * An ERROR of the server proves that nothing was changed: the server has rolled the statement back, and the connection
- * stays open. A FATAL error proves it if the server did not accept the connection. Other FATAL errors end an open
- * connection: 57P01 admin_shutdown, 57P02 crash_shutdown, 57P05 idle_session_timeout, and class 08 from a pooler. They may
- * come after a commit, so they prove no more than a lost connection does. The same holds for every network error, unless
- * the connection was never open.
- */
-export function judge(error: unknown): Verdict {
-	const code = errorCode(error) ?? '';
-	const fromServer = typeof (error as { severity?: unknown } | null | undefined)?.severity === 'string';
-	const lost = lostConnection.has(code) || (fromServer && /^(08|57P0[125])/.test(code));
-	return {
-		lost,
-		readOnly: code === '25006',
-		// serialization_failure, deadlock_detected, lock_not_available, query_canceled (by the time limit), cannot_connect_now
-		temporary: /^(40001|40P01|55P03|57014|57P03)$/.test(code),
-		unwritten: neverConnected.has(code) || (fromServer && !lost),
-	};
-}
-
-/** Whether the connection was lost during a statement, so another connection may succeed. */
-export function isLostConnection(error: unknown): boolean {
-	return judge(error).lost;
-}
-
-/** Whether the server could not be reached, or has closed the connection. */
-export function isUnreachable(error: unknown): boolean {
-	const code = errorCode(error) ?? '';
-	return lostConnection.has(code) || neverConnected.has(code);
-}
-
-/** Why the database failed a request, as a label of the metrics. */
-export const failureReasons = ['busy', 'deadline', 'connection', 'statement'] as const;
-
-export type FailureReason = (typeof failureReasons)[number];
-
-/**
- * - `busy`: too many callers waited
- * - `deadline`: no response in time, by our clock or by the server's
- * - `connection`: it could not be opened, or was lost
- * - `statement`: the server rejected this statement
- */
-export function failureReason(error: unknown): FailureReason {
-	if (error instanceof DatabaseBusyError) return 'busy';
-	const cause = error instanceof DatabaseError ? error.cause : error;
-	const code = errorCode(cause) ?? '';
-	if (code === 'QUERY_DEADLINE' || code === '57014') return 'deadline';
-	// SQLSTATE: 08 connection exception, 25006 read-only server, 28 invalid authorization, 53300 too many connections, 57P operator intervention.
-	const isFromServer = /^[0-9A-Z]{5}$/.test(code) && code !== 'EPIPE' && !/^(08|25006|28|53300|57P)/.test(code);
-	return isFromServer ? 'statement' : 'connection';
-}
-
-/**
- * Whether the database rejects this configuration: wrong password or user, no such database, no rights, not migrated, an
- * unknown or invalid parameter in the URL, or a password that would have to be sent in clear. A retry does not help. An operator has to change something.
- */
-export function isRefusal(error: unknown): boolean {
-	return /^(22023|28...|3D000|42501|42P01|42703|42704|CLEARTEXT_PASSWORD)$/.test(errorCode(error) ?? '');
-}
-
 /** One line on what is wrong with the database, for the person who set `DATABASE_URL`. Undefined for any other error. */
 export function describeDatabaseError(error: unknown): string | undefined {
 	if (error instanceof UnsupportedDatabaseError) return error.message;
-	const code = errorCode(error) ?? '';
+	const { kind, code } = classify(error);
 	if (code === '42P01') return 'The database has no tables yet: run "contacts migrate" first.';
-	if (/^42(703|883)$/.test(code))
+	if (code === '42703' || code === '42883')
 		return 'The tables of the database are older than this release: run "contacts migrate" first.';
-	if (/^(22023|42704)$/.test(code) && (error as { severity?: string }).severity === 'FATAL')
+	if ((code === '22023' || code === '42704') && (error as { severity?: string }).severity === 'FATAL')
 		return 'DATABASE_URL is wrong: the server refuses one of its parameters.';
 	if (code === '3D000') return 'The database that DATABASE_URL names does not exist.';
 	if (code.startsWith('28')) return 'The database refuses the user or the password in DATABASE_URL.';
 	if (code === 'CLEARTEXT_PASSWORD')
 		return 'The database asks for the password in clear, so it was not sent: use sslmode=verify-full in DATABASE_URL, or scram-sha-256 on the server.';
 	if (code === 'NO_SUITABLE_SERVER') return `The database can't be used: ${(error as Error).message}.`;
-	return isUnreachable(error)
-		? `The database does not respond (${code}). Is it running, and is DATABASE_URL right?`
-		: undefined;
+	if (kind === 'lost' || kind === 'unreachable')
+		return `The database does not respond (${code}). Is it running, and is DATABASE_URL right?`;
+	return undefined;
 }

@@ -26,7 +26,7 @@ async function openDocument(name: string, options: Partial<DatabaseOptions> = {}
 		{ until, retryRefused = true }: { until?: number; retryRefused?: boolean } = {},
 		check = 'true',
 	): Promise<boolean> {
-		const rows = await database.admit((turn) =>
+		const rows = await database.admit((deadline) =>
 			database.write(
 				(sql, expiry) => {
 					expiries.push(expiry);
@@ -39,7 +39,7 @@ async function openDocument(name: string, options: Partial<DatabaseOptions> = {}
 				)
 				select exists (select from written) as saved, (extract(epoch from clock_timestamp()) * 1000)::float8 as clock`;
 				},
-				{ turn: { ...turn, until: until ?? turn.until }, retryRefused },
+				{ deadline: { ...deadline, expiresAt: until ?? deadline.expiresAt }, retryRefused },
 			),
 		);
 		return rows[0]?.saved ?? false;

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Turn } from './admission.js';
 import type { PendingStatement, Sql } from './client.js';
-import { DeadlineError, judge } from './errors.js';
+import { type Deadline, remainingMs } from './deadline.js';
+import { classify, DeadlineError, type ErrorKind } from './errors.js';
 import type { Connection, ConnectionPool } from './pool.js';
 
 /** The times that every write must carry, in milliseconds since the epoch by the database's clock. */
@@ -36,8 +36,11 @@ const clockTimeoutMs = 2250;
 const minRetryMs = 20;
 const maxRetryMs = 250;
 
+/** Errors after which a statement is sent again, as soon as it can no longer be executed. */
+const retried: readonly ErrorKind[] = ['lost', 'late', 'read-only'];
+
 type SendWrite = <Rows extends ClockedRows>(
-	turn: Turn,
+	deadline: Deadline,
 	statement: WriteStatement<Rows>,
 	retryRefused: boolean,
 ) => Promise<Rows>;
@@ -58,10 +61,10 @@ type Attempt<Rows> = { rows: Rows } | { error: unknown; openUntil: number };
  */
 export function createWriteSender(pool: ConnectionPool): SendWrite {
 	/** Asks the server for its time if there is no recent sample. This also opens the connection. */
-	async function readClock(connection: Connection, turn: Turn): Promise<void> {
+	async function readClock(connection: Connection, deadline: Deadline): Promise<void> {
 		const { sql, clock } = connection.client;
 		if (clock.atLeast(performance.now()) !== undefined) return;
-		const timeoutMs = Math.min(clockTimeoutMs, turn.until - performance.now());
+		const timeoutMs = Math.min(clockTimeoutMs, remainingMs(deadline));
 		await respond(
 			connection,
 			sql<{ clock: number }[]>`select (extract(epoch from clock_timestamp()) * 1000)::float8 as clock`,
@@ -83,39 +86,47 @@ export function createWriteSender(pool: ConnectionPool): SendWrite {
 
 	async function attempt<Rows extends ClockedRows>(
 		connection: Connection,
-		turn: Turn,
+		deadline: Deadline,
 		statement: WriteStatement<Rows>,
 	): Promise<Attempt<Rows>> {
 		let openUntil = Number.NEGATIVE_INFINITY;
 		try {
-			await readClock(connection, turn);
+			connection.refresh();
+			await readClock(connection, deadline);
 			const { sql, clock } = connection.client;
 			const now = performance.now();
-			const windowMs = Math.min(maxWriteWindowMs, turn.until - clockMarginMs - now);
+			const windowMs = Math.min(maxWriteWindowMs, deadline.expiresAt - clockMarginMs - now);
 			const sentAtLeast = clock.atLeast(now);
 			if (sentAtLeast === undefined || windowMs < minWriteWindowMs)
-				throw new DeadlineError(turn.until - turn.askedAt, true);
+				throw new DeadlineError(deadline.expiresAt - deadline.startedAt, true);
 			openUntil = now + windowMs + clockMarginMs;
 			const query = statement(sql, { sentAtLeast, expires: sentAtLeast + windowMs });
 			return { rows: await respond(connection, query, windowMs + clockMarginMs) };
 		} catch (error) {
-			const { readOnly, unwritten } = judge(error);
-			if (readOnly) pool.replaceAll(connection);
-			return { error, openUntil: unwritten ? Number.NEGATIVE_INFINITY : openUntil };
+			const { kind, isUnwritten } = classify(error);
+			if (kind === 'read-only') pool.onReadOnly();
+			return { error, openUntil: isUnwritten ? Number.NEGATIVE_INFINITY : openUntil };
 		}
 	}
 
-	return async (turn, statement, retryRefused) => {
+	return async (deadline, statement, retryRefused) => {
+		const neededMs = minWriteWindowMs + clockMarginMs;
+		let failure: unknown;
 		for (let retryMs = minRetryMs; ; retryMs = Math.min(maxRetryMs, retryMs * 2)) {
-			const connection = await pool.acquire(turn, minWriteWindowMs + clockMarginMs);
-			const result = await attempt(connection, turn, statement).finally(() => pool.release(connection));
+			// While the statement waits to be sent again, its connection is free for others.
+			const result = await pool
+				.run(deadline, (connection) => attempt(connection, deadline, statement), neededMs)
+				.catch((error: unknown) => {
+					throw failure ?? error;
+				});
 			if ('rows' in result) return result.rows;
 			const { error, openUntil } = result;
-			const { lost, readOnly, temporary } = judge(error);
-			const again = lost || readOnly || error instanceof DeadlineError || (temporary && retryRefused);
+			failure = error;
+			const { kind, isTemporary } = classify(error);
+			const again = retried.includes(kind) || (retryRefused && isTemporary);
 			const waitMs = Math.max(openUntil - performance.now(), again ? retryMs : 0);
 			if (waitMs > 0) await delay(Math.ceil(waitMs));
-			if (!again || turn.until - performance.now() < minWriteWindowMs + clockMarginMs) throw error;
+			if (!again || remainingMs(deadline) < neededMs) throw error;
 		}
 	};
 }

@@ -1,38 +1,61 @@
-import type { Turn } from './admission.js';
-import { type Client, type ClientOptions, endClient, openClient, type PendingStatement, type Sql } from './client.js';
-import { DeadlineError, judge } from './errors.js';
+import type { Admission } from './admission.js';
+import {
+	type Client,
+	type ClientOptions,
+	defaultStatementTimeoutMs,
+	endClient,
+	openClient,
+	type PendingStatement,
+	type Sql,
+} from './client.js';
+import { type Deadline, remainingMs } from './deadline.js';
+import { classify, DeadlineError } from './errors.js';
 
-/** A statement without a response after this time is also sent over another connection. Few statements take this long. */
-const hedgeAfterMs = 1000;
+/** How much later than the server's time limit of a statement its response may arrive. */
+const networkMarginMs = 250;
 
-/** The interval between two checks whether a statement may be hedged. */
-const hedgeRetryMs = 100;
+/** The minimum interval between two renewals because of a read-only server: it may stay read-only for long. */
+const minRenewalIntervalMs = 1000;
 
 /** One connection, which runs one statement at a time. It is opened before the first statement, and again after it was lost. */
 export class Connection {
 	client: Client;
+	#isOutdated = false;
+	#isClosed = false;
 
-	/** @param generation how often the pool had replaced all connections when this one was made */
-	constructor(
-		readonly options: ClientOptions,
-		public generation: number,
-	) {
+	constructor(readonly options: ClientOptions) {
 		this.client = openClient(options);
 	}
 
-	/** Closes the connection and its statement. The next statement uses a new one. */
-	replace(client = openClient(this.options)): void {
-		endClient(this.client);
-		this.client = client;
+	/** Lets `refresh` replace this connection. Its running statement is not ended. */
+	outdate(): void {
+		this.#isOutdated = true;
 	}
 
-	/** Waits for a response. Without one in time, the connection is closed. */
-	async respond<Rows>(pending: PromiseLike<Rows>, timeoutMs: number, deadlineMs = timeoutMs): Promise<Rows> {
+	/** Call this before each statement. It replaces the connection if it is outdated. */
+	refresh(): void {
+		if (this.#isOutdated) this.replace();
+	}
+
+	/** Closes the connection and its statement. The next statement opens a new one. */
+	replace(): void {
+		endClient(this.client);
+		this.#isOutdated = false;
+		if (!this.#isClosed) this.client = openClient(this.options);
+	}
+
+	/**
+	 * Waits for a response. A connection without one in time may be lost in the network, so it is closed. It sends no cancel
+	 * request: a late one would end the next statement of the connection.
+	 *
+	 * @throws DeadlineError
+	 */
+	async respond<Rows>(pending: PromiseLike<Rows>, timeoutMs: number): Promise<Rows> {
 		let timer: NodeJS.Timeout | undefined;
 		const late = new Promise<never>((_, reject) => {
 			timer = setTimeout(() => {
 				this.replace();
-				reject(new DeadlineError(deadlineMs, true));
+				reject(new DeadlineError(timeoutMs, true));
 			}, Math.ceil(timeoutMs));
 		});
 		try {
@@ -41,37 +64,54 @@ export class Connection {
 			clearTimeout(timer);
 		}
 	}
+
+	/** Closes the connection after its running statement, within 2 seconds. An unresponsive one takes this long. */
+	async close(): Promise<void> {
+		this.#isClosed = true;
+		await this.client.sql.end({ timeout: 2 });
+	}
 }
 
 interface Waiter {
 	resolve(connection: Connection): void;
 	reject(error: Error): void;
 	timer: NodeJS.Timeout;
+	endWaiting(): void;
+}
+
+export interface PoolOptions extends ClientOptions {
+	/** Maximum number of open connections. */
+	poolSize: number;
+	/** It counts those who wait for a connection. */
+	admission: Pick<Admission, 'startWaiting'>;
+	/** Called when a connection is free again, or the wait for one has failed, with the wait and the whole time in milliseconds. */
+	onStatement?: (waitedMs: number, tookMs: number) => void;
 }
 
 /**
- * The connections for statements, and the only queue of statements that wait for one. The client receives a statement only
- * when a connection is free. So it is known which connection runs it, and only the connection that does not respond is
- * closed. It sends no cancel requests: a late one would end the next statement of its connection.
+ * A semaphore of connections, and the only queue of statements that wait for one. The client receives a statement only when
+ * its connection is free. So it is known which connection runs it, and only the connection that does not respond is closed.
  */
 export class ConnectionPool {
-	readonly #connections = new Set<Connection>();
+	readonly #connections: readonly Connection[];
 	/** The connection that was used last is used next, so that the others stay idle and can be closed. */
-	readonly #idle: Connection[] = [];
+	readonly #idle: Connection[];
 	readonly #queue: Waiter[] = [];
-	#generation = 0;
-	#hedging = false;
-	#closed = false;
+	#renewedAt = Number.NEGATIVE_INFINITY;
+	#isClosed = false;
 
-	constructor(readonly options: ClientOptions) {}
+	constructor(readonly options: PoolOptions) {
+		this.#connections = Array.from({ length: options.poolSize }, () => new Connection(options));
+		this.#idle = [...this.#connections];
+	}
 
 	/** Maximum number of open connections. */
 	get limit(): number {
-		return this.options.poolSize;
+		return this.#connections.length;
 	}
 
 	get inUse(): number {
-		return this.#connections.size - this.#idle.length;
+		return this.#connections.length - this.#idle.length;
 	}
 
 	/** Statements that wait for a connection. */
@@ -80,139 +120,103 @@ export class ConnectionPool {
 	}
 
 	/**
-	 * Sends a statement that may be executed twice. It is sent once more if its connection was lost. Without a response after
-	 * a second it is also sent over another connection, and the first response counts.
+	 * Runs work on a connection that nobody else uses.
+	 *
+	 * @param neededMs milliseconds that must be left until the deadline when it begins
+	 * @throws DeadlineError when no connection was free in time
+	 */
+	async run<Result>(
+		deadline: Deadline,
+		work: (connection: Connection) => Promise<Result>,
+		neededMs = 0,
+	): Promise<Result> {
+		if (this.#isClosed) throw closedError();
+		const askedAt = performance.now();
+		let waitedMs: number | undefined;
+		try {
+			const connection = this.#idle.pop() ?? (await this.#wait(deadline, neededMs));
+			waitedMs = performance.now() - askedAt;
+			try {
+				return await work(connection);
+			} finally {
+				this.#release(connection);
+			}
+		} finally {
+			const tookMs = performance.now() - askedAt;
+			this.options.onStatement?.(waitedMs ?? tookMs, tookMs);
+		}
+	}
+
+	/**
+	 * Sends a statement that may be executed twice. It is sent once more if its connection was lost, or has no response
+	 * although the server would have ended the statement by now.
 	 *
 	 * @param isOnNew whether to open a new connection for it
 	 */
-	async query<Rows>(turn: Turn, statement: (sql: Sql) => PendingStatement<Rows>, isOnNew = false): Promise<Rows> {
-		const connection = await this.acquire(turn);
-		if (isOnNew) connection.replace();
-		try {
-			return await this.#send(connection, turn, statement).catch((error: unknown) => {
-				const { lost, readOnly } = judge(error);
-				if (readOnly) this.replaceAll(connection);
-				if (!lost && !readOnly) throw error;
-				return this.#send(connection, turn, statement);
-			});
-		} finally {
-			this.release(connection);
-		}
+	query<Rows>(deadline: Deadline, statement: (sql: Sql) => PendingStatement<Rows>, isOnNew = false): Promise<Rows> {
+		const { statementTimeoutMs = defaultStatementTimeoutMs } = this.options;
+		return this.run(deadline, async (connection) => {
+			const send = (timeoutMs: number) => {
+				connection.refresh();
+				return connection.respond(statement(connection.client.sql), timeoutMs);
+			};
+			if (isOnNew) connection.outdate();
+			try {
+				return await send(Math.min(statementTimeoutMs + networkMarginMs, remainingMs(deadline)));
+			} catch (error) {
+				const { kind } = classify(error);
+				if (kind === 'read-only') this.onReadOnly();
+				const isLost = kind === 'lost' || kind === 'late' || kind === 'read-only';
+				if (!isLost || remainingMs(deadline) <= 0) throw error;
+				return await send(remainingMs(deadline));
+			}
+		});
 	}
 
 	/**
-	 * Waits for a connection. The caller must release it. A statement that had its turn and lost it precedes the others.
-	 *
-	 * @param neededMs milliseconds that must be left until the deadline
-	 * @throws DeadlineError
+	 * Replaces each connection before its next statement, because it may be lost, or lead to a former primary. Running
+	 * statements are not ended.
 	 */
-	async acquire(turn: Turn, neededMs = 0): Promise<Connection> {
-		if (this.#closed) throw closedError();
-		const connection = this.#idle.pop() ?? this.#open() ?? (await this.#wait(turn, neededMs));
-		turn.startedAt ??= performance.now();
-		return connection;
+	renew(): void {
+		this.#renewedAt = performance.now();
+		for (const connection of this.#connections) connection.outdate();
 	}
 
-	release(connection: Connection): void {
-		this.#renew(connection);
-		const next = this.#queue.shift();
-		if (next === undefined) return void this.#idle.push(connection);
-		clearTimeout(next.timer);
-		next.resolve(connection);
+	/** A server has refused a statement as read-only: the connections may lead to a standby, and new ones to the primary. */
+	onReadOnly(): void {
+		if (performance.now() - this.#renewedAt >= minRenewalIntervalMs) this.renew();
 	}
 
-	/**
-	 * Replaces all connections that were opened before now, because their server may be no primary (any more), as that of
-	 * this connection. A connection with a running statement is replaced after it. Without an argument, all open connections
-	 * are replaced.
-	 */
-	replaceAll(connection?: Connection): void {
-		if (connection === undefined || connection.generation === this.#generation) this.#generation++;
-		for (const each of connection === undefined ? this.#idle : [connection, ...this.#idle]) this.#renew(each);
-	}
-
-	/** Closes all connections after their running statements, within 2 seconds. An unresponsive one takes this long. */
+	/** Closes all connections after their running statements. */
 	async close(): Promise<void> {
-		this.#closed = true;
-		for (const { reject, timer } of this.#queue.splice(0)) {
+		this.#isClosed = true;
+		for (const { reject, timer, endWaiting } of this.#queue.splice(0)) {
 			clearTimeout(timer);
+			endWaiting();
 			reject(closedError());
 		}
-		await Promise.all([...this.#connections].map(({ client }) => client.sql.end({ timeout: 2 })));
+		await Promise.all(this.#connections.map((connection) => connection.close()));
 	}
 
-	/**
-	 * If the other connection responds first, the connection is unresponsive and is replaced by it. If not, the statement is
-	 * just slow. Only one statement at a time is hedged, because a slow database must not get twice the work.
-	 */
-	async #send<Rows>(
-		connection: Connection,
-		{ askedAt, until }: Turn,
-		statement: (sql: Sql) => PendingStatement<Rows>,
-	): Promise<Rows> {
-		let hedgeTimer: NodeJS.Timeout | undefined;
-		let other: Client | undefined;
-		const response = new Promise<Rows>((resolve, reject) => {
-			const hedge = () => {
-				if (this.#hedging) {
-					hedgeTimer = setTimeout(hedge, hedgeRetryMs);
-					return;
-				}
-				this.#hedging = true;
-				const client = openClient(this.options);
-				other = client;
-				// A failure of the copy is ignored.
-				statement(client.sql).then(
-					(rows) => {
-						if (other !== client) return;
-						other = undefined;
-						this.#hedging = false;
-						connection.replace(client);
-						resolve(rows);
-					},
-					() => undefined,
-				);
-			};
-			hedgeTimer = setTimeout(hedge, hedgeAfterMs);
-			statement(connection.client.sql).then(resolve, reject);
-		});
-		try {
-			return await connection.respond(response, until - performance.now(), until - askedAt);
-		} finally {
-			clearTimeout(hedgeTimer);
-			if (other !== undefined) {
-				endClient(other);
-				other = undefined;
-				this.#hedging = false;
-			}
-		}
-	}
-
-	#wait({ askedAt, until, startedAt }: Turn, neededMs: number): Promise<Connection> {
-		const hadTurn = startedAt !== undefined;
+	#wait(deadline: Deadline, neededMs: number): Promise<Connection> {
 		return new Promise((resolve, reject) => {
 			const expire = () => {
 				this.#queue.splice(this.#queue.indexOf(waiter), 1);
-				reject(new DeadlineError(until - askedAt, hadTurn));
+				waiter.endWaiting();
+				reject(new DeadlineError(deadline.expiresAt - deadline.startedAt, false));
 			};
-			const timer = setTimeout(expire, Math.ceil(until - neededMs - performance.now()));
-			const waiter: Waiter = { resolve, reject, timer };
-			if (hadTurn) this.#queue.unshift(waiter);
-			else this.#queue.push(waiter);
+			const timer = setTimeout(expire, Math.ceil(remainingMs(deadline) - neededMs));
+			const waiter: Waiter = { resolve, reject, timer, endWaiting: this.options.admission.startWaiting() };
+			this.#queue.push(waiter);
 		});
 	}
 
-	#open(): Connection | undefined {
-		if (this.#connections.size === this.limit) return undefined;
-		const connection = new Connection(this.options, this.#generation);
-		this.#connections.add(connection);
-		return connection;
-	}
-
-	#renew(connection: Connection): void {
-		if (connection.generation === this.#generation) return;
-		connection.generation = this.#generation;
-		connection.replace();
+	#release(connection: Connection): void {
+		const next = this.#queue.shift();
+		if (next === undefined) return void this.#idle.push(connection);
+		clearTimeout(next.timer);
+		next.endWaiting();
+		next.resolve(connection);
 	}
 }
 

@@ -1,10 +1,10 @@
 import type postgres from 'postgres';
 import type { Sql } from './client.js';
 import { connectSingle } from './connect.js';
-import { DatabaseBusyError, DatabaseError, DeadlineError, isLostConnection } from './errors.js';
-import type { ConnectionOptions } from './find-server.js';
+import { type Deadline, remainingMs, startDeadline, timedOut, withTimeout } from './deadline.js';
+import { classify, DatabaseBusyError, DatabaseError, DeadlineError } from './errors.js';
+import type { ConnectionOptions } from './find-primary.js';
 import { type StateRow, stateStatement, type Watched } from './state-poll.sql.js';
-import { timedOut, withDeadline } from './with-deadline.js';
 
 /** The state of the database, as a poll found it on the primary. */
 export interface DatabaseState extends StateRow {
@@ -40,13 +40,13 @@ export interface StatePoll {
 	 * Returns a state that was confirmed at most a second before the caller asked. If there is none, it waits for a poll,
 	 * which all callers share.
 	 *
-	 * @param askedAt when the caller's request began, and `until` its deadline, in milliseconds of `performance.now()`
+	 * @param deadline that of the caller
 	 * @throws DatabaseError when the poll fails or the deadline passes
 	 * @throws DatabaseBusyError at once, when too many callers wait
 	 */
-	confirm(askedAt: number, until: number): Promise<DatabaseState>;
+	confirm(deadline: Deadline): Promise<DatabaseState>;
 	/** Returns the state that a poll finds that begins after this call. The deadline and the errors are those of `confirm`. */
-	refresh(until: number): Promise<DatabaseState>;
+	refresh(deadline: Deadline): Promise<DatabaseState>;
 	/** Calls this in each poll before the state counts as confirmed. If it fails, the poll has failed. */
 	follow(follower: Follower): void;
 	/** Uses a new connection for the next poll. A session keeps the settings with which it began. */
@@ -90,6 +90,11 @@ interface PollConnection {
 	sql: postgres.Sql;
 }
 
+interface Answer {
+	from: PollConnection;
+	row: StateRow;
+}
+
 /**
  * Asks the database again and again who it is and what has changed, over a connection that requests can't occupy. It starts
  * with the first caller. See docs/decisions/state-poll.md.
@@ -130,53 +135,48 @@ export function openStatePoll(options: StatePollOptions): StatePoll {
 		if (open.delete(lost)) void lost.sql.end({ timeout: 0 }).catch(() => undefined);
 	}
 
+	async function send(to: PollConnection): Promise<Answer> {
+		const [row] = await to.sql.unsafe<StateRow[]>(statement, [], { prepare: true });
+		return { from: to, row: row as StateRow };
+	}
+
 	/**
 	 * Returns the first response: over the connection, or over a fresh one if that is lost or late. A late connection stays
 	 * until a fresh one responds, because the database may only be slow.
 	 */
-	function ask(): Promise<{ from: PollConnection; row: StateRow }> {
-		return new Promise((resolve, reject) => {
-			const established = connection;
-			let fresh: PollConnection | undefined;
-			let hedge: NodeJS.Timeout | undefined;
-			let settled = false;
-			const settle = (keep: PollConnection | undefined, finish: () => void) => {
-				if (settled) return;
-				settled = true;
-				clearTimeout(hedge);
-				clearTimeout(deadline);
-				for (const each of [established, fresh]) if (each !== undefined && each !== keep) drop(each);
-				finish();
-			};
-			const send = (to: PollConnection) => {
-				to.sql.unsafe<StateRow[]>(statement, [], { prepare: true }).then(
-					([row]) => settle(to, () => resolve({ from: to, row: row as StateRow })),
-					(error: unknown) => {
-						drop(to);
-						if (settled || (to !== established && to !== fresh)) return;
-						// It is sent again at once over a fresh connection, unless that is the one that has failed.
-						if (to === established && fresh === undefined) sendFresh(hedgeAfterMs);
-						else if (to === fresh && (established === undefined || !open.has(established)))
-							settle(undefined, () => reject(error));
+	async function ask(): Promise<Answer> {
+		const deadline = startDeadline(maxPollMs);
+		const established = connection;
+		const attempts = established === undefined ? [] : [send(established)];
+		let fresh: PollConnection | undefined;
+		let winner: PollConnection | undefined;
+		try {
+			for (let timeoutMs = hedgeAfterMs; ; ) {
+				const answer = await withTimeout(Promise.any(attempts), Math.min(timeoutMs, remainingMs(deadline))).catch(
+					({ errors }: AggregateError): typeof timedOut => {
+						// Unless a fresh connection has failed, the statement is sent again at once.
+						if (fresh !== undefined) throw errors.at(-1);
+						return timedOut;
 					},
 				);
-			};
-			const sendFresh = (timeoutMs: number) => {
-				clearTimeout(hedge);
-				if (closed) return settle(undefined, () => reject(closedError()));
-				if (fresh !== undefined) drop(fresh);
+				if (answer !== timedOut) {
+					winner = answer.from;
+					return answer;
+				}
+				if (closed) throw closedError();
+				if (remainingMs(deadline) <= 0) throw new DeadlineError(maxPollMs, true);
+				if (fresh !== undefined) {
+					// It may be lost in the network too. The next one gets more time.
+					drop(fresh);
+					timeoutMs *= 2;
+					attempts.pop();
+				}
 				fresh = connect();
-				send(fresh);
-				// A fresh connection may be lost in the network too. The next one gets more time.
-				hedge = setTimeout(() => sendFresh(timeoutMs * 2), timeoutMs);
-			};
-			const deadline = setTimeout(() => settle(undefined, () => reject(new DeadlineError(maxPollMs, true))), maxPollMs);
-			if (established === undefined) sendFresh(hedgeAfterMs);
-			else {
-				hedge = setTimeout(() => sendFresh(hedgeAfterMs), hedgeAfterMs);
-				send(established);
+				attempts.push(send(fresh));
 			}
-		});
+		} finally {
+			for (const each of [established, fresh]) if (each !== undefined && each !== winner) drop(each);
+		}
 	}
 
 	async function poll(): Promise<void> {
@@ -196,7 +196,7 @@ export function openStatePoll(options: StatePollOptions): StatePoll {
 		server = row.server;
 		const next = { ...row, server, generation, confirmedAt, foundAt };
 		for (const follower of followers) {
-			const followed = await withDeadline(follower(next, from.sql), maxPollMs);
+			const followed = await withTimeout(follower(next, from.sql), maxPollMs);
 			if (followed !== timedOut) continue;
 			drop(from);
 			throw new DeadlineError(maxPollMs, true);
@@ -244,21 +244,21 @@ export function openStatePoll(options: StatePollOptions): StatePoll {
 	/** The next poll to end. One is started for the caller, unless polls fail: then the database is asked no more often. */
 	const next = () => running ?? (failing && scheduled !== undefined ? scheduled : start());
 
-	async function wait(isEnough: () => boolean, until: number): Promise<DatabaseState> {
+	async function wait(isEnough: () => boolean, deadline: Deadline): Promise<DatabaseState> {
 		if (waiting >= maxWaiting) throw new DatabaseBusyError();
-		const since = performance.now();
 		let hasLost = false;
 		waiting++;
 		try {
 			for (;;) {
 				if (closed) throw new DatabaseError(closedError());
 				if (state !== undefined && isEnough()) return state;
-				const outcome = await withDeadline(next(), until - performance.now()).catch((error: DatabaseError) => {
+				const outcome = await withTimeout(next(), remainingMs(deadline)).catch((error: DatabaseError) => {
 					// Whatever closes one connection may close the next one too: one more poll tells.
-					if (hasLost || !isLostConnection(error.cause)) throw error;
+					if (hasLost || classify(error).kind !== 'lost') throw error;
 					hasLost = true;
 				});
-				if (outcome === timedOut) throw new DatabaseError(new DeadlineError(until - since, true));
+				if (outcome === timedOut)
+					throw new DatabaseError(new DeadlineError(deadline.expiresAt - deadline.startedAt, true));
 			}
 		} finally {
 			waiting--;
@@ -274,13 +274,13 @@ export function openStatePoll(options: StatePollOptions): StatePoll {
 		get confirmed() {
 			return isConfirmedAt(clock()) ? state : undefined;
 		},
-		async confirm(askedAt, until) {
-			const asked = clock() - Math.max(0, performance.now() - askedAt);
-			return wait(() => isConfirmedAt(asked), until);
+		async confirm(deadline) {
+			const startedAt = clock() - Math.max(0, performance.now() - deadline.startedAt);
+			return wait(() => isConfirmedAt(startedAt), deadline);
 		},
-		async refresh(until) {
+		async refresh(deadline) {
 			const before = started;
-			return wait(() => found > before, until);
+			return wait(() => found > before, deadline);
 		},
 		follow(follower) {
 			followers.push(follower);
@@ -308,12 +308,12 @@ export function openStatePoll(options: StatePollOptions): StatePoll {
 export async function readConfirmed<Result extends Snapshot>(
 	poll: StatePoll,
 	send: (isAgain: boolean) => Promise<Result>,
-	until: number,
+	deadline: Deadline,
 ): Promise<Result> {
-	const before = poll.state ?? (await poll.refresh(until));
+	const before = poll.state ?? (await poll.refresh(deadline));
 	const first = await send(false);
 	if (first.server === poll.state?.server && first.version >= versionOf(before)) return first;
-	const now = await poll.refresh(until);
+	const now = await poll.refresh(deadline);
 	const second = await send(true);
 	if (second.server === now.server && second.version >= versionOf(now)) return second;
 	throw new DatabaseError(new Error('the server that responds is not the primary'));

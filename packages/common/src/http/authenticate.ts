@@ -3,6 +3,7 @@ import fp from 'fastify-plugin';
 import { maxKeyLength } from '../auth/api-key.js';
 import type { KeyRing } from '../auth/key-ring.js';
 import type { Project, RejectionReason } from '../auth/key-ring.sql.js';
+import { startDeadline } from '../database/deadline.js';
 import { Problem } from './problems.js';
 import { malformed } from './query.js';
 
@@ -48,7 +49,7 @@ export const authenticate = fp<AuthenticateOptions>(
 			const check = () => done(keyRing.isLive(request.project) ? undefined : unauthorized(request, keyRing));
 			request.askedAt = performance.now();
 			if (keyRing.isConfirmed) check();
-			else keyRing.confirm(request.askedAt, request.askedAt + maxConfirmMs).then(check, done);
+			else keyRing.confirm(startDeadline(maxConfirmMs, request.askedAt)).then(check, done);
 		});
 	},
 	{ name: 'authenticate', fastify: '5.x', dependencies: ['metrics', 'load-shedding'] },

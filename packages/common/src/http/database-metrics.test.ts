@@ -58,7 +58,7 @@ test('the metrics have the used connections and the waiting statements, and retu
 });
 
 test('the metrics count every failure by its reason', async () => {
-	const { database, value } = open({ deadlineMs: 500, maxWaiting: 2, statementTimeoutMs: 60_000 });
+	const { database, value } = open({ deadlineMs: 500, maxCallers: 2, statementTimeoutMs: 60_000 });
 	for (const reason of ['busy', 'deadline', 'connection', 'statement']) expect(await value(failures(reason))).toBe(0);
 
 	await expect(database.query((sql) => sql`select 1 / 0`)).rejects.toThrow();

@@ -4,6 +4,7 @@ import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import type { KeyRing } from '../auth/key-ring.js';
 import type { Project } from '../auth/key-ring.sql.js';
 import type { Database } from '../database/database.js';
+import { startDeadline } from '../database/deadline.js';
 import { failureReasons } from '../database/errors.js';
 import type { StatePoll } from '../database/state-poll.js';
 import { probeRoute } from '../observability/logger.js';
@@ -190,8 +191,7 @@ export function measureDatabase(database: Database, poll: StatePoll, registry: R
 	add('database_statements_waiting', 'Statements that wait for a connection.', () => connections.waiting);
 	add('database_cursors', 'Open cursors for long results, on separate connections.', () => database.reading);
 	const isUp = () => {
-		const now = performance.now();
-		return poll.confirm(now, now + maxUpMs).then(
+		return poll.confirm(startDeadline(maxUpMs)).then(
 			() => 1,
 			() => 0,
 		);

@@ -20,15 +20,21 @@ const table: { name: string; right: Record<string, unknown>; wrong: string[] }[]
 	{
 		name: 'DATABASE_URL',
 		right: same(
-			'postgres:///db',
+			'postgres://host/db',
 			'postgresql://u:p@[::1]:5432/db?sslmode=require',
 			'postgresql://u:p%40%2C%2F@a,[::1]:5433,10.0.0.3/db?sslmode=verify-full&target_session_attrs=primary',
-			'postgres://u@a,b/db?target_session_attrs=prefer-standby',
+			'postgres://u@a,b/db?target_session_attrs=read-write',
 		),
 		wrong: [
 			...['host/db', 'mysql://host/db', 'postgres', '5432', 'postgres://host:port/db', 'postgres://::1/db'],
 			...['postgres://a:5432,b:port/db', 'postgres://a,b:65536/db', 'postgres://a,,b/db', 'postgres://u:p%zz@host/db'],
-			'postgres://u@a,b/db?target_session_attrs=writable',
+			...[
+				'postgres:///db',
+				'postgres://u:p@/db',
+				'postgres://u@a/db?sslmode=verify_full',
+				'postgres://u@a/db?sslmode=',
+			],
+			...['writable', 'any', 'prefer-standby'].map((target) => `postgres://u@a,b/db?target_session_attrs=${target}`),
 		],
 	},
 	{

@@ -1,7 +1,7 @@
 import { isIP } from 'node:net';
 import { type Static, type TObject, type TString, type TUnsafe, Type } from '@sinclair/typebox';
 import { Ajv } from 'ajv';
-import { parseDatabaseUrl } from '../database/database-url.js';
+import { databaseUrlForm, parseDatabaseUrl } from '../database/database-url.js';
 
 /** Wrong configuration. The message has one line for each variable, with its name and what is allowed, but never its value. */
 export class ConfigError extends Error {
@@ -38,12 +38,7 @@ export function urlVariable(protocols: string[], allowed: string, description: s
 
 /** A variable that names a PostgreSQL database, on one or several hosts. */
 export function databaseUrlVariable(description: string): TString {
-	return Type.String({
-		databaseUrl: true,
-		description,
-		allowed:
-			'a URL like postgres://user:password@host:5432/database, or with several hosts postgres://user:password@host1:5432,host2:5432/database?target_session_attrs=read-write',
-	});
+	return Type.String({ databaseUrl: true, description, allowed: databaseUrlForm });
 }
 
 /** A variable that is an integer in decimal digits, within inclusive limits. It is parsed to a number. */

@@ -4,7 +4,7 @@ import type { Registry } from 'prom-client';
 import { type KeyRing, openKeyRing } from '../auth/key-ring.js';
 import type { ServiceName } from '../auth/key-ring.sql.js';
 import { type Database, openDatabase } from '../database/database.js';
-import { DatabaseError, describeDatabaseError, errorCode, isRefusal } from '../database/errors.js';
+import { classify, DatabaseError, describeDatabaseError, errorCode } from '../database/errors.js';
 import { openStatePoll, type StatePoll } from '../database/state-poll.js';
 import type { Watched } from '../database/state-poll.sql.js';
 import { type DatabaseSupport, databaseSupport, rejectUnsupported } from '../database/supported-database.sql.js';
@@ -69,7 +69,7 @@ export function runService<Variables extends TObject>(
 
 /** An unreachable database may return. A database that rejects this configuration will reject it again. */
 export function isTemporary(error: unknown): boolean {
-	return error instanceof DatabaseError && !isRefusal(error.cause);
+	return error instanceof DatabaseError && !classify(error).isPermanent;
 }
 
 /**

@@ -1,6 +1,6 @@
 import { shareQuery } from '@contacts/common/database/admission.js';
 import type { Database } from '@contacts/common/database/database.js';
-import { DatabaseBusyError } from '@contacts/common/database/errors.js';
+import { type Deadline, startDeadline } from '@contacts/common/database/deadline.js';
 import { type DatabaseState, readConfirmed, type StatePoll } from '@contacts/common/database/state-poll.js';
 import { Problem } from '@contacts/common/http/problems.js';
 import { createRepresentations, type Representations } from '@contacts/common/http/representations.js';
@@ -17,10 +17,10 @@ export interface ChangeFeed {
 	/**
 	 * Returns the changes after a cursor. Without a cursor it returns all contacts, from the first one on.
 	 *
-	 * @param askedAt when the request began, in milliseconds of `performance.now()`
+	 * @param startedAt when the request began, in milliseconds of `performance.now()`
 	 * @throws Problem `invalid_query`, `cursor_expired`; DatabaseError, DatabaseBusyError; it never returns only some of the changes
 	 */
-	read(cursor: string | undefined, limit: number, askedAt?: number): Promise<Representations>;
+	read(cursor: string | undefined, limit: number, startedAt?: number): Promise<Representations>;
 }
 
 interface ChangeFeedOptions {
@@ -65,11 +65,10 @@ export function createChangeFeed({ database, poll, registry }: ChangeFeedOptions
 		['memory', 'database'],
 	);
 
-	const readPage = (position: Parameters<typeof readChanges>[1], askedAt: number) =>
-		readConfirmed(
-			poll,
-			(isOnNew) => readChanges(database, position, { askedAt, isOnNew }),
-			askedAt + database.deadlineMs,
+	const readPage = (position: Parameters<typeof readChanges>[1], { startedAt }: Deadline) =>
+		database.admit(
+			(deadline) => readConfirmed(poll, (isOnNew) => readChanges(database, position, { deadline, isOnNew }), deadline),
+			startedAt,
 		);
 
 	/** The newest changes in memory, if they are those of this state or of a later one. */
@@ -80,9 +79,9 @@ export function createChangeFeed({ database, poll, registry }: ChangeFeedOptions
 		return recent.version >= version && recent.pruned >= pruned ? recent : undefined;
 	}
 
-	async function readRecent({ generation }: DatabaseState, askedAt: number): Promise<KnownChanges> {
+	async function readRecent({ generation }: DatabaseState, deadline: Deadline): Promise<KnownChanges> {
 		const known = recent?.generation === generation ? recent : undefined;
-		const page = await readPage({ version: known?.version ?? lastId, id: lastId, began: 0 }, askedAt);
+		const page = await readPage({ version: known?.version ?? lastId, id: lastId, began: 0 }, deadline);
 		const read = { ...merge(known, page), generation };
 		// A query that was sent later may have ended before.
 		if (recent?.generation !== generation || recent.version <= read.version) recent = read;
@@ -90,14 +89,14 @@ export function createChangeFeed({ database, poll, registry }: ChangeFeedOptions
 	}
 
 	/** Concurrent callers share one query, and count as one caller of the database: so any number of clients may poll at once. */
-	function recentOf(state: DatabaseState, askedAt: number): Promise<KnownChanges> | KnownChanges {
+	function recentOf(state: DatabaseState, deadline: Deadline): Promise<KnownChanges> | KnownChanges {
 		const known = findRecent(state);
 		if (known !== undefined) return known;
 		const key = `${state.generation} ${state.contacts?.version} ${state.contacts?.pruned}`;
 		return shareQuery(
 			() => recentUnderWay.get(key),
-			() => start(recentUnderWay, key, readRecent(state, askedAt)),
-			askedAt + database.deadlineMs,
+			() => start(recentUnderWay, key, readRecent(state, deadline)),
+			deadline,
 		);
 	}
 
@@ -105,15 +104,14 @@ export function createChangeFeed({ database, poll, registry }: ChangeFeedOptions
 		cursor: Cursor | undefined,
 		limit: number,
 		current: RecentChanges,
-		askedAt: number,
+		deadline: Deadline,
 	): Promise<Representations> {
 		if (cursor !== undefined && includes(current, cursor)) {
 			count('memory');
 			return prepare({ ...current, changes: changesAfter(current, cursor) }, limit, cursor);
 		}
-		if (database.isFull) throw new DatabaseBusyError();
 		count('database');
-		const page = await readPage(cursor ?? { version: 0, id: 0, began: null }, askedAt);
+		const page = await readPage(cursor ?? { version: 0, id: 0, began: null }, deadline);
 		if (cursor !== undefined) check(cursor, page);
 		return prepare(page, limit, cursor);
 	}
@@ -123,27 +121,27 @@ export function createChangeFeed({ database, poll, registry }: ChangeFeedOptions
 			const current = findRecent(poll.confirmed);
 			return current && responses.get(keyOf(current, text, limit));
 		},
-		async read(text, limit, askedAt = performance.now()) {
+		async read(text, limit, startedAt) {
 			const cursor = text === undefined ? undefined : decodeCursor(text);
 			if (text !== undefined && cursor === undefined) throw invalidCursor();
-			const until = askedAt + database.deadlineMs;
-			let current = await recentOf(await poll.confirm(askedAt, until), askedAt);
+			const deadline = startDeadline(database.deadlineMs, startedAt);
+			let current = await recentOf(await poll.confirm(deadline), deadline);
 			// Another process may have seen a change before this one.
 			if (cursor !== undefined && (cursor.epoch !== current.epoch || isAhead(cursor, current)))
-				current = await recentOf(await poll.refresh(until), askedAt);
+				current = await recentOf(await poll.refresh(deadline), deadline);
 			if (cursor !== undefined) check(cursor, current);
 			const key = keyOf(current, text, limit);
 			const known = responses.get(key);
 			if (known !== undefined) return known;
 			const begin = async () => {
-				const response = await respond(cursor, limit, current, askedAt);
+				const response = await respond(cursor, limit, current, deadline);
 				responses.set(key, response);
 				return response;
 			};
 			return shareQuery(
 				() => underWay.get(key),
 				() => start(underWay, key, begin()),
-				until,
+				deadline,
 			);
 		},
 	};

@@ -1,5 +1,6 @@
 import { contactJson } from '@contacts/common/company-contacts/company-contact-columns.sql.js';
 import type { Database } from '@contacts/common/database/database.js';
+import type { Deadline } from '@contacts/common/database/deadline.js';
 import type { Snapshot } from '@contacts/common/database/state-poll.js';
 import { serverIdentity } from '@contacts/common/database/state-poll.sql.js';
 import type { Position } from './feed-cursor.js';
@@ -37,7 +38,7 @@ interface Row extends Omit<ChangesPage, 'changes'>, Pick<Change, 'json'> {
 export async function readChanges(
 	database: Database,
 	{ version, id, began }: Position & { began: number | null },
-	options: { askedAt: number; isOnNew: boolean },
+	options: { deadline: Deadline; isOnNew: boolean },
 ): Promise<ChangesPage> {
 	const rows = await database.query(
 		(sql) => sql<Row[]>`

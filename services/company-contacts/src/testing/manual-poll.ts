@@ -1,3 +1,4 @@
+import { startDeadline } from '@contacts/common/database/deadline.js';
 import { openStatePoll, type StatePoll } from '@contacts/common/database/state-poll.js';
 import { database } from '@contacts/testing/test.js';
 import { onTestFinished } from 'vitest';
@@ -19,7 +20,7 @@ export function openManualPoll({ url = database.url, clock = (): number => 0 } =
 		clock,
 	});
 	onTestFinished(() => poll.close());
-	return { poll, see: () => poll.refresh(performance.now() + 20_000) };
+	return { poll, see: () => poll.refresh(startDeadline(20_000)) };
 }
 
 /** The same after its first poll. */

@@ -5,6 +5,8 @@ import { onTestFinished } from 'vitest';
 
 export interface ObservedDatabase {
 	database: Database;
+	/** The time by which callers wait, in milliseconds. */
+	now: number;
 	/** How many queries were sent. */
 	queries: number;
 	/** While it is set, each result waits for it after it was read. */
@@ -16,16 +18,22 @@ export interface ObservedDatabase {
 
 /** The real database, whose queries are counted, and which can be late or unresponsive. */
 export function openObservedDatabase(): ObservedDatabase {
-	const opened = openDatabase({ url: db.url, applicationName: 'observed', poolSize: 4, maxWaiting: 2000 });
+	const opened = openDatabase({
+		url: db.url,
+		applicationName: 'observed',
+		poolSize: 4,
+		maxCallers: 2000,
+		clock: () => observed.now,
+	});
 	onTestFinished(() => opened.close());
 	const observed: ObservedDatabase = {
+		now: 0,
 		queries: 0,
 		held: undefined,
 		isSlow: false,
 		expire: () => undefined,
 		database: {
 			...opened,
-			waiting: 0,
 			async query(...statement) {
 				observed.queries++;
 				if (observed.isSlow)

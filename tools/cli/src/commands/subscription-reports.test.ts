@@ -1,9 +1,9 @@
 import { spawnSync } from 'node:child_process';
 import { open } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Turn } from '@contacts/common/database/admission.js';
 import type { Sql } from '@contacts/common/database/client.js';
 import type { Database } from '@contacts/common/database/database.js';
+import type { Deadline } from '@contacts/common/database/deadline.js';
 import type { ClockedRows, WriteStatement } from '@contacts/common/database/expiring-write.js';
 import { applySubscriptionReport } from '@contacts/personal-contacts/direct-subscriptions.sql.js';
 import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
@@ -43,7 +43,11 @@ async function deliver(
 		return statement(sql, { sentAtLeast: sentAt, expires: (await databaseTime(sql)) + lifetimeMs });
 	};
 	try {
-		await applySubscriptionReport({ write } as Pick<Database, 'write'> as Database, { chatId, isActive }, {} as Turn);
+		await applySubscriptionReport(
+			{ write } as Pick<Database, 'write'> as Database,
+			{ chatId, isActive },
+			{} as Deadline,
+		);
 	} catch (error) {
 		if (error === notApplied) return false;
 		throw error;

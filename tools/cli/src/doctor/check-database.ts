@@ -1,6 +1,6 @@
 import type { Sql } from '@contacts/common/database/client.js';
 import { readDatabaseUrl } from '@contacts/common/database/database-url.js';
-import { errorCode, isUnreachable } from '@contacts/common/database/errors.js';
+import { classify } from '@contacts/common/database/errors.js';
 import { newestSchema } from '@contacts/common/database/migrate.js';
 import { ownerRole, roles } from '@contacts/common/database/roles.js';
 import { describeError } from '../errors.js';
@@ -20,7 +20,7 @@ export function explainConnection(error: unknown, url: string): Finding {
 	const { found, problem } = findingsOf('database');
 	const { hostList, database, ofFirstHost } = readDatabaseUrl(url);
 	const user = /^[a-z]+:\/\/([^:@/]*)[:@]/.exec(ofFirstHost)?.[1] || 'the user';
-	const code = errorCode(error) ?? '';
+	const { kind, code } = classify(error);
 	if (code === '28P01')
 		problem(
 			`${hostList} refuses ${user} or the password in DATABASE_URL.`,
@@ -41,7 +41,7 @@ export function explainConnection(error: unknown, url: string): Finding {
 			`The host ${hostList} is not known here (${code}).`,
 			'Correct the host in DATABASE_URL, or the name server.',
 		);
-	else if (isUnreachable(error) && code !== 'CLEARTEXT_PASSWORD' && code !== 'NO_SUITABLE_SERVER')
+	else if ((kind === 'lost' || kind === 'unreachable') && code !== 'NO_SUITABLE_SERVER')
 		problem(
 			`${hostList} does not respond (${code}).`,
 			'Start PostgreSQL there, or correct host and port in DATABASE_URL. A firewall may be in between.',

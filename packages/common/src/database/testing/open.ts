@@ -10,13 +10,16 @@ export function open(applicationName: string, options: Partial<DatabaseOptions> 
 	onTestFinished(() => database.close());
 	return database;
 }
+
+/** The same through a proxy. */
 export async function openThroughProxy(
 	applicationName: string,
 	options: Partial<DatabaseOptions> = {},
+	url = db.url,
 ): Promise<{ proxy: TcpProxy; database: Database }> {
-	const proxy = await startTcpProxy(db.url);
+	const proxy = await startTcpProxy(url);
 	onTestFinished(() => proxy.close());
-	return { proxy, database: open(applicationName, { url: proxy.through(db.url), ...options }) };
+	return { proxy, database: open(applicationName, { url: proxy.through(url), ...options }) };
 }
 
 export const respond = async (database: Database) => {
