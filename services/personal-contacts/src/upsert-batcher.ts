@@ -20,6 +20,12 @@ export interface UpsertBatcher {
 /** The second batch is executed while the first is committed. */
 const maxBatches = 2;
 
+/** The second batch starts with fewer contacts only if the first is slow: small batches cost PostgreSQL more for each contact. */
+const minSecondBatch = 8;
+
+/** A batch that takes longer waits for a row or for the disk. A commit takes a few milliseconds. */
+const slowBatchMs = 50;
+
 /** Maximum number of chats in a batch. */
 const maxBatchSize = 64;
 
@@ -43,8 +49,8 @@ interface Waiting extends SentContact {
 type ChatContacts = [Waiting, ...Waiting[]];
 
 /**
- * Writes contacts in batches. Contacts that arrive while two batches are in progress wait, and then one statement writes them.
- * Nothing waits for a batch to fill, so a service without load writes each contact at once.
+ * Writes contacts in batches. Contacts that arrive while batches are in progress wait, and then one statement writes them.
+ * A service without load writes each contact at once.
  *
  * A chat that is being written is left out of the next batches. This keeps the order, and no statement waits for another's row.
  */
@@ -53,6 +59,8 @@ export function createUpsertBatcher({ database, registry }: { database: Database
 	/** The contacts that are being written, by chat. */
 	const writing = new Map<number, ChatContacts>();
 	let batches = 0;
+	/** Batches in progress that are slow. */
+	let slowBatches = 0;
 	let starting = false;
 	const sizes = new Histogram({
 		name: 'upsert_batch_size',
@@ -78,6 +86,7 @@ export function createUpsertBatcher({ database, registry }: { database: Database
 	function startBatches(): void {
 		starting = false;
 		while (batches < maxBatches) {
+			if (batches > slowBatches && queue.length < minSecondBatch) return;
 			const batch = takeBatch();
 			if (batch.size === 0) return;
 			batches++;
@@ -109,6 +118,12 @@ export function createUpsertBatcher({ database, registry }: { database: Database
 		sizes.observe(members.length);
 		const expiresAt = Math.min(...members.map((waiting) => waiting.deadline.expiresAt));
 		const deadline = { startedAt: performance.now(), expiresAt };
+		let isSlow = false;
+		const slow = setTimeout(() => {
+			isSlow = true;
+			slowBatches++;
+			startSoon();
+		}, slowBatchMs);
 		try {
 			const outcomes = await savePersonalContacts(database, chats.map(merge), { deadline, timeoutMs: batchTimeoutMs });
 			for (const [chat, contacts] of batch) {
@@ -126,6 +141,8 @@ export function createUpsertBatcher({ database, registry }: { database: Database
 				for (const [chat, contacts] of batch) for (const { reject } of release(chat, contacts)) reject(error);
 			}
 		} finally {
+			clearTimeout(slow);
+			if (isSlow) slowBatches--;
 			batches--;
 			startSoon();
 		}
