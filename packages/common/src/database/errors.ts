@@ -33,6 +33,11 @@ export class DeadlineError extends Error {
 	}
 }
 
+/** The error of a statement after `close`. */
+export function closedError(): Error {
+	return Object.assign(new Error('the database has been closed'), { code: 'CONNECTION_ENDED' });
+}
+
 /** Why the database failed a request, as a label of the metrics. */
 export const failureReasons = ['busy', 'deadline', 'connection', 'statement'] as const;
 

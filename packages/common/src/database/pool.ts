@@ -8,8 +8,8 @@ import {
 	type PendingStatement,
 	type Sql,
 } from './client.js';
-import { type Deadline, remainingMs } from './deadline.js';
-import { classify, DeadlineError } from './errors.js';
+import { type Deadline, remainingMs, timedOut, withTimeout } from './deadline.js';
+import { classify, closedError, DeadlineError } from './errors.js';
 
 /** How much later than the server's time limit of a statement its response may arrive. */
 const networkMarginMs = 250;
@@ -51,18 +51,10 @@ export class Connection {
 	 * @throws DeadlineError
 	 */
 	async respond<Rows>(pending: PromiseLike<Rows>, timeoutMs: number): Promise<Rows> {
-		let timer: NodeJS.Timeout | undefined;
-		const late = new Promise<never>((_, reject) => {
-			timer = setTimeout(() => {
-				this.replace();
-				reject(new DeadlineError(timeoutMs, true));
-			}, Math.ceil(timeoutMs));
-		});
-		try {
-			return await Promise.race([pending, late]);
-		} finally {
-			clearTimeout(timer);
-		}
+		const rows = await withTimeout(pending, timeoutMs);
+		if (rows !== timedOut) return rows;
+		this.replace();
+		throw new DeadlineError(timeoutMs, true);
 	}
 
 	/** Closes the connection after its running statement, within 2 seconds. An unresponsive one takes this long. */
@@ -218,8 +210,4 @@ export class ConnectionPool {
 		next.endWaiting();
 		next.resolve(connection);
 	}
-}
-
-function closedError(): Error {
-	return Object.assign(new Error('the database has been closed'), { code: 'CONNECTION_ENDED' });
 }

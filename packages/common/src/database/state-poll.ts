@@ -1,8 +1,7 @@
-import type postgres from 'postgres';
 import type { Sql } from './client.js';
 import { connectSingle } from './connect.js';
 import { type Deadline, remainingMs, startDeadline, timedOut, withTimeout } from './deadline.js';
-import { classify, DatabaseBusyError, DatabaseError, DeadlineError } from './errors.js';
+import { classify, closedError, DatabaseBusyError, DatabaseError, DeadlineError } from './errors.js';
 import type { ConnectionOptions } from './find-primary.js';
 import { type StateRow, stateStatement, type Watched } from './state-poll.sql.js';
 
@@ -85,13 +84,8 @@ const maxPollMs = 4000;
 /** Maximum number of callers that wait at once. Each holds memory. */
 const maxWaiting = 1000;
 
-/** One connection. A client that has lost it is not used again. */
-interface PollConnection {
-	sql: postgres.Sql;
-}
-
 interface Answer {
-	from: PollConnection;
+	from: Sql;
 	row: StateRow;
 }
 
@@ -103,7 +97,10 @@ export function openStatePoll(options: StatePollOptions): StatePoll {
 	const { url, applicationName, intervalMs = defaultIntervalMs, clock = () => performance.now() } = options;
 	const statement = stateStatement(options.watched);
 	const followers: Follower[] = [];
-	let connection: PollConnection | undefined;
+	/** Clients with one connection each, which are closed once they have lost it. */
+	const open = new Set<Sql>();
+	/** The one that responded last. */
+	let connection: Sql | undefined;
 	let state: DatabaseState | undefined;
 	/** Polls that were started, and which of them found `state`. */
 	let [started, found] = [0, 0];
@@ -115,28 +112,25 @@ export function openStatePoll(options: StatePollOptions): StatePoll {
 	let failing = false;
 	let closed = false;
 	let waiting = 0;
-	const open = new Set<PollConnection>();
 
-	function connect(): PollConnection {
-		const made: PollConnection = {
-			sql: connectSingle(url, {
-				connect_timeout: 2,
-				backoff: () => 0.05,
-				connection: { application_name: applicationName, statement_timeout: maxPollMs },
-				onclose: () => drop(made),
-			} as ConnectionOptions),
-		};
-		open.add(made);
-		return made;
+	function connect(): Sql {
+		const sql: Sql = connectSingle(url, {
+			connect_timeout: 2,
+			backoff: () => 0.05,
+			connection: { application_name: applicationName, statement_timeout: maxPollMs },
+			onclose: () => drop(sql),
+		} as ConnectionOptions);
+		open.add(sql);
+		return sql;
 	}
 
-	function drop(lost: PollConnection): void {
+	function drop(lost: Sql): void {
 		if (connection === lost) connection = undefined;
-		if (open.delete(lost)) void lost.sql.end({ timeout: 0 }).catch(() => undefined);
+		if (open.delete(lost)) void lost.end({ timeout: 0 }).catch(() => undefined);
 	}
 
-	async function send(to: PollConnection): Promise<Answer> {
-		const [row] = await to.sql.unsafe<StateRow[]>(statement, [], { prepare: true });
+	async function send(to: Sql): Promise<Answer> {
+		const [row] = await to.unsafe<StateRow[]>(statement, [], { prepare: true });
 		return { from: to, row: row as StateRow };
 	}
 
@@ -146,10 +140,9 @@ export function openStatePoll(options: StatePollOptions): StatePoll {
 	 */
 	async function ask(): Promise<Answer> {
 		const deadline = startDeadline(maxPollMs);
-		const established = connection;
-		const attempts = established === undefined ? [] : [send(established)];
-		let fresh: PollConnection | undefined;
-		let winner: PollConnection | undefined;
+		const attempts = connection === undefined ? [] : [send(connection)];
+		let fresh: Sql | undefined;
+		let winner: Sql | undefined;
 		try {
 			for (let timeoutMs = hedgeAfterMs; ; ) {
 				const answer = await withTimeout(Promise.any(attempts), Math.min(timeoutMs, remainingMs(deadline))).catch(
@@ -175,7 +168,7 @@ export function openStatePoll(options: StatePollOptions): StatePoll {
 				attempts.push(send(fresh));
 			}
 		} finally {
-			for (const each of [established, fresh]) if (each !== undefined && each !== winner) drop(each);
+			for (const each of open) if (each !== winner) drop(each);
 		}
 	}
 
@@ -196,7 +189,7 @@ export function openStatePoll(options: StatePollOptions): StatePoll {
 		server = row.server;
 		const next = { ...row, server, generation, confirmedAt, foundAt };
 		for (const follower of followers) {
-			const followed = await withTimeout(follower(next, from.sql), maxPollMs);
+			const followed = await withTimeout(follower(next, from), maxPollMs);
 			if (followed !== timedOut) continue;
 			drop(from);
 			throw new DeadlineError(maxPollMs, true);
@@ -292,7 +285,7 @@ export function openStatePoll(options: StatePollOptions): StatePoll {
 		async close() {
 			closed = true;
 			clearTimeout(timer);
-			await Promise.all([...open].map(({ sql }) => sql.end({ timeout: 1 })));
+			await Promise.all([...open].map((sql) => sql.end({ timeout: 1 })));
 		},
 	};
 }
@@ -320,7 +313,3 @@ export async function readConfirmed<Result extends Snapshot>(
 }
 
 const versionOf = ({ contacts }: DatabaseState) => contacts?.version ?? 0;
-
-function closedError(): Error {
-	return Object.assign(new Error('the database has been closed'), { code: 'CONNECTION_ENDED' });
-}
