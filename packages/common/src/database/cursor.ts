@@ -1,19 +1,22 @@
 import type postgres from 'postgres';
 import type { Sql } from './client.js';
-import { type Deadline, remainingMs, startDeadline } from './deadline.js';
+import { type Deadline, remainingMs } from './deadline.js';
 import { classify, DatabaseBusyError, DatabaseError, DeadlineError } from './errors.js';
 import { type Connection, ConnectionPool, type PoolOptions } from './pool.js';
 
 /** A row as PostgreSQL sends it: the bytes of each column in its text form. */
 type RawRow = Buffer[];
 
+/** Maximum number of cursors that are open at once. */
+const maxReaders = 4;
+
 interface ReadOptions {
-	/** Who reads, such as a project. Each reader has one cursor at a time. Without a name, only the limit of all cursors applies. */
-	reader?: string;
+	/** Who reads, such as a project. Each reader has one cursor at a time. */
+	reader: string;
 	/** The deadline of the first batch. */
-	deadline?: Deadline;
+	deadline: Deadline;
 	/** See `Database.query`. */
-	isOnNew?: boolean;
+	isOnNew: boolean;
 }
 
 type Statement = (sql: Sql) => postgres.PendingQuery<postgres.Row[]>;
@@ -23,7 +26,7 @@ type BatchHandler = (rows: RawRow[]) => Promise<boolean>;
 
 export interface CursorReader {
 	/** See `Database.readInBatches`. */
-	read(statement: Statement, rowsPerBatch: number, onBatch: BatchHandler, options?: ReadOptions): Promise<void>;
+	read(statement: Statement, rowsPerBatch: number, onBatch: BatchHandler, options: ReadOptions): Promise<void>;
 	/** The number of results that are being read. */
 	readonly reading: number;
 	/** Uses new connections from now on. Open cursors are read to their end. */
@@ -33,15 +36,15 @@ export interface CursorReader {
 
 /**
  * Reads long results with a cursor. It has a separate connection pool, because short statements must not wait for a slow
- * client. `poolSize` is the maximum number of results that are read at once.
+ * client.
  *
  * @param deadlineMs the deadline of each batch
  */
 export function createCursorReader(options: PoolOptions, deadlineMs: number): CursorReader {
 	// The server's time limit would include the pauses of a slow client. The deadline of each batch replaces it.
-	const pool = new ConnectionPool({ ...options, statementTimeoutMs: 0 });
+	const pool = new ConnectionPool({ ...options, poolSize: maxReaders, statementTimeoutMs: 0 });
 	/** Who is reading. */
-	const readers = new Set<string | symbol>();
+	const readers = new Set<string>();
 
 	async function attempt(
 		connection: Connection,
@@ -88,10 +91,9 @@ export function createCursorReader(options: PoolOptions, deadlineMs: number): Cu
 	}
 
 	return {
-		async read(statement, rowsPerBatch, onBatch, { reader = Symbol(), deadline, isOnNew = false } = {}) {
-			if (readers.size >= options.poolSize || readers.has(reader)) throw new DatabaseBusyError();
+		async read(statement, rowsPerBatch, onBatch, { reader, deadline, isOnNew }) {
+			if (readers.size >= maxReaders || readers.has(reader)) throw new DatabaseBusyError();
 			readers.add(reader);
-			const first = deadline ?? startDeadline(deadlineMs);
 			let isStarted = false;
 			const onRows: BatchHandler = (rows) => {
 				isStarted = true;
@@ -99,9 +101,9 @@ export function createCursorReader(options: PoolOptions, deadlineMs: number): Cu
 			};
 			try {
 				// There is a connection for each reader, so none waits.
-				await pool.run(first, async (connection) => {
+				await pool.run(deadline, async (connection) => {
 					if (isOnNew) connection.outdate();
-					const send = () => attempt(connection, first, statement, rowsPerBatch, onRows);
+					const send = () => attempt(connection, deadline, statement, rowsPerBatch, onRows);
 					await send().catch((error: unknown) => {
 						if (isStarted || classify(error).kind !== 'lost') throw error;
 						return send();

@@ -101,15 +101,13 @@ export interface DatabaseOptions extends ClientOptions {
 	deadlineMs?: number;
 	/** Maximum number of callers at once. */
 	maxCallers?: number;
-	/** Maximum number of cursors that are open at once. */
-	maxReaders?: number;
 	/** A monotonic clock in milliseconds, for the time that callers have waited. Default: that of the process. */
 	clock?: (() => number) | undefined;
 }
 
 /** Opens the database for a service. It connects at the first statement. */
 export function openDatabase(options: DatabaseOptions): Database {
-	const { deadlineMs = 4000, maxCallers = 1000, maxReaders = 4, clock = () => performance.now() } = options;
+	const { deadlineMs = 4000, maxCallers = 1000, clock = () => performance.now() } = options;
 	let observer: DatabaseObserver | undefined;
 	const onFailure = (reason: FailureReason) => observer?.onFailure(reason);
 	const admission = new Admission({ deadlineMs, maxCallers, clock, onFailure });
@@ -119,7 +117,7 @@ export function openDatabase(options: DatabaseOptions): Database {
 		onStatement: (waitedMs, tookMs) => observer?.onStatement(waitedMs, tookMs),
 	});
 	const sendWrite = createWriteSender(pool);
-	const cursors = createCursorReader({ ...options, poolSize: maxReaders, admission }, deadlineMs);
+	const cursors = createCursorReader({ ...options, admission }, deadlineMs);
 
 	/** Runs the work of an admitted caller, or of a new one. */
 	function admitted<Result>(deadline: Deadline | undefined, work: (deadline: Deadline) => Promise<Result>) {
