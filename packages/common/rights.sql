@@ -3,7 +3,7 @@
 
 revoke all on function
   public.raise_key_ring_version(), public.changed_columns(jsonb, jsonb), public.audit_project(), public.audit_key(),
-  public.shorten_audit_actor(), public.record_operation(text, jsonb), public.database_history(), public.lock_company_contacts_version(),
+  public.record_operation(text, jsonb), public.database_history(), public.lock_company_contacts_version(),
   public.record_company_contacts_changes(), public.begin_company_contacts_epoch(), public.begin_epoch_of_configuration(),
   public.prune_company_contacts_tombstones(), public.erase_company_contacts(bigint[])
 from public;

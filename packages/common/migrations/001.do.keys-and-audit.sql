@@ -55,9 +55,11 @@ create trigger api_keys_changed after insert or update or delete or truncate on 
 create table public.audit_log (
   id bigint generated always as identity primary key,
   at timestamptz not null default clock_timestamp(),
-  -- The person, as the operator's command reports it, and the database role, which nobody can choose.
-  actor text not null check (char_length(actor) <= 255),
-  role text not null,
+  -- The person, as the operator's command reports it in a setting of its session. It is cut off, because no change may fail for it.
+  actor text not null default left(coalesce(nullif(current_setting('contacts.actor', true), ''), session_user), 255)
+    check (char_length(actor) <= 255),
+  -- The database role, which nobody can choose.
+  role text not null default session_user,
   action text not null check (char_length(action) <= 100),
   -- Null for an operation that concerns no project.
   project text,
@@ -65,15 +67,6 @@ create table public.audit_log (
   details jsonb not null default '{}' check (octet_length(details::text) <= 16384)
 );
 create index audit_log_by_project on public.audit_log (project, id);
-
--- The actor is a setting of the session, of any length. It is cut off, because no change may fail for it.
-create function public.shorten_audit_actor() returns trigger language plpgsql set search_path = pg_catalog, pg_temp as $$
-begin
-  new.actor := left(new.actor, 255);
-  return new;
-end
-$$;
-create trigger audit_log_actor before insert on public.audit_log for each row execute function public.shorten_audit_actor();
 
 -- Each column that differs, with its old and its new value. Of a hash only that it has changed.
 create function public.changed_columns(before jsonb, after jsonb) returns jsonb language sql immutable
@@ -106,8 +99,8 @@ begin
       else 'project changed'
     end;
   end if;
-  insert into public.audit_log (actor, role, action, project, details)
-  select coalesce(nullif(current_setting('contacts.actor', true), ''), session_user), session_user, action, concerned.code, details
+  insert into public.audit_log (action, project, details)
+  select action, concerned.code, details
   from (select old.code union select new.code) concerned
   where concerned.code is not null;
   return null;
@@ -138,8 +131,8 @@ begin
     end;
   end if;
   details := jsonb_strip_nulls(jsonb_build_object('name', coalesce(new.name, old.name))) || details;
-  insert into public.audit_log (actor, role, action, project, key_id, details)
-  select coalesce(nullif(current_setting('contacts.actor', true), ''), session_user), session_user, action, p.code, coalesce(new.id, old.id), details
+  insert into public.audit_log (action, project, key_id, details)
+  select action, p.code, coalesce(new.id, old.id), details
   from public.projects p where p.id in (old.project_id, new.project_id);
   return null;
 end
@@ -159,7 +152,6 @@ begin
   ) then
     raise exception 'no such operation; changes of projects and keys record themselves' using errcode = 'check_violation';
   end if;
-  insert into public.audit_log (actor, role, action, details)
-  values (coalesce(nullif(current_setting('contacts.actor', true), ''), session_user), session_user, action, details);
+  insert into public.audit_log (action, details) values (action, details);
 end
 $$;

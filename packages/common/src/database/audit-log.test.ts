@@ -2,7 +2,7 @@ import { addProject } from '@contacts/testing/app.js';
 import { rolePassword } from '@contacts/testing/database.js';
 import { database, test } from '@contacts/testing/test.js';
 import postgres from 'postgres';
-import { describe, expect, onTestFinished } from 'vitest';
+import { expect, onTestFinished } from 'vitest';
 import type { Sql } from './client.js';
 import { type RoleUser, urlAs } from './roles.js';
 
@@ -23,14 +23,15 @@ async function changesOf(project: string) {
 
 const anyTime = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?\+00:00$/);
 
-test('every change of a project or a key leaves a row with who, what and when', async () => {
-	const operator = connect({ 'contacts.actor': 'alice@desk' });
+test('every change of a project or a key leaves a row with who, what and when, in UTC whatever the time zone of the session is', async () => {
+	const operator = connect({ 'contacts.actor': 'alice@desk', TimeZone: 'Asia/Tokyo', DateStyle: 'SQL, DMY' });
 	await operator`insert into projects (code) values ('audited')`;
 	const [key] = await operator<{ id: number }[]>`
 		insert into api_keys (project_id, hash, service)
 		select id, sha256('k'), 'company-contacts' from projects where code = 'audited' returning id::int`;
 	await operator`update api_keys set expires_at = now() + interval '1 day' where id = ${key?.id ?? 0}`;
 	await operator`update api_keys set revoked_at = now() where id = ${key?.id ?? 0}`;
+	await operator`update api_keys set revoked_at = null where id = ${key?.id ?? 0}`;
 	await operator`update projects set disabled_at = now() where code = 'audited'`;
 	await operator`update projects set disabled_at = null where code = 'audited'`;
 	// Nothing changes.
@@ -44,6 +45,7 @@ test('every change of a project or a key leaves a row with who, what and when', 
 		{ ...row, action: 'key created', details: { service: 'company-contacts' } },
 		{ ...row, action: 'key expiry changed', details: { expires_at: { from: null, to: anyTime } } },
 		{ ...row, action: 'key revoked', details: { revoked_at: { from: null, to: anyTime } } },
+		{ ...row, action: 'key revocation undone', details: { revoked_at: { from: anyTime, to: null } } },
 		{ ...row, action: 'project disabled', key_id: null, details: { disabled_at: { from: null, to: anyTime } } },
 		{ ...row, action: 'project enabled', key_id: null, details: { disabled_at: { from: anyTime, to: null } } },
 	]);
@@ -55,18 +57,7 @@ test('a change made by hand, without the command, records the database role', as
 	expect(row).toEqual({ actor: 'postgres', role: 'postgres', action: 'project created' });
 });
 
-test('revoking a key and enabling it again are both recorded', async () => {
-	await addProject(database.sql, 'unrevoked', 'unrevoked-key');
-	const ofProject = database.sql`project_id = (select id from projects where code = 'unrevoked')`;
-	await database.sql`update api_keys set revoked_at = now() where ${ofProject}`;
-	await database.sql`update api_keys set revoked_at = null where ${ofProject}`;
-	expect(await changesOf('unrevoked')).toEqual([
-		{ action: 'key revoked', details: { revoked_at: { from: null, to: anyTime } } },
-		{ action: 'key revocation undone', details: { revoked_at: { from: anyTime, to: null } } },
-	]);
-});
-
-test('an update of several columns shows each, whatever it looks like at first', async () => {
+test('an update of several columns shows each, whatever it looks like at first, and of a hash only that it has changed', async () => {
 	await addProject(database.sql, 'several', 'several-key');
 	await database.sql`
 		update api_keys set hash = sha256('other'), service = 'personal-contacts', expires_at = '2030-01-01T00:00:00+09:00',
@@ -83,6 +74,10 @@ test('an update of several columns shows each, whatever it looks like at first',
 			},
 		},
 	]);
+	const rows = await database.sql`
+		select from audit_log l, unnest(array['other', 'several-key']) as word
+		where l::text like '%' || encode(sha256(word::bytea), 'hex') || '%'`;
+	expect(rows).toHaveLength(0);
 });
 
 test('a project that is renamed while it is disabled has a row under both codes', async () => {
@@ -110,52 +105,19 @@ test('a key that is moved to another project has a row in both', async () => {
 	expect(await changesOf('taker')).toEqual([row]);
 });
 
-test('times are in UTC, whatever time zone the session uses', async () => {
-	await addProject(database.sql, 'tokyo', 'tokyo-key');
-	const operator = connect({ TimeZone: 'Asia/Tokyo', DateStyle: 'SQL, DMY' });
-	await operator`
-		update api_keys set expires_at = '2030-01-01T09:00:00+09:00'
-		where project_id = (select id from projects where code = 'tokyo')`;
-	expect(await changesOf('tokyo')).toEqual([
-		{ action: 'key expiry changed', details: { expires_at: { from: null, to: '2030-01-01T00:00:00+00:00' } } },
-	]);
-});
-
-test('the log contains only the ID of a key', async () => {
-	await addProject(database.sql, 'secret', 'secret-key');
-	await database.sql`update api_keys set hash = sha256('canary') where hash = sha256('secret-key')`;
-	expect(await changesOf('secret')).toEqual([{ action: 'key changed', details: { hash: 'changed' } }]);
-	const rows = await database.sql`
-		select * from audit_log l, unnest(array['canary', 'secret-key']) as word
-		where l::text like '%' || encode(sha256(word::bytea), 'hex') || '%'`;
-	expect([...rows]).toEqual([]);
-});
-
-describe.each<RoleUser>(['operator', 'privacy'])('the role %s', (user) => {
+test('an operation is one of a list, so that it can’t imitate what triggers record, with at most 16 KiB of details', async () => {
+	const sql = connect({}, 'privacy');
 	const record = (action: string, details: object = {}) =>
-		connect({}, user)`select record_operation(${action}, ${JSON.stringify(details)}::text::jsonb)`;
-
-	test.each([
-		['what triggers record', 'key revoked'],
-		['the same with a no-break space', 'key\u00a0revoked'],
-		['the same with a space in front', ' key revoked'],
-		['the same in other letters', 'Key revoked'],
-		['a text that names no operation', 'x'],
-		['an endless text', 'x'.repeat(17_000_000)],
-		['nothing', ''],
-	])('can record nothing else: %s', async (_, action) => {
+		sql`select record_operation(${action}, ${JSON.stringify(details)}::text::jsonb)`;
+	for (const action of ['key revoked', ' key revoked', 'key\u00a0revoked', 'Key revoked', ''])
 		await expect(record(action)).rejects.toMatchObject({ code: '23514' });
-	});
-
-	test('can record no more than 16 KiB of details', async () => {
-		await expect(record('person erased', { note: 'x'.repeat(17_000_000) })).rejects.toMatchObject({ code: '23514' });
-		await record('person erased', { note: 'x'.repeat(16_000) });
-	});
+	await expect(record('person erased', { note: 'x'.repeat(17_000) })).rejects.toMatchObject({ code: '23514' });
+	await record('person erased', { note: 'x'.repeat(16_000) });
 });
 
 test('an actor of any length is recorded with its first 255 characters, and fails no change', async () => {
 	const sql = connect({});
-	await sql`select set_config('contacts.actor', repeat('ы', 17000000), false)`;
+	await sql`select set_config('contacts.actor', repeat('ы', 1000000), false)`;
 	await sql`insert into projects (code) values ('long-actor')`;
 	await sql`select record_operation('contacts imported', '{}')`;
 	const rows = await database.sql`select actor from audit_log order by id desc limit 2`;
