@@ -1,29 +1,20 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer, connect as openSocket } from 'node:net';
-import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
 import { startTcpProxy, type TcpProxy } from '@contacts/testing/tcp-proxy.js';
 import { database as db, test } from '@contacts/testing/test.js';
-import { afterAll, describe, expect, onTestFinished } from 'vitest';
+import { describe, expect, onTestFinished } from 'vitest';
 import { connect } from './connect.js';
 
 // Several hosts all lead to the same server here. tests/faults/failover.test.ts finds the primary among two servers.
 
-/** A read-only database, as on a standby. */
-let readOnly: TestDatabase;
 let host: string;
 
-test.beforeAll(async () => {
-	readOnly = await createTestDatabase();
-	await readOnly.sql.unsafe(`alter database ${nameOf(readOnly)} set default_transaction_read_only = on`);
+test.beforeAll(() => {
 	({ host } = new URL(db.url));
 });
-afterAll(() => readOnly?.drop());
 
-const nameOf = ({ url }: TestDatabase) => new URL(url).pathname.slice(1);
-
-/** The URL of a database, with these hosts and parameters instead. */
-const urlOf = (hosts: string[], parameters = '', { url } = db) =>
-	url.replace(/@[^/]+/, `@${hosts.join()}`) + (parameters && `?${parameters}`);
+/** The URL of the database, with these hosts instead. */
+const urlOf = (hosts: string[]) => db.url.replace(/@[^/]+/, `@${hosts.join()}`);
 
 /** Connects and returns the result of one statement. */
 async function ask(url: string): Promise<unknown[]> {
@@ -68,20 +59,18 @@ test('user, password and database may contain any percent-encoded characters, wi
 	}
 });
 
-describe('one host', () => {
-	test('can be an IPv6 address', async () => {
-		const server = createServer((client) => {
-			const [hostname, port] = host.split(':');
-			client.pipe(openSocket({ host: hostname, port: Number(port) })).pipe(client);
-		}).listen(0, '::1');
-		await once(server, 'listening');
-		onTestFinished(() => void server.close());
-		expect(await ask(urlOf([`[::1]:${(server.address() as AddressInfo).port}`]))).toEqual(works);
-	});
+test('a host can be an IPv6 address', async () => {
+	const server = createServer((client) => {
+		const [hostname, port] = host.split(':');
+		client.pipe(openSocket({ host: hostname, port: Number(port) })).pipe(client);
+	}).listen(0, '::1');
+	await once(server, 'listening');
+	onTestFinished(() => void server.close());
+	expect(await ask(urlOf([`[::1]:${(server.address() as AddressInfo).port}`]))).toEqual(works);
 });
 
 test('every connection has the same DateStyle and TimeZone, whatever the defaults of its role are', async () => {
-	const role = `${nameOf(db)}_abroad`;
+	const role = `${new URL(db.url).pathname.slice(1)}_abroad`;
 	await db.sql.unsafe(`
 		create role ${role} login password 'abroad';
 		alter role ${role} set DateStyle = 'SQL, DMY';
@@ -108,7 +97,7 @@ describe('several hosts', () => {
 	});
 
 	test('that are read-only are rejected by name', async () => {
-		await expect(ask(urlOf([host, host], '', readOnly))).rejects.toMatchObject({
+		await expect(ask(`${urlOf([host, host])}?default_transaction_read_only=on`)).rejects.toMatchObject({
 			code: 'NO_SUITABLE_SERVER',
 			message: `none of its hosts is the primary: ${host} is read-only; ${host} is read-only`,
 		});

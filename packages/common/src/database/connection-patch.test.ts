@@ -92,26 +92,9 @@ test('a statement that reaches a connection between its error and its close fail
 	expect(await sql`select 3 as three`).toEqual([{ three: 3 }]);
 });
 
-test.each([
-	[
-		'an error in its fourth row',
-		(sql: postgres.Sql) => sql`select 1 / (4 - i) as quotient from generate_series(1, 9) as i`,
-	],
-	[
-		'the time limit in its fourth row',
-		(sql: postgres.Sql) => sql`select case when i = 4 then pg_sleep(60) end from generate_series(1, 9) as i`,
-	],
-	[
-		'a reader that stops in the middle of a batch',
-		(sql: postgres.Sql) =>
-			sql`select i from generate_series(1, 9) as i`.cursor(3, () => {
-				throw new Error('stopped');
-			}),
-	],
-])('after %s, the next statement on the connection gets its rows and no holes in front', async (_, fail) => {
+test('after an error in the fourth row, the next statement on the connection gets its rows and no holes in front', async () => {
 	const { sql, sockets } = await openOne();
-	await sql`set statement_timeout = '100ms'`;
-	await expect(fail(sql)).rejects.toThrow();
+	await expect(sql`select 1 / (4 - i) as quotient from generate_series(1, 9) as i`).rejects.toThrow();
 	const rows = await sql`select i from generate_series(1, 2) as i`;
 	expect([...rows]).toEqual([{ i: 1 }, { i: 2 }]);
 	expect(sockets).toHaveLength(1);

@@ -1,7 +1,6 @@
-import { Socket } from 'node:net';
 import { startTcpProxy, type TcpProxy } from '@contacts/testing/tcp-proxy.js';
 import { database as db, test } from '@contacts/testing/test.js';
-import { describe, expect, onTestFinished, vi } from 'vitest';
+import { describe, expect, onTestFinished } from 'vitest';
 import { type Database, type DatabaseOptions, openDatabase } from './database.js';
 import { errorCode } from './errors.js';
 import type { Expiry } from './expiring-write.js';
@@ -128,43 +127,6 @@ describe('a write is sent again', () => {
 		await proxy.restore();
 		expect(await saved).toBe(true);
 		expect(await stored('idle')).toBe(1);
-	});
-
-	test('when the kernel gives up its connection (ETIMEDOUT), and so is a query', async () => {
-		const { connect } = Socket.prototype;
-		const sockets: Socket[] = [];
-		const spy = vi.spyOn(Socket.prototype, 'connect').mockImplementation(function (this: Socket, ...target) {
-			sockets.push(this);
-			return Reflect.apply(connect, this, target);
-		});
-		onTestFinished(() => spy.mockRestore());
-		const { proxy, database, save, expiries } = await openDocument('timed out', { deadlineMs: 20_000 });
-		const port = Number(new URL(proxy.through(db.url)).port);
-		const timeOut = async () => {
-			// The proxy also has sockets in this process.
-			const ended = sockets.findLast(({ remotePort }) => remotePort === port);
-			await proxy.restore();
-			ended?.destroy(Object.assign(new Error('read ETIMEDOUT'), { code: 'ETIMEDOUT' }));
-		};
-		let sent = 0;
-		proxy.holdBack();
-		const result = database.query((sql) => {
-			sent++;
-			return sql`select 1 as one`;
-		});
-		await expect.poll(() => sent).toBe(1);
-		await timeOut();
-		expect(await result).toEqual([{ one: 1 }]);
-		expect(sent).toBe(2);
-
-		// Over the new connection.
-		expect(await save(0)).toBe(true);
-		expiries.length = 0;
-		proxy.holdBack();
-		const saved = save(1);
-		await expect.poll(() => expiries).toHaveLength(1);
-		await timeOut();
-		expect(await saved).toBe(true);
 	});
 });
 

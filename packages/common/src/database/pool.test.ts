@@ -28,13 +28,6 @@ test('one unresponsive connection among ten costs the other nine nothing, and on
 	expect(proxy.taken).toBe(11);
 });
 
-test('a slow statement keeps its connection', async () => {
-	const { database } = await openThroughProxy('merely slow', { statementTimeoutMs: 60_000 });
-	const before = await readPid(database);
-	expect(await database.query((sql) => sql`select 1 as one from pg_sleep(2.5)`)).toEqual([{ one: 1 }]);
-	expect(await readPid(database)).toBe(before);
-});
-
 test('statements run in the order in which they were requested', async () => {
 	const { database } = await openThroughProxy('order', { poolSize: 2 });
 	const order: number[] = [];
@@ -47,15 +40,6 @@ test('statements run in the order in which they were requested', async () => {
 		),
 	);
 	expect(order).toEqual(Array.from({ length: 50 }, (_, n) => n));
-});
-
-test('sequential statements need only one connection', async () => {
-	const { proxy, database } = await openThroughProxy('few', { poolSize: 10 });
-	await Promise.all(Array.from({ length: 3 }, () => readPid(database)));
-	const pids = new Set<number | undefined>();
-	for (let n = 0; n < 10; n++) pids.add(await readPid(database));
-	expect(pids.size).toBe(1);
-	expect(proxy.taken).toBe(3);
 });
 
 describe('a server that is read-only', () => {
