@@ -115,7 +115,7 @@ export function openStatePoll(options: StatePollOptions): StatePoll {
 
 	function connect(): Sql {
 		const sql: Sql = connectSingle(url, {
-			connect_timeout: 2,
+			connect_timeout: maxPollMs / 1000,
 			backoff: () => 0.05,
 			connection: { application_name: applicationName, statement_timeout: maxPollMs },
 			onclose: () => drop(sql),
@@ -135,20 +135,19 @@ export function openStatePoll(options: StatePollOptions): StatePoll {
 	}
 
 	/**
-	 * Returns the first response: over the connection, or over a fresh one if that is lost or late. A late connection stays
-	 * until a fresh one responds, because the database may only be slow.
+	 * Returns the first response: over the connection, or over a fresh one if that is lost or late. Late ones stay until one
+	 * responds, because the database, the network or this machine may only be slow.
 	 */
 	async function ask(): Promise<Answer> {
 		const deadline = startDeadline(maxPollMs);
 		const attempts = connection === undefined ? [] : [send(connection)];
-		let fresh: Sql | undefined;
 		let winner: Sql | undefined;
 		try {
-			for (let timeoutMs = hedgeAfterMs; ; ) {
+			for (let timeoutMs = hedgeAfterMs, hasFresh = false; ; hasFresh = true) {
 				const answer = await withTimeout(Promise.any(attempts), Math.min(timeoutMs, remainingMs(deadline))).catch(
 					({ errors }: AggregateError): typeof timedOut => {
 						// Unless a fresh connection has failed, the statement is sent again at once.
-						if (fresh !== undefined) throw errors.at(-1);
+						if (hasFresh) throw errors.at(-1);
 						return timedOut;
 					},
 				);
@@ -158,14 +157,9 @@ export function openStatePoll(options: StatePollOptions): StatePoll {
 				}
 				if (closed) throw closedError();
 				if (remainingMs(deadline) <= 0) throw new DeadlineError(maxPollMs, true);
-				if (fresh !== undefined) {
-					// It may be lost in the network too. The next one gets more time.
-					drop(fresh);
-					timeoutMs *= 2;
-					attempts.pop();
-				}
-				fresh = connect();
-				attempts.push(send(fresh));
+				// A fresh one may be lost in the network too.
+				if (hasFresh) timeoutMs *= 2;
+				attempts.push(send(connect()));
 			}
 		} finally {
 			for (const each of open) if (each !== winner) drop(each);
