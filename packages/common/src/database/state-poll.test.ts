@@ -1,0 +1,35 @@
+import { database as db, test } from '@contacts/testing/test.js';
+import { expect, onTestFinished, vi } from 'vitest';
+import { startDeadline } from './deadline.js';
+import { openStatePoll } from './state-poll.js';
+
+test('another history of the database counts as a change of everything, although the connection is the same, as behind a pooler', async () => {
+	const onReconnect = vi.fn();
+	const poll = openStatePoll({ url: db.url, applicationName: 'state poll', watched: ['keys'], onReconnect });
+	onTestFinished(() => poll.close());
+	const look = async () => {
+		const { keys, generation } = await poll.refresh(startDeadline(20_000));
+		const rows = await db.sql<{ pid: number }[]>`
+			select pid from pg_stat_activity
+			where datname = current_database() and application_name = 'state poll'`;
+		return { keys, generation, reconnects: onReconnect.mock.calls.length, connections: rows.map(({ pid }) => pid) };
+	};
+	// A poll that takes long replaces its connection, and proves nothing.
+	await expect
+		.poll(async () => {
+			const before = await look();
+			// As pg_restore does, which creates the tables again.
+			await db.sql.unsafe(`
+				drop table if exists former;
+				alter table company_contacts_version rename to former;
+				create table company_contacts_version (like former including all);
+				insert into company_contacts_version select * from former`);
+			const after = await look();
+			return {
+				isSame: String(after.connections) === String(before.connections) && after.keys === before.keys,
+				generations: after.generation - before.generation,
+				reconnects: after.reconnects - before.reconnects,
+			};
+		})
+		.toEqual({ isSame: true, generations: 1, reconnects: 1 });
+});
