@@ -157,7 +157,7 @@ export class MigrationError extends Error {
 }
 
 /** Migrations grant rights to the roles, and only a superuser can create them. */
-async function requireRoles(run: (query: string) => Promise<{ rows: object[] }>): Promise<void> {
+async function requireRoles(run: Run): Promise<void> {
 	const names = Object.values(roles);
 	const { rows } = await run(
 		`select name from unnest(array['${names.join("', '")}']) name where not exists (select from pg_roles where rolname = name)`,

@@ -46,7 +46,7 @@ export interface StatePoll {
 	confirm(deadline: Deadline): Promise<DatabaseState>;
 	/** Returns the state that a poll finds that begins after this call. The deadline and the errors are those of `confirm`. */
 	refresh(deadline: Deadline): Promise<DatabaseState>;
-	/** Calls this in each poll before the state counts as confirmed. If it fails, the poll has failed. */
+	/** Calls only this in each poll before the state counts as confirmed. If it fails, the poll has failed. */
 	follow(follower: Follower): void;
 	/** Uses a new connection for the next poll. A session keeps the settings with which it began. */
 	reconnect(): void;
@@ -96,7 +96,7 @@ interface Answer {
 export function openStatePoll(options: StatePollOptions): StatePoll {
 	const { url, applicationName, intervalMs = defaultIntervalMs, clock = () => performance.now() } = options;
 	const statement = stateStatement(options.watched);
-	const followers: Follower[] = [];
+	let follower: Follower = async () => undefined;
 	/** Clients with one connection each, which are closed once they have lost it. */
 	const open = new Set<Sql>();
 	/** The one that responded last. */
@@ -182,9 +182,7 @@ export function openStatePoll(options: StatePollOptions): StatePoll {
 		connection = from;
 		server = row.server;
 		const next = { ...row, server, generation, confirmedAt, foundAt };
-		for (const follower of followers) {
-			const followed = await withTimeout(follower(next, from), maxPollMs);
-			if (followed !== timedOut) continue;
+		if ((await withTimeout(follower(next, from), maxPollMs)) === timedOut) {
 			drop(from);
 			throw new DeadlineError(maxPollMs, true);
 		}
@@ -269,8 +267,8 @@ export function openStatePoll(options: StatePollOptions): StatePoll {
 			const before = started;
 			return wait(() => found > before, deadline);
 		},
-		follow(follower) {
-			followers.push(follower);
+		follow(callback) {
+			follower = callback;
 			state = undefined;
 		},
 		reconnect() {

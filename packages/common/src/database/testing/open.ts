@@ -42,12 +42,10 @@ export const active = async (applicationName: string) =>
 			select from pg_stat_activity
 			where datname = current_database() and application_name = ${applicationName} and state = 'active'`
 	).length;
-export const kill = async (applicationName: string) => {
-	const rows = await db.sql`
+export const kill = (applicationName: string) =>
+	db.sql`
 		select pg_terminate_backend(pid) from pg_stat_activity
 		where datname = current_database() and application_name = ${applicationName}`;
-	return rows.length;
-};
 
 /** Holds an advisory lock for which a statement can wait. @returns a function that releases it */
 export async function holdLock(key: number): Promise<() => Promise<void>> {
@@ -57,17 +55,4 @@ export async function holdLock(key: number): Promise<() => Promise<void>> {
 		await session`select pg_advisory_unlock(${key})`;
 		session.release();
 	};
-}
-
-/**
- * A timer that is set now, to compare with something that happens. Timers fire in the order of their times, however late a
- * busy machine runs them. @returns whether it has fired
- */
-export function timer(milliseconds: number): () => boolean {
-	let fired = false;
-	const running = setTimeout(() => {
-		fired = true;
-	}, milliseconds);
-	onTestFinished(() => clearTimeout(running));
-	return () => fired;
 }
