@@ -112,8 +112,7 @@ test('a client that is packed in a fresh clone and installed into a new project 
 
 	const installed = join(project, 'node_modules/@contacts/client');
 	expect((await readdir(installed)).sort()).toEqual(['LICENSE', 'README.md', 'dist', 'examples', 'package.json']);
-	const { dependencies } = JSON.parse(await readFile(join(installed, 'package.json'), 'utf8'));
-	expect(Object.keys(dependencies)).toEqual(['openapi-fetch']);
+	expect(JSON.parse(await readFile(join(installed, 'package.json'), 'utf8'))).not.toHaveProperty('dependencies');
 	const files = await readdir(join(installed, 'dist'), { recursive: true });
 	expect(files).toContain('index.d.ts');
 	// It runs in a bundle, where there is no module of Node.js and no file beside it.
