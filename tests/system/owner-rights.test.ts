@@ -83,32 +83,30 @@ describe.each(servers)('on PostgreSQL %s', (version, start) => {
 		await setUpRoles(superuser, {});
 	});
 
-	test.each([
-		'create role more',
-		'alter role contacts_owner createrole',
-		'alter role contacts_owner superuser',
-		'alter role contacts_owner connection limit -1',
-		"alter role postgres password 'mine'",
-		"alter role contacts_operator password 'mine'",
-		'grant pg_execute_server_program to contacts_owner',
-		'grant pg_read_server_files to contacts_owner',
-		'grant contacts_operator to contacts_owner',
-		'set role postgres',
-		'set session authorization postgres',
-		'set role pg_execute_server_program',
-		'create database more',
-		'alter database postgres owner to postgres',
-		"alter system set archive_command = 'id'",
-		'alter role postgres set search_path = public',
-		"copy projects to program 'id'",
-		"copy projects from program 'id'",
-		"copy projects from '/etc/passwd'",
-		"select pg_read_file('/etc/passwd')",
-		"select lo_import('/etc/passwd')",
-		'select lo_create(0)',
-		"create function run(text) returns int language c as '/lib/x86_64-linux-gnu/libc.so.6', 'system'",
-		"update pg_authid set rolsuper = true where rolname = 'contacts_owner'",
-	])('the owner tries to become more: %s: refused', async (statement) => {
-		await expect(asUser(owner, (sql) => sql.unsafe(statement))).rejects.toMatchObject({ code: '42501' });
+	test('the owner can become no other role, and reaches neither files, programs nor other databases', async () => {
+		const granted: string[] = [];
+		for (const statement of [
+			'create role more',
+			'create database more',
+			'alter role contacts_owner createrole',
+			'alter role contacts_owner connection limit -1',
+			"alter role contacts_operator password 'mine'",
+			'grant contacts_operator to contacts_owner',
+			'grant pg_execute_server_program to contacts_owner',
+			'set role pg_execute_server_program',
+			'alter database postgres owner to postgres',
+			"alter system set archive_command = 'id'",
+			"copy projects to program 'id'",
+			"select pg_read_file('/etc/passwd')",
+			'select lo_create(0)',
+			"create function run(text) returns int language c as '/lib/x86_64-linux-gnu/libc.so.6', 'system'",
+		]) {
+			const code = await asUser(owner, (sql) => sql.unsafe(statement)).then(
+				() => 'granted',
+				(error: { code: string }) => error.code,
+			);
+			if (code !== '42501') granted.push(`${code}: ${statement}`);
+		}
+		expect(granted).toEqual([]);
 	});
 });

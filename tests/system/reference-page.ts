@@ -34,11 +34,6 @@ export async function send(page: Page): Promise<{ status: number; body: string }
 	return { status: response.status(), body: response.status() === 304 ? '' : await response.text() };
 }
 
-export async function closeForm(page: Page): Promise<void> {
-	await page.locator('.app-exit-button').click();
-	await sendButton(page).waitFor({ state: 'hidden' });
-}
-
 /** Everything that a browser stores for a page, as it reports it. */
 export function storedBy(page: Page): Promise<unknown> {
 	return page.evaluate(`(async () => ({
