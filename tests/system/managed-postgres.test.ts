@@ -23,11 +23,7 @@ beforeAll(async () => {
 	await (await startLocalPostgres({ dataDirectory, password })).stop();
 	for (const host of ['localhost', 'elsewhere']) makeCertificate(host);
 	giveCertificate('localhost');
-	server = await startLocalPostgres({
-		dataDirectory,
-		password,
-		settings: { ssl: 'on' },
-	});
+	server = await startLocalPostgres({ dataDirectory, password, settings: { ssl: 'on' } });
 
 	const superuser = postgres(server.url('postgres'), { max: 1 });
 	await superuser.unsafe(`create role provider_user login createrole createdb password '${password}'`);

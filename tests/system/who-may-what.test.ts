@@ -1,20 +1,16 @@
 import { join } from 'node:path';
 import { hashKey } from '@contacts/common/auth/api-key.js';
-import { migrate } from '@contacts/common/database/migrate.js';
 import { readRights } from '@contacts/common/database/rights.sql.js';
-import { ownerRole, type RoleUser, roles, setUpRoles, urlAs } from '@contacts/common/database/roles.js';
+import { roles, urlAs } from '@contacts/common/database/roles.js';
 import { addProject } from '@contacts/testing/app.js';
 import { rolePassword } from '@contacts/testing/database.js';
-import { startLocalPostgres } from '@contacts/testing/embedded-postgres.js';
 import { gatewayConfig } from '@contacts/testing/gateway.js';
 import { type RunningNginx, startNginx } from '@contacts/testing/nginx.js';
 import { insertKey, insertProject, revokeKey, setProjectEnabled } from '@contacts/testing/projects.js';
 import { exchange } from '@contacts/testing/raw-http.js';
 import { type RunningService, startService } from '@contacts/testing/services.js';
-import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import { database, test } from '@contacts/testing/test.js';
-import postgres from 'postgres';
-import { afterAll, expect, onTestFinished } from 'vitest';
+import { afterAll, expect } from 'vitest';
 import { read, root } from '../docs/pages.js';
 
 const page = 'docs/who-may-what.md';
@@ -68,70 +64,6 @@ async function databaseRights(): Promise<string> {
 		['table, sequence or function', ...names.map((role) => `\`${role}\``)],
 		tables.map((name) => [`\`${name}\``, ...names.map((role) => verbs(name, role))]),
 	);
-}
-
-/** What each role tries in a database that `owner.sql` has set up, and in another one of the same server. */
-async function ownRules(): Promise<string> {
-	const folder = await temporaryFolder();
-	const server = await startLocalPostgres({ dataDirectory: join(folder, 'postgres'), password: 'test' });
-	onTestFinished(() => server.stop());
-	const admin = postgres(server.url('postgres'), { max: 1 });
-	await admin`create database contacts`;
-	await admin.end();
-	const users = ['owner', ...(Object.keys(roles) as RoleUser[])] as const;
-	await setUpRoles(server.url('contacts'), Object.fromEntries(users.map((user) => [user, rolePassword])));
-	await migrate(urlAs(server.url('contacts'), 'owner', rolePassword));
-
-	const attempts: readonly (readonly [what: string, statement: string, databaseName?: string])[] = [
-		['change its own password', "alter role current_user password 'mine'"],
-		['change its own settings', "alter role current_user set search_path = 'mine'"],
-		['change its own connection limit', 'alter role current_user connection limit -1'],
-		['change the password of another role', "alter role postgres password 'mine'"],
-		['take an advisory lock', 'select pg_advisory_xact_lock(1)'],
-		['create a large object', 'select lo_create(0)'],
-		['create a temporary table', 'create temporary table mine ()'],
-		['create a table', 'create table public.mine ()'],
-		['send a notification', 'notify anything'],
-		[
-			'end the session of another role',
-			"select pg_terminate_backend(pid) from pg_stat_activity where usename = 'postgres'",
-		],
-		['connect to another database of the server', 'select 1', 'postgres'],
-		['create a temporary table there', 'create temporary table mine ()', 'postgres'],
-		['create a large object there', 'select lo_create(0)', 'postgres'],
-		['create a table there', 'create table public.mine ()', 'postgres'],
-	];
-	const other = postgres(server.url('contacts'), { max: 1 });
-	await other`select 1`;
-	const rows: string[][] = [];
-	for (const [what, statement, name = 'contacts'] of attempts) {
-		const outcomes: string[] = [];
-		for (const user of users) {
-			outcomes.push(await attempt(urlAs(server.url(name), user, rolePassword), statement));
-		}
-		rows.push([what, ...outcomes]);
-	}
-	await other.end();
-	return table(['attempt', ...users.map((user) => `\`${user === 'owner' ? ownerRole : roles[user]}\``)], rows);
-}
-
-/** Tries a statement, and rolls it back. */
-async function attempt(url: string, statement: string): Promise<string> {
-	const sql = postgres(url, { max: 1, fetch_types: false, onnotice: () => undefined });
-	const undone = new Error('rolled back');
-	try {
-		await sql.begin(async (transaction) => {
-			await transaction.unsafe(statement);
-			throw undone;
-		});
-		return '';
-	} catch (error) {
-		if (error === undone) return 'yes';
-		expect(error).toMatchObject({ code: '42501' });
-		return '';
-	} finally {
-		await sql.end({ timeout: 5 });
-	}
 }
 
 const requests: Record<Name, readonly [method: string, path: string]> = {
@@ -211,7 +143,6 @@ async function paths(): Promise<string> {
 test('docs/who-may-what.md shows the access that the services grant', async () => {
 	const tables = {
 		'Database roles': await databaseRights(),
-		'By PostgreSQL’s own rules': await ownRules(),
 		Credentials: await credentials(),
 		Paths: await paths(),
 	};
