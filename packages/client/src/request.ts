@@ -26,7 +26,7 @@ interface Operation<Body> {
 }
 
 /** @throws ContactsError, ContactsConnectionError; the abort reason when the caller's signal is aborted */
-export type Send = <Body>(operation: Operation<Body>) => Promise<{ body: Body; headers: Headers }>;
+type Send = <Body>(operation: Operation<Body>) => Promise<{ body: Body; headers: Headers }>;
 
 interface Received {
 	response: Response;

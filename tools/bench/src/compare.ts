@@ -8,9 +8,9 @@ const sides = ['ours', 'baseline'] as const;
 type SideName = (typeof sides)[number];
 
 /** What was measured of each side in each round, by its name. */
-export type Figures = Map<string, Record<SideName, number[]>>;
+type Figures = Map<string, Record<SideName, number[]>>;
 
-export interface Comparison extends Record<SideName, Side> {
+interface Comparison extends Record<SideName, Side> {
 	scenarios: Scenario[];
 	rounds: number;
 	/** Length of one measurement. */

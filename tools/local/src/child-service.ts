@@ -9,7 +9,7 @@ const readyTimeoutMs = 120_000;
 
 export type ServiceName = 'personal-contacts' | 'company-contacts' | 'crm-sync';
 
-export interface ChildService {
+interface ChildService {
 	/** Resolves when it has ended. */
 	ended: Promise<unknown>;
 	/**
