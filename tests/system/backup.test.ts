@@ -181,8 +181,10 @@ describe('the page on backups, followed word for word', () => {
 		});
 
 		test('keys and services work, a partner’s cursors from before get 410, and changes of the operator are recorded', async () => {
-			const company = await start('company-contacts', url());
-			const personal = await start('personal-contacts', url());
+			const [company, personal] = await Promise.all([
+				start('company-contacts', url()),
+				start('personal-contacts', url()),
+			]);
 			expect((await changesOf(company)).body.changes[0]?.contact.name).toBe('one');
 			for (const cursor of cursors) {
 				expect(await changesOf(company, cursor)).toMatchObject({ status: 410, body: { code: 'cursor_expired' } });
