@@ -1,12 +1,16 @@
 import { contactColumnNames } from '@contacts/common/company-contacts/company-contact-columns.sql.js';
 import { expect, test } from 'vitest';
+import { parse } from 'yaml';
 import { pageAt, read } from './pages.js';
+
+function sectionOf(path: string, heading: string): string {
+	const [, section = ''] = pageAt(path).text.split(`\n## ${heading}\n`);
+	return section.split('\n## ')[0] ?? '';
+}
 
 /** The names in the first column of the tables below a heading. */
 function namedBelow(path: string, heading: string): string[] {
-	const [, section = ''] = pageAt(path).text.split(`\n## ${heading}\n`);
-	const [text = ''] = section.split('\n## ');
-	return [...text.matchAll(/^\| `(\w+)` \|/gm)].map(([, name]) => String(name));
+	return [...sectionOf(path, heading).matchAll(/^\| `(\w+)` \|/gm)].map(([, name]) => String(name));
 }
 
 test('the guide for partners explains every field of a contact', () => {
@@ -15,6 +19,14 @@ test('the guide for partners explains every field of a contact', () => {
 
 test('docs/mirror.md says where every column comes from', () => {
 	expect(namedBelow('docs/mirror.md', 'Columns').toSorted()).toEqual(contactColumnNames.toSorted());
+});
+
+test('docs/when-something-is-wrong.md says for every alert what to do, and names no other', () => {
+	const { groups } = parse(read('operations/prometheus/alerts.yml')) as { groups: { rules: { alert: string }[] }[] };
+	const alerts = groups.flatMap(({ rules }) => rules.map(({ alert }) => alert));
+	const table = sectionOf('docs/when-something-is-wrong.md', 'Alerts');
+	const named = [...table.matchAll(/`([A-Z]\w+)`/g)].map(([, name]) => String(name));
+	expect(named.toSorted()).toEqual(alerts.toSorted());
 });
 
 test('the guide for the bot’s backend explains every field of a user', () => {

@@ -1,26 +1,36 @@
 import { version } from '@contacts/common/process/version.js';
+import { satisfies } from 'semver';
 import { expect, test } from 'vitest';
-import { files, read } from './pages.js';
+import { parse } from 'yaml';
+import { files, pages, read } from './pages.js';
+
+const root = JSON.parse(read('package.json')) as { packageManager: string; engines: { node: string } };
 
 test('packages, images, OpenAPI documents and running services have the same version', () => {
 	const manifests = files.filter((path) =>
 		/^(package|(packages|services|workers|tools)\/[^/]+\/package)\.json$/.test(path),
 	);
-	expect(manifests.length).toBeGreaterThanOrEqual(10);
-	const versions = [...manifests.map((path) => JSON.parse(read(path)) as { version: string })].map(
-		(each) => each.version,
-	);
 	const documents = files.filter((path) => path.startsWith('docs/openapi/'));
-	for (const path of documents) versions.push((JSON.parse(read(path)) as { info: { version: string } }).info.version);
-	versions.push(String(/image\.version=(\S+)/.exec(read('Dockerfile'))?.[1]));
+	const versions = [
+		...manifests.map((path) => (JSON.parse(read(path)) as { version: string }).version),
+		...documents.map((path) => (JSON.parse(read(path)) as { info: { version: string } }).info.version),
+		/image\.version=(\S+)/.exec(read('Dockerfile'))?.[1],
+	];
+	expect(versions.length).toBeGreaterThan(10);
 	expect(new Set(versions)).toEqual(new Set([version]));
 });
 
-test('images, workflows and the pages for operators use the version of pnpm that package.json names', () => {
-	const { packageManager } = JSON.parse(read('package.json')) as { packageManager: string };
-	expect(read('Dockerfile')).toContain(` ${packageManager}\n`);
-	for (const workflow of ['ci', 'nightly', 'release'])
-		expect(read(`.github/workflows/${workflow}.yml`)).toContain(`\n  PNPM: ${packageManager}\n`);
-	const inPages = ['deploy', 'run'].map((name) => read(`docs/${name}.md`).match(/pnpm@\d+\.\d+\.\d+/g));
-	expect(inPages.map((found) => new Set(found))).toEqual([new Set([packageManager]), new Set([packageManager])]);
+test('images, workflows and pages use the version of pnpm that package.json names', () => {
+	const workflows = ['ci', 'nightly', 'release'].map((name) => read(`.github/workflows/${name}.yml`));
+	for (const text of [read('Dockerfile'), ...workflows]) expect(text).toContain(` ${root.packageManager}\n`);
+	const inPages = pages.flatMap(({ text }) => text.match(/pnpm@\d+\.\d+\.\d+/g) ?? []);
+	expect(new Set(inPages)).toEqual(new Set([root.packageManager]));
+});
+
+test('every package of the lock file supports the oldest supported Node.js, so an installation prints no warning', () => {
+	const { packages } = parse(read('pnpm-lock.yaml')) as { packages: Record<string, { engines?: { node?: string } }> };
+	const tooNew = Object.entries(packages)
+		.filter(([, { engines }]) => !satisfies(root.engines.node.replace(/^>=/, ''), engines?.node ?? '*'))
+		.map(([name]) => name);
+	expect(tooNew).toEqual([]);
 });

@@ -10,9 +10,7 @@ import type { Supervised } from './supervisor.js';
 export interface Fault {
 	/** Such as "cut off db1 (primary)". */
 	what: string;
-	machine: string;
 	begun: number;
-	ended: number;
 	/** When everything had recovered. */
 	whole: number;
 	/** Redis could not be reached, or lost its buckets. */
@@ -55,15 +53,12 @@ export async function breakThings(
 		const forMs = 1000 * (machine === primary ? random.integer(22, 28) : random.integer(5, 12));
 		const fault = {
 			what: '',
-			machine: machine.name,
 			begun: performance.now(),
-			ended: Number.NaN,
 			whole: Number.NaN,
 			ofRedis: machine === redis,
 		};
 		faults.push(fault);
 		await breakOne(fault, machine, target, pick(['kill', 'freeze', 'cut']), forMs);
-		fault.ended = performance.now();
 		let since = Number.POSITIVE_INFINITY;
 		const isWhole = async () => {
 			const now = performance.now();

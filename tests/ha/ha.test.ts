@@ -13,7 +13,6 @@ import { breakThings, type Fault } from './faults.js';
 import { startLoad } from './load.js';
 import { createNetwork } from './network.js';
 import { evaluate, type Reign, type Run, table } from './report.js';
-import { drawTimeline } from './timeline.js';
 
 const minutes = Number(process.env.HA_MINUTES || 10);
 const output = process.env.HA_OUTPUT || fileURLToPath(new URL('../../.local/ha', import.meta.url));
@@ -71,7 +70,6 @@ test(`no acknowledged write is lost in ${minutes} minutes of process and machine
 		const text = table(random.seed, run, result);
 		mkdirSync(output, { recursive: true });
 		for (const name of readdirSync(folder)) if (name.endsWith('.log')) cpSync(join(folder, name), join(output, name));
-		writeFileSync(join(output, 'timeline.svg'), drawTimeline(`${minutes} minutes, seed ${random.seed}`, run));
 		writeFileSync(
 			join(output, 'result.md'),
 			`${text}\n\n${faults.map(({ what, begun: at, whole }) => `- ${Math.round((at - begun) / 1000)} s: ${what}; whole again after ${Math.round((whole - at) / 1000)} s`).join('\n')}\n`,

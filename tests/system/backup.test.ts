@@ -14,7 +14,7 @@ import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import { waitUntil } from '@contacts/testing/wait-until.js';
 import postgres from 'postgres';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import { pageAt, root } from '../docs/pages.js';
+import { pageAt, read, root } from '../docs/pages.js';
 
 const password = 'test';
 const users: readonly (RoleUser | 'owner')[] = ['owner', ...(Object.keys(roles) as RoleUser[])];
@@ -26,9 +26,7 @@ let server: DebianPostgres;
 beforeAll(async () => {
 	folder = mkdtempSync(join(tmpdir(), 'contacts-backup-'));
 	server = await startDebianPostgres(password);
-	const sql = connect(server.url('postgres'));
-	await sql`create database contacts template template0 encoding 'UTF8'`;
-	await sql.end();
+	await withDatabase(server.url('postgres'), (sql) => sql`create database contacts template template0 encoding 'UTF8'`);
 	await setUpRoles(server.url('contacts'), Object.fromEntries(users.map((user) => [user, password])));
 	await migrate(urlAs(server.url('contacts'), 'owner', password));
 });
@@ -37,12 +35,8 @@ afterAll(async () => {
 	rmSync(folder, { recursive: true, force: true });
 });
 
-function connect(url: string): Sql {
-	return postgres(url, { max: 1, fetch_types: false, onnotice: () => undefined });
-}
-
-async function withDatabase<T>(url: string, work: (sql: Sql) => Promise<T>): Promise<T> {
-	const sql = connect(url);
+async function withDatabase<T>(url: string, work: (sql: Sql) => PromiseLike<T>): Promise<T> {
+	const sql = postgres(url, { max: 1, fetch_types: false, onnotice: () => undefined });
 	try {
 		return await work(sql);
 	} finally {
@@ -58,55 +52,46 @@ function commandsOf(section: string): string[] {
 	return blocks.filter(({ language, text: block }) => language === 'sh' && own.includes(block)).map(({ text }) => text);
 }
 
-interface Reader {
-	/** What the reader has in the current folder: the repository, and files beside it. */
-	cwd: string;
-	port: number;
-}
-
-/** Runs commands of the page as a reader does, without npx, which would install first. */
-async function paste(commands: string[], { cwd, port }: Reader): Promise<string> {
-	const lines = commands.join('\n').replaceAll('SUPERUSER@HOST:5432', `postgres@HOST:5432`);
+/** Runs commands of the page as a reader does in this folder, without npx, which would install first. */
+async function paste(commands: string[], cwd: string, port: number): Promise<string> {
+	const lines = commands.join('\n').replaceAll('SUPERUSER@', 'postgres@').replaceAll('HOST:5432', `127.0.0.1:${port}`);
 	const npx = `npx() { shift 3; node '${join(root, 'tools/cli/dist/main.js')}' "$@"; }`;
-	writeFileSync(join(cwd, 'pgpass'), `*:*:*:*:${password}\n`, { mode: 0o600 });
-	const script = startProcess(
-		'bash',
-		['-euo', 'pipefail', '-c', `${npx}\n${lines.replaceAll('HOST:5432', `127.0.0.1:${port}`)}`],
-		{
-			cwd,
-			// Instead of the prompt for the password.
-			env: environmentOf({ PGPASSFILE: join(cwd, 'pgpass') }),
-		},
-	);
+	// Instead of the prompt for the password.
+	const passwords = join(cwd, 'pgpass');
+	writeFileSync(passwords, `*:*:*:*:${password}\n`, { mode: 0o600 });
+	const env = environmentOf({ PGPASSFILE: passwords });
+	const script = startProcess('bash', ['-euo', 'pipefail', '-c', `${npx}\n${lines}`], { cwd, env });
 	expect(await script.exit, script.output()).toBe(0);
 	return script.output();
 }
 
-/** A folder with what the page expects there. */
-async function readersFolder(url: (database: string) => string): Promise<string> {
-	const cwd = await temporaryFolder();
+const connectionOf = (port: number | string, user: string) => ({
+	PGHOST: '127.0.0.1',
+	PGPORT: String(port),
+	PGDATABASE: 'contacts',
+	PGUSER: user,
+	PGPASSWORD: password,
+});
+
+const asLines = (variables: Record<string, string>) =>
+	Object.entries(variables)
+		.map(([name, value]) => `${name}=${value}\n`)
+		.join('');
+
+/** A folder with what the page expects there: the repository, and files with connections and passwords. */
+function readersFolder({ url, port }: DebianPostgres | LocalPostgres): string {
+	const cwd = mkdtempSync(join(folder, 'reader-'));
 	for (const name of ['packages', 'operations']) execFileSync('ln', ['-s', join(root, name), join(cwd, name)]);
-	const write = (name: string, lines: string[]) =>
-		writeFileSync(join(cwd, name), `${lines.join('\n')}\n`, { mode: 0o600 });
-	write('owner.env', [`DATABASE_URL=${urlAs(url('contacts'), 'owner', password)}`]);
-	const variables = readFileSync(join(root, 'operations/postgres/passwords.sql'), 'utf8').matchAll(
-		/\\getenv \w+ (\w+)/g,
-	);
-	write(
-		'passwords.env',
-		[...variables].map(([, name]) => `${name}=${password}`),
-	);
-	write('restore.env', connectionOf(new URL(url('contacts')).port, 'contacts_owner'));
+	const variables = read('operations/postgres/passwords.sql').matchAll(/\\getenv \w+ (\w+)/g);
+	const files = {
+		'backup.env': connectionOf(port, 'contacts_backup'),
+		'restore.env': connectionOf(port, 'contacts_owner'),
+		'owner.env': { DATABASE_URL: urlAs(url('contacts'), 'owner', password) },
+		'passwords.env': Object.fromEntries([...variables].map(([, name]) => [name, password])),
+	};
+	for (const [name, content] of Object.entries(files)) writeFileSync(join(cwd, name), asLines(content));
 	return cwd;
 }
-
-const connectionOf = (port: number | string, user = 'contacts_backup') => [
-	'PGHOST=127.0.0.1',
-	`PGPORT=${port}`,
-	'PGDATABASE=contacts',
-	`PGUSER=${user}`,
-	`PGPASSWORD=${password}`,
-];
 
 async function start(name: 'company-contacts' | 'personal-contacts', url: string): Promise<RunningService> {
 	const service = await startService(name, { DATABASE_URL: urlAs(url, name, password) });
@@ -117,17 +102,19 @@ async function start(name: 'company-contacts' | 'personal-contacts', url: string
 interface Changes {
 	cursor: string;
 	changes: { contact: { name: string } }[];
+	code?: string;
 }
 
 /** The status and the body of a request for changes. */
 async function changesOf(service: RunningService, cursor?: string) {
 	const query = new URLSearchParams({ project: 'partner', api_key: 'partner-key', ...(cursor && { cursor }) });
 	const response = await fetch(`${service.url}/api/company_contacts.changes?${query}`);
-	return { status: response.status, body: (await response.json()) as Changes & { code?: string } };
+	return { status: response.status, body: (await response.json()) as Changes };
 }
 
 describe('the page on backups, followed word for word', () => {
 	let dump: string;
+	/** Before and after the dump. */
 	let cursors: string[];
 	let later: LocalPostgres;
 
@@ -145,11 +132,11 @@ describe('the page on backups, followed word for word', () => {
 		});
 		const service = await startService('company-contacts', { DATABASE_URL: urlAs(url, 'company-contacts', password) });
 		const before = await changesOf(service);
-		const cwd = mkdtempSync(join(folder, 'reader-'));
-		writeFileSync(join(cwd, 'backup.env'), connectionOf(server.port).join('\n'));
+		const cwd = readersFolder(server);
 		const [command = ''] = commandsOf('Back up');
-		await paste([command], { cwd, port: server.port });
-		dump = join(cwd, 'contacts.dump');
+		await paste([command], cwd, server.port);
+		dump = join(folder, 'contacts.dump');
+		execFileSync('mv', [join(cwd, 'contacts.dump'), dump]);
 		await withDatabase(url, (sql) => sql`update company_contacts set name = 'after the dump' where bitrix_id = 1`);
 		const isShown = async () => JSON.stringify((await changesOf(service)).body.changes).includes('after the dump');
 		await waitUntil(isShown, { timeoutMs: 20_000 });
@@ -167,27 +154,24 @@ describe('the page on backups, followed word for word', () => {
 		['the same server, beside the earlier database', () => server, /passwords\.sql/],
 		['a new server of a later version', () => later, /rename to/],
 	] as const)('restored on %s', (_, target, leftOut) => {
-		let output: string;
 		const url = () => target().url('contacts');
 
-		test('the commands succeed, and doctor has nothing to say about the database', async () => {
-			const cwd = await readersFolder(target().url);
+		test('the commands succeed, doctor finds nothing, and every row and the next IDs are those of the dump', async () => {
+			const cwd = readersFolder(target());
 			execFileSync('cp', [dump, join(cwd, 'contacts.dump')]);
 			const commands = commandsOf('Restore').filter((text) => !text.includes('docker') && !leftOut.test(text));
 			expect(commands).toHaveLength(3);
-			output = await paste(commands, { cwd, port: target().port });
+			const output = await paste(commands, cwd, target().port);
 			expect(output).toContain('The schema is up to date.');
 			expect(output).not.toMatch(/^(problem|warning)/m);
 			expect(output).toMatch(/^ok +roles/m);
-		});
-
-		test('every row and the next IDs are those of the dump, and a full sync run is due', async () => {
 			await withDatabase(url(), async (sql) => {
 				const [stored] = await sql`
 					select (select string_agg(name, ', ' order by id) from company_contacts) as contacts,
 					       (select string_agg(name, ', ') from personal_contacts) as persons,
 					       (select count(*)::int from audit_log) as audited,
 					       (select last_full_at from crm_sync_state) as last_full_at`;
+				// Without a time of the last full one, a full sync run is due.
 				expect(stored).toEqual({ contacts: 'one, 🙂 two', persons: 'of a person', audited: 5, last_full_at: null });
 				const [added] = await sql`insert into company_contacts (bitrix_id) values (4) returning id::int`;
 				await sql`delete from company_contacts where bitrix_id = 4`;
@@ -196,9 +180,11 @@ describe('the page on backups, followed word for word', () => {
 			});
 		});
 
-		test('keys and services work, and a partner’s cursors from before get 410', async () => {
-			const company = await start('company-contacts', url());
-			const personal = await start('personal-contacts', url());
+		test('keys and services work, a partner’s cursors from before get 410, and changes of the operator are recorded', async () => {
+			const [company, personal] = await Promise.all([
+				start('company-contacts', url()),
+				start('personal-contacts', url()),
+			]);
 			expect((await changesOf(company)).body.changes[0]?.contact.name).toBe('one');
 			for (const cursor of cursors) {
 				expect(await changesOf(company, cursor)).toMatchObject({ status: 410, body: { code: 'cursor_expired' } });
@@ -214,15 +200,10 @@ describe('the page on backups, followed word for word', () => {
 				return response.json();
 			};
 			expect([await save(5), await save(7)]).toEqual([{ ok: 'saved' }, { ok: 'skipped' }]);
-		});
-
-		test('the operator’s changes are recorded, and no role can create temporary tables', async () => {
 			await withDatabase(urlAs(url(), 'operator', password), async (sql) => {
 				await sql`insert into projects (code) values ('later')`;
-				expect((await sql`select role, action from audit_log order by id desc limit 1`)[0]).toEqual({
-					role: roles.operator,
-					action: 'project created',
-				});
+				const [last] = await sql`select role, action from audit_log order by id desc limit 1`;
+				expect(last).toEqual({ role: roles.operator, action: 'project created' });
 				await expect(sql`create temporary table mine ()`).rejects.toMatchObject({ code: '42501' });
 			});
 		});
@@ -230,63 +211,49 @@ describe('the page on backups, followed word for word', () => {
 });
 
 describe('the nightly backup', () => {
-	const unit = readFileSync(join(root, 'operations/systemd/contacts-backup.service'), 'utf8');
+	const unit = read('operations/systemd/contacts-backup.service');
 
-	/** Runs the commands of the unit, with these variables beside those of its connection. */
-	async function backUp(backups: string, metrics: string, more: Record<string, string> = {}) {
-		const commands = [...unit.matchAll(/^ExecStart(?:Pre|Post)?=[-+]*(.+)$/gm)].map(([, command]) => command);
-		const connection = Object.fromEntries(connectionOf(server.port).map((line) => line.split('=')));
-		const script = startProcess('sh', ['-ec', commands.join('\n')], {
+	/** Runs a script with folders for dumps and metrics. */
+	async function run(args: string[], backups: string, metrics: string, more: Record<string, string> = {}) {
+		const connection = connectionOf(server.port, 'contacts_backup');
+		const script = startProcess('sh', args, {
 			cwd: root,
 			env: environmentOf({ ...connection, BACKUP_DIRECTORY: backups, BACKUP_METRICS_DIRECTORY: metrics, ...more }),
 		});
 		const code = await script.exit;
-		expect(readdirSync(metrics)).toEqual(['contacts.prom']);
-		return { code, output: script.output(), successAt: successAt(metrics) };
+		expect(readdirSync(metrics), script.output()).toEqual(['contacts.prom']);
+		const text = readFileSync(join(metrics, 'contacts.prom'), 'utf8');
+		return { code, successAt: /^contacts_backup_last_success_timestamp_seconds (\d+)$/m.exec(text)?.[1] };
 	}
 
-	const successAt = (metrics: string) =>
-		/^contacts_backup_last_success_timestamp_seconds (\d+)$/m.exec(
-			readFileSync(join(metrics, 'contacts.prom'), 'utf8'),
-		)?.[1];
-
-	/** Creates an empty file that is this old. */
-	function createOld(file: string, age: string): void {
-		writeFileSync(file, '');
-		execFileSync('touch', ['-d', `${age} ago`, file]);
-	}
-
-	test('deletes older dumps only after a new one is complete, which only its owner may read, and reports the time of its success', async () => {
+	test('keeps every older dump until a new one is complete, which only its owner may read, deletes what a killed backup left, and reports the time of its success', async () => {
 		const [backups, metrics] = [await temporaryFolder(), await temporaryFolder()];
-		createOld(join(backups, 'contacts-old.dump'), '40 days');
-		createOld(join(backups, 'contacts-recent.dump'), '3 days');
+		const commands = [...unit.matchAll(/^ExecStart(?:Pre|Post)?=[-+]*(.+)$/gm)].map(([, command]) => command);
+		const backUp = () => run(['-ec', commands.join('\n')], backups, metrics);
+		for (const [name, age] of [
+			['contacts-old.dump', '40 days'],
+			['contacts-recent.dump', '3 days'],
+			['contacts-killed.dump.part', '3 days'],
+			['contacts-running.dump.part', '3 hours'],
+		] as const)
+			execFileSync('touch', ['-d', `${age} ago`, join(backups, name)]);
 
-		const unreachable = { PGPORT: '1' };
-		expect(await backUp(backups, metrics, unreachable)).toMatchObject({ code: 1, successAt: '0' });
-		expect(readdirSync(backups).sort()).toEqual(['contacts-old.dump', 'contacts-recent.dump']);
-
-		const { code, output, successAt } = await backUp(backups, metrics);
-		expect(code, output).toBe(0);
+		await withDatabase(server.url('contacts'), async (sql) => {
+			await sql`revoke select on personal_contacts from contacts_backup`;
+			expect(await backUp()).toEqual({ code: 1, successAt: '0' });
+			const kept = ['contacts-old.dump', 'contacts-recent.dump', 'contacts-running.dump.part'];
+			expect(readdirSync(backups).sort()).toEqual(kept);
+			await sql`grant select on personal_contacts to contacts_backup`;
+		});
+		const { code, successAt } = await backUp();
+		expect(code).toBe(0);
 		const [made = '', ...others] = readdirSync(backups).sort();
 		expect(made).toMatch(/^contacts-\d{8}T\d{6}Z\.dump$/);
-		expect(others).toEqual(['contacts-recent.dump']);
+		expect(others).toEqual(['contacts-recent.dump', 'contacts-running.dump.part']);
 		expect(statSync(join(backups, made)).mode & 0o777).toBe(0o600);
 		expect(successAt).toMatch(/^\d{10}$/);
-		expect(await backUp(backups, metrics, unreachable)).toMatchObject({ code: 1, successAt });
-	});
-
-	test('keeps every older dump and leaves no part of a new one when it fails halfway, and deletes what a killed backup left', async () => {
-		const [backups, metrics] = [await temporaryFolder(), await temporaryFolder()];
-		createOld(join(backups, 'contacts-old.dump'), '40 days');
-		createOld(join(backups, 'contacts-killed.dump.part'), '3 days');
-		createOld(join(backups, 'contacts-running.dump.part'), '3 hours');
-		const sql = connect(server.url('contacts'));
-		onTestFinished(() => sql.end());
-		await sql`revoke select on personal_contacts from contacts_backup`;
-		const { code, output, successAt } = await backUp(backups, metrics);
-		await sql`grant select on personal_contacts to contacts_backup`;
-		expect([code, successAt], output).toEqual([1, '0']);
-		expect(readdirSync(backups).sort()).toEqual(['contacts-old.dump', 'contacts-running.dump.part']);
+		const unreachable = await run(['-ec', commands.join('\n')], backups, metrics, { PGPORT: '1' });
+		expect(unreachable).toEqual({ code: 1, successAt });
 	});
 
 	test('in a container it runs every night at 02:30 UTC, goes on after a failure, and reports only a success', async () => {
@@ -300,19 +267,12 @@ describe('the nightly backup', () => {
 			'pg_dump',
 			`[ "$(wc -l <${programs}/slept)" -ge 2 ] || exit 1; touch ${backups}/made; exec /usr/bin/pg_dump "$@"`,
 		);
-		const connection = Object.fromEntries(connectionOf(server.port).map((line) => line.split('=')));
-		const script = startProcess('sh', [join(root, 'operations/backup/nightly.sh')], {
-			env: environmentOf({
-				...connection,
-				PATH: `${programs}:${process.env.PATH}`,
-				BACKUP_DIRECTORY: backups,
-				BACKUP_METRICS_DIRECTORY: metrics,
-			}),
-		});
-		expect(await script.exit, script.output()).toBe('SIGTERM');
+		const PATH = `${programs}:${process.env.PATH}`;
+		const { code, successAt } = await run(['operations/backup/nightly.sh'], backups, metrics, { PATH });
+		expect(code).toBe('SIGTERM');
 		// 1795392000 is 2026-11-23 00:00 UTC.
 		expect(readFileSync(join(programs, 'slept'), 'utf8').split('\n').slice(0, 2)).toEqual(['9000', '9000']);
 		expect(readdirSync(backups).filter((name) => name.endsWith('.dump'))).toHaveLength(1);
-		expect(successAt(metrics)).toMatch(/^\d{10}$/);
+		expect(successAt).toMatch(/^\d{10}$/);
 	});
 });

@@ -23,11 +23,7 @@ beforeAll(async () => {
 	await (await startLocalPostgres({ dataDirectory, password })).stop();
 	for (const host of ['localhost', 'elsewhere']) makeCertificate(host);
 	giveCertificate('localhost');
-	server = await startLocalPostgres({
-		dataDirectory,
-		password,
-		settings: { ssl: 'on' },
-	});
+	server = await startLocalPostgres({ dataDirectory, password, settings: { ssl: 'on' } });
 
 	const superuser = postgres(server.url('postgres'), { max: 1 });
 	await superuser.unsafe(`create role provider_user login createrole createdb password '${password}'`);
@@ -76,96 +72,72 @@ async function isEncrypted(address: string): Promise<boolean> {
 	}
 }
 
-describe('the parameters of the URL set the encryption', () => {
-	test.each([
-		['', false],
-		['sslmode=disable', false],
-		['sslmode=prefer', true],
-		['sslmode=require', true],
-	])('%s', async (parameters, encrypted) => {
-		expect(await isEncrypted(withParameters(parameters))).toBe(encrypted);
-	});
-
-	test('also with several hosts', async () => {
-		const { host } = url;
-		const several = url.href.replace(host, `${host},${host}`);
-		expect(await isEncrypted(several)).toBe(false);
-		expect(await isEncrypted(`${several}?sslmode=require&target_session_attrs=read-write`)).toBe(true);
-		await expect(isEncrypted(`${several}?sslmode=verify-full`)).rejects.toThrow(/DEPTH_ZERO_SELF_SIGNED_CERT/);
-	});
-
-	test.each(['sslmode=verify-full', 'sslmode=verify-ca'])('%s refuses an unknown authority', async (parameters) => {
-		await expect(isEncrypted(withParameters(parameters))).rejects.toThrow(/self-signed certificate/);
-	});
+test.each([
+	['', false],
+	['sslmode=disable', false],
+	['sslmode=prefer', true],
+	['sslmode=require', true],
+])('the parameters of the URL set the encryption, also with several hosts: %s', async (parameters, encrypted) => {
+	expect(await isEncrypted(withParameters(parameters))).toBe(encrypted);
+	const { host } = url;
+	expect(await isEncrypted(withParameters(parameters).replace(host, `${host},${host}`))).toBe(encrypted);
 });
 
-describe('an administrator without superuser rights', () => {
-	test('creates the owner, which migrates; a service connects with its role to a server that NODE_EXTRA_CA_CERTS trusts', async () => {
+test.each(['sslmode=verify-full', 'sslmode=verify-ca'])('%s refuses an unknown authority', async (parameters) => {
+	await expect(isEncrypted(withParameters(parameters))).rejects.toThrow(/self-signed certificate/);
+});
+
+/** Lets the server read its certificate and its rules again. */
+async function reload(): Promise<void> {
+	const sql = postgres(server.url('contacts'), { max: 1 });
+	await sql`select pg_reload_conf()`;
+	await sql.end();
+}
+
+describe('a service of an administrator without superuser rights, on a server that asks for the password in clear', () => {
+	beforeAll(async () => {
 		await setUpRoles(url.href, { owner: 'owner', 'company-contacts': 'role' });
 		await migrate(urlAs(url.href, 'owner', 'owner'));
-		const roleUrl = urlAs(withParameters('sslmode=verify-full'), 'company-contacts', 'role');
+		const file = join(folder, 'postgres', 'pg_hba.conf');
+		const rule = 'host all company_contacts_service all password\n';
+		// Keeps the file's owner: it is truncated, not replaced.
+		writeFileSync(file, rule + readFileSync(file, 'utf8'));
+		await reload();
+	});
+
+	const asRole = (parameters: string) => urlAs(withParameters(parameters), 'company-contacts', 'role');
+
+	/** The readiness of a service that trusts this authority in addition. */
+	async function statusWith(authority: string) {
 		const service = await startService('company-contacts', {
-			DATABASE_URL: roleUrl,
-			NODE_EXTRA_CA_CERTS: authorityOf('localhost'),
+			DATABASE_URL: asRole('sslmode=verify-full'),
+			NODE_EXTRA_CA_CERTS: authorityOf(authority),
 		});
-		try {
-			expect((await fetch(`${service.url}/health/ready`)).status).toBe(200);
-			const sql = postgres(server.url('contacts'), { max: 1 });
-			const rows = await sql`
-				select distinct ssl from pg_stat_ssl join pg_stat_activity using (pid)
-				where usename = 'company_contacts_service'`;
-			await sql.end();
-			expect(rows).toEqual([{ ssl: true }]);
-		} finally {
-			await service.stop();
-		}
-	});
-
-	describe('a server that asks for the password in clear', () => {
-		beforeAll(async () => {
-			const file = join(folder, 'postgres', 'pg_hba.conf');
-			const rule = 'host all company_contacts_service all password\n';
-			// Keeps the file's owner: it is truncated, not replaced.
-			writeFileSync(file, rule + readFileSync(file, 'utf8'));
-			const sql = postgres(server.url('contacts'), { max: 1 });
-			await sql`select pg_reload_conf()`;
-			await sql.end();
-		});
-
-		test.each(['sslmode=disable', 'sslmode=prefer', 'sslmode=require'])('gets none with %s', async (parameters) => {
-			const asRole = urlAs(withParameters(parameters), 'company-contacts', 'role');
-			const error = await isEncrypted(asRole).catch((reason: unknown) => reason);
-			expect(error).toMatchObject({ code: 'CLEARTEXT_PASSWORD' });
-			expect(describeDatabaseError(error)).toMatch(/^The database asks for the password in clear, .*verify-full/);
-		});
-
-		test('gets it over a verified connection', async () => {
-			const service = await startService('company-contacts', {
-				DATABASE_URL: urlAs(withParameters('sslmode=verify-full'), 'company-contacts', 'role'),
-				NODE_EXTRA_CA_CERTS: authorityOf('localhost'),
-			});
-			try {
-				expect((await fetch(`${service.url}/health/ready`)).status).toBe(200);
-			} finally {
-				await service.stop();
-			}
-		});
-	});
-
-	test('a certificate for another name is refused', async () => {
-		giveCertificate('elsewhere');
+		const { status } = await fetch(`${service.url}/health/ready`);
 		const sql = postgres(server.url('contacts'), { max: 1 });
-		await sql`select pg_reload_conf()`;
+		const encryption = await sql`
+			select distinct ssl from pg_stat_ssl join pg_stat_activity using (pid)
+			where usename = 'company_contacts_service'`;
 		await sql.end();
-		const service = await startService('company-contacts', {
-			DATABASE_URL: urlAs(withParameters('sslmode=verify-full'), 'company-contacts', 'role'),
-			NODE_EXTRA_CA_CERTS: authorityOf('elsewhere'),
-		});
-		try {
-			expect((await fetch(`${service.url}/health/ready`)).status).toBe(503);
-			expect(service.output()).toContain('ERR_TLS_CERT_ALTNAME_INVALID');
-		} finally {
-			await service.stop();
-		}
+		await service.stop();
+		return { status, encryption: [...encryption], output: service.output() };
+	}
+
+	test.each(['sslmode=disable', 'sslmode=prefer', 'sslmode=require'])('sends none with %s', async (parameters) => {
+		const error = await isEncrypted(asRole(parameters)).catch((reason: unknown) => reason);
+		expect(error).toMatchObject({ code: 'CLEARTEXT_PASSWORD' });
+		expect(describeDatabaseError(error)).toMatch(/^The database asks for the password in clear, .*verify-full/);
+	});
+
+	test('sends it over a connection to an authority that NODE_EXTRA_CA_CERTS trusts', async () => {
+		expect(await statusWith('localhost')).toMatchObject({ status: 200, encryption: [{ ssl: true }] });
+	});
+
+	test('refuses a certificate for another name', async () => {
+		giveCertificate('elsewhere');
+		await reload();
+		const { status, output } = await statusWith('elsewhere');
+		expect(status).toBe(503);
+		expect(output).toContain('ERR_TLS_CERT_ALTNAME_INVALID');
 	});
 });

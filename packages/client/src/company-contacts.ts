@@ -1,18 +1,15 @@
-import createClient from 'openapi-fetch';
-import {
-	type ChangesBody,
-	type ChangesOptions,
-	type ChangesPage,
-	type CopyStore,
-	followChanges,
-	keepCopy,
-} from './changes.js';
-import { bodyOf, notJson } from './errors.js';
-import type { components, paths } from './generated/company-contacts.js';
-import { type ClientOptions, createTransport } from './transport.js';
+import { ContactsError } from './errors.js';
+import type { components } from './generated/company-contacts.js';
+import { type ClientOptions, createSend } from './request.js';
+
+type ListBody = components['schemas']['CompanyContactList'];
+type ChangesBody = components['schemas']['CompanyContactChanges'];
 
 /** A contact of a company. */
 export type CompanyContact = Readonly<components['schemas']['CompanyContact']>;
+
+/** The current state of a contact, or the IDs of a deleted one. */
+export type ContactChange = Readonly<ChangesBody['changes'][number]>;
 
 export interface ListOptions {
 	/** Returns only the contacts that are linked to this company of the CRM. */
@@ -25,6 +22,34 @@ export interface CompanyContactList {
 	contacts: readonly CompanyContact[];
 	/** When a synchronisation last confirmed that the list equals the CRM; undefined before the first one. */
 	syncedAt: Date | undefined;
+}
+
+export interface ChangesPage {
+	/** In the order of the changes. Each contact appears at most once. */
+	changes: readonly ContactChange[];
+	/** The position after this page. Store it together with the changes. */
+	cursor: string;
+	hasMore: boolean;
+}
+
+export interface ChangesOptions {
+	/** The position to continue from. Without it, the pages contain every contact. */
+	cursor?: string | undefined;
+	/** Maximum number of changes in a page, 1 to 1000. Default: 1000. */
+	limit?: number;
+	signal?: AbortSignal;
+}
+
+/** The place where a copy is stored: a table, a file, a map. */
+export interface CopyStore {
+	/** Returns the cursor stored with the last page, or undefined while there is no copy. */
+	readCursor(): Promise<string | undefined> | string | undefined;
+	/**
+	 * Applies the changes in their order, by `contact.id`, and stores the cursor. Do both in one transaction.
+	 *
+	 * @param page with `reset`, remove all contacts from the copy first
+	 */
+	apply(page: ChangesPage & { reset: boolean }): Promise<void> | void;
 }
 
 export interface CompanyContactsClient {
@@ -52,36 +77,57 @@ export interface CompanyContactsClient {
 
 /** Creates a client of company-contacts, for integrations of partners. */
 export function createCompanyContactsClient(options: ClientOptions): CompanyContactsClient {
-	const transport = createTransport(options);
-	const client = createClient<paths>({ baseUrl: options.baseUrl, fetch: transport });
+	const send = createSend(options);
 
-	function changes({ cursor: from, limit, signal }: ChangesOptions = {}) {
-		return followChanges(async (cursor) => {
-			const query = {
-				...(cursor === undefined ? {} : { cursor }),
-				...(limit === undefined ? {} : { limit }),
-			};
-			const result = await client
-				.GET('/api/company_contacts.changes', { params: { query }, signal: signal ?? null })
-				.catch(notJson);
-			const isBody = ({ changes, cursor, has_more }: Partial<ChangesBody>) =>
-				Array.isArray(changes) && typeof cursor === 'string' && typeof has_more === 'boolean';
-			return bodyOf(result, isBody);
-		}, from);
+	async function* changes({
+		cursor,
+		limit,
+		signal,
+	}: ChangesOptions = {}): AsyncGenerator<ChangesPage, void, undefined> {
+		for (let hasMore = true; hasMore; ) {
+			const { body } = await send<ChangesBody>({
+				method: 'GET',
+				path: '/api/company_contacts.changes',
+				query: { cursor, limit },
+				signal,
+				isBody: ({ changes, cursor, has_more }) =>
+					Array.isArray(changes) && typeof cursor === 'string' && typeof has_more === 'boolean',
+			});
+			({ cursor, has_more: hasMore } = body);
+			yield { changes: body.changes, cursor: body.cursor, hasMore };
+		}
 	}
 
 	return {
 		changes,
-		keepCopy: (store, options) => keepCopy(store, (cursor) => changes({ ...options, cursor })),
 		async list({ companyId, signal } = {}) {
-			// In a URL an integer is its digits, so that a bigint and a text of digits work like a number.
-			const query = companyId === undefined ? {} : { company_id: companyId as number };
-			const result = await client
-				.GET('/api/company_contacts.list', { params: { query }, signal: signal ?? null })
-				.catch(notJson);
-			const { data: contacts } = bodyOf(result, ({ data }) => Array.isArray(data));
-			const syncedAt = result.response.headers.get('contacts-synced-at');
-			return { contacts, syncedAt: syncedAt === null ? undefined : new Date(syncedAt) };
+			const { body, headers } = await send<ListBody>({
+				method: 'GET',
+				path: '/api/company_contacts.list',
+				query: { company_id: companyId },
+				signal,
+				isBody: ({ data }) => Array.isArray(data),
+			});
+			const syncedAt = headers.get('contacts-synced-at');
+			return { contacts: body.data, syncedAt: syncedAt === null ? undefined : new Date(syncedAt) };
+		},
+		async keepCopy(store, { signal } = {}) {
+			let applied = 0;
+			async function applyFrom(cursor: string | undefined): Promise<void> {
+				let reset = cursor === undefined;
+				for await (const page of changes({ cursor, ...(signal && { signal }) })) {
+					await store.apply({ ...page, reset });
+					applied += page.changes.length;
+					reset = false;
+				}
+			}
+			try {
+				await applyFrom(await store.readCursor());
+			} catch (error) {
+				if (!(error instanceof ContactsError && error.code === 'cursor_expired')) throw error;
+				await applyFrom(undefined);
+			}
+			return applied;
 		},
 	};
 }

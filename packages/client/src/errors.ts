@@ -26,37 +26,19 @@ export class ContactsError extends Error {
 	readonly retryAfter: number | undefined;
 
 	constructor(response: Response, body: unknown) {
-		const problem = isProblem(body) ? body : undefined;
-		const requestId = problem?.request_id ?? response.headers.get('x-request-id') ?? undefined;
-		const detail = problem?.detail ?? 'The response is not one of this API.';
-		const code = problem?.code ?? 'unexpected_response';
+		const {
+			code = 'unexpected_response',
+			detail = 'The response is not one of this API.',
+			...problem
+		} = problemIn(body);
+		const requestId = problem.request_id ?? response.headers.get('x-request-id') ?? undefined;
 		super(`${response.status} ${code}: ${detail}${requestId === undefined ? '' : ` (request ${requestId})`}`);
 		this.code = code;
 		this.status = response.status;
 		this.requestId = requestId;
-		this.errors = problem?.errors ?? [];
+		this.errors = problem.errors ?? [];
 		this.retryAfter = retryAfterOf(response);
 	}
-}
-
-/**
- * Returns the body of a successful response. Something else, such as a proxy, may respond with 200 and JSON too.
- *
- * @throws ContactsError for an unsuccessful response, and for a body that is not one of this API
- */
-export function bodyOf<Body extends object>(
-	{ data, error, response }: { data?: Body | undefined; error?: unknown; response: Response },
-	isBody: (body: Partial<Body>) => boolean,
-): Body {
-	if (data === undefined) throw new ContactsError(response, error);
-	if (data === null || !isBody(data)) throw new ContactsError(response, undefined);
-	return data;
-}
-
-/** For a successful response whose body should be JSON but is not. @throws ContactsError */
-export function notJson(error: unknown): never {
-	if (error instanceof SyntaxError) throw new ContactsError(new Response(null, { status: 200 }), undefined);
-	throw error;
 }
 
 /** No response arrived: the service could not be reached, the connection broke, or the call timed out. */
@@ -72,21 +54,13 @@ export class ContactsConnectionError extends Error {
 	}
 }
 
-/**
- * Returns the header in seconds. It is a whole number, or the time until a date (RFC 9110, section 10.2.3) by the clock of the
- * server: the clock here may differ. Anything else counts as no header.
- */
+/** The header in whole seconds, as the services send it. Anything else counts as no header. */
 export function retryAfterOf(response: Response): number | undefined {
-	const value = response.headers.get('retry-after');
-	if (value === null) return undefined;
-	if (/^\d+$/.test(value)) return Number(value);
-	const now = Date.parse(response.headers.get('date') ?? '') || Date.now();
-	const seconds = value.endsWith(' GMT') ? (Date.parse(value) - now) / 1000 : Number.NaN;
-	return Number.isNaN(seconds) ? undefined : Math.max(0, seconds);
+	const value = response.headers.get('retry-after') ?? '';
+	return /^\d+$/.test(value) ? Number(value) : undefined;
 }
 
-function isProblem(body: unknown): body is Problem {
-	if (typeof body !== 'object' || body === null) return false;
-	const { code, detail } = body as Partial<Problem>;
-	return typeof code === 'string' && typeof detail === 'string';
+function problemIn(body: unknown): Partial<Problem> {
+	const { code, detail } = Object(body) as Partial<Problem>;
+	return typeof code === 'string' && typeof detail === 'string' ? (body as Problem) : {};
 }

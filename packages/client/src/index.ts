@@ -1,8 +1,11 @@
-export type { ChangesOptions, ChangesPage, ContactChange, CopyStore } from './changes.js';
 export {
+	type ChangesOptions,
+	type ChangesPage,
 	type CompanyContact,
 	type CompanyContactList,
 	type CompanyContactsClient,
+	type ContactChange,
+	type CopyStore,
 	createCompanyContactsClient,
 	type ListOptions,
 } from './company-contacts.js';
@@ -14,4 +17,4 @@ export {
 	type PersonalContact,
 	type PersonalContactsClient,
 } from './personal-contacts.js';
-export type { ClientOptions } from './transport.js';
+export type { ClientOptions } from './request.js';

@@ -1,20 +1,19 @@
-import createClient from 'openapi-fetch';
-import { bodyOf, notJson } from './errors.js';
 import type { paths } from './generated/personal-contacts.js';
-import { type ClientOptions, createTransport } from './transport.js';
+import { type ClientOptions, createSend } from './request.js';
 
 type Upsert = paths['/api/personal_contacts']['post'];
 
 /** The user of a personal chat. An absent field keeps its stored value; null clears it. */
 export type PersonalContact = Upsert['requestBody']['content']['application/json'];
 
-/** `skipped`: the chat has an active direct subscription to the bot, so nothing was written. */
-export type Outcome = Upsert['responses'][200]['content']['application/json']['ok'];
+type Saved = Upsert['responses'][200]['content']['application/json'];
 
-type SetSubscription = paths['/api/direct_subscriptions']['post'];
+/** `skipped`: the chat has an active direct subscription to the bot, so nothing was written. */
+export type Outcome = Saved['ok'];
 
 /** Whether a chat has a direct subscription to the bot, and since when. Default: now. */
-export type DirectSubscription = SetSubscription['requestBody']['content']['application/json'];
+export type DirectSubscription =
+	paths['/api/direct_subscriptions']['post']['requestBody']['content']['application/json'];
 
 export interface PersonalContactsClient {
 	/**
@@ -34,19 +33,16 @@ export interface PersonalContactsClient {
 
 /** Creates a client of personal-contacts, for the backend of the bot. */
 export function createPersonalContactsClient(options: ClientOptions): PersonalContactsClient {
-	const client = createClient<paths>({ baseUrl: options.baseUrl, fetch: createTransport(options) });
+	const send = createSend(options);
+	const post = async (path: string, body: object, signal: AbortSignal | undefined, outcomes: Outcome[]) => {
+		const isBody = ({ ok }: Partial<Saved>) => ok !== undefined && outcomes.includes(ok);
+		const { body: saved } = await send<Saved>({ method: 'POST', path, body, signal, isBody });
+		return saved.ok;
+	};
 	return {
-		async upsert(contact, { signal } = {}) {
-			const result = await client
-				.POST('/api/personal_contacts', { body: contact, signal: signal ?? null })
-				.catch(notJson);
-			return bodyOf(result, ({ ok }) => ok === 'saved' || ok === 'skipped').ok;
-		},
+		upsert: (contact, { signal } = {}) => post('/api/personal_contacts', contact, signal, ['saved', 'skipped']),
 		async setDirectSubscription(subscription, { signal } = {}) {
-			const result = await client
-				.POST('/api/direct_subscriptions', { body: subscription, signal: signal ?? null })
-				.catch(notJson);
-			bodyOf(result, ({ ok }) => ok === 'saved');
+			await post('/api/direct_subscriptions', subscription, signal, ['saved']);
 		},
 	};
 }

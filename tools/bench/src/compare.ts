@@ -3,11 +3,16 @@ import type { BenchDatabase } from './database.js';
 import { type Measurement, measure } from './load.js';
 import type { Scenario } from './scenarios.js';
 import { type Servers, type Side, services, startServer } from './servers.js';
-import { createFigures, type Figures, type Result } from './table.js';
 
-export interface Context {
-	ours: Side;
+const sides = ['ours', 'baseline'] as const;
+type SideName = (typeof sides)[number];
+
+/** What was measured of each side in each round, by its name. */
+type Figures = Map<string, Record<SideName, number[]>>;
+
+interface Comparison extends Record<SideName, Side> {
 	scenarios: Scenario[];
+	rounds: number;
 	/** Length of one measurement. */
 	seconds: number;
 	/** What ends everything that was started, the last one first. */
@@ -27,45 +32,57 @@ const maxAttempts = 3;
  *
  * @throws Error when a measurement has failed three times
  */
-export async function compare(context: Context & { baseline: Side; rounds: number }): Promise<Result> {
-	const { baseline, rounds, seconds, scenarios, cleanup, progress } = context;
-	const sides = { ours: context.ours, baseline };
-	const figures = createFigures();
+export async function compare(comparison: Comparison): Promise<Figures> {
+	const { rounds, seconds, scenarios, cleanup, progress } = comparison;
+	const figures: Figures = new Map();
+	/** What the system does not report is left out. */
+	const add = (name: string, side: SideName, value: number | undefined) => {
+		if (value === undefined || Number.isNaN(value)) return;
+		const figure = figures.get(name) ?? { ours: [], baseline: [] };
+		figure[side].push(value);
+		figures.set(name, figure);
+	};
 	for (let round = 1; round <= rounds; round++) {
 		const servers = { ours: {} as Servers, baseline: {} as Servers };
 		for (const name of services) {
-			for (const side of ['ours', 'baseline'] as const) {
-				const server = await startServer(cleanup, sides[side].program(name, servers.ours[name]?.url));
+			for (const side of sides) {
+				const server = await startServer(cleanup, comparison[side].program(name, servers.ours[name]?.url));
 				servers[side][name] = server;
-				figures.add(side, name, 'start-up', 'ms', server.startUpMs);
+				add(`${name}: start-up, ms`, side, server.startUpMs);
 			}
 		}
 		for (const scenario of scenarios) {
 			progress(`round ${round} of ${rounds}: ${scenario.name}`);
 			// The order alternates: neither side is always first after a pause.
-			const order = round % 2 === 1 ? (['ours', 'baseline'] as const) : (['baseline', 'ours'] as const);
-			const measureSide = (side: 'ours' | 'baseline', duration: number) =>
-				measureScenario({ ...context, seconds: duration }, scenario, servers[side], sides[side].database);
+			const order = round % 2 === 1 ? sides : sides.toReversed();
+			const measureSide = (side: SideName, duration: number) =>
+				measureScenario(comparison, scenario, servers[side], comparison[side].database, duration);
 			for (const side of order) await measureSide(side, warmUpSeconds);
-			for (const side of order) addMeasurement(figures, side, scenario, await measureSide(side, seconds));
+			for (const side of order) {
+				const measured = await measureSide(side, seconds);
+				add(`${scenario.name}: requests/s`, side, measured.requestsPerSecond);
+				add(`${scenario.name}: CPU of the service, µs`, side, measured.serviceMicroseconds);
+				if (scenario.service === 'personal-contacts')
+					add(`${scenario.name}: CPU of PostgreSQL, µs`, side, measured.databaseMicroseconds);
+			}
 		}
 		for (const name of services) {
-			for (const side of ['ours', 'baseline'] as const) {
-				const memory = memoryOf(servers[side][name].pid)?.resident ?? Number.NaN;
-				figures.add(side, name, 'memory after the load', 'MiB', memory);
+			for (const side of sides) {
+				add(`${name}: memory afterwards, MiB`, side, memoryOf(servers[side][name].pid)?.resident);
 				await servers[side][name].stop();
 			}
 		}
 	}
-	return { baseline: baseline.name, rounds, seconds, rows: figures.rows() };
+	return figures;
 }
 
 /** Measures one scenario on one side. */
-export async function measureScenario(
-	{ signal, progress, seconds }: Context,
+async function measureScenario(
+	{ signal, progress }: Comparison,
 	{ name, service, connections, requests }: Scenario,
 	servers: Servers,
 	database: BenchDatabase,
+	seconds: number,
 ): Promise<Measurement> {
 	const server = servers[service];
 	for (let attempt = 1; ; attempt++) {
@@ -81,13 +98,21 @@ export async function measureScenario(
 	}
 }
 
-export function addMeasurement(
-	figures: Figures,
-	side: 'ours' | 'baseline',
-	{ name, service }: Scenario,
-	{ requestsPerSecond, serviceMicroseconds, databaseMicroseconds }: Measurement,
-): void {
-	figures.add(side, name, 'requests', '/s', requestsPerSecond);
-	figures.add(side, name, 'service CPU', 'µs/request', serviceMicroseconds);
-	if (service === 'personal-contacts') figures.add(side, name, 'PostgreSQL CPU', 'µs/request', databaseMicroseconds);
+/** The rows of the table, by the name of the figure. */
+export function rowsOf(figures: Figures): Record<string, object> {
+	return Object.fromEntries(
+		[...figures].map(([name, { ours, baseline }]) => {
+			// The speed of a machine changes from pair to pair.
+			const ratios = ours.map((value, round) => value / (baseline[round] ?? Number.NaN));
+			const higher = `${ratios.filter((ratio) => ratio > 1).length} of ${ratios.length}`;
+			const [own, other, ratio] = [ours, baseline, ratios].map((values) => Number(median(values).toPrecision(3)));
+			return [name, { ours: own, baseline: other, ratio, 'ours higher': higher }];
+		}),
+	);
+}
+
+function median(values: readonly number[]): number {
+	const sorted = values.toSorted((a, b) => a - b);
+	const middle = (sorted.length - 1) / 2;
+	return ((sorted[Math.floor(middle)] ?? Number.NaN) + (sorted[Math.ceil(middle)] ?? Number.NaN)) / 2;
 }

@@ -11,7 +11,6 @@ export type ServiceName = (typeof services)[number];
 
 /** What is measured: the services of one checkout, or baseline servers in their place. */
 export interface Side {
-	name: string;
 	database: BenchDatabase;
 	/** The program in the place of a service, and its variables. `serviceUrl` is where our service listens. */
 	program(name: ServiceName, serviceUrl?: string): { file: string; env: Record<string, string> };
@@ -37,7 +36,6 @@ export function checkoutSide(checkout: string, database: BenchDatabase): Side {
 		'personal-contacts': { ...settings, DATABASE_URL: database.personalUrl },
 	};
 	return {
-		name: checkout,
 		database,
 		program: (name) => ({ file: join(checkout, 'services', name, 'dist/main.js'), env: environments[name] }),
 	};
@@ -47,7 +45,6 @@ export function checkoutSide(checkout: string, database: BenchDatabase): Side {
 export function baselineSide({ database }: Side): Side {
 	const file = (name: string) => fileURLToPath(new URL(`./baselines/${name}.js`, import.meta.url));
 	return {
-		name: 'baseline servers',
 		database,
 		program: (name, serviceUrl = '') =>
 			name === 'company-contacts'

@@ -2,29 +2,27 @@ import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { StartError } from './start-error.js';
+import { ConfigError } from '@contacts/common/process/config.js';
 
 /** A service is ready within a second. This is for a machine that is busy with much else. */
 const readyTimeoutMs = 120_000;
 
-export interface ChildService {
-	url: string;
+export type ServiceName = 'personal-contacts' | 'company-contacts' | 'crm-sync';
+
+interface ChildService {
 	/** Resolves when it has ended. */
 	ended: Promise<unknown>;
 	/**
 	 * Waits until it is ready.
 	 *
-	 * @throws StartError when it ends before that, or after two minutes
+	 * @throws ConfigError when it ends before that, or after two minutes
 	 */
 	ready(): Promise<void>;
 	stop(): Promise<void>;
 }
 
-/**
- * Starts a service in a separate process. It ends when this process ends, for whatever reason. Its log goes to standard
- * error.
- */
-export function spawnService(name: string, port: number, environment: NodeJS.ProcessEnv): ChildService {
+/** Starts a service in a separate process. It ends when this process ends, for whatever reason. Its log goes to standard error. */
+export function spawnService(name: ServiceName, port: number, environment: NodeJS.ProcessEnv): ChildService {
 	const child = fork(fileURLToPath(import.meta.resolve(`@contacts/${name}/main.js`)), [], {
 		env: { ...process.env, ...environment, HOST: '127.0.0.1', PORT: String(port) },
 		// A separate process group: Ctrl-C reaches only the launcher, which stops everything in order.
@@ -34,21 +32,17 @@ export function spawnService(name: string, port: number, environment: NodeJS.Pro
 	});
 	const ended = once(child, 'exit');
 	const hasEnded = () => child.exitCode !== null || child.signalCode !== null;
-	const url = `http://127.0.0.1:${port}`;
 	return {
-		url,
 		ended,
 		async ready() {
 			const until = performance.now() + readyTimeoutMs;
 			while (performance.now() < until && !hasEnded()) {
-				const response = await fetch(`${url}/health/ready`, { signal: AbortSignal.timeout(2000) }).catch(
-					() => undefined,
-				);
-				if (response?.ok) return;
+				const probe = fetch(`http://127.0.0.1:${port}/health/ready`, { signal: AbortSignal.timeout(2000) });
+				if (await probe.then(({ ok }) => ok).catch(() => false)) return;
 				await delay(50);
 			}
 			const reason = hasEnded() ? `exit ${child.exitCode ?? child.signalCode}` : 'not ready within two minutes';
-			throw new StartError(`${name} did not start (${reason}): see its lines above.`);
+			throw new ConfigError([`${name} did not start (${reason}): see its lines above.`]);
 		},
 		async stop() {
 			if (hasEnded()) return;

@@ -43,14 +43,3 @@ export async function addDemo(sql: Sql): Promise<void> {
 	await saveCompanyContacts(sql, sampleContacts);
 	await sql.unsafe('commit');
 }
-
-/** Whether the demo's credentials are still valid: somebody may have revoked them. */
-export async function demoIsLive(sql: Sql): Promise<boolean> {
-	const [row] = await sql<{ live: boolean }[]>`
-		select exists (
-			select from api_keys k join projects p on p.id = k.project_id
-			where p.code = ${demoProject} and k.hash = ${hashKey(demoKey)} and p.disabled_at is null
-			  and k.revoked_at is null and k.service is null and (k.expires_at is null or k.expires_at > now())
-		) as live`;
-	return row?.live ?? false;
-}

@@ -1,11 +1,14 @@
 import { once } from 'node:events';
-import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:net';
+import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
+import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
-import { dispose, freePorts, type Launcher, launch, partsOf, remainsOf } from '@contacts/testing/launcher.js';
+import { addProject } from '@contacts/testing/app.js';
+import { createTestDatabase } from '@contacts/testing/database.js';
+import { contacts, dispose, type Launcher, launch, partsOf, remainsOf } from '@contacts/testing/launcher.js';
 import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import { database, test } from '@contacts/testing/test.js';
 import { describe, expect, onTestFinished } from 'vitest';
+import { readSettings } from './settings.js';
 
 async function start(dataFolder: string, more: Record<string, string> = {}): Promise<Launcher> {
 	const launcher = await launch(dataFolder, more);
@@ -13,80 +16,134 @@ async function start(dataFolder: string, more: Record<string, string> = {}): Pro
 	return launcher;
 }
 
-/** Expects exit 1 with these lines on standard error, and that nothing keeps running. */
-async function expectLines(more: Record<string, string>, lines: (string | RegExp)[], dataFolder?: string) {
+/** Expects exit 1 with one line on standard error, and that nothing keeps running. */
+async function expectLine(line: RegExp, more: Record<string, string>, dataFolder?: string): Promise<void> {
 	const launcher = await start(dataFolder ?? (await temporaryFolder()), more);
 	expect(await launcher.exit).toBe(1);
-	expect(launcher.stderr().split('\n')).toEqual([...lines.map((line) => expect.stringMatching(line)), '']);
+	expect(launcher.stderr().split('\n')).toEqual([expect.stringMatching(line), '']);
 	expect(launcher.stdout()).not.toContain('Ready');
 	expect(await remainsOf(partsOf(launcher))).toEqual([]);
 }
 
-test.each(['COMPANY_CONTACTS_PORT', 'PERSONAL_CONTACTS_PORT'])(
-	'a port that is in use: one line names %s, and the folder is free again',
-	async (variable) => {
-		const server = createServer().listen(0, '127.0.0.1');
-		await once(server, 'listening');
-		onTestFinished(() => void server.close());
-		const { port } = server.address() as { port: number };
-		const folder = await temporaryFolder();
-		const line = new RegExp(`^Port ${port} is in use by another process: set ${variable} to a free one\\.$`);
-		await expectLines({ [variable]: String(port) }, [line], folder);
-		await expectLines({ [variable]: String(port) }, [line], folder);
-		expect(existsSync(join(folder, 'postgres'))).toBe(false);
-	},
-);
+/** A port on which something listens that never responds. */
+async function usedPort() {
+	const server = createServer((socket) => socket.on('error', () => undefined)).listen(0, '127.0.0.1');
+	await once(server, 'listening');
+	onTestFinished(() => void server.close());
+	return { server, port: (server.address() as AddressInfo).port };
+}
 
-describe('wrong variables', () => {
-	test('are named in one line each, with the allowed values', async () => {
-		const wrong = {
-			COMPANY_CONTACTS_PORT: 'canary',
-			PERSONAL_CONTACTS_PORT: '65536',
-			DATABASE_URL: 'mysql://canary@127.0.0.1/x',
-		};
-		const launcher = await start(await temporaryFolder(), wrong);
-		expect(await launcher.exit).toBe(1);
-		expect(launcher.stdout()).toBe('');
-		expect(launcher.stderr().trimEnd().split('\n').sort()).toEqual([
-			'COMPANY_CONTACTS_PORT is wrong: it must be an integer from 1 to 65535.',
-			expect.stringMatching(/^DATABASE_URL is wrong: it must be a URL like postgres:/),
-			'PERSONAL_CONTACTS_PORT is wrong: it must be an integer from 1 to 65535.',
-		]);
+describe('what prevents a start is said in one line:', () => {
+	test('a port that is in use', async () => {
+		const { port } = await usedPort();
+		const line = new RegExp(`^Port ${port} is in use, .* set PERSONAL_CONTACTS_PORT to a free port\\.$`);
+		await expectLine(line, { PERSONAL_CONTACTS_PORT: String(port) });
 	});
 
-	test('one port for both services: one line names both variables', async () => {
-		const port = String((await freePorts()).company);
-		const line = /PERSONAL_CONTACTS_PORT and COMPANY_CONTACTS_PORT are the same/;
-		await expectLines({ COMPANY_CONTACTS_PORT: port, PERSONAL_CONTACTS_PORT: port }, [line]);
+	test('a wrong variable, whose value is not repeated', async () => {
+		await expectLine(/^DATABASE_URL is wrong: it must be a URL like postgres:/, { DATABASE_URL: 'mysql://canary@x/x' });
 	});
 
-	test('LOCAL_DATA_DIR can’t be created, or is a file, or below one', async () => {
+	test.each<[string, Record<string, string>, string[]]>([
+		['PERSONAL_CONTACTS_PORT and COMPANY_CONTACTS_PORT are the same', { PERSONAL_CONTACTS_PORT: '3000' }, []],
+		['--with-crm fills the mirror with made-up contacts', { DATABASE_URL: 'postgres://a:b@c/d' }, ['--with-crm']],
+		['start takes --with-crm and nothing else', {}, ['--with-crm', '--fast']],
+	])('%s', (line, environment, args) => {
+		expect(() => readSettings(environment, args)).toThrow(line);
+	});
+
+	test('a data folder that can’t be made', async () => {
 		const file = join(await temporaryFolder(), 'file');
 		writeFileSync(file, 'precious');
-		const folders = [file, join(file, 'below'), ...(process.platform === 'linux' ? ['/proc/contacts'] : [])];
-		for (const folder of folders)
-			await expectLines({ LOCAL_DATA_DIR: folder }, [/can't be written \(\w+\): set another LOCAL_DATA_DIR\.$/]);
+		await expectLine(/^EEXIST: .*\/file'$/, { LOCAL_DATA_DIR: file });
+	});
+
+	test('a database that does not respond', async () => {
+		const url = Object.assign(new URL(database.url), { port: '1' });
+		await expectLine(/^The database does not respond \(ECONNREFUSED\)\. Is it running/, { DATABASE_URL: url.href });
+	});
+
+	test('a database that refuses the password, which is not repeated', async () => {
+		const url = Object.assign(new URL(database.url), { password: 'canary' });
+		await expectLine(/^The database refuses the user or the password in DATABASE_URL\.$/, { DATABASE_URL: url.href });
+	});
+
+	test.each([
+		['precious', /holds files but no database\. Move them away, or use another LOCAL_DATA_DIR\.$/],
+		['PG_VERSION', /is of PostgreSQL 12, and this is PostgreSQL \d+\. Move it away, or use another LOCAL_DATA_DIR\.$/],
+	])('files that are not a database, or of another version (%s), which are kept', async (name, line) => {
+		const folder = await temporaryFolder();
+		mkdirSync(join(folder, 'postgres'));
+		writeFileSync(join(folder, 'postgres', name), '12');
+		await expectLine(line, {}, folder);
+		expect(readdirSync(join(folder, 'postgres'))).toEqual([name]);
 	});
 });
 
-test.each<[string, Partial<URL>, RegExp]>([
-	['that does not respond', { port: '1' }, /^The database does not respond \(ECONNREFUSED\)\. Is it running/],
-	[
-		'that refuses the password',
-		{ password: 'canary' },
-		/^The database refuses the user or the password in DATABASE_URL\.$/,
-	],
-])('a database %s: one line, without the password', async (_, part, line) => {
-	await expectLines({ DATABASE_URL: Object.assign(new URL(database.url), part).href }, [line]);
+test('of two first starts on one new folder, one serves it and the other one names the folder in one line', async () => {
+	const folder = await temporaryFolder();
+	const launchers = await Promise.all([launch(folder), launch(folder)]);
+	onTestFinished(async () => {
+		for (const launcher of launchers) await launcher.stop();
+	});
+	const loser = await Promise.race(launchers.map((launcher) => launcher.exit.then(() => launcher)));
+	expect(await loser.exit).toBe(1);
+	expect(loser.stderr()).toMatch(/^[^\n]+\n$/);
+	expect(loser.stderr()).toContain(folder);
+	const [winner] = launchers.filter((launcher) => launcher !== loser);
+	await winner?.ready();
+	expect((await contacts(folder, 'project', 'list')).stdout).toContain('demo');
+	expect(readdirSync(folder).sort()).toEqual(['database.json', 'password', 'postgres']);
 });
 
-test.each([
-	['precious', /holds files but no database\. Move them away, or use another LOCAL_DATA_DIR\.$/],
-	['PG_VERSION', /is of PostgreSQL 12, and this is PostgreSQL \d+\. Move it away, or use another LOCAL_DATA_DIR\.$/],
-])('files that are not a database, or of another version (%s), are kept: one line', async (name, line) => {
+describe('a signal during the start', () => {
+	const databaseBegins = (launcher: Launcher) =>
+		expect.poll(() => partsOf(launcher).pids.database ?? 0, { timeout: 60_000, interval: 5 }).toBeGreaterThan(0);
+
+	test('ends the launcher with exit 0 and leaves nothing behind, and SIGKILL does not prevent the next start', async () => {
+		const folder = await temporaryFolder();
+		const stopped = await start(folder);
+		await databaseBegins(stopped);
+		const parts = partsOf(stopped);
+		expect(await stopped.end('SIGTERM')).toBe(0);
+		expect(stopped.stdout()).not.toContain('Ready');
+		expect(await remainsOf({ pids: { ...parts.pids, ...partsOf(stopped).pids }, ports: parts.ports })).toEqual([]);
+
+		const killed = await start(folder);
+		await databaseBegins(killed);
+		await killed.end('SIGKILL');
+		const next = await start(folder);
+		await next.ready();
+		expect((await contacts(folder, 'project', 'list')).stdout).toContain('demo');
+	});
+
+	test('ends the launcher with exit 0 while it waits for a database that does not respond', async () => {
+		const { server, port } = await usedPort();
+		const connected = once(server, 'connection');
+		const url = `postgres://user:password@127.0.0.1:${port}/contacts`;
+		const launcher = await start(await temporaryFolder(), { DATABASE_URL: url });
+		await connected;
+		expect(await launcher.end('SIGHUP')).toBe(0);
+		expect(launcher.stderr()).toBe('');
+	});
+});
+
+test('with DATABASE_URL the launcher migrates and serves that database, never adds the demo, and leaves it running', async () => {
+	const own = await createTestDatabase('template0');
+	onTestFinished(() => own.drop());
 	const folder = await temporaryFolder();
-	mkdirSync(join(folder, 'postgres'));
-	writeFileSync(join(folder, 'postgres', name), '12');
-	await expectLines({}, [line], folder);
-	expect(readdirSync(join(folder, 'postgres'))).toEqual([name]);
+	const running = await start(folder, { DATABASE_URL: own.url });
+	await running.ready();
+	expect(await own.sql`select from projects union all select from company_contacts`).toEqual([]);
+	expect(running.stdout()).toContain('Your database has no demo.');
+	expect(running.stdout()).not.toContain('demo-key');
+
+	await addProject(own.sql, 'mine', 'my-key');
+	const list = `http://127.0.0.1:${running.ports.company}/api/company_contacts.list?project=mine&api_key=my-key`;
+	await expect.poll(async () => (await fetch(list)).status).toBe(200);
+	expect(readdirSync(folder)).toEqual([]);
+	const parts = partsOf(running);
+	expect(await running.end('SIGTERM')).toBe(0);
+	expect(await remainsOf(parts)).toEqual([]);
+	expect(await own.sql`select code from projects`).toEqual([{ code: 'mine' }]);
 });

@@ -1,25 +1,24 @@
+import { randomBytes } from 'node:crypto';
+import { linkSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { connectSingle } from '@contacts/common/database/connect.js';
 import { migrate } from '@contacts/common/database/migrate.js';
 import { setUpRoles, urlAs } from '@contacts/common/database/roles.js';
 import { startLocalPostgres } from '@contacts/testing/embedded-postgres.js';
-import { newPassword, publishDatabase, superuserPassword, unpublishDatabase } from './data-folder.js';
-import { addDemo, demoIsLive } from './demo.js';
+import type { ServiceName } from './child-service.js';
+import { addDemo } from './demo.js';
 import type { StopSteps } from './launcher.js';
-
-export type ServiceName = 'personal-contacts' | 'company-contacts' | 'crm-sync';
 
 interface LocalDatabase {
 	/** The connection URL of a service, with its own role. */
 	urlFor(service: ServiceName): string;
-	/** Whether the demo project's key is valid. */
-	demo: boolean;
 	/** Resolves when the server has ended. */
 	ended: Promise<void>;
 }
 
-/** Starts the embedded database of a data folder and migrates it. Adds the demo to an empty one. */
+/** Starts the embedded database of a data folder and migrates it. Adds the demo to an empty one, and lets `contacts` find it. */
 export async function startLocalDatabase(dataFolder: string, stopSteps: StopSteps): Promise<LocalDatabase> {
+	mkdirSync(dataFolder, { recursive: true });
 	const abort = new AbortController();
 	const starting = startLocalPostgres({
 		dataDirectory: join(dataFolder, 'postgres'),
@@ -37,7 +36,7 @@ export async function startLocalDatabase(dataFolder: string, stopSteps: StopStep
 	if (existing === undefined) await admin`create database contacts`;
 	await admin.end();
 
-	// At each start, with new passwords: they need not be stored. A data folder of an earlier version gets its owner.
+	// At each start, with new passwords: they need not be stored.
 	const passwords = {
 		owner: newPassword(),
 		'personal-contacts': newPassword(),
@@ -46,13 +45,32 @@ export async function startLocalDatabase(dataFolder: string, stopSteps: StopStep
 	};
 	await setUpRoles(server.url('contacts'), passwords);
 	const urlFor = (user: keyof typeof passwords) => urlAs(server.url('contacts'), user, passwords[user]);
-	const url = urlFor('owner');
-	await migrate(url);
-	const sql = connectSingle(url);
+	await migrate(urlFor('owner'));
+	const sql = connectSingle(urlFor('owner'));
 	await addDemo(sql);
-	const demo = await demoIsLive(sql);
 	await sql.end();
-	publishDatabase(dataFolder, url);
-	stopSteps.push(async () => unpublishDatabase(dataFolder));
-	return { urlFor, demo, ended: server.ended };
+
+	const file = join(dataFolder, 'database.json');
+	stopSteps.push(async () => rmSync(file, { force: true }));
+	// A reader never sees a part of it.
+	writeFileSync(`${file}.new`, JSON.stringify({ url: urlFor('owner') }), { mode: 0o600 });
+	renameSync(`${file}.new`, file);
+	return { urlFor, ended: server.ended };
+}
+
+const newPassword = () => randomBytes(24).toString('base64url');
+
+/** The superuser's password. It is created once, also by two starts at the same time, and readable only by this user. */
+function superuserPassword(dataFolder: string): string {
+	const file = join(dataFolder, 'password');
+	const own = `${file}.${process.pid}`;
+	writeFileSync(own, newPassword(), { mode: 0o600 });
+	try {
+		linkSync(own, file);
+	} catch (error) {
+		if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+	} finally {
+		rmSync(own);
+	}
+	return readFileSync(file, 'utf8');
 }

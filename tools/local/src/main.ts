@@ -7,7 +7,6 @@ import { demoKey, demoProject } from './demo.js';
 import { launch, type Running, type StopSteps } from './launcher.js';
 import { watchPackageManagers } from './package-managers.js';
 import { readSettings, type Settings } from './settings.js';
-import { StartError } from './start-error.js';
 
 const stopSteps: StopSteps = [];
 let stopping = false;
@@ -50,7 +49,8 @@ async function stopParts(): Promise<void> {
 	for (let step = stopSteps.pop(); step !== undefined; step = stopSteps.pop()) await step();
 }
 
-function welcome({ demo, crm }: Running, { companyPort, personalPort }: Settings): string {
+function welcome({ crm }: Running, { companyPort, personalPort, databaseUrl }: Settings): string {
+	const demo = databaseUrl === undefined;
 	const credentials = demo ? `project=${demoProject}&api_key=${demoKey}` : 'project=CODE&api_key=KEY';
 	const company = `http://127.0.0.1:${companyPort}`;
 	const personal = `http://127.0.0.1:${personalPort}`;
@@ -61,7 +61,7 @@ function welcome({ demo, crm }: Running, { companyPort, personalPort }: Settings
 		'',
 		`API reference, to read and to try: ${company}/docs and ${personal}/docs`,
 		'',
-		...(demo ? [] : ['No demo credentials here. Create a project and a key: npx -y pnpm@12 contacts --help', '']),
+		...(demo ? [] : ['Your database has no demo. Create a project and a key: npx -y pnpm@12 contacts --help', '']),
 		'List the contacts of company 1:',
 		`  curl '${company}/api/company_contacts.list?company_id=1&${credentials}'`,
 		'',
@@ -84,8 +84,7 @@ function welcome({ demo, crm }: Running, { companyPort, personalPort }: Settings
 
 function describe(error: unknown): string {
 	if (error instanceof ConfigError) return error.lines.join('\n');
-	if ([StartError, LocalPostgresError, MigrationError].some((kind) => error instanceof kind))
-		return (error as Error).message;
+	if (error instanceof LocalPostgresError || error instanceof MigrationError) return error.message;
 	// The file system's errors name the path and the reason.
 	if (error instanceof Error && 'syscall' in error && 'path' in error) return error.message;
 	return describeDatabaseError(error) ?? (error instanceof Error ? (error.stack ?? error.message) : String(error));

@@ -7,10 +7,9 @@ const intervalMs = 500;
  * process would keep running. Works on Linux only.
  */
 export function watchPackageManagers(onEnded: () => void): void {
-	const before = parents().join();
-	if (before === '') return;
+	const before = packageManagers();
 	const timer = setInterval(() => {
-		if (parents().join() === before) return;
+		if (packageManagers() === before) return;
 		clearInterval(timer);
 		onEnded();
 	}, intervalMs);
@@ -18,7 +17,7 @@ export function watchPackageManagers(onEnded: () => void): void {
 }
 
 /** The IDs of the parent processes up to the topmost package manager: a shell above it belongs to the user. */
-function parents(): number[] {
+function packageManagers(): string {
 	const ids: number[] = [];
 	let managers = 0;
 	try {
@@ -32,5 +31,5 @@ function parents(): number[] {
 	} catch {
 		// One of them has just ended, or this is not Linux.
 	}
-	return ids.slice(0, managers);
+	return ids.slice(0, managers).join();
 }

@@ -1,0 +1,154 @@
+import { ContactsConnectionError, ContactsError, retryAfterOf } from './errors.js';
+
+export interface ClientOptions {
+	/** Address of the service, or of the gateway in front of it, such as `https://contacts.example.com`. */
+	baseUrl: string;
+	/** Code of your project. */
+	project: string;
+	/** One of the project's keys. */
+	apiKey: string;
+	/** Maximum number of attempts in a call, 1 or more. Default: 5. */
+	attempts?: number;
+	/** Time limit of a call in milliseconds, 1 to 2,147,483,647, including all attempts and waits. Default: 30,000. */
+	timeout?: number;
+	/** Replaces the `fetch` of the platform. */
+	fetch?: (url: URL, init: RequestInit) => Promise<Response>;
+}
+
+interface Operation<Body> {
+	method: 'GET' | 'POST';
+	path: string;
+	query?: Record<string, string | number | bigint | undefined>;
+	body?: object;
+	signal?: AbortSignal | undefined;
+	/** Whether this is the body of a successful response: something else, such as a proxy, may respond with 200 and JSON too. */
+	isBody(body: Partial<Body>): boolean;
+}
+
+/** @throws ContactsError, ContactsConnectionError; the abort reason when the caller's signal is aborted */
+type Send = <Body>(operation: Operation<Body>) => Promise<{ body: Body; headers: Headers }>;
+
+interface Received {
+	response: Response;
+	text: string;
+}
+
+/** No response arrived. A fetch may reject with any value. */
+interface Failure {
+	error: unknown;
+}
+
+/** Statuses that a later attempt may resolve. A 500 is retried only with `Retry-After`. */
+const temporaryStatuses = new Set([429, 502, 503, 504]);
+
+/** Maximum delay of a timer in milliseconds. Beyond it, a timer would fire at once. */
+const maxTimeoutMs = 2 ** 31 - 1;
+
+/** Milliseconds before the second attempt when the response has no `Retry-After`. Each further wait is twice as long. */
+const firstWaitMs = 250;
+
+/**
+ * Returns a function that adds the credentials, sends a request, and retries. Retries are safe because every operation is
+ * idempotent. It waits as long as `Retry-After` says. If the call would time out before that, it fails at once.
+ *
+ * @throws TypeError for invalid options
+ */
+export function createSend(options: ClientOptions): Send {
+	const { project, apiKey, attempts = 5, timeout = 30_000 } = options;
+	const send = options.fetch ?? ((url: URL, init: RequestInit) => fetch(url, init));
+	const base = URL.canParse(options.baseUrl) ? new URL(options.baseUrl) : undefined;
+	if (base === undefined || !/^https?:$/.test(base.protocol) || base.username + base.search + base.hash !== '')
+		throw new TypeError('baseUrl must be an address like https://contacts.example.com');
+	if (typeof project !== 'string' || project === '') throw new TypeError('project must be the code of a project');
+	if (typeof apiKey !== 'string' || apiKey === '') throw new TypeError('apiKey must be a key of the project');
+	if (!(attempts >= 1)) throw new TypeError('attempts must be 1 or more');
+	if (!(Number.isInteger(timeout) && timeout >= 1 && timeout <= maxTimeoutMs))
+		throw new TypeError(`timeout must be an integer from 1 to ${maxTimeoutMs}`);
+
+	return async ({ method, path, query, body, signal, isBody }) => {
+		const url = new URL(base.href.replace(/\/$/, '') + path);
+		for (const [name, value] of Object.entries({ ...query, project, api_key: apiKey }))
+			if (value !== undefined) url.searchParams.set(name, String(value));
+		const timeUp = AbortSignal.timeout(timeout);
+		const end = performance.now() + timeout;
+		const init: RequestInit = {
+			method,
+			signal: signal === undefined ? timeUp : AbortSignal.any([signal, timeUp]),
+			// Follow no redirect: the URL contains the key.
+			redirect: 'manual',
+		};
+		if (body !== undefined) {
+			init.headers = { 'content-type': 'application/json' };
+			init.body = JSON.stringify(body);
+		}
+		for (let made = 1; ; made++) {
+			const result = await attempt(() => send(url, init));
+			signal?.throwIfAborted();
+			const wait = waitAfter(result, made);
+			const over = timeUp.aborted || made >= attempts || performance.now() + (wait ?? 0) >= end;
+			if (wait === undefined || over) {
+				if ('error' in result)
+					throw new ContactsConnectionError(base.origin, timeUp.aborted ? 'timeout' : reasonOf(result));
+				return { body: bodyOf(result, isBody), headers: result.response.headers };
+			}
+			await delay(wait, signal);
+			signal?.throwIfAborted();
+		}
+	};
+}
+
+/** Reads the body too: a connection that breaks in the middle of a response is a failed attempt. */
+async function attempt(send: () => Promise<Response>): Promise<Received | Failure> {
+	try {
+		const response = await send();
+		return { response, text: await response.text() };
+	} catch (error) {
+		return { error };
+	}
+}
+
+/** @throws ContactsError for an unsuccessful response, and for a body that is not one of this API */
+function bodyOf<Body>({ response, text }: Received, isBody: (body: Partial<Body>) => boolean): Body {
+	let body: unknown;
+	try {
+		body = JSON.parse(text);
+	} catch {
+		// A page of a proxy, half a response or none.
+	}
+	if (!response.ok) throw new ContactsError(response, body);
+	if (typeof body !== 'object' || body === null || !isBody(body)) throw new ContactsError(response, undefined);
+	return body as Body;
+}
+
+/** Resolves after this time, or when the signal is aborted. */
+function delay(ms: number, signal: AbortSignal | undefined): Promise<void> {
+	return new Promise((resolve) => {
+		const end = () => {
+			clearTimeout(timer);
+			signal?.removeEventListener('abort', end);
+			resolve();
+		};
+		const timer = setTimeout(end, ms);
+		signal?.addEventListener('abort', end);
+	});
+}
+
+/** Returns the milliseconds before the next attempt; undefined when a retry would not help. */
+function waitAfter(result: Received | Failure, made: number): number | undefined {
+	// Clients that were refused together must not return together.
+	const jitter = Math.random() * 100;
+	const backoff = firstWaitMs * 2 ** (made - 1) + jitter;
+	if ('error' in result) return backoff;
+	const { status } = result.response;
+	const asked = retryAfterOf(result.response);
+	if (!temporaryStatuses.has(status) && (status !== 500 || asked === undefined)) return undefined;
+	// Zero seconds are no reason to make all attempts at once.
+	return asked ? asked * 1000 + jitter : backoff;
+}
+
+/** Returns the system's error code. The message is not used, because it may contain the URL. */
+function reasonOf({ error }: Failure): string {
+	const { cause = error } = Object(error) as { cause?: unknown };
+	const { code } = Object(cause) as { code?: unknown };
+	return typeof code === 'string' ? code : 'the connection failed';
+}
