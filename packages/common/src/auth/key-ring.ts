@@ -37,7 +37,7 @@ export interface KeyRing {
 	/** When the snapshot was last known to be current, in milliseconds since the epoch; undefined before the first. */
 	readonly refreshedAt: number | undefined;
 	/** The live keys of the snapshot. */
-	liveKeys(): readonly UnrevokedKey[];
+	liveKeys(): UnrevokedKey[];
 	/** Stores when each key was last used. This also happens at regular intervals. */
 	flushUses(): Promise<void>;
 	/** Stores the last uses of keys, and does so no more. */
