@@ -1,3 +1,4 @@
+import { STATUS_CODES } from 'node:http';
 import type { FastifyError, FastifyReply, FastifyRequest, FastifySchemaValidationError } from 'fastify';
 import { DatabaseBusyError, DatabaseError } from '../database/errors.js';
 import { type FormatName, formats } from '../schemas/fields.js';
@@ -70,22 +71,6 @@ export type ProblemCode = keyof typeof catalogue;
 /** Where the codes are explained: in the guide of the service that responds. Relative to the URL of the request (RFC 9457). */
 export const explanation = '/docs#errors';
 
-/** The standard reason phrases (RFC 9110). */
-const titles: Record<number, string> = {
-	400: 'Bad Request',
-	401: 'Unauthorized',
-	404: 'Not Found',
-	405: 'Method Not Allowed',
-	408: 'Request Timeout',
-	410: 'Gone',
-	413: 'Content Too Large',
-	415: 'Unsupported Media Type',
-	429: 'Too Many Requests',
-	431: 'Request Header Fields Too Large',
-	500: 'Internal Server Error',
-	503: 'Service Unavailable',
-};
-
 interface ProblemDetails {
 	/** Overrides the default of the code. */
 	status?: number;
@@ -128,7 +113,7 @@ export class Problem extends Error {
 	}
 
 	get title(): string {
-		return titles[this.status] ?? 'Error';
+		return STATUS_CODES[this.status] ?? 'Error';
 	}
 
 	/** The body of the response, RFC 9457. */
