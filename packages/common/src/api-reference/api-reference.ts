@@ -44,7 +44,6 @@ export const apiReference = fp<{ reference: ReferenceInfo }>(async (server, { re
 	const html = (await page('page.html')).toString().replace('TITLE', reference.title);
 	const sendPage = staticFile('text/html; charset=utf-8', compress(html), { 'content-security-policy': pagePolicy });
 	for (const url of ['/docs', '/docs/']) server.get(url, sendPage);
-	server.get('/docs/guide', (_request, reply) => reply.redirect('/docs'));
 	server.get('/', (_request, reply) => reply.redirect('/docs'));
 
 	const script = 'text/javascript; charset=utf-8';
