@@ -4,7 +4,7 @@ import { brotliCompressSync, constants, createGunzip, gzipSync } from 'node:zlib
 import swagger from '@fastify/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import fp from 'fastify-plugin';
-import { entityTagOf, matchesEntityTag, negotiateEncoding } from '../http/representations.js';
+import { entityTagOf, isNotModified, negotiateEncoding } from '../http/representations.js';
 import { documentOptions, type ReferenceInfo } from './document.js';
 
 const page = (name: string) => readFile(new URL(`../../api-reference/${name}`, import.meta.url));
@@ -73,7 +73,7 @@ function staticFile(type: string, { br, gzip }: Compressed, headers: Record<stri
 		const encoding = negotiateEncoding(request);
 		const entityTag = entityTagOf(digest, encoding);
 		reply.headers({ ...headers, 'cache-control': 'public, no-cache', vary: 'Accept-Encoding', etag: entityTag });
-		if (matchesEntityTag(request.headers['if-none-match'], entityTag)) return reply.code(304).send();
+		if (isNotModified(request, entityTag)) return reply.code(304).send();
 		reply.type(type);
 		// Few clients accept no compression: each has its copy inflated as fast as it reads.
 		if (encoding === 'identity') return reply.send(createGunzip().end(gzip));

@@ -1,6 +1,5 @@
 import type { Sql } from '../database/client.js';
 import type { Database } from '../database/database.js';
-import { DatabaseError } from '../database/errors.js';
 
 export type ServiceName = 'personal-contacts' | 'company-contacts';
 
@@ -47,14 +46,8 @@ interface Rejection {
  * Stores when keys were used last.
  *
  * @param uses milliseconds since the epoch, by the key's ID
- * @throws DatabaseError also when the server is read-only
  */
 export async function saveKeyUses(database: Database, uses: ReadonlyMap<number, number>): Promise<void> {
-	// A refused write replaces all connections, to find the primary. A process that reads from a standby needs none.
-	const [server] = await database.query(
-		(sql) => sql<{ readOnly: boolean }[]>`select current_setting('transaction_read_only') = 'on' as "readOnly"`,
-	);
-	if (server?.readOnly) throw new DatabaseError('the server is read-only');
 	const rows = JSON.stringify([...uses].map(([key_id, at]) => ({ key_id, at: new Date(at).toISOString() })));
 	// Skips keys that were deleted meanwhile. One of them would fail the whole batch, every time.
 	await database.query(

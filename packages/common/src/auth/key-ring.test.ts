@@ -18,6 +18,7 @@ const isTemporary = (error: unknown) => error instanceof DatabaseError && !class
 
 interface Observed {
 	ring: KeyRing;
+	poll: StatePoll;
 	database: Database;
 	/** How often the keys were read. */
 	loads: number;
@@ -31,9 +32,12 @@ async function open(options: Pick<KeyRingOptions, 'now'> & Partial<StatePollOpti
 	const database = openDatabase({ url, applicationName: 'key uses', poolSize: 3 });
 	const poll = openStatePoll({ url, applicationName: 'poll', watched: ['keys'], intervalMs: never, ...rest });
 	onTestFinished(() => Promise.all([poll.close(), database.close()]).then(() => undefined));
-	const observed: Partial<Observed> = { database, loads: 0 };
+	const observed: Partial<Observed> = { database, poll, loads: 0 };
 	const observedPoll: StatePoll = {
 		...poll,
+		get state() {
+			return poll.state;
+		},
 		get confirmed() {
 			return poll.confirmed;
 		},
@@ -263,7 +267,7 @@ describe('the uses of keys', () => {
 			alter role ${role} set default_transaction_read_only = on`);
 		onTestFinished(() => db.sql.unsafe(`drop role ${role}`).then(() => undefined));
 		const url = Object.assign(new URL(db.url), { username: role, password: 'reader' }).href;
-		const { ring, database } = await open({ url });
+		const { ring, poll, database } = await open({ url });
 		/** Sends a statement over each connection. */
 		const onEach = <Row>(statement: string) =>
 			Promise.all([1, 2, 3].map(() => database.query((sql) => sql.unsafe<Row[]>(statement))));
@@ -279,6 +283,9 @@ describe('the uses of keys', () => {
 
 		// As when a standby is promoted: its connections stay.
 		await onEach('set default_transaction_read_only = off');
+		await db.sql.unsafe(`alter role ${role} set default_transaction_read_only = off`);
+		poll.reconnect();
+		await ring.refresh();
 		await ring.flushUses();
 		expect(await used()).toContain('partner');
 		expect(await backends()).toEqual(before);

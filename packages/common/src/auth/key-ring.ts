@@ -104,7 +104,8 @@ export async function openKeyRing(options: KeyRingOptions, isTemporary: (error: 
 
 	/** Uses that can't be stored are kept for the next time, one entry for each key. No request waits for this. */
 	async function flushUses(): Promise<void> {
-		if (uses.size === 0) return;
+		// A refused write would replace all connections, to find the primary.
+		if (uses.size === 0 || poll.state?.readOnly) return;
 		const batch = uses;
 		uses = new Map();
 		await saveKeyUses(database, batch).catch(() => {
