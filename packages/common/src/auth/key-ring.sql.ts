@@ -18,6 +18,7 @@ export interface UnrevokedKey extends Project {
 	hash: string;
 	/** Milliseconds since the epoch; Infinity: never. */
 	expiresAt: number;
+	reason: null;
 }
 
 /** Why credentials are rejected. Only for the log. */
@@ -73,11 +74,8 @@ const maxRejectedKeys = 10_000;
  *
  * The rejections let the log say why a key was rejected: the newest rejected keys of enabled projects, and one for each project.
  */
-export async function readKeyRing(
-	sql: Sql,
-	service: ServiceName,
-): Promise<{ keys: UnrevokedKey[]; rejections: Rejection[] }> {
-	const rows = await sql<((UnrevokedKey & { reason: null }) | Rejection)[]>`
+export function readKeyRing(sql: Sql, service: ServiceName): PromiseLike<(UnrevokedKey | Rejection)[]> {
+	return sql<(UnrevokedKey | Rejection)[]>`
 			with known as materialized (
 				select p.id, p.code, p.sandbox, k.id as key_id, k.hash, k.expires_at,
 				       case
@@ -106,11 +104,4 @@ export async function readKeyRing(
 				       case when disabled_at is null then 'unknown_key' else 'disabled_project' end
 				from projects
 			) ring`;
-	const keys: UnrevokedKey[] = [];
-	const rejections: Rejection[] = [];
-	for (const row of rows) {
-		if (row.reason === null) keys.push(row);
-		else rejections.push(row);
-	}
-	return { keys, rejections };
 }

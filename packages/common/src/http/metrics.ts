@@ -8,7 +8,7 @@ import { startDeadline } from '../database/deadline.js';
 import { failureReasons } from '../database/errors.js';
 import type { StatePoll } from '../database/state-poll.js';
 import { probeRoute } from '../observability/logger.js';
-import { counter, gauge, lastKnown } from '../observability/metrics.js';
+import { counter, gauge } from '../observability/metrics.js';
 
 interface MetricsOptions {
 	registry: Registry;
@@ -167,13 +167,13 @@ export function measureDatabase(database: Database, poll: StatePoll, registry: R
 	add('database_connections_in_use', 'Connections with a statement on them.', () => connections.inUse);
 	add('database_statements_waiting', 'Statements that wait for a connection.', () => connections.waiting);
 	add('database_cursors', 'Open cursors for long results, on separate connections.', () => database.reading);
-	const isUp = () =>
+	add('database_up', '1 if the database responded within the last second, else 0.', () =>
 		poll.confirm(startDeadline(maxUpMs)).then(
 			() => 1,
 			() => 0,
-		);
-	add('database_up', '1 if the database responded within the last second, else 0.', lastKnown(isUp, 1));
+		),
+	);
 }
 
-/** The maximum time for which `database_up` waits for a response. Until then it has its last value. */
-const maxUpMs = 4000;
+/** How long a collection of metrics waits for a database that did not respond within the last second. */
+const maxUpMs = 250;
