@@ -3,9 +3,6 @@ import type { components as personal } from './generated/personal-contacts.js';
 
 type Problem = company['schemas']['Problem'] | personal['schemas']['Problem'];
 
-/** The stable error codes of the services. */
-export type ProblemCode = Problem['code'];
-
 /** Names an invalid field or parameter and says what is allowed there. */
 export interface FieldError {
 	field: string;
@@ -16,7 +13,7 @@ export interface FieldError {
 export class ContactsError extends Error {
 	override name = 'ContactsError';
 	/** Branch on this code. `unexpected_response`: it did not come from the service but, for example, from a proxy. */
-	readonly code: ProblemCode | 'unexpected_response';
+	readonly code: string;
 	readonly status: number;
 	/** Quote it when you ask for help. */
 	readonly requestId: string | undefined;

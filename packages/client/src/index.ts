@@ -9,7 +9,7 @@ export {
 	createCompanyContactsClient,
 	type ListOptions,
 } from './company-contacts.js';
-export { ContactsConnectionError, ContactsError, type FieldError, type ProblemCode } from './errors.js';
+export { ContactsConnectionError, ContactsError, type FieldError } from './errors.js';
 export {
 	createPersonalContactsClient,
 	type DirectSubscription,

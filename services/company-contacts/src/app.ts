@@ -39,7 +39,7 @@ export async function buildApp(parts: ServiceParts, config: Config): Promise<Ser
 	measureSyncFreshness(registry, database);
 
 	await server.register(async function publicApi(api) {
-		await api.register(loadShedding, { clock });
+		await api.register(loadShedding);
 		await api.register(authenticate, { keyRing, onFailure: limitFailures(policy, registry, clock) });
 		await api.register(limitProjects, { policy, redisUrl: config.REDIS_URL, registry, clock });
 		await api.register(sandbox);

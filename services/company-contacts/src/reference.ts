@@ -18,29 +18,14 @@ const headers: Record<string, ResponseHeader> = {
 		description: 'Identifies this body in this encoding. Send it back as `If-None-Match`.',
 		schema: { type: 'string', pattern: '^"[^"]+"$' },
 		example: '"4rE2kJ0bqv9nW1mXy7cTzL3hSdA"',
-		required: true,
 		statuses: [200, 304],
-	},
-	Vary: {
-		description: 'The response depends on the encodings that the client accepts.',
-		schema: { type: 'string', enum: ['Accept-Encoding'] },
-		example: 'Accept-Encoding',
-		required: true,
-		statuses: [200, 304],
-	},
-	'Content-Encoding': {
-		description: 'Present if the body is compressed.',
-		schema: { type: 'string', enum: ['br', 'gzip'] },
-		example: 'br',
-		statuses: [200],
 	},
 	'Contacts-Synced-At': {
 		description:
-			'When the mirror was last found equal to the CRM (RFC 3339). It distinguishes an old list from one that is merely unchanged. Absent where nothing is mirrored.',
+			'Of the list: when the mirror was last found equal to the CRM (RFC 3339). It distinguishes an old list from one that is merely unchanged. Absent where nothing is mirrored.',
 		schema: { type: 'string', format: 'date-time' },
 		example: '2025-11-04T09:30:00.000Z',
 		statuses: [200, 304],
-		operations: ['company_contacts.list'],
 	},
 };
 
@@ -52,7 +37,6 @@ export const reference = ({ burst, perSecond }: BucketPolicy): ReferenceInfo => 
 		'250 tokens, refilled at 5 a second',
 		`${burst} tokens, refilled at ${perSecond} a second`,
 	),
-	// The gateway sends a 413 for a body: a GET does not read it.
-	problems: ['rate_limited', 'payload_too_large'],
+	problems: ['rate_limited'],
 	headers,
 });

@@ -13,7 +13,7 @@ import { upsertPersonalContact } from './upsert-personal-contact.js';
 
 /** Builds the service. Plugins are registered in the order in which a request passes through them. */
 export async function buildApp(parts: ServiceParts): Promise<Server> {
-	const { serverOptions, database, poll, keyRing, registry, clock = performance.now.bind(performance) } = parts;
+	const { serverOptions, database, poll, keyRing, registry } = parts;
 	const server = await createServer(serverOptions);
 	acceptJson(server);
 	await server.register(metrics, { registry, database, poll, keyRing });
@@ -22,7 +22,7 @@ export async function buildApp(parts: ServiceParts): Promise<Server> {
 
 	const batcher = createUpsertBatcher({ database, registry });
 	await server.register(async function internalApi(api) {
-		await api.register(loadShedding, { clock, database });
+		await api.register(loadShedding, { database });
 		await api.register(authenticate, { keyRing });
 		await api.register(upsertPersonalContact, { batcher });
 		await api.register(setDirectSubscription, { database });

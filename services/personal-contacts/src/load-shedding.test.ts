@@ -36,7 +36,12 @@ async function hold(count: number): Promise<{ responses: Promise<Response>[]; le
 		session.release();
 	};
 	onTestFinished(letGo);
-	const responses = Array.from({ length: count }, () => upsert());
+	// After a pause of the machine the service may refuse some of them. Clients then repeat their requests.
+	const untilServed = async (): Promise<Response> => {
+		const response = await upsert();
+		return response.status === 503 ? untilServed() : response;
+	};
+	const responses = Array.from({ length: count }, untilServed);
 	await expect.poll(waiting).toBe(count);
 	return { responses, letGo };
 }
@@ -62,8 +67,6 @@ test('while many upserts have waited for half a second, others are refused at on
 	expect((await app.fetch('/unknown')).status).toBe(404);
 	await letGo();
 	expect(await statuses(responses)).toEqual(new Set([200]));
-	// Many requests at one time of the clock look like overload to a process that lags.
-	now += 1000;
 	expect((await upsert()).status).toBe(200);
 });
 

@@ -76,11 +76,22 @@ export interface components {
             /** @description What is wrong, for a person to read. */
             detail: string;
             /**
-             * @description The stable code of the error: branch on it. New codes may be added for a status.
+             * @description The stable code of the error: branch on it. New codes may be added; handle an unknown one by its status.
+             * @example invalid_json
+             * @example invalid_body
+             * @example invalid_query
              * @example unauthorized
-             * @enum {string}
+             * @example not_found
+             * @example method_not_allowed
+             * @example cursor_expired
+             * @example payload_too_large
+             * @example unsupported_media_type
+             * @example rate_limited
+             * @example overloaded
+             * @example database_error
+             * @example internal_error
              */
-            code: "invalid_json" | "invalid_body" | "invalid_query" | "unauthorized" | "not_found" | "method_not_allowed" | "cursor_expired" | "payload_too_large" | "unsupported_media_type" | "rate_limited" | "overloaded" | "database_error" | "internal_error";
+            code: string;
             /**
              * @description The value of the header `x-request-id`. Quote it when you ask for help. In a response of the gateway itself it has no hyphens.
              * @example 0b5c8f0e-6c3e-4f0a-9a52-6d0c3c1f7b11
@@ -180,31 +191,6 @@ export interface components {
          */
         "x-request-id": string;
         /**
-         * @description `private, no-cache`: for your own cache only; revalidate before each use. `no-store`: do not cache.
-         * @example no-store
-         */
-        "Cache-Control": "no-store" | "private, no-cache";
-        /**
-         * @description The URL contains the key, so it must not be passed on.
-         * @example no-referrer
-         */
-        "Referrer-Policy": "no-referrer";
-        /**
-         * @description Browsers must not guess another content type.
-         * @example nosniff
-         */
-        "X-Content-Type-Options": "nosniff";
-        /**
-         * @description How to authenticate; the realm is always the same.
-         * @example ApiKey realm="contacts"
-         */
-        "WWW-Authenticate": "ApiKey realm=\"contacts\"";
-        /**
-         * @description The methods that this path accepts.
-         * @example GET
-         */
-        Allow: "GET" | "POST";
-        /**
          * @description Whole seconds to wait before the next attempt. Absent with `internal_error`.
          * @example 1
          */
@@ -230,17 +216,7 @@ export interface components {
          */
         ETag: string;
         /**
-         * @description The response depends on the encodings that the client accepts.
-         * @example Accept-Encoding
-         */
-        Vary: "Accept-Encoding";
-        /**
-         * @description Present if the body is compressed.
-         * @example br
-         */
-        "Content-Encoding": "br" | "gzip";
-        /**
-         * @description When the mirror was last found equal to the CRM (RFC 3339). It distinguishes an old list from one that is merely unchanged. Absent where nothing is mirrored.
+         * @description Of the list: when the mirror was last found equal to the CRM (RFC 3339). It distinguishes an old list from one that is merely unchanged. Absent where nothing is mirrored.
          * @example 2025-11-04T09:30:00.000Z
          */
         "Contacts-Synced-At": string;
@@ -268,15 +244,10 @@ export interface operations {
             200: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
                     "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
                     "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
                     "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
                     ETag: components["headers"]["ETag"];
-                    Vary: components["headers"]["Vary"];
-                    "Content-Encoding": components["headers"]["Content-Encoding"];
                     "Contacts-Synced-At": components["headers"]["Contacts-Synced-At"];
                     [name: string]: unknown;
                 };
@@ -288,14 +259,10 @@ export interface operations {
             304: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
                     "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
                     "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
                     "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
                     ETag: components["headers"]["ETag"];
-                    Vary: components["headers"]["Vary"];
                     "Contacts-Synced-At": components["headers"]["Contacts-Synced-At"];
                     [name: string]: unknown;
                 };
@@ -305,9 +272,6 @@ export interface operations {
             400: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
                     "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
                     "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
                     "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
@@ -321,10 +285,6 @@ export interface operations {
             401: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                    "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -335,9 +295,6 @@ export interface operations {
             404: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -348,23 +305,16 @@ export interface operations {
             405: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                    Allow: components["headers"]["Allow"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `invalid_query`: The headers did not arrive within 10 seconds, or the request within 15. */
+            /** @description `invalid_query`: The request did not arrive completely in time. */
             408: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -375,9 +325,6 @@ export interface operations {
             413: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -388,9 +335,6 @@ export interface operations {
             429: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
                     "Retry-After": components["headers"]["Retry-After"];
                     "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
                     "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
@@ -401,13 +345,10 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `payload_too_large`: URL and headers are larger than 16 KiB. */
+            /** @description `payload_too_large`: The request is larger than this service accepts. */
             431: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -418,9 +359,6 @@ export interface operations {
             500: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
                     "Retry-After": components["headers"]["Retry-After"];
                     "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
                     "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
@@ -435,9 +373,6 @@ export interface operations {
             503: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
                     "Retry-After": components["headers"]["Retry-After"];
                     "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
                     "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
@@ -471,15 +406,11 @@ export interface operations {
             200: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
                     "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
                     "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
                     "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
                     ETag: components["headers"]["ETag"];
-                    Vary: components["headers"]["Vary"];
-                    "Content-Encoding": components["headers"]["Content-Encoding"];
+                    "Contacts-Synced-At": components["headers"]["Contacts-Synced-At"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -490,14 +421,11 @@ export interface operations {
             304: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
                     "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
                     "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
                     "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
                     ETag: components["headers"]["ETag"];
-                    Vary: components["headers"]["Vary"];
+                    "Contacts-Synced-At": components["headers"]["Contacts-Synced-At"];
                     [name: string]: unknown;
                 };
                 content?: never;
@@ -506,9 +434,6 @@ export interface operations {
             400: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
                     "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
                     "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
                     "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
@@ -522,10 +447,6 @@ export interface operations {
             401: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                    "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -536,9 +457,6 @@ export interface operations {
             404: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -549,23 +467,16 @@ export interface operations {
             405: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                    Allow: components["headers"]["Allow"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `invalid_query`: The headers did not arrive within 10 seconds, or the request within 15. */
+            /** @description `invalid_query`: The request did not arrive completely in time. */
             408: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -576,9 +487,6 @@ export interface operations {
             410: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
                     "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
                     "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
                     "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
@@ -592,9 +500,6 @@ export interface operations {
             413: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -605,9 +510,6 @@ export interface operations {
             429: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
                     "Retry-After": components["headers"]["Retry-After"];
                     "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
                     "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
@@ -618,13 +520,10 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `payload_too_large`: URL and headers are larger than 16 KiB. */
+            /** @description `payload_too_large`: The request is larger than this service accepts. */
             431: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -635,9 +534,6 @@ export interface operations {
             500: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
                     "Retry-After": components["headers"]["Retry-After"];
                     "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
                     "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
@@ -652,9 +548,6 @@ export interface operations {
             503: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
                     "Retry-After": components["headers"]["Retry-After"];
                     "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
                     "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];

@@ -83,11 +83,22 @@ export interface components {
             /** @description What is wrong, for a person to read. */
             detail: string;
             /**
-             * @description The stable code of the error: branch on it. New codes may be added for a status.
+             * @description The stable code of the error: branch on it. New codes may be added; handle an unknown one by its status.
+             * @example invalid_json
+             * @example invalid_body
+             * @example invalid_query
              * @example unauthorized
-             * @enum {string}
+             * @example not_found
+             * @example method_not_allowed
+             * @example cursor_expired
+             * @example payload_too_large
+             * @example unsupported_media_type
+             * @example rate_limited
+             * @example overloaded
+             * @example database_error
+             * @example internal_error
              */
-            code: "invalid_json" | "invalid_body" | "invalid_query" | "unauthorized" | "not_found" | "method_not_allowed" | "cursor_expired" | "payload_too_large" | "unsupported_media_type" | "rate_limited" | "overloaded" | "database_error" | "internal_error";
+            code: string;
             /**
              * @description The value of the header `x-request-id`. Quote it when you ask for help. In a response of the gateway itself it has no hyphens.
              * @example 0b5c8f0e-6c3e-4f0a-9a52-6d0c3c1f7b11
@@ -120,31 +131,6 @@ export interface components {
          * @example 0b5c8f0e-6c3e-4f0a-9a52-6d0c3c1f7b11
          */
         "x-request-id": string;
-        /**
-         * @description `private, no-cache`: for your own cache only; revalidate before each use. `no-store`: do not cache.
-         * @example no-store
-         */
-        "Cache-Control": "no-store" | "private, no-cache";
-        /**
-         * @description The URL contains the key, so it must not be passed on.
-         * @example no-referrer
-         */
-        "Referrer-Policy": "no-referrer";
-        /**
-         * @description Browsers must not guess another content type.
-         * @example nosniff
-         */
-        "X-Content-Type-Options": "nosniff";
-        /**
-         * @description How to authenticate; the realm is always the same.
-         * @example ApiKey realm="contacts"
-         */
-        "WWW-Authenticate": "ApiKey realm=\"contacts\"";
-        /**
-         * @description The methods that this path accepts.
-         * @example GET
-         */
-        Allow: "GET" | "POST";
         /**
          * @description Whole seconds to wait before the next attempt. Absent with `internal_error`.
          * @example 1
@@ -194,9 +180,6 @@ export interface operations {
             200: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -207,9 +190,6 @@ export interface operations {
             400: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -220,10 +200,6 @@ export interface operations {
             401: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                    "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -234,9 +210,6 @@ export interface operations {
             404: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -247,23 +220,16 @@ export interface operations {
             405: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                    Allow: components["headers"]["Allow"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `invalid_query`: The headers did not arrive within 10 seconds, or the request within 15. */
+            /** @description `invalid_query`: The request did not arrive completely in time. */
             408: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -274,9 +240,6 @@ export interface operations {
             413: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -287,22 +250,16 @@ export interface operations {
             415: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `payload_too_large`: URL and headers are larger than 16 KiB. */
+            /** @description `payload_too_large`: The request is larger than this service accepts. */
             431: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -313,9 +270,6 @@ export interface operations {
             500: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
                     "Retry-After": components["headers"]["Retry-After"];
                     [name: string]: unknown;
                 };
@@ -327,9 +281,6 @@ export interface operations {
             503: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
                     "Retry-After": components["headers"]["Retry-After"];
                     [name: string]: unknown;
                 };
@@ -370,9 +321,6 @@ export interface operations {
             200: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -383,9 +331,6 @@ export interface operations {
             400: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -396,10 +341,6 @@ export interface operations {
             401: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                    "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -410,9 +351,6 @@ export interface operations {
             404: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -423,23 +361,16 @@ export interface operations {
             405: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                    Allow: components["headers"]["Allow"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `invalid_query`: The headers did not arrive within 10 seconds, or the request within 15. */
+            /** @description `invalid_query`: The request did not arrive completely in time. */
             408: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -450,9 +381,6 @@ export interface operations {
             413: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -463,22 +391,16 @@ export interface operations {
             415: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `payload_too_large`: URL and headers are larger than 16 KiB. */
+            /** @description `payload_too_large`: The request is larger than this service accepts. */
             431: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -489,9 +411,6 @@ export interface operations {
             500: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
                     "Retry-After": components["headers"]["Retry-After"];
                     [name: string]: unknown;
                 };
@@ -503,9 +422,6 @@ export interface operations {
             503: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
                     "Retry-After": components["headers"]["Retry-After"];
                     [name: string]: unknown;
                 };

@@ -4,7 +4,7 @@ import { brotliCompressSync, constants, createGunzip, gzipSync } from 'node:zlib
 import swagger from '@fastify/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import fp from 'fastify-plugin';
-import { entityTagOf, matchesEntityTag, negotiateEncoding } from '../http/representations.js';
+import { entityTagOf, isNotModified, negotiateEncoding } from '../http/representations.js';
 import { documentOptions, type ReferenceInfo } from './document.js';
 
 const page = (name: string) => readFile(new URL(`../../api-reference/${name}`, import.meta.url));
@@ -44,7 +44,6 @@ export const apiReference = fp<{ reference: ReferenceInfo }>(async (server, { re
 	const html = (await page('page.html')).toString().replace('TITLE', reference.title);
 	const sendPage = staticFile('text/html; charset=utf-8', compress(html), { 'content-security-policy': pagePolicy });
 	for (const url of ['/docs', '/docs/']) server.get(url, sendPage);
-	server.get('/docs/guide', (_request, reply) => reply.redirect('/docs'));
 	server.get('/', (_request, reply) => reply.redirect('/docs'));
 
 	const script = 'text/javascript; charset=utf-8';
@@ -74,7 +73,7 @@ function staticFile(type: string, { br, gzip }: Compressed, headers: Record<stri
 		const encoding = negotiateEncoding(request);
 		const entityTag = entityTagOf(digest, encoding);
 		reply.headers({ ...headers, 'cache-control': 'public, no-cache', vary: 'Accept-Encoding', etag: entityTag });
-		if (matchesEntityTag(request.headers['if-none-match'], entityTag)) return reply.code(304).send();
+		if (isNotModified(request, entityTag)) return reply.code(304).send();
 		reply.type(type);
 		// Few clients accept no compression: each has its copy inflated as fast as it reads.
 		if (encoding === 'identity') return reply.send(createGunzip().end(gzip));

@@ -1,11 +1,11 @@
 import { readFileSync } from 'node:fs';
 import type { FastifyDynamicSwaggerOptions } from '@fastify/swagger';
-import { type TObject, type TSchema, Type } from '@sinclair/typebox';
+import { type TSchema, Type } from '@sinclair/typebox';
 import type { FastifySchema, RouteOptions } from 'fastify';
 import type { OpenAPIV3_1 } from 'openapi-types';
-import { catalogue, Problem, type ProblemCode, toProblem } from '../http/problems.js';
+import { clientErrors } from '../http/connections.js';
+import { catalogue, Problem, type ProblemCode } from '../http/problems.js';
 import { version } from '../process/version.js';
-import { formats } from '../schemas/fields.js';
 import { ProblemSchema } from '../schemas/problem.js';
 
 /** The content of a service's document, apart from its operations, which are the routes with an operation ID. */
@@ -30,17 +30,17 @@ declare module 'fastify' {
 	}
 }
 
+/** A header that a client reads. */
 export interface ResponseHeader {
 	description: string;
 	schema: NonNullable<OpenAPIV3_1.HeaderObject['schema']>;
 	example: string | number;
-	/** Whether each response with one of the statuses has it. */
-	required?: boolean;
 	/** Without it: every response. */
 	statuses?: number[];
-	/** Operation IDs. Without it: every operation. */
-	operations?: string[];
 }
+
+type Schemas = Record<string, OpenAPIV3_1.SchemaObject>;
+type Responses = Record<string, OpenAPIV3_1.ResponseObject>;
 
 const exampleId = '0b5c8f0e-6c3e-4f0a-9a52-6d0c3c1f7b11';
 
@@ -49,39 +49,6 @@ const commonHeaders: Record<string, ResponseHeader> = {
 		description: 'ID of this request, the `request_id` of an error. Quote it when you ask for help.',
 		schema: { type: 'string' },
 		example: exampleId,
-		required: true,
-	},
-	'Cache-Control': {
-		description: '`private, no-cache`: for your own cache only; revalidate before each use. `no-store`: do not cache.',
-		schema: { type: 'string', enum: ['no-store', 'private, no-cache'] },
-		example: 'no-store',
-		required: true,
-	},
-	'Referrer-Policy': {
-		description: 'The URL contains the key, so it must not be passed on.',
-		schema: { type: 'string', enum: ['no-referrer'] },
-		example: 'no-referrer',
-		required: true,
-	},
-	'X-Content-Type-Options': {
-		description: 'Browsers must not guess another content type.',
-		schema: { type: 'string', enum: ['nosniff'] },
-		example: 'nosniff',
-		required: true,
-	},
-	'WWW-Authenticate': {
-		description: 'How to authenticate; the realm is always the same.',
-		schema: { type: 'string', enum: ['ApiKey realm="contacts"'] },
-		example: 'ApiKey realm="contacts"',
-		required: true,
-		statuses: [401],
-	},
-	Allow: {
-		description: 'The methods that this path accepts.',
-		schema: { type: 'string', enum: ['GET', 'POST'] },
-		example: 'GET',
-		required: true,
-		statuses: [405],
 	},
 	'Retry-After': {
 		description: 'Whole seconds to wait before the next attempt. Absent with `internal_error`.',
@@ -91,8 +58,12 @@ const commonHeaders: Record<string, ResponseHeader> = {
 	},
 };
 
+/** The errors of every operation with a body. */
+const bodyProblems: ProblemCode[] = ['invalid_body', 'invalid_json', 'payload_too_large', 'unsupported_media_type'];
+
 /** The errors of every operation. */
 const commonProblems: ProblemCode[] = [
+	'invalid_query',
 	'unauthorized',
 	'not_found',
 	'method_not_allowed',
@@ -100,16 +71,6 @@ const commonProblems: ProblemCode[] = [
 	'internal_error',
 	'overloaded',
 ];
-const bodyProblems: ProblemCode[] = ['invalid_json', 'payload_too_large', 'unsupported_media_type'];
-
-/** Errors with another status than that of their code: the server responds to the connection, before there is a route. */
-const connectionProblems: Record<number, { code: ProblemCode; text: string }> = {
-	408: {
-		code: 'invalid_query',
-		text: 'The headers did not arrive within 10 seconds, or the request within 15.',
-	},
-	431: { code: 'payload_too_large', text: 'URL and headers are larger than 16 KiB.' },
-};
 
 /** A guide in Markdown without its title, which the page of the reference shows itself. */
 export function guideText(file: URL): string {
@@ -118,9 +79,9 @@ export function guideText(file: URL): string {
 
 /** Settings of @fastify/swagger, which generates the document from the schemas of the routes. */
 export function documentOptions(reference: ReferenceInfo): FastifyDynamicSwaggerOptions {
-	const { title, summary, description } = reference;
+	const { title, summary, description, problems = [] } = reference;
 	const headers = { ...commonHeaders, ...reference.headers };
-	const routes = new Map<string, RouteOptions>();
+	const routes = new Map<string | undefined, RouteOptions>();
 	const openapi: Partial<OpenAPIV3_1.Document> = {
 		openapi: '3.1.0',
 		info: { title, summary, description, version },
@@ -137,9 +98,7 @@ export function documentOptions(reference: ReferenceInfo): FastifyDynamicSwagger
 					description: 'One of the keys of that project: up to 512 characters without white space.',
 				},
 			},
-			headers: Object.fromEntries(
-				Object.entries(headers).map(([name, { statuses: _, operations: __, ...header }]) => [name, header]),
-			),
+			headers: Object.fromEntries(Object.entries(headers).map(([name, { statuses: _, ...header }]) => [name, header])),
 		},
 	};
 	return {
@@ -150,35 +109,25 @@ export function documentOptions(reference: ReferenceInfo): FastifyDynamicSwagger
 			routes.set(schema.operationId, route);
 			const isConditional = Object.hasOwn(schema.response ?? {}, 304);
 			const request = { ...schema, ...(isConditional ? { headers: ifNoneMatch } : {}), response: undefined };
-			return { schema: { ...(inStandardTerms(request) as FastifySchema), tags: [title] }, url };
+			return { schema: { ...inStandardTerms(request), tags: [title] }, url };
 		},
 		transformObject(made) {
 			if (!('openapiObject' in made)) throw new Error('The document must be OpenAPI 3.1.');
 			const document = made.openapiObject as OpenAPIV3_1.Document;
-			const schemas: Record<string, OpenAPIV3_1.SchemaObject> = {};
+			const schemas: Schemas = { Problem: ProblemSchema as OpenAPIV3_1.SchemaObject };
 			for (const { get, post } of Object.values(document.paths ?? {}) as OpenAPIV3_1.PathItemObject[]) {
-				const operation = get ?? post;
-				const route = routes.get(String(operation?.operationId));
-				if (operation === undefined || route === undefined) continue;
-				for (const media of Object.values((operation.requestBody as OpenAPIV3_1.RequestBodyObject)?.content ?? {})) {
-					Object.assign(media, { examples: route.config?.examples?.body });
-				}
-				const responses = { ...successes(route, schemas), ...errors(route, reference.problems ?? []) };
-				Object.assign(operation, { responses });
+				const operation = (get ?? post) as OpenAPIV3_1.OperationObject;
+				const route = routes.get(operation.operationId) as RouteOptions;
+				const { content = {} } = (operation.requestBody ?? {}) as OpenAPIV3_1.RequestBodyObject;
+				for (const media of Object.values(content)) Object.assign(media, { examples: route.config?.examples?.body });
+				const responses = { ...successes(route, schemas), ...errors(route, problems) };
 				for (const [status, response] of Object.entries(responses)) {
-					const has = ({ statuses, operations }: ResponseHeader) =>
-						(statuses?.includes(Number(status)) ?? true) &&
-						(operations?.includes(String(operation.operationId)) ?? true);
-					const names = Object.keys(headers).filter((name) => has(headers[name] as ResponseHeader));
-					Object.assign(response, {
-						headers: Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` }])),
-					});
+					const sent = Object.entries(headers).filter(([, { statuses }]) => statuses?.includes(Number(status)) ?? true);
+					response.headers = Object.fromEntries(sent.map(([name]) => [name, { $ref: `#/components/headers/${name}` }]));
 				}
+				operation.responses = responses;
 			}
-			document.components = {
-				...document.components,
-				schemas: { Problem: published(ProblemSchema, schemas), ...schemas },
-			};
+			document.components = { ...document.components, schemas };
 			return document as ReturnType<NonNullable<FastifyDynamicSwaggerOptions['transformObject']>>;
 		},
 	};
@@ -193,80 +142,47 @@ const ifNoneMatch = Type.Object({
 });
 
 /** The responses whose schemas stand in the route. */
-function successes(
-	{ schema, config }: RouteOptions,
-	schemas: Record<string, OpenAPIV3_1.SchemaObject>,
-): Record<string, OpenAPIV3_1.ResponseObject> {
+function successes({ schema, config }: RouteOptions, schemas: Schemas): Responses {
 	const declared = Object.entries((schema?.response ?? {}) as Record<string, TSchema>);
 	return Object.fromEntries(
 		declared.map(([status, body]) => {
 			const { description = '' } = body;
-			const content = {
-				'application/json': { schema: published(body, schemas), examples: config?.examples?.response },
-			};
-			return [status, { description, ...(body.type === 'null' ? {} : { content }) }];
+			if (body.type === 'null') return [status, { description }];
+			const media = { schema: withReferences(body, schemas), examples: config?.examples?.response ?? {} };
+			return [status, { description, content: { 'application/json': media } }];
 		}),
-	) as Record<string, OpenAPIV3_1.ResponseObject>;
+	);
 }
 
 /** The errors of an operation by their status, with the texts of the catalogue. */
-function errors(
-	{ schema, config }: RouteOptions,
-	ofService: ProblemCode[],
-): Record<string, OpenAPIV3_1.ResponseObject> {
-	const responses: Record<string, OpenAPIV3_1.ResponseObject> = {};
-	function add(status: number, code: ProblemCode, text: string, examples: Record<string, Problem>): void {
+function errors({ schema, config }: RouteOptions, ofService: ProblemCode[]): Responses {
+	const codes = [...commonProblems, ...ofService, ...(config?.problems ?? [])];
+	if (schema?.body !== undefined) codes.unshift(...bodyProblems);
+	const described = codes.map((code) => ({ problem: exampleOf(code), text: catalogue[code].detail as string }));
+	for (const problem of Object.values(clientErrors)) described.push({ problem, text: problem.detail });
+
+	const responses: Responses = {};
+	for (const { problem, text } of described) {
+		const { status, code } = problem;
 		const known = responses[status];
-		const described = Object.entries(examples).map(([summary, problem]) => [
-			summary.replaceAll(' ', '_'),
-			{ summary, value: JSON.parse(problem.body(exampleId)) as unknown },
-		]);
+		const examples = known?.content?.['application/problem+json']?.examples ?? {};
+		if (code in examples) continue;
+		examples[code] = { summary: code, value: JSON.parse(problem.body(exampleId)) };
 		responses[status] = {
-			description: [known?.description, `\`${code}\`: ${text}`].filter(Boolean).join(' '),
+			description: `${known === undefined ? '' : `${known.description} `}\`${code}\`: ${text}`,
 			content: {
-				'application/problem+json': {
-					schema: { $ref: '#/components/schemas/Problem' },
-					examples: {
-						...known?.content?.['application/problem+json']?.examples,
-						...(Object.fromEntries(described) as Record<string, OpenAPIV3_1.ExampleObject>),
-					},
-				},
+				'application/problem+json': { schema: { $ref: '#/components/schemas/Problem' }, examples },
 			},
 		};
 	}
-
-	const { body, querystring } = (schema ?? {}) as { body?: TObject; querystring: TObject };
-	if (body !== undefined) {
-		add(400, 'invalid_body', catalogue.invalid_body.detail, wrongFields(body, 'body'));
-		for (const code of bodyProblems) addDefault(code);
-	}
-	const malformed = { 'A malformed URL or request': new Problem('invalid_query') };
-	add(400, 'invalid_query', catalogue.invalid_query.detail, {
-		...wrongFields(querystring, 'querystring'),
-		...malformed,
-	});
-	for (const code of [...commonProblems, ...ofService, ...(config?.problems ?? [])]) addDefault(code);
-	for (const [status, { code, text }] of Object.entries(connectionProblems)) {
-		add(Number(status), code, text, { [code]: new Problem(code, { status: Number(status) }) });
-	}
 	return responses;
-
-	function addDefault(code: ProblemCode): void {
-		add(catalogue[code].status, code, catalogue[code].detail, { [code]: new Problem(code) });
-	}
 }
 
-/** Examples of errors in a part of a request, created by the code that creates the real ones. */
-function wrongFields(part: TObject, validationContext: 'body' | 'querystring'): Record<string, Problem> {
-	const what = validationContext === 'body' ? 'field' : 'parameter';
-	const wrong = Object.entries(part.properties).flatMap(([name, { format }]) =>
-		Object.hasOwn(formats, format ?? '') ? [{ keyword: 'format', params: { format }, instancePath: `/${name}` }] : [],
-	);
-	const unknown = { keyword: 'additionalProperties', params: {}, instancePath: '', parentSchema: part };
-	return {
-		...(wrong.length === 0 ? {} : { [`A wrong ${what}`]: toProblem({ validation: wrong, validationContext }) }),
-		[`An unknown ${what}`]: toProblem({ validation: [unknown], validationContext }),
-	};
+function exampleOf(code: ProblemCode): Problem {
+	if (code === 'invalid_query')
+		return new Problem(code, { errors: [{ field: 'query', message: 'must be percent-encoded UTF-8' }] });
+	if (code === 'invalid_body') return new Problem(code, { errors: [{ field: 'body', message: 'must be an object' }] });
+	return new Problem(code);
 }
 
 /** The formats of this product in standard terms. An integer in a URL is text to the validation only. */
@@ -279,28 +195,30 @@ const standardTerms: Record<string, Partial<OpenAPIV3_1.NonArraySchemaObject>> =
 };
 
 /** A copy of a schema with these formats in standard terms. */
-function inStandardTerms(value: unknown): unknown {
-	if (Array.isArray(value)) return value.map(inStandardTerms);
-	if (typeof value !== 'object' || value === null) return value;
-	const copy = Object.fromEntries(Object.entries(value).map(([name, each]) => [name, inStandardTerms(each)]));
-	const known = standardTerms[String(copy.format)];
-	if (known === undefined) return copy;
-	const { format: _, ...rest } = copy;
-	return { ...rest, ...known };
+function inStandardTerms(schema: FastifySchema): FastifySchema {
+	return copy(schema, (value) => {
+		const known = standardTerms[String(value.format)];
+		if (known === undefined) return value;
+		const { format: _, ...rest } = value;
+		return { ...rest, ...known };
+	});
 }
 
-/**
- * The schema of a response, as it is published. It allows further properties, so that a client that validates responses
- * survives a new field. A schema with an $id is described once.
- *
- * @param schemas receives those schemas by their $id
- */
-function published(value: unknown, schemas: Record<string, OpenAPIV3_1.SchemaObject>): OpenAPIV3_1.SchemaObject {
-	if (Array.isArray(value)) return value.map((each) => published(each, schemas)) as OpenAPIV3_1.SchemaObject;
-	if (typeof value !== 'object' || value === null) return value as unknown as OpenAPIV3_1.SchemaObject;
-	const { $id, additionalProperties: _, ...rest } = value as { $id?: string; additionalProperties?: unknown };
-	const copy = Object.fromEntries(Object.entries(rest).map(([name, each]) => [name, published(each, schemas)]));
-	if ($id === undefined) return copy;
-	schemas[$id] = copy;
-	return { $ref: `#/components/schemas/${$id}` } as OpenAPIV3_1.SchemaObject;
+/** A copy of a schema in which each schema with an `$id` is a reference. It is described once, in `schemas`. */
+function withReferences(schema: object, schemas: Schemas): OpenAPIV3_1.SchemaObject {
+	return copy(schema, (value) => {
+		const { $id, ...rest } = value;
+		if (typeof $id !== 'string') return value;
+		schemas[$id] = withReferences(rest, schemas);
+		return { $ref: `#/components/schemas/${$id}` };
+	});
+}
+
+/** A deep copy in which each object is replaced. */
+function copy<Value extends object>(value: Value, replace: (object: Record<string, unknown>) => object): Value {
+	return JSON.parse(
+		JSON.stringify(value, (_, each) =>
+			typeof each === 'object' && each !== null && !Array.isArray(each) ? replace(each) : each,
+		),
+	) as Value;
 }

@@ -1,6 +1,5 @@
 import type { Sql } from '../database/client.js';
 import type { Database } from '../database/database.js';
-import { DatabaseError } from '../database/errors.js';
 
 export type ServiceName = 'personal-contacts' | 'company-contacts';
 
@@ -19,6 +18,7 @@ export interface UnrevokedKey extends Project {
 	hash: string;
 	/** Milliseconds since the epoch; Infinity: never. */
 	expiresAt: number;
+	reason: null;
 }
 
 /** Why credentials are rejected. Only for the log. */
@@ -47,14 +47,8 @@ interface Rejection {
  * Stores when keys were used last.
  *
  * @param uses milliseconds since the epoch, by the key's ID
- * @throws DatabaseError also when the server is read-only
  */
 export async function saveKeyUses(database: Database, uses: ReadonlyMap<number, number>): Promise<void> {
-	// A refused write replaces all connections, to find the primary. A process that reads from a standby needs none.
-	const [server] = await database.query(
-		(sql) => sql<{ readOnly: boolean }[]>`select current_setting('transaction_read_only') = 'on' as "readOnly"`,
-	);
-	if (server?.readOnly) throw new DatabaseError('the server is read-only');
 	const rows = JSON.stringify([...uses].map(([key_id, at]) => ({ key_id, at: new Date(at).toISOString() })));
 	// Skips keys that were deleted meanwhile. One of them would fail the whole batch, every time.
 	await database.query(
@@ -80,11 +74,8 @@ const maxRejectedKeys = 10_000;
  *
  * The rejections let the log say why a key was rejected: the newest rejected keys of enabled projects, and one for each project.
  */
-export async function readKeyRing(
-	sql: Sql,
-	service: ServiceName,
-): Promise<{ keys: UnrevokedKey[]; rejections: Rejection[] }> {
-	const rows = await sql<((UnrevokedKey & { reason: null }) | Rejection)[]>`
+export function readKeyRing(sql: Sql, service: ServiceName): PromiseLike<(UnrevokedKey | Rejection)[]> {
+	return sql<(UnrevokedKey | Rejection)[]>`
 			with known as materialized (
 				select p.id, p.code, p.sandbox, k.id as key_id, k.hash, k.expires_at,
 				       case
@@ -113,11 +104,4 @@ export async function readKeyRing(
 				       case when disabled_at is null then 'unknown_key' else 'disabled_project' end
 				from projects
 			) ring`;
-	const keys: UnrevokedKey[] = [];
-	const rejections: Rejection[] = [];
-	for (const row of rows) {
-		if (row.reason === null) keys.push(row);
-		else rejections.push(row);
-	}
-	return { keys, rejections };
 }

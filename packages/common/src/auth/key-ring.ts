@@ -37,7 +37,7 @@ export interface KeyRing {
 	/** When the snapshot was last known to be current, in milliseconds since the epoch; undefined before the first. */
 	readonly refreshedAt: number | undefined;
 	/** The live keys of the snapshot. */
-	liveKeys(): readonly UnrevokedKey[];
+	liveKeys(): UnrevokedKey[];
 	/** Stores when each key was last used. This also happens at regular intervals. */
 	flushUses(): Promise<void>;
 	/** Stores the last uses of keys, and does so no more. */
@@ -88,23 +88,24 @@ export async function openKeyRing(options: KeyRingOptions, isTemporary: (error: 
 	poll.follow(async ({ keys: version, generation, foundAt }, sql) => {
 		// After a change between the two reads, the next poll loads the keys again.
 		if (version !== snapshot?.version || generation !== snapshot?.generation) {
-			const { keys, rejections } = await readKeyRing(sql, service);
-			snapshot = {
-				version,
-				generation,
-				keys: new Map(keys.map((key) => [indexOf(key.code, key.hash), key])),
-				byId: new Map(keys.map((key) => [key.keyId, key])),
-				reasons: new Map(
-					rejections.map(({ code, hash, reason }) => [hash === null ? code : indexOf(code, hash), reason]),
-				),
-			};
+			const next: Snapshot = { version, generation, keys: new Map(), byId: new Map(), reasons: new Map() };
+			for (const row of await readKeyRing(sql, service)) {
+				const index = row.hash === null ? row.code : indexOf(row.code, row.hash);
+				if (row.reason !== null) next.reasons.set(index, row.reason);
+				else {
+					next.keys.set(index, row);
+					next.byId.set(row.keyId, row);
+				}
+			}
+			snapshot = next;
 		}
 		refreshedAt = foundAt;
 	});
 
 	/** Uses that can't be stored are kept for the next time, one entry for each key. No request waits for this. */
 	async function flushUses(): Promise<void> {
-		if (uses.size === 0) return;
+		// A refused write would replace all connections, to find the primary.
+		if (uses.size === 0 || poll.state?.readOnly) return;
 		const batch = uses;
 		uses = new Map();
 		await saveKeyUses(database, batch).catch(() => {
@@ -130,8 +131,7 @@ export async function openKeyRing(options: KeyRingOptions, isTemporary: (error: 
 		findReason(projectCode, key) {
 			const index = indexOf(projectCode, hash('sha256', key, 'base64'));
 			const [ofKey, ofProject] = [snapshot?.reasons.get(index), snapshot?.reasons.get(projectCode)];
-			const isKnown = snapshot?.keys.has(index);
-			return isKnown ? 'expired_key' : (ofKey ?? ofProject ?? 'unknown_project');
+			return snapshot?.keys.has(index) ? 'expired_key' : (ofKey ?? ofProject ?? 'unknown_project');
 		},
 		isLive: ({ keyId }) => isLive(snapshot?.byId.get(keyId)),
 		get isConfirmed() {

@@ -4,14 +4,16 @@ import type { Socket } from 'node:net';
 import type { FastifyBaseLogger } from 'fastify';
 import { commonHeaders, Problem } from './problems.js';
 
-/** Errors of Node's HTTP parser by their code. All others are `malformed`. */
-const problems: Record<string, () => Problem> = {
-	HPE_HEADER_OVERFLOW: () => new Problem('payload_too_large', { status: 431 }),
-	HPE_CHUNK_EXTENSIONS_OVERFLOW: () => new Problem('payload_too_large'),
-	ERR_HTTP_REQUEST_TIMEOUT: () =>
-		new Problem('invalid_query', { status: 408, detail: 'The request did not arrive completely in time.' }),
+/** The responses to errors of Node's HTTP parser, by their code. All others are `malformed`. */
+export const clientErrors: Record<string, Problem> = {
+	HPE_HEADER_OVERFLOW: new Problem('payload_too_large', { status: 431 }),
+	HPE_CHUNK_EXTENSIONS_OVERFLOW: new Problem('payload_too_large'),
+	ERR_HTTP_REQUEST_TIMEOUT: new Problem('invalid_query', {
+		status: 408,
+		detail: 'The request did not arrive completely in time.',
+	}),
 };
-const malformed = () => new Problem('invalid_query', { detail: 'The request is not valid HTTP/1.1.' });
+const malformed = new Problem('invalid_query', { detail: 'The request is not valid HTTP/1.1.' });
 
 /**
  * How long a stopping server waits for the first request of a connection that a client has established. Together with
@@ -162,7 +164,7 @@ function writeProblem(reason: string | undefined, socket: Socket, logger: Fastif
 		return;
 	}
 	const id = randomUUID();
-	const problem = (problems[reason ?? ''] ?? malformed)();
+	const problem = clientErrors[reason ?? ''] ?? malformed;
 	const { status } = problem;
 	const body = problem.body(id);
 	logger.info({ request_id: id, client: socket.remoteAddress, status, code: problem.code }, 'request');

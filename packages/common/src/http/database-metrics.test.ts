@@ -54,7 +54,7 @@ test('the metrics have the used connections and the waiting statements, and retu
 	expect(database.connections).toMatchObject({ inUse: 0, waiting: 0 });
 	expect(await value('database_connections_in_use')).toBe(0);
 	expect(await value('database_connections_limit')).toBe(2);
-	expect(await value('database_up')).toBe(1);
+	await expect.poll(() => value('database_up')).toBe(1);
 });
 
 test('the metrics count every failure by its reason', async () => {
@@ -75,7 +75,7 @@ test('the metrics show an unreachable database', async () => {
 	const proxy = await startTcpProxy(db.url);
 	onTestFinished(() => proxy.close());
 	const { database, value } = open({ url: proxy.through(db.url) });
-	expect(await value('database_up')).toBe(1);
+	await expect.poll(() => value('database_up')).toBe(1);
 	proxy.cut();
 	await expect.poll(() => value('database_up')).toBe(0);
 	await expect(sleep(database, 0)).rejects.toThrow();

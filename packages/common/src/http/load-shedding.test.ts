@@ -4,16 +4,16 @@ import { loadShedding } from './load-shedding.js';
 
 /** A server whose event loop was blocked between two checks. There are no further checks. */
 async function startLagging() {
-	vi.useFakeTimers({ toFake: ['setTimeout'] });
+	vi.useFakeTimers({ toFake: ['setInterval'] });
 	onTestFinished(() => void vi.useRealTimers());
 	const server = Fastify();
 	onTestFinished(() => server.close());
 	await server.register(async (scope) => {
-		await scope.register(loadShedding, { clock: () => 0 });
+		await scope.register(loadShedding);
 		scope.get('/', (_request, reply) => reply.send('served'));
 	});
 	await server.ready();
-	vi.advanceTimersByTime(1000);
+	vi.advanceTimersByTime(500);
 	return server;
 }
 

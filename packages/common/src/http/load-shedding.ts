@@ -1,23 +1,21 @@
-import underPressure from '@fastify/under-pressure';
-import type { FastifyReply, FastifyRequest } from 'fastify';
+import { monitorEventLoopDelay } from 'node:perf_hooks';
+import type { FastifyRequest } from 'fastify';
 import fp from 'fastify-plugin';
 import type { Database } from '../database/database.js';
 import { Problem } from './problems.js';
 
 interface LoadSheddingOptions {
-	/** A monotonic clock in milliseconds. */
-	clock: () => number;
 	/** The database of a scope in which every request needs it. */
 	database?: Pick<Database, 'isFull'>;
 }
 
 /** The maximum event loop delay, and the interval between two checks. With a shorter time, a single pause could exceed it. */
-const maxEventLoopDelayMs = 500;
+const maxDelayMs = 500;
 
-/**
- * A single pause of the process or its machine also delays the loop. Up to this many requests within the interval can wait
- * for it.
- */
+/** The delay is sampled this often, and each sample has this time in it. */
+const resolutionMs = 10;
+
+/** A single pause of the process or its machine also delays the loop. Up to this many requests can wait for it. */
 const alwaysAdmitted = 50;
 
 /**
@@ -27,26 +25,31 @@ const alwaysAdmitted = 50;
  * is always busy and responds in time is not overloaded.
  */
 export const loadShedding = fp<LoadSheddingOptions>(
-	async (scope, { clock, database }) => {
-		/** When each of the last requests arrived, one more than are always admitted: a ring. */
-		const arrivals = new Array<number>(alwaysAdmitted + 1).fill(Number.NEGATIVE_INFINITY);
-		let oldest = 0;
-		const shed = (_request: FastifyRequest, _reply: FastifyReply, done: () => void) => {
+	async (scope, { database }) => {
+		const delays = monitorEventLoopDelay({ resolution: resolutionMs });
+		delays.enable();
+		let isDelayed = false;
+		/** Requests since the last check, and between the two before it. */
+		let [arrived, arrivedBefore] = [0, 0];
+		const timer = setInterval(() => {
+			// Without any sample it is not a number.
+			isDelayed = !(delays.mean / 1e6 - resolutionMs <= maxDelayMs);
+			delays.reset();
+			[arrived, arrivedBefore] = [0, arrived];
+		}, maxDelayMs).unref();
+		scope.addHook('onClose', async () => {
+			clearInterval(timer);
+			delays.disable();
+		});
+
+		const shed = (_request: FastifyRequest, _reply: unknown, done: () => void) => {
 			if (database?.isFull) throw new Problem('overloaded');
 			done();
 		};
 		scope.addHook('onRequest', (request, reply, done) => {
-			// Runs before the event loop delay is checked.
-			arrivals[oldest] = clock();
-			oldest = (oldest + 1) % arrivals.length;
+			arrived++;
+			if (isDelayed && arrived + arrivedBefore > alwaysAdmitted) throw new Problem('overloaded');
 			shed(request, reply, done);
-		});
-		await scope.register(underPressure, {
-			maxEventLoopDelay: maxEventLoopDelayMs,
-			sampleInterval: maxEventLoopDelayMs,
-			pressureHandler: () => {
-				if (clock() - Number(arrivals[oldest]) < maxEventLoopDelayMs) throw new Problem('overloaded');
-			},
 		});
 		// Checks again after the body was received, which may take long.
 		if (database !== undefined) scope.addHook('preHandler', shed);

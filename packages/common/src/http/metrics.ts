@@ -8,7 +8,7 @@ import { startDeadline } from '../database/deadline.js';
 import { failureReasons } from '../database/errors.js';
 import type { StatePoll } from '../database/state-poll.js';
 import { probeRoute } from '../observability/logger.js';
-import { counter, gauge, lastKnown } from '../observability/metrics.js';
+import { counter, gauge } from '../observability/metrics.js';
 
 interface MetricsOptions {
 	registry: Registry;
@@ -75,12 +75,6 @@ function measureRoutes(server: FastifyInstance, registry: Registry) {
 	};
 }
 
-/** Maximum number of projects with separate series. Each has a few series. All other projects share one label. */
-const maxProjects = 200;
-
-/** The label of all other projects. It is not a valid project code. */
-const otherProjects = '(other)';
-
 /** Statuses that clients usually get. Their counters begin at 0, so that `increase()` sees the first burst of a project too. */
 const usualStatuses = [200, 304, 400, 429, 500, 503];
 
@@ -91,20 +85,8 @@ const usualStatuses = [200, 304, 400, 429, 500, 503];
  */
 function measureKeys(keyRing: KeyRing, registry: Registry) {
 	const registers = [registry];
-	/** The projects with separate series. */
-	const known = new Set<string>();
-	/** Milliseconds since the epoch, by label. A gauge for each request would cost more. */
+	/** Milliseconds since the epoch, by project. A gauge for each request would cost more. */
 	const lastRequests = new Map<string, number>();
-	const begin = (project: string) => {
-		for (const status of usualStatuses) requests.inc({ project, status }, 0);
-	};
-	function labelOf(code: string): string {
-		if (known.has(code)) return code;
-		if (known.size >= maxProjects) return otherProjects;
-		known.add(code);
-		begin(code);
-		return code;
-	}
 	gauge(
 		registry,
 		'key_ring_refreshed_timestamp_seconds',
@@ -117,10 +99,8 @@ function measureKeys(keyRing: KeyRing, registry: Registry) {
 		labelNames: ['project', 'status'],
 		registers,
 		collect() {
-			const codes = new Set([...known, ...keyRing.liveKeys().map(({ code }) => code)]);
-			// Where there are more, those that send requests get the series.
-			if (codes.size > maxProjects) begin(otherProjects);
-			else for (const code of codes) labelOf(code);
+			for (const { code: project } of keyRing.liveKeys())
+				for (const status of usualStatuses) this.inc({ project, status }, 0);
 		},
 	});
 	new Gauge({
@@ -134,21 +114,18 @@ function measureKeys(keyRing: KeyRing, registry: Registry) {
 	});
 	new Gauge({
 		name: 'api_key_expiry_timestamp_seconds',
-		help: 'When the next live key of a project expires, as a Unix time, for the 200 projects where this is soonest.',
+		help: 'When the next live key of a project expires, as a Unix time.',
 		labelNames: ['project'],
 		registers,
 		collect() {
 			this.reset();
-			const next = new Map<string, number>();
-			for (const { code, expiresAt } of keyRing.liveKeys()) {
-				if (expiresAt < (next.get(code) ?? Number.POSITIVE_INFINITY)) next.set(code, expiresAt);
-			}
-			const soonest = [...next].sort(([, one], [, other]) => one - other).slice(0, maxProjects);
-			for (const [project, time] of soonest) this.set({ project }, time / 1000);
+			const expiring = keyRing.liveKeys().filter(({ expiresAt }) => Number.isFinite(expiresAt));
+			// The soonest comes last, and stays.
+			for (const { code, expiresAt } of expiring.sort((one, other) => other.expiresAt - one.expiresAt))
+				this.set({ project: code }, expiresAt / 1000);
 		},
 	});
-	return (code: string, status: number) => {
-		const project = labelOf(code);
+	return (project: string, status: number) => {
 		requests.inc({ project, status });
 		lastRequests.set(project, Date.now());
 	};
@@ -190,14 +167,13 @@ export function measureDatabase(database: Database, poll: StatePoll, registry: R
 	add('database_connections_in_use', 'Connections with a statement on them.', () => connections.inUse);
 	add('database_statements_waiting', 'Statements that wait for a connection.', () => connections.waiting);
 	add('database_cursors', 'Open cursors for long results, on separate connections.', () => database.reading);
-	const isUp = () => {
-		return poll.confirm(startDeadline(maxUpMs)).then(
+	add('database_up', '1 if the database responded within the last second, else 0.', () =>
+		poll.confirm(startDeadline(maxUpMs)).then(
 			() => 1,
 			() => 0,
-		);
-	};
-	add('database_up', '1 if the database responded within the last second, else 0.', lastKnown(isUp, 1));
+		),
+	);
 }
 
-/** The maximum time for which `database_up` waits for a response. Until then it has its last value. */
-const maxUpMs = 4000;
+/** How long a collection of metrics waits for a database that did not respond within the last second. */
+const maxUpMs = 250;

@@ -1,3 +1,5 @@
+import { STATUS_CODES } from 'node:http';
+import type { TObject } from '@sinclair/typebox';
 import type { FastifyError, FastifyReply, FastifyRequest, FastifySchemaValidationError } from 'fastify';
 import { DatabaseBusyError, DatabaseError } from '../database/errors.js';
 import { type FormatName, formats } from '../schemas/fields.js';
@@ -70,22 +72,6 @@ export type ProblemCode = keyof typeof catalogue;
 /** Where the codes are explained: in the guide of the service that responds. Relative to the URL of the request (RFC 9457). */
 export const explanation = '/docs#errors';
 
-/** The standard reason phrases (RFC 9110). */
-const titles: Record<number, string> = {
-	400: 'Bad Request',
-	401: 'Unauthorized',
-	404: 'Not Found',
-	405: 'Method Not Allowed',
-	408: 'Request Timeout',
-	410: 'Gone',
-	413: 'Content Too Large',
-	415: 'Unsupported Media Type',
-	429: 'Too Many Requests',
-	431: 'Request Header Fields Too Large',
-	500: 'Internal Server Error',
-	503: 'Service Unavailable',
-};
-
 interface ProblemDetails {
 	/** Overrides the default of the code. */
 	status?: number;
@@ -128,7 +114,7 @@ export class Problem extends Error {
 	}
 
 	get title(): string {
-		return titles[this.status] ?? 'Error';
+		return STATUS_CODES[this.status] ?? 'Error';
 	}
 
 	/** The body of the response, RFC 9457. */
@@ -205,34 +191,29 @@ export function toProblem(error: unknown): Problem {
 	return known === undefined ? new Problem('internal_error', { cause: error }) : new Problem(known);
 }
 
-/**
- * @param part the field of an error that is about no single field
- * @param names the term for the names in this part of the request
- */
+/** @param part the field of an error that is about no single field */
 function fieldErrors(
 	failures: FastifySchemaValidationError[],
 	part: 'body' | 'query',
 	names: 'fields' | 'parameters',
 ): FieldError[] {
-	const unknown = failures.find(({ keyword }) => keyword === 'additionalProperties');
-	const errors = failures
-		.filter(({ keyword }) => keyword !== 'additionalProperties')
-		.map((failure) => ({ field: fieldOf(failure) || part, message: messageOf(failure, part) }));
-	// One error for all of them, without their names, which are text of the client.
-	if (unknown !== undefined) errors.push({ field: part, message: noOthers(unknown, names) });
-	return errors;
+	const errors = new Map<string, FieldError>();
+	for (const failure of failures) {
+		const { keyword, params, instancePath } = failure;
+		const path = keyword === 'required' ? String(params.missingProperty) : instancePath.slice(1).replaceAll('/', '.');
+		const isUnknown = keyword === 'additionalProperties';
+		// One error for all unknown names, without these names, which are text of the client.
+		const field = isUnknown || path === '' ? part : path;
+		const message = isUnknown ? noOthers(failure, names) : messageOf(failure, part);
+		errors.set(`${field} ${message}`, { field, message });
+	}
+	return [...errors.values()];
 }
 
 /** @param failure with the failed schema, which the server's validation is configured to include */
-function noOthers(failure: FastifySchemaValidationError & { parentSchema?: object }, names: string): string {
-	const { properties = {} } = (failure.parentSchema ?? {}) as { properties?: object };
-	const allowed = Object.keys(properties);
+function noOthers(failure: FastifySchemaValidationError & { parentSchema?: TObject }, names: string): string {
+	const allowed = Object.keys(failure.parentSchema?.properties ?? {});
 	return `must hold no ${names}${allowed.length === 0 ? '' : ` but ${allowed.join(', ')}`}`;
-}
-
-/** The name of the field; the body or the query itself is the empty string. */
-function fieldOf({ keyword, params, instancePath }: FastifySchemaValidationError): string {
-	return keyword === 'required' ? String(params.missingProperty) : instancePath.slice(1).replaceAll('/', '.');
 }
 
 const typeNames: Record<string, string> = {
@@ -244,30 +225,23 @@ const typeNames: Record<string, string> = {
 };
 
 /** What is allowed, by the keyword of JSON Schema that failed. */
+const messages: Record<string, (params: Record<string, unknown>) => string> = {
+	required: () => 'is required',
+	type: ({ type }) =>
+		`must be ${[type]
+			.flat()
+			.map((name) => typeNames[String(name)])
+			.join(' or ')}`,
+	format: ({ format }) => formats[format as FormatName].message,
+	not: () => 'must not be 0',
+	minLength: () => 'must not be empty',
+	maxLength: ({ limit }) => `must have at most ${limit} characters`,
+	minimum: ({ limit }) => `must be at least ${limit}`,
+	maximum: ({ limit }) => `must be at most ${limit}`,
+};
+
 function messageOf({ keyword, params }: FastifySchemaValidationError, part: 'body' | 'query'): string {
-	switch (keyword) {
-		case 'required':
-			return 'is required';
-		case 'type':
-			// Every parameter is a text, unless it is repeated.
-			if (part === 'query') return 'must be given once';
-			return `must be ${[params.type]
-				.flat()
-				.map((type) => typeNames[String(type)] ?? type)
-				.join(' or ')}`;
-		case 'format':
-			return formats[params.format as FormatName].message;
-		case 'not':
-			return 'must not be 0';
-		case 'minLength':
-			return 'must not be empty';
-		case 'maxLength':
-			return `must have at most ${params.limit} characters`;
-		case 'minimum':
-			return `must be at least ${params.limit}`;
-		case 'maximum':
-			return `must be at most ${params.limit}`;
-		default:
-			return 'must have the documented form';
-	}
+	// Every parameter is a text, unless it is repeated.
+	if (part === 'query' && keyword === 'type') return 'must be given once';
+	return messages[keyword]?.(params) ?? 'must have the documented form';
 }

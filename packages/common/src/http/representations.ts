@@ -85,24 +85,15 @@ export function createRepresentations(body: Buffer, onGrow: () => void = () => u
 		body: body.length > maxTextBytes ? bytes : body.toString(),
 		entityTag: entityTagOf(digest, 'identity'),
 	};
-	return body.length < minCompressedBytes
-		? onlyIdentity(identity, digest, body.length + overheadBytes)
-		: allEncodings(identity, digest, bytes, onGrow);
-}
-
-/** A separate function: its closure retains no buffer, so that a small response takes little memory. */
-function onlyIdentity(identity: Representation, digest: string, size: number): Representations {
-	return { digest, size, get: () => identity };
-}
-
-function allEncodings(identity: Representation, digest: string, body: Buffer, onGrow: () => void): Representations {
-	const made = new Map<Encoding, Representation | Promise<Representation>>([['identity', identity]]);
+	// The functions below keep it in memory: not for a short text, of which there may be many.
+	const compressible = body.length < minCompressedBytes ? undefined : bytes;
+	const made: { [Name in Encoding]?: Representation | Promise<Representation> } = {};
 	let size = body.length + overheadBytes;
 
-	async function make(encoding: Exclude<Encoding, 'identity'>): Promise<Representation> {
-		const compressed = withoutSpareBytes(await compress[encoding](body));
+	async function make(encoding: Exclude<Encoding, 'identity'>, source: Buffer): Promise<Representation> {
+		const compressed = withoutSpareBytes(await compress[encoding](source));
 		const representation = { encoding, body: compressed, entityTag: entityTagOf(digest, encoding) };
-		made.set(encoding, representation);
+		made[encoding] = representation;
 		size += compressed.length + overheadBytes;
 		onGrow();
 		return representation;
@@ -111,10 +102,9 @@ function allEncodings(identity: Representation, digest: string, body: Buffer, on
 	return {
 		digest,
 		get(encoding) {
-			if (encoding === 'identity') return identity;
-			const representation = made.get(encoding) ?? make(encoding);
-			made.set(encoding, representation);
-			return representation;
+			if (encoding === 'identity' || compressible === undefined) return identity;
+			made[encoding] ??= make(encoding, compressible);
+			return made[encoding];
 		},
 		get size() {
 			return size;
@@ -151,13 +141,12 @@ export function sendRepresentation(
 	reply.type('application/json; charset=utf-8').send(body);
 }
 
-/** Whether a client already has the representation, so that a 304 is the response. */
+/**
+ * Whether a client already has the representation, so that a 304 is the response: its If-None-Match header is a list of tags,
+ * weak ones too, or `*` (RFC 9110, section 13.1.2).
+ */
 export function isNotModified({ headers }: FastifyRequest, entityTag: string): boolean {
-	return matchesEntityTag(headers['if-none-match'], entityTag);
-}
-
-/** Whether an If-None-Match header matches this tag: a list of tags, weak ones too, or `*` (RFC 9110, section 13.1.2). */
-export function matchesEntityTag(ifNoneMatch: string | undefined, entityTag: string): boolean {
-	if (ifNoneMatch === undefined) return false;
-	return ifNoneMatch.trim() === '*' || (ifNoneMatch.match(/"[^"]*"/g)?.includes(entityTag) ?? false);
+	const tags = headers['if-none-match'];
+	if (tags === undefined) return false;
+	return tags.trim() === '*' || (tags.match(/"[^"]*"/g)?.includes(entityTag) ?? false);
 }

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { ServerOptions as HttpOptions, IncomingMessage, ServerResponse } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import fastify, { type FastifyBaseLogger, type FastifyInstance, LogController, type RawServerDefault } from 'fastify';
 import { logRequest } from '../observability/logger.js';
@@ -26,29 +26,24 @@ export interface ServerOptions {
 	tracing?: Tracing | undefined;
 }
 
+/** How long a client may take to send a request. */
 export interface ServerLimits {
-	/** Maximum size of a body, in bytes. */
-	bodyBytes: number;
-	/** Timeout for the headers, in milliseconds. */
 	headersTimeoutMs: number;
-	/** Timeout for the whole request, in milliseconds. */
 	requestTimeoutMs: number;
-	/** Milliseconds without progress after which a connection is closed, when a client does not read its response. */
-	stallTimeoutMs: number;
-	/** Maximum number of connections; further ones are closed at once. */
-	connections: number;
 	/** Milliseconds between two checks for connections that exceed those timeouts. */
 	checkIntervalMs: number;
 }
 
-const defaultLimits: ServerLimits = {
-	bodyBytes: 16_384,
-	headersTimeoutMs: 10_000,
-	requestTimeoutMs: 15_000,
-	checkIntervalMs: 1_000,
-	stallTimeoutMs: 30_000,
-	connections: 10_000,
-};
+const defaultLimits: ServerLimits = { headersTimeoutMs: 10_000, requestTimeoutMs: 15_000, checkIntervalMs: 1_000 };
+
+/** Maximum size of a body, in bytes. */
+const maxBodyBytes = 16_384;
+
+/** Maximum number of connections. Further ones are closed at once. */
+const maxConnections = 10_000;
+
+/** Milliseconds without progress after which a connection is closed, when a client does not read its response. */
+const stallTimeoutMs = 30_000;
 
 /**
  * How requests are validated. Coercion is off: it would turn null into 0 and true into 1, and wrong data would be stored
@@ -72,8 +67,16 @@ export const strictValidation = {
  * one log line per request, and limits for slow and oversized requests. It accepts bodies of no media type.
  */
 export async function createServer(options: ServerOptions): Promise<Server> {
-	const limits = { ...defaultLimits, ...options.limits };
-	const connections = createConnections(toHttpOptions(limits), options.logger);
+	const { headersTimeoutMs, requestTimeoutMs, checkIntervalMs } = { ...defaultLimits, ...options.limits };
+	const httpOptions = {
+		// A proxy must close idle connections before this server does: nginx keeps them for 60 seconds.
+		keepAliveTimeout: 72_000,
+		headersTimeout: headersTimeoutMs,
+		requestTimeout: requestTimeoutMs,
+		connectionsCheckingInterval: checkIntervalMs,
+		// Node itself would respond to a missing header with an empty body. A hook rejects it.
+		requireHostHeader: false,
+	};
 	const server = fastify({
 		loggerInstance: options.logger,
 		// Fastify's request log contains the URL, and so the key. A hook below logs one line without it.
@@ -82,14 +85,14 @@ export async function createServer(options: ServerOptions): Promise<Server> {
 		childLoggerFactory: (logger) => logger,
 		genReqId: () => randomUUID(),
 		trustProxy: options.trustProxy ?? false,
-		bodyLimit: limits.bodyBytes,
+		bodyLimit: maxBodyBytes,
 		// Without this, the GET route would respond to HEAD, which must get 405 like any other method.
 		exposeHeadRoutes: false,
 		// Requests that arrive on open connections during the stop still get a response. It is the last one of the
 		// connection.
 		return503OnClosing: false,
 		routerOptions: { querystringParser: readQuery as (text: string) => Record<string, unknown> },
-		...connections,
+		...createConnections(httpOptions, options.logger),
 		// No hook runs for a URL that the router can't read.
 		frameworkErrors(error, request, reply) {
 			sendProblem(error, request, reply);
@@ -100,8 +103,8 @@ export async function createServer(options: ServerOptions): Promise<Server> {
 		schemaController: { compilersFactory: { buildSerializer: () => () => JSON.stringify } },
 	}).withTypeProvider<TypeBoxTypeProvider>();
 
-	server.server.maxConnections = limits.connections;
-	server.server.setTimeout(limits.stallTimeoutMs);
+	server.server.maxConnections = maxConnections;
+	server.server.setTimeout(stallTimeoutMs);
 
 	// A body that no route reads is not parsed either.
 	server.removeAllContentTypeParsers();
@@ -119,10 +122,9 @@ export async function createServer(options: ServerOptions): Promise<Server> {
 	// before body, credentials and limits are checked.
 	server.addHook('onRequest', (request, reply, done) => {
 		reply.headers(commonHeaders).header('x-request-id', request.id);
-		// RFC 9112, section 3.2: exactly one Host header, or none in older versions.
-		const hosts = countHosts(request.raw.rawHeaders);
-		if (hosts > 1 || (hosts === 0 && request.raw.httpVersion === '1.1')) {
-			throw new Problem('invalid_query', { detail: 'The request must have one header Host.' });
+		// RFC 9112, section 3.2.
+		if (request.headers.host === undefined && request.raw.httpVersion === '1.1') {
+			throw new Problem('invalid_query', { detail: 'The request must have a header Host.' });
 		}
 		if (!request.is404) return done();
 		const allowed = methods.get(pathOf(request.url));
@@ -145,19 +147,6 @@ export async function createServer(options: ServerOptions): Promise<Server> {
 	return server;
 }
 
-/** The options of Node's HTTP server. */
-function toHttpOptions(limits: ServerLimits): HttpOptions {
-	return {
-		// A proxy must close idle connections before this server does: nginx keeps them for 60 seconds.
-		keepAliveTimeout: 72_000,
-		headersTimeout: limits.headersTimeoutMs,
-		requestTimeout: limits.requestTimeoutMs,
-		connectionsCheckingInterval: limits.checkIntervalMs,
-		// Node itself would respond to a missing Host header with an empty body. A hook rejects it.
-		requireHostHeader: false,
-	};
-}
-
 /** Accepts bodies of strict JSON on the routes of this server. */
 export function acceptJson(server: Server): void {
 	server.addContentTypeParser('application/json', { parseAs: 'buffer' }, (_request, bytes, done) => {
@@ -167,25 +156,7 @@ export function acceptJson(server: Server): void {
 	});
 }
 
-/** @param headers raw names and values in turn. The parsed headers contain only the first of several Host headers */
-function countHosts(headers: readonly string[]): number {
-	let count = 0;
-	for (let index = 0; index < headers.length; index += 2) {
-		const name = headers[index] as string;
-		if (name.length === 4 && name.toLowerCase() === 'host') count++;
-	}
-	return count;
-}
-
-/**
- * The path as the router reads it, also of an absolute URL: without the query, and decoded except for an escaped slash and
- * the like.
- */
+/** The path as the router has decoded it, also of an absolute URL: an escaped slash and the like stay as they are. */
 function pathOf(url: string): string {
-	const path = url.replace(/^https?:\/\/[^/?#]*/i, '').split(/[?#]/, 1)[0] ?? '';
-	try {
-		return decodeURI(path);
-	} catch {
-		return path;
-	}
+	return decodeURI(url.replace(/^https?:\/\/[^/?#]*/i, '').replace(/[?#].*/s, ''));
 }

@@ -10,7 +10,6 @@ let database: Database;
 test.beforeAll(async () => {
 	database = openDatabase({ url: db.url, applicationName: 'log', poolSize: 1 });
 	await db.sql`insert into projects (code) values ('first')`;
-	await db.sql`insert into personal_contacts (chat_id, name, project_id) select 98765432109, 'Canary Name', id from projects`;
 });
 afterAll(() => database?.close());
 
@@ -38,46 +37,37 @@ const failureOf = (statement: (sql: Sql) => PendingStatement<Record<string, unkn
 		(error: DatabaseError) => error.cause as Error & { code: string; detail?: string },
 	);
 
-const insert = (chatId: number | null, name: string, birthDate = '2000-01-01', projectId = 1) =>
+const violateConstraint = () =>
 	failureOf(
 		(sql) => sql`
 			insert into personal_contacts (chat_id, name, birth_date, project_id)
-			values (${chatId}::bigint, ${name}::text, ${birthDate}::text::date, ${projectId}::bigint)`,
+			values (0, 'Canary Name', '1911-11-11'::text::date, 1)`,
 	);
-const canary = /canary|98765432109|1911-11-11|19111911/i;
+const canary = /canary|1911-11-11/i;
 
 describe('an error of PostgreSQL is logged without values of rows or parameters', () => {
-	test.each<[string, string, string | undefined, () => ReturnType<typeof failureOf>]>([
-		['23514', 'check', 'personal_contacts_chat_id_check', () => insert(0, 'Canary Name', '1911-11-11')],
-		['23505', 'uniqueness', 'personal_contacts_pkey', () => insert(98765432109, 'Canary Name')],
-		[
-			'23503',
-			'foreign key',
-			'personal_contacts_project_id_fkey',
-			() => insert(1, 'Canary Name', '2000-01-01', 98765432109),
-		],
-		['23502', 'null', undefined, () => insert(null, 'Canary Name')],
-	])('%s, a violated constraint: %s', async (code, _, constraint, fail) => {
-		const failure = await fail();
+	test('a violated constraint', async () => {
+		const failure = await violateConstraint();
 		expect(failure.detail).toMatch(canary);
 		const { text, err } = logged(failure);
 		expect(text).not.toMatch(canary);
-		expect(err).toMatchObject({ type: 'PostgresError', code, severity: 'ERROR', table_name: 'personal_contacts' });
-		expect(err.constraint_name).toBe(constraint);
-		expect(err.message).toMatch(/constraint/);
+		expect(err).toMatchObject({
+			type: 'PostgresError',
+			code: '23514',
+			severity: 'ERROR',
+			table_name: 'personal_contacts',
+			constraint_name: 'personal_contacts_chat_id_check',
+			message: expect.stringMatching(/constraint/),
+		});
 		expect(Object.keys(err)).not.toContain('detail');
 	});
 
-	test.each<[string, string, string]>([
-		['22P02', 'text that is no number', 'canary'],
-		['22P02', 'text that looks like a line of a stack', 'x\n    at canary (file.js:1:1)'],
-		['22003', 'a number that is too large', '19111911191119111911'],
-	])('%s, a data exception, which quotes the value in its message: %s', async (code, _, value) => {
-		const failure = await failureOf((sql) => sql`select ${value}::text::int`);
+	test('a data exception, which quotes the value in its message, also one that looks like a line of a stack', async () => {
+		const failure = await failureOf((sql) => sql`select ${'x\n    at canary (file.js:1:1)'}::text::int`);
 		expect(failure.message).toMatch(canary);
 		const { text, err } = logged(failure);
 		expect(text).not.toMatch(canary);
-		expect(err).toMatchObject({ type: 'PostgresError', code });
+		expect(err).toMatchObject({ type: 'PostgresError', code: '22P02' });
 		expect(err.stack).toMatch(/^\s+at .*connection\.js/);
 	});
 });
@@ -91,7 +81,7 @@ describe('an error', () => {
 	});
 
 	test('keeps its chain of causes, and each cause is redacted as well', async () => {
-		const failure = await insert(0, 'Canary Name');
+		const failure = await violateConstraint();
 		const { text, err } = logged(new Error('outermost', { cause: new DatabaseError(failure) }));
 		expect([err.type, err.cause?.type, err.cause?.cause?.type]).toEqual(['Error', 'DatabaseError', 'PostgresError']);
 		expect(err.cause?.message).toBe('the database failed');

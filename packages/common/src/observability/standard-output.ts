@@ -1,18 +1,20 @@
 import { write, writeSync } from 'node:fs';
 import type { DestinationStream } from 'pino';
-import { escapeJsonLines } from './escape-controls.js';
 
 /** The interval between two writes. It is long enough for the lines of many requests, and too short to notice. */
 const flushIntervalMs = 20;
 
-/** The interval between two attempts to write after an error, as while the disk is full. */
-const retryIntervalMs = 200;
+/** The interval between two attempts to write to a full pipe, whose reader comes to it usually within a millisecond, or disk. */
+const retryIntervalMs = 5;
 
-/** The size of one write: the capacity of a pipe. More would not be accepted, and an exit could not tell how much was. */
+/** The size of one write: the capacity of a pipe. */
 const maxWriteBytes = 65_536;
 
 /** Lines that can't be written are kept up to this length, in characters. Further ones are dropped until all are written. */
 const maxUnwritten = 16_777_216;
+
+/** How long an exit waits for a reader. */
+const maxExitMs = 1000;
 
 /** How long an exit waits for a write in progress: a pipe or a file accepts one in less than a millisecond. */
 const lastWriteMs = 100;
@@ -29,20 +31,13 @@ const lastWriteMs = 100;
  */
 export function openStandardOutput(onDrop: (lines: number) => void): DestinationStream {
 	let lines = '';
-	/** What was not accepted yet. */
+	/** What was taken from `lines` and is not written yet. */
 	let rest: Uint8Array = Buffer.alloc(0);
 	/** How many bytes of it another thread is writing. */
 	let inWrite = 0;
-	let fullIntervalMs = 1;
 	let dropped = 0;
 	let isScheduled = false;
-	let hasReader = true;
-	function take(): Buffer {
-		const taken = Buffer.concat([rest.subarray(inWrite), Buffer.from(escapeJsonLines(lines))]);
-		lines = '';
-		rest = Buffer.alloc(0);
-		return taken;
-	}
+
 	function schedule(delayMs: number): void {
 		if (isScheduled || inWrite > 0) return;
 		isScheduled = true;
@@ -50,43 +45,31 @@ export function openStandardOutput(onDrop: (lines: number) => void): Destination
 	}
 	function flush(): void {
 		isScheduled = false;
-		// Alone: to add new lines would copy the whole backlog for each write.
-		if (rest.length === 0) rest = take();
-		const bytes = Math.min(rest.length, maxWriteBytes);
-		inWrite = bytes;
-		write(1, rest, 0, bytes, (error, written = 0) => {
+		if (rest.length === 0) {
+			rest = Buffer.from(lines);
+			lines = '';
+		}
+		inWrite = Math.min(rest.length, maxWriteBytes);
+		write(1, rest, 0, inWrite, (error, written = 0) => {
 			inWrite = 0;
 			rest = rest.subarray(written);
-			if (written > 0) fullIntervalMs = 1;
-			if (error?.code === 'EPIPE') {
-				hasReader = false;
-				lines = '';
-				rest = Buffer.alloc(0);
-			} else if (error !== null && error.code !== 'EAGAIN') schedule(retryIntervalMs);
-			else if (written < bytes) {
-				// A pipe is full until its reader comes to it, usually within a millisecond.
-				schedule(fullIntervalMs);
-				fullIntervalMs = Math.min(2 * fullIntervalMs, flushIntervalMs);
-			} else if (rest.length > 0) flush();
+			if (error !== null) schedule(retryIntervalMs);
+			else if (rest.length > 0) flush();
 			else if (lines !== '') schedule(flushIntervalMs);
-			else reportDropped();
+			else if (dropped > 0) {
+				const count = dropped;
+				dropped = 0;
+				onDrop(count);
+			}
 		});
-	}
-	function reportDropped(): void {
-		const count = dropped;
-		dropped = 0;
-		if (count > 0) onDrop(count);
 	}
 	process.once('exit', () => {
 		// Another thread does the write in progress, and its end can't be seen any more: later lines must not overtake it.
 		if (inWrite > 0) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, lastWriteMs);
-		const last = take();
-		reportDropped();
-		writeAll(Buffer.concat([last, take()]));
+		writeAll(Buffer.concat([rest.subarray(inWrite), Buffer.from(lines)]));
 	});
 	return {
 		write(line) {
-			if (!hasReader) return;
 			if (dropped > 0 || lines.length + rest.length > maxUnwritten) {
 				dropped++;
 				return;
@@ -97,9 +80,9 @@ export function openStandardOutput(onDrop: (lines: number) => void): Destination
 	};
 }
 
-/** Writes to standard output before it returns. What a reader does not accept within a second is dropped. */
+/** Writes to standard output before it returns, as long as a reader accepts it. */
 function writeAll(bytes: Buffer): void {
-	const end = performance.now() + 1000;
+	const end = performance.now() + maxExitMs;
 	for (let written = 0; written < bytes.length && performance.now() < end; ) {
 		try {
 			written += writeSync(1, bytes, written);

@@ -1,6 +1,5 @@
-import { Type } from '@sinclair/typebox';
 import { expect, test } from 'vitest';
-import { ConfigError, integerVariable, readVariables, serviceVariables, urlVariable } from './config.js';
+import { ConfigError, readVariables, serviceVariables } from './config.js';
 
 const url = 'postgres://user:canary-password@db.example:5432/contacts';
 const schema = serviceVariables(3001);
@@ -84,19 +83,6 @@ test.each(table)(
 	},
 );
 
-test('every variable except DATABASE_URL has a default', () => {
-	expect(read({})).toEqual({
-		DATABASE_URL: url,
-		HOST: '127.0.0.1',
-		PORT: 3001,
-		LOG_LEVEL: 'info',
-		DATABASE_POOL_SIZE: 10,
-		SHUTDOWN_TIMEOUT_SECONDS: 10,
-	});
-	expect(readVariables(serviceVariables(3000), { DATABASE_URL: url }).PORT).toBe(3000);
-	expect(linesOf({})).toEqual([expect.stringMatching(/^DATABASE_URL is not set: it must be a URL like postgres:/)]);
-});
-
 test('an empty variable counts as not set', () => {
 	const nothing = Object.fromEntries(table.map(({ name }) => [name, '']));
 	expect(read({ ...nothing, HOST: '', DATABASE_URL: url })).toEqual(read({}));
@@ -110,25 +96,4 @@ test('every wrong variable gets one line, and no line repeats a value', () => {
 	expect(lines.join('\n')).not.toContain('canary');
 	expect(linesOf({ PORT: 'canary', LOG_LEVEL: 'canary' })).toHaveLength(3);
 	expect(new ConfigError(lines).message).toBe(lines.join('\n'));
-});
-
-test('unknown variables are ignored, and the environment stays unchanged', () => {
-	const environment = { DATABASE_URL: url, PORT: '', PATH: '/bin', PASSWORD: 'canary' };
-	expect(Object.keys(readVariables(schema, environment))).not.toContain('PATH');
-	expect(environment).toEqual({ DATABASE_URL: url, PORT: '', PATH: '/bin', PASSWORD: 'canary' });
-});
-
-test('a service can add variables, which are checked in the same way', () => {
-	const own = Type.Object({
-		REDIS_URL: Type.Optional(urlVariable(['redis:', 'rediss:'], 'a URL like redis://host:6379', 'a Redis')),
-		BURST: integerVariable(1, 10, 5, 'meaning'),
-	});
-	expect(readVariables(own, {})).toEqual({ BURST: 5 });
-	expect(readVariables(own, { REDIS_URL: 'rediss://host' })).toEqual({ REDIS_URL: 'rediss://host', BURST: 5 });
-	expect(() => readVariables(own, { REDIS_URL: 'http://canary', BURST: '11' })).toThrow(
-		new ConfigError([
-			'REDIS_URL is wrong: it must be a URL like redis://host:6379.',
-			'BURST is wrong: it must be an integer from 1 to 10.',
-		]),
-	);
 });

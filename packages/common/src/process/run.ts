@@ -87,7 +87,7 @@ export async function runProgram<Variables extends TObject>(
 	try {
 		await start(program, environment);
 	} catch (error) {
-		process.stderr.write(`${startFailure(error)}\n`);
+		process.stderr.write(`${describeStartFailure(error)}\n`);
 		process.exit(1);
 	}
 }
@@ -161,22 +161,24 @@ async function checkSupport(database: Database): Promise<void> {
 	}
 }
 
+const wrongHost = 'HOST is no address of this machine.';
+
+/** Why the program did not start, by the code of the error. */
+const startFailures: Record<string, string> = {
+	EADDRINUSE: 'The port is in use by another process: set PORT to another one.',
+	EACCES: 'The port may not be used by this user: set PORT to one above 1023.',
+	EADDRNOTAVAIL: wrongHost,
+	EAI_AGAIN: wrongHost,
+	EINVAL: wrongHost,
+	ENOTFOUND: wrongHost,
+	'42501':
+		'The database user of DATABASE_URL lacks rights: run "contacts migrate" and connect with the role of this service.',
+};
+
 /** Why the program did not start, for the person who started it. */
-function startFailure(error: unknown): string {
+function describeStartFailure(error: unknown): string {
 	if (error instanceof ConfigError) return error.lines.join('\n');
 	const cause = error instanceof DatabaseError ? error.cause : error;
-	switch (errorCode(cause)) {
-		case 'EADDRINUSE':
-			return 'The port is in use by another process: set PORT to another one.';
-		case 'EACCES':
-			return 'The port may not be used by this user: set PORT to one above 1023.';
-		case 'EADDRNOTAVAIL':
-		case 'EAI_AGAIN':
-		case 'EINVAL':
-		case 'ENOTFOUND':
-			return 'HOST is no address of this machine.';
-		case '42501':
-			return 'The database user of DATABASE_URL lacks rights: run "contacts migrate" and connect with the role of this service.';
-	}
-	return describeDatabaseError(cause) ?? (error instanceof Error ? (error.stack ?? error.message) : String(error));
+	const known = startFailures[String(errorCode(cause))] ?? describeDatabaseError(cause);
+	return known ?? (error instanceof Error ? (error.stack ?? error.message) : String(error));
 }
