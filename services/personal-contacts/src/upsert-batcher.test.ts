@@ -1,5 +1,6 @@
 import { setImmediate } from 'node:timers/promises';
 import { type Database, openDatabase } from '@contacts/common/database/database.js';
+import { startDeadline } from '@contacts/common/database/deadline.js';
 import { addProject, startTestApp, type TestApp } from '@contacts/testing/app.js';
 import { startTcpProxy } from '@contacts/testing/tcp-proxy.js';
 import { test, database as test_ } from '@contacts/testing/test.js';
@@ -7,7 +8,7 @@ import fc from 'fast-check';
 import { Registry } from 'prom-client';
 import { afterAll, describe, expect, onTestFinished } from 'vitest';
 import { service } from './app.js';
-import type { Outcome, PersonalContact } from './personal-contacts.sql.js';
+import { type Outcome, type PersonalContact, savePersonalContacts } from './personal-contacts.sql.js';
 import { createUpsertBatcher, type UpsertBatcher } from './upsert-batcher.js';
 
 let database: Database;
@@ -286,6 +287,25 @@ describe('a response', () => {
 		await post({ chat_id: 941 }, other);
 		expect(await stored(940, 941)).toMatchObject([{ name: null }]);
 	});
+});
+
+test('a statement that was sent before its row was written changes nothing, although it arrives before its expiry', async () => {
+	const save = (name: string, sentEarlierMs: number) => {
+		const write: Database['write'] = (statement, options) =>
+			database.write(
+				(sql, { sentAtLeast, expires }) => statement(sql, { sentAtLeast: sentAtLeast - sentEarlierMs, expires }),
+				options,
+			);
+		const deadline = startDeadline(database.deadlineMs);
+		return savePersonalContacts({ ...database, write }, [{ contact: { chat_id: 950, name }, projectId: 1 }], {
+			deadline,
+		});
+	};
+	expect(await save('newer', 0)).toEqual(new Map([[950, 'saved']]));
+	expect(await save('older', 60_000)).toEqual(new Map());
+	expect(await stored(950, 951)).toMatchObject([{ name: 'newer' }]);
+	// A retry that is sent now counts.
+	await expect.poll(() => save('again', 0)).toEqual(new Map([[950, 'saved']]));
 });
 
 test('an upsert reads no subscriptions of other chats, however many there are', async () => {

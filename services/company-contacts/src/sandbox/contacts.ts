@@ -1,23 +1,13 @@
-/** A contact as it appears in a response. */
-export interface SandboxContact {
-	id: number;
-	bitrix_id: number;
-	phone: string | null;
-	company_ids: string | null;
-	name: string | null;
-	assigned_by_id: number | null;
-	trouble_contact: 'true' | null;
-	perplexity_reason: string | null;
-}
+import type { CompanyContact } from '../company-contact.js';
 
 export type SandboxChange =
-	| { deleted: false; contact: SandboxContact }
-	| { deleted: true; contact: Pick<SandboxContact, 'id' | 'bitrix_id'> };
+	| { deleted: false; contact: CompanyContact }
+	| { deleted: true; contact: Pick<CompanyContact, 'id' | 'bitrix_id'> };
 
 const bitrixIdOf = (id: number) => 900_000 + id;
 
 /** The fields in the order of a response. Numbers and names are invented, and the phones are reserved for fiction. */
-const saved = (id: number, rest: Partial<Omit<SandboxContact, 'id' | 'bitrix_id'>> = {}): SandboxChange => ({
+const saved = (id: number, rest: Partial<Omit<CompanyContact, 'id' | 'bitrix_id'>> = {}): SandboxChange => ({
 	deleted: false,
 	contact: {
 		id,

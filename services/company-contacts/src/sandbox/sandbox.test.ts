@@ -5,7 +5,8 @@ import { insertKey, insertProject } from '@contacts/testing/projects.js';
 import { database, test } from '@contacts/testing/test.js';
 import { afterAll, describe, expect } from 'vitest';
 import { service } from '../app.js';
-import { firstContacts, laterChanges, type SandboxChange, type SandboxContact } from './contacts.js';
+import type { CompanyContact } from '../company-contact.js';
+import { firstContacts, laterChanges, type SandboxChange } from './contacts.js';
 
 let app: TestApp;
 let others: TestApp;
@@ -100,14 +101,14 @@ describe('real and sandbox projects never see each other’s contacts', () => {
 
 describe('the invented contacts', () => {
 	const list = async (query = '') =>
-		(await (await get('try', `list?${query}`)).json()) as { count: number; data: SandboxContact[] };
+		(await (await get('try', `list?${query}`)).json()) as { count: number; data: CompanyContact[] };
 
 	test('contain every kind of field, and the eight names in their order; a company has its own', async () => {
 		const { count, data } = await list();
 		expect(count).toBe(data.length);
 		expect(data.map(({ id }) => id)).toEqual([1, 2, 4, 5, 6, 7, 8, 9]);
 		expect((await list('&company_id=1')).data.map(({ id }) => id)).toEqual([1, 2, 5]);
-		const { data: real } = (await (await get('partner', 'list?')).json()) as { data: SandboxContact[] };
+		const { data: real } = (await (await get('partner', 'list?')).json()) as { data: CompanyContact[] };
 		const names = Object.keys(real[0] ?? {});
 		expect(names).toHaveLength(8);
 		for (const contact of data) expect(Object.keys(contact)).toEqual(names);
@@ -121,7 +122,7 @@ describe('the invented contacts', () => {
 		const { data } = await list();
 		for (const limit of [undefined, 1, 5]) {
 			const pages = await follow('try', limit);
-			const copy = new Map<number, SandboxContact>();
+			const copy = new Map<number, CompanyContact>();
 			for (const { changes } of pages) {
 				expect(changes.length).toBeLessThanOrEqual(limit ?? 1000);
 				expect(new Set(changes.map(({ contact }) => contact.id)).size).toBe(changes.length);
