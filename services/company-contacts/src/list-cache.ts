@@ -105,15 +105,14 @@ export function createListCache(options: ListCacheOptions): ListCache {
 		const entry = { ...head, generation, representations: body && representationsOf(key, body) };
 		const known = lists.peek(key);
 		// A query that was sent later may have ended before.
-		const isLater = known?.generation === generation && known.epoch === head.epoch && known.version > head.version;
-		if (!isLater) lists.set(key, entry);
+		if (known?.generation !== generation || known.version <= head.version) lists.set(key, entry);
 		return entry;
 	}
 
 	function findCurrent(companyId: string | undefined, { generation, contacts }: DatabaseState): CachedList | undefined {
 		const entry = lists.get(keyOf(companyId));
-		const { epoch, version, syncedAt } = contacts as ContactsState;
-		if (entry?.generation !== generation || entry.epoch !== epoch || entry.version < version) return undefined;
+		const { version, syncedAt } = contacts as ContactsState;
+		if (entry?.generation !== generation || entry.version < version) return undefined;
 		// A sync run that changed nothing may have ended since it was read.
 		if (entry.version === version && syncedAt !== null) entry.syncedAt = Math.max(syncedAt, entry.syncedAt ?? 0);
 		return entry;
@@ -136,8 +135,7 @@ export function createListCache(options: ListCacheOptions): ListCache {
 				const entry = findCurrent(companyId, state);
 				if (entry !== undefined) return count(entry, 'memory');
 				// A query that was sent in an earlier state may lack a change, so only requests of the same state share it.
-				const { epoch, version } = state.contacts as ContactsState;
-				const key = `${state.generation} ${epoch} ${version} ${keyOf(companyId)}`;
+				const key = `${state.generation} ${state.contacts?.version} ${keyOf(companyId)}`;
 				return count(await queries.join(key, deadline, () => query(companyId, state, deadline)), 'database');
 			}, startedAt),
 	};

@@ -99,8 +99,8 @@ const contactsOf = ({ contacts }: DatabaseState) => contacts as ContactsState;
 
 /** An empty text is no cursor, and differs from none. */
 function keyOf(state: DatabaseState, cursor: string | undefined, limit: number): string {
-	const { epoch, version, pruned } = contactsOf(state);
-	return `${state.generation} ${epoch} ${version} ${pruned} ${limit}${cursor === undefined ? '' : ` ${cursor}`}`;
+	const { version, pruned } = contactsOf(state);
+	return `${state.generation} ${version} ${pruned} ${limit}${cursor === undefined ? '' : ` ${cursor}`}`;
 }
 
 /** What a reader receives that has read everything. */
