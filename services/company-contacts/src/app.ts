@@ -14,7 +14,6 @@ import { listCompanyContacts } from './list-company-contacts.js';
 import { limitProjects } from './rate-limit/limit-projects.js';
 import { reference } from './reference.js';
 import { sandbox } from './sandbox/sandbox.js';
-import { measureSyncFreshness } from './sync-freshness.js';
 
 const bytesPerMegabyte = 1_048_576;
 
@@ -36,7 +35,6 @@ export async function buildApp(parts: ServiceParts, config: Config): Promise<Ser
 	await server.register(metrics, { registry, database, poll, keyRing });
 	await server.register(health, { poll });
 	await server.register(apiReference, { reference: reference(policy) });
-	measureSyncFreshness(registry, database);
 
 	await server.register(async function publicApi(api) {
 		await api.register(loadShedding);

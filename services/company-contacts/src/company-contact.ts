@@ -1,8 +1,8 @@
 import { maxSafeInteger } from '@contacts/common/schemas/fields.js';
-import { type TSchema, Type } from '@sinclair/typebox';
+import { type Static, type TSchema, Type } from '@sinclair/typebox';
 
-const nullable = (schema: TSchema, options: { description: string; examples: unknown[] }) =>
-	Type.Unsafe<unknown>({ ...schema, type: [schema.type as string, 'null'], ...options });
+const nullable = <Schema extends TSchema>(schema: Schema, options: { description: string; examples: unknown[] }) =>
+	Type.Unsafe<Static<Schema> | null>({ ...schema, type: [schema.type as string, 'null'], ...options });
 
 /** An element of the list, as it is documented: PostgreSQL writes the JSON. */
 export const CompanyContact = Type.Object(
@@ -49,6 +49,8 @@ export const CompanyContact = Type.Object(
 		description: 'A contact of a company. All eight fields are always present. New ones may be added.',
 	},
 );
+
+export type CompanyContact = Static<typeof CompanyContact>;
 
 export const exampleContact = {
 	id: 3,

@@ -1,12 +1,13 @@
-import { shareQuery } from '@contacts/common/database/admission.js';
 import type { Database } from '@contacts/common/database/database.js';
 import type { Deadline } from '@contacts/common/database/deadline.js';
 import { type DatabaseState, readConfirmed, type StatePoll } from '@contacts/common/database/state-poll.js';
+import type { ContactsState } from '@contacts/common/database/state-poll.sql.js';
 import { createRepresentations, type Representations } from '@contacts/common/http/representations.js';
 import { counter, gauge } from '@contacts/common/observability/metrics.js';
 import { LRUCache } from 'lru-cache';
 import type { Registry } from 'prom-client';
 import { type ListHead, readCompanyContacts } from './company-contacts.sql.js';
+import { SharedQueries } from './shared-queries.js';
 
 /** A list as it was when its query started, or later. */
 export interface CachedList extends ListHead {
@@ -62,8 +63,7 @@ export function createListCache(options: ListCacheOptions): ListCache {
 		sizeCalculation: ({ representations }) =>
 			entryBytes + (representations === undefined || representations === emptyList ? 0 : representations.size),
 	});
-	/** Queries under way, by the list and the state that was confirmed when they were sent. */
-	const underWay = new Map<string, Promise<CachedList>>();
+	const queries = new SharedQueries<CachedList>();
 	const countResponse = counter(
 		registry,
 		'list_responses_total',
@@ -72,6 +72,12 @@ export function createListCache(options: ListCacheOptions): ListCache {
 		['memory', 'database', 'stream'],
 	);
 	gauge(registry, 'list_cache_bytes', 'Bytes of the lists in memory.', () => lists.calculatedSize);
+	gauge(
+		registry,
+		'crm_last_success_timestamp_seconds',
+		'When the last sync run that found the mirror equal to the CRM began, as a Unix time; NaN when there was none.',
+		() => (poll.state?.contacts?.syncedAt ?? Number.NaN) / 1000,
+	);
 
 	function representationsOf(key: string, body: Buffer): Representations {
 		if (body.equals(emptyBody)) return emptyList;
@@ -103,25 +109,25 @@ export function createListCache(options: ListCacheOptions): ListCache {
 		return entry;
 	}
 
-	function findCurrent(companyId: string | undefined, state: DatabaseState | undefined): CachedList | undefined {
+	function findCurrent(companyId: string | undefined, { generation, contacts }: DatabaseState): CachedList | undefined {
 		const entry = lists.get(keyOf(companyId));
-		if (entry === undefined || entry.generation !== state?.generation || state.contacts === undefined) return undefined;
-		const { version, syncedAt } = state.contacts;
-		if (entry.version < version) return undefined;
-		// A pass that changed nothing may have ended since it was read.
+		const { version, syncedAt } = contacts as ContactsState;
+		if (entry?.generation !== generation || entry.version < version) return undefined;
+		// A sync run that changed nothing may have ended since it was read.
 		if (entry.version === version && syncedAt !== null) entry.syncedAt = Math.max(syncedAt, entry.syncedAt ?? 0);
 		return entry;
 	}
 
-	function count<List extends CachedList>(list: List, source: 'memory' | 'database'): List {
+	function count(list: CachedList, source: 'memory' | 'database'): CachedList {
 		countResponse(list.representations === undefined ? 'stream' : source);
 		return list;
 	}
 
 	return {
 		find(companyId) {
-			const entry = findCurrent(companyId, poll.confirmed);
-			return entry === undefined ? undefined : count(entry, 'memory');
+			const state = poll.confirmed;
+			const entry = state && findCurrent(companyId, state);
+			return entry && count(entry, 'memory');
 		},
 		read: (companyId, startedAt) =>
 			database.admit(async (deadline) => {
@@ -130,12 +136,7 @@ export function createListCache(options: ListCacheOptions): ListCache {
 				if (entry !== undefined) return count(entry, 'memory');
 				// A query that was sent in an earlier state may lack a change, so only requests of the same state share it.
 				const key = `${state.generation} ${state.contacts?.version} ${keyOf(companyId)}`;
-				const start = () => {
-					const list = query(companyId, state, deadline).finally(() => underWay.delete(key));
-					underWay.set(key, list);
-					return list;
-				};
-				return count(await shareQuery(() => underWay.get(key), start, deadline), 'database');
+				return count(await queries.join(key, deadline, () => query(companyId, state, deadline)), 'database');
 			}, startedAt),
 	};
 }

@@ -1,12 +1,11 @@
 import { brotliDecompressSync, gunzipSync } from 'node:zlib';
 import { addProject, startTestApp, type TestApp } from '@contacts/testing/app.js';
 import { database, test } from '@contacts/testing/test.js';
-import { afterAll, describe, expect, onTestFinished } from 'vitest';
+import { afterAll, describe, expect } from 'vitest';
 import { service } from './app.js';
 
 let app: TestApp;
 const environment = { RATE_LIMIT_PER_SECOND: '100000', RATE_LIMIT_BURST: '100000' };
-const start = () => startTestApp(service, database.url, { environment });
 
 test.beforeAll(async () => {
 	await addProject(database.sql, 'first', 'first-key');
@@ -20,13 +19,15 @@ test.beforeAll(async () => {
 			(9007199254740991, null, '{11}', null, null, false, null),
 			(30, null, '{21,10}', 'Иван 🙂', 9007199254740991, false, null),
 			(20, null, null, 'None', null, false, null),
-			(10, null, '{9223372036854775807}', 'Largest', null, false, null)`;
-	app = await start();
+			(10, null, '{9223372036854775807}', 'Largest', null, false, null),
+			-- SQL by hand can store an empty array.
+			(5, null, '{}', null, null, false, null)`;
+	app = await startTestApp(service, database.url, { environment });
 });
 afterAll(() => app?.close());
 
-const list = (query = '', init?: RequestInit, project = 'first', on = app) =>
-	on.fetch(`/api/company_contacts.list?project=${project}&api_key=${project}-key${query}`, init);
+const list = (query = '', init?: RequestInit, project = 'first') =>
+	app.fetch(`/api/company_contacts.list?project=${project}&api_key=${project}-key${query}`, init);
 const idsOf = async (query: string) => {
 	const response = await list(query);
 	expect(response.status).toBe(200);
@@ -49,7 +50,7 @@ describe('200', () => {
 			perplexity_reason: null,
 		};
 		expect(JSON.parse(await response.text())).toEqual({
-			count: 6,
+			count: 7,
 			data: [
 				{
 					id: 1,
@@ -66,6 +67,7 @@ describe('200', () => {
 				{ ...none, id: 4, bitrix_id: 30, company_ids: '21,10', name: 'Иван 🙂', assigned_by_id: 9007199254740991 },
 				{ ...none, id: 5, bitrix_id: 20, name: 'None' },
 				{ ...none, id: 6, bitrix_id: 10, company_ids: '9223372036854775807', name: 'Largest' },
+				{ ...none, id: 7, bitrix_id: 5 },
 			],
 		});
 	});
@@ -105,17 +107,6 @@ describe('200', () => {
 		expect(text).toBe(JSON.stringify(JSON.parse(text)));
 	});
 
-	test('returns null for an empty array of companies, which SQL by hand can store', async () => {
-		await database.sql`insert into company_contacts (bitrix_id, company_ids) values (60, '{}')`;
-		const stored = async () => {
-			const { data } = (await (await list()).json()) as { data: { bitrix_id: number; company_ids: unknown }[] };
-			return data.find(({ bitrix_id }) => bitrix_id === 60)?.company_ids;
-		};
-		await expect.poll(stored).toBe(null);
-		await database.sql`delete from company_contacts where bitrix_id = 60`;
-		await expect.poll(stored).toBe(undefined);
-	});
-
 	test('returns the same list to every project', async () => {
 		const texts = await Promise.all([list(), list('', {}, 'second')].map(async (response) => (await response).text()));
 		expect(new Set(texts).size).toBe(1);
@@ -123,7 +114,7 @@ describe('200', () => {
 });
 
 describe('304', () => {
-	const tagOf = async (query = '', on = app) => String((await list(query, {}, 'first', on)).headers.get('etag'));
+	const tagOf = async (query = '') => String((await list(query)).headers.get('etag'));
 
 	test('for the entity tag of the same list and no other', async () => {
 		const tag = await tagOf();
@@ -140,27 +131,18 @@ describe('304', () => {
 			expect((await list('', { headers: { 'if-none-match': header } })).status).toBe(200);
 	});
 
-	test.each([
-		['is linked', `update company_contacts set company_ids = '{7,1,21}' where bitrix_id = 40`],
-		['is no longer linked', `update company_contacts set company_ids = '{7,1}' where bitrix_id = 40`],
-		['has another name', `update company_contacts set name = 'Changed' where bitrix_id = 40`],
-		['is new', `insert into company_contacts (bitrix_id, company_ids) values (70, '{7}')`],
-		['is deleted', 'delete from company_contacts where bitrix_id = 70'],
-	])('no longer once a contact of the list %s', async (_, statement) => {
-		const before = await tagOf('&company_id=7');
-		await database.sql.unsafe(statement);
-		const status = async () => (await list('&company_id=7', { headers: { 'if-none-match': before } })).status;
-		await expect.poll(status).toBe(200);
-		expect(await tagOf('&company_id=7')).not.toBe(before);
-	});
-
-	test('still after a statement that writes contacts without a change', async () => {
-		const before = await tagOf();
-		await database.sql`update company_contacts set company_ids = company_ids`;
-		// A service that starts now has no list from before the statement.
-		const other = await start();
-		onTestFinished(() => other.close());
-		expect(await tagOf('', other)).toBe(before);
+	test('no longer once a contact of the list has changed, is new or is deleted', async () => {
+		for (const statement of [
+			`update company_contacts set company_ids = '{7,1,21}' where bitrix_id = 40`,
+			`insert into company_contacts (bitrix_id, company_ids) values (70, '{7}')`,
+			`update company_contacts set company_ids = null where bitrix_id = 70`,
+			'delete from company_contacts where bitrix_id = 40',
+		]) {
+			const before = await tagOf('&company_id=7');
+			await database.sql.unsafe(statement);
+			const status = async () => (await list('&company_id=7', { headers: { 'if-none-match': before } })).status;
+			await expect.poll(status).toBe(200);
+		}
 	});
 });
 
@@ -190,15 +172,11 @@ describe('encodings', () => {
 	test.each([
 		['', 'identity'],
 		['gzip', 'gzip'],
-		['GZIP', 'gzip'],
 		['br;q=0, *', 'gzip'],
 		['*, gzip;q=0, br;q=0.000', 'identity'],
-		['gzip;q=0.5 , *;q=0', 'gzip'],
-		['*', 'br'],
 		['gzip ; Q=0.9, br; q=0.1', 'gzip'],
 		['deflate, gzip, br, zstd', 'br'],
 		['identity;q=0', 'identity'],
-		['zstd', 'identity'],
 	])('Accept-Encoding: %s selects %s', async (accept, encoding) => {
 		const { header, body } = await raw(accept);
 		expect(header('content-encoding') ?? 'identity').toBe(encoding);
@@ -216,12 +194,6 @@ describe('encodings', () => {
 			tags.add(tag);
 		}
 		expect(tags.size).toBe(3);
-	});
-
-	test('a list of a few bytes is not compressed', async () => {
-		const response = await list('&company_id=999', { headers: { 'accept-encoding': 'br' } });
-		expect(response.headers.get('content-encoding')).toBe(null);
-		expect(await response.text()).toBe('{"count":0,"data":[]}');
 	});
 });
 

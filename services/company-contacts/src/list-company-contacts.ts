@@ -1,13 +1,4 @@
-import type { KeyRing } from '@contacts/common/auth/key-ring.js';
-import type { Database } from '@contacts/common/database/database.js';
-import { startDeadline } from '@contacts/common/database/deadline.js';
-import type { StatePoll } from '@contacts/common/database/state-poll.js';
-import {
-	entityTagOf,
-	isNotModified,
-	negotiateEncoding,
-	sendRepresentation,
-} from '@contacts/common/http/representations.js';
+import { isNotModified, negotiateEncoding, sendRepresentation } from '@contacts/common/http/representations.js';
 import type { Server } from '@contacts/common/http/server.js';
 import { endpointQuery } from '@contacts/common/schemas/credentials.js';
 import { decimalId } from '@contacts/common/schemas/fields.js';
@@ -16,7 +7,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import fp from 'fastify-plugin';
 import { CompanyContact, exampleContact, exampleTroubleContact, notModified } from './company-contact.js';
 import type { ListCache } from './list-cache.js';
-import { streamList, versionTag } from './list-stream.js';
+import { type StreamSource, streamList, streamTagOf } from './list-stream.js';
 
 const querystring = endpointQuery({
 	company_id: Type.Optional(
@@ -54,22 +45,20 @@ a leading zero, white space, or the parameter given twice gets a 400. So does an
 list everybody.
 `.trim();
 
-interface ListOptions {
+interface ListOptions extends StreamSource {
 	cache: ListCache;
-	database: Database;
-	poll: StatePoll;
-	keyRing: KeyRing;
 }
 
-async function route(api: Server, { cache, database, poll, keyRing }: ListOptions): Promise<void> {
+async function route(api: Server, { cache, ...source }: ListOptions): Promise<void> {
 	function send(
 		request: FastifyRequest,
 		reply: FastifyReply,
 		representation: Parameters<typeof sendRepresentation>[2],
 		syncedAt: number | null,
-	): void {
+	): FastifyReply {
 		if (syncedAt !== null) reply.header('contacts-synced-at', new Date(syncedAt).toISOString());
 		sendRepresentation(request, reply, representation);
+		return reply;
 	}
 
 	api.route({
@@ -85,7 +74,7 @@ async function route(api: Server, { cache, database, poll, keyRing }: ListOption
 		config: { examples },
 		// Not async: a promise costs time in every request, and a list in memory needs none.
 		handler(request, reply) {
-			const companyId = request.query.company_id;
+			const { company_id: companyId } = request.query;
 			const encoding = negotiateEncoding(request);
 			const cached = cache.find(companyId);
 			const known = cached?.representations?.get(encoding);
@@ -94,33 +83,16 @@ async function route(api: Server, { cache, database, poll, keyRing }: ListOption
 				return;
 			}
 			return (async () => {
-				const { askedAt } = request;
-				const list = cached ?? (await cache.read(companyId, askedAt));
-				if (list.representations !== undefined) {
-					send(request, reply, await list.representations.get(encoding), list.syncedAt);
-					return reply;
-				}
+				const { project, askedAt } = request;
+				const { representations, ...head } = cached ?? (await cache.read(companyId, askedAt));
+				if (representations !== undefined)
+					return send(request, reply, await representations.get(encoding), head.syncedAt);
 				// Without a stream: a project has few of them, and each counts the contacts first.
-				const entityTag = entityTagOf(versionTag(list), encoding);
-				if (isNotModified(request, entityTag)) {
-					send(request, reply, { encoding, entityTag, body: '' }, list.syncedAt);
-				} else {
-					const { project } = request;
-					const isAuthorized = async () => {
-						if (!keyRing.isConfirmed) await keyRing.confirm(startDeadline(database.deadlineMs));
-						return keyRing.isLive(project);
-					};
-					const stream = await streamList(database, {
-						companyId,
-						encoding,
-						isAuthorized,
-						projectId: project.id,
-						askedAt,
-						poll,
-					});
-					send(request, reply, stream, stream.syncedAt);
-				}
-				return reply;
+				const entityTag = streamTagOf(head, encoding);
+				if (isNotModified(request, entityTag))
+					return send(request, reply, { encoding, entityTag, body: '' }, head.syncedAt);
+				const stream = await streamList(source, { companyId, encoding, project, askedAt });
+				return send(request, reply, stream, stream.syncedAt);
 			})();
 		},
 	});

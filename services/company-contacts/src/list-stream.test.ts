@@ -2,17 +2,18 @@ import { once } from 'node:events';
 import { get, type IncomingMessage } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { brotliDecompressSync, gunzipSync } from 'node:zlib';
-import { openDatabase } from '@contacts/common/database/database.js';
+import { type Database, openDatabase } from '@contacts/common/database/database.js';
 import { DatabaseError } from '@contacts/common/database/errors.js';
 import { type Encoding, sendRepresentation } from '@contacts/common/http/representations.js';
 import { createServer } from '@contacts/common/http/server.js';
 import { createLogger } from '@contacts/common/observability/logger.js';
 import { addProject, startTestApp, type TestApp } from '@contacts/testing/app.js';
+import { createTestDatabase, templateDatabase } from '@contacts/testing/database.js';
 import { expectProblem } from '@contacts/testing/expect-problem.js';
 import { test, database as test_ } from '@contacts/testing/test.js';
 import { afterAll, describe, expect, onTestFinished } from 'vitest';
 import { service } from './app.js';
-import { type StreamLimits, type StreamRequest, streamList } from './list-stream.js';
+import { type StreamRequest, type StreamSource, streamList } from './list-stream.js';
 import { openSeenPoll } from './testing/manual-poll.js';
 
 const projects = ['first', 'second', 'third', 'fourth', 'fifth'] as const;
@@ -23,9 +24,6 @@ let streaming: TestApp;
 /** Keeps all lists in memory. */
 let fromMemory: TestApp;
 
-const environment = { RATE_LIMIT_PER_SECOND: '100000', RATE_LIMIT_BURST: '100000' };
-const streams = { ...environment, LIST_STREAM_MEGABYTES: '0' };
-
 test.beforeAll(async () => {
 	for (const project of projects) await addProject(test_.sql, project, `${project}-key`);
 	// About 10 MB: more than the buffers of both ends hold.
@@ -35,8 +33,9 @@ test.beforeAll(async () => {
 			'Контакт "№" \\ 👋 ' || chr(1 + n % 40) || n, n % 7 + 1, n % 20 = 0, repeat('reason ', 40 + n % 20)
 		from generate_series(1, 20000) n`;
 	await test_.sql`update crm_sync_state set last_success_at = '2025-11-04T09:30:00Z'`;
+	const environment = { RATE_LIMIT_PER_SECOND: '100000', RATE_LIMIT_BURST: '100000' };
 	fromMemory = await startTestApp(service, test_.url, { environment });
-	streaming = await startTestApp(service, test_.url, { environment: streams });
+	streaming = await startTestApp(service, test_.url, { environment: { ...environment, LIST_STREAM_MEGABYTES: '0' } });
 });
 afterAll(() => Promise.all([streaming?.close(), fromMemory?.close()]));
 
@@ -61,19 +60,8 @@ async function open(project: Project = 'first'): Promise<IncomingMessage> {
 	return response.on('error', () => undefined);
 }
 
-/** Statements under way on the connections of an application. */
-const active = async (applicationName = 'test') =>
-	(
-		await test_.sql`
-			select from pg_stat_activity
-			where application_name = ${applicationName} and state = 'active' and datname = current_database()`
-	).length;
-
 /** Waits until no list is being read. */
-const untilIdle = () =>
-	expect
-		.poll(async () => (await streaming.registry.getSingleMetric('database_cursors')?.get())?.values[0]?.value)
-		.toBe(0);
+const untilIdle = () => expect.poll(() => streaming.database.reading).toBe(0);
 test.beforeEach(untilIdle);
 
 const killReaders = (applicationName: string) => test_.sql`
@@ -90,6 +78,27 @@ async function lockTable(): Promise<() => Promise<void>> {
 		lock.release();
 	};
 }
+
+/** What a stream needs, with a database of its own. */
+async function openSource(
+	rest: Partial<StreamSource> = {},
+	wrap?: (database: Database) => Partial<Database>,
+): Promise<StreamSource> {
+	const database = openDatabase({ url: test_.url, applicationName: 'source', poolSize: 1 });
+	onTestFinished(() => database.close());
+	const poll = await openSeenPoll();
+	const keyRing = { confirm: poll.confirm, isLive: () => true };
+	return { database: wrap === undefined ? database : { ...database, ...wrap(database) }, poll, keyRing, ...rest };
+}
+
+let lastProject = 1000;
+const request = (rest: Partial<StreamRequest> = {}): StreamRequest => ({
+	companyId: undefined,
+	encoding: 'identity',
+	project: { id: lastProject++, keyId: 1, code: 'any', isSandbox: false },
+	askedAt: performance.now(),
+	...rest,
+});
 
 describe('a streamed list', () => {
 	test.each(['', '&company_id=7', '&company_id=999999'])('equals the list in memory: %s', async (rest) => {
@@ -118,18 +127,37 @@ describe('a streamed list', () => {
 	});
 
 	test('has an entity tag that matches until the list changes', async () => {
-		const tagOf = async () => {
-			const response = await list('&company_id=8');
-			await response.text();
-			return String(response.headers.get('etag'));
-		};
-		const first = await tagOf();
-		const unchanged = await list('&company_id=8', { 'if-none-match': first });
-		expect([unchanged.status, unchanged.headers.get('etag'), await unchanged.text()]).toEqual([304, first, '']);
+		const response = await list('&company_id=8');
+		await response.text();
+		const tag = String(response.headers.get('etag'));
+		const unchanged = await list('&company_id=8', { 'if-none-match': tag });
+		expect([unchanged.status, unchanged.headers.get('etag'), await unchanged.text()]).toEqual([304, tag, '']);
 		await test_.sql`update company_contacts set name = 'by hand' where bitrix_id = 7`;
-		const again = async () => (await list('&company_id=8', { 'if-none-match': first })).text();
+		const again = async () => (await list('&company_id=8', { 'if-none-match': tag })).text();
 		await expect.poll(again).toContain('by hand');
-		expect(await tagOf()).not.toBe(first);
+	});
+
+	test('comes from the server that the poll has found: from another one it is read again, and never sent', async () => {
+		const former = await createTestDatabase(templateDatabase);
+		const other = openDatabase({ url: former.url, applicationName: 'former', poolSize: 1 });
+		onTestFinished(async () => {
+			await other.close();
+			await former.drop();
+		});
+		let isRecovered = true;
+		const attempts: boolean[] = [];
+		const source = await openSource({}, ({ readInBatches }) => ({
+			readInBatches(...reading) {
+				const isOnNew = reading[3]?.isOnNew ?? false;
+				attempts.push(isOnNew);
+				return isOnNew && isRecovered ? readInBatches(...reading) : other.readInBatches(...reading);
+			},
+		}));
+		const { body } = await streamList(source, request({ companyId: '8' }));
+		expect(await text(body)).toBe(await (await list('&company_id=8', {}, fromMemory)).text());
+		isRecovered = false;
+		await expect(streamList(source, request())).rejects.toThrow(DatabaseError);
+		expect([attempts, other.reading]).toEqual([[false, true, false, true], 0]);
 	});
 });
 
@@ -147,40 +175,28 @@ describe('a client', () => {
 
 	test('that disconnects before the response has begun frees its connection', async () => {
 		const unlock = await lockTable();
-		// The query for the size runs first, and waits.
-		const request = get(streaming.url + pathOf('first')).on('error', () => undefined);
-		await expect.poll(() => active()).toBe(1);
-		request.destroy();
+		const early = get(streaming.url + pathOf('first')).on('error', () => undefined);
+		// The first time it waits for the size of the list, later for the list.
+		await expect.poll(() => streaming.database.callers + streaming.database.reading).toBe(1);
+		early.destroy();
 		await unlock();
-		await expect.poll(() => active()).toBe(0);
+		await expect.poll(() => streaming.database.callers + streaming.database.reading).toBe(0);
 	});
 
 	test('that reads slowly makes the service read slowly, and is disconnected in the end', async () => {
-		const database = openDatabase({ url: test_.url, applicationName: 'slow', poolSize: 1 });
-		onTestFinished(() => database.close());
-		const poll = await openSeenPoll();
-		let projectId = 0;
-		const read = (limits: Partial<StreamLimits>) => {
-			projectId++;
-			const request = { companyId: undefined, encoding: 'identity', isAuthorized: () => true, projectId } as const;
-			const generous = { stallTimeoutMs: 60_000, totalTimeoutMs: 60_000 };
-			return streamList(database, { ...request, askedAt: performance.now(), poll }, { ...generous, ...limits });
-		};
-		const unread = await read({});
+		const source = await openSource();
+		const unread = await streamList(source, request());
+		unread.body.read(1);
 		await expect.poll(() => unread.body.readableLength).toBeGreaterThan(256 * 1024);
-		expect(await active('slow')).toBe(1);
+		expect(source.database.reading).toBe(1);
 		expect(unread.body.readableLength).toBeLessThan(1_000_000);
 		unread.body.destroy();
-		await expect.poll(() => active('slow')).toBe(0);
-		const stalled = await read({ stallTimeoutMs: 100 });
-		await expect.poll(() => String(stalled.body.errored)).toMatch('read nothing for 100 ms');
-		await expect.poll(() => active('slow')).toBe(0);
-		// It reads a little again and again, each time within the first limit.
-		const dripping = await read({ totalTimeoutMs: 100 });
+		await expect.poll(() => source.database.reading).toBe(0);
+		const dripping = await streamList(source, request(), 100);
 		const drip = setInterval(() => dripping.body.read(1), 10);
 		onTestFinished(() => clearInterval(drip));
 		await expect.poll(() => String(dripping.body.errored)).toMatch('did not read the list within 100 ms');
-		await expect.poll(() => active('slow')).toBe(0);
+		await expect.poll(() => source.database.reading).toBe(0);
 	});
 
 	test('whose key is revoked in the middle of a list gets no more of it', async () => {
@@ -196,6 +212,12 @@ describe('a client', () => {
 		await expect(text(response)).rejects.toThrow('aborted');
 	});
 
+	test('whose key can’t be confirmed gets nothing', async () => {
+		const keyRing = { confirm: () => Promise.reject(new DatabaseError('no poll')), isLive: () => true };
+		const { body } = await streamList(await openSource({ keyRing }), request());
+		await expect(text(body)).rejects.toThrow(DatabaseError);
+	});
+
 	test('sees an aborted response, not a short list, when the database connection is lost', async () => {
 		const response = await open();
 		await once(response, 'readable');
@@ -206,88 +228,52 @@ describe('a client', () => {
 });
 
 describe('a list that fails before its first byte', () => {
-	/**
-	 * The response with a list that is read slowly.
-	 *
-	 * @param after runs when a batch was processed
-	 */
-	async function responseOf(
-		encoding: Encoding,
-		isAuthorized: () => boolean,
-		after: () => Promise<unknown> = async () => undefined,
-	): Promise<Response> {
-		const database = openDatabase({ url: test_.url, applicationName: 'failing', poolSize: 1 });
-		onTestFinished(() => database.close());
-		const readInBatches: typeof database.readInBatches = (statement, _rows, onBatch, options) =>
-			database.readInBatches(
-				statement,
-				10,
-				async (batch) => {
-					const goesOn = await onBatch(batch);
-					await after();
-					return goesOn;
-				},
-				options,
-			);
-		const poll = await openSeenPoll();
+	/** The response with such a list. */
+	async function responseOf(encoding: Encoding, source: StreamSource): Promise<Response> {
 		const server = await createServer({ logger: createLogger({ name: 'failing', level: 'silent' }) });
 		onTestFinished(() => server.close());
-		server.get('/', async (request, reply) => {
-			const options = { companyId: undefined, projectId: 1, askedAt: performance.now(), poll, encoding, isAuthorized };
-			const found = await streamList({ ...database, readInBatches }, options);
-			sendRepresentation(request, reply.header('contacts-synced-at', 'now'), found);
+		server.get('/', async (received, reply) => {
+			sendRepresentation(received, reply, await streamList(source, request({ encoding })));
 			return reply;
 		});
-		const response = await fetch(await server.listen({ host: '127.0.0.1', port: 0 }), {
-			headers: { 'accept-encoding': encoding },
-		});
-		for (const name of ['content-encoding', 'etag', 'contacts-synced-at'])
-			expect([name, response.headers.get(name)]).toEqual([name, null]);
+		const address = await server.listen({ host: '127.0.0.1', port: 0 });
+		const response = await fetch(address, { headers: { 'accept-encoding': encoding } });
+		for (const name of ['content-encoding', 'etag']) expect([name, response.headers.get(name)]).toEqual([name, null]);
 		return response;
 	}
 
-	test.each<Encoding>(['identity', 'gzip', 'br'])('is a 401 when its key was revoked, with %s', async (encoding) => {
-		await expectProblem(await responseOf(encoding, () => false), 401, 'unauthorized');
+	test.each<Encoding>(['identity', 'br'])('is a 401 when its key was revoked, with %s', async (encoding) => {
+		const source = await openSource();
+		const keyRing = { ...source.keyRing, isLive: () => false };
+		await expectProblem(await responseOf(encoding, { ...source, keyRing }), 401, 'unauthorized');
 	});
 
 	test('is a 500 when the database connection is lost while Brotli has no output yet', async () => {
-		const response = await responseOf(
-			'br',
-			() => true,
-			() => killReaders('failing'),
-		);
+		const source = await openSource({}, ({ readInBatches }) => ({
+			readInBatches: (statement, _rows, onBatch, options) =>
+				readInBatches(
+					statement,
+					10,
+					async (batch) => {
+						const goesOn = await onBatch(batch);
+						await killReaders('source');
+						return goesOn;
+					},
+					options,
+				),
+		}));
+		const response = await responseOf('br', source);
 		expect(response.headers.get('retry-after')).toBe('2');
 		await expectProblem(response, 500, 'database_error');
 	});
 
-	test('is a 500 when the database does not respond', async () => {
-		const app = await startTestApp(service, test_.url, { environment: streams, database: { deadlineMs: 500 } });
-		onTestFinished(() => app.close());
-		const unlock = await lockTable();
-		await expectProblem(await list('&company_id=999999', {}, app), 500, 'database_error');
-		await unlock();
-		await expect.poll(async () => (await list('&company_id=999999', {}, app)).status).toBe(200);
-	});
-
 	test('fails at the deadline of its request, however late its statements were sent', async () => {
-		const database = openDatabase({ url: test_.url, applicationName: 'late', poolSize: 2 });
-		onTestFinished(() => database.close());
-		const poll = await openSeenPoll();
+		const source = await openSource();
 		const unlock = await lockTable();
-		const read = (projectId: number, askedAt: number) => {
-			const request: StreamRequest = {
-				companyId: '7',
-				encoding: 'identity',
-				isAuthorized: () => true,
-				projectId,
-				askedAt,
-				poll,
-			};
-			return streamList(database, request);
-		};
+		const read = (askedAt: number) => streamList(source, request({ companyId: '7', askedAt }));
 		// Asked just now, a request may wait for longer.
-		const early = read(1, performance.now());
-		const late = read(2, performance.now() - database.deadlineMs + 200).catch((error: unknown) => error);
+		const early = read(performance.now());
+		const late = read(performance.now() - source.database.deadlineMs + 200).catch((error: unknown) => error);
 		expect(await Promise.race([early, late])).toBeInstanceOf(DatabaseError);
 		await unlock();
 		expect(JSON.parse(await text((await early).body)).count).toBeGreaterThan(0);
@@ -309,19 +295,14 @@ describe('503', () => {
 	});
 
 	test('while four lists are being sent, until one of them is done', async () => {
+		const [slow] = await Promise.all((['first', 'third', 'fourth', 'fifth'] as const).map(open));
 		await addProject(test_.sql, 'sixth', 'sixth-key');
-		const slow = await Promise.all((['first', 'third', 'fourth', 'fifth'] as const).map(open));
-		const sixth = async () => {
-			const response = await streaming.fetch('/api/company_contacts.list?project=sixth&api_key=sixth-key');
-			if (response.status === 200) await response.arrayBuffer();
-			return response;
-		};
-		await expect.poll(async () => (await sixth()).status).toBe(503);
-		await expectProblem(await sixth(), 503, 'overloaded');
+		const sixth = () => statusOf('sixth' as Project);
+		await expect.poll(sixth).toBe(503);
 		// Short statements have their own connections.
 		expect((await streaming.fetch('/health/ready')).status).toBe(200);
-		slow[0]?.destroy();
-		await expect.poll(async () => (await sixth()).status).toBe(200);
+		slow?.destroy();
+		await expect.poll(sixth).toBe(200);
 	});
 });
 

@@ -1,6 +1,8 @@
 import { pipeline, Readable } from 'node:stream';
+import type { KeyRing } from '@contacts/common/auth/key-ring.js';
+import type { Project } from '@contacts/common/auth/key-ring.sql.js';
 import type { Database } from '@contacts/common/database/database.js';
-import { startDeadline } from '@contacts/common/database/deadline.js';
+import { type Deadline, startDeadline } from '@contacts/common/database/deadline.js';
 import { DatabaseError } from '@contacts/common/database/errors.js';
 import { readConfirmed, type StatePoll } from '@contacts/common/database/state-poll.js';
 import { Problem } from '@contacts/common/http/problems.js';
@@ -20,28 +22,25 @@ interface ListStream extends Representation<Readable> {
 	syncedAt: number | null;
 }
 
+export interface StreamSource {
+	database: Database;
+	/** It tells whether the list comes from the primary. */
+	poll: StatePoll;
+	/** It is asked before each batch. */
+	keyRing: Pick<KeyRing, 'confirm' | 'isLive'>;
+}
+
 export interface StreamRequest {
 	companyId: string | undefined;
 	encoding: Encoding;
-	/** Whether the client's key is still valid. It is asked before each batch. */
-	isAuthorized: () => Promise<boolean> | boolean;
-	/** Each project has one stream at a time. */
-	projectId: number;
+	/** The client. A project has one stream at a time. */
+	project: Project;
 	/** When the request began, in milliseconds of `performance.now()`. */
 	askedAt: number;
-	/** It tells whether the list comes from the primary. */
-	poll: StatePoll;
 }
 
-export interface StreamLimits {
-	/** Maximum time in which a client reads nothing. */
-	stallTimeoutMs: number;
-	/** Maximum time in which a client reads the whole list. */
-	totalTimeoutMs: number;
-}
-
-/** A list of 100 MB needs a rate of 330 KB a second. */
-const defaultLimits: StreamLimits = { stallTimeoutMs: 10_000, totalTimeoutMs: 300_000 };
+/** Maximum time in which a client reads the whole list: one of 100 MB needs a rate of 330 KB a second. */
+const maxStreamMs = 300_000;
 
 /**
  * Starts to read a list of any size. Memory holds only a few batches, and the reading follows the client's pace. If the client
@@ -50,114 +49,117 @@ const defaultLimits: StreamLimits = { stallTimeoutMs: 10_000, totalTimeoutMs: 30
  * @throws DatabaseError, DatabaseBusyError
  */
 export async function streamList(
-	database: Database,
-	{ companyId, encoding, isAuthorized, projectId, askedAt, poll }: StreamRequest,
-	{ stallTimeoutMs, totalTimeoutMs }: StreamLimits = defaultLimits,
+	source: StreamSource,
+	request: StreamRequest,
+	timeoutMs = maxStreamMs,
 ): Promise<ListStream> {
-	const deadline = startDeadline(database.deadlineMs, askedAt);
-	let goOn: () => void = () => undefined;
-	const elements = new Readable({
-		highWaterMark: 256 * 1024,
-		read: () => goOn(),
-		destroy(error, callback) {
-			clearTimeout(timer);
-			goOn();
-			callback(error);
-		},
-	});
-	// Fastify sees the error in the stream's state. Without this listener an error before sending would be uncaught.
-	elements.on('error', () => undefined);
-	const stop = (reason: string) => elements.destroy(new Error(`the client ${reason}`));
-	const timer = setTimeout(stop, totalTimeoutMs, `did not read the list within ${totalTimeoutMs} ms`);
-
-	/** Resolves when the buffer has room again, or the stream is destroyed. */
-	async function room(): Promise<void> {
-		const stalled = setTimeout(stop, stallTimeoutMs, `read nothing for ${stallTimeoutMs} ms`);
-		await new Promise<void>((resolve) => {
-			goOn = resolve;
-		});
-		clearTimeout(stalled);
-	}
-
-	/** Sends a batch. @returns whether to read another */
-	async function send(batch: Buffer): Promise<boolean> {
-		try {
-			if (!(await isAuthorized()))
-				elements.destroy(new Problem('unauthorized', { cause: new Error('the key was revoked') }));
-		} catch (error) {
-			elements.destroy(error as Error);
-		}
-		if (elements.destroyed) return false;
-		if (!elements.push(batch)) await room();
-		return !elements.destroyed;
-	}
-
+	const { encoding, askedAt } = request;
+	const deadline = startDeadline(source.database.deadlineMs, askedAt);
 	/** Ends a reading whose list must not be sent, and waits until its connection is free. */
 	let abandon = async () => {};
-
-	/** Begins to read. What follows the head waits until `accept` is called. */
-	async function begin(isOnNew: boolean): Promise<StreamStart & { accept(): void }> {
-		await abandon();
-		return new Promise((resolve, reject) => {
-			let decide: (isAccepted: boolean) => void = () => undefined;
-			const decision = new Promise<boolean>((resolveDecision) => {
-				decide = resolveDecision;
-			});
-			let [sent, expected, isAbandoned] = [0, -1, false];
-			const options = { reader: String(projectId), deadline, isOnNew };
-			const reading = readCompanyContactsInBatches(database, companyId, options, async (batch, start) => {
-				resolve({ ...start, accept: () => decide(true) });
-				if (!(await decision)) return false;
-				const lead = expected < 0 ? `{"count":${start.count},"data":[` : '';
-				expected = start.count;
-				const separator = sent > 0 ? ',' : '';
-				sent += batch.length;
-				return send(Buffer.concat([Buffer.from(lead + separator), join(batch)]));
-			});
-			const ended = reading.then(
-				async () => {
-					if (!(await decision) || elements.destroyed) return;
-					// The database client ends a cursor without an error when the connection is lost between two batches.
-					if (sent !== expected) {
-						elements.destroy(new DatabaseError(new Error(`${sent} of ${expected} contacts were read`)));
-					} else {
-						elements.push(']}');
-						elements.push(null);
-					}
-				},
-				(error: Error) => {
-					reject(error);
-					if (!isAbandoned) elements.destroy(error);
-				},
-			);
+	const list = await readConfirmed(
+		source.poll,
+		async (isOnNew) => {
+			await abandon();
+			const { start, elements, ended } = read(source, request, timeoutMs, { deadline, isOnNew });
 			abandon = () => {
-				isAbandoned = true;
-				decide(false);
+				elements.destroy();
 				return ended;
 			};
-		});
-	}
-
-	let list: Awaited<ReturnType<typeof begin>>;
-	try {
-		list = await readConfirmed(poll, begin, deadline);
-		list.accept();
-	} catch (error) {
+			return { ...(await start), elements };
+		},
+		deadline,
+	).catch(async (error) => {
 		await abandon();
-		elements.destroy();
 		throw error;
-	}
-
-	const body = encoding === 'identity' ? elements : pipeline(elements, createCompressor[encoding](), () => undefined);
-	// Its bytes are not known when it is sent, but the version of the table is.
-	return { encoding, entityTag: entityTagOf(versionTag(list), encoding), body, syncedAt: list.syncedAt };
+	});
+	const body =
+		encoding === 'identity' ? list.elements : pipeline(list.elements, createCompressor[encoding](), () => undefined);
+	return { encoding, entityTag: streamTagOf(list, encoding), body, syncedAt: list.syncedAt };
 }
 
-/** The same for every list of one version. */
-export const versionTag = ({ epoch, version }: Pick<ListHead, 'epoch' | 'version'>) => `${epoch}-${version}`;
+/** The bytes of a stream are not known when it is sent, but the version of the table is. */
+export function streamTagOf({ epoch, version }: Pick<ListHead, 'epoch' | 'version'>, encoding: Encoding): string {
+	return entityTagOf(`${epoch}-${version}`, encoding);
+}
+
+interface Reading {
+	/** What comes before the contacts. It rejects when the list can't be read. */
+	start: Promise<StreamStart>;
+	/** The body. Nothing is read beyond the first batch until somebody reads it. */
+	elements: Readable;
+	/** Resolves when the connection is free. */
+	ended: Promise<void>;
+}
 
 const comma = Buffer.from(',');
 
-function join(elements: readonly Buffer[]): Buffer {
-	return Buffer.concat(elements.flatMap((element, n) => (n === 0 ? [element] : [comma, element])));
+function read(
+	{ database, keyRing }: StreamSource,
+	{ companyId, project }: StreamRequest,
+	timeoutMs: number,
+	options: { deadline: Deadline; isOnNew: boolean },
+): Reading {
+	let onDemand: () => void = () => undefined;
+	/** Resolves when the buffer has room, or the stream is destroyed. */
+	const nextDemand = () =>
+		new Promise<void>((resolve) => {
+			onDemand = resolve;
+		});
+	let demand = nextDemand();
+	const elements = new Readable({
+		highWaterMark: 256 * 1024,
+		read: () => onDemand(),
+		destroy(error, callback) {
+			clearTimeout(timer);
+			onDemand();
+			callback(error);
+		},
+	});
+	const timer = setTimeout(
+		() => elements.destroy(new Error(`the client did not read the list within ${timeoutMs} ms`)),
+		timeoutMs,
+	);
+	// Fastify sees the error in the stream's state. Without this listener an error before sending would be uncaught.
+	elements.on('error', () => undefined);
+
+	async function checkKey(): Promise<void> {
+		await keyRing.confirm(startDeadline(database.deadlineMs));
+		if (!keyRing.isLive(project)) throw new Problem('unauthorized', { cause: new Error('the key was revoked') });
+	}
+
+	let begin: (start: StreamStart) => void = () => undefined;
+	let fail: (error: unknown) => void = () => undefined;
+	const start = new Promise<StreamStart>((resolve, reject) => {
+		[begin, fail] = [resolve, reject];
+	});
+	let [sent, count] = [0, -1];
+
+	/** Sends a batch. @returns whether to read another */
+	async function send(batch: Buffer[], head: StreamStart): Promise<boolean> {
+		begin(head);
+		await demand;
+		await checkKey().catch((error) => elements.destroy(error));
+		if (elements.destroyed) return false;
+		const lead = count < 0 ? [Buffer.from(`{"count":${head.count},"data":[`)] : [];
+		const separated = batch.flatMap((element, n) => (sent + n === 0 ? [element] : [comma, element]));
+		count = head.count;
+		sent += batch.length;
+		if (!elements.push(Buffer.concat([...lead, ...separated]))) demand = nextDemand();
+		return true;
+	}
+
+	const reader = { reader: String(project.id), ...options };
+	const ended = readCompanyContactsInBatches(database, companyId, reader, send)
+		.then(() => {
+			// The database client ends a cursor without an error when the connection is lost between two batches.
+			if (sent !== count) throw new DatabaseError(new Error(`${sent} of ${count} contacts were read`));
+			elements.push(']}');
+			elements.push(null);
+		})
+		.catch((error) => {
+			fail(error);
+			elements.destroy(error);
+		});
+	return { start, elements, ended };
 }

@@ -57,38 +57,27 @@ describeAnyInput(service, { method: 'POST', path, body: '{"chat_id": 1}' }, (inp
 		);
 	});
 
-	test('a text of 255 characters is stored and one of 256 is refused, whatever the size of the characters', async () => {
-		const check = async (character: string) => {
-			for (const field of ['username', 'name']) {
-				const fits = await post(Buffer.from(JSON.stringify({ chat_id: 255, [field]: character.repeat(255) })));
-				expect(fits.status).toBe(200);
-				expect(await stored(255)).toMatchObject({ [field]: character.repeat(255) });
-				const beyond = await post(Buffer.from(JSON.stringify({ chat_id: 255, [field]: character.repeat(256) })));
-				expect(codeOf(beyond)).toBe('invalid_body');
-			}
-		};
-		const character = fc.string({ unit: 'binary', minLength: 1, maxLength: 1 }).filter(isStorable);
-		await fc.assert(fc.asyncProperty(character, check), {
-			numRuns: 60,
-			examples: [['\u{10FFFF}'], ['\u0301'], ['\x01']],
-		});
-	});
-
 	test('a contact is saved exactly when all fields are valid; otherwise each invalid field is named', async () => {
 		const value = fc.oneof(
 			...[storable, day, anyText, chatId, fc.double(), fc.bigInt({ min: -(2n ** 64n), max: 2n ** 64n })],
-			fc.constantFrom(0, -0, max, -max, max + 1, true, false, [], {}, '1990-02-30', '0000-01-01', 'x'.repeat(256)),
+			fc.constantFrom(0, max, -max, max + 1, true, [], {}, '1990-02-30', 'x'.repeat(256)),
 			fc.jsonValue({ maxDepth: 3 }),
 		);
-		const entries = fc.array(
-			fc.tuple(
-				fc.constantFrom('chat_id', 'chat_id', 'username', 'name', 'birth_date', '__proto__', 'constructor', 'x'),
-				value,
-			),
-			{ maxLength: 6 },
-		);
-		const check = async (fields: [string, unknown][]) => {
-			const text = `{${fields.map(([name, field]) => `${JSON.stringify(name)}:${toJson(field)}`).join(',')}}`;
+		const names = ['chat_id', 'chat_id', 'username', 'name', 'birth_date', '__proto__', 'constructor', 'x'];
+		const bodies = fc
+			.array(fc.tuple(fc.constantFrom(...names), value), { maxLength: 6 })
+			.map((fields) => `{${fields.map(([name, field]) => `${JSON.stringify(name)}:${toJson(field)}`).join(',')}}`);
+		const ids = ['null', '""', '0', '-0', '"12"', '1.5', 'true', '[1]', `${max + 1}`, `${-max}`];
+		const dates = ['2023-02-29', '2024-02-29', '1990-13-01', '1990-1-1', '1990-01-01T00:00:00Z', 'infinity', ''];
+		const others = ['"user_name":"x"', '"Name":"x"', '"":1', '"username":0', '"name":"a\\u0000"', '"name":"\\ud800"'];
+		const named = [
+			...ids.map((id) => `{"chat_id":${id}}`),
+			...dates.map((date) => `{"chat_id":1,"birth_date":"${date}"}`),
+			...others.map((field) => `{"chat_id":1,${field}}`),
+			// Characters count, not code units or bytes.
+			...[255, 256].map((length) => JSON.stringify({ chat_id: 1, name: '\u{10FFFF}'.repeat(length) })),
+		];
+		const check = async (text: string) => {
 			const response = await post(Buffer.from(text));
 			// If a field appears twice, the later one counts.
 			const body = new Map(Object.entries(JSON.parse(text) as object));
@@ -102,18 +91,16 @@ describeAnyInput(service, { method: 'POST', path, body: '{"chat_id": 1}' }, (inp
 				expect(new Set(errors.map(({ field }) => field))).toEqual(new Set(wrong));
 			}
 		};
-		await holds(entries, check);
+		await holds(bodies, check, 60, named);
 	});
 
 	test('a chat_id must be an integer as written, not only after rounding', async () => {
 		const digits = (maxLength: number) => fc.array(fc.nat({ max: 9 }), { maxLength }).map((array) => array.join(''));
-		const near = fc.bigInt({ min: 2n ** 53n - 3n, max: 2n ** 53n + 3n }).map(String);
 		const whole = fc.oneof(
-			near,
-			fc.maxSafeInteger().map((id) => String(Math.abs(id))),
+			fc.bigInt({ min: 2n ** 53n - 3n, max: 2n ** 53n + 3n }).map(String),
 			digits(25).map((text) => text.replace(/^0+/, '') || '0'),
 		);
-		const fraction = fc.oneof(fc.constantFrom('', '0', '000', '9'.repeat(20), `${'0'.repeat(20)}1`, '5'), digits(22));
+		const fraction = fc.oneof(fc.constantFrom('', '0', '9'.repeat(20), `${'0'.repeat(20)}1`), digits(22));
 		const exponent = fc.option(fc.tuple(fc.constantFrom('e', 'E', 'e+', 'E-'), fc.nat({ max: 30 })), {
 			nil: undefined,
 		});
@@ -136,27 +123,33 @@ describeAnyInput(service, { method: 'POST', path, body: '{"chat_id": 1}' }, (inp
 				expect(JSON.parse(response.body.toString()).errors).toMatchObject([{ field: 'chat_id' }]);
 			}
 		};
-		await holds(fc.tuple(fc.constantFrom('', '-'), whole, fraction, exponent), check);
+		await holds(fc.tuple(fc.constantFrom('', '-'), whole, fraction, exponent), check, 60, [
+			['', '0', '9'.repeat(20), undefined],
+			['', '1', '', ['e', 400]],
+			['-', '2', '50', ['E+', 1]],
+		]);
 	});
 
 	test('a body is accepted exactly when it is JSON in UTF-8', async () => {
-		const right = Buffer.from(
-			'{"chat_id": 7, "username": "и\\u0301\\ud83d\\ude42", "name": "🙂 \\n", "birth_date": null, "x": [1.5e5]}',
-		);
+		const right = Buffer.from('{"chat_id": 7, "name": "🙂 \\n\\ud83d\\ude42", "birth_date": null, "x": [1.5e5]}');
 		const bytes = fc.oneof(
 			withFaults(right),
 			fc.uint8Array({ maxLength: 40 }).map((array) => Buffer.from(array)),
-			fc.jsonValue().map((json) => Buffer.from(JSON.stringify(json), 'utf16le')),
+			fc.jsonValue().map((value) => Buffer.from(JSON.stringify(value), 'utf16le')),
 			fc.json().map((text) => Buffer.from(`\uFEFF${text}`)),
 			fc.nat({ max: 8000 }).map((depth) => Buffer.from(`{"chat_id":7,"x":${'['.repeat(depth)}${']'.repeat(depth)}}`)),
-			fc.nat({ max: 16_000 }).map((depth) => Buffer.from('{"x":'.repeat(depth / 5))),
 			fc.nat({ max: 16_000 }).map((digits) => Buffer.from(`{"chat_id":1${'0'.repeat(digits)}}`)),
 		);
 		const check = async (body: Buffer) => {
 			const code = codeOf(await post(body));
 			expect(isJson(body) ? [undefined, 'invalid_body'] : ['invalid_json']).toContain(code);
 		};
-		await holds(bytes, check);
+		await holds(
+			bytes,
+			check,
+			60,
+			['', '{', '{"chat_id":1,}', '{"chat_id":NaN}', 'chat_id=1'].map((text) => Buffer.from(text)),
+		);
 	});
 });
 

@@ -14,8 +14,9 @@ test.beforeAll(async () => {
 });
 afterAll(() => app?.close());
 
-const post = (body: string, type = 'application/json', path = '/api/direct_subscriptions') =>
-	app.fetch(`${path}?project=bot&api_key=bot-key`, { method: 'POST', body, headers: { 'content-type': type } });
+const headers = { 'content-type': 'application/json' };
+const post = (body: string, path = '/api/direct_subscriptions') =>
+	app.fetch(`${path}?project=bot&api_key=bot-key`, { method: 'POST', body, headers });
 
 /** Sends a report and expects that it is saved. */
 async function report(chatId: number, active: boolean, at?: string): Promise<void> {
@@ -26,16 +27,12 @@ async function report(chatId: number, active: boolean, at?: string): Promise<voi
 /** The outcome of an upsert of the chat's user. */
 async function upsert(chatId: number): Promise<string> {
 	const contact = JSON.stringify({ chat_id: chatId, name: 'Ivan' });
-	const response = await post(contact, undefined, '/api/personal_contacts');
+	const response = await post(contact, '/api/personal_contacts');
 	return ((await response.json()) as { ok: string }).ok;
 }
 
 /** The time this many hours ago. */
 const ago = (hours: number) => new Date(Date.now() - hours * 3_600_000).toISOString();
-
-const subscribe = (chatId: number, from: string, to: string | null) => database.sql`
-	insert into direct_subscriptions (chat_id, started_at, ended_at)
-	values (${chatId}, ${from}::text::timestamptz, ${to}::text::timestamptz)`;
 
 /** The subscription of a chat, unless only its end was reported. */
 const stored = (chatId: number) => database.sql<{ started_at: string; ended_at: string | null }[]>`
@@ -78,16 +75,6 @@ describe('200', () => {
 		]);
 	});
 
-	test('a report without a time takes effect now', async () => {
-		const chat = nextChat++;
-		const [before] = await database.sql<{ now: string }[]>`select clock_timestamp()::text as now`;
-		await report(chat, true);
-		const rows = await database.sql`
-			select from direct_subscriptions where chat_id = ${chat}
-			  and started_at between ${before?.now ?? ''}::text::timestamptz and clock_timestamp()`;
-		expect(rows).toHaveLength(1);
-	});
-
 	test('a clock that is ahead by less than a second is not refused, and the subscription is active at once', async () => {
 		const chat = nextChat++;
 		await report(chat, true, new Date(Date.now() + 900).toISOString());
@@ -108,50 +95,38 @@ describe('200', () => {
 		expect(await upsert(chat)).toBe('skipped');
 	});
 
-	test('a start on an active subscription removes its planned end and keeps its start', async () => {
-		const chat = nextChat++;
-		const start = ago(2);
-		await subscribe(chat, start, '2999-01-01T00:00:00Z');
-		await report(chat, true);
-		expect(await stored(chat)).toEqual([{ started_at: start, ended_at: null }]);
+	test('a start removes a planned end and keeps the start, and an end comes before a planned one', async () => {
+		for (const active of [true, false]) {
+			const chat = nextChat++;
+			const start = ago(2);
+			await database.sql`
+				insert into direct_subscriptions (chat_id, started_at, ended_at)
+				values (${chat}, ${start}::text::timestamptz, '2999-01-01')`;
+			expect(await upsert(chat)).toBe('skipped');
+			await report(chat, active);
+			if (active) expect(await stored(chat)).toEqual([{ started_at: start, ended_at: null }]);
+			expect(await upsert(chat)).toBe(active ? 'skipped' : 'saved');
+		}
 	});
 
-	test('an end ends a subscription with a planned end now', async () => {
+	test.each([
+		[[], true],
+		[[true], false],
+		[[true, false], true],
+		[[true, false, true, false, true], false],
+	])('after %j and a clock that was set back by an hour, a report of %s counts at once', async (before, active) => {
 		const chat = nextChat++;
-		await subscribe(chat, ago(2), '2999-01-01T00:00:00Z');
-		expect(await upsert(chat)).toBe('skipped');
-		await report(chat, false);
-		expect(await upsert(chat)).toBe('saved');
-	});
-
-	test('a subscription has ended right after its acknowledgement, although the clock was set back by an hour', async () => {
-		const chat = nextChat++;
-		await report(chat, true);
-		await report(chat, false);
-		await setClockBack(chat);
-		expect(await upsert(chat)).toBe('saved');
-	});
-
-	/** As if the clock of the server had been set back by an hour. */
-	const setClockBack = (chat: number) =>
-		database.sql`
+		for (const each of before) await report(chat, each);
+		await database.sql`
 			update direct_subscriptions
 			set started_at = started_at + interval '1 hour', ended_at = ended_at + interval '1 hour', reported_at = reported_at + interval '1 hour'
 			where chat_id = ${chat}`;
-
-	test.each([
-		['one that began', [true], false],
-		['one that ended', [true, false], true],
-		['the last of several', [true, false, true, false, true], false],
-	])('after the clock was set back, with %s (%j), a report of %s counts at once', async (_, before, active) => {
-		const chat = nextChat++;
-		for (const each of before) await report(chat, each);
-		await setClockBack(chat);
-		await report(chat, active);
-		expect(await upsert(chat)).toBe(active ? 'skipped' : 'saved');
-		await report(chat, !active);
-		expect(await upsert(chat)).toBe(active ? 'saved' : 'skipped');
-		expect((await stored(chat)).filter(({ ended_at }) => ended_at === null)).toHaveLength(active ? 0 : 1);
+		// What was acknowledged counts too.
+		expect(await upsert(chat)).toBe(before.at(-1) ? 'skipped' : 'saved');
+		for (const state of [active, !active]) {
+			await report(chat, state);
+			expect(await upsert(chat)).toBe(state ? 'skipped' : 'saved');
+		}
 	});
 
 	/** Sends reports over one connection without waiting for responses, so that they arrive in this order. */
@@ -186,47 +161,23 @@ describe('200', () => {
 });
 
 describe('400', () => {
-	const wrong = async (body: string, ...fields: string[]) => {
-		const { errors } = await expectProblem(await post(body), 400, 'invalid_body');
-		expect(errors?.map(({ field }) => field)).toEqual(fields);
-		expect(JSON.stringify(errors)).not.toContain('canary');
-	};
 	const counts = async () => [...(await database.sql`select count(*)::int from direct_subscriptions`)];
 
-	test.each(['null', '0', '"12"', '0.99999999999999999999'])('chat_id: %s', async (value) => {
-		const before = await counts();
-		await wrong(`{"chat_id":${value},"active":true}`, 'chat_id');
-		expect(await counts()).toEqual(before);
-	});
-
-	test.each(['null', '0', '"true"', '"canary"'])('active: %s', async (value) => {
-		await wrong(`{"chat_id":1,"active":${value}}`, 'active');
-	});
-
-	test('a body without the required fields', async () => {
-		await wrong('{}', 'chat_id', 'active');
-		await wrong('{"chat_id":1}', 'active');
-	});
-
-	test.each([
-		...[
-			'null',
-			'""',
-			'1700000000',
-			'"2026-05-17"',
-			'"2026-05-17T12:00:00"',
-			'"2026-05-17 12:00:00Z"',
-			'"2026-05-17T12:00Z"',
-		],
-		...[
-			'"2026-02-29T12:00:00Z"',
-			'"2026-05-17T24:00:00Z"',
-			'"2026-05-17T12:00:61Z"',
-			'"2026-05-17T12:00:00+24:00"',
-			'"canary"',
-		],
-	])('at: %s', async (value) => {
-		await wrong(`{"chat_id":1,"active":true,"at":${value}}`, 'at');
+	const times = ['null', '1700000000', '"2026-05-17"', '"2026-05-17T12:00:00"', '"2026-05-17T12:00Z"', '""'];
+	times.push(
+		'"2026-02-29T12:00:00Z"',
+		'"2026-05-17T24:00:00Z"',
+		'"2026-05-17T12:00:61Z"',
+		'"2026-05-17T12:00:00+24:00"',
+	);
+	test.each<[string, string[]]>([
+		['{}', ['chat_id', 'active']],
+		['{"chat_id":0.99999999999999999999,"active":true}', ['chat_id']],
+		...['null', '0', '"true"'].map((active): [string, string[]] => [`{"chat_id":1,"active":${active}}`, ['active']]),
+		...times.map((at): [string, string[]] => [`{"chat_id":1,"active":true,"at":${at}}`, ['at']]),
+	])('%s', async (body, fields) => {
+		const { errors } = await expectProblem(await post(body), 400, 'invalid_body');
+		expect(errors?.map(({ field }) => field)).toEqual(fields);
 	});
 
 	test('at: a time in the future', async () => {
@@ -234,21 +185,8 @@ describe('400', () => {
 		for (const at of [new Date(Date.now() + 5000).toISOString(), '9999-12-31T23:59:59Z']) {
 			const response = await post(JSON.stringify({ chat_id: nextChat++, active: true, at }));
 			const { errors } = await expectProblem(response, 400, 'invalid_body');
-			expect(errors).toEqual([{ field: 'at', message: 'must not be in the future' }]);
+			expect(errors?.map(({ field }) => field)).toEqual(['at']);
 		}
 		expect(await counts()).toEqual(before);
 	});
-
-	test.each(['"started_at":"2026-05-17T12:00:00Z"', '"Active":true'])('an unknown field: %s', async (field) => {
-		const response = await post(`{"chat_id":1,"active":true,${field}}`);
-		const { errors } = await expectProblem(response, 400, 'invalid_body');
-		expect(errors).toEqual([{ field: 'body', message: 'must hold no fields but chat_id, active, at' }]);
-	});
-});
-
-test('413, 415: as for upserts', async () => {
-	const body = JSON.stringify({ chat_id: nextChat++, active: true });
-	expect((await post(body.padEnd(16_384))).status).toBe(200);
-	await expectProblem(await post(body.padEnd(16_385)), 413, 'payload_too_large');
-	await expectProblem(await post(body, 'text/plain'), 415, 'unsupported_media_type');
 });

@@ -57,10 +57,7 @@ the subscription now.
 /** How far the clock of the bot's backend may be ahead, in milliseconds. Such a time counts as now. */
 const maxClockLeadMs = 1000;
 
-async function route(
-	api: Server,
-	{ database, now = Date.now }: { database: Database; now?: () => number },
-): Promise<void> {
+async function route(api: Server, { database }: { database: Database }): Promise<void> {
 	/** The last report of each chat with reports that are in progress or waiting. */
 	const lastReports = new Map<number, Promise<void>>();
 
@@ -89,7 +86,7 @@ async function route(
 		config: { examples },
 		async handler({ body: { chat_id: chatId, active: isActive, at: text }, askedAt }) {
 			const at = text === undefined ? undefined : readTimestamp(text);
-			if (at !== undefined && at > now() + maxClockLeadMs) {
+			if (at !== undefined && at > Date.now() + maxClockLeadMs) {
 				throw new Problem('invalid_body', { errors: [{ field: 'at', message: 'must not be in the future' }] });
 			}
 			const report = { chatId, isActive, ...(at === undefined ? {} : { at }) };

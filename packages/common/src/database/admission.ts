@@ -1,4 +1,4 @@
-import { type Deadline, remainingMs, startDeadline } from './deadline.js';
+import { type Deadline, startDeadline } from './deadline.js';
 import { classify, DatabaseBusyError, DatabaseError, DeadlineError, type FailureReason } from './errors.js';
 
 interface AdmissionOptions {
@@ -85,26 +85,5 @@ export class Admission {
 		} finally {
 			this.#callers--;
 		}
-	}
-}
-
-/**
- * Joins a query under way, or starts one. A shared query fails at the deadline of the caller that started it. One that joined
- * it and has time left asks again, once.
- *
- * @param deadline that of the caller
- */
-export async function shareQuery<Result>(
-	underWay: () => Promise<Result> | undefined,
-	start: () => Promise<Result>,
-	deadline: Deadline,
-): Promise<Result> {
-	const known = underWay();
-	if (known === undefined) return start();
-	try {
-		return await known;
-	} catch (error) {
-		if (classify(error).reason !== 'deadline' || remainingMs(deadline) <= 0) throw error;
-		return underWay() ?? start();
 	}
 }

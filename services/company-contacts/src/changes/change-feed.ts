@@ -1,15 +1,15 @@
-import { shareQuery } from '@contacts/common/database/admission.js';
 import type { Database } from '@contacts/common/database/database.js';
-import { type Deadline, startDeadline } from '@contacts/common/database/deadline.js';
+import { startDeadline } from '@contacts/common/database/deadline.js';
 import { type DatabaseState, readConfirmed, type StatePoll } from '@contacts/common/database/state-poll.js';
+import type { ContactsState } from '@contacts/common/database/state-poll.sql.js';
 import { Problem } from '@contacts/common/http/problems.js';
 import { createRepresentations, type Representations } from '@contacts/common/http/representations.js';
 import { counter } from '@contacts/common/observability/metrics.js';
 import { LRUCache } from 'lru-cache';
 import type { Registry } from 'prom-client';
+import { SharedQueries } from '../shared-queries.js';
 import { type ChangesPage, readChanges } from './changes.sql.js';
-import { type Cursor, decodeCursor, encodeCursor, invalidCursor, lastId } from './feed-cursor.js';
-import { changesAfter, includes, merge, type RecentChanges } from './recent-changes.js';
+import { type Cursor, decodeCursor, encodeCursor, lastId } from './feed-cursor.js';
 
 export interface ChangeFeed {
 	/** Returns a current response from memory, without a promise; undefined if there is none. */
@@ -30,9 +30,6 @@ interface ChangeFeedOptions {
 	registry: Registry;
 }
 
-/** The newest changes, and the generation of the state in which they were read. */
-type KnownChanges = RecentChanges & Pick<DatabaseState, 'generation'>;
-
 /** Maximum size of the responses in memory. */
 const maxResponseBytes = 16_000_000;
 
@@ -43,20 +40,17 @@ const maxResponses = 10_000;
 const entryBytes = 800;
 
 /**
- * Keeps the newest changes in memory. A change costs one query, however many clients poll, and no change costs none. Only a
- * client with an older cursor causes another.
+ * Keeps responses in memory, for the version of the contacts that the poll confirms. A change costs one query for each cursor,
+ * however many clients poll with it, and no change costs none.
  */
 export function createChangeFeed({ database, poll, registry }: ChangeFeedOptions): ChangeFeed {
-	let recent: KnownChanges | undefined;
-	/** Queries under way, by what they read and the state that was confirmed when they were sent. */
-	const recentUnderWay = new Map<string, Promise<KnownChanges>>();
-	const underWay = new Map<string, Promise<Representations>>();
-	/** By version, limit and cursor. */
 	const responses = new LRUCache<string, Representations>({
 		max: maxResponses,
 		maxSize: maxResponseBytes,
 		sizeCalculation: ({ size }) => size + entryBytes,
 	});
+	/** A query counts as one caller of the database: so any number of clients may poll at once. */
+	const queries = new SharedQueries<Representations>();
 	const count = counter(
 		registry,
 		'changes_responses_total',
@@ -65,122 +59,85 @@ export function createChangeFeed({ database, poll, registry }: ChangeFeedOptions
 		['memory', 'database'],
 	);
 
-	const readPage = (position: Parameters<typeof readChanges>[1], { startedAt }: Deadline) =>
-		database.admit(
-			(deadline) => readConfirmed(poll, (isOnNew) => readChanges(database, position, { deadline, isOnNew }), deadline),
+	async function readPage(cursor: Cursor | undefined, startedAt: number | undefined): Promise<ChangesPage> {
+		const page = await database.admit(
+			(deadline) => readConfirmed(poll, (isOnNew) => readChanges(database, cursor, { deadline, isOnNew }), deadline),
 			startedAt,
 		);
-
-	/** The newest changes in memory, if they are those of this state or of a later one. */
-	function findRecent(state: DatabaseState | undefined): KnownChanges | undefined {
-		if (recent === undefined || recent.generation !== state?.generation || state.contacts === undefined)
-			return undefined;
-		const { version, pruned } = state.contacts;
-		return recent.version >= version && recent.pruned >= pruned ? recent : undefined;
-	}
-
-	async function readRecent({ generation }: DatabaseState, deadline: Deadline): Promise<KnownChanges> {
-		const known = recent?.generation === generation ? recent : undefined;
-		const page = await readPage({ version: known?.version ?? lastId, id: lastId, began: 0 }, deadline);
-		const read = { ...merge(known, page), generation };
-		// A query that was sent later may have ended before.
-		if (recent?.generation !== generation || recent.version <= read.version) recent = read;
-		return read;
-	}
-
-	/** Concurrent callers share one query, and count as one caller of the database: so any number of clients may poll at once. */
-	function recentOf(state: DatabaseState, deadline: Deadline): Promise<KnownChanges> | KnownChanges {
-		const known = findRecent(state);
-		if (known !== undefined) return known;
-		const key = `${state.generation} ${state.contacts?.version} ${state.contacts?.pruned}`;
-		return shareQuery(
-			() => recentUnderWay.get(key),
-			() => start(recentUnderWay, key, readRecent(state, deadline)),
-			deadline,
-		);
-	}
-
-	async function respond(
-		cursor: Cursor | undefined,
-		limit: number,
-		current: RecentChanges,
-		deadline: Deadline,
-	): Promise<Representations> {
-		if (cursor !== undefined && includes(current, cursor)) {
-			count('memory');
-			return prepare({ ...current, changes: changesAfter(current, cursor) }, limit, cursor);
-		}
-		count('database');
-		const page = await readPage(cursor ?? { version: 0, id: 0, began: null }, deadline);
 		if (cursor !== undefined) check(cursor, page);
-		return prepare(page, limit, cursor);
+		return page;
 	}
 
 	return {
 		find(text, limit) {
-			const current = findRecent(poll.confirmed);
-			return current && responses.get(keyOf(current, text, limit));
+			const state = poll.confirmed;
+			return state && responses.get(keyOf(state, text, limit));
 		},
 		async read(text, limit, startedAt) {
 			const cursor = text === undefined ? undefined : decodeCursor(text);
-			if (text !== undefined && cursor === undefined) throw invalidCursor();
 			const deadline = startDeadline(database.deadlineMs, startedAt);
-			let current = await recentOf(await poll.confirm(deadline), deadline);
+			let state = await poll.confirm(deadline);
 			// Another process may have seen a change before this one.
-			if (cursor !== undefined && (cursor.epoch !== current.epoch || isAhead(cursor, current)))
-				current = await recentOf(await poll.refresh(deadline), deadline);
-			if (cursor !== undefined) check(cursor, current);
-			const key = keyOf(current, text, limit);
-			const known = responses.get(key);
-			if (known !== undefined) return known;
+			if (cursor !== undefined && isUnknown(cursor, contactsOf(state))) state = await poll.refresh(deadline);
+			const contacts = contactsOf(state);
+			const isAtEnd = text === encodeCursor(cursorAtEnd(contacts));
+			const key = keyOf(state, text, limit);
 			const begin = async () => {
-				const response = await respond(cursor, limit, current, deadline);
+				count(isAtEnd ? 'memory' : 'database');
+				const page = isAtEnd ? { ...contacts, changes: [] } : await readPage(cursor, startedAt);
+				const response = prepare(page, limit, cursor);
 				responses.set(key, response);
 				return response;
 			};
-			return shareQuery(
-				() => underWay.get(key),
-				() => start(underWay, key, begin()),
-				deadline,
-			);
+			return responses.get(key) ?? queries.join(key, deadline, begin);
 		},
 	};
 }
 
-/** Keeps a query until it has ended, so that others can share it. */
-function start<Result>(underWay: Map<string, Promise<Result>>, key: string, query: Promise<Result>): Promise<Result> {
-	const shared = query.finally(() => {
-		if (underWay.get(key) === shared) underWay.delete(key);
-	});
-	underWay.set(key, shared);
-	return shared;
-}
+/** The poll watches the contacts. */
+const contactsOf = ({ contacts }: DatabaseState) => contacts as ContactsState;
 
 /** An empty text is no cursor, and differs from none. */
-const keyOf = ({ generation, version, pruned }: KnownChanges, cursor: string | undefined, limit: number) =>
-	`${generation} ${version} ${pruned} ${limit}${cursor === undefined ? '' : ` ${cursor}`}`;
+function keyOf(state: DatabaseState, cursor: string | undefined, limit: number): string {
+	const { version, pruned } = contactsOf(state);
+	return `${state.generation} ${version} ${pruned} ${limit}${cursor === undefined ? '' : ` ${cursor}`}`;
+}
 
-/** Whether a cursor contains versions that this table does not have. */
-function isAhead({ version, began, head }: Cursor, page: Pick<ChangesPage, 'version'>): boolean {
-	return Math.max(version, began, head) > page.version;
+/** What a reader receives that has read everything. */
+const cursorAtEnd = ({ epoch, version }: Pick<ContactsState, 'epoch' | 'version'>): Cursor => ({
+	epoch,
+	version,
+	id: lastId,
+	began: 0,
+	head: version,
+});
+
+/** Whether a cursor is of another epoch, or contains versions that this table does not have. */
+function isUnknown(
+	{ epoch, version, began, head }: Cursor,
+	contacts: Pick<ContactsState, 'epoch' | 'version'>,
+): boolean {
+	return epoch !== contacts.epoch || Math.max(version, began, head) > contacts.version;
 }
 
 /** @throws Problem when changes after the cursor may be missing */
-function check(cursor: Cursor, page: Omit<ChangesPage, 'changes'>): void {
+function check(cursor: Cursor, page: ChangesPage): void {
 	// A promoted standby has lost the versions of a cursor that is ahead.
-	if (cursor.epoch !== page.epoch || isAhead(cursor, page)) throw new Problem('cursor_expired');
+	if (isUnknown(cursor, page)) throw new Problem('cursor_expired');
 	// Tombstones of a reader's own version may be missing too, while it has not read that version to its end.
 	const finished = cursor.id === lastId ? cursor.version : cursor.version - 1;
 	if (Math.max(finished, cursor.began) < page.pruned) throw new Problem('cursor_expired');
 }
 
-function prepare({ epoch, version, changes }: ChangesPage, limit: number, cursor: Cursor | undefined): Representations {
+type Page = Pick<ChangesPage, 'epoch' | 'version' | 'changes'>;
+
+function prepare({ epoch, version, changes }: Page, limit: number, cursor: Cursor | undefined): Representations {
 	const sent = changes.slice(0, limit);
 	const last = sent.at(-1);
 	const hasMore = last !== undefined && changes.length > limit;
 	const next: Cursor = hasMore
 		? { epoch, version: last.version, id: last.id, began: cursor?.began ?? version, head: version }
-		: { epoch, version, id: lastId, began: 0, head: version };
+		: cursorAtEnd({ epoch, version });
 	const elements = sent.map(({ json }) => json).join(',');
 	return createRepresentations(
 		Buffer.from(`{"changes":[${elements}],"cursor":"${encodeCursor(next)}","has_more":${hasMore}}`),

@@ -3,7 +3,7 @@ import type { Database } from '@contacts/common/database/database.js';
 import type { Deadline } from '@contacts/common/database/deadline.js';
 import type { Snapshot } from '@contacts/common/database/state-poll.js';
 import { serverIdentity } from '@contacts/common/database/state-poll.sql.js';
-import type { Position } from './feed-cursor.js';
+import type { Cursor, Position } from './feed-cursor.js';
 
 /** Maximum number of changes in a response. */
 export const maxChanges = 1000;
@@ -29,17 +29,18 @@ interface Row extends Omit<ChangesPage, 'changes'>, Pick<Change, 'json'> {
 }
 
 /**
- * Reads what has changed after a position. Each contact appears once, in its current state.
+ * Reads what has changed after a cursor, or everything. Each contact appears once, in its current state.
  *
- * @param began see `Cursor`; null means now
  * @param options see `Database.query`
  * @throws DatabaseError, DatabaseBusyError
  */
 export async function readChanges(
 	database: Database,
-	{ version, id, began }: Position & { began: number | null },
+	cursor: Cursor | undefined,
 	options: { deadline: Deadline; isOnNew: boolean },
 ): Promise<ChangesPage> {
+	// A reader without a cursor starts now: it needs no tombstones.
+	const { version, id, began } = cursor ?? { version: 0, id: 0, began: null };
 	const rows = await database.query(
 		(sql) => sql<Row[]>`
 			with page as materialized (

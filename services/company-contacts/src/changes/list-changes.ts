@@ -83,7 +83,6 @@ changes produce exactly what \`company_contacts.list\` returns. No change is ski
 A cursor works for at least 30 days. A request takes a token from the same bucket as the list.
 `.trim();
 
-/** `GET /api/company_contacts.changes`: the changes since a cursor. Each contact appears once, in the order of the changes. */
 async function route(api: Server, { feed }: { feed: ChangeFeed }): Promise<void> {
 	api.route({
 		method: 'GET',

@@ -1,37 +1,27 @@
-/** A contact as it appears in a response. */
-export interface SandboxContact {
-	id: number;
-	bitrix_id: number;
-	phone: string | null;
-	company_ids: string | null;
-	name: string | null;
-	assigned_by_id: number | null;
-	trouble_contact: 'true' | null;
-	perplexity_reason: string | null;
-}
+import type { CompanyContact } from '../company-contact.js';
 
 export type SandboxChange =
-	| { deleted: false; contact: SandboxContact }
-	| { deleted: true; contact: Pick<SandboxContact, 'id' | 'bitrix_id'> };
+	| { deleted: false; contact: CompanyContact }
+	| { deleted: true; contact: Pick<CompanyContact, 'id' | 'bitrix_id'> };
 
-type Rest = Partial<Omit<SandboxContact, 'id' | 'bitrix_id'>>;
+const bitrixIdOf = (id: number) => 900_000 + id;
 
 /** The fields in the order of a response. Numbers and names are invented, and the phones are reserved for fiction. */
-function contact(id: number, rest: Rest = {}): SandboxContact {
-	return {
+const saved = (id: number, rest: Partial<Omit<CompanyContact, 'id' | 'bitrix_id'>> = {}): SandboxChange => ({
+	deleted: false,
+	contact: {
 		id,
-		bitrix_id: 900_000 + id,
-		phone: rest.phone ?? null,
-		company_ids: rest.company_ids ?? null,
-		name: rest.name ?? null,
-		assigned_by_id: rest.assigned_by_id ?? null,
-		trouble_contact: rest.trouble_contact ?? null,
-		perplexity_reason: rest.perplexity_reason ?? null,
-	};
-}
-
-const saved = (id: number, rest: Rest = {}): SandboxChange => ({ deleted: false, contact: contact(id, rest) });
-const deleted = (id: number): SandboxChange => ({ deleted: true, contact: { id, bitrix_id: 900_000 + id } });
+		bitrix_id: bitrixIdOf(id),
+		phone: null,
+		company_ids: null,
+		name: null,
+		assigned_by_id: null,
+		trouble_contact: null,
+		perplexity_reason: null,
+		...rest,
+	},
+});
+const deleted = (id: number): SandboxChange => ({ deleted: true, contact: { id, bitrix_id: bitrixIdOf(id) } });
 
 /** The contacts of a new copy: one of every kind that a client must handle. */
 export const firstContacts: readonly SandboxChange[] = [
@@ -54,14 +44,12 @@ export const firstContacts: readonly SandboxChange[] = [
 	saved(8, { phone: '+12025550108', company_ids: '7', trouble_contact: 'true' }),
 ];
 
-/** The later changes: a copy receives them as changes. */
+/** The later changes, of each contact once: a copy receives them as changes. */
 export const laterChanges: readonly SandboxChange[] = [
 	saved(2, { phone: '+12025550122', company_ids: '7,1', name: 'Sandbox Boris', assigned_by_id: 5 }),
-	saved(9, { phone: '+12025550109', company_ids: '7', name: 'Sandbox Greta', assigned_by_id: 6 }),
 	deleted(3),
 	saved(8, { phone: '+12025550108', company_ids: '7' }),
-	// Added and deleted: a copy that has never had it receives the deletion too.
-	saved(10, { company_ids: '1', name: 'Sandbox Hugo' }),
+	// Added and deleted meanwhile: a copy that has never had it receives the deletion too.
 	deleted(10),
 	saved(9, { phone: '+12025550109', company_ids: '7,11', name: 'Sandbox Greta', assigned_by_id: 6 }),
 ];

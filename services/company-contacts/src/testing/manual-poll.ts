@@ -7,13 +7,13 @@ import { onTestFinished } from 'vitest';
 const neverMs = 600_000;
 
 /** A poll of the real database that runs only when the test calls `see`, or when somebody waits for it. */
-export function openManualPoll({ url = database.url, clock = (): number => 0 } = {}): {
+export function openManualPoll({ clock = (): number => 0 } = {}): {
 	poll: StatePoll;
 	/** Finds what was committed before. */
 	see(): Promise<unknown>;
 } {
 	const poll = openStatePoll({
-		url,
+		url: database.url,
 		applicationName: 'manual poll',
 		watched: ['contacts'],
 		intervalMs: neverMs,
