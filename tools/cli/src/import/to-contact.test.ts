@@ -70,11 +70,16 @@ describe('a record is refused, with a reason that names the field and never the 
 		}
 	});
 
-	test.each(['a\0b', 'a\ud800', '\udc00b'])('a character that the database can’t store: %j', (value) => {
-		for (const field of ['bitrix_id', 'phone', 'company_ids', 'name', 'trouble_contact', 'perplexity_reason']) {
-			expect(reasonOf({ bitrix_id: '1', [field]: value })).toBe(`${field}: a character that can't be stored`);
-		}
-	});
+	test.each(['a\0b', 'a\ud800', '\udc00b', 'a\uFFFD'])(
+		'a character that can’t be stored, or stands for bytes that are not UTF-8: %j',
+		(value) => {
+			for (const field of ['bitrix_id', 'phone', 'company_ids', 'name', 'trouble_contact', 'perplexity_reason']) {
+				expect(reasonOf({ bitrix_id: '1', [field]: value })).toBe(
+					`${field}: a character that can't be stored, or is not UTF-8`,
+				);
+			}
+		},
+	);
 
 	test.each([
 		['name', 1000],
