@@ -5,11 +5,7 @@ import { describeAlarms } from '@contacts/crm-sync/alarms.js';
 import { systemClock } from '@contacts/crm-sync/bitrix24/clock.js';
 import { Bitrix24Error } from '@contacts/crm-sync/bitrix24/errors.js';
 import type { CrmConfig } from '@contacts/crm-sync/config.js';
-import {
-	ConfigurationDiffersError,
-	differencesOf,
-	mirrorConfiguration,
-} from '@contacts/crm-sync/mirror-configuration.js';
+import { ConfigurationDiffersError, mirrorConfiguration } from '@contacts/crm-sync/mirror-configuration.js';
 import { IncompletePassError } from '@contacts/crm-sync/pass.js';
 import { openSession } from '@contacts/crm-sync/session.js';
 import { describeHolder, findLockHolder } from '@contacts/crm-sync/session.sql.js';
@@ -57,18 +53,12 @@ export async function runSync({ environment, output }: Context, options: SyncOpt
 	for (const name of signals) process.once(name, onSignal);
 	try {
 		await withDatabase(environment, async (sql) => {
-			const { configuration } = await readState(sql);
-			// Or the lines that say which variables are wrong. Beside a synchroniser that runs none is needed.
-			const config = readCrmConfig(environment, options.remap ? null : configuration);
-			if (configuration !== null && !options.remap && !Array.isArray(config))
-				refuseDifferences(differencesOf(configuration, mirrorConfiguration(config)));
-			const here = { url: findDatabaseUrl(environment), options, config, signal: stop.signal };
-			// Before anything is written.
-			if (await isFree(sql, options)) checkHere(here);
+			const here = { environment, options, signal: stop.signal };
+			// Before anything is written. Beside a synchroniser that runs no variable is needed.
+			const config = (await isFree(sql, options)) ? configOf(here) : undefined;
 			if (options.confirmedRun !== undefined) await confirm(sql, options.confirmedRun);
-			if (options.remap)
-				await recordOperation(sql, 'new configuration confirmed', mirrorConfiguration(checkHere(here)));
-
+			if (options.remap && config !== undefined)
+				await recordOperation(sql, 'new configuration confirmed', mirrorConfiguration(config));
 			const run = await serve(sql, here);
 			const state = await readState(sql);
 			const { kind, outcome, created, changed, deleted, seen, requests } = run;
@@ -84,13 +74,6 @@ export async function runSync({ environment, output }: Context, options: SyncOpt
 	} finally {
 		for (const name of signals) process.removeListener(name, onSignal);
 	}
-}
-
-function refuseDifferences(differences: string[]): void {
-	if (differences.length === 0) return;
-	throw new CommandError(
-		`The mirror was made with another configuration: ${differences.join('; ')}. Nothing was changed. Set the variables as they were, or say --remap to read every contact again with these.`,
-	);
 }
 
 /** @returns whether no synchroniser runs */
@@ -109,15 +92,15 @@ async function isFree(sql: Sql, { remap }: SyncOptions): Promise<boolean> {
 
 /** What this process needs to do the work itself. */
 interface Here {
-	url: string;
+	environment: NodeJS.ProcessEnv;
 	options: SyncOptions;
-	config: CrmConfig | string[];
 	/** Aborted by Ctrl-C. */
 	signal: AbortSignal;
 }
 
-function checkHere({ options, config }: Here): CrmConfig {
+function configOf({ environment, options }: Here): CrmConfig {
 	if (!options.once) throw new CommandError('No synchroniser runs: start it, or say --once to do this here.');
+	const config = readCrmConfig(environment);
 	if (Array.isArray(config)) throw new UsageError(config.join('; '));
 	return config;
 }
@@ -164,9 +147,9 @@ async function serve(sql: Sql, here: Here): Promise<RunRow> {
 
 /** Runs what is requested in this process, unless somebody else has taken the lock or the request meanwhile. */
 async function runRequest(here: Here): Promise<void> {
-	const config = checkHere(here);
-	const { signal, options } = here;
-	const session = await openSession(here.url);
+	const config = configOf(here);
+	const { environment, signal, options } = here;
+	const session = await openSession(findDatabaseUrl(environment));
 	if (session === undefined) return;
 	try {
 		const logger = createLogger({ name: 'contacts sync', level: 'silent' });
@@ -177,7 +160,10 @@ async function runRequest(here: Here): Promise<void> {
 			await synchroniser.pass({ full: request.kind === 'full', requestedAt: request.requestedAt });
 	} catch (error) {
 		if (signal.aborted) throw new CommandError('Interrupted: a full pass continues from its last page next time.');
-		if (error instanceof ConfigurationDiffersError) refuseDifferences(error.differences);
+		if (error instanceof ConfigurationDiffersError)
+			throw new CommandError(
+				`The mirror was made with another configuration: ${error.differences.join('; ')}. Nothing was changed. Set the variables as they were, or say --remap to read every contact again with these.`,
+			);
 		// The row of the run says it.
 		if (!(error instanceof Bitrix24Error || error instanceof IncompletePassError)) throw error;
 	} finally {

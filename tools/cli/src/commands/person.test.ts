@@ -215,29 +215,28 @@ describe('person prune', () => {
 		expect(await pruned).toEqual({ personal_contacts: 4, direct_subscriptions: 0, deleted: true });
 		expect(await left()).toEqual([1, 4, 7, 8]);
 	});
+});
 
-	test.each(['0', '-1', '1.5', 'year', ''])('--older-than %j is wrong usage', async (months) => {
-		await expectWrongUsage(database.url, ['person', 'prune', '--older-than', months], '--older-than takes');
-	});
+test('export and erase fail where nothing is stored', async () => {
+	for (const query of [
+		['--chat', '404'],
+		['--phone', '+12025550404'],
+		['--bitrix', '404'],
+	])
+		for (const word of ['export', 'erase'])
+			expectOneLine(await run(word, ...query), 1, 'Nothing is stored about this person');
 });
 
 test.each([
-	['--chat', '404'],
-	['--phone', '+12025550404'],
-	['--bitrix', '404'],
-])('export and erase fail where nothing is stored: %s', async (option, value) => {
-	for (const word of ['export', 'erase'])
-		expectOneLine(await run(word, option, value), 1, 'Nothing is stored about this person');
-});
-
-test.each([
-	[[], 'Say one of --chat, --phone and --bitrix'],
-	[['--chat', '1', '--bitrix', '2'], 'Say one of'],
-	[['--chat', '0'], 'A chat ID is an integer other than 0'],
-	[['--phone', '2025550101'], '--phone takes a valid number with a leading plus'],
-	[['--bitrix', '1e3'], '--bitrix must be a positive integer'],
+	[['erase'], 'Say one of --chat, --phone and --bitrix'],
+	[['erase', '--chat', '1', '--bitrix', '2'], 'Say one of'],
+	[['export', '--chat', '0'], 'A chat ID is an integer other than 0'],
+	[['export', '--phone', '2025550101'], '--phone takes a valid number with a leading plus'],
+	[['export', '--bitrix', '1e3'], '--bitrix must be a positive integer'],
+	[['prune', '--older-than', '0'], '--older-than takes'],
+	[['prune', '--older-than', '1.5'], '--older-than takes'],
 ])('%j is wrong usage', async (args, line) => {
-	for (const word of ['export', 'erase']) await expectWrongUsage(database.url, ['person', word, ...args], line);
+	await expectWrongUsage(database.url, ['person', ...args], line);
 });
 
 test('any other role is refused, and the error names the required one', async () => {

@@ -90,14 +90,12 @@ test('the audit log records starts and ends by hand, without the chat', async ()
 	expect(JSON.stringify(rows)).not.toContain('7654321');
 });
 
-test.each(['0', '-0', '007', '1.5', '1e3', 'abc', '', '9007199254740992'])(
-	'the invalid chat_id %j is wrong usage',
-	async (chatId) => {
+test('an invalid chat_id is wrong usage', async () => {
+	for (const chatId of ['0', '-0', '007', '1.5', '1e3', 'abc', '', '9007199254740992'])
 		for (const word of ['start', 'end', 'list'])
 			await expectWrongUsage(database.url, ['subscription', word, chatId], 'A chat ID is an integer other than 0');
-		expect(await database.sql`select from direct_subscriptions where chat_id in (0, 7, 1000)`).toHaveLength(0);
-	},
-);
+	expect(await database.sql`select from direct_subscriptions where chat_id in (0, 7, 1000)`).toHaveLength(0);
+});
 
 test('a command as a role that may not change subscriptions names those that may', async () => {
 	const outcome = await contacts(urlAs(database.url, 'privacy', rolePassword), ['subscription', 'end', '1']);

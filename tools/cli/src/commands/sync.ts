@@ -8,7 +8,7 @@ export function addSyncCommand(program: Command, context: Context): void {
 		.command('sync')
 		.summary('have the company contacts synchronised with Bitrix24')
 		.description(
-			'Has the company contacts synchronised with Bitrix24. The synchroniser that runs does it, and this command waits for the outcome. A request counts for ten minutes, and Ctrl-C takes back one that has not begun. Where no synchroniser runs, the command fails, or does the work itself with --once. It then reads BITRIX24_WEBHOOK_URL and the other BITRIX24_ variables of docs/configuration.md; one that is not set means what the mirror was made with, except with --remap.',
+			'Has the company contacts synchronised with Bitrix24. The synchroniser that runs does it, and this command waits for the outcome. A request counts for ten minutes, and Ctrl-C takes back one that has not begun. Where no synchroniser runs, the command fails, or does the work itself with --once. It then reads the BITRIX24_ variables of docs/configuration.md, as the synchroniser does.',
 		)
 		.option('--once', 'do it here if no synchroniser runs')
 		.option('--full', 'begin a full run from the first contact, even if none is due')

@@ -93,12 +93,6 @@ test.each([
 		{ accepted: 1, refused: 20, failure: null },
 	],
 	[
-		'NDJSON with long lines',
-		'readNdjson',
-		`times(100, (n) => '{"bitrix_id":' + n + ',' + ' '.repeat(1_000_000) + '"name":"x"}\\n')`,
-		{ accepted: 100, refused: 0, failure: null },
-	],
-	[
 		'CSV with rows of many columns',
 		'readCsv',
 		`['bitrix_id\\n1\\n', ...times(5, () => ','.repeat(1_000_000) + '\\n')]`,
