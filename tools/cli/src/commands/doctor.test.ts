@@ -26,9 +26,9 @@ afterAll(() => portal?.close());
 const operator = (of: TestDatabase = database) => urlAs(of.url, 'operator', rolePassword);
 const nameOf = ({ url }: TestDatabase) => new URL(url).pathname.slice(1);
 
-/** The findings of one check, at this time or now. */
-async function look(check: string, url: string, environment = {}, now = Date.now): Promise<Finding[]> {
-	const findings = await examine(environmentOf(url, environment), now);
+/** The findings of one check. */
+async function look(check: string, url: string, environment = {}): Promise<Finding[]> {
+	const findings = await examine(environmentOf(url, environment));
 	return findings.filter((finding) => finding.check === check);
 }
 
@@ -63,7 +63,6 @@ test('all is well, for the owner and for the operator: exit 0', async () => {
 				.map((line) => line.split(/ +/, 2).join(' ')),
 		).toEqual([
 			'ok database',
-			'ok clock',
 			'ok schema',
 			'ok owner',
 			'ok roles',
@@ -118,15 +117,6 @@ describe('database', () => {
 		expect(findings).toContainEqual(found('warning', /default password/, /operations\/new-env\.sh/));
 		expect(JSON.stringify(findings)).not.toContain(password);
 	});
-});
-
-test('clock: a difference of more than two seconds, either way', async () => {
-	expect(await look('clock', operator())).toEqual([found('ok', /agree/)]);
-	for (const [shift, message] of [
-		[-3_600_000, /clock is 3\d{3}\.\d s behind/],
-		[3_600_000, /clock is 3\d{3}\.\d s ahead/],
-	] as const)
-		expect(await look('clock', operator(), {}, () => Date.now() + shift)).toEqual([found('problem', message, /NTP/)]);
 });
 
 test('schema: none, behind and ahead', async () => {

@@ -65,7 +65,7 @@ test.each([
 test.each(['csv', 'ndjson'])(
 	'10,000 good records are stored exactly as in %s, and a second import writes nothing',
 	async (format) => {
-		const generated = generateContacts(10_000, 1);
+		const generated = generateContacts(10_000);
 		const content =
 			format === 'csv' ? toCsv(generated) : generated.map((contact) => JSON.stringify(contact)).join('\n');
 		const summary = { records: 10_000, accepted: 10_000, refused: 0 };
@@ -92,7 +92,7 @@ test('an import writes only changed contacts: id and created_at stay, and an id 
 });
 
 test.each([1, 499, 500, 1200])('of two records of a contact the later one wins, %d records apart', async (apart) => {
-	const between = generateContacts(apart, 3).slice(1);
+	const between = generateContacts(apart).slice(1);
 	const lines = ['{"bitrix_id":5,"name":"earlier","phone":"+79001234568"}', '{"bitrix_id":5,"name":"later"}'];
 	const input = [lines[0], ...between.map((contact) => JSON.stringify(contact)), lines[1]].join('\n');
 	expect(await load(input, 'ndjson')).toMatchObject({ records: apart + 1, refused: 0 });
@@ -101,7 +101,7 @@ test.each([1, 499, 500, 1200])('of two records of a contact the later one wins, 
 });
 
 describe('what a record lacks keeps what is stored, and what is empty clears it', () => {
-	const full = generateContacts(1, 9)[0] as GeneratedContact;
+	const full = generateContacts(1)[0] as GeneratedContact;
 	const id = full.bitrix_id;
 	const before = { ...full, phone: '+79001234567', company_ids: '7,1', name: 'Ann', trouble_contact: 'true' };
 
@@ -167,7 +167,7 @@ describe('a wrong record is refused with its line and reason, and the others are
 	});
 
 	test('NDJSON of thousands, in whatever batch', async () => {
-		const generated = generateContacts(2000, 4);
+		const generated = generateContacts(2000);
 		const lines = generated.map((contact) => JSON.stringify(contact));
 		lines.splice(700, 1, '{"bitrix_id":"0"}');
 		lines.splice(1300, 1, '{"bitrix_id":');
@@ -206,7 +206,7 @@ test('a dry run checks every record, needs no database, and writes nothing', asy
 });
 
 test('a quote that is not closed ends the reading: what was good before is stored and counted, and the audit log says so', async () => {
-	const generated = generateContacts(1700, 11);
+	const generated = generateContacts(1700);
 	const good = `${toCsv(generated)}0,,,,,,\n`;
 	const outcome = await run(await fileWith(`${good}9,"b,,,,,\n8,c,,,,,\n`, 'broken.csv'), '--json');
 	const counts = { records: 1701, accepted: 1700, refused: 1, created: 1700, changed: 0 };
@@ -223,7 +223,7 @@ test('a quote that is not closed ends the reading: what was good before is store
 
 test('an import that is killed between two batches is in the audit log, and can be repeated', async () => {
 	const { sql } = database;
-	const path = await fileWith(toCsv(generateContacts(700, 13)), 'killed.csv');
+	const path = await fileWith(toCsv(generateContacts(700)), 'killed.csv');
 	await sql.unsafe(`
 		create function wait_for_test() returns trigger language plpgsql as $$ begin
 			if exists (select from company_contacts) then perform pg_advisory_xact_lock(1); end if;
@@ -253,7 +253,7 @@ test('an import that is killed between two batches is in the audit log, and can 
 test('an import ends with one line when the database refuses a contact, and what was saved before stays', async () => {
 	await database.sql`alter table company_contacts add constraint canary check (bitrix_id <> 1001800)`;
 	onTestFinished(async () => void (await database.sql`alter table company_contacts drop constraint canary`));
-	expectOneLine(await pipe(toCsv(generateContacts(1000, 6)), '--format', 'csv'), 1, 'canary');
+	expectOneLine(await pipe(toCsv(generateContacts(1000)), '--format', 'csv'), 1, 'canary');
 	expect(await names()).toHaveLength(500);
 });
 

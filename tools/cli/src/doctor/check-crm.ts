@@ -57,11 +57,7 @@ export async function checkCrm(environment: NodeJS.ProcessEnv): Promise<Finding[
 }
 
 /** Whether the synchroniser keeps the mirror up to date, and what blocks it. */
-export async function checkSynchroniser(
-	sql: Sql,
-	environment: NodeJS.ProcessEnv,
-	now: () => number,
-): Promise<Finding[]> {
+export async function checkSynchroniser(sql: Sql, environment: NodeJS.ProcessEnv): Promise<Finding[]> {
 	const { found, ok, problem, skipped } = findingsOf('synchroniser');
 	const state = await readState(sql);
 	if (state.blocked_by !== null)
@@ -73,7 +69,7 @@ export async function checkSynchroniser(
 		else if (found.length === 0) skipped('There has been no synchronisation.');
 		return found;
 	}
-	const age = now() - state.last_success_at;
+	const age = Date.now() - state.last_success_at;
 	// A value that is no number is reported with the other settings of the CRM.
 	const interval = (Number(environment.BITRIX24_INTERVAL_SECONDS) || 300) * 1000;
 	const limit = Math.max(3 * interval, 900_000);

@@ -6,9 +6,6 @@ import { type Finding, findingsOf } from './check.js';
 /** The oldest supported server, as `server_version_num`. */
 const oldestServer = 150_000;
 
-/** The largest acceptable difference between two clocks. */
-const clockToleranceMs = 2000;
-
 /** The default passwords of the compose file, for a machine that nobody else can reach. */
 const defaultPassword = /local-only-[a-z]+/;
 
@@ -41,24 +38,6 @@ export async function checkServer(sql: Sql, url: string, name: string): Promise<
 			'On a server, write a .env with "sh operations/new-env.sh" before the first start, or change it (docs/run.md, "Keys and passwords").',
 		);
 	if (found.length === 0) ok(`PostgreSQL ${server.version} at ${name} responds, in ${server.encoding}.`);
-	return found;
-}
-
-const seconds = (milliseconds: number) => `${(Math.abs(milliseconds) / 1000).toFixed(1)} s`;
-
-/** @param now this machine's clock, milliseconds since the epoch */
-export async function checkClock(sql: Sql, now: () => number): Promise<Finding[]> {
-	const { found, ok, problem } = findingsOf('clock');
-	const before = now();
-	const [{ there }] = await sql<[{ there: number }]>`
-		select (extract(epoch from clock_timestamp()) * 1000)::float8 as there`;
-	const difference = there < before ? there - before : Math.max(0, there - now());
-	if (Math.abs(difference) > clockToleranceMs)
-		problem(
-			`This machine's clock is ${seconds(difference)} ${difference < 0 ? 'ahead of' : 'behind'} the database's: keys end at another time than they should.`,
-			'Set both by NTP (timedatectl set-ntp true).',
-		);
-	else ok(`This machine and the database agree on the time (within ${seconds(clockToleranceMs)}).`);
 	return found;
 }
 

@@ -3,30 +3,25 @@ import { findDatabaseUrl, withDatabase } from '../connection.js';
 import { describeError } from '../errors.js';
 import { type Finding, findingsOf } from './check.js';
 import { checkCrm, checkSynchroniser } from './check-crm.js';
-import { checkClock, checkKeys, checkOwner, checkRoles, checkSchema, checkServer } from './check-database.js';
+import { checkKeys, checkOwner, checkRoles, checkSchema, checkServer } from './check-database.js';
 import { checkRedis } from './check-redis.js';
 
-/** @param now this machine's clock, milliseconds since the epoch */
-export async function examine(environment: NodeJS.ProcessEnv, now: () => number): Promise<Finding[]> {
+export async function examine(environment: NodeJS.ProcessEnv): Promise<Finding[]> {
 	return [
-		...(await checkDatabase(environment, now)),
+		...(await checkDatabase(environment)),
 		...(await checkRedis(environment.REDIS_URL)),
 		...(await checkCrm(environment)),
 	];
 }
 
-async function checkDatabase(environment: NodeJS.ProcessEnv, now: () => number): Promise<Finding[]> {
+async function checkDatabase(environment: NodeJS.ProcessEnv): Promise<Finding[]> {
 	const { found, problem } = findingsOf('database');
 	try {
 		const url = findDatabaseUrl(environment);
 		const { hostList, database } = readDatabaseUrl(url);
 		return await withDatabase(environment, async (sql) => {
 			const schema = await checkSchema(sql);
-			const findings = [
-				...(await checkServer(sql, url, `${hostList}/${database}`)),
-				...(await checkClock(sql, now)),
-				...schema,
-			];
+			const findings = [...(await checkServer(sql, url, `${hostList}/${database}`)), ...schema];
 			// The others need the tables of this release.
 			if (schema.some(({ state }) => state !== 'ok')) return findings;
 			return [
@@ -34,7 +29,7 @@ async function checkDatabase(environment: NodeJS.ProcessEnv, now: () => number):
 				...(await checkOwner(sql)),
 				...(await checkRoles(sql)),
 				...(await checkKeys(sql)),
-				...(await checkSynchroniser(sql, environment, now)),
+				...(await checkSynchroniser(sql, environment)),
 			];
 		});
 	} catch (error) {
