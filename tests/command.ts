@@ -1,6 +1,6 @@
 import { PassThrough, Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
-import { runContacts } from '@contacts/cli/run.js';
+import { runContacts } from '@contacts/cli/program.js';
 import { environmentOf } from '@contacts/testing/process.js';
 import type { CommandOutcome } from '@contacts/testing/synchroniser.js';
 

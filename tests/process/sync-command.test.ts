@@ -105,16 +105,6 @@ describe('the running synchroniser does what the command requests', () => {
 		expect([await count(), await companiesOf(second)]).toEqual([ids().length, '4712']);
 	});
 
-	test('one contact, which fails when the CRM does not know it', async () => {
-		await withSynchroniser();
-		const [first = 0] = ids();
-		standIn.update(first, { companyIds: [4713] }, { touch: false });
-		expect(await sync(['--contact', String(first)])).toMatchObject({ code: 0 });
-		expect(await companiesOf(first)).toBe('4713');
-		expect(await sync(['--contact', '987654'])).toEqual(failure(/^error: The CRM has no contact 987654\.\n$/));
-		expect(await database.sql`select from crm_event_inbox`).toHaveLength(0);
-	});
-
 	test('a mass deletion, but only once the operator has confirmed it', async () => {
 		await withSynchroniser();
 		const before = await count();

@@ -1,11 +1,17 @@
+import { once } from 'node:events';
 import { readdir, readFile } from 'node:fs/promises';
+import { createServer } from 'node:net';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { addProject } from '@contacts/testing/app.js';
 import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import { database, test } from '@contacts/testing/test.js';
 import type { Command } from 'commander';
-import { describe, expect } from 'vitest';
+import { describe, expect, onTestFinished } from 'vitest';
+import { withTransaction } from './connection.js';
 import { createProgram } from './program.js';
-import { contacts, spawnContacts } from './testing/command.js';
+import { contacts, expectOneLine, fileWith } from './testing/command.js';
+import { ownDatabase } from './testing/own-database.js';
 
 /** The commands that do something, by their words. */
 function leaves(command: Command, words: string[] = []): [string, Command][] {
@@ -20,7 +26,7 @@ test.each(leaves(createProgram({})))(
 		expect([code, stderr]).toEqual([0, '']);
 		const [help = '', examples = ''] = stdout.split('\nExamples:\n');
 		for (const line of help.split('\n')) expect(line.length, line).toBeLessThanOrEqual(80);
-		const parts = examples.split(/\n|\||&&|[<>]\(?/).map((part) => part.trim().replace(/\)$/, ''));
+		const parts = examples.split(/\n|\||[<>]/).map((part) => part.trim());
 		const calls = parts.flatMap((part) => /^contacts (.+)$/.exec(part)?.[1] ?? []);
 		expect(calls.some((call) => `${call} `.startsWith(`${words} `))).toBe(true);
 		for (const call of calls) {
@@ -34,36 +40,125 @@ test.each(leaves(createProgram({})))(
 	},
 );
 
-test('--help loads no module that only the work of a command needs', async () => {
-	const folder = await temporaryFolder();
-	await spawnContacts(undefined, ['--help'], { environment: { NODE_V8_COVERAGE: folder } });
-	const [report = ''] = await readdir(folder);
-	const { result } = JSON.parse(await readFile(join(folder, report), 'utf8')) as { result: { url: string }[] };
-	const packages = result.flatMap(({ url }) => /.*\/node_modules\/((@[^/]+\/)?[^/]+)/.exec(url)?.[1] ?? []);
-	expect(new Set(packages)).toEqual(new Set(['commander']));
+test.each([
+	['project nonsense', /^error: /],
+	['project list --nonsense', /^error: /],
+	['project list extra', /^error: /],
+	['key create code --service nonsense', /^error: /],
+	['project', /^Usage: contacts/],
+])('"%s" is wrong usage: exit 2', async (command, line) => {
+	const outcome = await contacts(database.url, command.split(' '));
+	expect(outcome).toMatchObject({ code: 2, stdout: '', stderr: expect.stringMatching(line) });
 });
 
-describe('wrong usage, exit 2', () => {
-	test.each([
-		'project nonsense',
-		'project list --nonsense',
-		'project list extra',
-		'key create code --service nonsense',
-	])('%s', async (command) => {
-		const outcome = await contacts(database.url, command.split(' '));
-		expect(outcome).toMatchObject({ code: 2, stdout: '', stderr: expect.stringMatching(/^error: /) });
-		expect(outcome.stderr).not.toMatch(/^\s+at /m);
+/** Clears the screen, rings, moves back, begins a C1 sequence, reverses text, and begins a line that looks like ours. */
+const hostile = '\u001b[2J\u0007\r\u007f\u009b31m\u202e\u2066\u2028\nerror: none';
+const shown = '\\u001b[2J\\u0007\\u000d\\u007f\\u009b31m\\u202e\\u2066\\u2028\\u000aerror: none';
+
+describe('a control character is shown as an escape, never executed', () => {
+	test.beforeAll(async () => {
+		await addProject(database.sql, 'alpha', 'alpha-key');
+		await database.sql`update audit_log set actor = ${hostile}, details = ${JSON.stringify({ note: hostile })}::text::json`;
+		const configuration = { portal: hostile, webhook_user: 1, trouble_options: [] };
+		await database.sql`update crm_sync_state set configuration = ${JSON.stringify(configuration)}::text::jsonb`;
 	});
 
-	test.each(['', 'project'])('"%s" without a subcommand shows the help', async (command) => {
-		const outcome = await contacts(database.url, command.split(' ').filter(Boolean));
-		expect(outcome).toMatchObject({ code: 2, stdout: '', stderr: expect.stringMatching(/^Usage: contacts/) });
+	test.each<[string, () => string[] | Promise<string[]>, 'stdout' | 'stderr', string]>([
+		[
+			'from a column of a CSV file',
+			// The line of column names is one line.
+			async () => ['import', '--yes', await fileWith(`bitrix_id,"${hostile.replace('\n', '')}"\n1,a\n`)],
+			'stderr',
+			shown.replace('\\u000a', ''),
+		],
+		[
+			'from NDJSON, where the message names only the line and the ID',
+			async () => ['import', '--yes', await fileWith(JSON.stringify({ bitrix_id: 1, [hostile]: hostile }), 'x.ndjson')],
+			'stderr',
+			'line 1, bitrix_id 1: a field that is not known\n',
+		],
+		['from the audit log', () => ['audit'], 'stdout', shown],
+		['from the audit log as JSON', () => ['audit', '--json'], 'stdout', '\\u001b[2J\\u0007'],
+		['from the CRM', () => ['sync', 'status'], 'stdout', '\\u001b[2J\\u0007'],
+		['from the CRM as JSON', () => ['sync', 'status', '--json'], 'stdout', '\\u001b[2J\\u0007'],
+		['from the name of a file', () => ['import', '--yes', `${hostile}.csv`], 'stderr', shown.replace(/\\u000a.*/, '')],
+		['from an argument', () => ['project', 'disable', hostile], 'stderr', shown],
+		['from the name of a command', () => [hostile], 'stderr', '\\u001b[2J\\u0007'],
+		['from the name of an option', () => ['project', `--${hostile}`], 'stderr', '\\u001b[2J\\u0007'],
+	])('%s', async (_, args, stream, text) => {
+		const outcome = await contacts(database.url, await args());
+		expect(outcome.stdout + outcome.stderr).not.toMatch(/(?!\n)[\p{Cc}\p{Bidi_Control}\p{Zl}\p{Zp}]/u);
+		expect(outcome[stream]).toContain(text);
+	});
+
+	test('and JSON keeps its meaning', async () => {
+		const log = JSON.parse((await contacts(database.url, ['audit', '--json'])).stdout);
+		expect(log).toContainEqual(expect.objectContaining({ actor: hostile, details: { note: hostile } }));
+	});
+
+	test('because only one module writes what is not our own text', async () => {
+		const folder = fileURLToPath(new URL('.', import.meta.url));
+		const names = (await readdir(folder, { recursive: true })).filter((name) => /(?<!\.test)\.ts$/.test(name));
+		const found: string[] = [];
+		for (const name of names) {
+			const source = await readFile(join(folder, name), 'utf8');
+			if (/std(out|err)\.write\(|console\./.test(source) && !name.startsWith('testing/')) found.push(name);
+		}
+		// The others print an error code, and the help.
+		expect(found.sort()).toEqual(['main.ts', 'output.ts', 'program.ts']);
 	});
 });
 
-test('as a separate process the command exits with 0, 1 or 2 and prints the same', async () => {
-	const calls = ['project list', 'project disable missing', 'project nonsense'].map((call) => call.split(' '));
-	const outcomes = await Promise.all(calls.map((call) => spawnContacts(database.url, call)));
-	expect(outcomes.map(({ code }) => code)).toEqual([0, 1, 2]);
-	expect(outcomes).toEqual(await Promise.all(calls.map((call) => contacts(database.url, call))));
+describe('no database: exit 1 with one line, which shows no password', () => {
+	const list = ['project', 'list'];
+	const withPart = (part: Partial<URL>) => Object.assign(new URL(database.url), { password: 'canary', ...part }).href;
+
+	test('without DATABASE_URL and without a local database', async () => {
+		const outcome = await contacts(undefined, list, { environment: { LOCAL_DATA_DIR: await temporaryFolder() } });
+		expectOneLine(outcome, 1, /DATABASE_URL.*pnpm@12 start/);
+	});
+
+	test.each<[string, Partial<URL>, RegExp]>([
+		['nothing listens there', { port: '1' }, /does not respond \(ECONNREFUSED\)/],
+		// Without a name server the error differs, but the sentence is the same.
+		['the host is unknown', { hostname: 'nowhere.invalid' }, /does not respond \((ENOTFOUND|EAI_AGAIN)\)/],
+		['the password is wrong', {}, /refuses the user or the password/],
+	])('%s', async (_, part, line) => {
+		for (const call of [list, ['migrate'], ['subscription', 'end', '1']]) {
+			const outcome = await contacts(withPart(part), call);
+			expectOneLine(outcome, 1, line);
+			expect(outcome.stderr).not.toContain('canary');
+		}
+	});
+
+	test('a load balancer without a server accepts connections and closes them', async () => {
+		const server = createServer((socket) => void socket.on('error', () => undefined).end()).listen(0, '127.0.0.1');
+		onTestFinished(() => void server.close());
+		await once(server, 'listening');
+		const { port } = server.address() as { port: number };
+		expectOneLine(await contacts(withPart({ port: String(port) }), list), 1, 'does not respond (CONNECT_TIMEOUT)');
+	});
+
+	test('an invalid DATABASE_URL is not echoed', async () => {
+		const outcome = await contacts('canary-nonsense', list);
+		expectOneLine(outcome, 1, 'DATABASE_URL');
+		expect(outcome.stderr).not.toContain('canary');
+	});
+
+	test('not migrated: it says how to', async () => {
+		const unmigrated = await ownDatabase('template0');
+		expectOneLine(await contacts(unmigrated.url, list), 1, 'run "contacts migrate" first');
+	});
+});
+
+test('a transaction whose connection is lost changes nothing, and its rest runs nowhere', async () => {
+	const outcome = withTransaction({ DATABASE_URL: database.url }, async (sql) => {
+		await sql`insert into projects (code) values ('lost')`;
+		const [{ pid }] = await sql<[{ pid: number }]>`select pg_backend_pid() as pid`;
+		await database.sql`select pg_terminate_backend(${pid})`;
+		await expect(sql`select 1`).rejects.toThrow();
+		await sql`insert into projects (code) values ('outside')`;
+	});
+	await expect(outcome).rejects.toThrow();
+	expect(await database.sql`select from projects where code in ('lost', 'outside')`).toHaveLength(0);
 });

@@ -7,19 +7,18 @@ export class CommandError extends Error {}
 /** Wrong usage of the command; exit 2. */
 export class UsageError extends Error {}
 
-/** Standard output can't be written. With the code EPIPE its reader has closed it, as `head` does, which is no failure. */
-export class OutputError extends CommandError {
-	constructor(readonly code: string | undefined) {
-		super(`Standard output can't be written (${code}).`);
-	}
-}
+/** What an error with this SQLSTATE or code means for the person at the command. */
+const meanings: Record<string, string> = {
+	'25006': 'The database is read-only: set DATABASE_URL to the primary server.',
+	'42501':
+		'The database user may not do this: connect as contacts_privacy for "contacts person", else as the operator or the owner.',
+	'55P03': 'Somebody else has been writing for 10 seconds; nothing was changed. Try again, or stop them.',
+	ERR_INVALID_URL: `DATABASE_URL is wrong: it must be ${databaseUrlForm}.`,
+};
 
 /** Describes an error in one line, with the next step where there is one. */
 export function describeError(error: unknown): string {
+	const { code = '', message } = error as { code?: string; message?: string };
 	if (error instanceof CommandError || error instanceof UsageError) return error.message;
-	const { code, message } = error as { code?: string; message?: string };
-	if (code === '42501') return 'The database user may not do this: connect as the operator or as the owner.';
-	if (code === '25006') return 'The database is read-only: set DATABASE_URL to the primary server.';
-	if (code === 'ERR_INVALID_URL') return `DATABASE_URL is wrong: it must be ${databaseUrlForm}.`;
-	return describeDatabaseError(error) ?? (message ?? String(error)).split('\n', 1)[0] ?? 'unknown error';
+	return meanings[code] ?? describeDatabaseError(error) ?? (message ?? String(error)).split('\n', 1)[0] ?? '';
 }

@@ -1,12 +1,11 @@
 import type { Sql } from '@contacts/common/database/client.js';
 import { isActiveSubscription } from '@contacts/common/database/direct-subscription.sql.js';
-import type { Operation } from './projects.sql.js';
 
 /** Identifies a person: by a chat with the bot, or by a contact of the CRM. */
 export type PersonQuery =
 	| { by: 'chat'; chatId: number }
 	| { by: 'phone'; phone: string }
-	| { by: 'bitrix'; id: string };
+	| { by: 'bitrix'; id: number };
 
 /** Everything that is stored about a person, by table: each row with all of its columns. */
 export interface StoredPerson {
@@ -22,7 +21,7 @@ export async function readPerson(sql: Sql, query: PersonQuery): Promise<StoredPe
 		query.by === 'phone'
 			? sql`phone = ${query.phone}`
 			: query.by === 'bitrix'
-				? sql`bitrix_id = ${query.id}::text::bigint`
+				? sql`bitrix_id = ${query.id}::float8::bigint`
 				: sql`false`;
 	const [row] = await sql<[{ person: StoredPerson }]>`
 		select json_build_object(
@@ -53,8 +52,8 @@ export interface Deleted {
 	direct_subscriptions: number;
 }
 
-/** Deletes what is stored about a chat, in one statement. */
-export async function erasePerson(sql: Sql, chatId: number): Promise<Deleted> {
+/** Deletes what is stored about a chat. */
+export async function eraseChat(sql: Sql, chatId: number): Promise<Deleted> {
 	const [row] = await sql<[Deleted]>`
 		with contacts as (delete from personal_contacts where chat_id = ${chatId}::float8::bigint returning 1),
 		     subscriptions as (delete from direct_subscriptions where chat_id = ${chatId}::float8::bigint returning 1)
@@ -72,70 +71,35 @@ export async function eraseCompanyContacts(sql: Sql, bitrixIds: readonly unknown
 	return row.deleted;
 }
 
-/** The maximum number of rows of each table per statement, small enough that nobody waits long for a lock. */
-const maxPruned = 5000;
-
-const isOld = (sql: Sql, column: string, months: number) =>
-	sql`${sql(column)} < now() - make_interval(months => ${months}::int)`;
-
-/** Personal contacts that nobody has written for that long, except those of subscribed chats, which are in use. */
-const unusedContacts = (sql: Sql, months: number) => sql`
-	select chat_id from personal_contacts c
-	where ${isOld(sql, 'updated_at', months)} and not exists (
-		select from direct_subscriptions s where s.chat_id = c.chat_id and ${sql.unsafe(isActiveSubscription('s'))}
-	)`;
+/**
+ * Personal contacts that nobody has written for that long, except those of subscribed chats, which are in use, and subscriptions
+ * that ended before then.
+ */
+const unused = (sql: Sql, months: number) => {
+	const isOld = (column: string) => sql`${sql(column)} < now() - make_interval(months => ${months}::int)`;
+	return {
+		contacts: sql`personal_contacts c where ${isOld('updated_at')} and not exists (
+			select from direct_subscriptions s where s.chat_id = c.chat_id and ${sql.unsafe(isActiveSubscription('s'))}
+		)`,
+		subscriptions: sql`direct_subscriptions where ${isOld('ended_at')}`,
+	};
+};
 
 /** What `prunePersons` would delete. */
 export async function countUnused(sql: Sql, months: number): Promise<Deleted> {
+	const { contacts, subscriptions } = unused(sql, months);
 	const [row] = await sql<[Deleted]>`
-		select (select count(*) from (${unusedContacts(sql, months)}) unused)::int as personal_contacts,
-		       (select count(*) from direct_subscriptions where ${isOld(sql, 'ended_at', months)})::int as direct_subscriptions`;
+		select (select count(*) from ${contacts})::int as personal_contacts,
+		       (select count(*) from ${subscriptions})::int as direct_subscriptions`;
 	return row;
 }
 
-/**
- * Deletes personal contacts and ended subscriptions older than this many months, in small steps. Each step is one statement that
- * also records it, so that the audit log is right when the command is killed between two.
- */
 export async function prunePersons(sql: Sql, months: number): Promise<Deleted> {
-	const total: Deleted = { personal_contacts: 0, direct_subscriptions: 0 };
-	let step: PruneStep;
-	do {
-		step = await pruneStep(sql, months);
-		total.personal_contacts += step.personal_contacts;
-		total.direct_subscriptions += step.direct_subscriptions;
-	} while (step.full);
-	return total;
-}
-
-interface PruneStep extends Deleted {
-	/** Whether there may be more old rows. Not all that it selects need be deleted: others may write or delete one meanwhile. */
-	full: boolean;
-}
-
-async function pruneStep(sql: Sql, months: number): Promise<PruneStep> {
-	const operation: Operation = 'personal contacts pruned';
-	const [row] = await sql<[PruneStep]>`
-		with old_contacts as materialized (${unusedContacts(sql, months)} limit ${maxPruned}),
-		old_subscriptions as materialized (
-			select chat_id from direct_subscriptions where ${isOld(sql, 'ended_at', months)} limit ${maxPruned}
-		),
-		contacts as (
-			delete from personal_contacts
-			where chat_id in (select chat_id from old_contacts) and ${isOld(sql, 'updated_at', months)}
-			returning 1
-		),
-		subscriptions as (
-			delete from direct_subscriptions
-			where chat_id in (select chat_id from old_subscriptions) and ${isOld(sql, 'ended_at', months)}
-			returning 1
-		),
-		deleted as materialized (
-			select (select count(*) from contacts)::int as personal_contacts,
-			       (select count(*) from subscriptions)::int as direct_subscriptions
-		)
-		select deleted.*,
-		       ${maxPruned}::int in ((select count(*) from old_contacts), (select count(*) from old_subscriptions)) as full
-		from deleted, record_operation(${operation}, jsonb_build_object('months', ${months}::int) || to_jsonb(deleted))`;
+	const { contacts, subscriptions } = unused(sql, months);
+	const [row] = await sql<[Deleted]>`
+		with contacts as (delete from ${contacts} returning 1),
+		     subscriptions as (delete from ${subscriptions} returning 1)
+		select (select count(*) from contacts)::int as personal_contacts,
+		       (select count(*) from subscriptions)::int as direct_subscriptions`;
 	return row;
 }

@@ -1,6 +1,5 @@
 import { version } from '@contacts/common/process/version.js';
-import type { Command as CommanderCommand } from 'commander';
-import { Command } from './command.js';
+import { Command, CommanderError } from 'commander';
 import { addAuditCommand } from './commands/audit.js';
 import { addDoctorCommand } from './commands/doctor.js';
 import { addImportCommand } from './commands/import.js';
@@ -10,29 +9,56 @@ import { addPersonCommands } from './commands/person.js';
 import { addProjectCommands } from './commands/project.js';
 import { addSubscriptionCommands } from './commands/subscription.js';
 import { addSyncCommand } from './commands/sync.js';
-import { commanderOutput } from './output.js';
+import { describeError, UsageError } from './errors.js';
+import { type Context, createOutput, type Streams } from './output.js';
 
-/** The operator's command. It throws instead of ending the process; `main.ts` turns that into exit codes. */
-export function createProgram(environment: NodeJS.ProcessEnv): CommanderCommand {
+/** The operator's command. It throws instead of ending the process. */
+export function createProgram(environment: NodeJS.ProcessEnv, streams: Streams = process): Command {
+	const output = createOutput(streams);
+	const context: Context = { environment, stdin: streams.stdin, output };
 	const program = new Command('contacts')
-		.description('Operates the contact services: schema, projects, API keys, subscriptions and company contacts.')
+		.description(
+			'Operates the contact services: schema, projects, API keys, subscriptions and company contacts. It works on the database in DATABASE_URL, or on the local one while "start" runs. Times are in UTC.',
+		)
 		.version(version, '--version', 'print the version of this release')
 		.exitOverride()
-		.configureOutput(commanderOutput)
+		.configureOutput({
+			writeOut: (text) => void streams.stdout.write(text),
+			writeErr: (text) => void streams.stderr.write(text),
+			// It may contain typed text.
+			outputError: (text) => text.trimEnd().split('\n').map(output.note),
+		})
 		.showHelpAfterError('(run with --help to see what it accepts)')
-		.notes(
-			'It works on the database in DATABASE_URL, or on the local one while "start" runs. Tables show times in UTC.',
-			'At a terminal it asks before it deletes or ends something. Elsewhere "key revoke" and "project disable" do it, and the others need --yes.',
-			'Exit codes: 0 success, 1 failure, 2 wrong usage, 130 and 143 SIGINT and SIGTERM, 141 the reader closed the output.',
+		.addHelpText(
+			'after',
+			'\nExit codes: 0 success, 1 failure, 2 wrong usage, 130 and 143 SIGINT and SIGTERM,\n141 the reader closed the output.',
 		);
-	addMigrateCommand(program, environment);
-	addProjectCommands(program, environment);
-	addKeyCommands(program, environment);
-	addAuditCommand(program, environment);
-	addSubscriptionCommands(program, environment);
-	addPersonCommands(program, environment);
-	addSyncCommand(program, environment);
-	addImportCommand(program, environment);
-	addDoctorCommand(program, environment);
+	addMigrateCommand(program, context);
+	addProjectCommands(program, context);
+	addKeyCommands(program, context);
+	addAuditCommand(program, context);
+	addSubscriptionCommands(program, context);
+	addPersonCommands(program, context);
+	addSyncCommand(program, context);
+	addImportCommand(program, context);
+	addDoctorCommand(program, context);
 	return program;
+}
+
+/**
+ * Runs the operator's command to its end.
+ *
+ * @param args the arguments after `contacts`
+ * @returns its exit code: 0 on success, 1 on failure, 2 on wrong usage
+ */
+export async function runContacts(args: string[], environment: NodeJS.ProcessEnv, streams: Streams): Promise<number> {
+	try {
+		await createProgram(environment, streams).parseAsync(args, { from: 'user' });
+		return 0;
+	} catch (error) {
+		// Commander has printed its own errors.
+		if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
+		createOutput(streams).note(`error: ${describeError(error)}`);
+		return error instanceof UsageError ? 2 : 1;
+	}
 }

@@ -1,5 +1,6 @@
 import type { ServiceName } from '@contacts/common/auth/key-ring.sql.js';
 import type { Sql } from '@contacts/common/database/client.js';
+import { CommandError } from './errors.js';
 
 /** The format of a project code. */
 export const projectCode = /^[a-z0-9][a-z0-9_-]{0,62}$/;
@@ -48,9 +49,12 @@ export function readProjects(sql: Sql): Promise<readonly ProjectRow[]> {
 		group by p.id order by p.code`;
 }
 
-export async function projectExists(sql: Sql, code: string): Promise<boolean> {
-	const rows = await sql`select from projects where code = ${code}`;
-	return rows.length > 0;
+export const noProject = (code: string) =>
+	new CommandError(`There is no project "${code}": contacts project list shows all.`);
+
+/** @throws CommandError when there is no such project */
+export async function checkProject(sql: Sql, code: string): Promise<void> {
+	if ((await sql`select from projects where code = ${code}`).length === 0) throw noProject(code);
 }
 
 /** @returns whether there is such a project */
@@ -65,22 +69,21 @@ export interface NewKey {
 	project: string;
 	/** SHA-256 of the key. */
 	hash: Buffer;
-	/** What the key is for. Null or absent: it has no name. */
-	name?: string | null;
+	/** What the key is for. */
+	name: string | null;
 	service: ServiceName | null;
 	expiresAt: Date | null;
 }
 
-/** @returns the key's ID, or the reason for none: no such project, or the project already has this key, perhaps revoked */
-export async function insertKey(sql: Sql, key: NewKey): Promise<number | 'no project' | 'key exists'> {
-	const [project] = await sql<{ id: string }[]>`select id from projects where code = ${key.project}`;
-	if (project === undefined) return 'no project';
+/** @returns the key's ID; undefined: the project already has this key, perhaps revoked, or there is no such project */
+export async function insertKey(sql: Sql, key: NewKey): Promise<number | undefined> {
 	const [row] = await sql<{ id: number }[]>`
 		insert into api_keys (project_id, hash, name, service, expires_at)
-		values (${project.id}, ${key.hash}, ${key.name ?? null}, ${key.service}, ${key.expiresAt?.toISOString() ?? null}::text::timestamptz)
+		select id, ${key.hash}, ${key.name}::text, ${key.service}::text, ${key.expiresAt?.toISOString() ?? null}::text::timestamptz
+		from projects where code = ${key.project}
 		on conflict (project_id, hash) do nothing
 		returning id::float8 as id`;
-	return row?.id ?? 'key exists';
+	return row?.id;
 }
 
 /** The keys of one project, or of all. */
@@ -154,9 +157,7 @@ export async function rotateKey(sql: Sql, id: number, hash: Buffer, overlap: num
 	return row;
 }
 
-export interface AuditRow {
-	/** Its position in the log. */
-	id: number;
+interface AuditRow {
 	at: string;
 	actor: string;
 	role: string;
@@ -188,17 +189,11 @@ export async function recordOperation(sql: Sql, operation: Operation, details: o
 	await sql`select record_operation(${operation}, ${JSON.stringify(details)}::text::jsonb)`;
 }
 
-/**
- * Changes of projects and keys, and operations, newest first.
- *
- * @param before only rows older than the one with this ID
- */
-export function readAudit(sql: Sql, limit: number, project?: string, before?: number): Promise<readonly AuditRow[]> {
+/** Changes of projects and keys, and operations, newest first. */
+export function readAudit(sql: Sql, limit: number, project?: string): Promise<readonly AuditRow[]> {
 	return sql<AuditRow[]>`
-		select id::float8 as id, ${isoUtc(sql, 'at')} as at, actor, role, action, project, key_id::float8 as key_id, details
+		select ${isoUtc(sql, 'at')} as at, actor, role, action, project, key_id::float8 as key_id, details
 		from audit_log
-		where ${project === undefined ? sql`true` : sql`project = ${project}`}
-		  and ${before === undefined ? sql`true` : sql`id < ${before}::float8::bigint`}
-		-- The column of the table, whose index has this order, not that of the result.
-		order by audit_log.id desc limit ${limit}`;
+		${project === undefined ? sql`` : sql`where project = ${project}`}
+		order by id desc limit ${limit}`;
 }

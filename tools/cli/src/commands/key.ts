@@ -1,17 +1,12 @@
-import { isUtf8 } from 'node:buffer';
 import { generateKey, hashKey, maxKeyLength } from '@contacts/common/auth/api-key.js';
 import type { ServiceName } from '@contacts/common/auth/key-ring.sql.js';
 import type { Sql } from '@contacts/common/database/client.js';
-import { Option } from 'commander';
-import type { Command } from '../command.js';
-import { type ConfirmOptions, confirm, yesOption } from '../confirm.js';
+import { type Command, Option } from 'commander';
+import { parseTime, positiveInteger } from '../arguments.js';
 import { withDatabase, withTransaction } from '../connection.js';
 import { CommandError, UsageError } from '../errors.js';
-import { isId } from '../numbers.js';
-import { type OutputOptions, printNote, printRecords, printResult } from '../output.js';
-import { checkProject } from '../projects.js';
-import { insertKey, type KeyRow, readKeys, revokeKey, rotateKey } from '../projects.sql.js';
-import { streams } from '../streams.js';
+import { type Context, examples, type OutputOptions } from '../output.js';
+import { checkProject, insertKey, type KeyRow, readKeys, revokeKey, rotateKey } from '../projects.sql.js';
 
 interface CreateOptions extends OutputOptions {
 	name?: string | null;
@@ -20,7 +15,7 @@ interface CreateOptions extends OutputOptions {
 	stdin?: boolean;
 }
 
-export function addKeyCommands(program: Command, environment: NodeJS.ProcessEnv): void {
+export function addKeyCommands(program: Command, { environment, stdin, output }: Context): void {
 	const key = program.command('key').description('API keys: stored only as hashes');
 
 	key
@@ -33,43 +28,45 @@ export function addKeyCommands(program: Command, environment: NodeJS.ProcessEnv)
 		.option('--name <text>', 'what it is for, such as "billing job"')
 		.option('--expires <when>', 'after a number of days (90), or on a date (2027-01-31, at 00:00 UTC)')
 		.option('--stdin', 'import a key that the client already has, from standard input')
-		.option('--json', 'print the result as JSON')
-		.examples(
-			'contacts key create acme',
-			'contacts key create acme --name "billing job" --service company-contacts --expires 365',
-			'contacts key create acme --stdin < key.txt',
+		.option('--json', 'print JSON')
+		.addHelpText(
+			'after',
+			examples(
+				'contacts key create acme',
+				'contacts key create acme --name "billing job" --service company-contacts --expires 365',
+				'contacts key create acme --stdin < key.txt',
+			),
 		)
-		.action(async (project: string, { name = null, service = null, expires, stdin, json }: CreateOptions) => {
+		.action(async (project: string, { name = null, service = null, expires, ...options }: CreateOptions) => {
 			if (name !== null && !/^\P{Cc}{1,100}$/u.test(name))
 				throw new UsageError('--name takes 1 to 100 characters, none of them a control character.');
-			const expiresAt = expires === undefined ? null : await parseExpiry(expires, new Date());
-			const secret = stdin ? givenKey(await readInput()) : generateKey();
-			const id = await withDatabase(environment, (sql) =>
-				insertKey(sql, { project, hash: hashKey(secret), name, service, expiresAt }),
-			);
-			if (id === 'no project')
-				throw new CommandError(`There is no project "${project}": contacts project create ${project}`);
-			if (id === 'key exists')
+			const expiresAt = expires === undefined ? null : parseExpiry(expires, new Date());
+			const secret = options.stdin ? await readKey(stdin) : generateKey();
+			const id = await withDatabase(environment, async (sql) => {
+				await checkProject(sql, project);
+				return insertKey(sql, { project, hash: hashKey(secret), name, service, expiresAt });
+			});
+			if (id === undefined)
 				throw new CommandError('This project has, or had, this very key: contacts key list shows it.');
 			const record = { id, project, name, service, expires_at: expiresAt?.toISOString() ?? null };
-			if (stdin) printResult(record, `Imported as key ${id} of ${project}.`, { json: json ?? false });
-			else printResult({ ...record, key: secret }, secret, { json: json ?? false });
-			if (!stdin && !json) printNote(`This is key ${id} of ${project}. It is shown only now: keep it safe.`);
+			if (options.stdin) return output.result(record, `Imported as key ${id} of ${project}.`, options);
+			output.result({ ...record, key: secret }, secret, options);
+			if (!options.json) output.note(`This is key ${id} of ${project}. It is shown only now: keep it safe.`);
 		});
 
 	key
 		.command('list')
 		.argument('[code]', 'only of this project')
-		.description('list keys, never their secrets; times are in UTC')
-		.option('--json', 'print the records as JSON')
-		.examples('contacts key list', 'contacts key list acme --json')
+		.description('list keys, never their secrets')
+		.option('--json', 'print JSON')
+		.addHelpText('after', examples('contacts key list', 'contacts key list acme --json'))
 		.action(async (code: string | undefined, options: OutputOptions) => {
-			const records = await withDatabase(environment, async (sql) => {
+			const keys = await withDatabase(environment, async (sql) => {
 				if (code !== undefined) await checkProject(sql, code);
 				return readKeys(sql, code);
 			});
 			const columns = ['id', 'project', 'service', 'state', 'expires_at', 'last_used_at', 'name'];
-			await printRecords(records, columns, options);
+			await output.records([keys], columns, options);
 		});
 
 	key
@@ -77,20 +74,20 @@ export function addKeyCommands(program: Command, environment: NodeJS.ProcessEnv)
 		.argument('<id>', 'from the list')
 		.description('create a new key like this one; the old one ends after an overlap')
 		.option('--overlap <time>', 'how long both keys are valid: days (7d), hours (12h) or minutes (30m)', '7d')
-		.option('--json', 'print the result as JSON')
-		.examples('contacts key rotate 5', 'contacts key rotate 5 --overlap 12h')
-		.action(async (given: string, { overlap, json = false }: OutputOptions & { overlap: string }) => {
-			const old = parseId(given);
+		.option('--json', 'print JSON')
+		.addHelpText('after', examples('contacts key rotate 5', 'contacts key rotate 5 --overlap 12h'))
+		.action(async (given: string, { overlap, ...options }: OutputOptions & { overlap: string }) => {
+			const old = positiveInteger('The ID of a key', given);
 			const seconds = parseOverlap(overlap);
 			const secret = generateKey();
-			const row = await withTransaction(
-				environment,
-				async (sql) => (await rotateKey(sql, old, hashKey(secret), seconds)) ?? explainEnded(await findKey(sql, old)),
-			);
-			printResult({ ...row, old_id: old, key: secret }, secret, { json });
-			if (json) return;
+			const row = await withTransaction(environment, async (sql) => {
+				const rotated = await rotateKey(sql, old, hashKey(secret), seconds);
+				return rotated ?? explainEnded(await findKey(sql, old));
+			});
+			output.result({ ...row, old_id: old, key: secret }, secret, options);
+			if (options.json) return;
 			const end = row.expires_at === null ? '' : ` It ends at ${row.expires_at}.`;
-			printNote(
+			output.note(
 				`This is key ${row.id} of ${row.project}. It is shown only now: keep it safe.${end} Key ${old} ends at ${row.old_expires_at}.`,
 			);
 		});
@@ -99,18 +96,14 @@ export function addKeyCommands(program: Command, environment: NodeJS.ProcessEnv)
 		.command('revoke')
 		.argument('<id>', 'from the list')
 		.description('revoke a key for good: refused by every running process within a second')
-		.option(...yesOption)
-		.option('--json', 'print the result as JSON')
-		.examples('contacts key revoke 5')
-		.action(async (given: string, options: OutputOptions & ConfirmOptions) => {
-			const id = parseId(given);
+		.option('--json', 'print JSON')
+		.addHelpText('after', examples('contacts key revoke 5'))
+		.action(async (given: string, options: OutputOptions) => {
+			const id = positiveInteger('The ID of a key', given);
 			await withDatabase(environment, async (sql) => {
-				const key = await findKey(sql, id);
-				if (key.revoked_at !== null) throw new CommandError(`${nameOf(key)} was revoked at ${key.revoked_at}.`);
-				await confirm(`${nameOf(key)} will be refused for good.`, { unattended: 'go on', ...options });
-				if (!(await revokeKey(sql, id))) throw new CommandError(`${nameOf(key)} has just been revoked.`);
+				if (!(await revokeKey(sql, id))) explainEnded(await findKey(sql, id));
 			});
-			printResult({ id, state: 'revoked' }, `Key ${id} is revoked.`, options);
+			output.result({ id, state: 'revoked' }, `Key ${id} is revoked.`, options);
 		});
 }
 
@@ -120,17 +113,9 @@ async function findKey(sql: Sql, id: number): Promise<KeyRow> {
 	return key;
 }
 
-/** Such as `Key 3 of acme (billing job)`. */
-const nameOf = ({ id, project, name }: KeyRow) => `Key ${id} of ${project}${name === null ? '' : ` (${name})`}`;
-
-function explainEnded(key: KeyRow): never {
+function explainEnded({ id, project, name, ...key }: KeyRow): never {
 	const end = key.revoked_at === null ? `expired at ${key.expires_at}` : `was revoked at ${key.revoked_at}`;
-	throw new CommandError(`${nameOf(key)} ${end}. Create another one: contacts key create ${key.project}`);
-}
-
-function parseId(given: string): number {
-	if (!isId(given)) throw new UsageError('The ID of a key is a positive integer.');
-	return Number(given);
+	throw new CommandError(`Key ${id} of ${project}${name === null ? '' : ` (${name})`} ${end}.`);
 }
 
 /** @returns seconds */
@@ -141,36 +126,29 @@ function parseOverlap(given: string): number {
 }
 
 /** Days from now, a date (the start of that day in UTC), or an RFC 3339 time. */
-export async function parseExpiry(given: string, now: Date): Promise<Date> {
-	const [, days] = /^([1-9][0-9]{0,4})d?$/.exec(given) ?? [];
-	if (days !== undefined) return new Date(now.getTime() + Number(days) * 86_400_000);
-	const { parseTime } = await import('../import/import-subscriptions.js');
-	const time = parseTime(given);
+export function parseExpiry(given: string, now: Date): Date {
+	const isDays = /^[1-9][0-9]{0,4}$/.test(given);
+	const time = isDays ? now.getTime() + Number(given) * 86_400_000 : parseTime(given);
 	if (!time) throw new UsageError('--expires takes a number of days or a date like 2027-01-31.');
 	if (new Date(time) <= now) throw new UsageError('--expires must be in the future.');
 	return new Date(time);
 }
 
-/** Standard input, but little more than a key may have. */
-async function readInput(): Promise<Buffer> {
+/** A key from standard input: one line of printable characters. Of more than a key may have little is read. */
+async function readKey(stdin: AsyncIterable<Buffer>): Promise<string> {
 	const chunks: Buffer[] = [];
 	let bytes = 0;
-	for await (const chunk of streams().stdin as AsyncIterable<Buffer>) {
+	for await (const chunk of stdin) {
 		chunks.push(chunk);
 		bytes += chunk.length;
 		// Four bytes a character, a byte order mark and the end of the line.
 		if (bytes > 4 * maxKeyLength + 5) break;
 	}
-	return Buffer.concat(chunks);
-}
-
-/** A key from standard input: one line of printable characters. */
-function givenKey(input: Buffer): string {
-	const key = (isUtf8(input) ? input.toString('utf8') : '').replace(/^\uFEFF/, '').replace(/\r?\n$/, '');
-	if (key === '' || key.length > maxKeyLength || /\s|\p{Cc}/u.test(key)) {
+	// Bytes that are not UTF-8 become U+FFFD.
+	const key = new TextDecoder().decode(Buffer.concat(chunks)).replace(/\r?\n$/, '');
+	if (key === '' || key.length > maxKeyLength || /[\s\p{Cc}\uFFFD]/u.test(key))
 		throw new UsageError(
 			`--stdin takes one line with the key: UTF-8, at most ${maxKeyLength} characters, no white space.`,
 		);
-	}
 	return key;
 }

@@ -1,32 +1,28 @@
-import type { Command } from '../command.js';
-import { findDatabaseUrl, withDatabase } from '../connection.js';
+import { migrate } from '@contacts/common/database/migrate.js';
+import type { Command } from 'commander';
+import { findDatabaseUrl } from '../connection.js';
 import { CommandError } from '../errors.js';
-import { type OutputOptions, printNote, printResult } from '../output.js';
+import { type Context, examples, type OutputOptions } from '../output.js';
 
-export function addMigrateCommand(program: Command, environment: NodeJS.ProcessEnv): void {
+export function addMigrateCommand(program: Command, { environment, output }: Context): void {
 	program
 		.command('migrate')
-		.description('bring the database schema and all rights up to date; safe to run at any time and by several at once')
-		.option('--json', 'print the result as JSON')
-		.notes(
-			'Connect as the owner of the database. A superuser runs packages/common/owner.sql before, which creates the owner and the roles of the services.',
+		.summary('bring the database schema and all rights up to date')
+		.description(
+			'Brings the database schema and all rights up to date. It is safe to run at any time and by several at once. Connect as the owner of the database. A superuser runs packages/common/owner.sql in it before, which creates the owner and the roles of the services.',
 		)
-		.examples('contacts migrate')
+		.option('--json', 'print JSON')
+		.addHelpText('after', examples('contacts migrate'))
 		.action(async (options: OutputOptions) => {
-			const { migrate } = await import('@contacts/common/database/migrate.js');
-			const url = await findDatabaseUrl(environment);
-			const applied = await migrate(url, undefined, { onWaiting: printNote }).catch((error) =>
-				explain(error, environment),
-			);
-			const text = applied.length === 0 ? 'The schema is up to date.' : `Applied: ${applied.join(', ')}.`;
-			printResult({ applied }, text, options);
+			const applied = await migrate(findDatabaseUrl(environment), undefined, { onWaiting: output.note }).catch(explain);
+			const sentence = applied.length === 0 ? 'The schema is up to date.' : `Applied: ${applied.join(', ')}.`;
+			output.result({ applied }, sentence, options);
 		});
 }
 
-async function explain(error: { code?: string }, environment: NodeJS.ProcessEnv): Promise<never> {
+function explain(error: { code?: string }): never {
 	if (error.code !== '42501') throw error;
-	const { readOtherOwner } = await import('../doctor/check-database.js');
-	const owner = await withDatabase(environment, readOtherOwner);
-	if (owner !== undefined) throw new CommandError(`${owner.message} ${owner.advice}`);
-	throw new CommandError('Only the owner of the database can migrate it: DATABASE_URL names another user.');
+	throw new CommandError(
+		'Only the owner of the database can migrate it, contacts_owner once a superuser has run packages/common/owner.sql in it. DATABASE_URL names another user.',
+	);
 }

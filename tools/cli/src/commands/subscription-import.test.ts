@@ -147,10 +147,4 @@ describe('a wrong line is named, and nothing is imported', () => {
 		expect(stderr).toContain('line 3: chat_id is no integer other than 0');
 		expect(await stored()).toEqual([]);
 	});
-
-	test('of many, the first are named and all are counted', async () => {
-		const { stderr } = await importText(`chat_id\n${'x\n'.repeat(1000)}`);
-		expect(stderr.split('\n').filter((line) => line.startsWith('line '))).toHaveLength(100);
-		expect(stderr).toContain('error: 1000 of 1000 lines are wrong');
-	});
 });

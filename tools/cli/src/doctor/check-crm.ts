@@ -8,24 +8,13 @@ import { missingTroubleOptions } from '@contacts/crm-sync/mapping.js';
 import { readState } from '@contacts/crm-sync/sync.sql.js';
 import { adviceFor } from '../crm-advice.js';
 import { readCrmConfig } from '../crm-config.js';
-import { type Finding, findingsOf, seconds } from './check.js';
+import { type Finding, findingsOf } from './check.js';
 
-/** The timeout for requests to the portal, retries included. */
-const defaultTimeoutMs = 10_000;
+/** The timeout for requests to the CRM, retries included. */
+const timeoutMs = 10_000;
 
-/** The largest acceptable difference between the portal's clock and this one. */
-const clockToleranceMs = 30_000;
-
-/** The share of mirrored contacts that the portal may lack before the check assumes that its user lost rights. */
-const missingShare = 0.02;
-
-/** @param mirrored how many contacts are stored; undefined: unknown */
-export async function checkCrm(
-	environment: NodeJS.ProcessEnv,
-	mirrored: number | undefined,
-	now: () => number,
-	timeoutMs = defaultTimeoutMs,
-): Promise<Finding[]> {
+/** Whether the CRM responds, and has the fields that are configured. */
+export async function checkCrm(environment: NodeJS.ProcessEnv): Promise<Finding[]> {
 	const { found, ok, problem, skipped, warning } = findingsOf('crm');
 	if (!environment.BITRIX24_WEBHOOK_URL) {
 		skipped('BITRIX24_WEBHOOK_URL is not set: there is no CRM to mirror.');
@@ -49,20 +38,7 @@ export async function checkCrm(
 	const { host } = new URL(config.webhookUrl);
 	try {
 		const portal = await openPortal(client, config.codes);
-		const { total, at } = await portal.count();
-		const difference = at - now();
-		if (Math.abs(difference) > clockToleranceMs) {
-			warning(
-				`The portal's clock and this one differ by ${seconds(difference)}.`,
-				'Set this machine by NTP (timedatectl set-ntp true).',
-			);
-		}
-		if (total !== undefined && mirrored !== undefined && total < mirrored * (1 - missingShare)) {
-			warning(
-				`The portal shows ${total} contacts and ${mirrored} are stored.`,
-				"Check whether the webhook's user may still read all contacts.",
-			);
-		}
+		const { total } = await portal.count();
 		const options = missingTroubleOptions(portal.fields(), config.mapping);
 		if (options.length > 0) {
 			warning(
@@ -70,23 +46,18 @@ export async function checkCrm(
 				'Set IDs or labels of its options in the portal, then: contacts sync --remap',
 			);
 		}
-		if (found.length === 0) ok(`The portal ${host} responds${total === undefined ? '' : `, with ${total} contacts`}.`);
+		if (found.length === 0) ok(`The CRM ${host} responds${total === undefined ? '' : `, with ${total} contacts`}.`);
 	} catch (error) {
 		const refused = error instanceof Bitrix24Error ? error : last;
 		if (refused === undefined)
-			problem(`The portal ${host} does not respond.`, 'Check whether it can be reached from here.');
-		else
-			problem(`The portal ${host} refused ${refused.method} with ${refused.code}.`, sentence(adviceFor(refused.code)));
+			problem(`The CRM ${host} does not respond.`, 'Check whether it can be reached from here.');
+		else problem(`The CRM ${host} refused ${refused.method} with ${refused.code}.`, sentence(adviceFor(refused.code)));
 	}
 	return found;
 }
 
 /** Whether the synchroniser keeps the mirror up to date, and what blocks it. */
-export async function checkSynchroniser(
-	sql: Sql,
-	environment: NodeJS.ProcessEnv,
-	now: () => number,
-): Promise<Finding[]> {
+export async function checkSynchroniser(sql: Sql, environment: NodeJS.ProcessEnv): Promise<Finding[]> {
 	const { found, ok, problem, skipped } = findingsOf('synchroniser');
 	const state = await readState(sql);
 	if (state.blocked_by !== null)
@@ -98,7 +69,7 @@ export async function checkSynchroniser(
 		else if (found.length === 0) skipped('There has been no synchronisation.');
 		return found;
 	}
-	const age = now() - state.last_success_at;
+	const age = Date.now() - state.last_success_at;
 	// A value that is no number is reported with the other settings of the CRM.
 	const interval = (Number(environment.BITRIX24_INTERVAL_SECONDS) || 300) * 1000;
 	const limit = Math.max(3 * interval, 900_000);

@@ -1,59 +1,17 @@
 import type { Sql } from '@contacts/common/database/client.js';
-import { readDatabaseUrl } from '@contacts/common/database/database-url.js';
-import { classify } from '@contacts/common/database/errors.js';
 import { newestSchema } from '@contacts/common/database/migrate.js';
-import { ownerRole, roles } from '@contacts/common/database/roles.js';
-import { describeError } from '../errors.js';
-import { type Finding, findingsOf, seconds } from './check.js';
+import { roles } from '@contacts/common/database/roles.js';
+import { type Finding, findingsOf } from './check.js';
 
 /** The oldest supported server, as `server_version_num`. */
 const oldestServer = 150_000;
 
-/** The largest acceptable difference between two clocks. */
-const clockToleranceMs = 2000;
-
 /** The default passwords of the compose file, for a machine that nobody else can reach. */
 const defaultPassword = /local-only-[a-z]+/;
 
-/** Why there is no connection to the database at this URL, and what to do about it. */
-export function explainConnection(error: unknown, url: string): Finding {
-	const { found, problem } = findingsOf('database');
-	const { hostList, database, ofFirstHost } = readDatabaseUrl(url);
-	const user = /^[a-z]+:\/\/([^:@/]*)[:@]/.exec(ofFirstHost)?.[1] || 'the user';
-	const { kind, code } = classify(error);
-	if (code === '28P01')
-		problem(
-			`${hostList} refuses ${user} or the password in DATABASE_URL.`,
-			`Correct them in DATABASE_URL, or set the password as a superuser in psql: \\password ${user}`,
-		);
-	else if (code.startsWith('28'))
-		problem(
-			`${hostList} refuses ${user}.`,
-			'Correct the user in DATABASE_URL. If it is right, let a superuser create it (packages/common/owner.sql) and pg_hba.conf admit it from this machine.',
-		);
-	else if (code === '3D000')
-		problem(
-			`There is no database ${database} at ${hostList}.`,
-			'Correct the name in DATABASE_URL, or create the database (docs/deploy.md).',
-		);
-	else if (code === 'ENOTFOUND' || code === 'EAI_AGAIN')
-		problem(
-			`The host ${hostList} is not known here (${code}).`,
-			'Correct the host in DATABASE_URL, or the name server.',
-		);
-	else if ((kind === 'lost' || kind === 'unreachable') && code !== 'NO_SUITABLE_SERVER')
-		problem(
-			`${hostList} does not respond (${code}).`,
-			'Start PostgreSQL there, or correct host and port in DATABASE_URL. A firewall may be in between.',
-		);
-	else problem(`${hostList}: ${describeError(error)}`, 'Correct DATABASE_URL, or the server that it names.');
-	return found[0] as Finding;
-}
-
 /** Whether the server is one that the services can use, and keeps what it has acknowledged. */
-export async function checkDatabase(sql: Sql, url: string): Promise<Finding[]> {
+export async function checkServer(sql: Sql, url: string, name: string): Promise<Finding[]> {
 	const { found, ok, problem, warning } = findingsOf('database');
-	const { hostList, database } = readDatabaseUrl(url);
 	const [server] = await sql<
 		[{ number: number; version: string; encoding: string; is_standby: boolean; unsafe: string[] }]
 	>`
@@ -69,48 +27,18 @@ export async function checkDatabase(sql: Sql, url: string): Promise<Finding[]> {
 		problem(`Its encoding is ${server.encoding}.`, 'Create one in UTF8, and restore a backup into it.');
 	if (server.is_standby)
 		problem('This is a read replica: nothing can be saved here.', 'Set DATABASE_URL to the primary server.');
-	for (const name of server.unsafe)
+	for (const setting of server.unsafe)
 		problem(
-			`${name} is off: what was acknowledged as saved may be lost in a crash.`,
-			`As a superuser: alter system set ${name} = on; select pg_reload_conf(); and look for it in alter database and alter role.`,
+			`${setting} is off: what was acknowledged as saved may be lost in a crash.`,
+			`As a superuser: alter system set ${setting} = on; select pg_reload_conf(); and look for it in alter database and alter role.`,
 		);
 	if (defaultPassword.test(url))
 		warning(
 			'DATABASE_URL has a default password of the compose file, which everybody knows.',
 			'On a server, write a .env with "sh operations/new-env.sh" before the first start, or change it (docs/run.md, "Keys and passwords").',
 		);
-	if (found.length === 0)
-		ok(`PostgreSQL ${server.version} at ${hostList}/${database} responds, in ${server.encoding}.`);
+	if (found.length === 0) ok(`PostgreSQL ${server.version} at ${name} responds, in ${server.encoding}.`);
 	return found;
-}
-
-/** @param now this machine's clock, milliseconds since the epoch */
-export async function checkClock(sql: Sql, now: () => number): Promise<Finding[]> {
-	const { found, ok, problem } = findingsOf('clock');
-	const before = now();
-	const [{ there }] = await sql<[{ there: number }]>`
-		select (extract(epoch from clock_timestamp()) * 1000)::float8 as there`;
-	const difference = there < before ? there - before : Math.max(0, there - now());
-	if (Math.abs(difference) > clockToleranceMs)
-		problem(
-			`This machine's clock is ${seconds(difference)} ${difference < 0 ? 'ahead of' : 'behind'} the database's: keys end at another time than they should.`,
-			'Set both by NTP (timedatectl set-ntp true).',
-		);
-	else ok(`This machine and the database agree on the time (within ${seconds(clockToleranceMs)}).`);
-	return found;
-}
-
-/** What is wrong when the database does not belong to the role that migrates it, as long as owner.sql was not run in it. */
-export async function readOtherOwner(sql: Sql): Promise<{ message: string; advice: string } | undefined> {
-	const [row] = await sql<{ owner: string }[]>`
-		select pg_get_userbyid(datdba) as owner from pg_database
-		where datname = current_database() and pg_get_userbyid(datdba) <> ${ownerRole}`;
-	return (
-		row && {
-			message: `The database belongs to ${row.owner}, not to ${ownerRole}.`,
-			advice: 'As a superuser, run packages/common/owner.sql in it (docs/deploy.md, "The database and its roles").',
-		}
-	);
 }
 
 /** Whether the schema is that of this release. */
@@ -122,9 +50,11 @@ export async function checkSchema(sql: Sql): Promise<Finding[]> {
 	const [{ here }] = exists
 		? await sql<[{ here: number }]>`select coalesce(max(version), 0)::int as here from schema_migrations`
 		: [{ here: 0 }];
-	const owner = await readOtherOwner(sql);
-	if (here === 0 && owner !== undefined) problem(owner.message, `${owner.advice} Then, as the owner: contacts migrate`);
-	else if (here === 0) problem('The database has no tables yet.', 'As the owner: contacts migrate');
+	if (here === 0)
+		problem(
+			'The database has no tables yet.',
+			'As a superuser, run packages/common/owner.sql in it once (docs/deploy.md). Then, as the owner: contacts migrate',
+		);
 	else if (here < newest)
 		problem(`The schema is ${here} and this release needs ${newest}.`, 'As the owner: contacts migrate');
 	else if (here > newest)
@@ -181,22 +111,10 @@ export async function checkOwner(sql: Sql): Promise<Finding[]> {
 	return found;
 }
 
-const { operator, privacy, backup, ...services } = roles;
-
-/**
- * Whether each role exists and is an ordinary one, and those of the services can log in. The tests of the schema prove the rights
- * that migrations give.
- *
- * @param needed roles that must be able to log in
- * @param others roles that only some installations use
- */
-export async function checkRoles(
-	sql: Sql,
-	needed: readonly string[] = Object.values(services),
-	others: readonly string[] = [operator, privacy, backup],
-): Promise<Finding[]> {
+/** Whether each role exists and is an ordinary one, and those of the services can log in. */
+export async function checkRoles(sql: Sql): Promise<Finding[]> {
 	const { found, ok, problem, warning } = findingsOf('roles');
-	const names = [...needed, ...others];
+	const names = Object.values(roles);
 	const there = await sql<{ name: string; can_login: boolean; is_privileged: boolean }[]>`
 		select rolname as name, rolcanlogin as can_login, rolsuper or rolcreaterole or rolbypassrls as is_privileged
 		from pg_roles where rolname in ${sql(names)}`;
@@ -212,12 +130,14 @@ export async function checkRoles(
 				`${name} is no ordinary role.`,
 				`As a superuser: alter role ${name} nosuperuser nocreaterole nobypassrls;`,
 			);
+		// Not every installation uses the others.
+		else if (!role.can_login && name.endsWith('_service'))
+			warning(
+				`${name} can't log in.`,
+				`As a superuser, if it is used: \\password ${name} and: alter role ${name} login;`,
+			);
 	}
-	const locked = there.filter((role) => !role.can_login && !role.is_privileged).map((role) => role.name);
-	const withoutLogin = locked.length === 0 ? 'All can log in.' : `Without login: ${locked.join(', ')}.`;
-	if (needed.some((name) => locked.includes(name)))
-		warning(withoutLogin, 'For each that is used, as a superuser: \\password ROLE and: alter role ROLE login;');
-	if (found.length === 0) ok(`All ${names.length} roles exist. ${withoutLogin}`);
+	if (found.length === 0) ok(`All ${names.length} roles exist, and the services can log in.`);
 	return found;
 }
 
@@ -226,34 +146,22 @@ const daysBeforeExpiry = 14;
 
 const daysUnused = 90;
 
-/** Keys to name. Further ones are only counted. */
-const maxNamed = 10;
-
 /** Whether clients will need new keys soon, and whether there are keys that nobody seems to need. */
 export async function checkKeys(sql: Sql): Promise<Finding[]> {
 	const { found, ok, warning } = findingsOf('keys');
-	const minute = (column: string) => sql.unsafe(`to_char(${column} at time zone 'UTC', 'YYYY-MM-DD HH24:MI')`);
-	const keys = await sql<{ expiring: string | null; unused: string | null }[]>`
-		select case when k.expires_at < now() + make_interval(days => ${daysBeforeExpiry}::int)
-		            then format('%s of %s (at %s)', k.id, p.code, ${minute('k.expires_at')}) end as expiring,
-		       case when coalesce(u.last_used_at, k.created_at) < now() - make_interval(days => ${daysUnused}::int)
-		            then format('%s of %s (%s)', k.id, p.code, coalesce('last at ' || ${minute('u.last_used_at')}, 'never used')) end as unused
+	const [{ expiring, unused }] = await sql<[{ expiring: string | null; unused: string | null }]>`
+		select string_agg(format('%s of %s', k.id, p.code), ', ' order by k.id)
+		           filter (where k.expires_at < now() + make_interval(days => ${daysBeforeExpiry}::int)) as expiring,
+		       string_agg(format('%s of %s', k.id, p.code), ', ' order by k.id)
+		           filter (where coalesce(u.last_used_at, k.created_at) < now() - make_interval(days => ${daysUnused}::int)) as unused
 		from api_keys k join projects p on p.id = k.project_id left join api_key_uses u on u.key_id = k.id
-		where k.revoked_at is null and (k.expires_at is null or k.expires_at > now()) and p.disabled_at is null
-		order by k.id`;
-	const listOf = (texts: (string | null)[]) => {
-		const all = texts.filter((text) => text !== null);
-		const more = all.length - maxNamed;
-		return all.length === 0 ? undefined : all.slice(0, maxNamed).join(', ') + (more > 0 ? ` and ${more} more` : '');
-	};
-	const expiring = listOf(keys.map((key) => key.expiring));
-	const unused = listOf(keys.map((key) => key.unused));
-	if (expiring !== undefined)
+		where k.revoked_at is null and (k.expires_at is null or k.expires_at > now()) and p.disabled_at is null`;
+	if (expiring !== null)
 		warning(
 			`Expire within ${daysBeforeExpiry} days: ${expiring}.`,
 			'For each that is still needed: contacts key rotate ID',
 		);
-	if (unused !== undefined)
+	if (unused !== null)
 		warning(
 			`Unused for ${daysUnused} days: ${unused}.`,
 			'Ask the client, and for each that is not needed: contacts key revoke ID',

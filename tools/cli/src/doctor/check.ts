@@ -2,7 +2,7 @@
 export interface Finding {
 	/** What was checked, such as `database`. */
 	check: string;
-	/** `warning`: it works, but somebody should know. `skipped`: not set up, or hidden by another problem. */
+	/** `warning`: it works, but somebody should know. `skipped`: not set up. */
 	state: 'ok' | 'warning' | 'problem' | 'skipped';
 	message: string;
 	/** What to do. */
@@ -22,6 +22,3 @@ export function findingsOf(check: string) {
 		problem: add('problem') as (message: string, advice: string) => void,
 	};
 }
-
-/** Milliseconds as seconds, for people. */
-export const seconds = (milliseconds: number) => `${(Math.abs(milliseconds) / 1000).toFixed(1)} s`;

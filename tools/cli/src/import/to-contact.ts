@@ -8,7 +8,7 @@ import {
 } from '@contacts/common/company-contacts/company-contact-columns.sql.js';
 import { toE164 } from '@contacts/common/company-contacts/phone.js';
 import type { CountryCode } from 'libphonenumber-js/min';
-import { isId } from '../numbers.js';
+import { isId } from '../arguments.js';
 
 /** Why a record is refused. The message names the field, never the value. */
 export class RecordError extends Error {}
@@ -51,8 +51,9 @@ const parsers: {
 function toText(field: string, value: unknown): string | null {
 	if (value === null || value === undefined) return null;
 	if (typeof value !== 'string') throw new RecordError(`${field}: not a text`);
-	if (value.includes('\0') || !value.isWellFormed())
-		throw new RecordError(`${field}: a character that can't be stored`);
+	// U+FFFD stands for bytes that are not UTF-8.
+	if (/[\0\uFFFD]/.test(value) || !value.isWellFormed())
+		throw new RecordError(`${field}: a character that can't be stored, or is not UTF-8`);
 	return value.trim() === '' ? null : value.trim();
 }
 

@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { environmentOf as environmentOfProcess, startProcess } from '@contacts/testing/process.js';
 import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import { expect } from 'vitest';
-import { runContacts } from '../run.js';
+import { runContacts } from '../program.js';
 
 export const main = fileURLToPath(new URL('../../dist/main.js', import.meta.url));
 
@@ -74,30 +74,4 @@ export async function fileWith(content: string | Buffer, name = 'list.csv'): Pro
 	const path = join(await temporaryFolder(), name);
 	await writeFile(path, content);
 	return path;
-}
-
-/**
- * Runs `contacts` on streams that are a terminal, and types this reply when it asks for a confirmation.
- *
- * @param meanwhile done between question and reply
- * @returns its exit code, and what the terminal shows
- */
-export async function replyTo(
-	databaseUrl: string,
-	args: string[],
-	reply: string,
-	meanwhile: () => PromiseLike<unknown> = async () => undefined,
-): Promise<{ code: number; output: string }> {
-	const terminal = () => Object.assign(new PassThrough(), { isTTY: true, columns: 1000 });
-	const [stdin, stdout, stderr] = [terminal(), terminal(), terminal()];
-	let output = '';
-	for (const stream of [stdout, stderr])
-		stream.on('data', (piece) => {
-			output += piece;
-		});
-	const code = runContacts(args, environmentOf(databaseUrl), { stdin, stdout, stderr });
-	await expect.poll(() => output).toContain('Go on? [y/N]');
-	await meanwhile();
-	stdin.write(`${reply}\r`);
-	return { code: await code, output };
 }

@@ -1,0 +1,107 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { open } from 'node:fs/promises';
+import { Readable, Writable } from 'node:stream';
+import { text } from 'node:stream/consumers';
+import { addProject } from '@contacts/testing/app.js';
+import { database, test } from '@contacts/testing/test.js';
+import { describe, expect, onTestFinished } from 'vitest';
+import { runContacts } from './program.js';
+import { contacts, environmentOf, main, spawnContacts } from './testing/command.js';
+
+/** More rows than a function of JavaScript takes arguments, and more than a pipe holds. */
+const count = 150_000;
+
+test.beforeAll(async () => {
+	await addProject(database.sql, 'acme', 'acme-key');
+	await database.sql`
+		insert into direct_subscriptions (chat_id, started_at)
+		select n, '2026-01-01T00:00:00Z'::timestamptz + make_interval(secs => n / 100) from generate_series(1, ${count}::int) n`;
+});
+
+const start = (args: string[], stdout: number | 'pipe' = 'pipe') =>
+	spawn(process.execPath, [main, ...args], { env: environmentOf(database.url), stdio: ['ignore', stdout, 'pipe'] });
+
+async function outcomeOf(child: ChildProcess): Promise<{ code: number; stderr: string }> {
+	const [stderr, [code]] = await Promise.all([child.stderr ? text(child.stderr) : '', once(child, 'close')]);
+	return { code, stderr };
+}
+
+test('as a separate process the command exits with 0, 1 or 2 and prints the same', async () => {
+	const calls = ['project list', 'project disable missing', 'project nonsense'].map((call) => call.split(' '));
+	const outcomes = await Promise.all(calls.map((call) => spawnContacts(database.url, call)));
+	expect(outcomes.map(({ code }) => code)).toEqual([0, 1, 2]);
+	expect(outcomes).toEqual(await Promise.all(calls.map((call) => contacts(database.url, call))));
+});
+
+describe('a reader that closes the output ends the command quietly, with 141', () => {
+	test('in the middle of a long list', async () => {
+		const child = start(['subscription', 'list', '--json']);
+		child.stdout?.once('data', () => child.stdout?.destroy());
+		expect(await outcomeOf(child)).toEqual({ code: 141, stderr: '' });
+	});
+
+	test('and the command finishes its work: a key that nobody could read is stored, and can be revoked', async () => {
+		const child = start(['key', 'create', 'acme', '--json', '--name', 'unread']);
+		child.stdout?.destroy();
+		expect(await outcomeOf(child)).toEqual({ code: 141, stderr: '' });
+		expect(await database.sql`select from api_keys where name = 'unread'`).toHaveLength(1);
+	});
+});
+
+test('a reader that closes standard error ends nothing: the exit code tells the outcome', async () => {
+	const child = start(['project', 'disable', 'missing']);
+	child.stderr?.destroy();
+	const [code] = await once(child, 'close');
+	expect(code).toBe(1);
+});
+
+test('a full disk makes the command fail with one line', async () => {
+	const full = await open('/dev/full', 'w');
+	onTestFinished(() => full.close());
+	for (const args of [
+		['subscription', 'list', '--json'],
+		['project', 'list'],
+	]) {
+		expect(await outcomeOf(start(args, full.fd))).toEqual({
+			code: 1,
+			stderr: "error: Standard output can't be written (ENOSPC).\n",
+		});
+	}
+});
+
+describe('a list of 150,000 rows', () => {
+	test.each([[[]], [['--json']]])('is printed whole, and waits for a slow reader: %j', async (options) => {
+		const pieces: string[] = [];
+		/** The most bytes that waited for the reader at once, beside the piece that it was taking. */
+		let queued = 0;
+		const slow = () => {
+			const stream = new Writable({
+				write(piece: Buffer, _encoding, done) {
+					pieces.push(piece.toString());
+					setImmediate(() => {
+						queued = Math.max(queued, stream.writableLength - piece.length);
+						done();
+					});
+				},
+			});
+			return stream;
+		};
+		const streams = { stdin: Readable.from([]), stdout: slow(), stderr: slow() };
+		const args = ['subscription', 'list', ...options];
+		expect(await runContacts(args, environmentOf(database.url), streams)).toBe(0);
+		const printed = pieces.join('');
+		expect(printed.length).toBeGreaterThan(5_000_000);
+		expect(queued).toBeLessThan(200_000);
+		if (options.length > 0) {
+			const records = JSON.parse(printed) as { chat_id: number }[];
+			expect(new Set(records.map(({ chat_id }) => chat_id)).size).toBe(count);
+			expect(printed).toBe(`[\n${records.map((record) => JSON.stringify(record)).join(',\n')}\n]\n`);
+		} else {
+			const lines = printed.trimEnd().split('\n');
+			expect(lines).toHaveLength(count + 1);
+			expect(lines[0]).toMatch(/^chat_id +state +started_at +ended_at$/);
+			expect(lines[1]).toMatch(/^150000 +active +2026-01-01T00:25:00.000Z +-$/);
+		}
+	});
+});
