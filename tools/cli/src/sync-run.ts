@@ -11,7 +11,7 @@ import {
 	differencesOf,
 	mirrorConfiguration,
 } from '@contacts/crm-sync/mirror-configuration.js';
-import { IncompletePassError } from '@contacts/crm-sync/pass.js';
+import { IncompleteRunError } from '@contacts/crm-sync/run.js';
 import { openSession } from '@contacts/crm-sync/session.js';
 import { describeHolder, findLockHolder, type LockHolder } from '@contacts/crm-sync/session.sql.js';
 import {
@@ -181,7 +181,7 @@ async function untilDone(
 					const request = await take();
 					// A synchroniser has done it meanwhile, or was interrupted by its end.
 					if (request === undefined) return;
-					await synchroniser.pass({ full: request.kind === 'full', requestedAt: request.requestedAt });
+					await synchroniser.run({ full: request.kind === 'full', requestedAt: request.requestedAt });
 				},
 				onProgress,
 			);
@@ -243,7 +243,7 @@ async function doHere(
 		if (signal.aborted) throw new CommandError('Interrupted: a full pass continues from its last page next time.');
 		if (error instanceof ConfigurationDiffersError) refuse(error.differences);
 		// The row of the run says it.
-		if (!(error instanceof Bitrix24Error || error instanceof IncompletePassError)) throw error;
+		if (!(error instanceof Bitrix24Error || error instanceof IncompleteRunError)) throw error;
 	} finally {
 		await session.close();
 	}

@@ -11,7 +11,7 @@ import {
 	startSync,
 	storeEvents,
 	troubleField,
-} from './testing/portal.js';
+} from './testing/harness.js';
 
 /** Five pages. */
 const contacts = 250;
@@ -123,7 +123,7 @@ test.each<[keyof typeof fieldKinds, NonNullable<StandInOptions['lists']>]>([
 		for (let n = 1; n <= contacts; n++) add(n <= 50 ? 130 * n : n);
 		standIn.add({ ...fieldsOf(5), categoryId: 7 });
 		clock.advance(3_600_000);
-		await untilDone(sync, () => sync.synchroniser.pass());
+		await untilDone(sync, () => sync.synchroniser.run());
 		await isEqual();
 
 		// Changes with a new time of change reach an incremental run.
@@ -132,7 +132,7 @@ test.each<[keyof typeof fieldKinds, NonNullable<StandInOptions['lists']>]>([
 		const part = (from: number, to: number) => ids.slice(contacts * from, contacts * to);
 		for (const [index, id] of part(0, 0.2).entries()) change(id, contacts + index, true);
 		for (let n = 1; n <= 70; n++) add(2 * contacts + n);
-		await untilDone(sync, () => sync.synchroniser.pass());
+		await untilDone(sync, () => sync.synchroniser.run());
 		await isEqual();
 
 		// Other changes and deletions reach the mirror as events.
@@ -153,7 +153,7 @@ test.each<[keyof typeof fieldKinds, NonNullable<StandInOptions['lists']>]>([
 		truth.set(restored, contacts / 2 + 1);
 		let full = true;
 		await untilDone(sync, () => {
-			const run = sync.synchroniser.pass({ full });
+			const run = sync.synchroniser.run({ full });
 			full = false;
 			return run;
 		});

@@ -2,7 +2,7 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { test } from '@contacts/testing/test.js';
 import { expect, onTestFinished } from 'vitest';
-import { expectedRow, makeContact, readMirror, startSync } from './testing/portal.js';
+import { expectedRow, makeContact, readMirror, startSync } from './testing/harness.js';
 
 setFlagsFromString('--expose-gc');
 const collectGarbage: () => void = runInNewContext('gc');
@@ -26,7 +26,7 @@ test(
 			if (number === 14 || number === 494) heap.push(usedHeap());
 		});
 		const [begun, cpu] = [sync.clock.now(), process.cpuUsage()];
-		const outcome = await sync.synchroniser.pass();
+		const outcome = await sync.synchroniser.run();
 		const { user, system } = process.cpuUsage(cpu);
 		const hours = ((sync.clock.now() - begun) / 3_600_000).toFixed(2);
 		console.log(

@@ -192,7 +192,7 @@ describe('crm', () => {
 			/./,
 		],
 	])('%s is reported, and never shown', async (_, environment, message, advice) => {
-		const findings = await look('crm', operator(), environment(), Date.now, 300);
+		const findings = await look('crm', operator(), environment(), Date.now, 3000);
 		expect(findings).toEqual([found('problem', message, advice)]);
 		expect(JSON.stringify(findings)).not.toContain('canary');
 	});

@@ -1,9 +1,9 @@
 import type { Sql } from '@contacts/common/database/client.js';
 import { describeAlarms } from '@contacts/crm-sync/alarms.js';
+import { createCrmClient } from '@contacts/crm-sync/bitrix24/client.js';
 import { systemClock } from '@contacts/crm-sync/bitrix24/clock.js';
+import { createCrm } from '@contacts/crm-sync/bitrix24/crm.js';
 import { Bitrix24Error } from '@contacts/crm-sync/bitrix24/errors.js';
-import { openPortal } from '@contacts/crm-sync/bitrix24/portal.js';
-import { createRestClient } from '@contacts/crm-sync/bitrix24/rest-client.js';
 import { missingTroubleOptions } from '@contacts/crm-sync/mapping.js';
 import { readState } from '@contacts/crm-sync/sync.sql.js';
 import { adviceFor } from '../crm-advice.js';
@@ -37,7 +37,7 @@ export async function checkCrm(
 		return found;
 	}
 	let last: Bitrix24Error | undefined;
-	const client = createRestClient({
+	const client = createCrmClient({
 		webhookUrl: config.webhookUrl,
 		policy: config.policy,
 		clock: systemClock,
@@ -48,8 +48,9 @@ export async function checkCrm(
 	});
 	const { host } = new URL(config.webhookUrl);
 	try {
-		const portal = await openPortal(client, config.codes);
-		const { total, at } = await portal.count();
+		const crm = createCrm(client, config.codes);
+		await crm.readFields();
+		const { total, at } = await crm.count();
 		const difference = at - now();
 		if (Math.abs(difference) > clockToleranceMs) {
 			warning(
@@ -63,7 +64,7 @@ export async function checkCrm(
 				"Check whether the webhook's user may still read all contacts.",
 			);
 		}
-		const options = missingTroubleOptions(portal.fields(), config.mapping);
+		const options = missingTroubleOptions(crm.fields(), config.mapping);
 		if (options.length > 0) {
 			warning(
 				`BITRIX24_TROUBLE_OPTIONS names options that the field BITRIX24_UF_TROUBLE does not have: ${options.join(', ')}.`,

@@ -3,7 +3,7 @@ import { Bitrix24Error } from './errors.js';
 /** A value of a field. An object or a list of lists is none. */
 export type FieldValue = string | number | boolean | null;
 
-/** What the mirror stores of a contact, as the portal returned it. */
+/** What the mirror stores of a contact, as the CRM returned it. */
 export interface CrmContact {
 	id: number;
 	/** First, second and last name. */
@@ -20,12 +20,12 @@ export interface CrmContact {
 
 export interface CrmPhone {
 	id: number;
-	/** MOBILE, WORK, HOME, FAX, PAGER or a type that the portal has defined. */
+	/** MOBILE, WORK, HOME, FAX, PAGER or a type that the CRM has defined. */
 	kind: string;
 	value: string;
 }
 
-/** A row of the portal. */
+/** A contact as a row of the CRM. */
 export interface Item {
 	id: number;
 	/** 0 for ordinary contacts, not 0 for catalogue vendors. Undefined if the value is unknown. */
@@ -94,7 +94,7 @@ export function readItem(row: unknown, custom: CustomFields): Item | undefined {
 	return { id, categoryId: categoryOf(row.categoryId), updatedTime: row.updatedTime, fields, unread };
 }
 
-/** @returns undefined unless the portal has returned everything that the mirror stores */
+/** @returns undefined unless the CRM has returned everything that the mirror stores */
 export function contactOf({ fields, unread }: Item): CrmContact | undefined {
 	return unread.size === 0 ? (fields as CrmContact) : undefined;
 }
@@ -112,7 +112,7 @@ export function hasLess({ fields }: Item, other: Item): boolean {
 /**
  * Finds the custom fields among those of crm.item.fields.
  *
- * @throws Bitrix24Error `stop` when the portal lacks a configured field
+ * @throws Bitrix24Error `stop` when the CRM lacks a configured field
  */
 export function customFieldsOf(all: Row, codes: FieldCodes): CustomFields {
 	const find = (code: string | undefined): CustomField | undefined => {
@@ -133,7 +133,7 @@ export function isRow(value: unknown): value is Row {
 	return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** The portal writes IDs as numbers or as strings. */
+/** The CRM writes IDs as numbers or as strings. */
 export function positiveInteger(value: unknown): number | undefined {
 	if (typeof value === 'string' && !/^\d{1,16}$/.test(value)) return undefined;
 	const number = typeof value === 'number' || typeof value === 'string' ? Number(value) : Number.NaN;
@@ -180,7 +180,7 @@ function companyIdsOf({ companyId = null, companyIds }: Row): FieldValue[] | str
 	return [primary, ...companyIds.filter((id) => positiveInteger(id) !== primary)];
 }
 
-/** The general category is 0, and null or missing on some portals. Undefined if the value is unknown. */
+/** The general category is 0, and may be null or missing. Undefined if the value is unknown. */
 function categoryOf(value: unknown): number | undefined {
 	return value === undefined || value === null || value === 0 || value === '0' || value === ''
 		? 0
