@@ -81,13 +81,13 @@ test.each<[keyof typeof fieldKinds, NonNullable<StandInOptions['lists']>]>([
 	['lists', {}],
 	['lists', { companyIds: 'sometimes', fm: 'sometimes' }],
 ])(
-	'the mirror equals the portal after each run, with faults, restarts and limits in it: %s fields, lists with %j',
+	'the mirror equals the CRM after each run, with faults, restarts and limits in it: %s fields, lists with %j',
 	async (kind, lists) => {
 		const { field, value, reason } = fieldKinds[kind] ?? {};
 		const sync = await startSync({
 			fields: [{ name: troubleField, type: 'boolean' }, ...(field ? [field] : [])],
 			lists,
-			// Reading each contact takes twice the operating time that the portal allows in ten minutes.
+			// Reading each contact takes twice the operating time that the CRM allows in ten minutes.
 			operatingSecondsPerCall: { 'crm.item.get': 1000 / contacts },
 		});
 		onTestFinished(() => sync.close());

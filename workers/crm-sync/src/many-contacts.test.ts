@@ -11,7 +11,7 @@ function usedHeap(): number {
 	return process.memoryUsage().heapUsed;
 }
 
-/** More of them show what a large portal costs: see docs/scale.md. A multiple of 50. */
+/** More of them show what a large CRM costs: see docs/scale.md. A multiple of 50. */
 const contacts = Number(process.env.CONTACTS ?? 25_000);
 
 test(
@@ -30,7 +30,7 @@ test(
 		const { user, system } = process.cpuUsage(cpu);
 		const hours = ((sync.clock.now() - begun) / 3_600_000).toFixed(2);
 		console.log(
-			`${contacts} contacts: ${hours} hours by the portal’s limits, ${Math.round((user + system) / 1e6)} s of CPU time`,
+			`${contacts} contacts: ${hours} hours by the CRM’s limits, ${Math.round((user + system) / 1e6)} s of CPU time`,
 		);
 
 		const mirror = await readMirror();

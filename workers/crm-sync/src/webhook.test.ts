@@ -56,13 +56,13 @@ const form = (fields: Record<string, string>) =>
 	}).toString();
 
 test('the CRM’s events are stored and acknowledged', async () => {
-	const portal = await startStandIn({ applicationToken: token });
-	const contact = portal.add({ lastName: 'Petrov' });
+	const crm = await startStandIn({ applicationToken: token });
+	const contact = crm.add({ lastName: 'Petrov' });
 	for (const event of ['ONCRMCONTACTADD', 'ONCRMCONTACTUPDATE', 'ONCRMCONTACTDELETE'] as const) {
-		expect(await portal.sendEvent(url, event, contact.id)).toEqual({ status: 200 });
+		expect(await crm.sendEvent(url, event, contact.id)).toEqual({ status: 200 });
 		expect(await inbox()).toEqual([{ bitrix_id: contact.id, event }]);
 	}
-	await portal.close();
+	await crm.close();
 });
 
 test('events of the same contacts at the same time leave one row for each contact', async () => {

@@ -3,7 +3,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import { createCrmClient, policies } from './client.js';
 import { createCrm } from './crm.js';
 
@@ -55,38 +55,25 @@ test('a response that does not end is an error after 8 MiB', async () => {
 	await expect(call()).rejects.toMatchObject({ kind: 'retry', code: 'response_too_large' });
 });
 
-describe('a method that has used up its operating time', () => {
-	const [ahead, resetInMs] = [3_600_000, 480_000];
-	const time = {
-		date_start: new Date(begin + ahead).toISOString(),
-		operating_reset_at: (begin + ahead + resetInMs) / 1000,
-	};
-
-	test('is called again when its last success said, by the CRM’s clock, then each half minute until it is given up', async () => {
-		const sent: number[] = [];
-		const { call, clock } = await startClient((request) => {
-			sent.push(clock.time - begin);
-			return request === 1 ? json({ result: [], time }) : json({ error: 'OPERATION_TIME_LIMIT', time }, 429);
-		});
-		await call();
-		const first = clock.time - begin;
-		await expect(call()).rejects.toMatchObject({ kind: 'pause' });
-		const [, refused = 0, ...retries] = sent;
-		expect(retries[0]).toBe(first + resetInMs + 1000);
-		for (const [index, at] of retries.slice(1).entries()) expect(at - (retries[index] ?? at)).toBe(30_000);
-		expect((retries.at(-1) ?? 0) - refused).toBeGreaterThan(600_000);
-		expect(clock.time - begin - refused).toBeLessThanOrEqual(660_000);
+test('a method that has used up its operating time is called again each half minute, for eleven minutes', async () => {
+	const sent: number[] = [];
+	const { call, clock } = await startClient(() => {
+		sent.push(clock.time);
+		return json({ error: 'OPERATION_TIME_LIMIT' }, 429);
 	});
+	await expect(call()).rejects.toMatchObject({ kind: 'pause' });
+	for (const [index, at] of sent.slice(1).entries()) expect(at - (sent[index] ?? at)).toBe(30_000);
+	expect(sent).toHaveLength(23);
+});
 
-	test('is not called before then, and not waited for, where a caller does not wait', async () => {
-		const command = { method: 'crm.item.get', params: { id: 1 } };
-		const error = { c0: { error: 'OPERATION_TIME_LIMIT' } };
-		const { client, clock, requests } = await startClient(() => json({ result: { result: [], result_error: error } }));
-		const [outcome] = await client.batch([command], { waits: false });
-		expect(outcome).toMatchObject({ kind: 'pause', until: clock.time + 30_000 });
-		await expect(client.batch([command], { waits: false })).rejects.toMatchObject({ kind: 'pause' });
-		expect(requests()).toBe(1);
-	});
+test('a caller that does not wait for the end of a pause gets its error, without a request', async () => {
+	const command = { method: 'crm.item.get', params: { id: 1 } };
+	const error = { c0: { error: 'OPERATION_TIME_LIMIT' } };
+	const { client, clock, requests } = await startClient(() => json({ result: { result: [], result_error: error } }));
+	const [outcome] = await client.batch([command], { waits: false });
+	expect(outcome).toMatchObject({ kind: 'pause', until: clock.time + 30_000 });
+	await expect(client.batch([command], { waits: false })).rejects.toMatchObject({ kind: 'pause' });
+	expect(requests()).toBe(1);
 });
 
 test.each([

@@ -27,7 +27,7 @@ export interface Command {
 }
 
 /** The result of a command in a batch. */
-export type Outcome = CrmResponse | Bitrix24Error;
+export type Outcome = { result: unknown } | Bitrix24Error;
 
 /** The CRM refuses longer batches. */
 export const maxCommands = 50;
@@ -69,26 +69,11 @@ const maxAttempts: Partial<Record<ErrorKind, number>> = { retry: 6, slow_down: 9
 /** Maximum size of a response. That is 160 KB for each of 50 contacts. */
 const maxResponseBytes = 8 * 1024 * 1024;
 
-/** The CRM adds up the operating time of ten minutes. */
-const maxResetMs = 600_000;
+/** How long a method that has used up its operating time is not called. The CRM frees a part of it each minute. */
+const pauseMs = 30_000;
 
-/** How long after the CRM's own time a paused method is called again. */
-const afterResetMs = 1000;
-
-/** The minimum pause of a method that has used up its operating time. */
-const minPauseMs = 30_000;
-
-/** Maximum wait for a method that the CRM does not execute. */
+/** Maximum wait for a method that the CRM does not execute. It adds up the operating time of ten minutes. */
 export const maxPauseMs = 660_000;
-
-/** The operating time of a method. All times are milliseconds since the epoch, by our clock. */
-interface Operating {
-	/** When the CRM stops counting the oldest part. Only a success tells, a refusal does not. */
-	resetAt: number;
-	pausedUntil: number;
-	/** When the first pause began since the CRM has last executed the method. */
-	pausedSince: number | undefined;
-}
 
 /**
  * Calls the REST interface of Bitrix24 through an inbound webhook, one request at a time, within the CRM's limits. All its
@@ -104,7 +89,8 @@ export function createCrmClient(options: CrmClientOptions): CrmClient {
 	 */
 	let arrival = clock.now() + bucketMs;
 	let requests = 0;
-	const methods = new Map<string, Operating>();
+	/** When the first pause of a method began since the CRM has last executed it, and when the latest one ends. */
+	const pauses = new Map<string, { begin: number; end: number }>();
 
 	async function waitForToken(): Promise<void> {
 		for (;;) {
@@ -118,47 +104,33 @@ export function createCrmClient(options: CrmClientOptions): CrmClient {
 		arrival += tokenMs;
 	}
 
-	function operatingOf(method: string): Operating {
-		const operating = methods.get(method) ?? { resetAt: 0, pausedUntil: 0, pausedSince: undefined };
-		methods.set(method, operating);
-		return operating;
-	}
-
-	function noteSuccess(method: string, time: unknown): void {
-		const operating = operatingOf(method);
-		operating.pausedSince = undefined;
-		const { resetInMs } = timesOf(time);
-		if (resetInMs !== undefined) operating.resetAt = clock.now() + resetInMs;
-	}
-
 	function errorOf(kind: ErrorKind, code: string, method: string): Bitrix24Error {
 		if (kind === 'slow_down') arrival = clock.now() + bucketMs;
-		const operating = operatingOf(method);
-		// The CRM has executed the method.
-		if (kind === 'not_found') operating.pausedSince = undefined;
 		if (kind !== 'pause') return new Bitrix24Error(kind, code, method);
-		// A later time was stored before the clock was set back.
-		operating.pausedSince = Math.min(operating.pausedSince ?? clock.now(), clock.now());
-		operating.pausedUntil = Math.max(operating.resetAt + afterResetMs, clock.now() + minPauseMs);
-		return new Bitrix24Error(kind, code, method, operating.pausedUntil);
+		const now = clock.now();
+		// A later beginning was stored before the clock was set back.
+		const pause = { begin: Math.min(pauses.get(method)?.begin ?? now, now), end: now + pauseMs };
+		pauses.set(method, pause);
+		return new Bitrix24Error(kind, code, method, pause.end);
 	}
 
-	/** Waits for the end of a method's pause. @throws Bitrix24Error if it must not wait, or not any longer */
-	async function waitForPause(method: string, waits: boolean): Promise<void> {
-		const { pausedUntil, pausedSince = clock.now() } = operatingOf(method);
-		const waitMs = pausedUntil - clock.now();
+	/** Waits for the end of a method's pause. @returns the error if it must not wait, or not any longer */
+	async function waitForPause(method: string, waits: boolean): Promise<Bitrix24Error | undefined> {
+		const { begin, end } = pauses.get(method) ?? { begin: 0, end: 0 };
+		const waitMs = end - clock.now();
 		// A longer pause began before the clock was set back.
-		if (waitMs <= 0 || waitMs > maxResetMs + afterResetMs) return;
-		const error = new Bitrix24Error('pause', 'OPERATION_TIME_LIMIT', method, pausedUntil);
-		if (!waits || pausedUntil - pausedSince > maxPauseMs) throw error;
+		if (waitMs <= 0 || waitMs > pauseMs) return undefined;
+		const error = new Bitrix24Error('pause', 'OPERATION_TIME_LIMIT', method, end);
+		if (!waits || end - begin > maxPauseMs) return error;
 		await onPause?.(error);
 		await clock.sleep(waitMs, signal);
 		await onPause?.(undefined);
+		return undefined;
 	}
 
-	/** Waits before the next attempt. @returns false if there is none. A pause is waited for before the request. */
-	async function waitToRetry({ kind }: Bitrix24Error, tries: number): Promise<boolean> {
-		if (kind === 'pause') return true;
+	/** Waits before the next attempt. @returns whether there is one */
+	async function waitToRetry({ kind, method }: Bitrix24Error, tries: number): Promise<boolean> {
+		if (kind === 'pause') return (await waitForPause(method, true)) === undefined;
 		if (tries >= (maxAttempts[kind] ?? 1)) return false;
 		await clock.sleep(retryDelayMs(kind, tries), signal);
 		return true;
@@ -174,8 +146,8 @@ export function createCrmClient(options: CrmClientOptions): CrmClient {
 		}
 		const { result, total, time } = body;
 		if (result === undefined || result === null) throw new Bitrix24Error('retry', 'no_result', method);
-		noteSuccess(method, time);
-		return { result, total: typeof total === 'number' ? total : undefined, at: timesOf(time).at };
+		pauses.delete(method);
+		return { result, total: typeof total === 'number' ? total : undefined, at: startOf(time) };
 	}
 
 	async function call<T>(
@@ -183,8 +155,9 @@ export function createCrmClient(options: CrmClientOptions): CrmClient {
 		params: Record<string, unknown>,
 		read: (response: CrmResponse) => T,
 	): Promise<T> {
+		const paused = await waitForPause(method, true);
+		if (paused !== undefined) throw paused;
 		for (let tries = 1; ; tries++) {
-			await waitForPause(method, true);
 			try {
 				return read(await send(method, params));
 			} catch (error) {
@@ -198,19 +171,19 @@ export function createCrmClient(options: CrmClientOptions): CrmClient {
 	/** Sends commands, by name, in one request. */
 	async function sendBatch(commands: Map<string, Command>): Promise<Map<string, Outcome>> {
 		const cmd = Object.fromEntries([...commands].map(([name, command]) => [name, queryOf(command)]));
-		const { result, at } = await call('batch', { halt: 0, cmd }, (response) => response);
-		const [results, errors, times] = ['result', 'result_error', 'result_time'].map((name) =>
-			mapOf(mapOf(result)[name]),
-		);
+		const result = await call('batch', { halt: 0, cmd }, (response) => mapOf(response.result));
+		const results = mapOf(result.result);
+		const codes = Object.entries(mapOf(result.result_error)).map(([name, error]) => [name, codeOf(mapOf(error).error)]);
+		const errors = new Map(codes as [string, string][]);
 		const outcomes = new Map<string, Outcome>();
+		// What the CRM has executed ends a pause, also beside commands that it has refused.
+		for (const [name, { method }] of commands)
+			if (name in results || errors.get(name) === 'NOT_FOUND') pauses.delete(method);
 		for (const [name, { method }] of commands) {
-			if (errors && name in errors) {
-				const code = codeOf(mapOf(errors[name]).error);
-				outcomes.set(name, errorOf(kindOfCommand(code), code || 'batch_error', method));
-			} else if (results && name in results) {
-				noteSuccess(method, times?.[name]);
-				outcomes.set(name, { result: results[name], at, total: undefined });
-			} else outcomes.set(name, new Bitrix24Error('retry', 'no_response_in_batch', method));
+			const code = errors.get(name);
+			if (code !== undefined) outcomes.set(name, errorOf(kindOfCommand(code), code || 'batch_error', method));
+			else if (name in results) outcomes.set(name, { result: results[name] });
+			else outcomes.set(name, new Bitrix24Error('retry', 'no_response_in_batch', method));
 		}
 		return outcomes;
 	}
@@ -218,7 +191,10 @@ export function createCrmClient(options: CrmClientOptions): CrmClient {
 	return {
 		call,
 		async batch(commands, { waits }) {
-			for (const method of new Set(commands.map((command) => command.method))) await waitForPause(method, waits);
+			for (const method of new Set(commands.map((command) => command.method))) {
+				const paused = await waitForPause(method, waits);
+				if (paused !== undefined) throw paused;
+			}
 			const outcomes = new Map<string, Outcome>();
 			// A map with the keys 0, 1, 2 … would come back as a list.
 			let left = new Map(commands.map((command, index) => [`c${index}`, command]));
@@ -232,16 +208,7 @@ export function createCrmClient(options: CrmClientOptions): CrmClient {
 				const kinds = new Map(errors.map((error) => [error.kind, error]));
 				if (kinds.has('stop') || (kinds.has('pause') && !waits)) break;
 				const retried = new Set<ErrorKind>();
-				try {
-					for (const error of kinds.values()) {
-						if (error.kind === 'pause') await waitForPause(error.method, waits);
-						if (await waitToRetry(error, tries)) retried.add(error.kind);
-					}
-				} catch (error) {
-					// The pause has taken too long. The other outcomes are kept.
-					if (error instanceof Bitrix24Error) break;
-					throw error;
-				}
+				for (const error of kinds.values()) if (await waitToRetry(error, tries)) retried.add(error.kind);
 				const isRetried = (outcome?: Outcome) => outcome instanceof Bitrix24Error && retried.has(outcome.kind);
 				left = new Map([...left].filter(([name]) => isRetried(sent.get(name))));
 			}
@@ -270,14 +237,10 @@ function mapOf(value: unknown): Record<string, unknown> {
 	return isRow(value) ? value : {};
 }
 
-/** Reads `time` of a response, or of one command in a batch. Everything in it may be missing. */
-function timesOf(time: unknown): { at: number | undefined; resetInMs: number | undefined } {
-	const { date_start: start, operating_reset_at: reset } = mapOf(time);
-	const at = typeof start === 'string' ? Date.parse(start) : Number.NaN;
-	if (Number.isNaN(at)) return { at: undefined, resetInMs: undefined };
-	// From the beginning of the call, by the CRM's clock.
-	const resetInMs = typeof reset === 'number' ? reset * 1000 - at : Number.NaN;
-	return { at, resetInMs: resetInMs >= 0 && resetInMs <= maxResetMs ? resetInMs : undefined };
+/** The beginning of the call, by the CRM's clock. Everything in `time` may be missing. */
+function startOf(time: unknown): number | undefined {
+	const at = Date.parse(String(mapOf(time).date_start));
+	return Number.isNaN(at) ? undefined : at;
 }
 
 /** [] and {} are not codes, and converting them to text may never end. */

@@ -23,8 +23,8 @@ export interface LookUps {
 	/** IDs of contacts that the webhook's user may not read (any more). */
 	denied: number[];
 	/**
-	 * IDs of contacts that could not be read, each with a code: that of an error, or a field and what was returned in its place,
-	 * such as `companyIds.absent`.
+	 * IDs of contacts that could not be read, each with a code: that of an error, or of the fields that are incomplete, such as
+	 * `no_companyIds`.
 	 */
 	unclear: Map<number, string>;
 }
@@ -177,8 +177,7 @@ function addItem({ found, deleted, unclear }: LookUps, id: number, item: Item | 
 	else if (item.categoryId !== 0) deleted.push(id);
 	else {
 		const contact = contactOf(item);
-		const [[field, form] = []] = item.unread;
-		if (contact === undefined) unclear.set(id, `${field}.${form}`.slice(0, 64));
+		if (contact === undefined) unclear.set(id, `no_${item.unread.join('_')}`);
 		else found.push(contact);
 	}
 }
