@@ -15,7 +15,7 @@ const maxPauseMs = 30_000;
 
 /** Starts a stand-in of the CRM, and the synchroniser that mirrors it in a separate process. */
 export async function startCrm(databaseUrl: string, stopSteps: StopSteps): Promise<Crm> {
-	const { webhookUrl, close } = await startStandIn({ port: 0, fields: sampleFields, contacts: sampleContacts(200, 1) });
+	const { webhookUrl, close } = await startStandIn({ port: 0, fields: sampleFields, contacts: sampleContacts(200) });
 	stopSteps.push(close);
 	const port = await freePort();
 	const environment = {

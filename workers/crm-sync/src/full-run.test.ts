@@ -263,6 +263,14 @@ test('a run deletes runs older than 30 days, outcomes that no command has read f
 	expect([...(await left)]).toEqual([{ id: 901 }]);
 });
 
+test('a run keeps the newest ten thousand runs', async () => {
+	await database.sql`
+		insert into crm_sync_runs (kind, ended_at, outcome) select 'events', now(), 'done' from generate_series(1, 10500)`;
+	await sync.synchroniser.run();
+	const kept = await database.sql`select kind from crm_sync_runs order by id desc`;
+	expect([kept.length, kept[0]?.kind]).toEqual([10_000, 'full']);
+});
+
 test('the run of a synchroniser that crashed is closed', async () => {
 	await database.sql`insert into crm_sync_runs (kind) values ('full')`;
 	await sync.restart();
