@@ -32,6 +32,8 @@ create table public.crm_sync_state (
   -- What a command requests of the synchroniser. It counts for ten minutes.
   requested text check (requested in ('incremental', 'full')),
   requested_at timestamptz,
+  -- Where the bucket of requests stands, in milliseconds since the epoch: a restart is no new burst.
+  bucket_arrival double precision not null default 0,
   -- What keeps it from working, and until when if that is known. A code from outside is a short word: it is stored, logged and
   -- printed.
   blocked_by text check (blocked_by ~ '^[A-Za-z0-9_.-]{1,64}$'),

@@ -21,6 +21,7 @@ export interface SyncState {
 	held_deletions: number | null;
 	denied_contacts: number;
 	unread_contacts: number;
+	bucket_arrival: number;
 	blocked_by: string | null;
 	blocked_until: number | null;
 	/** The configuration of the mirror; null while unknown. */
@@ -50,7 +51,7 @@ export async function readState(sql: Sql): Promise<SyncState> {
 		       full_confirmed::float8 as full_confirmed,
 		       held_run::float8 as held_run, held_deletions::float8 as held_deletions,
 		       denied_contacts::float8 as denied_contacts, unread_contacts::float8 as unread_contacts,
-		       blocked_by, ${epoch(sql, 'blocked_until')}, configuration,
+		       bucket_arrival, blocked_by, ${epoch(sql, 'blocked_until')}, configuration,
 		       case when ${counts(sql, 'requested_at')} then requested end as requested
 		from crm_sync_state`;
 	return state;
@@ -130,6 +131,10 @@ export async function finishIncremental(sql: Sql, watermark: number): Promise<vo
 		set watermark = ${time(watermark)}::text::timestamptz, blocked_by = null, blocked_until = null,
 		    last_success_at = case when held_run is not null then last_success_at
 		        else (select begun_at from crm_sync_runs order by id desc limit 1) end`;
+}
+
+export async function saveBucket(sql: Sql, arrival: number): Promise<void> {
+	await sql`update crm_sync_state set bucket_arrival = ${arrival}`;
 }
 
 /** Stores why the synchroniser does not work, and until when if that is known. Undefined: it works. */

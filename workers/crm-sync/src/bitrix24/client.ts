@@ -54,6 +54,10 @@ interface CrmClientOptions {
 	webhookUrl: string;
 	policy: RequestPolicy;
 	clock: Clock;
+	/** Where the token bucket stood when an earlier process ended. */
+	arrival?: number;
+	/** Called before each request with the new state of the token bucket, so that it can be saved. */
+	onRequest?: (arrival: number) => Promise<void>;
 	signal?: AbortSignal;
 	/** The CRM itself gives up after 60 seconds. */
 	responseTimeoutMs?: number;
@@ -83,11 +87,8 @@ export function createCrmClient(options: CrmClientOptions): CrmClient {
 	const { policy, clock, signal, onError = () => undefined, onPause } = options;
 	const tokenMs = 1000 / policy.perSecond;
 	const bucketMs = policy.burst * tokenMs;
-	/**
-	 * The theoretical arrival time of the next request, by the generic cell rate algorithm. The bucket is empty at first: a
-	 * restart allows no new burst.
-	 */
-	let arrival = clock.now() + bucketMs;
+	/** The theoretical arrival time of the next request, by the generic cell rate algorithm. */
+	let arrival = options.arrival ?? 0;
 	let requests = 0;
 	/** When the first pause of a method began since the CRM has last executed it, and when the latest one ends. */
 	const pauses = new Map<string, { begin: number; end: number }>();
@@ -95,13 +96,14 @@ export function createCrmClient(options: CrmClientOptions): CrmClient {
 	async function waitForToken(): Promise<void> {
 		for (;;) {
 			const now = clock.now();
-			// A later arrival than that of an empty bucket comes from a clock that was set back.
+			// A later arrival than that of an empty bucket was saved before the clock was set back, or under another plan.
 			arrival = Math.min(Math.max(arrival, now), now + bucketMs);
 			const waitMs = Math.ceil(arrival - now - (bucketMs - tokenMs));
 			if (waitMs <= 0) break;
 			await clock.sleep(waitMs, signal);
 		}
 		arrival += tokenMs;
+		await options.onRequest?.(arrival);
 	}
 
 	function errorOf(kind: ErrorKind, code: string, method: string): Bitrix24Error {
