@@ -11,12 +11,11 @@ create table public.crm_sync_state (
   -- When the last run that found the mirror equal to the CRM began.
   last_success_at timestamptz,
   last_full_at timestamptz,
-  -- The full run under way: when it began by the CRM's clock and by ours, the last contact that it has staged, how many it has left
-  -- out because they don't belong into the mirror, and how many deletions somebody has confirmed for it.
+  -- The full run under way: when it began by the CRM's clock and by ours, the last contact that it has staged, and how many
+  -- deletions somebody has confirmed for it.
   full_watermark timestamptz,
   full_begun_at timestamptz,
   full_cursor bigint,
-  full_left_out bigint not null default 0,
   full_confirmed bigint,
   -- Deletions on hold: the full run that found too many contacts missing, and their number. Nothing was deleted.
   held_run bigint,

@@ -20,7 +20,7 @@ export async function collectExposedMetrics(db: TestDatabase): Promise<Record<st
 		start('crm-sync', { BITRIX24_WEBHOOK_URL: portal.webhookUrl }),
 	]);
 	try {
-		await sync.waitForLine(/pass done/);
+		await sync.waitForLine(/run done/);
 		const body = { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{"chat_id":1}' };
 		const statuses = [
 			await fetch(`${personal.url}/api/personal_contacts${query}`, body),

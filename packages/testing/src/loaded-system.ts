@@ -58,7 +58,7 @@ export async function startLoadedSystem(urlFor: (role: RoleUser) => string): Pro
 		BITRIX24_APPLICATION_TOKEN: standIn.applicationToken.padEnd(32, '0'),
 	};
 	const sync = await startService('crm-sync', settings);
-	await sync.waitForLine(/pass done/);
+	await sync.waitForLine(/run done/);
 	running['crm-sync'] = sync;
 
 	const seen: { name: Name; at: number; status: number }[] = [];

@@ -6,7 +6,7 @@ import { systemClock } from '@contacts/crm-sync/bitrix24/clock.js';
 import { Bitrix24Error } from '@contacts/crm-sync/bitrix24/errors.js';
 import type { CrmConfig } from '@contacts/crm-sync/config.js';
 import { ConfigurationDiffersError, mirrorConfiguration } from '@contacts/crm-sync/mirror-configuration.js';
-import { IncompletePassError } from '@contacts/crm-sync/pass.js';
+import { IncompleteRunError } from '@contacts/crm-sync/run.js';
 import { openSession } from '@contacts/crm-sync/session.js';
 import { describeHolder, findLockHolder } from '@contacts/crm-sync/session.sql.js';
 import {
@@ -157,7 +157,7 @@ async function runRequest(here: Here): Promise<void> {
 		const synchroniser = await createSynchroniser(parts);
 		const request = await session.run(takeRequest);
 		if (request !== undefined)
-			await synchroniser.pass({ full: request.kind === 'full', requestedAt: request.requestedAt });
+			await synchroniser.run({ full: request.kind === 'full', requestedAt: request.requestedAt });
 	} catch (error) {
 		if (signal.aborted) throw new CommandError('Interrupted: a full pass continues from its last page next time.');
 		if (error instanceof ConfigurationDiffersError)
@@ -165,7 +165,7 @@ async function runRequest(here: Here): Promise<void> {
 				`The mirror was made with another configuration: ${error.differences.join('; ')}. Nothing was changed. Set the variables as they were, or say --remap to read every contact again with these.`,
 			);
 		// The row of the run says it.
-		if (!(error instanceof Bitrix24Error || error instanceof IncompletePassError)) throw error;
+		if (!(error instanceof Bitrix24Error || error instanceof IncompleteRunError)) throw error;
 	} finally {
 		await session.close();
 	}

@@ -53,7 +53,7 @@ export async function launch(settings: Settings, stopSteps: StopSteps): Promise<
 	await Promise.all([start('company-contacts', companyPort), start('personal-contacts', personalPort)]);
 	let crm: Crm | undefined;
 	if (withCrm) {
-		const { webhookUrl, close } = await startStandIn({ fields: sampleFields, contacts: sampleContacts(200, 1) });
+		const { webhookUrl, close } = await startStandIn({ fields: sampleFields, contacts: sampleContacts(200) });
 		stopSteps.push(close);
 		const port = await freePort();
 		await start('crm-sync', port, {

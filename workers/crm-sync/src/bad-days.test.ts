@@ -11,7 +11,7 @@ import {
 	startSync,
 	storeEvents,
 	troubleField,
-} from './testing/portal.js';
+} from './testing/harness.js';
 
 /** Five pages. */
 const contacts = 250;
@@ -81,13 +81,13 @@ test.each<[keyof typeof fieldKinds, NonNullable<StandInOptions['lists']>]>([
 	['lists', {}],
 	['lists', { companyIds: 'sometimes', fm: 'sometimes' }],
 ])(
-	'the mirror equals the portal after each run, with faults, restarts and limits in it: %s fields, lists with %j',
+	'the mirror equals the CRM after each run, with faults, restarts and limits in it: %s fields, lists with %j',
 	async (kind, lists) => {
 		const { field, value, reason } = fieldKinds[kind] ?? {};
 		const sync = await startSync({
 			fields: [{ name: troubleField, type: 'boolean' }, ...(field ? [field] : [])],
 			lists,
-			// Reading each contact takes twice the operating time that the portal allows in ten minutes.
+			// Reading each contact takes twice the operating time that the CRM allows in ten minutes.
 			operatingSecondsPerCall: { 'crm.item.get': 1000 / contacts },
 		});
 		onTestFinished(() => sync.close());
@@ -123,7 +123,7 @@ test.each<[keyof typeof fieldKinds, NonNullable<StandInOptions['lists']>]>([
 		for (let n = 1; n <= contacts; n++) add(n <= 50 ? 130 * n : n);
 		standIn.add({ ...fieldsOf(5), categoryId: 7 });
 		clock.advance(3_600_000);
-		await untilDone(sync, () => sync.synchroniser.pass());
+		await untilDone(sync, () => sync.synchroniser.run());
 		await isEqual();
 
 		// Changes with a new time of change reach an incremental run.
@@ -132,7 +132,7 @@ test.each<[keyof typeof fieldKinds, NonNullable<StandInOptions['lists']>]>([
 		const part = (from: number, to: number) => ids.slice(contacts * from, contacts * to);
 		for (const [index, id] of part(0, 0.2).entries()) change(id, contacts + index, true);
 		for (let n = 1; n <= 70; n++) add(2 * contacts + n);
-		await untilDone(sync, () => sync.synchroniser.pass());
+		await untilDone(sync, () => sync.synchroniser.run());
 		await isEqual();
 
 		// Other changes and deletions reach the mirror as events.
@@ -153,7 +153,7 @@ test.each<[keyof typeof fieldKinds, NonNullable<StandInOptions['lists']>]>([
 		truth.set(restored, contacts / 2 + 1);
 		let full = true;
 		await untilDone(sync, () => {
-			const run = sync.synchroniser.pass({ full });
+			const run = sync.synchroniser.run({ full });
 			full = false;
 			return run;
 		});

@@ -1,8 +1,8 @@
 import { isCountry } from '@contacts/common/company-contacts/phone.js';
 import { integerVariable, serviceVariables } from '@contacts/common/process/config.js';
 import { type Static, Type } from '@sinclair/typebox';
+import { policies, type RequestPolicy } from './bitrix24/client.js';
 import type { FieldCodes } from './bitrix24/contact.js';
-import { policies, type RequestPolicy } from './bitrix24/rest-client.js';
 import type { MappingOptions } from './mapping.js';
 
 const fieldCode = (meaning: string) =>
@@ -68,7 +68,7 @@ export interface CrmConfig {
 	policy: RequestPolicy;
 	codes: FieldCodes;
 	mapping: MappingOptions;
-	/** The time between two passes. */
+	/** The time between two runs. */
 	intervalMs: number;
 }
 

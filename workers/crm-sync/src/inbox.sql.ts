@@ -75,14 +75,14 @@ export async function postponeEvent(sql: Sql, { bitrix_id, received_at }: InboxR
 
 /**
  * Maximum number of contacts in the inbox, approximately. To read them all takes a quarter of an hour, at 50 contacts a request
- * and 2 requests a second. A full pass is faster. The limit also bounds the inbox of a stopped synchroniser.
+ * and 2 requests a second. A full run is faster. The limit also bounds the inbox of a stopped synchroniser.
  */
 const maxInboxContacts = 100_000;
 
 /**
  * Stores the event of a contact. It replaces an event of the same contact.
  *
- * @returns `stored: false` when the inbox is full: a full pass that begins later is then due, which finds the change
+ * @returns `stored: false` when the inbox is full: a full run that begins later is then due, which finds the change
  */
 export function storeEvent(sql: Sql, contactId: number, event: string) {
 	return sql<[{ stored: boolean }]>`

@@ -6,14 +6,14 @@ import { database, test } from '@contacts/testing/test.js';
 import { expect, onTestFinished } from 'vitest';
 import { toCrmConfig } from './config.js';
 import { synchronise } from './loop.js';
-import { emptyMirror, error, makeContact, storeEvents } from './testing/portal.js';
+import { emptyMirror, error, makeContact, storeEvents } from './testing/harness.js';
 
 // The clock moves only when the synchroniser sleeps, or is set.
 let time: number;
 let standIn: StandIn;
-const patience = { timeout: 60_000 };
+const patient = { timeout: 60_000 };
 
-/** A portal with so many contacts, and a loop with an interval of five minutes. */
+/** A CRM with so many contacts, and a loop with an interval of five minutes. */
 async function createLoop(contacts: number, options: StandInOptions = {}) {
 	time = Date.now();
 	const clock = {
@@ -34,7 +34,7 @@ async function createLoop(contacts: number, options: StandInOptions = {}) {
 		await standIn.close();
 		await emptyMirror();
 	});
-	return (onPass: (outcome: 'done' | 'failed') => void = () => undefined) => {
+	return (onRun: (outcome: 'done' | 'failed') => void = () => undefined) => {
 		loop = synchronise({
 			databaseUrl: urlAs(database.url, 'crm-sync', rolePassword),
 			config: toCrmConfig({
@@ -48,12 +48,12 @@ async function createLoop(contacts: number, options: StandInOptions = {}) {
 			onWaiting: () => undefined,
 			onWorking: () => undefined,
 			onConfigurationDiffers: () => undefined,
-			onPass,
+			onRun,
 		});
 	};
 }
 
-/** When each pass began that reads the list from this place on. */
+/** When each run began that reads the list from this place on. */
 function beginnings(filter: '>id' | '>=updatedTime'): number[] {
 	const begun: number[] = [];
 	standIn.onRequest(({ params }) => {
@@ -62,61 +62,42 @@ function beginnings(filter: '>id' | '>=updatedTime'): number[] {
 	return begun;
 }
 
-test('an incomplete full pass is repeated after ten minutes, not at once', async () => {
+test('an incomplete full run is repeated after ten minutes, not at once', async () => {
 	const start = await createLoop(120);
 	standIn.faults.always({ kind: 'empty-list' }, { when: ({ params }) => Number(params.filter?.['>id']) > 40 });
 	const begun = beginnings('>id');
 	start();
-	await expect.poll(() => begun.length, patience).toBeGreaterThanOrEqual(4);
+	await expect.poll(() => begun.length, patient).toBeGreaterThanOrEqual(4);
 	for (const [index, at] of begun.slice(1).entries()) expect(at - (begun[index] ?? at)).toBeGreaterThanOrEqual(600_000);
 	expect(await database.sql`select from company_contacts`).toHaveLength(0);
 });
 
-test('a contact at which the portal breaks off each batch delays neither passes nor other events', async () => {
-	const start = await createLoop(2);
-	const begun = beginnings('>=updatedTime');
-	const [broken = 0, other = 0] = standIn.contacts.keys();
-	standIn.faults.always(
-		{ kind: 'html', status: 502 },
-		{ method: 'batch', when: ({ params }) => JSON.stringify(params).includes(`id=${broken}`) },
-	);
-	start();
-	await expect.poll(() => database.sql`select from company_contacts`, patience).toHaveLength(2);
-	standIn.update(other, { lastName: 'Handled' }, { touch: false });
-	await storeEvents(broken, other);
-	const passes = begun.length;
-	await expect.poll(() => begun.length, patience).toBeGreaterThan(passes + 3);
-	const handled = () => database.sql`select from company_contacts where name like '%Handled'`;
-	await expect.poll(handled, patience).toHaveLength(1);
-	await expect.poll(() => database.sql`select from crm_event_inbox where bitrix_id = ${other}`, patience).toEqual([]);
-});
-
-test('events that wait for the end of a rate-limit pause delay no pass', async () => {
-	// The portal executes the method of the events for 480 seconds within ten minutes.
+test('events that wait for the end of a rate-limit pause delay no run', async () => {
+	// The CRM executes the method of the events for 480 seconds within ten minutes.
 	const start = await createLoop(100, { operatingSecondsPerCall: { 'crm.item.get': 8 } });
 	await storeEvents(...standIn.contacts.keys());
 	const begun = beginnings('>id');
 	const outcomes: string[] = [];
 	start((outcome) => outcomes.push(outcome));
-	await expect.poll(() => database.sql`select from crm_event_inbox`, patience).toHaveLength(0);
+	await expect.poll(() => database.sql`select from crm_event_inbox`, patient).toHaveLength(0);
 	expect(begun.length).toBeGreaterThan(2);
 	for (const [index, at] of begun.slice(1).entries()) expect(at - (begun[index] ?? 0)).toBeLessThan(420_000);
 	expect(outcomes).not.toContain('failed');
 });
 
 test.each([
-	['after a successful pass', undefined],
-	['while the portal blocks it', 'INVALID_CREDENTIALS'],
-	['while the portal pauses its method', 'OPERATION_TIME_LIMIT'],
-])('the next pass is made in time when the clock is set back by a day %s', async (_, code) => {
+	['after a successful run', undefined],
+	['while the CRM blocks it', 'INVALID_CREDENTIALS'],
+	['while the CRM pauses its method', 'OPERATION_TIME_LIMIT'],
+])('the next run is made in time when the clock is set back by a day %s', async (_, code) => {
 	const start = await createLoop(1);
 	if (code !== undefined) standIn.faults.always(error(code));
-	const passes: number[] = [];
+	const runs: number[] = [];
 	start(() => {
-		if (passes.length === 0) time -= 86_400_000;
-		passes.push(time);
+		if (runs.length === 0) time -= 86_400_000;
+		runs.push(time);
 	});
-	await expect.poll(() => passes.length, patience).toBeGreaterThanOrEqual(2);
-	const [first = 0, second = 0] = passes;
+	await expect.poll(() => runs.length, patient).toBeGreaterThanOrEqual(2);
+	const [first = 0, second = 0] = runs;
 	expect(second - first).toBeLessThanOrEqual(15 * 60_000);
 });

@@ -5,13 +5,12 @@ import { isTemporary, runProgram } from '@contacts/common/process/run.js';
 import { systemClock } from './bitrix24/clock.js';
 import { toCrmConfig, variables } from './config.js';
 import { synchronise } from './loop.js';
-import { createSyncMetrics } from './metrics.js';
-import { measureMirror } from './mirror-metrics.js';
+import { createSyncMetrics, measureMirror } from './metrics.js';
 import { describeHolder } from './session.sql.js';
 import { readFreshness } from './sync.sql.js';
 import { webhook } from './webhook.js';
 
-/** The synchroniser as a separate process: the passes, the webhook if it has a token, health and metrics. */
+/** The synchroniser as a separate process: the runs, the webhook if it has a token, health and metrics. */
 await runProgram(
 	{
 		name: 'crm-sync',

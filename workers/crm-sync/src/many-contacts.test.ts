@@ -2,7 +2,7 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { test } from '@contacts/testing/test.js';
 import { expect, onTestFinished } from 'vitest';
-import { expectedRow, makeContact, readMirror, startSync } from './testing/portal.js';
+import { expectedRow, makeContact, readMirror, startSync } from './testing/harness.js';
 
 setFlagsFromString('--expose-gc');
 const collectGarbage: () => void = runInNewContext('gc');
@@ -11,7 +11,7 @@ function usedHeap(): number {
 	return process.memoryUsage().heapUsed;
 }
 
-/** More of them show what a large portal costs: see docs/scale.md. A multiple of 50. */
+/** More of them show what a large CRM costs: see docs/scale.md. A multiple of 50. */
 const contacts = Number(process.env.CONTACTS ?? 25_000);
 
 test(
@@ -26,11 +26,11 @@ test(
 			if (number === 14 || number === 494) heap.push(usedHeap());
 		});
 		const [begun, cpu] = [sync.clock.now(), process.cpuUsage()];
-		const outcome = await sync.synchroniser.pass();
+		const outcome = await sync.synchroniser.run();
 		const { user, system } = process.cpuUsage(cpu);
 		const hours = ((sync.clock.now() - begun) / 3_600_000).toFixed(2);
 		console.log(
-			`${contacts} contacts: ${hours} hours by the portal’s limits, ${Math.round((user + system) / 1e6)} s of CPU time`,
+			`${contacts} contacts: ${hours} hours by the CRM’s limits, ${Math.round((user + system) / 1e6)} s of CPU time`,
 		);
 
 		const mirror = await readMirror();

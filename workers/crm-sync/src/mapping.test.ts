@@ -79,24 +79,17 @@ describe('phone', () => {
 		[['WORK 8 (912) 345-67-89'], undefined, null],
 		[['WORK 8 (912) 345-67-89'], 'RU', '+79123456789'],
 		[['WORK 79123456789'], 'RU', '+79123456789'],
-		[['WORK 9123456789'], 'RU', '+79123456789'],
 		[['WORK 8 912 345-67-89 доб. 123'], 'RU', '+79123456789'],
 		[['WORK 8(912)345-67-89, 8(913)345-67-89'], 'RU', '+79123456789'],
 		[['WORK 12; 8(913)345-67-89'], 'RU', '+79133456789'],
 		[['WORK 8(912)345-67-89 вн.5'], 'RU', '+79123456789'],
 		[['WORK тел. 8(912)345-67-89'], 'RU', '+79123456789'],
 		[['WORK 375291234567'], 'RU', '+375291234567'],
-		[['WORK 375291234567'], undefined, null],
 		[['WORK 80291234567'], 'RU', null],
-		[['WORK 112'], 'RU', null],
 		// Sixteen digits: E.164 allows fifteen.
 		[['WORK +49 89 1234567-12345'], 'DE', null],
-		[['WORK +49 89 1234567-1234'], 'DE', '+498912345671234'],
-		[['WORK +49 89 1234567-12345, +493012345678'], undefined, '+493012345678'],
 		[['MOBILE 089 1234567-12345', 'WORK +493012345678'], 'DE', '+493012345678'],
-		[['WORK none', 'HOME '], 'RU', null],
 		[['HOME +442079460101', 'MOBILE +79123456789', 'WORK +493012345678'], undefined, '+79123456789'],
-		[['HOME +442079460101', 'WORK +493012345678'], undefined, '+493012345678'],
 		[['OTHER +442079460101', 'HOME +493012345678'], undefined, '+493012345678'],
 		[['MOBILE 12', 'SKYPE_OUT +442079460101'], undefined, '+442079460101'],
 		[['FAX +442079460101', 'PAGER +493012345678'], undefined, null],
@@ -124,9 +117,7 @@ test.each([
 	[6, 6],
 	['6', 6],
 	[0, null],
-	['0', null],
 	['', null],
-	[null, null],
 	['x', null],
 ])('assigned_by_id: %j is %j', (assignedById, expected) => {
 	expect(map({ assignedById }).contact.assigned_by_id).toBe(expected);
@@ -153,7 +144,6 @@ describe('trouble_contact', () => {
 		['80', true],
 		['81', false],
 		[['81', '79'], true],
-		['', false],
 		[0, false],
 	])('of a list: %j is %j', (trouble, expected) => {
 		const options = { troubleOptions: new Set(['79', 'Refuses to pay']) };
@@ -168,8 +158,6 @@ describe('perplexity_reason', () => {
 		['0', '0'],
 		[5, '5'],
 		['', null],
-		[' ', null],
-		[null, null],
 		[false, null],
 		[[], null],
 		[['a', '', ' b '], 'a; b'],
@@ -180,9 +168,7 @@ describe('perplexity_reason', () => {
 	test.each([
 		['79', 'Late'],
 		[['80', 79], 'Fine; Late'],
-		['', null],
 		['0', null],
-		[null, null],
 	])('of a list: %j is %j', (reason, expected) => {
 		const mapped = map({ reason }, {}, { reason: list({ 79: ' Late ', 80: 'Fine' }) });
 		expect(mapped).toMatchObject({ contact: { perplexity_reason: expected }, unknownOption: false });
@@ -198,7 +184,7 @@ test('an unknown option is left out, and causes the fields to be read again', ()
 	});
 });
 
-test('a row of the portal is mapped to all columns', () => {
+test('a row of the CRM is mapped to all columns', () => {
 	const fields = { trouble: plain, reason: undefined };
 	const row = {
 		id: 75,

@@ -13,7 +13,7 @@ import {
 	type FieldValue,
 	positiveInteger,
 } from './bitrix24/contact.js';
-import type { PassContext } from './pass.js';
+import type { RunContext } from './run.js';
 
 /** Increase it when the same contact is mapped to a different row: every contact is then read again. */
 export const mappingVersion = 1;
@@ -35,21 +35,21 @@ export interface Mapped {
 }
 
 /**
- * Maps contacts. An unknown option of a list causes the options to be read again, at most once a pass. If it is still unknown,
+ * Maps contacts. An unknown option of a list causes the options to be read again, at most once a run. If it is still unknown,
  * the column stays null and is counted.
  */
 export function createMapper({
-	portal,
+	crm,
 	mapping,
 	onUnmapped,
-}: Pick<PassContext, 'portal' | 'mapping' | 'onUnmapped'>): (contacts: CrmContact[]) => Promise<CompanyContact[]> {
+}: Pick<RunContext, 'crm' | 'mapping' | 'onUnmapped'>): (contacts: CrmContact[]) => Promise<CompanyContact[]> {
 	let refreshed = false;
 	return async (contacts) => {
-		let mapped = contacts.map((contact) => mapContact(contact, portal.fields(), mapping));
+		let mapped = contacts.map((contact) => mapContact(contact, crm.fields(), mapping));
 		if (!refreshed && mapped.some(({ unknownOption }) => unknownOption)) {
 			refreshed = true;
-			await portal.refreshFields();
-			mapped = contacts.map((contact) => mapContact(contact, portal.fields(), mapping));
+			await crm.readFields();
+			mapped = contacts.map((contact) => mapContact(contact, crm.fields(), mapping));
 		}
 		for (const { unmapped } of mapped) unmapped.forEach(onUnmapped);
 		return mapped.map(({ contact }) => contact);

@@ -1,22 +1,23 @@
-import { counter, gauge } from '@contacts/common/observability/metrics.js';
+import type { Database } from '@contacts/common/database/database.js';
+import { counter, gauge, lastKnown } from '@contacts/common/observability/metrics.js';
 import { Counter, Gauge, type Registry } from 'prom-client';
 import type { Bitrix24Error } from './bitrix24/errors.js';
 import type { Unmapped } from './mapping.js';
-import { unreadBy } from './pass.js';
+import { readFreshness, runKinds, type SyncFreshness } from './sync.sql.js';
 
-/** The synchroniser's own metrics. The metrics of the mirror are in `mirror-metrics.ts`. */
+/** The metrics of this synchroniser. */
 export function createSyncMetrics(registry: Registry, intervalMs: number) {
 	const registers = [registry];
-	gauge(registry, 'crm_pass_interval_seconds', 'The configured time between two passes.', () => intervalMs / 1000);
+	gauge(registry, 'crm_pass_interval_seconds', 'The configured time between two sync runs.', () => intervalMs / 1000);
 	const errors = new Counter({
 		name: 'crm_errors_total',
-		help: 'Error responses of the portal, and requests without a response.',
+		help: 'Error responses of the CRM, and requests without a response.',
 		labelNames: ['kind'],
 		registers,
 	});
 	const unmapped = new Counter({
 		name: 'crm_unmapped_values_total',
-		help: 'Values of the portal that could not be mapped and were left out, or were too long and were cut.',
+		help: 'Values of the CRM that could not be mapped and were left out, or were too long and were cut.',
 		labelNames: ['field'],
 		registers,
 	});
@@ -26,17 +27,44 @@ export function createSyncMetrics(registry: Registry, intervalMs: number) {
 		registers,
 	});
 	return {
-		onPortalError: (error: Bitrix24Error) => errors.inc({ kind: error.kind }),
-		onPass: counter(registry, 'crm_passes_total', 'Passes over the CRM, by outcome.', 'outcome', ['done', 'failed']),
+		onCrmError: (error: Bitrix24Error) => errors.inc({ kind: error.kind }),
+		onRun: counter(registry, 'crm_passes_total', 'Sync runs, by outcome.', 'outcome', ['done', 'failed']),
 		onUnread: counter(
 			registry,
 			'crm_unread_contacts_total',
-			'Contacts that the portal did not return, or not completely, by the pass: what is stored of them stayed.',
+			'Contacts that the CRM did not return, or not completely, by the kind of run: what is stored of them stayed.',
 			'pass',
-			unreadBy,
+			runKinds,
 		),
 		onUnmapped: (field: Unmapped) => unmapped.inc({ field }),
 		onWaiting: () => working.set(0),
 		onWorking: () => working.set(1),
 	};
+}
+
+/** The metrics of the mirror. An empty or old list looks like any other, so only metrics show it. */
+export function measureMirror(registry: Registry, database: Database): void {
+	/** Undefined while the database does not respond. All metrics share one query. */
+	const freshness = lastKnown<SyncFreshness | undefined>(
+		() =>
+			database.query(readFreshness).then(
+				([row]) => row,
+				() => undefined,
+			),
+		undefined,
+	);
+	const add = (name: string, help: string, read: (state: SyncFreshness) => number) =>
+		gauge(registry, name, help, async () => {
+			const current = await freshness();
+			return current === undefined ? Number.NaN : read(current);
+		});
+	add(
+		'crm_last_success_timestamp_seconds',
+		'When the last run that found the mirror equal to the CRM began, as a Unix time; NaN when there was none.',
+		({ synced_at }) => (synced_at === null ? Number.NaN : synced_at / 1000),
+	);
+	add('crm_blocked', '1 while something keeps the synchroniser from working, else 0.', ({ blocked }) =>
+		Number(blocked),
+	);
+	add('crm_alarm', '1 while somebody has to look at a problem of the mirror, else 0.', ({ alarm }) => Number(alarm));
 }

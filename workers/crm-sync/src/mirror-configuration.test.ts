@@ -1,11 +1,9 @@
-import { contactColumnNames } from '@contacts/common/company-contacts/company-contact-columns.sql.js';
 import { readVariables } from '@contacts/common/process/config.js';
 import { database, test } from '@contacts/testing/test.js';
 import { afterEach, beforeEach, describe, expect } from 'vitest';
 import { type CrmConfig, crmVariables, toCrmConfig } from './config.js';
-import { mappingVersion } from './mapping.js';
 import { differencesOf, mirrorConfiguration } from './mirror-configuration.js';
-import { error, readMirror, reasonField, type SyncHarness, startSync, troubleField } from './testing/portal.js';
+import { error, readMirror, reasonField, type SyncHarness, startSync, troubleField } from './testing/harness.js';
 
 let sync: SyncHarness;
 
@@ -15,10 +13,10 @@ beforeEach(async () => {
 });
 afterEach(() => sync.close());
 
-/** Ends in the middle of a full pass, like a stopped process. */
+/** Ends in the middle of a full run, like a stopped process. */
 async function interrupt(): Promise<void> {
 	sync.standIn.faults.next(error('INVALID_CREDENTIALS'), { when: ({ number }) => number === 5 });
-	await expect(sync.synchroniser.pass()).rejects.toMatchObject({ code: 'INVALID_CREDENTIALS' });
+	await expect(sync.synchroniser.run()).rejects.toMatchObject({ code: 'INVALID_CREDENTIALS' });
 	expect((await sync.state()).full_cursor).toBeGreaterThan(0);
 }
 
@@ -33,7 +31,7 @@ function configWith(changes: Record<string, string | undefined>): CrmConfig {
 	};
 	return toCrmConfig(readVariables(crmVariables, values));
 }
-/** Another webhook of the same or another portal. */
+/** Another webhook of the same or another CRM. */
 const webhook = (pattern: RegExp | string, by: string) => ({
 	BITRIX24_WEBHOOK_URL: sync.standIn.webhookUrl.replace(pattern, by),
 });
@@ -51,45 +49,41 @@ test.each<[string, () => Record<string, string | undefined>, RegExp]>([
 	],
 	['with other options', () => ({ BITRIX24_TROUBLE_OPTIONS: '7,8' }), /TROUBLE_OPTIONS is not set there and 7,8 here/],
 	['without a country', () => ({ BITRIX24_DEFAULT_COUNTRY: undefined }), /COUNTRY is RU there and not set here/],
-	[
-		'of another portal',
-		() => webhook('127.0.0.1', 'localhost'),
-		/WEBHOOK_URL is 127\.0\.0\.1 there and localhost here/,
-	],
+	['of another CRM', () => webhook('127.0.0.1', 'localhost'), /WEBHOOK_URL is 127\.0\.0\.1 there and localhost here/],
 ])(
-	'a configuration %s is refused by every pass, and when it is confirmed, every contact is read again',
+	'a configuration %s is refused by every run, and when it is confirmed, every contact is read again',
 	async (_, changes, message) => {
-		await sync.synchroniser.pass();
-		await sync.synchroniser.pass({ full: true });
+		await sync.synchroniser.run();
+		await sync.synchroniser.run({ full: true });
 		const [before, stateBefore] = [await readMirror(), await sync.state()];
 		sync.standIn.requests.length = 0;
 		await sync.restart({ config: configWith(changes()) });
-		for (const work of [sync.synchroniser.pass(), sync.synchroniser.pass({ full: true }), sync.synchroniser.events()])
+		for (const work of [sync.synchroniser.run(), sync.synchroniser.run({ full: true }), sync.synchroniser.events()])
 			await expect(work).rejects.toThrow(message);
 		expect([await readMirror(), await sync.state()]).toEqual([before, stateBefore]);
 		expect(sync.standIn.requests).toEqual([]);
 
 		await sync.restart({ config: configWith(changes()), remap: true });
-		expect(await sync.synchroniser.pass()).toMatchObject({ kind: 'full' });
+		expect(await sync.synchroniser.run()).toMatchObject({ kind: 'full' });
 		const mirror = await readMirror();
 		await database.sql`delete from company_contacts`;
-		await sync.synchroniser.pass({ full: true });
+		await sync.synchroniser.run({ full: true });
 		expect(await readMirror()).toEqual(mirror);
-		expect(await sync.synchroniser.pass()).toMatchObject({ kind: 'incremental' });
+		expect(await sync.synchroniser.run()).toMatchObject({ kind: 'incremental' });
 		// The earlier configuration is the other one now: two never take turns.
 		await sync.restart();
-		await expect(sync.synchroniser.pass()).rejects.toMatchObject({ name: 'ConfigurationDiffersError' });
+		await expect(sync.synchroniser.run()).rejects.toMatchObject({ name: 'ConfigurationDiffersError' });
 	},
 );
 
-test('a confirmed configuration makes an interrupted pass begin from the start', async () => {
+test('a confirmed configuration makes an interrupted run begin from the start', async () => {
 	await interrupt();
 	const config = configWith({ BITRIX24_DEFAULT_COUNTRY: undefined });
 	await sync.restart({ config });
-	await expect(sync.synchroniser.pass()).rejects.toMatchObject({ name: 'ConfigurationDiffersError' });
+	await expect(sync.synchroniser.run()).rejects.toMatchObject({ name: 'ConfigurationDiffersError' });
 	expect((await sync.state()).full_cursor).toBeGreaterThan(0);
 	await sync.restart({ config, remap: true });
-	expect(await sync.synchroniser.pass()).toMatchObject({ kind: 'full', created: 70 });
+	expect(await sync.synchroniser.run()).toMatchObject({ kind: 'full', created: 70 });
 });
 
 describe('without a confirmation', () => {
@@ -101,19 +95,12 @@ describe('without a confirmation', () => {
 		expect(await database.sql`select from crm_sync_staging`).toHaveLength(0);
 	});
 
-	test('the same configuration continues an interrupted pass, with a new secret and on another port too', async () => {
+	test('the same configuration continues an interrupted run, with a new secret and on another port too', async () => {
 		await interrupt();
 		const { full_cursor, full_begun_at } = await sync.state();
 		await sync.restart({ config: configWith(webhook(/:\d+(.+\/)[^/]+\/$/, ':1$1new-secret/')) });
 		await sync.synchroniser.adoptConfiguration();
 		expect(await sync.state()).toMatchObject({ full_cursor, full_begun_at });
-	});
-
-	test('a mirror without a stored configuration is read again completely', async () => {
-		await sync.synchroniser.pass();
-		await database.sql`update crm_sync_state set configuration = null`;
-		await sync.restart();
-		expect(await sync.synchroniser.pass()).toMatchObject({ kind: 'full', changed: 0 });
 	});
 
 	test('a later release reads everything again, and an earlier one then refuses to work', () => {
@@ -124,31 +111,11 @@ describe('without a confirmation', () => {
 	});
 });
 
-test('the stored configuration is readable and contains no secret', async () => {
-	await sync.synchroniser.pass();
-	expect((await sync.state()).configuration).toEqual({
-		portal: '127.0.0.1',
-		webhook_user: 1,
-		trouble_field: troubleField,
-		reason_field: reasonField,
-		trouble_options: [],
-		default_country: 'RU',
-		mapping_version: 1,
-	});
-});
-
 test('options that the trouble field does not have are reported', async () => {
 	const items = [{ id: 7, value: 'Late' }];
 	sync.standIn.fields.splice(0, 1, { name: troubleField, type: 'enumeration', items });
 	await sync.restart({ config: configWith({ BITRIX24_TROUBLE_OPTIONS: '7,Late,Lost' }) });
-	await sync.synchroniser.pass();
+	await sync.synchroniser.run();
 	const lines = sync.log.filter((line) => line.includes('BITRIX24_TROUBLE_OPTIONS')).map((line) => JSON.parse(line));
 	expect(lines).toMatchObject([{ level: 'warn', options: ['Lost'] }]);
-});
-
-test('another column comes with another version of the mapping, so that every contact is read again', () => {
-	expect({ version: mappingVersion, columns: contactColumnNames }).toEqual({
-		version: 1,
-		columns: ['phone', 'company_ids', 'name', 'assigned_by_id', 'trouble_contact', 'perplexity_reason'],
-	});
 });

@@ -3,7 +3,7 @@ import { mappingVersion } from './mapping.js';
 
 /** Everything that decides how a contact of the CRM becomes a row of the mirror. It is stored and shown, so no secrets. */
 export interface MirrorConfiguration {
-	/** The portal's host. On a loopback host without the port, because a stand-in or a tunnel has another port at every start. */
+	/** The CRM's host. On a loopback host without the port, because a stand-in or a tunnel has another port at every start. */
 	portal: string;
 	/** The webhook's user, whose rights decide what can be read. */
 	webhook_user: number;
@@ -26,7 +26,7 @@ const variables = {
 /** The block of a synchroniser whose configuration differs from the mirror's. */
 export const configurationDiffers = 'configuration_differs';
 
-/** The mirror belongs to another configuration: a pass with this one would mix its rows or empty them. */
+/** The mirror belongs to another configuration: a run with this one would mix its rows or empty them. */
 export class ConfigurationDiffersError extends Error {
 	override name = 'ConfigurationDiffersError';
 	constructor(readonly differences: string[]) {
@@ -60,7 +60,7 @@ export function differencesOf(stored: MirrorConfiguration, own: MirrorConfigurat
 }
 
 /** Whether every contact must be read again when `own` replaces `stored`. */
-export function needsFullPass(stored: MirrorConfiguration | null, own: MirrorConfiguration): boolean {
+export function needsFullRun(stored: MirrorConfiguration | null, own: MirrorConfiguration): boolean {
 	return (
 		stored === null ||
 		differencesOf(stored, own).length > 0 ||

@@ -4,7 +4,7 @@ import { startTcpProxy } from '@contacts/testing/tcp-proxy.js';
 import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { openSession, type Session, SessionLostError } from './session.js';
 import type { LockHolder } from './session.sql.js';
-import { readState, saveBucket } from './sync.sql.js';
+import { readState, saveBlock } from './sync.sql.js';
 
 let db: TestDatabase;
 let url: string;
@@ -44,7 +44,7 @@ describe('a server that is read-only', () => {
 	test('ends a session permanently with the first refused write', async () => {
 		const session = await open();
 		await session.run((sql) => sql`set session characteristics as transaction read only`);
-		await expect(session.run((sql) => saveBucket(sql, 1))).rejects.toThrow(SessionLostError);
+		await expect(session.run((sql) => saveBlock(sql, undefined))).rejects.toThrow(SessionLostError);
 		await expect(session.run(readState)).rejects.toThrow(SessionLostError);
 	});
 });

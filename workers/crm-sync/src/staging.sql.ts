@@ -27,8 +27,6 @@ const restaged = ['state', ...contactColumnNames].map((column) => `${column} = e
 interface StagedPage {
 	contacts: readonly CompanyContact[];
 	others: ReadonlyMap<number, Unlisted>;
-	/** How many contacts of the page do not belong into the mirror. */
-	leftOut: number;
 	cursor: number;
 	/** Milliseconds since the epoch. */
 	now: number;
@@ -39,7 +37,7 @@ interface StagedPage {
  *
  * @returns whether events wait in the inbox
  */
-export async function stagePage(sql: Sql, { contacts, others, leftOut, cursor, now }: StagedPage): Promise<boolean> {
+export async function stagePage(sql: Sql, { contacts, others, cursor, now }: StagedPage): Promise<boolean> {
 	const [row] = await sql<[{ events_due: boolean }]>`
 		with staged as (
 			insert into crm_sync_staging
@@ -47,7 +45,7 @@ export async function stagePage(sql: Sql, { contacts, others, leftOut, cursor, n
 			on conflict (bitrix_id) do update set ${sql.unsafe(restaged)}
 		)
 		update crm_sync_state
-		set full_cursor = greatest(full_cursor, ${cursor}::bigint), full_left_out = full_left_out + ${leftOut}
+		set full_cursor = greatest(full_cursor, ${cursor}::bigint)
 		returning exists (select from crm_event_inbox where ${isDue(sql, now)}) as events_due`;
 	return row.events_due;
 }

@@ -14,8 +14,6 @@ export interface SyncState {
 	full_watermark: number | null;
 	full_begun_at: number | null;
 	full_cursor: number | null;
-	/** Contacts that the full run under way has listed, and that do not belong into the mirror. */
-	full_left_out: number;
 	/** How many deletions somebody has confirmed for the full run under way. */
 	full_confirmed: number | null;
 	/** The run that has put deletions on hold, and their number. */
@@ -50,7 +48,7 @@ export async function readState(sql: Sql): Promise<SyncState> {
 	const [state] = await sql<[SyncState]>`
 		select ${epoch(sql, 'watermark')}, ${epoch(sql, 'last_success_at')}, ${epoch(sql, 'last_full_at')},
 		       ${epoch(sql, 'full_watermark')}, ${epoch(sql, 'full_begun_at')}, full_cursor::float8 as full_cursor,
-		       full_left_out::float8 as full_left_out, full_confirmed::float8 as full_confirmed,
+		       full_confirmed::float8 as full_confirmed,
 		       held_run::float8 as held_run, held_deletions::float8 as held_deletions,
 		       denied_contacts::float8 as denied_contacts, unread_contacts::float8 as unread_contacts,
 		       bucket_arrival, blocked_by, ${epoch(sql, 'blocked_until')}, configuration,
@@ -115,7 +113,7 @@ export async function beginFull(sql: Sql, watermark: number): Promise<void> {
 		with discarded as (delete from crm_sync_staging)
 		update crm_sync_state
 		set full_watermark = ${time(watermark)}::text::timestamptz, full_begun_at = now(), full_cursor = 0,
-		    full_left_out = 0, full_confirmed = null`;
+		    full_confirmed = null`;
 }
 
 /** Discards an unfinished full run. */
@@ -139,11 +137,14 @@ export async function saveBucket(sql: Sql, arrival: number): Promise<void> {
 	await sql`update crm_sync_state set bucket_arrival = ${arrival}`;
 }
 
-/** The reason why the synchroniser does not work; null if none. */
-export async function saveBlock(sql: Sql, code: string | null, until: number | null): Promise<void> {
+/** Stores why the synchroniser does not work, and until when if that is known. Undefined: it works. */
+export async function saveBlock(
+	sql: Sql,
+	block: { code: string; until?: number | undefined } | undefined,
+): Promise<void> {
+	const until = block?.until === undefined ? null : time(block.until);
 	await sql`
-		update crm_sync_state
-		set blocked_by = ${code}, blocked_until = ${until === null ? null : time(until)}::text::timestamptz`;
+		update crm_sync_state set blocked_by = ${block?.code ?? null}, blocked_until = ${until}::text::timestamptz`;
 }
 
 /** Stores the new configuration of the mirror. A full run then reads everything again with it. */
@@ -171,7 +172,8 @@ export function readFreshness(sql: Sql) {
 		from crm_sync_state`;
 }
 
-export type RunKind = 'full' | 'incremental' | 'events';
+export const runKinds = ['full', 'incremental', 'events'] as const;
+export type RunKind = (typeof runKinds)[number];
 
 /** What a run has done. */
 export interface RunCounts extends SaveResult {

@@ -23,7 +23,7 @@ const details: Partial<Record<ProblemCode, string>> = {
 
 interface WebhookOptions {
 	database: Database;
-	/** The application token of the portal's outgoing webhook. */
+	/** The application token of the CRM's outgoing webhook. */
 	token: string;
 	registry: Registry;
 	/** Monotonic milliseconds. */
@@ -31,8 +31,8 @@ interface WebhookOptions {
 }
 
 /**
- * `POST /bitrix24/events`: receives the events of the portal's outgoing webhook. It stores which contact changed, and responds.
- * The synchroniser then reads the contact again. The portal sends each event once and in no guaranteed order, so its content is
+ * `POST /bitrix24/events`: receives the events of the CRM's outgoing webhook. It stores which contact changed, and responds.
+ * The synchroniser then reads the contact again. The CRM sends each event once and in no guaranteed order, so its content is
  * only a hint.
  */
 export async function webhook(api: Server, { database, token, registry, clock }: WebhookOptions): Promise<void> {
@@ -40,7 +40,7 @@ export async function webhook(api: Server, { database, token, registry, clock }:
 	const count = counter(
 		registry,
 		'crm_events_total',
-		'Events of the CRM, by whether they were stored, or dropped because the inbox was full: then a full pass is due.',
+		'Events of the CRM, by whether they were stored, or dropped because the inbox was full: then a full run is due.',
 		'outcome',
 		['stored', 'dropped'],
 	);

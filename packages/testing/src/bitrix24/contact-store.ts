@@ -1,40 +1,7 @@
 import type { StandInContact } from './contact.js';
+import type { Portal } from './portal.js';
 
-/** Contacts by ID, with their IDs in ascending order beside them, so that a page of a long list costs a page. */
-export class ContactMap extends Map<number, StandInContact> {
-	#ids: number[] = [];
-
-	override set(id: number, contact: StandInContact): this {
-		if (!this.has(id)) this.#ids.splice(this.#position(id), 0, id);
-		return super.set(id, contact);
-	}
-
-	override delete(id: number): boolean {
-		if (!super.delete(id)) return false;
-		this.#ids.splice(this.#position(id), 1);
-		return true;
-	}
-
-	/** The contacts with a higher ID, in the order of their IDs. */
-	*after(id: number): Generator<StandInContact> {
-		for (let index = this.#position(id + 1); index < this.#ids.length; index++)
-			yield this.get(this.#ids[index] as number) as StandInContact;
-	}
-
-	/** The index of the first ID that is not lower than this one. */
-	#position(id: number): number {
-		let [low, high] = [0, this.#ids.length];
-		if ((this.#ids.at(-1) ?? 0) < id) return high;
-		while (low < high) {
-			const middle = (low + high) >> 1;
-			if ((this.#ids[middle] as number) < id) low = middle + 1;
-			else high = middle;
-		}
-		return low;
-	}
-}
-
-/** The changes that people make in the portal. Nothing else assigns IDs or moves updatedTime. */
+/** The changes that people make in the CRM. Nothing else assigns IDs or moves updatedTime. */
 export interface ContactStore {
 	/** Adds a contact, with the next ID and both times now, unless it has them. IDs of deleted contacts are not used again. */
 	add(contact: Partial<StandInContact>): StandInContact;
@@ -55,9 +22,9 @@ export interface ContactStore {
 	showAll(): void;
 }
 
-export function createContactStore(contacts: ContactMap, clock: () => number): ContactStore {
+export function createContactStore(portal: Portal): ContactStore {
+	const { contacts, clock } = portal;
 	const bin = new Map<number, StandInContact>();
-	let lastId = 0;
 	const now = () => new Date(Math.floor(clock() / 1000) * 1000);
 
 	function find(map: Map<number, StandInContact>, id: number): StandInContact {
@@ -67,9 +34,9 @@ export function createContactStore(contacts: ContactMap, clock: () => number): C
 	}
 
 	function add(contact: Partial<StandInContact>): StandInContact {
-		const added = { createdTime: now(), updatedTime: now(), ...contact, id: contact.id ?? lastId + 1 };
+		const added = { createdTime: now(), updatedTime: now(), ...contact, id: contact.id ?? portal.lastId + 1 };
 		contacts.set(added.id, added);
-		lastId = Math.max(lastId, added.id);
+		portal.lastId = Math.max(portal.lastId, added.id);
 		return added;
 	}
 

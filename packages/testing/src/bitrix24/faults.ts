@@ -28,8 +28,6 @@ export type Fault =
 	| { kind: 'reset' }
 	/** No response at all. */
 	| { kind: 'hang' }
-	/** The response comes late, by the real clock. */
-	| { kind: 'slow'; milliseconds: number }
 	/** The rows of a list are `[]`, as PHP writes an empty map. */
 	| { kind: 'array-items' }
 	/** A list without rows, with total 0 where it is counted. */
@@ -65,11 +63,6 @@ export class FaultScript {
 
 	clear(): void {
 		this.#entries = [];
-	}
-
-	/** The number of faults that have not happened yet, without those for every call. */
-	get pending(): number {
-		return this.#entries.reduce((sum, { left }) => sum + (Number.isFinite(left) ? left : 0), 0);
 	}
 
 	/** Returns the faults of a call: the next one, and those for every call. */

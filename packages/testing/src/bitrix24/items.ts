@@ -24,8 +24,9 @@ export const methods: Record<string, (params: Params, portal: Portal) => MethodR
 		const first = isCounted ? Number(params.start ?? 0) : 0;
 		const ids: number[] = [];
 		const { '>id': after = 0 } = isMap(params.filter) ? params.filter : {};
-		for (const contact of portal.contacts.after(Number(after))) {
-			if (contact.readable === false || !matches(contact)) continue;
+		for (let id = Number(after) + 1; id <= portal.lastId; id++) {
+			const contact = portal.contacts.get(id);
+			if (contact === undefined || contact.readable === false || !matches(contact)) continue;
 			if (ids.push(contact.id) === pageSize && !isCounted) break;
 		}
 		if (isMap(params.order) && params.order.id === 'DESC') ids.reverse();

@@ -13,7 +13,7 @@ function variable(name: string, fallback: number, highest: number): number {
 const standIn = await startStandIn({
 	port: variable('PORT', 0, 65_535),
 	fields: sampleFields,
-	contacts: sampleContacts(variable('STAND_IN_CONTACTS', 200, 1_000_000), 1),
+	contacts: sampleContacts(variable('STAND_IN_CONTACTS', 200, 1_000_000)),
 }).catch((error: unknown) => {
 	process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`);
 	process.exit(1);

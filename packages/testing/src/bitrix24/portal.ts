@@ -1,5 +1,4 @@
 import type { StandInContact, UserField } from './contact.js';
-import { ContactMap } from './contact-store.js';
 import { FaultScript, type RequestInfo } from './faults.js';
 import { OperatingTime, type Plan, RequestCounter } from './limits.js';
 import type { Params } from './rest.js';
@@ -42,17 +41,16 @@ export interface Portal {
 	clock: () => number;
 	utcOffset: string;
 	fields: UserField[];
-	scopes: string[];
 	lists: { companyIds: ListPart; fm: ListPart };
-	contacts: ContactMap;
+	contacts: Map<number, StandInContact>;
+	/** The highest ID so far. */
+	lastId: number;
 	counter: RequestCounter;
 	operating: OperatingTime;
 	faults: FaultScript;
 	requests: RecordedRequest[];
 	requestHooks: Set<Hook<RequestInfo>>;
 	pageHooks: Set<Hook<readonly number[]>>;
-	/** The webhook was deleted, or given a new secret. */
-	isRevoked: boolean;
 	secondsOf(method: string): number;
 }
 
@@ -79,16 +77,15 @@ export function createPortal(options: StandInOptions): Portal {
 		clock,
 		utcOffset: options.utcOffset ?? '+03:00',
 		fields: [...(options.fields ?? [])],
-		scopes: ['crm'],
 		lists: { companyIds: 'all', fm: 'all', ...options.lists },
-		contacts: new ContactMap(),
+		contacts: new Map(),
+		lastId: 0,
 		counter: new RequestCounter(options.plan ?? 'standard', clock),
 		operating: new OperatingTime(options.operatingLimitSeconds ?? 480, clock),
 		faults: new FaultScript(),
 		requests: [],
 		requestHooks: new Set(),
 		pageHooks: new Set(),
-		isRevoked: false,
 		secondsOf: (method) => seconds[method] ?? 0,
 	};
 }

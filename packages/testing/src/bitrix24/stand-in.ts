@@ -23,10 +23,6 @@ export interface StandIn extends ContactStore {
 	readonly contacts: Map<number, StandInContact>;
 	/** The contacts' custom fields; may be changed in place. */
 	readonly fields: UserField[];
-	/** What the webhook may use; may be changed in place. */
-	readonly scopes: string[];
-	/** The webhook is deleted: every call is refused from now on. */
-	revokeWebhook(): void;
 	removeField(name: string): void;
 
 	/** Every REST call over HTTP, in the order in which they came. */
@@ -37,8 +33,6 @@ export interface StandIn extends ContactStore {
 	readonly highestRequestCount: number;
 	/** How many calls the limit of operating time refused. */
 	readonly blockedOperations: number;
-	/** Counts this many requests of another client with the same address. */
-	useUp(requests: number): void;
 
 	readonly faults: FaultScript;
 	/** Called before a request is handled, unless the rate limit refuses it. Returns a function that removes the hook. */
@@ -54,8 +48,8 @@ export interface StandIn extends ContactStore {
 /** Starts a portal on 127.0.0.1: the methods of its REST API that the synchroniser calls, with its limits. */
 export async function startStandIn(options: StandInOptions = {}): Promise<StandIn> {
 	const portal = createPortal(options);
-	const { contacts, fields, scopes, requests, faults, counter, operating } = portal;
-	const store = createContactStore(contacts, portal.clock);
+	const { contacts, fields, requests, faults, counter, operating } = portal;
+	const store = createContactStore(portal);
 	for (const contact of options.contacts ?? []) store.add(contact);
 	const server = createHttpServer(portal);
 	server.listen(options.port ?? 0, '127.0.0.1');
@@ -66,11 +60,8 @@ export async function startStandIn(options: StandInOptions = {}): Promise<StandI
 	return {
 		webhookUrl: `http://127.0.0.1:${port}/rest/${userId}/${secret}/`,
 		applicationToken,
-		...{ contacts, fields, scopes, requests, faults },
+		...{ contacts, fields, requests, faults },
 		...store,
-		revokeWebhook() {
-			portal.isRevoked = true;
-		},
 		removeField(name) {
 			fields.splice(0, fields.length, ...fields.filter((field) => field.name !== name));
 		},
@@ -82,9 +73,6 @@ export async function startStandIn(options: StandInOptions = {}): Promise<StandI
 		},
 		get blockedOperations() {
 			return operating.refused;
-		},
-		useUp(count) {
-			for (let n = 0; n < count; n++) counter.admit();
 		},
 		onRequest(hook) {
 			portal.requestHooks.add(hook);

@@ -1,9 +1,9 @@
 import type { Sql } from '@contacts/common/database/client.js';
 import { describeAlarms } from '@contacts/crm-sync/alarms.js';
+import { createCrmClient } from '@contacts/crm-sync/bitrix24/client.js';
 import { systemClock } from '@contacts/crm-sync/bitrix24/clock.js';
+import { createCrm } from '@contacts/crm-sync/bitrix24/crm.js';
 import { Bitrix24Error } from '@contacts/crm-sync/bitrix24/errors.js';
-import { openPortal } from '@contacts/crm-sync/bitrix24/portal.js';
-import { createRestClient } from '@contacts/crm-sync/bitrix24/rest-client.js';
 import { missingTroubleOptions } from '@contacts/crm-sync/mapping.js';
 import { readState } from '@contacts/crm-sync/sync.sql.js';
 import { adviceFor } from '../crm-advice.js';
@@ -26,7 +26,7 @@ export async function checkCrm(environment: NodeJS.ProcessEnv): Promise<Finding[
 		return found;
 	}
 	let last: Bitrix24Error | undefined;
-	const client = createRestClient({
+	const client = createCrmClient({
 		webhookUrl: config.webhookUrl,
 		policy: config.policy,
 		clock: systemClock,
@@ -37,9 +37,10 @@ export async function checkCrm(environment: NodeJS.ProcessEnv): Promise<Finding[
 	});
 	const { host } = new URL(config.webhookUrl);
 	try {
-		const portal = await openPortal(client, config.codes);
-		const { total } = await portal.count();
-		const options = missingTroubleOptions(portal.fields(), config.mapping);
+		const crm = createCrm(client, config.codes);
+		await crm.readFields();
+		const { total } = await crm.count();
+		const options = missingTroubleOptions(crm.fields(), config.mapping);
 		if (options.length > 0) {
 			warning(
 				`BITRIX24_TROUBLE_OPTIONS names options that the field BITRIX24_UF_TROUBLE does not have: ${options.join(', ')}.`,

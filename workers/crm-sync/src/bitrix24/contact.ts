@@ -3,7 +3,7 @@ import { Bitrix24Error } from './errors.js';
 /** A value of a field. An object or a list of lists is none. */
 export type FieldValue = string | number | boolean | null;
 
-/** What the mirror stores of a contact, as the portal returned it. */
+/** What the mirror stores of a contact, as the CRM returned it. */
 export interface CrmContact {
 	id: number;
 	/** First, second and last name. */
@@ -20,12 +20,12 @@ export interface CrmContact {
 
 export interface CrmPhone {
 	id: number;
-	/** MOBILE, WORK, HOME, FAX, PAGER or a type that the portal has defined. */
+	/** MOBILE, WORK, HOME, FAX, PAGER or a type that the CRM has defined. */
 	kind: string;
 	value: string;
 }
 
-/** A row of the portal. */
+/** A contact as a row of the CRM. */
 export interface Item {
 	id: number;
 	/** 0 for ordinary contacts, not 0 for catalogue vendors. Undefined if the value is unknown. */
@@ -33,8 +33,8 @@ export interface Item {
 	updatedTime: unknown;
 	/** The fields that the row has in a form that can be read. */
 	fields: Partial<CrmContact>;
-	/** The fields that it does not have in such a form: what was there instead, such as `absent`, by name. */
-	unread: Map<string, string>;
+	/** The names of the fields that it does not have in such a form. */
+	unread: string[];
 }
 
 /** A custom field of contacts. */
@@ -61,42 +61,37 @@ export interface FieldCodes {
 
 type Row = Record<string, unknown>;
 
+const fieldNames = ['names', 'assignedById', 'trouble', 'reason', 'phones', 'companyIds'] as const;
+
 /** @returns undefined if this is not an item: then the whole response is invalid */
 export function readItem(row: unknown, custom: CustomFields): Item | undefined {
 	if (!isRow(row)) return undefined;
 	const id = positiveInteger(row.id);
 	if (id === undefined) return undefined;
 	const fields: Partial<CrmContact> = { id };
-	const unread = new Map<string, string>();
 
 	const names = [row.name, row.secondName, row.lastName];
-	if (names.every((name) => name === undefined) || !names.every((name) => name === undefined || isValue(name)))
-		unread.set('name', formOf(names.find((name) => name !== undefined && !isValue(name))));
-	else fields.names = names.map((name) => (isValue(name) ? name : null));
-
+	const isNamed =
+		names.some((name) => name !== undefined) && names.every((name) => name === undefined || isValue(name));
+	if (isNamed) fields.names = names.map((name) => (isValue(name) ? name : null));
 	if (isValue(row.assignedById)) fields.assignedById = row.assignedById;
-	else unread.set('assignedById', formOf(row.assignedById));
-
 	for (const purpose of ['trouble', 'reason'] as const) {
 		const field = custom[purpose];
 		const value = field === undefined ? null : row[field.itemName];
 		if (isValue(value) || isListOfValues(value)) fields[purpose] = value;
-		else unread.set(field?.code ?? purpose, formOf(value));
 	}
-
 	const phones = phonesOf(row);
-	if (typeof phones === 'string') unread.set('fm', phones);
-	else fields.phones = phones;
+	if (phones !== undefined) fields.phones = phones;
 	const companyIds = companyIdsOf(row);
-	if (typeof companyIds === 'string') unread.set('companyIds', companyIds);
-	else fields.companyIds = companyIds;
+	if (companyIds !== undefined) fields.companyIds = companyIds;
 
+	const unread = fieldNames.filter((name) => !(name in fields));
 	return { id, categoryId: categoryOf(row.categoryId), updatedTime: row.updatedTime, fields, unread };
 }
 
-/** @returns undefined unless the portal has returned everything that the mirror stores */
+/** @returns undefined unless the CRM has returned everything that the mirror stores */
 export function contactOf({ fields, unread }: Item): CrmContact | undefined {
-	return unread.size === 0 ? (fields as CrmContact) : undefined;
+	return unread.length === 0 ? (fields as CrmContact) : undefined;
 }
 
 /** Returns whether a row has less than another row of the same contact. */
@@ -112,7 +107,7 @@ export function hasLess({ fields }: Item, other: Item): boolean {
 /**
  * Finds the custom fields among those of crm.item.fields.
  *
- * @throws Bitrix24Error `stop` when the portal lacks a configured field
+ * @throws Bitrix24Error `stop` when the CRM lacks a configured field
  */
 export function customFieldsOf(all: Row, codes: FieldCodes): CustomFields {
 	const find = (code: string | undefined): CustomField | undefined => {
@@ -133,7 +128,7 @@ export function isRow(value: unknown): value is Row {
 	return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** The portal writes IDs as numbers or as strings. */
+/** The CRM writes IDs as numbers or as strings. */
 export function positiveInteger(value: unknown): number | undefined {
 	if (typeof value === 'string' && !/^\d{1,16}$/.test(value)) return undefined;
 	const number = typeof value === 'number' || typeof value === 'string' ? Number(value) : Number.NaN;
@@ -148,39 +143,32 @@ function isListOfValues(value: unknown): value is FieldValue[] {
 	return Array.isArray(value) && value.every(isValue);
 }
 
-/** Says what is in place of a value. */
-function formOf(value: unknown): string {
-	if (value === undefined) return 'absent';
-	return Array.isArray(value) ? 'list' : value === null ? 'null' : typeof value;
-}
-
-/** @returns what is there, if the phones can't be read or are fewer than `hasPhone` says */
-function phonesOf({ fm, hasPhone }: Row): CrmPhone[] | string {
+/** @returns undefined if the phones can't be read, or if there are none although `hasPhone` says so */
+function phonesOf({ fm, hasPhone }: Row): CrmPhone[] | undefined {
 	if (fm === undefined && hasPhone === 'N') return [];
-	if (!Array.isArray(fm)) return formOf(fm);
+	if (!Array.isArray(fm)) return undefined;
 	const phones: CrmPhone[] = [];
 	for (const entry of fm) {
-		if (!isRow(entry)) return 'unreadable';
+		if (!isRow(entry)) return undefined;
 		const { typeId, id, valueType = '', value } = entry;
 		if (typeId !== 'PHONE') continue;
-		if (!isValue(valueType) || !isValue(value)) return 'unreadable';
+		if (!isValue(valueType) || !isValue(value)) return undefined;
 		const phoneId = positiveInteger(id) ?? Number.MAX_SAFE_INTEGER;
 		phones.push({ id: phoneId, kind: String(valueType ?? ''), value: String(value ?? '') });
 	}
-	return phones.length === 0 && hasPhone === 'Y' ? 'empty' : phones;
+	return phones.length === 0 && hasPhone === 'Y' ? undefined : phones;
 }
 
-/** @returns what is there, if the companies can't be read or are none although `companyId` names one */
-function companyIdsOf({ companyId = null, companyIds }: Row): FieldValue[] | string {
-	if (!isListOfValues(companyIds)) return Array.isArray(companyIds) ? 'unreadable' : formOf(companyIds);
-	if (!isValue(companyId)) return 'unreadable';
+/** @returns undefined if the companies can't be read, or if there are none although `companyId` names one */
+function companyIdsOf({ companyId = null, companyIds }: Row): FieldValue[] | undefined {
+	if (!isListOfValues(companyIds) || !isValue(companyId)) return undefined;
 	const primary = positiveInteger(companyId);
 	if (primary === undefined) return companyIds;
-	if (companyIds.length === 0) return 'empty';
+	if (companyIds.length === 0) return undefined;
 	return [primary, ...companyIds.filter((id) => positiveInteger(id) !== primary)];
 }
 
-/** The general category is 0, and null or missing on some portals. Undefined if the value is unknown. */
+/** The general category is 0, and may be null or missing. Undefined if the value is unknown. */
 function categoryOf(value: unknown): number | undefined {
 	return value === undefined || value === null || value === 0 || value === '0' || value === ''
 		? 0

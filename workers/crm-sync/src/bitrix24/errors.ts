@@ -2,7 +2,7 @@
  * What an error means for the caller:
  * - `retry`: a temporary error (network, 5xx, HTML in place of JSON); the same call is sent again
  * - `slow_down`: too many requests; the same call is sent again, later
- * - `pause`: this method has used up its operating time on the portal; other methods work
+ * - `pause`: this method has used up its operating time; other methods work
  * - `stop`: an operator has to change something (credentials, rights, subscription, configuration)
  * - `not_found`, `access_denied`: about the one requested record
  * - `unclear`: about the one requested record, with an unknown code
@@ -10,15 +10,15 @@
 export type ErrorKind = 'retry' | 'slow_down' | 'pause' | 'stop' | 'not_found' | 'access_denied' | 'unclear';
 
 /**
- * Codes are stored, logged and printed, so the portal must not be able to put arbitrary text there. The database has the
+ * Codes are stored, logged and printed, so the CRM must not be able to put arbitrary text there. The database has the
  * same check.
  */
 const codePattern = /^[A-Za-z0-9_.-]{1,64}$/;
 
-/** An error of the portal or on the way to it. Its message contains neither the webhook's URL nor data of a contact. */
+/** An error of the CRM or on the way to it. Its message contains neither the webhook's URL nor data of a contact. */
 export class Bitrix24Error extends Error {
 	override name = 'Bitrix24Error';
-	/** The portal's code, or one of this client's, in lower case. */
+	/** The CRM's code, or one of this client's, in lower case. */
 	readonly code: string;
 	constructor(
 		readonly kind: ErrorKind,
@@ -43,7 +43,7 @@ const kinds: Record<string, ErrorKind> = {
 	OPERATION_TIME_LIMIT: 'pause',
 	INTERNAL_SERVER_ERROR: 'retry',
 	ERROR_UNEXPECTED_ANSWER: 'retry',
-	// These concern the whole portal. Some portals send them with a 5xx too, but they are not temporary.
+	// These concern the whole CRM. They may come with a 5xx too, but they are not temporary.
 	OVERLOAD_LIMIT: 'stop',
 	PORTAL_DELETED: 'stop',
 	INVALID_CREDENTIALS: 'stop',
@@ -58,12 +58,12 @@ const kinds: Record<string, ErrorKind> = {
 	ACCESS_DENIED: 'access_denied',
 };
 
-/** A portal may also send the name of something that every object inherits. */
+/** A CRM may also send the name of something that every object inherits. */
 const known = (code: string): ErrorKind | undefined => (Object.hasOwn(kinds, code) ? kinds[code] : undefined);
 
 /**
  * Parses an error body. Only the code decides, never the HTTP status alone or the description. Statuses have changed
- * between versions of the portal, and descriptions are in the portal's language. An unknown code is retried only with a
+ * between versions of the CRM, and descriptions are in the language of its users. An unknown code is retried only with a
  * 5xx.
  */
 export function kindOf(code: string, status: number): ErrorKind {
@@ -73,9 +73,4 @@ export function kindOf(code: string, status: number): ErrorKind {
 /** Parses the error of one batch command. An unknown code is about its record, and must not stop the other commands. */
 export function kindOfCommand(code: string): ErrorKind {
 	return known(code) ?? 'unclear';
-}
-
-/** Whether an error affects one record only. So does a `retry` of a batch command: the other commands have their results. */
-export function concernsRecord({ kind }: Bitrix24Error): boolean {
-	return kind === 'not_found' || kind === 'access_denied' || kind === 'unclear' || kind === 'retry';
 }

@@ -1,4 +1,4 @@
-import { batchInParts } from './batch-in-parts.js';
+import { type Command, type CrmClient, maxCommands } from './client.js';
 import {
 	type CrmContact,
 	type CustomFields,
@@ -10,10 +10,9 @@ import {
 	isRow,
 	readItem,
 } from './contact.js';
-import { Bitrix24Error, concernsRecord } from './errors.js';
-import { type Command, maxCommands, type RestClient } from './rest-client.js';
+import { Bitrix24Error, type ErrorKind } from './errors.js';
 
-/** The type ID of contacts among the portal's items. */
+/** The type ID of contacts among the CRM's items. */
 const entityTypeId = 3;
 
 /** The result of one request for single contacts. */
@@ -24,8 +23,8 @@ export interface LookUps {
 	/** IDs of contacts that the webhook's user may not read (any more). */
 	denied: number[];
 	/**
-	 * IDs of contacts that could not be read, each with a code: that of an error, or a field and what was returned in its place,
-	 * such as `companyIds.absent`.
+	 * IDs of contacts that could not be read, each with a code: that of an error, or of the fields that are incomplete, such as
+	 * `no_companyIds`.
 	 */
 	unclear: Map<number, string>;
 }
@@ -34,17 +33,15 @@ export interface Page {
 	contacts: CrmContact[];
 	/** The contacts that could not be read, with the codes of `LookUps`. */
 	unclear: Map<number, string>;
-	/** The number of the other contacts that were listed: vendors where the filter is ignored, and contacts that are gone. */
-	leftOut: number;
 	/** The ID of the last contact that was listed; undefined: there are no more. */
 	last: number | undefined;
-	/** The portal's clock; milliseconds since the epoch. */
+	/** The CRM's clock; milliseconds since the epoch. */
 	at: number | undefined;
 }
 
-/** The contacts of a portal. Every method throws Bitrix24Error. */
-export interface Portal {
-	/** How many ordinary contacts there are, or contacts of all categories if the filter is ignored, and the portal's clock. */
+/** The contacts of a CRM. Every method throws Bitrix24Error. */
+export interface Crm {
+	/** How many ordinary contacts there are, and the CRM's clock. */
 	count(): Promise<{ total: number | undefined; at: number }>;
 	/**
 	 * Up to 50 contacts with a higher ID, in the order of their IDs, changed at or after a time in milliseconds since the epoch.
@@ -52,30 +49,29 @@ export interface Portal {
 	 */
 	page(query: { after: number; changedSince?: number }): Promise<Page>;
 	/**
-	 * Reads contacts by their IDs, 50 a request, and yields the result of each request: results next to an error of the
-	 * portal are yielded before the error is thrown.
+	 * Reads contacts by their IDs, 50 a request, and yields the result of each request: results next to an error of the CRM
+	 * are yielded before the error is thrown.
+	 *
+	 * @param waits whether to wait for the end of a rate-limit pause
 	 */
-	lookUp(ids: number[]): AsyncGenerator<LookUps>;
-	/** Reads the custom fields and their options again. */
-	refreshFields(): Promise<void>;
+	lookUp(ids: number[], options: { waits: boolean }): AsyncGenerator<LookUps>;
+	/**
+	 * Reads the custom fields and their options. Before that, there are none. A configured field that the CRM lacks is an
+	 * error, so that nothing is overwritten with nulls.
+	 */
+	readFields(): Promise<void>;
 	fields(): CustomFields;
 }
 
-/**
- * Maximum number of pages to compare. A portal may have no contact with two companies, so a list can't always be proven
- * complete.
- */
+/** Maximum number of pages to compare. A CRM may have no contact with two companies, so a list can't always be proven complete. */
 const maxComparisons = 20;
 
-/**
- * @param codes which custom field has which meaning. A field that the portal lacks is an error, so that nothing is
- *   overwritten with nulls
- */
-export async function openPortal(client: RestClient, codes: FieldCodes): Promise<Portal> {
-	let fields = await readFields(client, codes);
+/** @param codes which custom field has which meaning */
+export function createCrm(client: CrmClient, codes: FieldCodes): Crm {
+	let fields: CustomFields = { trouble: undefined, reason: undefined };
 	// No documentation says whether crm.item.list returns all phones and companies; crm.item.get does.
 	let listReturns: 'unknown' | 'everything' | 'less' = 'unknown';
-	let comparisons = maxComparisons;
+	let comparisons = 0;
 	const compared = { phone: false, twoCompanies: false };
 
 	/** Compares rows of a page with the same contacts as crm.item.get returned them. */
@@ -88,14 +84,14 @@ export async function openPortal(client: RestClient, codes: FieldCodes): Promise
 			compared.phone ||= (item.fields.phones?.length ?? 0) > 0;
 			compared.twoCompanies ||= (item.fields.companyIds?.length ?? 0) > 1;
 		}
-		comparisons--;
-		const isProven = (compared.phone && compared.twoCompanies) || comparisons <= 0;
+		comparisons++;
+		const isProven = (compared.phone && compared.twoCompanies) || comparisons >= maxComparisons;
 		if (listReturns === 'unknown' && isProven) listReturns = 'everything';
 	}
 
-	/** Reads up to 50 contacts by their IDs in one request, with the portal's error if there was one beside the results. */
-	async function lookUpSome(ids: number[]) {
-		const outcomes = await batchInParts(client, ids.map(itemCommand));
+	/** Reads up to 50 contacts by their IDs in one request, with the CRM's error if there was one beside the results. */
+	async function lookUpSome(ids: number[], waits: boolean) {
+		const outcomes = await client.batch(ids.map(itemCommand), { waits });
 		const lookUps: LookUps = { found: [], deleted: [], denied: [], unclear: new Map() };
 		const items = new Map<number, Item>();
 		for (const [index, id] of ids.entries()) {
@@ -107,14 +103,20 @@ export async function openPortal(client: RestClient, codes: FieldCodes): Promise
 				addItem(lookUps, id, items.get(id));
 			}
 		}
-		const error = outcomes.find((outcome) => outcome instanceof Bitrix24Error && !concernsRecord(outcome));
-		return { lookUps, items, error };
+		const errors = outcomes.filter((outcome) => outcome instanceof Bitrix24Error);
+		const errorOf = (kind: ErrorKind) => errors.find((each) => each.kind === kind);
+		return { lookUps, items, error: errorOf('stop') ?? errorOf('pause') ?? errorOf('slow_down') };
 	}
 
 	return {
 		fields: () => fields,
-		async refreshFields() {
-			fields = await readFields(client, codes);
+		async readFields() {
+			if (codes.trouble === undefined && codes.reason === undefined) return;
+			const all = await client.call('crm.item.fields', { entityTypeId }, ({ result }) => {
+				if (!isRow(result) || !isRow(result.fields)) throw new Bitrix24Error('retry', 'no_fields', 'crm.item.fields');
+				return result.fields;
+			});
+			fields = customFieldsOf(all, codes);
 		},
 		async count() {
 			const params = { entityTypeId, select: ['id'], filter: { categoryId: 0 }, order: { id: 'ASC' }, start: 0 };
@@ -129,28 +131,30 @@ export async function openPortal(client: RestClient, codes: FieldCodes): Promise
 				select: ['*'],
 				filter: { categoryId: 0, '>id': after, '>=updatedTime': isoTime(changedSince) },
 				order: { id: 'ASC' },
-				// No total count: it takes seconds for each page on a large portal.
+				// No total count: it takes seconds for each page of a large CRM.
 				start: -1,
 			};
-			const { all, at } = await client.call('crm.item.list', params, ({ result, at }) => ({
-				all: readRows(isRow(result) ? result.items : undefined, fields, after),
+			const { rows, at } = await client.call('crm.item.list', params, ({ result, at }) => ({
+				rows: readRows(isRow(result) ? result.items : undefined, fields, after),
 				at,
 			}));
-			const end = { last: all.at(-1)?.id, at };
-			const listed = all.filter(({ categoryId }) => categoryId === 0);
+			const end = { last: rows.at(-1)?.id, at };
+			// Catalogue vendors are not mirrored, even if a CRM should ignore the filter.
+			const listed = rows.filter(({ categoryId }) => categoryId === 0);
 			const contacts = listed.flatMap((row) => contactOf(row) ?? []);
-			if (listReturns === 'everything' && contacts.length === listed.length)
-				return { ...end, contacts, unclear: new Map(), leftOut: all.length - contacts.length };
-			if (listed.length === 0) return { ...end, contacts: [], unclear: new Map(), leftOut: all.length };
-			const { lookUps, items, error } = await lookUpSome(listed.map(({ id }) => id));
+			const isComplete = listReturns === 'everything' && contacts.length === listed.length;
+			if (isComplete || listed.length === 0) return { ...end, contacts, unclear: new Map() };
+			const { lookUps, items, error } = await lookUpSome(
+				listed.map(({ id }) => id),
+				true,
+			);
 			if (error !== undefined) throw error;
 			compare(listed, items);
-			const { found, unclear } = lookUps;
-			return { ...end, contacts: found, unclear, leftOut: all.length - found.length - unclear.size };
+			return { ...end, contacts: lookUps.found, unclear: lookUps.unclear };
 		},
-		async *lookUp(ids) {
+		async *lookUp(ids, { waits }) {
 			for (let from = 0; from < ids.length; from += maxCommands) {
-				const { lookUps, error } = await lookUpSome(ids.slice(from, from + maxCommands));
+				const { lookUps, error } = await lookUpSome(ids.slice(from, from + maxCommands), waits);
 				yield lookUps;
 				if (error !== undefined) throw error;
 			}
@@ -173,8 +177,7 @@ function addItem({ found, deleted, unclear }: LookUps, id: number, item: Item | 
 	else if (item.categoryId !== 0) deleted.push(id);
 	else {
 		const contact = contactOf(item);
-		const [[field, form] = []] = item.unread;
-		if (contact === undefined) unclear.set(id, `${field}.${form}`.slice(0, 64));
+		if (contact === undefined) unclear.set(id, `no_${item.unread.join('_')}`);
 		else found.push(contact);
 	}
 }
@@ -195,17 +198,7 @@ function readRows(rows: unknown, fields: CustomFields, after: number): Item[] {
 	});
 }
 
-/** Adds an offset. Without one, the portal reads the time as its local time. */
+/** Adds an offset. Without one, the CRM reads the time as its local time. */
 function isoTime(milliseconds: number | undefined): string | undefined {
 	return milliseconds === undefined ? undefined : `${new Date(milliseconds).toISOString().slice(0, 19)}+00:00`;
-}
-
-/** @throws Bitrix24Error `stop` when the portal lacks a configured field */
-async function readFields(client: RestClient, codes: FieldCodes): Promise<CustomFields> {
-	if (codes.trouble === undefined && codes.reason === undefined) return { trouble: undefined, reason: undefined };
-	const all = await client.call('crm.item.fields', { entityTypeId }, ({ result }) => {
-		if (!isRow(result) || !isRow(result.fields)) throw new Bitrix24Error('retry', 'no_fields', 'crm.item.fields');
-		return result.fields;
-	});
-	return customFieldsOf(all, codes);
 }

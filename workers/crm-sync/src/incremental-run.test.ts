@@ -8,7 +8,7 @@ import {
 	rowOf,
 	type SyncHarness,
 	startSync,
-} from './testing/portal.js';
+} from './testing/harness.js';
 
 let sync: SyncHarness;
 const hour = 3_600_000;
@@ -17,7 +17,7 @@ beforeEach(async () => {
 	sync = await startSync();
 	sync.fill(120);
 	sync.clock.advance(hour);
-	await sync.synchroniser.pass();
+	await sync.synchroniser.run();
 	sync.clock.advance(hour);
 	sync.standIn.requests.length = 0;
 });
@@ -26,7 +26,7 @@ afterEach(() => sync.close());
 test('makes at most three requests and writes no contact if nothing changed', async () => {
 	const rows = async () => [...(await database.sql`select bitrix_id, xmin::text from company_contacts order by id`)];
 	const before = await rows();
-	const outcome = await sync.synchroniser.pass();
+	const outcome = await sync.synchroniser.run();
 	expect(outcome).toMatchObject({ kind: 'incremental', created: 0, changed: 0, deleted: 0 });
 	expect(outcome.requests).toBeLessThanOrEqual(3);
 	expect(await rows()).toEqual(before);
@@ -36,20 +36,20 @@ test('reads only new and changed contacts', async () => {
 	const [first = 0] = sync.ids();
 	sync.standIn.update(first, { lastName: 'Changed' });
 	const added = sync.standIn.add(makeContact(500));
-	expect(await sync.synchroniser.pass()).toMatchObject({ kind: 'incremental', seen: 2, created: 1, changed: 1 });
+	expect(await sync.synchroniser.run()).toMatchObject({ kind: 'incremental', seen: 2, created: 1, changed: 1 });
 	expect((await rowOf(first))?.name).toMatch(/Changed$/);
 	expect(await rowOf(added.id)).toEqual(expectedRow(added.id, 500));
 });
 
-test('uses the portal’s clock: clocks that differ by a day lose no change', async () => {
+test('uses the CRM’s clock: clocks that differ by a day lose no change', async () => {
 	await sync.session.close();
 	const other = await startSync({ clock: () => sync.clock.now() - 24 * hour, utcOffset: '-09:30' });
 	try {
 		await confirmHeldDeletions(other);
-		await other.synchroniser.pass({ full: true });
+		await other.synchroniser.run({ full: true });
 		const added = other.standIn.add(makeContact(7));
 		sync.clock.advance(hour);
-		expect(await other.synchroniser.pass()).toMatchObject({ kind: 'incremental', created: 1 });
+		expect(await other.synchroniser.run()).toMatchObject({ kind: 'incremental', created: 1 });
 		expect(await rowOf(added.id)).toEqual(expectedRow(added.id, 7));
 	} finally {
 		await other.close();
@@ -63,10 +63,10 @@ test.each([
 	const { watermark, last_success_at } = await sync.state();
 	const added = sync.standIn.add(makeContact(500));
 	sync.standIn.faults.always(fault, { method: 'crm.item.list' });
-	await expect(sync.synchroniser.pass()).rejects.toMatchObject({ code });
+	await expect(sync.synchroniser.run()).rejects.toMatchObject({ code });
 	expect(await sync.state()).toMatchObject({ watermark, last_success_at });
 	sync.standIn.faults.clear();
-	expect(await sync.synchroniser.pass()).toMatchObject({ kind: 'incremental', seen: 1 });
+	expect(await sync.synchroniser.run()).toMatchObject({ kind: 'incremental', seen: 1 });
 	expect(await rowOf(added.id)).toEqual(expectedRow(added.id, 500));
 	expect((await sync.state()).watermark).toBeGreaterThan(watermark ?? Number.NaN);
 });

@@ -11,15 +11,14 @@ import { rolePassword } from '@contacts/testing/database.js';
 import { database } from '@contacts/testing/test.js';
 import type { Clock } from '../bitrix24/clock.js';
 import { toCrmConfig } from '../config.js';
-import type { UnreadBy } from '../pass.js';
 import { openSession, type Session } from '../session.js';
-import { confirmDeletions, readState, type SyncState } from '../sync.sql.js';
+import { confirmDeletions, type RunKind, readState, type SyncState } from '../sync.sql.js';
 import { createSynchroniser, type Synchroniser, type SynchroniserOptions } from '../synchroniser.js';
 
 export const troubleField = 'UF_CRM_1700000000001';
 export const reasonField = 'UF_CRM_1700000000002';
 
-/** A stand-in portal and a synchroniser on one clock, which moves only when somebody sleeps. */
+/** A stand-in of the CRM and a synchroniser on one clock, which moves only when somebody sleeps. */
 export interface SyncHarness {
 	standIn: StandIn;
 	synchroniser: Synchroniser;
@@ -27,13 +26,13 @@ export interface SyncHarness {
 	clock: Clock & { advance(milliseconds: number): void };
 	/** All log lines, at every level. */
 	log: string[];
-	/** The pass of each contact that could not be read. */
-	unread: UnreadBy[];
+	/** The kind of run of each contact that could not be read. */
+	unread: RunKind[];
 	/** Ends this synchroniser and starts another one, as after a restart, optionally with other options. */
 	restart(changed?: Partial<SynchroniserOptions>): Promise<void>;
-	/** Adds so many contacts to the portal, each made by `makeContact`. */
+	/** Adds so many contacts to the CRM, each made by `makeContact`. */
 	fill(count: number): void;
-	/** The contacts of the portal. */
+	/** The IDs of the CRM's contacts. */
 	ids(): number[];
 	state(): Promise<SyncState>;
 	/** Also empties the mirror. */
@@ -48,9 +47,9 @@ export async function emptyMirror(): Promise<void> {
 		delete from crm_sync_state; insert into crm_sync_state default values`);
 }
 
-/** Runs a full pass that puts its deletions on hold, and confirms them, as "contacts sync --confirm-mass-delete" does. */
+/** Makes a full run that puts its deletions on hold, and confirms them, as "contacts sync --confirm-mass-delete" does. */
 export async function confirmHeldDeletions({ synchroniser, session, state }: SyncHarness): Promise<void> {
-	await synchroniser.pass({ full: true });
+	await synchroniser.run({ full: true });
 	const { held_run: run } = await state();
 	await session.run((sql) => confirmDeletions(sql, run ?? 0));
 }
@@ -94,7 +93,7 @@ export async function startSync(
 		BITRIX24_INTERVAL_SECONDS: 300,
 	});
 	const log: string[] = [];
-	const unread: UnreadBy[] = [];
+	const unread: RunKind[] = [];
 	const logger = createLogger({
 		name: 'sync',
 		level: 'trace',
@@ -102,8 +101,8 @@ export async function startSync(
 	});
 	const start = async (changed: Partial<SynchroniserOptions> = {}) => {
 		const session = await openTestSession();
-		const onUnread = (pass: UnreadBy, contacts: number) => {
-			for (let n = 0; n < contacts; n++) unread.push(pass);
+		const onUnread = (kind: RunKind, contacts: number) => {
+			for (let n = 0; n < contacts; n++) unread.push(kind);
 		};
 		const seams = { session, clock, logger, onUnread, responseTimeoutMs: 60_000 };
 		return { session, synchroniser: await createSynchroniser({ config, ...seams, ...more, ...changed }) };
@@ -151,7 +150,7 @@ export interface ExpectedRow {
 	perplexity_reason: string | null;
 }
 
-/** The n-th contact of an invented portal. Each field is missing in some contacts, independently of the others. */
+/** The n-th contact of an invented CRM. Each field is missing in some contacts, independently of the others. */
 export function makeContact(n: number): Partial<StandInContact> {
 	return {
 		name: n % 7 === 0 ? null : `Имя${n}`,
@@ -201,7 +200,7 @@ export async function readMirror(): Promise<ExpectedRow[]> {
 export const mirroredIds = async () => (await readMirror()).map((row) => row.bitrix_id);
 export const rowOf = async (id: number) => (await readMirror()).find((row) => row.bitrix_id === id);
 
-/** An error of the portal with this code. */
+/** An error of the CRM with this code. */
 export const error = (code: string, status?: number): Fault => ({ kind: 'error', code, ...(status && { status }) });
 
 /** Stores an event for each of these contacts. */

@@ -1,0 +1,121 @@
+import { getEventListeners, once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { expect, onTestFinished, test } from 'vitest';
+import { createCrmClient, policies } from './client.js';
+import { createCrm } from './crm.js';
+
+const begin = Date.UTC(2026, 0, 2);
+
+/** What the CRM responds: a status and a body, by the number of the request. */
+type Reply = (request: number) => { status?: number; body: Iterable<string | Buffer> };
+const json = (body: object, status = 200) => ({ status, body: JSON.stringify(body) });
+
+/** A client of a CRM with this reply. Its clock moves only while it waits, or when it is set. */
+async function startClient(reply: Reply, signal = new AbortController().signal) {
+	let requests = 0;
+	const server = createServer((_, response) => {
+		const { status = 200, body } = reply(++requests);
+		response.writeHead(status, { 'content-type': 'application/json' });
+		// The client closes the connection of a response that is too large.
+		pipeline(Readable.from(body), response).catch(() => undefined);
+	}).listen(0, '127.0.0.1');
+	onTestFinished(() => {
+		server.closeAllConnections();
+		server.close();
+	});
+	await once(server, 'listening');
+	const waits: number[] = [];
+	const clock = {
+		time: begin,
+		now: () => clock.time,
+		async sleep(milliseconds: number) {
+			waits.push(milliseconds);
+			clock.time += milliseconds;
+		},
+	};
+	const webhookUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}/rest/1/secret/`;
+	const client = createCrmClient({ webhookUrl, policy: policies.standard, clock, signal });
+	return {
+		client,
+		clock,
+		waits,
+		requests: () => requests,
+		call: () => client.call('crm.item.list', {}, ({ result }) => result),
+	};
+}
+
+test('a response that does not end is an error after 8 MiB', async () => {
+	function* endless(): Generator<Buffer> {
+		for (let pieces = 0; pieces < 1000; pieces++) yield Buffer.alloc(1024 * 1024, 0x20);
+	}
+	const { call } = await startClient(() => ({ body: endless() }));
+	await expect(call()).rejects.toMatchObject({ kind: 'retry', code: 'response_too_large' });
+});
+
+test('a method that has used up its operating time is called again each half minute, for eleven minutes', async () => {
+	const sent: number[] = [];
+	const { call, clock } = await startClient(() => {
+		sent.push(clock.time);
+		return json({ error: 'OPERATION_TIME_LIMIT' }, 429);
+	});
+	await expect(call()).rejects.toMatchObject({ kind: 'pause' });
+	for (const [index, at] of sent.slice(1).entries()) expect(at - (sent[index] ?? at)).toBe(30_000);
+	expect(sent).toHaveLength(23);
+});
+
+test('a caller that does not wait for the end of a pause gets its error, without a request', async () => {
+	const command = { method: 'crm.item.get', params: { id: 1 } };
+	const error = { c0: { error: 'OPERATION_TIME_LIMIT' } };
+	const { client, clock, requests } = await startClient(() => json({ result: { result: [], result_error: error } }));
+	const [outcome] = await client.batch([command], { waits: false });
+	expect(outcome).toMatchObject({ kind: 'pause', until: clock.time + 30_000 });
+	await expect(client.batch([command], { waits: false })).rejects.toMatchObject({ kind: 'pause' });
+	expect(requests()).toBe(1);
+});
+
+test.each([
+	['one key', { result: { c0: { item: { id: 1 } } }, result_error: [] }, [undefined, 'no_response_in_batch']],
+	['every key, in empty maps', { result: [], result_error: [] }, ['no_response_in_batch', 'no_response_in_batch']],
+	['both maps', [], ['no_response_in_batch', 'no_response_in_batch']],
+])(
+	'a batch whose response lacks %s is tried again, and never says that a contact does not exist',
+	async (_, result, codes) => {
+		const { client, requests } = await startClient(() => json({ result, time: {} }));
+		const commands = [1, 2].map((id) => ({ method: 'crm.item.get', params: { id } }));
+		const outcomes = await client.batch(commands, { waits: true });
+		expect(outcomes.map((outcome) => (outcome instanceof Error ? outcome.code : undefined))).toEqual(codes);
+		expect(requests()).toBe(6);
+		const crm = createCrm(client, { trouble: undefined, reason: undefined });
+		for await (const { deleted, unclear } of crm.lookUp([1, 2], { waits: true })) {
+			expect(deleted).toEqual([]);
+			expect(unclear.get(2)).toBe('no_response_in_batch');
+		}
+	},
+);
+
+test('a clock that is set back by a day delays no request by more than one token', async () => {
+	const { call, clock, waits } = await startClient(() => json({ result: [] }));
+	await call();
+	clock.time = begin - 86_400_000;
+	await call();
+	await call();
+	// 526.3 ms: what is rounded up once is waited for less the next time.
+	for (const wait of waits) expect(wait).toBeLessThanOrEqual(527);
+});
+
+test('requests leave nothing in an abort signal that lives as long as the process', async () => {
+	const { signal } = new AbortController();
+	const { call } = await startClient(() => json({ result: [] }), signal);
+	/** Its listeners, and the entries that Node.js itself keeps in it, for instance for `AbortSignal.any`. */
+	const entries = () =>
+		Object.getOwnPropertySymbols(signal)
+			.map((key) => Reflect.get(signal, key) as { size?: number } | undefined)
+			.reduce((sum, value) => sum + (value?.size ?? 0), 0) + getEventListeners(signal, 'abort').length;
+	await call();
+	const before = entries();
+	for (let calls = 0; calls < 20; calls++) await call();
+	expect(entries()).toBe(before);
+});

@@ -1,0 +1,316 @@
+import type { Clock } from './clock.js';
+import { isRow } from './contact.js';
+import { Bitrix24Error, type ErrorKind, isCode, kindOf, kindOfCommand } from './errors.js';
+
+/** A token bucket holds `burst` requests and receives `perSecond` new ones a second. */
+export interface RequestPolicy {
+	perSecond: number;
+	burst: number;
+}
+
+/** The CRM's own buckets are 50 and 2 a second, or 250 and 5 (Enterprise). These values leave some headroom. */
+export const policies: Record<'standard' | 'enterprise', RequestPolicy> = {
+	standard: { perSecond: 1.9, burst: 40 },
+	enterprise: { perSecond: 4.8, burst: 225 },
+};
+
+export interface CrmResponse {
+	result: unknown;
+	/** The CRM's clock at the beginning of the call; milliseconds since the epoch. */
+	at: number | undefined;
+	total: number | undefined;
+}
+
+export interface Command {
+	method: string;
+	params: Record<string, string | number>;
+}
+
+/** The result of a command in a batch. */
+export type Outcome = { result: unknown } | Bitrix24Error;
+
+/** The CRM refuses longer batches. */
+export const maxCommands = 50;
+
+export interface CrmClient {
+	/**
+	 * @param read parses the response. If it throws a Bitrix24Error, the call is retried like any other
+	 * @throws Bitrix24Error after the retries of its kind
+	 */
+	call<T>(method: string, params: Record<string, unknown>, read: (response: CrmResponse) => T): Promise<T>;
+	/**
+	 * Up to `maxCommands` in one request. A failed command returns its error instead of a response, after the retries of the
+	 * error's kind. The other responses are kept even after a `pause` or a `stop`.
+	 *
+	 * @param waits whether to wait for the end of a rate-limit pause
+	 */
+	batch(commands: Command[], options: { waits: boolean }): Promise<Outcome[]>;
+	/** The number of requests so far. */
+	readonly requests: number;
+}
+
+interface CrmClientOptions {
+	/** `https://HOST/rest/USER/SECRET/`; it never appears in an error or a log. */
+	webhookUrl: string;
+	policy: RequestPolicy;
+	clock: Clock;
+	/** Where the token bucket stood when an earlier process ended. */
+	arrival?: number;
+	/** Called before each request with the new state of the token bucket, so that it can be saved. */
+	onRequest?: (arrival: number) => Promise<void>;
+	signal?: AbortSignal;
+	/** The CRM itself gives up after 60 seconds. */
+	responseTimeoutMs?: number;
+	/** Called for each failed attempt. For commands of a batch, called once with each code. */
+	onError?: (error: Bitrix24Error) => void;
+	/** Called before the client waits for the end of a rate-limit pause, and without an error after that. */
+	onPause?: (error: Bitrix24Error | undefined) => Promise<void>;
+}
+
+/** Maximum number of attempts, by kind of error. */
+const maxAttempts: Partial<Record<ErrorKind, number>> = { retry: 6, slow_down: 9 };
+
+/** Maximum size of a response. That is 160 KB for each of 50 contacts. */
+const maxResponseBytes = 8 * 1024 * 1024;
+
+/** How long a method that has used up its operating time is not called. The CRM frees a part of it each minute. */
+const pauseMs = 30_000;
+
+/** Maximum wait for a method that the CRM does not execute. It adds up the operating time of ten minutes. */
+export const maxPauseMs = 660_000;
+
+/**
+ * Calls the REST interface of Bitrix24 through an inbound webhook, one request at a time, within the CRM's limits. All its
+ * methods only read, so each may be sent again.
+ */
+export function createCrmClient(options: CrmClientOptions): CrmClient {
+	const { policy, clock, signal, onError = () => undefined, onPause } = options;
+	const tokenMs = 1000 / policy.perSecond;
+	const bucketMs = policy.burst * tokenMs;
+	/** The theoretical arrival time of the next request, by the generic cell rate algorithm. */
+	let arrival = options.arrival ?? 0;
+	let requests = 0;
+	/** When the first pause of a method began since the CRM has last executed it, and when the latest one ends. */
+	const pauses = new Map<string, { begin: number; end: number }>();
+
+	async function waitForToken(): Promise<void> {
+		for (;;) {
+			const now = clock.now();
+			// A later arrival than that of an empty bucket was saved before the clock was set back, or under another plan.
+			arrival = Math.min(Math.max(arrival, now), now + bucketMs);
+			const waitMs = Math.ceil(arrival - now - (bucketMs - tokenMs));
+			if (waitMs <= 0) break;
+			await clock.sleep(waitMs, signal);
+		}
+		arrival += tokenMs;
+		await options.onRequest?.(arrival);
+	}
+
+	function errorOf(kind: ErrorKind, code: string, method: string): Bitrix24Error {
+		if (kind === 'slow_down') arrival = clock.now() + bucketMs;
+		if (kind !== 'pause') return new Bitrix24Error(kind, code, method);
+		const now = clock.now();
+		// A later beginning was stored before the clock was set back.
+		const pause = { begin: Math.min(pauses.get(method)?.begin ?? now, now), end: now + pauseMs };
+		pauses.set(method, pause);
+		return new Bitrix24Error(kind, code, method, pause.end);
+	}
+
+	/** Waits for the end of a method's pause. @returns the error if it must not wait, or not any longer */
+	async function waitForPause(method: string, waits: boolean): Promise<Bitrix24Error | undefined> {
+		const { begin, end } = pauses.get(method) ?? { begin: 0, end: 0 };
+		const waitMs = end - clock.now();
+		// A longer pause began before the clock was set back.
+		if (waitMs <= 0 || waitMs > pauseMs) return undefined;
+		const error = new Bitrix24Error('pause', 'OPERATION_TIME_LIMIT', method, end);
+		if (!waits || end - begin > maxPauseMs) return error;
+		await onPause?.(error);
+		await clock.sleep(waitMs, signal);
+		await onPause?.(undefined);
+		return undefined;
+	}
+
+	/** Waits before the next attempt. @returns whether there is one */
+	async function waitToRetry({ kind, method }: Bitrix24Error, tries: number): Promise<boolean> {
+		if (kind === 'pause') return (await waitForPause(method, true)) === undefined;
+		if (tries >= (maxAttempts[kind] ?? 1)) return false;
+		await clock.sleep(retryDelayMs(kind, tries), signal);
+		return true;
+	}
+
+	async function send(method: string, params: Record<string, unknown>): Promise<CrmResponse> {
+		await waitForToken();
+		requests++;
+		const { status, body } = await post(options, method, params);
+		if ('error' in body) {
+			const code = codeOf(body.error);
+			throw errorOf(kindOf(code, status), code || `http_${status}`, method);
+		}
+		const { result, total, time } = body;
+		if (result === undefined || result === null) throw new Bitrix24Error('retry', 'no_result', method);
+		pauses.delete(method);
+		return { result, total: typeof total === 'number' ? total : undefined, at: startOf(time) };
+	}
+
+	async function call<T>(
+		method: string,
+		params: Record<string, unknown>,
+		read: (response: CrmResponse) => T,
+	): Promise<T> {
+		const paused = await waitForPause(method, true);
+		if (paused !== undefined) throw paused;
+		for (let tries = 1; ; tries++) {
+			try {
+				return read(await send(method, params));
+			} catch (error) {
+				if (!(error instanceof Bitrix24Error)) throw error;
+				onError(error);
+				if (!(await waitToRetry(error, tries))) throw error;
+			}
+		}
+	}
+
+	/** Sends commands, by name, in one request. */
+	async function sendBatch(commands: Map<string, Command>): Promise<Map<string, Outcome>> {
+		const cmd = Object.fromEntries([...commands].map(([name, command]) => [name, queryOf(command)]));
+		const result = await call('batch', { halt: 0, cmd }, (response) => mapOf(response.result));
+		const results = mapOf(result.result);
+		const codes = Object.entries(mapOf(result.result_error)).map(([name, error]) => [name, codeOf(mapOf(error).error)]);
+		const errors = new Map(codes as [string, string][]);
+		const outcomes = new Map<string, Outcome>();
+		// What the CRM has executed ends a pause, also beside commands that it has refused.
+		for (const [name, { method }] of commands)
+			if (name in results || errors.get(name) === 'NOT_FOUND') pauses.delete(method);
+		for (const [name, { method }] of commands) {
+			const code = errors.get(name);
+			if (code !== undefined) outcomes.set(name, errorOf(kindOfCommand(code), code || 'batch_error', method));
+			else if (name in results) outcomes.set(name, { result: results[name] });
+			else outcomes.set(name, new Bitrix24Error('retry', 'no_response_in_batch', method));
+		}
+		return outcomes;
+	}
+
+	return {
+		call,
+		async batch(commands, { waits }) {
+			for (const method of new Set(commands.map((command) => command.method))) {
+				const paused = await waitForPause(method, waits);
+				if (paused !== undefined) throw paused;
+			}
+			const outcomes = new Map<string, Outcome>();
+			// A map with the keys 0, 1, 2 … would come back as a list.
+			let left = new Map(commands.map((command, index) => [`c${index}`, command]));
+			for (let tries = 1; left.size > 0; tries++) {
+				const sent = await sendBatch(left);
+				for (const [name, outcome] of sent) outcomes.set(name, outcome);
+				const errors = [...sent.values()].filter((outcome) => outcome instanceof Bitrix24Error);
+				// A missing record is not an error of the CRM.
+				const codes = new Map(errors.map((error) => [error.code, error]));
+				for (const error of codes.values()) if (error.kind !== 'not_found') onError(error);
+				const kinds = new Map(errors.map((error) => [error.kind, error]));
+				if (kinds.has('stop') || (kinds.has('pause') && !waits)) break;
+				const retried = new Set<ErrorKind>();
+				for (const error of kinds.values()) if (await waitToRetry(error, tries)) retried.add(error.kind);
+				const isRetried = (outcome?: Outcome) => outcome instanceof Bitrix24Error && retried.has(outcome.kind);
+				left = new Map([...left].filter(([name]) => isRetried(sent.get(name))));
+			}
+			return [...outcomes.values()];
+		},
+		get requests() {
+			return requests;
+		},
+	};
+}
+
+/** The random part keeps several clients of one CRM from retrying at the same time. */
+function retryDelayMs(kind: ErrorKind, tries: number): number {
+	if (kind === 'slow_down') return 1500 * 1.5 ** (tries - 1) + Math.random() * 500;
+	return 1000 * 2 ** (tries - 1) + Math.random() * 250;
+}
+
+function queryOf({ method, params }: Command): string {
+	const query = new URLSearchParams();
+	for (const [name, value] of Object.entries(params)) query.set(name, String(value));
+	return `${method}?${query}`;
+}
+
+/** PHP writes an empty map as `[]`. */
+function mapOf(value: unknown): Record<string, unknown> {
+	return isRow(value) ? value : {};
+}
+
+/** The beginning of the call, by the CRM's clock. Everything in `time` may be missing. */
+function startOf(time: unknown): number | undefined {
+	const at = Date.parse(String(mapOf(time).date_start));
+	return Number.isNaN(at) ? undefined : at;
+}
+
+/** [] and {} are not codes, and converting them to text may never end. */
+function codeOf(error: unknown): string {
+	return typeof error === 'string' || typeof error === 'number' ? String(error) : 'unknown_code';
+}
+
+/**
+ * Sends one request. Anything but a JSON object is an error, never an empty result.
+ *
+ * @throws Bitrix24Error `retry` for a temporary error, `stop` for a CRM that has moved
+ */
+async function post(
+	{ webhookUrl, responseTimeoutMs = 65_000, signal }: CrmClientOptions,
+	method: string,
+	params: Record<string, unknown>,
+): Promise<{ status: number; body: Record<string, unknown> }> {
+	// AbortSignal.any() would leave an entry in the long-lived signal for each request.
+	const request = new AbortController();
+	const stop = () => request.abort(signal?.reason);
+	const timer = setTimeout(() => request.abort(new DOMException('timeout', 'TimeoutError')), responseTimeoutMs);
+	signal?.addEventListener('abort', stop);
+	try {
+		signal?.throwIfAborted();
+		const response = await fetch(new URL(`${method}.json`, webhookUrl.endsWith('/') ? webhookUrl : `${webhookUrl}/`), {
+			method: 'POST',
+			headers: { 'content-type': 'application/json', accept: 'application/json' },
+			body: JSON.stringify(params),
+			// Following a redirect would turn the POST into a GET without its body, and its response would be trusted.
+			redirect: 'manual',
+			signal: request.signal,
+		});
+		if (response.status >= 300 && response.status < 400) {
+			await response.body?.cancel();
+			throw new Bitrix24Error('stop', `portal_moved_to_${hostOf(response.headers.get('location'))}`, method);
+		}
+		return { status: response.status, body: await jsonOf(response, method) };
+	} catch (error) {
+		if (error instanceof Bitrix24Error) throw error;
+		signal?.throwIfAborted();
+		const isTimeout = error instanceof Error && error.name === 'TimeoutError';
+		throw new Bitrix24Error('retry', isTimeout ? 'timeout' : 'network', method);
+	} finally {
+		clearTimeout(timer);
+		signal?.removeEventListener('abort', stop);
+	}
+}
+
+async function jsonOf(response: Response, method: string): Promise<Record<string, unknown>> {
+	const chunks: Uint8Array[] = [];
+	let size = 0;
+	for await (const chunk of response.body ?? []) {
+		size += chunk.length;
+		if (size > maxResponseBytes) throw new Bitrix24Error('retry', 'response_too_large', method);
+		chunks.push(chunk);
+	}
+	let body: unknown;
+	try {
+		body = JSON.parse(Buffer.concat(chunks).toString('utf8'));
+	} catch {
+		throw new Bitrix24Error('retry', 'not_json', method);
+	}
+	if (!isRow(body)) throw new Bitrix24Error('retry', 'no_result', method);
+	return body;
+}
+
+/** Only the host: the URL contains the secret. A host that can't be part of a code is left out. */
+function hostOf(location: string | null): string {
+	const host = location !== null && URL.canParse(location) ? new URL(location).hostname : '';
+	return isCode(`portal_moved_to_${host}`) && host !== '' ? host : 'an_unknown_host';
+}

@@ -1,0 +1,292 @@
+import { database, test } from '@contacts/testing/test.js';
+import postgres from 'postgres';
+import { afterEach, beforeEach, describe, expect } from 'vitest';
+import { toCrmConfig } from './config.js';
+import { storeEvent } from './inbox.sql.js';
+import { requestRun, takeRequest } from './sync.sql.js';
+import {
+	error,
+	makeContact,
+	mirroredIds,
+	pagesOf,
+	readMirror,
+	rowOf,
+	type SyncHarness,
+	startSync,
+	storeEvents,
+	troubleField,
+} from './testing/harness.js';
+
+let sync: SyncHarness;
+const hour = 3_600_000;
+const paused = error('OPERATION_TIME_LIMIT', 429);
+
+beforeEach(async () => {
+	sync = await startSync();
+	sync.fill(120);
+});
+afterEach(() => sync.close());
+
+const staged = async () => (await database.sql`select from crm_sync_staging`).length;
+const databaseTime = async () =>
+	(await database.sql<[{ at: number }]>`select (extract(epoch from clock_timestamp()) * 1000)::float8 as at`)[0].at;
+/** Concerns the last of the three pages. */
+const atLastPage = {
+	when: ({ params }: { params: { filter?: Record<string, unknown> } }) => Number(params.filter?.['>id']) > 60,
+};
+
+/** Ends in the middle of a full run, like a stopped process. */
+async function interrupt(options = {}): Promise<void> {
+	sync.standIn.faults.next(error('INVALID_CREDENTIALS'), atLastPage);
+	await expect(sync.synchroniser.run(options)).rejects.toMatchObject({ code: 'INVALID_CREDENTIALS' });
+	expect(await staged()).toBeGreaterThan(0);
+}
+
+test('a second full run writes nothing, and every contact keeps its ID', async () => {
+	const rows = async () => [
+		...(await database.sql`select id, bitrix_id, updated_at, xmin::text from company_contacts order by id`),
+	];
+	await sync.synchroniser.run();
+	const before = await rows();
+	const nothing = { kind: 'full', created: 0, changed: 0, deleted: 0 };
+	expect(await sync.synchroniser.run({ full: true })).toMatchObject(nothing);
+	expect(await rows()).toEqual(before);
+});
+
+test('readers see nothing of a run until it is done', async () => {
+	const seen = new Set<number>();
+	sync.standIn.onRequest(async () => void seen.add((await readMirror()).length));
+	await sync.synchroniser.run();
+	expect([...seen]).toEqual([0]);
+	expect(await mirroredIds()).toEqual(sync.ids());
+});
+
+test('a transaction that reads the staging table, as a dump does, does not block a run', async () => {
+	await sync.synchroniser.run();
+	const reader = postgres(database.url, { max: 1 });
+	await reader`begin isolation level repeatable read read only`;
+	await reader`select count(*) from crm_sync_staging`;
+	try {
+		sync.standIn.remove(sync.ids()[0] ?? 0);
+		await sync.session.run((sql) => sql`set lock_timeout = '1s'`);
+		expect(await sync.synchroniser.run({ full: true })).toMatchObject({ deleted: 1 });
+	} finally {
+		await reader.end({ timeout: 0 });
+	}
+});
+
+test('a custom field that was deleted stops the run before anything is overwritten', async () => {
+	await sync.synchroniser.run();
+	const before = await readMirror();
+	await sync.restart();
+	sync.standIn.removeField(troubleField);
+	const code = `no_field_${troubleField}`;
+	await expect(sync.synchroniser.run({ full: true })).rejects.toMatchObject({ code });
+	expect(await readMirror()).toEqual(before);
+	expect((await sync.state()).blocked_by).toBe(code);
+});
+
+describe('an interrupted run', () => {
+	beforeEach(() => interrupt());
+
+	test('has changed nothing, and continues after the last saved page, once even with a rate-limit pause in its middle', async () => {
+		const { full_cursor: cursor } = await sync.state();
+		expect(await mirroredIds()).toEqual([]);
+		await sync.restart();
+		sync.standIn.requests.length = 0;
+		sync.standIn.faults.next(paused, atLastPage);
+		await sync.synchroniser.run();
+		expect(Math.min(...pagesOf(sync.standIn))).toBe(cursor);
+		expect(await mirroredIds()).toEqual(sync.ids());
+	});
+
+	test('is read again from the first contact by a requested full run', async () => {
+		const [first = 0] = sync.ids();
+		sync.standIn.update(first, { lastName: 'Changed since' }, { touch: false });
+		sync.standIn.requests.length = 0;
+		sync.standIn.faults.next(paused, atLastPage);
+		await sync.synchroniser.run({ full: true });
+		expect(pagesOf(sync.standIn).filter((after) => after === 0)).toHaveLength(1);
+		expect((await rowOf(first))?.name).toMatch(/Changed since$/);
+	});
+
+	test('is continued by a requested run, which then reads what has changed since it began', async () => {
+		const [first = 0] = sync.ids();
+		sync.clock.advance(hour);
+		sync.standIn.update(first, { lastName: 'Changed since' });
+		await sync.restart();
+		sync.standIn.requests.length = 0;
+		await sync.session.run((sql) => requestRun(sql, 'incremental'));
+		const { requestedAt = '' } = (await sync.session.run(takeRequest)) ?? {};
+		expect(await sync.synchroniser.run({ requestedAt })).toMatchObject({ kind: 'full', created: 120, changed: 1 });
+		expect(pagesOf(sync.standIn)[0]).toBeGreaterThan(0);
+		expect((await rowOf(first))?.name).toMatch(/Changed since$/);
+	});
+});
+
+test('an incomplete run is discarded: the next one is full and begins at the first contact', async () => {
+	// The CRM lists far fewer contacts than it counts.
+	sync.standIn.faults.next({ kind: 'empty-list' }, atLastPage);
+	await expect(sync.synchroniser.run()).rejects.toMatchObject({ name: 'IncompleteRunError' });
+	expect(await staged()).toBe(0);
+	sync.standIn.requests.length = 0;
+	expect(await sync.synchroniser.run()).toMatchObject({ kind: 'full', created: 120 });
+	expect(Math.min(...pagesOf(sync.standIn))).toBe(0);
+	expect(await mirroredIds()).toEqual(sync.ids());
+});
+
+describe('a full run is due', () => {
+	test('after a day with an interval of five minutes, and finds changed links then', async () => {
+		const [first = 0] = sync.ids();
+		sync.clock.advance(hour);
+		await sync.synchroniser.run();
+		sync.standIn.update(first, { companyIds: [4711] }, { touch: false });
+		// The run began an hour later than the database's clock says.
+		sync.clock.advance(22 * hour);
+		expect(await sync.synchroniser.run()).toMatchObject({ kind: 'incremental' });
+		sync.clock.advance(2 * hour);
+		expect(await sync.synchroniser.run()).toMatchObject({ kind: 'full', changed: 1 });
+		expect((await rowOf(first))?.company_ids).toBe('4711');
+	});
+
+	test('each time with an interval of a day', async () => {
+		const config = toCrmConfig({
+			BITRIX24_WEBHOOK_URL: sync.standIn.webhookUrl,
+			BITRIX24_PLAN: 'standard',
+			BITRIX24_INTERVAL_SECONDS: 86_400,
+		});
+		await sync.restart({ config, remap: true });
+		for (let day = 0; day < 3; day++) {
+			const begun = sync.clock.now();
+			expect(await sync.synchroniser.run()).toMatchObject({ kind: 'full' });
+			// The database has a real clock.
+			await database.sql`update crm_sync_state set last_full_at = to_timestamp(${(begun + 1000) / 1000}::float8)`;
+			sync.clock.advance(begun + config.intervalMs - sync.clock.now());
+		}
+	});
+
+	test('where the last one lies in the future, because a clock was set back', async () => {
+		await sync.synchroniser.run();
+		await database.sql`update crm_sync_state set last_full_at = now() + interval '2 days'`;
+		expect(await sync.synchroniser.run()).toMatchObject({ kind: 'full' });
+	});
+});
+
+describe('an event that the full inbox drops in the middle of a full run', () => {
+	let changed: number;
+
+	beforeEach(async () => {
+		[changed = 0] = sync.ids();
+		await sync.synchroniser.run();
+		// None of them is due.
+		await database.sql`
+			insert into crm_event_inbox (bitrix_id, event, retry_at)
+			select 1000000 + n, 'ONCRMCONTACTADD', 'infinity' from generate_series(1, 100000) n`;
+		// The run has read this contact before.
+		const undo = sync.standIn.onRequest(async ({ params }) => {
+			if (!Number(params.filter?.['>id'])) return;
+			undo();
+			sync.standIn.update(changed, { companyIds: [4711] }, { touch: false });
+			expect(await storeEvent(database.sql, changed, 'ONCRMCONTACTUPDATE')).toEqual([{ stored: false }]);
+		});
+	});
+
+	test.each(['makes another full run due', 'makes an interrupted run start at the first contact'])(
+		'%s',
+		async (title) => {
+			if (title.includes('interrupted')) await interrupt({ full: true });
+			else await sync.synchroniser.run({ full: true });
+			expect((await rowOf(changed))?.company_ids).not.toBe('4711');
+			await sync.restart();
+			expect(await sync.synchroniser.run()).toMatchObject({ kind: 'full', changed: 1 });
+			expect((await rowOf(changed))?.company_ids).toBe('4711');
+			expect(await sync.synchroniser.run()).toMatchObject({ kind: 'incremental' });
+		},
+	);
+});
+
+describe('the mirror counts as equal to the CRM as of the beginning', () => {
+	test('of a full run, also when it was interrupted', async () => {
+		const before = await databaseTime();
+		await interrupt();
+		const changedAt = await databaseTime();
+		await sync.restart();
+		expect(await sync.synchroniser.run()).toMatchObject({ kind: 'full' });
+		const { last_success_at: successAt } = await sync.state();
+		expect(successAt).toBeLessThanOrEqual(changedAt);
+		expect(successAt).toBeGreaterThanOrEqual(before);
+	});
+
+	test('of an incremental run', async () => {
+		await sync.synchroniser.run();
+		for (const id of sync.ids()) sync.standIn.update(id, { lastName: 'New' });
+		const before = await databaseTime();
+		let changedAt = Number.POSITIVE_INFINITY;
+		sync.standIn.onRequest(async ({ params }) => {
+			if (Number(params.filter?.['>id']) > 0) changedAt = Math.min(changedAt, await databaseTime());
+		});
+		expect(await sync.synchroniser.run()).toMatchObject({ kind: 'incremental', changed: 120 });
+		const { last_success_at: successAt } = await sync.state();
+		expect(successAt).toBeLessThanOrEqual(changedAt);
+		expect(successAt).toBeGreaterThanOrEqual(before);
+	});
+});
+
+test('a rate-limit pause of its events is not waited for by a run: they stay in the inbox, and block nothing', async () => {
+	await sync.synchroniser.run();
+	const [first = 0, second = 0] = sync.ids();
+	sync.standIn.update(second, { lastName: 'Listed' }, { touch: false });
+	await storeEvents(first);
+	sync.standIn.faults.always(paused, { method: 'crm.item.get', inBatch: true });
+	const begun = sync.clock.now();
+	expect(await sync.synchroniser.run({ full: true })).toMatchObject({ changed: 1 });
+	await expect(sync.synchroniser.events()).rejects.toMatchObject({ kind: 'pause' });
+	expect(sync.clock.now() - begun).toBeLessThan(30_000);
+	expect(await database.sql`select from crm_event_inbox`).toHaveLength(1);
+	expect(await sync.state()).toMatchObject({ blocked_by: null, blocked_until: null });
+});
+
+test('a run deletes runs older than 30 days, outcomes that no command has read for a day, and tombstones of 62 days', async () => {
+	await database.sql`
+		insert into crm_sync_runs (kind, begun_at, ended_at, outcome)
+		select 'events', now() - interval '31 days', now(), 'done' from generate_series(1, 50)`;
+	await database.sql`
+		insert into crm_event_inbox (bitrix_id, event, requested_at, outcome)
+		values (1, 'REQUESTED', now() - interval '25 hours', 'saved'), (2, 'REQUESTED', now() - interval '23 hours', 'saved')`;
+	await database.sql`insert into company_contacts (bitrix_id) values (900), (901)`;
+	await database.sql`delete from company_contacts`;
+	await database.sql`update company_contacts_changes set deleted_at = now() - interval '63 days' where bitrix_id = 900`;
+	await sync.synchroniser.run();
+	expect([...(await database.sql`select kind from crm_sync_runs`)]).toEqual([{ kind: 'full' }]);
+	expect([...(await database.sql`select bitrix_id::int as id from crm_event_inbox`)]).toEqual([{ id: 2 }]);
+	const left = database.sql`select bitrix_id::int as id from company_contacts_changes where bitrix_id in (900, 901)`;
+	expect([...(await left)]).toEqual([{ id: 901 }]);
+});
+
+test('a run keeps the newest ten thousand runs', async () => {
+	await database.sql`
+		insert into crm_sync_runs (kind, ended_at, outcome) select 'events', now(), 'done' from generate_series(1, 10500)`;
+	await sync.synchroniser.run();
+	const kept = await database.sql`select kind from crm_sync_runs order by id desc`;
+	expect([kept.length, kept[0]?.kind]).toEqual([10_000, 'full']);
+});
+
+test('the run of a synchroniser that crashed is closed', async () => {
+	await database.sql`insert into crm_sync_runs (kind) values ('full')`;
+	await sync.restart();
+	expect([...(await database.sql`select outcome from crm_sync_runs`)]).toEqual([{ outcome: 'interrupted' }]);
+});
+
+test('a contact that changes between the list and its item is mirrored as it is now', async () => {
+	const [id = 0] = sync.ids();
+	const undo = sync.standIn.onRequest(({ method }) => {
+		if (method !== 'batch') return;
+		undo();
+		sync.clock.advance(1000);
+		sync.standIn.update(id, { ...makeContact(7), companyIds: [9001, 9002] });
+	});
+	await sync.synchroniser.run();
+	expect((await rowOf(id))?.company_ids).toBe('9001,9002');
+	// The list still counts as complete, so the other pages were not looked up.
+	expect(sync.standIn.requests.filter(({ method }) => method === 'batch')).toHaveLength(1);
+});

@@ -1,0 +1,113 @@
+import { Bitrix24Error } from './bitrix24/errors.js';
+import { eventsRun } from './events-run.js';
+import { createMapper } from './mapping.js';
+import { type Counts, IncompleteRunError, type RunContext } from './run.js';
+import { allContacts } from './session.js';
+import { countStaging, finishFull, readMissing, stagePage, type Unlisted } from './staging.sql.js';
+import { beginFull, discardFull, readState, takeConfirmation } from './sync.sql.js';
+
+/** An unfinished run that is older than this starts over. */
+const maxUnfinishedAgeMs = 24 * 3_600_000;
+
+/** A run is incomplete if it lists a smaller share of the contacts that the CRM counts. */
+const minListedShare = 0.98;
+
+/** Maximum number of deletions without a confirmation; in a large mirror, this share of it. */
+const maxMissing = 20;
+const maxMissingShare = 0.02;
+
+/**
+ * Reads every contact of the CRM into a staging table. Then one statement makes them all visible. Readers never see half of a
+ * run, and a crash leaves the mirror as it was. The cursor is saved with each page, and the next run continues from there.
+ *
+ * A contact of the mirror that was not listed is looked up. It is deleted only if the CRM says that it does not exist. The
+ * results are staged too: after a restart nothing is looked up twice, and readers see the deletions together with everything
+ * else. A contact that is restored after its look-up comes back with its event or with the next full run. If many contacts are
+ * missing, the deletions are put on hold until somebody confirms that many. This happens, for example, when the webhook's user
+ * has lost its rights.
+ *
+ * If the CRM returns incomplete contacts, the other contacts become visible, nothing is deleted, and the run fails.
+ *
+ * @throws Bitrix24Error, SessionLostError, IncompleteRunError
+ */
+export async function fullRun(context: RunContext): Promise<Counts> {
+	const { crm, session, clock, logger, onProgress, onUnread } = context;
+	const map = createMapper(context);
+	const codes = new Set<string>();
+	let handlesEvents = true;
+
+	const { total, at } = await crm.count();
+	const { full_begun_at: begun, full_cursor: savedCursor } = await session.run(readState);
+	let cursor = 0;
+	let seen = 0;
+	if (begun === null || Math.abs(clock.now() - begun) > maxUnfinishedAgeMs) {
+		await session.run((sql) => beginFull(sql, at), allContacts);
+	} else {
+		cursor = savedCursor ?? 0;
+		seen = (await session.run(countStaging, allContacts)).staged;
+		logger.info({ cursor }, 'continuing the full run that was interrupted');
+	}
+	await session.run(takeConfirmation);
+
+	async function stage(found: Parameters<typeof map>[0], others: Map<number, Unlisted>): Promise<void> {
+		const page = { contacts: await map(found), others, cursor, now: clock.now() };
+		if ((await session.run((sql) => stagePage(sql, page))) && handlesEvents) await handleEvents();
+	}
+
+	/** Events do not wait for the end of a long run. The run goes on without them after an error: the loop tries again. */
+	async function handleEvents(): Promise<void> {
+		try {
+			await eventsRun(context);
+		} catch (error) {
+			if (!(error instanceof Bitrix24Error) || error.kind === 'stop') throw error;
+			handlesEvents = error.kind === 'pause';
+		}
+	}
+
+	for (;;) {
+		const { contacts, unclear, last } = await crm.page({ after: cursor });
+		// A short page is not the end: a contact may have been deleted while the CRM built the page.
+		if (last === undefined) break;
+		cursor = last;
+		for (const code of unclear.values()) codes.add(code);
+		await stage(contacts, new Map([...unclear.keys()].map((id) => [id, 'incomplete'])));
+		seen += contacts.length + unclear.size;
+		onProgress(seen, total);
+	}
+
+	const { staged, live, missing } = await session.run(countStaging, allContacts);
+	if (total !== undefined && staged < total * minListedShare) {
+		// The cursor is at the end: continuing from there would give the same result for ever.
+		await session.run(discardFull, allContacts);
+		throw new IncompleteRunError(`the CRM counts ${total} contacts and has listed ${staged}`);
+	}
+	const { full_confirmed: confirmed } = await session.run(readState);
+	const isMassDelete = (staged === 0 && live > 0) || missing > Math.max(maxMissing, live * maxMissingShare);
+	const isHeld = isMassDelete && !(confirmed !== null && missing <= confirmed);
+	if (isHeld) {
+		logger.error(
+			{ run: context.runId, missing, live },
+			'too many contacts are missing in the CRM: nothing is deleted until somebody confirms',
+		);
+	} else {
+		const missingIds = await session.run(readMissing, allContacts);
+		for await (const { found, deleted, denied, unclear } of crm.lookUp(missingIds, { waits: true })) {
+			const unread = [...unclear.keys()];
+			const states: [Unlisted, number[]][] = [
+				['deleted', deleted],
+				['denied', denied],
+				['unread', unread],
+			];
+			await stage(found, new Map(states.flatMap(([state, ids]) => ids.map((id) => [id, state]))));
+			if (denied.length + unread.length > 0)
+				logger.warn({ denied, unclear: Object.fromEntries(unclear) }, 'contacts that cannot be read are kept');
+		}
+	}
+	const { incomplete, denied, unread } = await session.run(countStaging, allContacts);
+	const held = isHeld ? { run: context.runId, deletions: missing } : undefined;
+	const result = { complete: incomplete === 0, held, denied, unread };
+	const changes = await session.run((sql) => finishFull(sql, result), allContacts);
+	onUnread('full', unread + incomplete);
+	if (incomplete > 0) throw IncompleteRunError.ofContacts(incomplete, codes);
+	return { seen, ...changes, isHeld };
+}

@@ -1,0 +1,48 @@
+import { Bitrix24Error } from './bitrix24/errors.js';
+import { createMapper } from './mapping.js';
+import { type Counts, IncompleteRunError, type RunContext } from './run.js';
+import { saveContacts } from './staging.sql.js';
+import { finishIncremental } from './sync.sql.js';
+
+/** How far a run looks back before the start of the last one: clocks differ, and contacts change during a run. */
+const overlapMs = 600_000;
+
+/**
+ * Reads the contacts that changed since the last run, by the CRM's clock. It does not find deletions, or contacts of which
+ * only the links changed: the full run finds them. If the CRM returns incomplete contacts, the watermark stays, and the next
+ * run reads them again.
+ *
+ * @param watermark milliseconds since the epoch
+ * @throws Bitrix24Error, SessionLostError, IncompleteRunError
+ */
+export async function incrementalRun(context: RunContext, watermark: number): Promise<Counts> {
+	const { crm, session, onProgress, onUnread } = context;
+	const map = createMapper(context);
+	const counts: Counts = { seen: 0, created: 0, changed: 0, deleted: 0 };
+	const codes = new Set<string>();
+	let incomplete = 0;
+	let begun: number | undefined;
+	for (let cursor = 0; ; ) {
+		const page = await crm.page({ after: cursor, changedSince: watermark - overlapMs });
+		begun ??= page.at;
+		if (page.last === undefined) break;
+		cursor = page.last;
+		const contacts = await map(page.contacts);
+		const changes = { contacts, deleted: [], unread: [...page.unclear.keys()] };
+		const { created, changed } = await session.run((sql) => saveContacts(sql, changes));
+		incomplete += page.unclear.size;
+		for (const code of page.unclear.values()) codes.add(code);
+		counts.seen += contacts.length;
+		counts.created += created;
+		counts.changed += changed;
+		onProgress(counts.seen, undefined);
+	}
+	if (begun === undefined) throw new Bitrix24Error('stop', 'no_portal_clock', 'crm.item.list');
+	if (incomplete > 0) {
+		onUnread('incremental', incomplete);
+		throw IncompleteRunError.ofContacts(incomplete, codes);
+	}
+	const until = begun;
+	await session.run((sql) => finishIncremental(sql, until));
+	return counts;
+}

@@ -1,0 +1,159 @@
+import { test } from '@contacts/testing/test.js';
+import { afterEach, beforeEach, describe, expect } from 'vitest';
+import {
+	type ExpectedRow,
+	error,
+	makeContact,
+	mirroredIds,
+	readMirror,
+	reasonField,
+	rowOf,
+	type SyncHarness,
+	startSync,
+	troubleField,
+} from './testing/harness.js';
+
+let sync: SyncHarness;
+afterEach(() => sync.close());
+
+test('a list that ignores the filter by category brings no vendor of the catalogue into the mirror', async () => {
+	sync = await startSync();
+	for (let n = 1; n <= 120; n++) sync.standIn.add({ ...makeContact(n), categoryId: n % 3 === 0 ? 7 : 0 });
+	// A whole page of vendors is not the end of the list.
+	for (let n = 1; n <= 60; n++) sync.standIn.add({ ...makeContact(n), categoryId: 7 });
+	for (let n = 1; n <= 5; n++) sync.standIn.add(makeContact(n));
+	const ordinary = [...sync.standIn.contacts.values()].filter(({ categoryId }) => !categoryId).map(({ id }) => id);
+	sync.standIn.onRequest(({ params }) => {
+		if (params.start === -1) delete params.filter?.categoryId;
+	});
+	await sync.synchroniser.run();
+	expect(await mirroredIds()).toEqual(ordinary);
+	sync.clock.advance(3_600_000);
+	for (const id of sync.ids()) sync.standIn.update(id, { lastName: 'New' });
+	expect(await sync.synchroniser.run()).toMatchObject({ kind: 'incremental', created: 0, changed: ordinary.length });
+});
+
+test('a page that is shortened by a deletion while the CRM builds it is not the end of the list', async () => {
+	sync = await startSync();
+	sync.fill(170);
+	let deleted = 0;
+	sync.standIn.onPage(([first]) => {
+		if (deleted >= 3 || first === undefined) return;
+		sync.standIn.remove(first);
+		deleted++;
+	});
+	await sync.synchroniser.run();
+	expect(deleted).toBe(3);
+	expect(await mirroredIds()).toEqual(sync.ids());
+});
+
+describe('what is stored stays', () => {
+	let before: ExpectedRow[];
+
+	beforeEach(async () => {
+		sync = await startSync({ lists: { companyIds: 'absent' } });
+		sync.fill(120);
+		await sync.synchroniser.run();
+		before = await readMirror();
+		sync.standIn.requests.length = 0;
+	});
+
+	test.each(['repeats its first page', 'lists in no order'])('when a CRM %s', async (what) => {
+		for (const id of sync.ids().slice(0, 5)) sync.standIn.remove(id);
+		sync.standIn.onRequest(({ params }) => {
+			if (Number(params.start) >= 0) return;
+			if (what === 'lists in no order') params.order = { id: 'DESC' };
+			else delete params.filter?.['>id'];
+		});
+		await expect(sync.synchroniser.run({ full: true })).rejects.toMatchObject({ code: 'rows_out_of_order' });
+		expect(await readMirror()).toEqual(before);
+	});
+
+	test.each([true, false])(
+		'of contacts with values that can’t be read; the others are read, nothing is deleted, and the run is not complete (full: %s)',
+		async (full) => {
+			// An object with such a member can't be converted to a text.
+			const unreadable = { toString: 1 };
+			const values: [string, unknown][] = [
+				[`ufCrm_${troubleField.slice(7)}`, unreadable],
+				[`ufCrm_${troubleField.slice(7)}`, [[unreadable]]],
+				[`ufCrm_${reasonField.slice(7)}`, [unreadable]],
+				['name', unreadable],
+				['assignedById', [unreadable]],
+				['assignedById', undefined],
+				['companyId', unreadable],
+				['companyIds', [27, unreadable]],
+				['fm', [{ id: 1, typeId: 'PHONE', valueType: 'WORK', value: unreadable }]],
+				['fm', [{ id: unreadable, typeId: 'PHONE', valueType: unreadable, value: '+442079460101' }]],
+				['fm', [unreadable, 'x']],
+			];
+			sync.clock.advance(3_600_000);
+			const { watermark, last_success_at } = await sync.state();
+			for (const [index, id] of sync.ids().entries()) {
+				const [name, value] = values[index] ?? [];
+				sync.standIn.update(id, { lastName: 'New', raw: name === undefined ? {} : { [name]: value } });
+			}
+			sync.standIn.remove(sync.ids().at(-1) ?? 0);
+			sync.standIn.add({ ...makeContact(1), raw: { name: unreadable } });
+			await expect(sync.synchroniser.run({ full })).rejects.toMatchObject({ name: 'IncompleteRunError' });
+			const rows = await readMirror();
+			const count = values.length;
+			expect(rows.slice(0, count)).toEqual(before.slice(0, count));
+			expect(rows.slice(count, -1).every(({ name }) => name?.endsWith('New'))).toBe(true);
+			expect(rows.at(-1)).toEqual(before.at(-1));
+			expect(await sync.state()).toMatchObject({ watermark, last_success_at, blocked_by: null });
+			expect(sync.unread).toEqual(Array(count + 1).fill(full ? 'full' : 'incremental'));
+		},
+	);
+
+	describe.each([true, false])('of companies that a list does not return (full run: %s)', (full) => {
+		const get = { method: 'crm.item.get', inBatch: true };
+
+		test('where the look-up is refused', async () => {
+			const { watermark } = await sync.state();
+			const code = 'OVERLOAD_LIMIT';
+			sync.standIn.faults.always(error(code), get);
+			await expect(sync.synchroniser.run({ full })).rejects.toMatchObject({ code });
+			expect(await readMirror()).toEqual(before);
+			expect(await sync.state()).toMatchObject({ blocked_by: code, watermark });
+		});
+
+		test.each([
+			['temporary errors', ['INTERNAL_SERVER_ERROR', 'QUERY_LIMIT_EXCEEDED'], 0],
+			['a rate-limit pause', ['OPERATION_TIME_LIMIT'], 30_000],
+		])('until the look-up succeeds, after %s', async (_, codes, pauseMs) => {
+			const [first = 0] = sync.ids();
+			sync.standIn.update(first, { companyIds: [4711, 4712] }, { touch: true });
+			for (const code of codes) sync.standIn.faults.next(error(code), { ...get, times: 2 });
+			const begun = sync.clock.now();
+			await sync.synchroniser.run({ full });
+			expect(sync.clock.now() - begun).toBeGreaterThanOrEqual(pauseMs);
+			expect((await rowOf(first))?.company_ids).toBe('4711,4712');
+		});
+
+		test('where the look-up of one contact fails, until it succeeds', async () => {
+			const [first = 0, second = 0] = sync.ids();
+			for (const id of [first, second]) sync.standIn.update(id, { companyIds: [4711] }, { touch: true });
+			sync.standIn.faults.always(error('SOMETHING_NEW'), { ...get, when: ({ params }) => Number(params.id) === first });
+			await expect(sync.synchroniser.run({ full })).rejects.toMatchObject({ name: 'IncompleteRunError' });
+			expect(await rowOf(first)).toEqual(before[0]);
+			expect((await rowOf(second))?.company_ids).toBe('4711');
+			sync.standIn.faults.clear();
+			await sync.synchroniser.run({ full: true });
+			expect((await rowOf(first))?.company_ids).toBe('4711');
+		});
+	});
+});
+
+test('a contact that is deleted while its page is completed does not stop the run', async () => {
+	sync = await startSync({ lists: { companyIds: 'absent' } });
+	sync.fill(70);
+	await sync.synchroniser.run();
+	const undo = sync.standIn.onRequest(({ method }) => {
+		if (method !== 'batch') return;
+		undo();
+		sync.standIn.remove(sync.ids()[0] ?? 0);
+	});
+	expect(await sync.synchroniser.run({ full: true })).toMatchObject({ deleted: 1 });
+	expect(await mirroredIds()).toEqual(sync.ids());
+});

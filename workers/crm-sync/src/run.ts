@@ -1,0 +1,49 @@
+import type { FastifyBaseLogger } from 'fastify';
+import type { Clock } from './bitrix24/clock.js';
+import type { Crm } from './bitrix24/crm.js';
+import type { MappingOptions, Unmapped } from './mapping.js';
+import type { Session } from './session.js';
+import type { RunKind } from './sync.sql.js';
+
+/** The dependencies of every sync run. */
+export interface RunContext {
+	crm: Crm;
+	session: Session;
+	mapping: MappingOptions;
+	clock: Clock;
+	logger: FastifyBaseLogger;
+	/** The run's row in `crm_sync_runs`. */
+	runId: number;
+	/** Called after each page with the number of contacts so far and, if known, the total. */
+	onProgress(seen: number, total: number | undefined): void;
+	/** Called for each value that could not be mapped. */
+	onUnmapped(what: Unmapped): void;
+	/** Called for contacts that could not be read completely: their stored values stay. */
+	onUnread(run: RunKind, contacts: number): void;
+}
+
+export interface Counts {
+	seen: number;
+	created: number;
+	changed: number;
+	deleted: number;
+	/** Set if a full run has put its deletions on hold. */
+	isHeld?: boolean;
+}
+
+/** A run did not read everything. It deleted nothing and does not count as a success. */
+export class IncompleteRunError extends Error {
+	override name = 'IncompleteRunError';
+	/** How many contacts the CRM returned incompletely. */
+	contacts = 0;
+
+	/** @param codes of these contacts, as far as this process knows */
+	static ofContacts(contacts: number, codes: Iterable<string>): IncompleteRunError {
+		const details = [...new Set(codes)].join(', ');
+		const error = new IncompleteRunError(
+			`${contacts} contacts that the CRM did not return completely stay as they are${details && `: ${details}`}`,
+		);
+		error.contacts = contacts;
+		return error;
+	}
+}
