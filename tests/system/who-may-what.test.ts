@@ -42,8 +42,16 @@ afterAll(async () => {
 	await Promise.all(Object.values(running ?? {}).map((service) => service.stop()));
 });
 
-const table = (head: readonly string[], rows: readonly (readonly string[])[]) =>
-	[head, head.map(() => '---'), ...rows].map((cells) => `| ${cells.join(' | ')} |`).join('\n');
+/** A table whose rows with the same outcomes are one. */
+function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
+	const groups = new Map<string, string[]>();
+	for (const [name = '', ...outcomes] of rows) {
+		const key = outcomes.join(' | ');
+		groups.set(key, [...(groups.get(key) ?? []), name]);
+	}
+	const merged = [...groups].map(([outcomes, names]) => [names.join(', '), outcomes]);
+	return [head, head.map(() => '---'), ...merged].map((cells) => `| ${cells.join(' | ')} |`).join('\n');
+}
 
 /** The status of the response to exactly this target. */
 async function statusOf(url: string, method: string, target: string, json = '{"chat_id":1}'): Promise<string> {
