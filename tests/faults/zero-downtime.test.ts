@@ -6,7 +6,7 @@ import { urlAs } from '@contacts/common/database/roles.js';
 import { addProject } from '@contacts/testing/app.js';
 import { rolePassword } from '@contacts/testing/database.js';
 import { botGatewayConfig, gatewayConfig } from '@contacts/testing/gateway.js';
-import { watchDelays } from '@contacts/testing/machine-delays.js';
+import { type Time, watchDelays } from '@contacts/testing/machine-delays.js';
 import { type NameServer, startNameServer } from '@contacts/testing/name-server.js';
 import { type RunningNginx, startNginx } from '@contacts/testing/nginx.js';
 import { freePort } from '@contacts/testing/ports.js';
@@ -74,7 +74,7 @@ function ask(query: string, agent: Agent, headers: Record<string, string>): Prom
 test('no request fails while two replicas restart one after the other under load', async () => {
 	const outcomes = new Map<number | string, number>();
 	const wrong: Answer[] = [];
-	const times: { begun: number; ended: number }[] = [];
+	const times: Time[] = [];
 	let running = true;
 	const agent = new Agent({ keepAlive: true });
 
@@ -131,7 +131,7 @@ test('no request fails while two replicas restart one after the other under load
 	expect(waited).toBeLessThan(2000 * machine.slowdown);
 });
 
-test('an upsert never fails at a replica of personal-contacts that restarts, but in the moment when it stops to listen', async () => {
+test('upserts do not fail while two replicas restart one after the other, but for those of one moment in which a replica stops to listen', async () => {
 	const at = String(await freePort());
 	const saving: RunningService[] = [];
 	for (const address of addresses) saving.push(await start(address, 'personal-contacts', at));
@@ -141,24 +141,36 @@ test('an upsert never fails at a replica of personal-contacts that restarts, but
 		await Promise.all(saving.map((replica) => replica.stop()));
 	});
 	const url = `${nginx.url}/api/personal_contacts?project=partner&api_key=partner-key`;
+	const stopWatching = watchDelays(() => database.sql`select 1`);
 	const clients = startClients(url, 8, 10, seededRandom());
+	const stops: Time[] = [];
 	for (let restart = 0; restart < 10; restart++) {
 		await delay(300);
 		const old = saving[restart % 2] as RunningService;
 		await expect.poll(() => old.output()).toContain('"route":"/api/personal_contacts"');
+		const begun = performance.now();
 		await old.stop('SIGTERM');
+		stops.push({ begun, ended: performance.now() });
 		expect(await old.exit).toBe(0);
 		saving[restart % 2] = await start(addresses[restart % 2] as string, 'personal-contacts', at);
 	}
 	await delay(300);
 	await clients.stop();
+	const machine = await stopWatching();
 	console.info(`${clients.acknowledged} upserts over 10 restarts: ${JSON.stringify([...clients.outcomes])}`);
-	// nginx does not send an upsert again that it has sent. Each of the eight clients, which never pause, may meet that moment at
-	// each restart: some do, and more of them on a busy machine. A process on a machine that stands still for half a second sheds
-	// load (503).
-	expect([...clients.outcomes.keys()].filter((outcome) => ![200, 502, 503].includes(Number(outcome)))).toEqual([]);
-	expect(clients.outcomes.get(502) ?? 0).toBeLessThan(40);
-	expect(clients.acknowledged).toBeGreaterThan(100);
+
+	const during = (one: Time, other: Time) => one.begun < other.ended && other.begun < one.ended;
+	// nginx does not send an upsert again that it has sent. A request meets the 30 microseconds between the last look for
+	// connections and the end of listening in less than one stop of a hundred, without that look in most stops.
+	const lost = clients.failures.filter(({ outcome }) => outcome === 502);
+	expect(stops.filter((stop) => lost.some((failure) => during(failure, stop))).length).toBeLessThanOrEqual(1);
+	// A process on a machine that stands still for half a second sheds load.
+	const shed = clients.failures.filter(
+		({ outcome, begun, ended }) => outcome === 503 && machine.during(begun - 1000, ended) > 250,
+	);
+	const explained = new Set([...shed, ...lost.filter((failure) => stops.some((stop) => during(failure, stop)))]);
+	expect(clients.failures.filter((failure) => !explained.has(failure))).toEqual([]);
+	expect(clients.acknowledged).toBeGreaterThan(500 / machine.slowdown);
 	const stored = await database.sql<{ chat: number; username: string }[]>`
 		select chat_id::int as chat, username from personal_contacts`;
 	expect(new Map(stored.map(({ chat, username }) => [chat, username]))).toEqual(
