@@ -142,7 +142,7 @@ test('upserts do not fail while two replicas restart one after the other, but fo
 	});
 	const url = `${nginx.url}/api/personal_contacts?project=partner&api_key=partner-key`;
 	const stopWatching = watchDelays(() => database.sql`select 1`);
-	const clients = startClients(url, 8, 10, seededRandom());
+	const clients = startClients(url, 16, 10, seededRandom());
 	const stops: Time[] = [];
 	for (let restart = 0; restart < 10; restart++) {
 		await delay(300);
