@@ -50,7 +50,8 @@ describe('slow clients do not block others', () => {
 			return result !== 200 && (result !== 500 || machine.during(begun, begun + latency) < 2000);
 		});
 		expect(countResults(failed)).toEqual({});
-		// Here it takes some milliseconds, unless the machine itself stalls.
+		// Here it takes some milliseconds, unless the machine itself stalls, which does not last for half of the requests.
+		expect(quantile(outcomes, 0.5)).toBeLessThan(500 + 100 * machine.slowdown);
 		expect(quantile(own, 1)).toBeLessThan(2000 * machine.slowdown);
 	}
 

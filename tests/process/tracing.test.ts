@@ -6,7 +6,6 @@ import { buffer } from 'node:stream/consumers';
 import { promisify } from 'node:util';
 import { gunzipSync } from 'node:zlib';
 import type { ServiceName } from '@contacts/common/auth/key-ring.sql.js';
-import { readTracing } from '@contacts/common/process/config.js';
 import { addProject } from '@contacts/testing/app.js';
 import { startServiceProcess } from '@contacts/testing/service-process.js';
 import type { ServiceProcess } from '@contacts/testing/services.js';
@@ -140,15 +139,6 @@ test('a collector that is down or refuses data is logged once, and requests stil
 		await stop(service);
 		expect(lines()).toHaveLength(1);
 	}
-});
-
-test('a setting that is not supported is refused, with one line for each', () => {
-	const environment = {
-		OTEL_TRACES_EXPORTER: 'zipkin',
-		OTEL_EXPORTER_OTLP_ENDPOINT: 'collector:4318',
-		OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc',
-	};
-	expect(() => readTracing(environment)).toThrow(/OTEL_TRACES_EXPORTER.*_OTLP_ENDPOINT.*_OTLP_PROTOCOL/s);
 });
 
 test('traces nothing when a variable says so', async () => {
