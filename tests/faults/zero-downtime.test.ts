@@ -66,7 +66,7 @@ async function restartAll(name: ServiceName, replicas: RunningService[], route: 
 		const index = restart % addresses.length;
 		const old = replicas[index] as RunningService;
 		// However long a busy machine needs for the first request.
-		await expect.poll(() => old.output()).toContain(`"route":"${route}"`);
+		await old.waitForLine(new RegExp(`"route":"${route}"`));
 		const begun = performance.now();
 		await old.stop('SIGTERM');
 		stops.push({ begun, ended: performance.now() });
