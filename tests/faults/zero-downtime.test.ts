@@ -6,7 +6,7 @@ import { urlAs } from '@contacts/common/database/roles.js';
 import { addProject } from '@contacts/testing/app.js';
 import { rolePassword } from '@contacts/testing/database.js';
 import { botGatewayConfig, gatewayConfig } from '@contacts/testing/gateway.js';
-import { watchDelays } from '@contacts/testing/machine-delays.js';
+import { type Time, watchDelays } from '@contacts/testing/machine-delays.js';
 import { type NameServer, startNameServer } from '@contacts/testing/name-server.js';
 import { type RunningNginx, startNginx } from '@contacts/testing/nginx.js';
 import { freePort } from '@contacts/testing/ports.js';
@@ -14,41 +14,68 @@ import { seededRandom } from '@contacts/testing/random.js';
 import { type RunningService, startService } from '@contacts/testing/services.js';
 import { database, test } from '@contacts/testing/test.js';
 import { startClients } from '@contacts/testing/upserting-clients.js';
-import { afterAll, expect, onTestFinished } from 'vitest';
+import { afterAll, expect } from 'vitest';
 
 // Two replicas on one port, each with its own address, resolved by one name: as with `--scale` in the compose file.
 const addresses = ['127.0.0.1', '127.0.0.2'];
 const contacts = 3000;
+const restarts = 10;
 let names: NameServer;
 let gateway: RunningNginx;
-let port: string;
-const replicas: RunningService[] = [];
+let botGateway: RunningNginx;
+const ports: Partial<Record<ServiceName, string>> = {};
+const lists: RunningService[] = [];
+const upserts: RunningService[] = [];
 
 test.beforeAll(async () => {
 	await addProject(database.sql, 'partner', 'partner-key');
 	await database.sql`
 		insert into company_contacts (bitrix_id, company_ids, perplexity_reason)
 		select n, array[n % 100 + 1], repeat('x', 100) from generate_series(1, ${contacts}::int) n`;
-	port = String(await freePort());
-	for (const address of addresses) replicas.push(await start(address));
+	for (const name of ['company-contacts', 'personal-contacts'] as const) ports[name] = String(await freePort());
+	for (const address of addresses) {
+		lists.push(await start('company-contacts', address));
+		upserts.push(await start('personal-contacts', address));
+	}
 	names = await startNameServer(addresses);
-	gateway = await startNginx(gatewayConfig(`company-contacts.test:${port}`, { resolver: names.address }));
+	const options = { resolver: names.address };
+	gateway = await startNginx(gatewayConfig(`company-contacts.test:${ports['company-contacts']}`, options));
+	botGateway = await startNginx(botGatewayConfig(`personal-contacts.test:${ports['personal-contacts']}`, options));
 });
 afterAll(async () => {
-	await gateway?.stop();
+	await Promise.all([gateway?.stop(), botGateway?.stop()]);
 	names?.close();
-	await Promise.all(replicas.map((replica) => replica.stop()));
+	await Promise.all([...lists, ...upserts].map((replica) => replica.stop()));
 });
 
-const start = (address: string, name: ServiceName = 'company-contacts', at = port) =>
+const start = (name: ServiceName, address: string) =>
 	startService(name, {
 		DATABASE_URL: urlAs(database.url, name, rolePassword),
 		TRUST_PROXY: 'loopback',
 		HOST: address,
-		PORT: at,
+		PORT: String(ports[name]),
 		RATE_LIMIT_PER_SECOND: '100000',
 		RATE_LIMIT_BURST: '100000',
 	});
+
+/** Restarts each replica five times, one after the other, each once it has served this route. @returns the stops */
+async function restartAll(name: ServiceName, replicas: RunningService[], route: string): Promise<Time[]> {
+	const stops: Time[] = [];
+	for (let restart = 0; restart < restarts; restart++) {
+		await delay(400);
+		const index = restart % addresses.length;
+		const old = replicas[index] as RunningService;
+		// However long a busy machine needs for the first request.
+		await old.waitForLine(new RegExp(`"route":"${route}"`));
+		const begun = performance.now();
+		await old.stop('SIGTERM');
+		stops.push({ begun, ended: performance.now() });
+		expect(await old.exit).toBe(0);
+		replicas[index] = await start(name, addresses[index] as string);
+	}
+	await delay(400);
+	return stops;
+}
 
 interface Answer {
 	outcome: number | string;
@@ -71,10 +98,10 @@ function ask(query: string, agent: Agent, headers: Record<string, string>): Prom
 	});
 }
 
-test('no request fails while two replicas restart one after the other under load', async () => {
+test.concurrent('no request fails while two replicas restart one after the other under load', async () => {
 	const outcomes = new Map<number | string, number>();
 	const wrong: Answer[] = [];
-	const times: { begun: number; ended: number }[] = [];
+	const times: Time[] = [];
 	let running = true;
 	const agent = new Agent({ keepAlive: true });
 
@@ -98,20 +125,7 @@ test('no request fails while two replicas restart one after the other under load
 		...Array.from({ length: 4 }, () => client('', contacts)),
 	];
 
-	const exits: (number | string)[] = [];
-	const rounds = 5;
-	for (let round = 0; round < rounds; round++) {
-		for (const [index, address] of addresses.entries()) {
-			await delay(500);
-			const old = replicas[index] as RunningService;
-			// It has served requests, however long a busy machine needs for the first one.
-			await expect.poll(() => old.output()).toContain('"route":"/api/company_contacts.list"');
-			await old.stop('SIGTERM');
-			exits.push(await old.exit);
-			replicas[index] = await start(address);
-		}
-	}
-	await delay(500);
+	await restartAll('company-contacts', lists, '/api/company_contacts.list');
 	running = false;
 	await Promise.all(load);
 	agent.destroy();
@@ -121,44 +135,36 @@ test('no request fails while two replicas restart one after the other under load
 
 	const total = [...outcomes.values()].reduce((sum, count) => sum + count, 0);
 	console.info(
-		`${total} requests over ${2 * rounds} restarts: ${[...outcomes].map(([outcome, count]) => `${outcome}: ${count}`).join(', ')}; the slowest took ${slowest.toFixed(0)} ms, ${waited.toFixed(0)} ms without delays of the machine`,
+		`${total} requests over ${restarts} restarts: ${[...outcomes].map(([outcome, count]) => `${outcome}: ${count}`).join(', ')}; the slowest took ${slowest.toFixed(0)} ms, ${waited.toFixed(0)} ms without delays of the machine`,
 	);
 	expect(wrong.slice(0, 5)).toEqual([]);
 	expect([...outcomes.keys()].toSorted()).toEqual([200, 304]);
-	expect(exits).toEqual(Array(2 * rounds).fill(0));
 	expect(total).toBeGreaterThan(1000);
 	// None waited for a replica that was down: the gateway gives up a connection only after two seconds.
 	expect(waited).toBeLessThan(2000 * machine.slowdown);
 });
 
-test('an upsert never fails at a replica of personal-contacts that restarts, but in the moment when it stops to listen', async () => {
-	const at = String(await freePort());
-	const saving: RunningService[] = [];
-	for (const address of addresses) saving.push(await start(address, 'personal-contacts', at));
-	const nginx = await startNginx(botGatewayConfig(`personal-contacts.test:${at}`, { resolver: names.address }));
-	onTestFinished(async () => {
-		await nginx.stop();
-		await Promise.all(saving.map((replica) => replica.stop()));
-	});
-	const url = `${nginx.url}/api/personal_contacts?project=partner&api_key=partner-key`;
-	const clients = startClients(url, 8, 10, seededRandom());
-	for (let restart = 0; restart < 10; restart++) {
-		await delay(300);
-		const old = saving[restart % 2] as RunningService;
-		await expect.poll(() => old.output()).toContain('"route":"/api/personal_contacts"');
-		await old.stop('SIGTERM');
-		expect(await old.exit).toBe(0);
-		saving[restart % 2] = await start(addresses[restart % 2] as string, 'personal-contacts', at);
-	}
-	await delay(300);
+test.concurrent('upserts do not fail while two replicas restart one after the other, but for those of one moment in which a replica stops to listen', async () => {
+	const url = `${botGateway.url}/api/personal_contacts?project=partner&api_key=partner-key`;
+	const stopWatching = watchDelays(() => database.sql`select 1`);
+	const clients = startClients(url, 16, 10, seededRandom());
+	const stops = await restartAll('personal-contacts', upserts, '/api/personal_contacts');
 	await clients.stop();
-	console.info(`${clients.acknowledged} upserts over 10 restarts: ${JSON.stringify([...clients.outcomes])}`);
-	// nginx does not send an upsert again that it has sent. Each of the eight clients, which never pause, may meet that moment at
-	// each restart: some do, and more of them on a busy machine. A process on a machine that stands still for half a second sheds
-	// load (503).
-	expect([...clients.outcomes.keys()].filter((outcome) => ![200, 502, 503].includes(Number(outcome)))).toEqual([]);
-	expect(clients.outcomes.get(502) ?? 0).toBeLessThan(40);
-	expect(clients.acknowledged).toBeGreaterThan(100);
+	const machine = await stopWatching();
+	console.info(`${clients.acknowledged} upserts over ${restarts} restarts: ${JSON.stringify([...clients.outcomes])}`);
+
+	const during = (one: Time, other: Time) => one.begun < other.ended && other.begun < one.ended;
+	// nginx does not send an upsert again that it has sent. A request meets the 30 microseconds between the last look for
+	// connections and the end of listening in less than one stop of a hundred, without that look in most stops.
+	const lost = clients.failures.filter(({ outcome }) => outcome === 502);
+	expect(stops.filter((stop) => lost.some((failure) => during(failure, stop))).length).toBeLessThanOrEqual(1);
+	// A process on a machine that stands still for half a second sheds load.
+	const shed = clients.failures.filter(
+		({ outcome, begun, ended }) => outcome === 503 && machine.during(begun - 1000, ended) > 250,
+	);
+	const explained = new Set([...shed, ...lost.filter((failure) => stops.some((stop) => during(failure, stop)))]);
+	expect(clients.failures.filter((failure) => !explained.has(failure))).toEqual([]);
+	expect(clients.acknowledged).toBeGreaterThan(500 / machine.slowdown);
 	const stored = await database.sql<{ chat: number; username: string }[]>`
 		select chat_id::int as chat, username from personal_contacts`;
 	expect(new Map(stored.map(({ chat, username }) => [chat, username]))).toEqual(

@@ -31,39 +31,24 @@ const usualJson = filled('{"chat_id":7,"name":"', 'Ivan Petrov ', '"}');
 const jsonBodies: Record<string, string> = {
 	'a fraction with zeros before its last digit': filled('{"chat_id":0.', '0', '1}'),
 	'an integer with zeros before its last digit': filled('{"chat_id":1', '0', '1}'),
-	'an integer with a fraction with zeros before its last digit': filled('{"chat_id":1.', '0', '1}'),
 	'a fraction with many runs of zeros': filled('{"chat_id":0.', '0001', '1}'),
-	'a fraction of zeros alone': filled('{"chat_id":1.', '0', '}'),
-	'a fraction of nines': filled('{"chat_id":0.', '9', '}'),
 	'an exponent with zeros in front': filled('{"chat_id":1e', '0', '1}'),
-	'an exponent of nines': filled('{"chat_id":1e-', '9', '}'),
 	'thousands of fractions': listed('[', () => '1.0', ']'),
-	'thousands of exponents': listed('[', () => '1e1', ']'),
 	'a string of escaped quotation marks': filled('{"chat_id":1.0,"name":"', '\\"', '"}'),
 	'a string of backslashes': filled('{"chat_id":1.0,"name":"', '\\\\', '"}'),
-	'a string of escaped letters': listed('{"chat_id":1.0,"name":"', () => '\\u0041', '"}'),
 	'a string of fractions': filled('{"chat_id":1.0,"name":"', '1.01e+1', '"}'),
 	'a string without an end': filled('{"chat_id":1.0,"name":"', '\\"'),
 	'a date of digits': filled('{"chat_id":7,"birth_date":"2000-01-0', '1', '"}'),
-	'a long key': filled('{"', 'k', '":1.0}'),
 	'thousands of keys': listed('{', (index) => `"${index.toString(36)}":1.0`, '}'),
-	'one key thousands of times': listed('{', () => '"chat_id":1.0', '}'),
 	'nested arrays': '['.repeat(depth) + ']'.repeat(depth),
-	'nested arrays without an end': '['.repeat(bodyBytes),
-	'nested arrays in a field': `{"chat_id":${'['.repeat(depth - 8)}1.0${']'.repeat(depth - 8)}}`,
 	'nested objects': `${'{"a":'.repeat(2700)}1.0${'}'.repeat(2700)}`,
 };
 
 const usualForm = filled('event=ONCRMCONTACTUPDATE&data[FIELDS][ID]=7&x=', 'y');
 const formBodies: Record<string, string> = {
 	'thousands of fields': filled('a=', '&a='),
-	'thousands of empty fields': filled('&', '&'),
-	'a long name': filled('', 'k', '=1'),
 	'a nested name': filled('data', '[FIELDS]', '=1'),
-	'percent-encoded letters': filled('event=', '%41'),
 	'malformed percent-encoding': filled('event=', '%'),
-	'a long token': filled('auth[application_token]=', 't'),
-	'a long event': filled('event=', 'ß'.repeat(2)).slice(0, bodyBytes / 2),
 	'a long number': filled('data[FIELDS][ID]=', '0', '1'),
 };
 
@@ -126,16 +111,12 @@ describe('of company_contacts.list, nothing in a request takes twenty times the 
 	const filler = (start: string, unit: string) => filled(start, unit).slice(0, 15_000);
 	const queries: Record<string, string> = {
 		'malformed parameters': filler('', '%&'),
-		'malformed names and values': filler('', '%=%&'),
 		'names that may be those of credentials': filler('', 'api%5Fke%&'),
 		'percent-encoded letters': filler('x=', '%41'),
-		'percent-encoded names': filler('', '%78&'),
-		'one name thousands of times': filler('', 'x&'),
 		'a credential thousands of times': filler('', 'api_key=%&'),
 		'thousands of names': listed('', (index) => `${index.toString(36)}&`, '')
 			.replaceAll(',', '')
 			.slice(0, 15_000),
-		'empty parameters': filler('', '&'),
 		spaces: filler('x=', '+'),
 	};
 	const headers: Record<string, [name: string, value: string]> = {

@@ -65,24 +65,6 @@ test.each([
 	expect(numbers).toEqual(Array.from({ length: total }, (_, index) => index + 1));
 });
 
-test('an error that interrupts the stop of a program is logged without the value that PostgreSQL quotes in it', async () => {
-	const script = `
-		import { serviceVariables } from '${new URL(`file://${resolve('@contacts/common/process/config.js')}`)}';
-		import { runProgram } from '${new URL(`file://${resolve('@contacts/common/process/run.js')}`)}';
-		async function close() {
-			throw Object.assign(new Error('invalid: "canary"'), { code: '22P02' });
-		}
-		const app = { close, listen: async () => undefined };
-		const program = { name: 'test', callers: 'internal', watched: [], variables: serviceVariables(0), buildApp: async () => app };
-		await runProgram(program, { DATABASE_URL: 'postgres://u@127.0.0.1:1/x' });
-		process.kill(process.pid, 'SIGTERM');
-		setInterval(() => undefined, 60_000);`;
-	const child = startProcess(process.execPath, ['--input-type=module', '--eval', script]);
-	expect(await child.exit).toBe(1);
-	expect(child.stdout()).toMatch(/"level":"fatal".+"code":"22P02".+"msg":"unexpected error while stopping"\}\n$/);
-	expect(child.output()).not.toContain('canary');
-});
-
 /** Runs a program whose standard output is a pipe: `pipe` is its path. Nobody reads from it yet. */
 async function startOnPipe(script: string) {
 	const pipe = join(await temporaryFolder(), 'pipe');

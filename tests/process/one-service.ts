@@ -2,7 +2,7 @@ import { urlAs } from '@contacts/common/database/roles.js';
 import { addProject } from '@contacts/testing/app.js';
 import { rolePassword } from '@contacts/testing/database.js';
 import { type Outcome, type Shot, send } from '@contacts/testing/load.js';
-import type { MachineDelays } from '@contacts/testing/machine-delays.js';
+import { type MachineDelays, watchDelays } from '@contacts/testing/machine-delays.js';
 import { type RunningService, startService } from '@contacts/testing/services.js';
 import { database } from '@contacts/testing/test.js';
 import { onTestFinished } from 'vitest';
@@ -35,10 +35,10 @@ export const list = (companyId: number): Shot => ({
 	path: `/api/company_contacts.list?${credentials}&company_id=${companyId}`,
 });
 
-/** A service without load, to measure the delays of the machine while another one has load. */
-export async function startControl(): Promise<() => Promise<unknown>> {
+/** Watches the machine while this service has load: by the same requests to another one, and by what the kernel says. */
+export async function watchMachine({ pid }: RunningService): Promise<() => Promise<MachineDelays>> {
 	const control = await start('personal-contacts');
-	return () => send(control.url, upsert(1));
+	return watchDelays(() => send(control.url, upsert(1)), pid);
 }
 
 /** The same outcomes, without the delays of the machine. */

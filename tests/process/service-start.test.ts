@@ -2,11 +2,26 @@ import { once } from 'node:events';
 import { createServer } from 'node:net';
 import type { ServiceName } from '@contacts/common/auth/key-ring.sql.js';
 import { migrate } from '@contacts/common/database/migrate.js';
+import { addProject } from '@contacts/testing/app.js';
 import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
+import { startServiceProcess } from '@contacts/testing/service-process.js';
+import type { ServiceProcess } from '@contacts/testing/services.js';
 import { startTcpProxy } from '@contacts/testing/tcp-proxy.js';
-import { test } from '@contacts/testing/test.js';
+import { database, test } from '@contacts/testing/test.js';
 import { afterAll, describe, expect, onTestFinished } from 'vitest';
-import { addSecret, dropSecret, expectSecretUnwritten, password, start, urlWithSecret } from './service-with-secret.js';
+
+// The database's URL has a password that no process may write to its output.
+const password = 'canary-password-61c9';
+const written: string[] = [];
+const role = () => new URL(database.url).pathname.slice(1);
+const urlWithSecret = (part: Partial<URL> = {}) =>
+	Object.assign(new URL(database.url), { username: role(), password, ...part }).href;
+
+function start(name: ServiceName, environment: Record<string, string> = {}): ServiceProcess {
+	const service = startServiceProcess(name, { DATABASE_URL: urlWithSecret(), ...environment });
+	onTestFinished(() => void written.push(service.output()));
+	return service;
+}
 
 let empty: TestDatabase;
 let older: TestDatabase;
@@ -19,10 +34,11 @@ test.beforeAll(async () => {
 	// Before a column that the services read.
 	await migrate(older.url);
 	await older.sql`alter table projects drop column sandbox`;
-	await addSecret();
+	await database.sql.unsafe(`create role ${role()} superuser login password '${password}'`);
+	await addProject(database.sql, 'good', 'good-key');
 });
 afterAll(async () => {
-	await dropSecret();
+	await database?.sql.unsafe(`drop role ${role()}`);
 	await empty?.drop();
 	await older?.drop();
 	await ascii?.drop();
@@ -38,16 +54,6 @@ describe('a service does not start, and says why', () => {
 		return service.stderr().trimEnd().split('\n');
 	}
 
-	test('in one line for each variable that is wrong', async () => {
-		const lines = await refused({ DATABASE_URL: '', PORT: password, LOG_LEVEL: password, DATABASE_POOL_SIZE: '0' });
-		expect(lines.map((line) => line.split(' ').slice(0, 3).join(' ')).toSorted()).toEqual([
-			'DATABASE_POOL_SIZE is wrong:',
-			'DATABASE_URL is not',
-			'LOG_LEVEL is wrong:',
-			'PORT is wrong:',
-		]);
-	});
-
 	test.each<[string, () => string, RegExp]>([
 		['a wrong password', () => urlWithSecret({ password: `${password}-wrong` }), /refuses the user or the password/],
 		['a missing database', () => urlWithSecret({ pathname: '/no_such_database' }), /database .* does not exist/],
@@ -59,12 +65,6 @@ describe('a service does not start, and says why', () => {
 			() => urlWithSecret({ search: '?channel_binding=require' }),
 			/DATABASE_URL is wrong: .* parameters/,
 		],
-		[
-			'an unknown sslmode',
-			() => urlWithSecret({ search: '?sslmode=verify_full' }),
-			/DATABASE_URL is wrong: .* sslmode may be disable, .* verify-full\.$/,
-		],
-		['a URL without a host', () => 'postgres:///contacts', /DATABASE_URL is wrong: .*@host:5432/],
 	])('in one line for %s', async (_, wrong, line) => {
 		expect(await refused({ DATABASE_URL: wrong() })).toEqual([expect.stringMatching(line)]);
 	});
@@ -108,4 +108,7 @@ test.each<[ServiceName, string, string]>([
 	},
 );
 
-test('no process writes the password of DATABASE_URL to its output', () => expectSecretUnwritten(13));
+test('no process writes the password of DATABASE_URL to its output', () => {
+	expect(written).toHaveLength(10);
+	expect(written.join('\n')).not.toContain('canary');
+});

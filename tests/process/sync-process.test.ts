@@ -19,21 +19,6 @@ const start = (env: Record<string, string>) => {
 	return program;
 };
 
-test('the synchroniser does not start with an invalid webhook, interval and country: one line for each', async () => {
-	const program = start({
-		BITRIX24_WEBHOOK_URL: 'https://portal.example/',
-		BITRIX24_INTERVAL_SECONDS: '5m',
-		BITRIX24_DEFAULT_COUNTRY: 'ZZ',
-	});
-	expect(await program.exit).toBe(1);
-	const lines = program.stderr().trimEnd().split('\n');
-	expect(lines.map((line) => line.split(' is wrong: ')[0]).sort()).toEqual([
-		'BITRIX24_DEFAULT_COUNTRY',
-		'BITRIX24_INTERVAL_SECONDS',
-		'BITRIX24_WEBHOOK_URL',
-	]);
-});
-
 test('the synchroniser starts without its database, works once the database is up, and ends with one line when its session is lost, and with it the lock', async () => {
 	const url = urlAs(database.url, 'crm-sync', rolePassword);
 	const proxy = await startTcpProxy(url);
@@ -51,15 +36,6 @@ test('the synchroniser starts without its database, works once the database is u
 		where locktype = 'advisory' and application_name = 'crm-sync' and datname = current_database()`;
 	expect(await program.exit).toBe(1);
 	expect(program.stderr()).toMatch(/^The synchroniser ends, to be started again: [^\n]*lost\.\n$/);
-});
-
-test('SIGTERM stops the synchroniser with exit 0', async () => {
-	const program = start({});
-	await program.listening();
-	program.kill('SIGTERM');
-	expect(await program.exit).toBe(0);
-	expect(program.stderr()).toBe('');
-	expect(program.log().at(-1)?.msg).toBe('stopped');
 });
 
 test('a portal that sends 30 MB of nested arrays does not make the synchroniser exceed its memory limit of 384 MiB', async () => {

@@ -32,6 +32,9 @@ export function cpuSecondsOf(pid: number): number | undefined {
 	return Number.isNaN(ticks) ? undefined : ticks / 100;
 }
 
+/** @returns milliseconds for which its main thread could run but had no processor; 0 if the system does not report it */
+export const starvedMsOf = (pid: number) => Number(read(`/proc/${pid}/schedstat`).split(' ')[1] ?? 0) / 1e6;
+
 /** Whether this process is running. A zombie counts as ended. */
 export function isAlive(pid: number): boolean {
 	if (process.platform === 'linux') return !['Z', 'X', undefined].includes(statOf(pid)?.[0]);

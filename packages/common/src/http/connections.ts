@@ -27,6 +27,11 @@ const quietTurnMs = 0.02;
 /** An overloaded server has no quiet turn. */
 const maxQuietWaitMs = 200;
 
+/** What Node's server listens with. */
+interface Listener {
+	_handle: { close(): void } | null;
+}
+
 interface Connection {
 	/** Responses that are not completely written. */
 	readonly open: Set<ServerResponse>;
@@ -116,7 +121,7 @@ export function createConnections(options: ServerOptions, logger: FastifyBaseLog
 		server.closeIdleConnections = () => undefined;
 		const { close } = server;
 		server.close = (callback) => {
-			whenQuiet(server, () => {
+			stopListeningWhenQuiet(server, () => {
 				close.call(server, callback);
 				drain();
 			});
@@ -143,17 +148,21 @@ export function createConnections(options: ServerOptions, logger: FastifyBaseLog
 }
 
 /**
- * Calls back in a turn of the event loop in which the server had nothing to accept, and little time to receive something. The
- * system resets connections that have not been accepted when the server stops to listen.
+ * Stops to listen in a turn of the event loop in which the server had nothing to accept, and little time to receive something,
+ * and calls back. The system resets connections that have not been accepted at that moment. Node's own `close` would come to it a
+ * millisecond later, because its code runs for the first time.
  */
-function whenQuiet(server: Server, callback: () => void): void {
+function stopListeningWhenQuiet(server: Server, callback: () => void): void {
+	const { _handle: handle } = server as Server & Listener;
 	const until = performance.now() + maxQuietWaitMs;
 	let accepted = 0;
 	server.on('connection', () => accepted++);
 	const turn = (since: number, before: number) => {
 		const now = performance.now();
-		if ((accepted === before && now - since < quietTurnMs) || now > until) callback();
-		else setImmediate(turn, now, accepted);
+		if ((accepted === before && now - since < quietTurnMs) || now > until) {
+			handle?.close();
+			callback();
+		} else setImmediate(turn, now, accepted);
 	};
 	setImmediate(turn, 0, 0);
 }
