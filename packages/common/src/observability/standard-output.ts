@@ -1,5 +1,6 @@
 import { write, writeSync } from 'node:fs';
 import type { DestinationStream } from 'pino';
+import { escapeJsonLines } from './escape-controls.js';
 
 /** The interval between two writes. It is long enough for the lines of many requests, and too short to notice. */
 const flushIntervalMs = 20;
@@ -46,7 +47,7 @@ export function openStandardOutput(onDrop: (lines: number) => void): Destination
 	function flush(): void {
 		isScheduled = false;
 		if (rest.length === 0) {
-			rest = Buffer.from(lines);
+			rest = Buffer.from(escapeJsonLines(lines));
 			lines = '';
 		}
 		inWrite = Math.min(rest.length, maxWriteBytes);
@@ -66,7 +67,7 @@ export function openStandardOutput(onDrop: (lines: number) => void): Destination
 	process.once('exit', () => {
 		// Another thread does the write in progress, and its end can't be seen any more: later lines must not overtake it.
 		if (inWrite > 0) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, lastWriteMs);
-		writeAll(Buffer.concat([rest.subarray(inWrite), Buffer.from(lines)]));
+		writeAll(Buffer.concat([rest.subarray(inWrite), Buffer.from(escapeJsonLines(lines))]));
 	});
 	return {
 		write(line) {
