@@ -1,16 +1,18 @@
+import { createRequire } from 'node:module';
 import { isIP } from 'node:net';
 import type { FastifyBaseLogger, FastifyReply, FastifyRequest } from 'fastify';
 import { type DestinationStream, type Logger, pino } from 'pino';
+import { escapeJsonLines } from './escape-controls.js';
 import { openStandardOutput } from './standard-output.js';
 
 declare module 'fastify' {
 	interface FastifyContextConfig {
-		/** Its requests are logged at the level `debug`. */
+		/** A probe route, which machines request every few seconds. Its requests are logged at the level `debug` and not traced. */
 		probe?: boolean;
 	}
 }
 
-/** Options of a route that machines request every few seconds. Its requests are not traced. */
+/** Options of a probe route, which machines request every few seconds. */
 export const probeRoute = { config: { probe: true, otel: false } } as const;
 
 /** The fields of an error that are logged. A PostgresError's `detail`, `where` and parameters contain values of rows. */
@@ -26,7 +28,10 @@ const safeFields = [
 	'syscall',
 ];
 
-/** Logs one JSON line per event to standard output. `logRequest` logs requests, so no URL is ever serialised. */
+/**
+ * Logs one JSON line per event to standard output, or readable text if that is a terminal. `logRequest` logs requests, so
+ * no URL is ever serialised.
+ */
 export function createLogger(options: {
 	name: string;
 	level: string;
@@ -42,6 +47,7 @@ export function createLogger(options: {
 			serializers: { err: serialiseError, req: () => undefined, res: () => undefined },
 		},
 		options.destination ??
+			openTerminal() ??
 			openStandardOutput((dropped) =>
 				logger.warn({ dropped }, 'lines of this log were dropped: standard output did not accept them'),
 			),
@@ -78,6 +84,38 @@ function levelOf(request: FastifyRequest, reply: FastifyReply): 'debug' | 'info'
 /** The client's address as trusted proxies report it. A proxy may pass on any text: only an address goes into the log. */
 function clientOf({ ip, socket: { remoteAddress } }: FastifyRequest): string | undefined {
 	return ip === remoteAddress || isIP(ip) !== 0 ? ip : remoteAddress;
+}
+
+/**
+ * Writes to a terminal, in colour if it supports that (Node checks NO_COLOR, FORCE_COLOR and TERM). The images lack the
+ * optional library for this, so they write JSON to a terminal.
+ */
+function openTerminal(): DestinationStream | undefined {
+	if (!process.stdout.isTTY) return undefined;
+	try {
+		const pretty = createRequire(import.meta.url)('pino-pretty') as typeof import('pino-pretty');
+		const colorize = process.stdout.hasColors();
+		const terminal = pretty({
+			colorize,
+			translateTime: 'SYS:HH:MM:ss.l',
+			ignore: 'pid,hostname',
+			singleLine: true,
+			sync: true,
+		});
+		return { write: (line) => void terminal.write(showEscapes(escapeJsonLines(line))) };
+	} catch {
+		return undefined;
+	}
+}
+
+/**
+ * Doubles the backslash of JSON escapes, except for line breaks and tabs. Otherwise the character itself would reach the
+ * terminal.
+ */
+function showEscapes(line: string): string {
+	return line.replace(/\\(?:\\|(u[0-9a-f]{4}|[bfr]))/gi, (match, control) =>
+		control === undefined ? match : `\\${match}`,
+	);
 }
 
 /** An error for the log: what failed and where in the code, without values of a request or a row. */
