@@ -24,8 +24,9 @@ const firstRequestTimeoutMs = 700;
 /** A turn of an event loop with nothing to do takes some microseconds. */
 const quietTurnMs = 0.02;
 
-/** An overloaded server has no quiet turn. */
+/** An overloaded server has no quiet turn. On a busy machine a process may not run for as long: it has some turns in any case. */
 const maxQuietWaitMs = 200;
+const minTurns = 20;
 
 /** What Node's server listens with. */
 interface Listener {
@@ -157,14 +158,14 @@ function stopListeningWhenQuiet(server: Server, callback: () => void): void {
 	const until = performance.now() + maxQuietWaitMs;
 	let accepted = 0;
 	server.on('connection', () => accepted++);
-	const turn = (since: number, before: number) => {
+	const turn = (since: number, before: number, turns: number) => {
 		const now = performance.now();
-		if ((accepted === before && now - since < quietTurnMs) || now > until) {
+		if ((accepted === before && now - since < quietTurnMs) || (now > until && turns > minTurns)) {
 			handle?.close();
 			callback();
-		} else setImmediate(turn, now, accepted);
+		} else setImmediate(turn, now, accepted, turns + 1);
 	};
-	setImmediate(turn, 0, 0);
+	setImmediate(turn, 0, 0, 0);
 }
 
 function writeProblem(reason: string | undefined, socket: Socket, logger: FastifyBaseLogger): void {
