@@ -14,7 +14,7 @@ export function addImportCommand(program: Command, context: Context): void {
 		.addOption(new Option('--format <format>', 'if the name does not show it').choices(['csv', 'ndjson']))
 		.option('--country <code>', 'read phone numbers without a plus as numbers of this country (ISO code, such as DE)')
 		.option('--dry-run', 'check every record and write nothing')
-		.option('-y, --yes', 'import although a CRM is mirrored, which overwrites the contacts again')
+		.option('-y, --yes', 'do not ask where a CRM is mirrored, which overwrites the contacts again')
 		.option('--json', 'print JSON')
 		.addHelpText(
 			'after',
