@@ -57,7 +57,12 @@ const ids = () => [...standIn.contacts.keys()];
 const companiesOf = async (id: number) =>
 	(await database.sql`select array_to_string(company_ids, ',') as ids from company_contacts where bitrix_id = ${id}`)[0]
 		?.ids;
-const failure = (line: RegExp): CommandOutcome => ({ code: 1, out: '', error: expect.stringMatching(line) });
+/** On a busy machine a line with the progress comes first. */
+const failure = (line: RegExp): CommandOutcome => ({
+	code: 1,
+	out: '',
+	error: expect.stringMatching(new RegExp(line, 'm')),
+});
 
 /** Holds the next page of a full pass until it is released. */
 function holdPage(): { isHeld: () => boolean; release: () => void } {
@@ -90,7 +95,7 @@ describe('the running synchroniser does what the command requests', () => {
 		expect(await sync([])).toEqual({
 			code: 0,
 			out: expect.stringMatching(/^Incremental pass: 1 new, 1 changed, 0 deleted/),
-			error: '',
+			error: expect.not.stringContaining('error:'),
 		});
 		expect([await count(), await companiesOf(first), await requested()]).toEqual([ids().length, '4711', null]);
 	});
@@ -110,7 +115,7 @@ describe('the running synchroniser does what the command requests', () => {
 		const before = await count();
 		for (const id of ids().slice(0, 60)) standIn.remove(id);
 		const { code, error } = await sync(['--full']);
-		const [, run = ''] = /^error: 60 contacts [^\n]*--confirm-mass-delete (\d+)"\.\n$/.exec(error) ?? [];
+		const [, run = ''] = /^error: 60 contacts [^\n]*--confirm-mass-delete (\d+)"\.\n$/m.exec(error) ?? [];
 		expect([code, await count()]).toEqual([1, before]);
 		expect(await sync(['--confirm-mass-delete', run])).toMatchObject({ out: expect.stringMatching(/60 deleted/) });
 		expect(await count()).toBe(before - 60);

@@ -1,11 +1,12 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { open } from 'node:fs/promises';
-import { Readable, Writable } from 'node:stream';
+import { PassThrough, Readable, Writable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { addProject } from '@contacts/testing/app.js';
 import { database, test } from '@contacts/testing/test.js';
 import { describe, expect, onTestFinished } from 'vitest';
+import { createOutput } from './output.js';
 import { runContacts } from './program.js';
 import { contacts, environmentOf, main, spawnContacts } from './testing/command.js';
 
@@ -68,6 +69,39 @@ test('a full disk makes the command fail with one line', async () => {
 			stderr: "error: Standard output can't be written (ENOSPC).\n",
 		});
 	}
+});
+
+describe('the progress of long work', () => {
+	/** Reports progress every 100 ms for 25 seconds, and then a line. @returns what standard error got */
+	function report(isTTY: boolean): string {
+		const [stdin, stdout, stderr] = [Readable.from([]), new PassThrough(), new PassThrough()];
+		let time = 0;
+		const output = createOutput({ stdin, stdout, stderr: Object.assign(stderr, { isTTY, columns: 8 }) }, () => time);
+		for (; time < 25_000; time += 100) output.progress(`${time} ms of 25,000`);
+		output.note('done');
+		return String(stderr.read());
+	}
+
+	test('is one line on a terminal, replaced at most four times a second, and cleared before other output', () => {
+		const states = report(true).split('\r\u001b[K');
+		expect(states.slice(0, 4)).toEqual(['', '0 ms of', '300 ms ', '600 ms ']);
+		expect(states.at(-1)).toBe('done\n');
+		expect(states).toHaveLength(2 + Math.ceil(25_000 / 300));
+	});
+
+	test('is a line every ten seconds elsewhere', () => {
+		expect(report(false)).toBe('10000 ms of 25,000\n20000 ms of 25,000\ndone\n');
+	});
+
+	test.each([
+		[['import', '-', '--format', 'ndjson'], '{"bitrix_id":1}\n{"bitrix_id":2}\n', '1 record: 0 good, 0 refused'],
+		[['subscription', 'import', '-', '--format', 'ndjson'], '{"chat_id":1}\n', '1 line'],
+	])('is shown by %j', async (args, input, state) => {
+		expect(await contacts(database.url, args, { input, isTTY: true })).toMatchObject({
+			code: 0,
+			stderr: `\r\u001b[K${state}\r\u001b[K`,
+		});
+	});
 });
 
 describe('a list of 150,000 rows', () => {

@@ -1,10 +1,14 @@
+import { once } from 'node:events';
+import { createInterface } from 'node:readline';
 import type { Readable, Writable } from 'node:stream';
 import { escapeControls, escapeJsonLines } from '@contacts/common/observability/escape-controls.js';
+import { CommandError, UsageError } from './errors.js';
+import { createProgress } from './progress.js';
 
 export interface Streams {
-	stdin: Readable;
+	stdin: Readable & { isTTY?: boolean };
 	stdout: Writable;
-	stderr: Writable;
+	stderr: Writable & { isTTY?: boolean; columns?: number };
 }
 
 /** What a command works with. */
@@ -24,10 +28,15 @@ export type Output = ReturnType<typeof createOutput>;
  * All output passes through here. A control character is shown as an escape, so that nothing from a file, the CRM or the database
  * reaches the terminal as a command, or looks like a line of ours.
  */
-export function createOutput({ stdout, stderr }: Streams) {
-	const print = (line: string) => void stdout.write(`${escapeControls(line)}\n`);
-	const note = (line: string) => void stderr.write(`${escapeControls(line)}\n`);
-	const json = (text: string) => void stdout.write(escapeJsonLines(text));
+export function createOutput({ stdin, stdout, stderr }: Streams, now?: () => number) {
+	const progress = createProgress(stderr, now);
+	function write(stream: Writable, text: string): void {
+		progress.clear();
+		stream.write(text);
+	}
+	const print = (line: string) => write(stdout, `${escapeControls(line)}\n`);
+	const note = (line: string) => write(stderr, `${escapeControls(line)}\n`);
+	const json = (text: string) => write(stdout, escapeJsonLines(text));
 
 	/** Waits until the reader has taken what was written, so that a long output is not kept in memory. */
 	async function taken(): Promise<void> {
@@ -41,6 +50,25 @@ export function createOutput({ stdout, stderr }: Streams) {
 		/** Prints a line on standard error. */
 		note,
 		taken,
+		/** Shows how far long work has come. Call it as often as you like: few of the states are shown. */
+		progress: progress.show,
+		/**
+		 * Asks the person at the terminal before something is overwritten or deleted.
+		 *
+		 * @param yes don't ask
+		 * @throws UsageError when there is no terminal; CommandError when the reply is not yes
+		 */
+		async confirm(consequence: string, yes = false): Promise<void> {
+			if (yes) return;
+			if (!stdin.isTTY || !stderr.isTTY)
+				throw new UsageError(`${consequence} There is no terminal to ask at. Say --yes to do it.`);
+			write(stderr, `${escapeControls(consequence)} Continue? [y/N] `);
+			const terminal = createInterface(stdin);
+			// Ctrl-D closes it without a line.
+			const [reply = ''] = await Promise.race([once(terminal, 'line'), once(terminal, 'close')]);
+			terminal.close();
+			if (!/^y(es)?$/i.test(reply.trim())) throw new CommandError('Nothing was done.');
+		},
 		/** Prints one record, with a field on each line. */
 		record: (record: object) => json(`${JSON.stringify(record, null, 2)}\n`),
 		/** Prints what was done: one record as JSON, or a sentence. */

@@ -71,35 +71,47 @@ export async function eraseCompanyContacts(sql: Sql, bitrixIds: readonly unknown
 	return row.deleted;
 }
 
-/**
- * Personal contacts that nobody has written for that long, except those of subscribed chats, which are in use, and subscriptions
- * that ended before then.
- */
-const unused = (sql: Sql, months: number) => {
-	const isOld = (column: string) => sql`${sql(column)} < now() - make_interval(months => ${months}::int)`;
-	return {
-		contacts: sql`personal_contacts c where ${isOld('updated_at')} and not exists (
-			select from direct_subscriptions s where s.chat_id = c.chat_id and ${sql.unsafe(isActiveSubscription('s'))}
-		)`,
-		subscriptions: sql`direct_subscriptions where ${isOld('ended_at')}`,
-	};
-};
+/** The maximum number of rows of each table that one statement deletes. */
+const maxPruned = 5000;
 
-/** What `prunePersons` would delete. */
+const isOld = (sql: Sql, column: string, months: number) =>
+	sql`${sql(column)} < now() - make_interval(months => ${months}::int)`;
+
+/**
+ * The chats of personal contacts that nobody has written for that long, except those of subscribed chats, which are in use, and
+ * of subscriptions that ended before then.
+ */
+const unused = (sql: Sql, months: number) => ({
+	contacts: sql`select chat_id from personal_contacts c where ${isOld(sql, 'updated_at', months)} and not exists (
+		select from direct_subscriptions s where s.chat_id = c.chat_id and ${sql.unsafe(isActiveSubscription('s'))}
+	)`,
+	subscriptions: sql`select chat_id from direct_subscriptions where ${isOld(sql, 'ended_at', months)}`,
+});
+
+/** What `prunePersons` would delete if it were called until nothing is left. */
 export async function countUnused(sql: Sql, months: number): Promise<Deleted> {
 	const { contacts, subscriptions } = unused(sql, months);
 	const [row] = await sql<[Deleted]>`
-		select (select count(*) from ${contacts})::int as personal_contacts,
-		       (select count(*) from ${subscriptions})::int as direct_subscriptions`;
+		select (select count(*) from (${contacts}) c)::int as personal_contacts,
+		       (select count(*) from (${subscriptions}) s)::int as direct_subscriptions`;
 	return row;
 }
 
+/** Deletes at most `maxPruned` rows of each table. A row that somebody else writes meanwhile is not old any more, and stays. */
 export async function prunePersons(sql: Sql, months: number): Promise<Deleted> {
 	const { contacts, subscriptions } = unused(sql, months);
 	const [row] = await sql<[Deleted]>`
-		with contacts as (delete from ${contacts} returning 1),
-		     subscriptions as (delete from ${subscriptions} returning 1)
-		select (select count(*) from contacts)::int as personal_contacts,
-		       (select count(*) from subscriptions)::int as direct_subscriptions`;
+		with old_contacts as materialized (${contacts} limit ${maxPruned}),
+		old_subscriptions as materialized (${subscriptions} limit ${maxPruned}),
+		deleted_contacts as (
+			delete from personal_contacts
+			where chat_id in (select chat_id from old_contacts) and ${isOld(sql, 'updated_at', months)} returning 1
+		),
+		deleted_subscriptions as (
+			delete from direct_subscriptions
+			where chat_id in (select chat_id from old_subscriptions) and ${isOld(sql, 'ended_at', months)} returning 1
+		)
+		select (select count(*) from deleted_contacts)::int as personal_contacts,
+		       (select count(*) from deleted_subscriptions)::int as direct_subscriptions`;
 	return row;
 }

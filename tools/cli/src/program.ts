@@ -10,11 +10,14 @@ import { addProjectCommands } from './commands/project.js';
 import { addSubscriptionCommands } from './commands/subscription.js';
 import { addSyncCommand } from './commands/sync.js';
 import { describeError, UsageError } from './errors.js';
-import { type Context, createOutput, type Streams } from './output.js';
+import { type Context, createOutput, type Output, type Streams } from './output.js';
 
 /** The operator's command. It throws instead of ending the process. */
-export function createProgram(environment: NodeJS.ProcessEnv, streams: Streams = process): Command {
-	const output = createOutput(streams);
+export function createProgram(
+	environment: NodeJS.ProcessEnv,
+	streams: Streams = process,
+	output: Output = createOutput(streams),
+): Command {
 	const context: Context = { environment, stdin: streams.stdin, output };
 	const program = new Command('contacts')
 		.description(
@@ -52,13 +55,14 @@ export function createProgram(environment: NodeJS.ProcessEnv, streams: Streams =
  * @returns its exit code: 0 on success, 1 on failure, 2 on wrong usage
  */
 export async function runContacts(args: string[], environment: NodeJS.ProcessEnv, streams: Streams): Promise<number> {
+	const output = createOutput(streams);
 	try {
-		await createProgram(environment, streams).parseAsync(args, { from: 'user' });
+		await createProgram(environment, streams, output).parseAsync(args, { from: 'user' });
 		return 0;
 	} catch (error) {
 		// Commander has printed its own errors.
 		if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
-		createOutput(streams).note(`error: ${describeError(error)}`);
+		output.note(`error: ${describeError(error)}`);
 		return error instanceof UsageError ? 2 : 1;
 	}
 }

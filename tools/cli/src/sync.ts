@@ -53,7 +53,7 @@ export async function runSync({ environment, output }: Context, options: SyncOpt
 	for (const name of signals) process.once(name, onSignal);
 	try {
 		await withDatabase(environment, async (sql) => {
-			const here = { environment, options, signal: stop.signal };
+			const here = { environment, output, options, signal: stop.signal };
 			// Before anything is written. Beside a synchroniser that runs no variable is needed.
 			const config = (await isFree(sql, options)) ? configOf(here) : undefined;
 			if (options.confirmedRun !== undefined) await confirm(sql, options.confirmedRun);
@@ -91,8 +91,7 @@ async function isFree(sql: Sql, { remap }: SyncOptions): Promise<boolean> {
 }
 
 /** What this process needs to do the work itself. */
-interface Here {
-	environment: NodeJS.ProcessEnv;
+interface Here extends Pick<Context, 'environment' | 'output'> {
 	options: SyncOptions;
 	/** Aborted by Ctrl-C. */
 	signal: AbortSignal;
@@ -122,6 +121,7 @@ async function serve(sql: Sql, here: Here): Promise<RunRow> {
 		// A synchroniser that ends in the middle leaves the work to the next one, or to this command.
 		if (run?.outcome === 'interrupted') return serve(sql, here);
 		if (run?.ended_at) return run;
+		showSeen(here, run?.seen ?? 0, run?.total);
 		const holder = await findLockHolder(sql);
 		if (holder === undefined) {
 			await runRequest(here);
@@ -145,6 +145,9 @@ async function serve(sql: Sql, here: Here): Promise<RunRow> {
 	}
 }
 
+const showSeen = ({ output }: Here, seen: number, total?: number | null) =>
+	output.progress(`contacts read: ${seen}${total ? ` of ${total}` : ''}`);
+
 /** Runs what is requested in this process, unless somebody else has taken the lock or the request meanwhile. */
 async function runRequest(here: Here): Promise<void> {
 	const config = configOf(here);
@@ -153,7 +156,8 @@ async function runRequest(here: Here): Promise<void> {
 	if (session === undefined) return;
 	try {
 		const logger = createLogger({ name: 'contacts sync', level: 'silent' });
-		const parts = { config, session, clock: systemClock, logger, signal, remap: options.remap };
+		const onProgress = (seen: number, total: number | undefined) => showSeen(here, seen, total);
+		const parts = { config, session, clock: systemClock, logger, signal, remap: options.remap, onProgress };
 		const synchroniser = await createSynchroniser(parts);
 		const request = await session.run(takeRequest);
 		if (request !== undefined)

@@ -1,5 +1,3 @@
-import { writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import {
 	type ContactColumn,
 	contactColumnNames,
@@ -10,10 +8,9 @@ import { service } from '@contacts/company-contacts/app.js';
 import { firstContacts } from '@contacts/company-contacts/sandbox/contacts.js';
 import { addProject, startTestApp, type TestApp } from '@contacts/testing/app.js';
 import { startStandIn } from '@contacts/testing/bitrix24/stand-in.js';
-import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import { database, test } from '@contacts/testing/test.js';
 import { afterAll, beforeEach, describe, expect, onTestFinished } from 'vitest';
-import { contacts } from './testing/command.js';
+import { contacts, fileWith } from './testing/command.js';
 
 /** A contact with a value in every column, as in the list. */
 const listed: Record<ContactColumn, string | number> = {
@@ -38,27 +35,21 @@ beforeEach(async () => {
 afterAll(() => app?.close());
 
 async function list(): Promise<unknown> {
-	return (
-		(await (await app.fetch('/api/company_contacts.list?project=one&api_key=one-key')).json()) as { data: unknown }
-	).data;
+	const response = await app.fetch('/api/company_contacts.list?project=one&api_key=one-key');
+	return ((await response.json()) as { data: unknown }).data;
 }
 
-async function importFile(name: string, content: string) {
-	const path = join(await temporaryFolder(), name);
-	await writeFile(path, content);
-	return contacts(database.url, ['import', path]);
-}
-
-async function columnsOf(table: string): Promise<string[]> {
-	const rows = await database.sql<{ name: string }[]>`
-		select column_name as name from information_schema.columns where table_name = ${table} order by ordinal_position`;
-	return rows.map(({ name }) => name);
-}
+const importFile = async (name: string, content: string) =>
+	contacts(database.url, ['import', await fileWith(content, name)]);
 
 describe('the list of columns names the columns', () => {
-	test('of the table', async () => {
-		const own = ['id', 'bitrix_id', 'created_at', 'updated_at'];
-		expect((await columnsOf('company_contacts')).filter((name) => !own.includes(name))).toEqual(contactColumnNames);
+	test.each([
+		['company_contacts', ['id', 'bitrix_id', 'created_at', 'updated_at']],
+		['crm_sync_staging', ['bitrix_id', 'state']],
+	])('of the table %s', async (table, own) => {
+		const columns = await database.sql<{ name: string }[]>`
+			select column_name as name from information_schema.columns where table_name = ${table} order by ordinal_position`;
+		expect(columns.map(({ name }) => name).filter((name) => !own.includes(name))).toEqual(contactColumnNames);
 	});
 
 	test('with the maximum length of every text in the table, and its size in a list', async () => {
@@ -73,24 +64,13 @@ describe('the list of columns names the columns', () => {
 		expect(Object.keys(maxCharacters)).toEqual(texts);
 	});
 
-	test('of the table that the mirror stages contacts in', async () => {
-		const own = ['bitrix_id', 'state'];
-		expect((await columnsOf('crm_sync_staging')).filter((name) => !own.includes(name))).toEqual(contactColumnNames);
-	});
-
-	test('of the OpenAPI document', async () => {
+	test('of the OpenAPI document, and of the invented contacts of a sandbox', async () => {
 		const { components } = (await (await app.fetch('/openapi.json')).json()) as {
 			components: { schemas: { CompanyContact: { properties: object } } };
 		};
-		const { properties } = components.schemas.CompanyContact;
-		expect(Object.keys(properties)).toEqual(['id', 'bitrix_id', ...contactColumnNames]);
-	});
-
-	test('of the invented contacts of a sandbox', () => {
-		for (const change of firstContacts) {
-			const fields = change.deleted ? [] : Object.keys(change.contact);
-			expect(fields).toEqual(['id', 'bitrix_id', ...contactColumnNames]);
-		}
+		const invented = firstContacts.map((change) => (change.deleted ? {} : change.contact));
+		for (const fields of [components.schemas.CompanyContact.properties, ...invented])
+			expect(Object.keys(fields)).toEqual(['id', 'bitrix_id', ...contactColumnNames]);
 	});
 
 	test('whose changes partners receive', async () => {

@@ -4,7 +4,7 @@ import { database, test } from '@contacts/testing/test.js';
 import postgres from 'postgres';
 import { expect, onTestFinished } from 'vitest';
 import { operations, recordOperation } from '../projects.sql.js';
-import { contacts, expectOneLine, fileWith } from '../testing/command.js';
+import { contacts, expectOneLine } from '../testing/command.js';
 
 /** Runs as the operator, whose role has fewer rights than the tables' owner. */
 const attempt = (...args: string[]) =>
@@ -46,25 +46,6 @@ test('the audit log shows every change of a project and its keys by the operator
 	expect(cut.stdout.split('\n')).toHaveLength(3);
 	expect(cut.stderr).toContain('--limit shows more');
 	expectOneLine(await attempt('audit', 'nope'), 1, 'There is no project "nope"');
-});
-
-test('an import is recorded with its file and counts, also one that fails halfway, and a dry run is not', async () => {
-	const log = async () =>
-		JSON.parse(await run('audit', '--json'))
-			.filter(({ project }: { project: null }) => project === null)
-			.map(({ at, ...row }: { at: string }) => row);
-	const by = { actor: 'alice', role: 'contacts_operator', project: null, key_id: null };
-	const rows = (file: string, more: object) => [
-		{ ...by, action: 'contacts imported', details: { file, records: 2, accepted: 2, refused: 0, changed: 0, ...more } },
-		{ ...by, action: 'contacts import started', details: { file } },
-	];
-	const path = await fileWith('bitrix_id,name\n1,Ann\n2,Bob\n', 'contacts.csv');
-	await run('import', path, '--dry-run');
-	await run('import', path);
-	expect(await log()).toEqual(rows('contacts.csv', { created: 2 }));
-	const broken = await fileWith('bitrix_id,name\n11,Ann\n12,Bob\n13,"Eve\n', 'broken.csv');
-	expect((await attempt('import', broken)).code).toBe(1);
-	expect((await log()).slice(0, 2)).toEqual(rows('broken.csv', { created: 2, broken_off: true }));
 });
 
 test.each<RoleUser>(['operator', 'privacy'])('the role %s can record every operation of the command', async (user) => {

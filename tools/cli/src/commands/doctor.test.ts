@@ -90,8 +90,6 @@ describe('database', () => {
 
 	test.each<[string, Partial<URL>, RegExp]>([
 		['nobody responds', { port: '1' }, /does not respond \(ECONNREFUSED\)/],
-		['no such host', { hostname: 'nowhere.invalid' }, /does not respond \((ENOTFOUND|EAI_AGAIN)\)/],
-		['a wrong password', { username: 'contacts_operator' }, /refuses the user or the password/],
 		['no URL', { protocol: 'canary:' }, /DATABASE_URL is wrong/],
 	])('%s: says so, the other checks still run, and no secret is shown', async (_, part, message) => {
 		const url = Object.assign(new URL(database.url), { password: 'canary', ...part });

@@ -275,14 +275,17 @@ test('--country reads national numbers as numbers of this country, and an invali
 	expect(await stored()).toMatchObject([{ phone: '+4930901820' }]);
 });
 
-test('where a CRM is mirrored an import needs --yes, and without it writes nothing', async () => {
+test('where a CRM is mirrored an import asks first, and needs --yes where there is no terminal', async () => {
 	await database.sql`update crm_sync_state set configuration = '{"portal": "example.bitrix24.com"}'`;
 	onTestFinished(async () => void (await database.sql`update crm_sync_state set configuration = null`));
 	const path = await fileWith(csv, 'mirrored.csv');
-	expectOneLine(await run(path), 2, /^error: A CRM is mirrored into this database.* Say --yes to import\.$/m);
+	const ask = (input: string) => contacts(database.url, ['import', path], { input, isTTY: true });
+	expectOneLine(await run(path), 2, /^error: A CRM is mirrored into this database.* Say --yes to do it\.$/m);
+	expect(await ask('n\n')).toMatchObject({ code: 1, stderr: expect.stringMatching(/Continue\? .*Nothing was done/) });
 	expect(await names()).toEqual([]);
 	expect(await database.sql`select from audit_log where details->>'file' = 'mirrored.csv'`).toHaveLength(0);
 	expect(await run(path, '--dry-run')).toMatchObject({ code: 0, stderr: '' });
 	expect(await run(path, '--yes')).toMatchObject({ code: 0, stderr: '' });
 	expect(await names()).toEqual(['a', 'b']);
+	expect(await ask('y\n')).toMatchObject({ code: 0, stdout: expect.stringContaining('2 records: 2 good') });
 });

@@ -96,6 +96,7 @@ export function addKeyCommands(program: Command, { environment, stdin, output }:
 		.command('revoke')
 		.argument('<id>', 'from the list')
 		.description('revoke a key for good: refused by every running process within a second')
+		.option('-y, --yes', 'accepted for scripts: nothing is asked')
 		.option('--json', 'print JSON')
 		.addHelpText('after', examples('contacts key revoke 5'))
 		.action(async (given: string, options: OutputOptions) => {

@@ -100,7 +100,8 @@ describe('person erase', () => {
 	test('with --yes deletes all data of the chat and none of others, and records it without the data', async () => {
 		await addPerson(300);
 		await addPerson(301);
-		expectOneLine(await run('erase', '--chat', '300'), 2, '1 personal_contacts, 1 direct_subscriptions. Say --yes');
+		const asked = 'To delete for good: 1 personal_contacts, 1 direct_subscriptions.';
+		expectOneLine(await run('erase', '--chat', '300'), 2, `${asked} There is no terminal to ask at. Say --yes`);
 		expect(await rowsOf(300)).toEqual([1, 1]);
 		const outcome = await run('erase', '--chat', '300', '--yes');
 		expect(outcome).toMatchObject({ code: 0, stdout: expect.stringMatching(/^Deleted for good: 1 personal/) });
@@ -116,6 +117,20 @@ describe('person erase', () => {
 			details: { personal_contacts: 1, direct_subscriptions: 1 },
 		});
 		expect(JSON.stringify(rows)).not.toMatch(/canary|Canary|1990-05-17|\b300\b/);
+	});
+
+	test.each([
+		['yes\n', 0, [0, 0]],
+		['\n', 1, [1, 1]],
+		['', 1, [1, 1]],
+	])('on a terminal asks first: the reply %j', async (input, code, left) => {
+		await database.sql`delete from personal_contacts where chat_id = 302`;
+		await database.sql`delete from direct_subscriptions where chat_id = 302`;
+		await addPerson(302);
+		const outcome = await contacts(url(), ['person', 'erase', '--chat', '302'], { input, isTTY: true });
+		expect(outcome.stderr).toContain('1 personal_contacts, 1 direct_subscriptions. Continue? [y/N] ');
+		expect(outcome.stderr.includes('error: Nothing was done.\n')).toBe(code === 1);
+		expect([outcome.code, await rowsOf(302)]).toEqual([code, left]);
 	});
 
 	test('of a company contact points to the CRM where one is mirrored, and deletes nothing', async () => {
@@ -134,7 +149,7 @@ describe('person erase', () => {
 		await addContact(6, '+12025550105');
 		await addContact(7, '+12025550107');
 		const refused = await run('erase', '--phone', '+12025550105');
-		expectOneLine(refused, 2, 'To delete for good: company contact 5, 6. Say --yes');
+		expectOneLine(refused, 2, 'To delete for good: company contact 5, 6. There is no terminal');
 		const outcome = await run('erase', '--phone', '+12025550105', '--yes');
 		expect(outcome).toMatchObject({ code: 0, stdout: 'Deleted for good: company contact 5, 6.\n' });
 		expect(outcome.stderr).toContain('Backups keep it');
@@ -200,6 +215,27 @@ describe('person prune', () => {
 		expect(await sql`select from direct_subscriptions`).toHaveLength(2);
 		const recorded = await sql`select details from audit_log where action = 'personal contacts pruned'`;
 		expect([...recorded]).toEqual([{ details: { ...counts, months: 24 } }]);
+	});
+
+	test('deletes in transactions of at most 5,000 rows of a table, each with its audit row, and one that fails loses nothing', async () => {
+		const { sql, prune, left } = await withOldPersons();
+		await sql`
+			insert into personal_contacts (chat_id, project_id, updated_at)
+			select 100 + n, p.id, now() - interval '25 months' from generate_series(1, 12000) n, projects p`;
+		await sql.unsafe(`
+			create function fail_in_second() returns trigger language plpgsql security definer as $$ begin
+				if exists (select from audit_log where action = 'personal contacts pruned') then raise exception 'second'; end if;
+				return null;
+			end $$;
+			create trigger fail_in_second before delete on personal_contacts for each statement execute function fail_in_second()`);
+		await expect(prune('--yes')).rejects.toThrow();
+		expect(await left()).toHaveLength(12_008 - 5000);
+		await sql`drop function fail_in_second() cascade`;
+		expect(await prune('--yes')).toMatchObject({ personal_contacts: 12_005 - 5000 });
+		const recorded = await sql<{ rows: number }[]>`
+			select (details->>'personal_contacts')::int as rows from audit_log
+			where action = 'personal contacts pruned' order by id`;
+		expect(recorded.map(({ rows }) => rows)).toEqual([5000, 5000, 2005]);
 	});
 
 	test('keeps what somebody writes while it waits for that', async () => {

@@ -2,11 +2,12 @@ import { toE164 } from '@contacts/common/company-contacts/phone.js';
 import type { Sql } from '@contacts/common/database/client.js';
 import type { Command } from 'commander';
 import { chatIdOf, positiveInteger } from '../arguments.js';
-import { withTransaction } from '../connection.js';
+import { withDatabase, withTransaction } from '../connection.js';
 import { CommandError, UsageError } from '../errors.js';
 import { type Context, examples, type OutputOptions } from '../output.js';
 import {
 	countUnused,
+	type Deleted,
 	eraseChat,
 	eraseCompanyContacts,
 	type PersonQuery,
@@ -22,7 +23,8 @@ interface PersonOptions extends OutputOptions {
 	yes?: boolean;
 }
 
-export function addPersonCommands(program: Command, { environment, output }: Context): void {
+export function addPersonCommands(program: Command, context: Context): void {
+	const { environment, output } = context;
 	const person = program.command('person').description('what is stored about one person; connect as contacts_privacy');
 	const withQuery = (name: string) =>
 		person
@@ -50,7 +52,7 @@ export function addPersonCommands(program: Command, { environment, output }: Con
 		.description(
 			'delete the personal contact and the subscription of a chat, or company contacts where no CRM is mirrored, for good',
 		)
-		.option('-y, --yes', 'delete; without it, only say what would be deleted, and fail')
+		.option('-y, --yes', 'do not ask; needed where there is no terminal')
 		.option('--json', 'print JSON')
 		.addHelpText(
 			'after',
@@ -58,15 +60,19 @@ export function addPersonCommands(program: Command, { environment, output }: Con
 		)
 		.action(async (options: PersonOptions) => {
 			const query = queryOf(options);
+			if (!options.yes) {
+				const { what } = await withTransaction(environment, async (sql) => {
+					const erased = await erase(sql, query);
+					// Nothing stays locked while somebody thinks.
+					await sql`rollback`;
+					return erased;
+				});
+				await output.confirm(`To delete for good: ${what}.`);
+			}
 			const deleted = await withTransaction(environment, async (sql) => {
-				const stored = await readPerson(sql, query);
-				const names = stored.company_contacts.map((row) => row.bitrix_id);
-				const counts = query.by === 'chat' ? await eraseChat(sql, query.chatId) : await eraseContacts(sql, names);
-				if (Object.values(counts).every((count) => count === 0)) throw nothingStored();
-				const what = query.by === 'chat' ? describe(counts) : `company contact ${names.join(', ')}`;
-				if (!options.yes) throw new UsageError(`To delete for good: ${what}. Say --yes to do it.`);
-				await recordOperation(sql, 'person erased', counts);
-				return { counts, what };
+				const erased = await erase(sql, query);
+				await recordOperation(sql, 'person erased', erased.counts);
+				return erased;
 			});
 			output.result(deleted.counts, `Deleted for good: ${deleted.what}.`, options);
 			if (!options.json)
@@ -91,12 +97,9 @@ export function addPersonCommands(program: Command, { environment, output }: Con
 			if (!/^[1-9][0-9]{0,3}$/.test(olderThan))
 				throw new UsageError('--older-than takes a number of months, from 1 to 9999.');
 			const months = Number(olderThan);
-			const counts = await withTransaction(environment, async (sql) => {
-				if (!yes) return countUnused(sql, months);
-				const deleted = await prunePersons(sql, months);
-				await recordOperation(sql, 'personal contacts pruned', { months, ...deleted });
-				return deleted;
-			});
+			const counts = yes
+				? await pruneAll(context, months)
+				: await withDatabase(environment, (sql) => countUnused(sql, months));
 			const sentence = yes ? `Deleted: ${describe(counts)}.` : `To delete: ${describe(counts)}. Say --yes to do it.`;
 			output.result({ ...counts, deleted: yes }, sentence, options);
 		});
@@ -110,12 +113,38 @@ const describe = (counts: object) =>
 
 const nothingStored = () => new CommandError('Nothing is stored about this person.');
 
+/** @returns the numbers of deleted rows, and what they are */
+async function erase(sql: Sql, query: PersonQuery): Promise<{ counts: object; what: string }> {
+	const stored = await readPerson(sql, query);
+	const names = stored.company_contacts.map((row) => row.bitrix_id);
+	const counts = query.by === 'chat' ? await eraseChat(sql, query.chatId) : await eraseContacts(sql, names);
+	if (Object.values(counts).every((count) => count === 0)) throw nothingStored();
+	return { counts, what: query.by === 'chat' ? describe(counts) : `company contact ${names.join(', ')}` };
+}
+
 async function eraseContacts(sql: Sql, bitrixIds: readonly unknown[]) {
 	const deleted = await eraseCompanyContacts(sql, bitrixIds);
 	if (deleted !== null || bitrixIds.length === 0) return { company_contacts: deleted ?? 0 };
 	throw new CommandError(
 		`Erase this person in the CRM: delete contact ${bitrixIds.join(', ')} in Bitrix24, then run: contacts sync --full`,
 	);
+}
+
+/** Deletes in small transactions, so that an upsert never waits long. Each one records what it has deleted. */
+async function pruneAll({ environment, output }: Context, months: number): Promise<Deleted> {
+	const total = { personal_contacts: 0, direct_subscriptions: 0 };
+	for (;;) {
+		const deleted = await withTransaction(environment, async (sql) => {
+			const counts = await prunePersons(sql, months);
+			if (counts.personal_contacts + counts.direct_subscriptions === 0) return undefined;
+			await recordOperation(sql, 'personal contacts pruned', { months, ...counts });
+			return counts;
+		});
+		if (deleted === undefined) return total;
+		total.personal_contacts += deleted.personal_contacts;
+		total.direct_subscriptions += deleted.direct_subscriptions;
+		output.progress(`deleted: ${describe(total)}`);
+	}
 }
 
 /** Exactly one of the options. */

@@ -42,6 +42,7 @@ export function addProjectCommands(program: Command, { environment, output }: Co
 			.command(name)
 			.argument('<code>')
 			.description(description)
+			.option('-y, --yes', 'accepted for scripts: nothing is asked')
 			.option('--json', 'print JSON')
 			.addHelpText('after', examples(`contacts project ${name} acme`))
 			.action(async (code: string, options: OutputOptions) => {

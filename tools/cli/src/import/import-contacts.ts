@@ -27,7 +27,7 @@ export interface ImportCommandOptions extends OutputOptions {
 export const contactColumns = { names: ['id', 'bitrix_id', ...contactColumnNames], required: 'bitrix_id' };
 
 const mirrorWarning =
-	'A CRM is mirrored into this database: its next full run overwrites the imported contacts, and deletes those that the CRM lacks or, if they are many, raises an alarm. Say --yes to import.';
+	'A CRM is mirrored into this database: its next full run overwrites the imported contacts, and deletes those that the CRM lacks or, if they are many, raises an alarm.';
 
 /** `contacts import` */
 export async function runImport(
@@ -41,7 +41,7 @@ export async function runImport(
 	const records = readRecords(path, format, contactColumns, stdin);
 	const work = async (sql: Sql): Promise<ImportResult> => {
 		const { configuration, last_success_at } = await readState(sql);
-		if (!yes && (configuration !== null || last_success_at !== null)) throw new UsageError(mirrorWarning);
+		if (configuration !== null || last_success_at !== null) await output.confirm(mirrorWarning, yes);
 		const file = basename(path);
 		// A killed import has saved some contacts, and never records its counts.
 		await recordOperation(sql, 'contacts import started', { file });
@@ -86,7 +86,7 @@ const maxBatch = { contacts: 500, characters: 4_000_000 };
 export async function importContacts(
 	sql: Sql | undefined,
 	records: AsyncIterable<SourceRecord>,
-	output: Pick<Output, 'note' | 'taken'>,
+	output: Pick<Output, 'note' | 'progress' | 'taken'>,
 	country?: CountryCode,
 ): Promise<ImportResult> {
 	const result: ImportResult = { records: 0, accepted: 0, refused: 0, created: 0, changed: 0, failure: undefined };
@@ -110,6 +110,7 @@ export async function importContacts(
 	try {
 		for await (const record of records) {
 			result.records++;
+			output.progress(`${counted(result.records, 'record')}: ${result.accepted} good, ${result.refused} refused`);
 			const contact = 'error' in record ? record.error : accept(record.fields, country);
 			if (typeof contact === 'string') {
 				result.refused++;

@@ -68,6 +68,7 @@ async function importSubscriptions(
 
 	for await (const record of lines) {
 		summary.records++;
+		output.progress(counted(summary.records, 'line'));
 		const given = 'error' in record ? record.error : toSubscription(record.line, record.fields);
 		if (typeof given === 'string') {
 			wrong++;

@@ -113,12 +113,21 @@ export async function* readCsv(chunks: AsyncIterable<Buffer>, columns: Columns):
 			delimiter,
 			record_delimiter: '\n',
 			relax_column_count: true,
+			skip_records_with_error: true,
 			// The records are taken here, not from the stream, which discards what nobody has read when an error follows.
 			on_record(values: string[], { lines }) {
 				const isBlank = values.length === 1 && values[0] === '';
 				if (!isBlank) add(values);
 				[start, pending] = [lines + 1, 0];
 				return null;
+			},
+			// A quote within a field that does not begin with one opens nothing: the record ends with its line.
+			on_skip(error) {
+				if (error?.code !== 'INVALID_OPENING_QUOTE' || names === undefined) throw error;
+				const line = Number(error.lines);
+				if (start > line) return;
+				records.push({ line: start, error: 'a quote within a value: the value needs quotes, and this one is doubled' });
+				[start, pending] = [line + 1, 0];
 			},
 		}).on('error', () => undefined);
 	async function* feed(parser: Parser, text: string | undefined): AsyncGenerator<SourceRecord> {
@@ -128,7 +137,7 @@ export async function* readCsv(chunks: AsyncIterable<Buffer>, columns: Columns):
 		});
 		yield* records.splice(0);
 		if (error instanceof CommandError) throw error;
-		if (error) throw unreadable(start, 'a quote is where none may be, or is not closed at the end of a field');
+		if (error) throw unreadable(start, 'a quote is opened there, and none closes it at the end of a field');
 		if (pending > maxRecordLength)
 			throw unreadable(start, `a record is longer than ${maxRecordLength} characters, or a quote is not closed`);
 	}

@@ -20,6 +20,8 @@ export interface RunOptions {
 	/** The text on standard input; empty by default. */
 	input?: string | Buffer;
 	environment?: Record<string, string>;
+	/** Whether standard input and standard error are a terminal. */
+	isTTY?: boolean;
 }
 
 /** The environment of a command: of the test's own only what any process needs. */
@@ -31,11 +33,11 @@ export function environmentOf(databaseUrl: string | undefined, more: Record<stri
 export async function contacts(
 	databaseUrl: string | undefined,
 	args: string[],
-	{ input = '', environment }: RunOptions = {},
+	{ input = '', environment, isTTY = false }: RunOptions = {},
 ): Promise<Outcome> {
-	const [stdout, stderr] = [new PassThrough(), new PassThrough()];
+	const [stdout, stderr] = [new PassThrough(), Object.assign(new PassThrough(), { isTTY })];
 	const written = [text(stdout), text(stderr)];
-	const stdin = Readable.from([Buffer.from(input)]);
+	const stdin = Object.assign(Readable.from([Buffer.from(input)]), { isTTY });
 	const code = await runContacts(args, environmentOf(databaseUrl, environment), { stdin, stdout, stderr });
 	for (const stream of [stdout, stderr]) stream.end();
 	const [out = '', error = ''] = await Promise.all(written);

@@ -1,0 +1,23 @@
+import type { Streams } from './output.js';
+
+const intervalsMs = { terminal: 250, lines: 10_000 };
+
+/** The progress of long work on standard error: one line that is replaced on a terminal, and a line every 10 seconds elsewhere. */
+export function createProgress(stderr: Streams['stderr'], now = () => performance.now()) {
+	const { isTTY = false, columns } = stderr;
+	let nextAt = isTTY ? 0 : now() + intervalsMs.lines;
+	let isShown = false;
+	return {
+		show(state: string): void {
+			if (now() < nextAt) return;
+			nextAt = now() + (isTTY ? intervalsMs.terminal : intervalsMs.lines);
+			// A line that is wider than the terminal could not be replaced. A terminal without a size has 0 columns.
+			stderr.write(isTTY ? `\r\u001b[K${state.slice(0, (columns || 80) - 1)}` : `${state}\n`);
+			isShown = isTTY;
+		},
+		clear(): void {
+			if (isShown) stderr.write('\r\u001b[K');
+			isShown = false;
+		},
+	};
+}
