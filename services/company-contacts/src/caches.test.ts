@@ -136,16 +136,6 @@ describe.each<[string, () => Promise<Observed>, number]>([
 });
 
 describe('lists in memory', () => {
-	test('a thousand unchanged lists are never read again', async () => {
-		const observed = await openList();
-		const companies = Array.from({ length: 1000 }, (_, n) => String(n + 1));
-		const before: string[] = [];
-		for (const company of companies) before.push(await observed.text(company));
-		observed.now += 10_000;
-		expect(await Promise.all(companies.map((company) => observed.text(company)))).toEqual(before);
-		expect(observed.queries).toBe(1000);
-	});
-
 	test('an unchanged list that was read again is kept once, even while clients read it', async () => {
 		const { see, get } = await openList();
 		const first = (await get('7')).representations;
