@@ -19,6 +19,23 @@ const start = (env: Record<string, string>) => {
 	return program;
 };
 
+test('the synchroniser does not start with an invalid webhook, interval, country and token: one line for each', async () => {
+	const program = start({
+		BITRIX24_WEBHOOK_URL: 'https://portal.example/',
+		BITRIX24_INTERVAL_SECONDS: '5m',
+		BITRIX24_DEFAULT_COUNTRY: 'ZZ',
+		BITRIX24_APPLICATION_TOKEN: 'x'.repeat(31),
+	});
+	expect(await program.exit).toBe(1);
+	const lines = program.stderr().trimEnd().split('\n');
+	expect(lines.map((line) => line.split(' is wrong: ')[0]).sort()).toEqual([
+		'BITRIX24_APPLICATION_TOKEN',
+		'BITRIX24_DEFAULT_COUNTRY',
+		'BITRIX24_INTERVAL_SECONDS',
+		'BITRIX24_WEBHOOK_URL',
+	]);
+});
+
 test('the synchroniser starts without its database, works once the database is up, and ends with one line when its session is lost, and with it the lock', async () => {
 	const url = urlAs(database.url, 'crm-sync', rolePassword);
 	const proxy = await startTcpProxy(url);

@@ -115,14 +115,6 @@ describe('events', () => {
 		},
 	);
 
-	test('are handled at once despite a temporary error of the CRM', async () => {
-		const [first = 0] = sync.ids();
-		sync.standIn.remove(first);
-		sync.standIn.faults.next(error('INTERNAL_SERVER_ERROR'), { method: 'crm.item.get', inBatch: true, times: 2 });
-		await storeEvents(first);
-		expect(await sync.synchroniser.events()).toMatchObject({ deleted: 1 });
-	});
-
 	test('are tried again after increasing delays, then left to the next full run; a new event is tried at once', async () => {
 		const [first = 0, second = 0] = sync.ids();
 		failFor(first, error('SOMETHING_NEW'));

@@ -13,7 +13,6 @@ import {
 	rowOf,
 	type SyncHarness,
 	startSync,
-	storeEvents,
 	troubleField,
 } from './testing/harness.js';
 
@@ -232,21 +231,7 @@ describe('the mirror counts as equal to the CRM as of the beginning', () => {
 	});
 });
 
-test('a rate-limit pause of its events is not waited for by a run: they stay in the inbox, and block nothing', async () => {
-	await sync.synchroniser.run();
-	const [first = 0, second = 0] = sync.ids();
-	sync.standIn.update(second, { lastName: 'Listed' }, { touch: false });
-	await storeEvents(first);
-	sync.standIn.faults.always(paused, { method: 'crm.item.get', inBatch: true });
-	const begun = sync.clock.now();
-	expect(await sync.synchroniser.run({ full: true })).toMatchObject({ changed: 1 });
-	await expect(sync.synchroniser.events()).rejects.toMatchObject({ kind: 'pause' });
-	expect(sync.clock.now() - begun).toBeLessThan(30_000);
-	expect(await database.sql`select from crm_event_inbox`).toHaveLength(1);
-	expect(await sync.state()).toMatchObject({ blocked_by: null, blocked_until: null });
-});
-
-test('a run deletes runs older than 30 days, outcomes that no command has read for a day, and tombstones of 62 days', async () => {
+test('a run keeps the newest ten thousand runs of 30 days, and deletes outcomes that no command has read for a day, and tombstones of 62 days', async () => {
 	await database.sql`
 		insert into crm_sync_runs (kind, begun_at, ended_at, outcome)
 		select 'events', now() - interval '31 days', now(), 'done' from generate_series(1, 50)`;
@@ -256,19 +241,17 @@ test('a run deletes runs older than 30 days, outcomes that no command has read f
 	await database.sql`insert into company_contacts (bitrix_id) values (900), (901)`;
 	await database.sql`delete from company_contacts`;
 	await database.sql`update company_contacts_changes set deleted_at = now() - interval '63 days' where bitrix_id = 900`;
+	await database.sql`
+		insert into crm_sync_runs (kind, ended_at, outcome) select 'incremental', now(), 'done' from generate_series(1, 10500) n`;
 	await sync.synchroniser.run();
-	expect([...(await database.sql`select kind from crm_sync_runs`)]).toEqual([{ kind: 'full' }]);
+	const kept = await database.sql`select kind, count(*)::int from crm_sync_runs group by kind order by kind`;
+	expect([...kept]).toEqual([
+		{ kind: 'full', count: 1 },
+		{ kind: 'incremental', count: 9999 },
+	]);
 	expect([...(await database.sql`select bitrix_id::int as id from crm_event_inbox`)]).toEqual([{ id: 2 }]);
 	const left = database.sql`select bitrix_id::int as id from company_contacts_changes where bitrix_id in (900, 901)`;
 	expect([...(await left)]).toEqual([{ id: 901 }]);
-});
-
-test('a run keeps the newest ten thousand runs', async () => {
-	await database.sql`
-		insert into crm_sync_runs (kind, ended_at, outcome) select 'events', now(), 'done' from generate_series(1, 10500)`;
-	await sync.synchroniser.run();
-	const kept = await database.sql`select kind from crm_sync_runs order by id desc`;
-	expect([kept.length, kept[0]?.kind]).toEqual([10_000, 'full']);
 });
 
 test('the run of a synchroniser that crashed is closed', async () => {

@@ -1,7 +1,5 @@
-import { maxCharacters } from '@contacts/common/company-contacts/company-contact-columns.sql.js';
-import { database, test } from '@contacts/testing/test.js';
-import { describe, expect } from 'vitest';
-import { type CrmContact, type CustomField, contactOf, type FieldValue, readItem } from './bitrix24/contact.js';
+import { describe, expect, test } from 'vitest';
+import type { CrmContact, CustomField, FieldValue } from './bitrix24/contact.js';
 import { type MappingOptions, mapContact } from './mapping.js';
 
 /** A custom field with options, by their IDs. */
@@ -37,31 +35,18 @@ test.each([
 	expect(map({ names }).contact.name).toBe(expected);
 });
 
-describe('a text that is longer than the table allows', () => {
+test.each<['name' | 'perplexity_reason', number]>([
+	['name', 1000],
+	['perplexity_reason', 10_000],
+])('a text that is longer than the table allows is cut by characters, and counted: %s', (column, max) => {
 	const face = '\u{1F600}';
-
-	test.each<['name' | 'perplexity_reason', number]>([
-		['name', 1000],
-		['perplexity_reason', 10_000],
-	])('is cut by characters, and counted: %s', (column, max) => {
-		const mapped = (text: string) => {
-			const { contact, unmapped } = map(column === 'name' ? { names: [text] } : { reason: text });
-			return [contact[column], unmapped.join()];
-		};
-		expect(mapped(face.repeat(max))).toEqual([face.repeat(max), '']);
-		expect(mapped(`x${face.repeat(max)}`)).toEqual([`x${face.repeat(max - 1)}`, column]);
-		expect(mapped(`${'x'.repeat(max - 1)} y`)).toEqual(['x'.repeat(max - 1), column]);
-	});
-
-	test('is one of those that the table refuses', async () => {
-		const insert = (name: string, reason: string) =>
-			database.sql`insert into company_contacts (bitrix_id, name, perplexity_reason) values (1, ${name}, ${reason})`;
-		const [name, reason] = [face.repeat(maxCharacters.name), face.repeat(maxCharacters.perplexity_reason)];
-		await insert(name, reason);
-		await database.sql`delete from company_contacts`;
-		await expect(insert(`${name}x`, reason)).rejects.toMatchObject({ code: '23514' });
-		await expect(insert(name, `${reason}x`)).rejects.toMatchObject({ code: '23514' });
-	});
+	const mapped = (text: string) => {
+		const { contact, unmapped } = map(column === 'name' ? { names: [text] } : { reason: text });
+		return [contact[column], unmapped.join()];
+	};
+	expect(mapped(face.repeat(max))).toEqual([face.repeat(max), '']);
+	expect(mapped(`x${face.repeat(max)}`)).toEqual([`x${face.repeat(max - 1)}`, column]);
+	expect(mapped(`${'x'.repeat(max - 1)} y`)).toEqual(['x'.repeat(max - 1), column]);
 });
 
 describe('phone', () => {
@@ -181,35 +166,5 @@ test('an unknown option is left out, and causes the fields to be read again', ()
 		contact: { trouble_contact: false, perplexity_reason: 'Late' },
 		unknownOption: true,
 		unmapped: ['trouble_contact', 'perplexity_reason'],
-	});
-});
-
-test('a row of the CRM is mapped to all columns', () => {
-	const fields = { trouble: plain, reason: undefined };
-	const row = {
-		id: 75,
-		name: 'Anna',
-		lastName: 'Weber',
-		secondName: null,
-		assignedById: 6,
-		companyId: 31,
-		companyIds: [27, 31],
-		fm: [
-			{ id: 1, typeId: 'PHONE', valueType: 'WORK', value: '+49 30 12345678' },
-			{ id: 2, typeId: 'EMAIL', valueType: 'WORK', value: 'a@example.com' },
-		],
-		ufCrm_1: 'Y',
-	};
-	const item = readItem(row, fields);
-	const contact = item && contactOf(item);
-	if (contact === undefined) throw new Error('no contact');
-	expect(mapContact(contact, fields, { country: undefined, troubleOptions: new Set<string>() }).contact).toEqual({
-		bitrix_id: 75,
-		phone: '+493012345678',
-		company_ids: [31, 27],
-		name: 'Anna Weber',
-		assigned_by_id: 6,
-		trouble_contact: true,
-		perplexity_reason: null,
 	});
 });

@@ -2,14 +2,12 @@ import { openDatabase } from '@contacts/common/database/database.js';
 import { urlAs } from '@contacts/common/database/roles.js';
 import { createServer, type Server } from '@contacts/common/http/server.js';
 import { createLogger } from '@contacts/common/observability/logger.js';
-import { readVariables } from '@contacts/common/process/config.js';
 import { startStandIn } from '@contacts/testing/bitrix24/stand-in.js';
 import { rolePassword } from '@contacts/testing/database.js';
 import { expectProblem } from '@contacts/testing/expect-problem.js';
 import { database, test } from '@contacts/testing/test.js';
 import { Registry } from 'prom-client';
 import { afterAll, beforeEach, describe, expect } from 'vitest';
-import { variables } from './config.js';
 import { webhook } from './webhook.js';
 
 const token = 'application-token-0123456789abcdef';
@@ -17,7 +15,6 @@ let server: Server;
 let url: string;
 const log: string[] = [];
 const registry = new Registry();
-let now = 0;
 
 test.beforeAll(async () => {
 	const own = openDatabase({
@@ -34,7 +31,7 @@ test.beforeAll(async () => {
 	});
 	server = await createServer({ logger, trustProxy: ['127.0.0.1'] });
 	server.addHook('onClose', () => own.close());
-	await server.register(webhook, { database: own, token, registry, clock: () => now });
+	await server.register(webhook, { database: own, token, registry, clock: () => 0 });
 	url = `${await server.listen({ host: '127.0.0.1', port: 0 })}/bitrix24/events`;
 });
 afterAll(() => server?.close());
@@ -101,30 +98,25 @@ describe('is refused and leaves nothing behind', () => {
 	});
 });
 
-test('refused requests of every kind are limited together for each client address, and valid events are not', async () => {
+test('refused requests of every kind of a client address are limited together, and valid events are not', async () => {
 	const kinds: [string, string?][] = [
 		[form({ 'auth[application_token]': 'wrong' })],
 		['{}', 'application/json'],
 		['x'.repeat(17_000)],
 		[form({ event: 'ONCRMDEALUPDATE' })],
 	];
-	const sendFrom = (from: string, count: number) =>
-		Promise.all(
-			Array.from({ length: count }, (_, n) => {
-				const [body, type] = kinds[n % kinds.length] ?? [''];
-				return send(body, type, from);
-			}),
-		);
-	const refused = await sendFrom('203.0.113.2', 260);
+	const refused = await Promise.all(
+		Array.from({ length: 260 }, (_, n) => {
+			const [body, type] = kinds[n % kinds.length] ?? [''];
+			return send(body, type, '203.0.113.2');
+		}),
+	);
 	const limited = refused.filter(({ status }) => status === 429);
 	expect(limited).toHaveLength(10);
 	expect(new Set(refused.map(({ status }) => status))).toEqual(new Set([400, 401, 413, 415, 429]));
 	expect(limited[0]?.headers.get('retry-after')).toBe('1');
-	expect((await sendFrom('203.0.113.3', 1))[0]?.status).toBe(401);
 	expect((await send(form({}), undefined, '203.0.113.2')).status).toBe(200);
-	now += 200;
-	expect((await sendFrom('203.0.113.2', 2)).map(({ status }) => status).sort()).toContain(429);
-	expect(await registry.metrics()).toMatch(/^authentication_failures_total\{limited="true"\} 11$/m);
+	expect(await registry.metrics()).toMatch(/^authentication_failures_total\{limited="true"\} 10$/m);
 });
 
 test('the last place of an inbox of 100,000 contacts is used; then events of other contacts are dropped and a full run is due', async () => {
@@ -145,19 +137,6 @@ test('the last place of an inbox of 100,000 contacts is used; then events of oth
 	expect((await inbox())[4]).toEqual({ bitrix_id: 5, event: 'ONCRMCONTACTDELETE' });
 	expect(await sendOf(200_001)).toEqual({ contacts: 100_000, isFullDue: true });
 	expect(await counted()).toEqual([stored + 2, dropped + 1]);
-});
-
-test('a token shorter than 32 characters is refused by the configuration', () => {
-	const configure = (length: number) =>
-		readVariables(variables, {
-			DATABASE_URL: 'postgres://a@b/c',
-			BITRIX24_WEBHOOK_URL: 'https://portal/rest/1/secret/',
-			BITRIX24_APPLICATION_TOKEN: 'x'.repeat(length),
-		});
-	expect(configure(32).BITRIX24_APPLICATION_TOKEN).toHaveLength(32);
-	expect(() => configure(31)).toThrow(
-		'BITRIX24_APPLICATION_TOKEN is wrong: it must be the application token of an outgoing webhook, at least 32 characters.',
-	);
 });
 
 test('the token is in no log line', () => {

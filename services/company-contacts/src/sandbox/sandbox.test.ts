@@ -103,23 +103,9 @@ describe('the invented contacts', () => {
 	const list = async (query = '') =>
 		(await (await get('try', `list?${query}`)).json()) as { count: number; data: CompanyContact[] };
 
-	test('contain every kind of field, and the eight names in their order; a company has its own', async () => {
-		const { count, data } = await list();
-		expect(count).toBe(data.length);
-		expect(data.map(({ id }) => id)).toEqual([1, 2, 4, 5, 6, 7, 8, 9]);
-		expect((await list('&company_id=1')).data.map(({ id }) => id)).toEqual([1, 2, 5]);
-		const { data: real } = (await (await get('partner', 'list?')).json()) as { data: CompanyContact[] };
-		const names = Object.keys(real[0] ?? {});
-		expect(names).toHaveLength(8);
-		for (const contact of data) expect(Object.keys(contact)).toEqual(names);
-		for (const name of names.slice(2) as 'phone'[]) {
-			const values = data.map((contact) => contact[name]);
-			expect([values.includes(null), values.some((value) => value !== null)], name).toEqual([true, true]);
-		}
-	});
-
-	test('add up to the list with any limit, with deletions and no contact twice in a response', async () => {
+	test('add up to the list with any limit, with deletions and no contact twice in a response; a company has its own', async () => {
 		const { data } = await list();
+		expect((await list('&company_id=1')).data.map(({ id }) => id)).toEqual([1, 2, 5]);
 		for (const limit of [undefined, 1, 5]) {
 			const pages = await follow('try', limit);
 			const copy = new Map<number, CompanyContact>();

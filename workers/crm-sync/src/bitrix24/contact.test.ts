@@ -35,6 +35,11 @@ test('a row without phones is complete if its CRM says that the contact has none
 	expect(read({ fm: undefined, hasPhone: 'N' })?.fields.phones).toEqual([]);
 });
 
+test('an e-mail address is no phone', () => {
+	const email = { id: 1, typeId: 'EMAIL', valueType: 'WORK', value: '+442079460101' };
+	expect(read({ fm: [email] })?.fields.phones).toEqual([]);
+});
+
 test('labels of options are trimmed, so that a setting can name them', () => {
 	const items = [
 		{ ID: '79', VALUE: ' Blocked ' },

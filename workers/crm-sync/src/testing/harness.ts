@@ -54,27 +54,16 @@ export async function confirmHeldDeletions({ synchroniser, session, state }: Syn
 	await session.run((sql) => confirmDeletions(sql, run ?? 0));
 }
 
-async function openTestSession(): Promise<Session> {
-	const session = await openSession(urlAs(database.url, 'crm-sync', rolePassword));
-	if (session === undefined) throw new Error('another synchroniser works');
-	return session;
-}
-
 export async function startSync(
 	options: StandInOptions = {},
 	more: Partial<SynchroniserOptions> = {},
 ): Promise<SyncHarness> {
 	let time = Date.now();
-	const clock = {
-		now: () => time,
-		advance(milliseconds: number) {
-			time += milliseconds;
-		},
-		async sleep(milliseconds: number, signal?: AbortSignal) {
-			signal?.throwIfAborted();
-			time += Math.max(milliseconds, 1);
-		},
+	const advance = (milliseconds: number) => {
+		time += milliseconds;
 	};
+	const sleep = async (milliseconds: number) => advance(Math.max(milliseconds, 1));
+	const clock = { now: () => time, advance, sleep };
 	const standIn = await startStandIn({
 		clock: () => time,
 		utcOffset: '+03:00',
@@ -100,10 +89,9 @@ export async function startSync(
 		destination: { write: (line: string) => void log.push(line) },
 	});
 	const start = async (changed: Partial<SynchroniserOptions> = {}) => {
-		const session = await openTestSession();
-		const onUnread = (kind: RunKind, contacts: number) => {
-			for (let n = 0; n < contacts; n++) unread.push(kind);
-		};
+		const session = await openSession(urlAs(database.url, 'crm-sync', rolePassword));
+		if (session === undefined) throw new Error('another synchroniser works');
+		const onUnread = (kind: RunKind, contacts: number) => void unread.push(...Array(contacts).fill(kind));
 		const seams = { session, clock, logger, onUnread, responseTimeoutMs: 60_000 };
 		return { session, synchroniser: await createSynchroniser({ config, ...seams, ...more, ...changed }) };
 	};
@@ -139,16 +127,7 @@ export async function startSync(
 	};
 }
 
-/** The expected mirror of a contact made by `makeContact`, calculated without the mapping. */
-export interface ExpectedRow {
-	bitrix_id: number;
-	phone: string | null;
-	company_ids: string | null;
-	name: string | null;
-	assigned_by_id: number | null;
-	trouble_contact: boolean;
-	perplexity_reason: string | null;
-}
+const companiesOf = (n: number) => Array.from({ length: n % 13 }, (_, index) => ((n * 31 + index * 17) % 5000) + 1);
 
 /** The n-th contact of an invented CRM. Each field is missing in some contacts, independently of the others. */
 export function makeContact(n: number): Partial<StandInContact> {
@@ -157,7 +136,7 @@ export function makeContact(n: number): Partial<StandInContact> {
 		secondName: n % 3 === 0 ? '' : `  Mid  ${n} `,
 		lastName: n % 5 === 0 ? null : `O'Last "${n}"`,
 		assignedById: n % 11 === 0 ? 0 : (n % 40) + 1,
-		companyIds: Array.from({ length: n % 13 }, (_, index) => ((n * 31 + index * 17) % 5000) + 1),
+		companyIds: companiesOf(n),
 		phones:
 			n % 10 === 0
 				? []
@@ -173,19 +152,21 @@ export function makeContact(n: number): Partial<StandInContact> {
 	};
 }
 
-export function expectedRow(id: number, n: number): ExpectedRow {
+/** The expected row of a contact made by `makeContact`, calculated without the mapping. */
+export function expectedRow(id: number, n: number) {
 	const parts = [n % 7 === 0 ? '' : `Имя${n}`, n % 3 === 0 ? '' : `Mid ${n}`, n % 5 === 0 ? '' : `O'Last "${n}"`];
-	const companies = [...new Set(Array.from({ length: n % 13 }, (_, index) => ((n * 31 + index * 17) % 5000) + 1))];
 	return {
 		bitrix_id: id,
 		phone: n % 10 === 0 ? null : `+79${String(n % 100).padStart(2, '0')}${String(n).padStart(7, '0')}`,
-		company_ids: companies.length === 0 ? null : companies.join(','),
+		company_ids: [...new Set(companiesOf(n))].join(',') || null,
 		name: parts.filter((part) => part !== '').join(' ') || null,
 		assigned_by_id: n % 11 === 0 ? null : (n % 40) + 1,
 		trouble_contact: n % 17 === 0,
 		perplexity_reason: n % 17 === 0 ? `reason ${n}` : null,
 	};
 }
+
+export type ExpectedRow = ReturnType<typeof expectedRow>;
 
 /** The stored mirror, in the order of the CRM's IDs. */
 export async function readMirror(): Promise<ExpectedRow[]> {
