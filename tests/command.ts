@@ -2,7 +2,12 @@ import { PassThrough, Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { runContacts } from '@contacts/cli/program.js';
 import { environmentOf } from '@contacts/testing/process.js';
-import type { CommandOutcome } from '@contacts/testing/synchroniser.js';
+
+export interface CommandOutcome {
+	code: number | string;
+	out: string;
+	error: string;
+}
 
 /** Runs `contacts` within this process, to its end. A new process takes a second to start, and is needed only for signals. */
 export async function contacts(args: string[], environment: Record<string, string>): Promise<CommandOutcome> {

@@ -2,11 +2,12 @@ import { EventEmitter, once } from 'node:events';
 import { urlAs } from '@contacts/common/database/roles.js';
 import { type StandIn, startStandIn } from '@contacts/testing/bitrix24/stand-in.js';
 import { rolePassword } from '@contacts/testing/database.js';
-import type { RunningService } from '@contacts/testing/services.js';
-import { type CommandOutcome, startCommand, startSynchroniser } from '@contacts/testing/synchroniser.js';
+import { toolOf } from '@contacts/testing/launcher.js';
+import { environmentOf, startProcess } from '@contacts/testing/process.js';
+import { type RunningService, startService } from '@contacts/testing/services.js';
 import { database, test } from '@contacts/testing/test.js';
 import { afterAll, afterEach, describe, expect, vi } from 'vitest';
-import { contacts } from '../command.js';
+import { type CommandOutcome, contacts } from '../command.js';
 
 let standIn: StandIn;
 let synchroniser: RunningService | undefined;
@@ -30,10 +31,19 @@ afterAll(async () => {
 	await standIn?.close();
 });
 
+/** Starts a synchroniser. It makes one pass when it starts, and the next only on request. */
+const startSynchroniser = (more: Record<string, string> = {}) =>
+	startService('crm-sync', {
+		DATABASE_URL: urlAs(database.url, 'crm-sync', rolePassword),
+		BITRIX24_INTERVAL_SECONDS: '86400',
+		...env,
+		...more,
+	});
+
 /** Starts a synchroniser, and waits for the pass that it makes without a request. */
 async function startWorking(more: Record<string, string> = {}): Promise<RunningService> {
 	const before = await lastDone();
-	const service = await startSynchroniser(database.url, { ...env, ...more });
+	const service = await startSynchroniser(more);
 	await vi.waitUntil(async () => (await lastDone()) > before, patient);
 	return service;
 }
@@ -48,7 +58,13 @@ const sync = (args: string[], environment: Record<string, string> = {}) =>
 	contacts(['sync', ...args], { DATABASE_URL: urlAs(database.url, 'operator', rolePassword), ...environment });
 
 /** The same as a process, which can get a signal. */
-const start = (...args: string[]) => startCommand(database.url, ['sync', ...args], {});
+function start(...args: string[]) {
+	const command = startProcess(process.execPath, [toolOf('cli'), 'sync', ...args], {
+		env: environmentOf({ DATABASE_URL: urlAs(database.url, 'operator', rolePassword), BITRIX24_PLAN: 'enterprise' }),
+	});
+	const outcome = command.exit.then((code) => ({ code, out: command.stdout(), error: command.stderr() }));
+	return { interrupt: () => command.kill('SIGINT'), outcome };
+}
 const count = async () => (await database.sql`select from company_contacts`).length;
 const lastDone = async () =>
 	Number((await database.sql`select coalesce(max(id), 0) as id from crm_sync_runs where outcome = 'done'`)[0]?.id);
@@ -149,7 +165,7 @@ describe('Ctrl-C', () => {
 		await database.sql`update crm_sync_state set held_run = 7, held_deletions = 30`;
 		const waiting = start('--confirm-mass-delete', '7');
 		await vi.waitUntil(async () => (await requested()) === 'full', patient);
-		waiting.signal('SIGINT');
+		waiting.interrupt();
 		expect(await waiting.outcome).toEqual(failure(/^error: Interrupted: nothing was done\.\n$/));
 		expect(await database.sql`select requested, confirmed_at from crm_sync_state`).toEqual([
 			{ requested: null, confirmed_at: null },
@@ -164,7 +180,7 @@ describe('Ctrl-C', () => {
 		const page = holdPage();
 		const busy = start('--full');
 		await vi.waitUntil(page.isHeld, patient);
-		busy.signal('SIGINT');
+		busy.interrupt();
 		expect(await busy.outcome).toEqual(failure(/^error: Interrupted, but the synchroniser goes on with it/));
 		page.release();
 		await vi.waitUntil(async () => (await count()) === ids().length, patient);
@@ -178,7 +194,7 @@ describe('the synchroniser is killed while it works on a request', () => {
 	])('and %s', async (_, withSecond) => {
 		const first = await withSynchroniser();
 		if (withSecond) {
-			const second = await startSynchroniser(database.url, env);
+			const second = await startSynchroniser();
 			undone.push(() => second.stop('SIGKILL'));
 		}
 		const [id = 0] = ids();
@@ -197,7 +213,7 @@ describe('the synchroniser is killed while it works on a request', () => {
 test('a synchroniser with another configuration than the mirror changes nothing, waits, and works once the operator accepts it', async () => {
 	const owner = await withSynchroniser();
 	const other = { ...env, BITRIX24_UF_REASON: 'UF_CRM_1' };
-	const refused = await startSynchroniser(database.url, other);
+	const refused = await startSynchroniser(other);
 	undone.push(() => refused.stop('SIGKILL'));
 	const metric = async (name: string) =>
 		new RegExp(`^${name} (\\S+)$`, 'm').exec(await (await fetch(`${refused.url}/metrics`)).text())?.[1];

@@ -1,12 +1,12 @@
 import { execFileSync } from 'node:child_process';
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Sql } from '@contacts/common/database/client.js';
 import { migrate } from '@contacts/common/database/migrate.js';
 import { type RoleUser, roles, setUpRoles, urlAs } from '@contacts/common/database/roles.js';
 import { addProject } from '@contacts/testing/app.js';
-import { type DebianPostgres, startDebianPostgres } from '@contacts/testing/debian-postgres.js';
+import { debianInstallation } from '@contacts/testing/debian-postgres.js';
 import { type LocalPostgres, startLocalPostgres } from '@contacts/testing/embedded-postgres.js';
 import { environmentOf, startProcess } from '@contacts/testing/process.js';
 import { type RunningService, startService } from '@contacts/testing/services.js';
@@ -20,12 +20,17 @@ const password = 'test';
 const users: readonly (RoleUser | 'owner')[] = ['owner', ...(Object.keys(roles) as RoleUser[])];
 
 let folder: string;
-/** PostgreSQL 15, whose `pg_dump` and `pg_restore` this machine has. */
-let server: DebianPostgres;
+/** Debian's PostgreSQL, whose `pg_dump` and `pg_restore` are on the PATH. */
+let server: LocalPostgres;
 
 beforeAll(async () => {
 	folder = mkdtempSync(join(tmpdir(), 'contacts-backup-'));
-	server = await startDebianPostgres(password);
+	chmodSync(folder, 0o711);
+	server = await startLocalPostgres({
+		dataDirectory: join(folder, 'debian'),
+		password,
+		installation: debianInstallation,
+	});
 	await withDatabase(server.url('postgres'), (sql) => sql`create database contacts template template0 encoding 'UTF8'`);
 	await setUpRoles(server.url('contacts'), Object.fromEntries(users.map((user) => [user, password])));
 	await migrate(urlAs(server.url('contacts'), 'owner', password));
@@ -79,7 +84,7 @@ const asLines = (variables: Record<string, string>) =>
 		.join('');
 
 /** A folder with what the page expects there: the repository, and files with connections and passwords. */
-function readersFolder({ url, port }: DebianPostgres | LocalPostgres): string {
+function readersFolder({ url, port }: LocalPostgres | LocalPostgres): string {
 	const cwd = mkdtempSync(join(folder, 'reader-'));
 	for (const name of ['packages', 'operations']) execFileSync('ln', ['-s', join(root, name), join(cwd, name)]);
 	const variables = read('operations/postgres/passwords.sql').matchAll(/\\getenv \w+ (\w+)/g);

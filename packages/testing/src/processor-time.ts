@@ -7,24 +7,16 @@ const rounds = 4;
 /**
  * Returns the milliseconds of processor time that a process uses for each of these requests. The requests take turns, so
  * that whatever else the machine does concerns all of them.
- *
- * @throws Error if the system does not report processor times
  */
 export async function processorMsOf(pid: number, requests: readonly (() => Promise<unknown>)[]): Promise<number[]> {
 	const cheapest = requests.map(() => Number.POSITIVE_INFINITY);
 	for (let round = 0; round < rounds; round++) {
 		for (const [index, request] of requests.entries()) {
-			const before = secondsOf(pid);
+			const before = cpuSecondsOf(pid);
 			for (let count = 0; count < requestsPerRound; count++) await request();
-			const ms = ((secondsOf(pid) - before) * 1000) / requestsPerRound;
+			const ms = ((cpuSecondsOf(pid) - before) * 1000) / requestsPerRound;
 			cheapest[index] = Math.min(cheapest[index] as number, ms);
 		}
 	}
 	return cheapest;
-}
-
-function secondsOf(pid: number): number {
-	const seconds = cpuSecondsOf(pid);
-	if (seconds === undefined) throw new Error(`the system does not report the processor time of process ${pid}`);
-	return seconds;
 }

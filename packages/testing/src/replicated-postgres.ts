@@ -4,8 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Sql } from '@contacts/common/database/client.js';
 import { migrate } from '@contacts/common/database/migrate.js';
-import postgres from 'postgres';
 import { vi } from 'vitest';
+import { asSuperuser } from './database.js';
 import { type LocalPostgres, startLocalPostgres } from './embedded-postgres.js';
 import { createRoles } from './roles.js';
 
@@ -71,15 +71,6 @@ export async function startReplicatedPostgres(): Promise<ReplicatedPostgres> {
 			rmSync(folder, { recursive: true, force: true });
 		},
 	};
-}
-
-async function asSuperuser<T>(url: string, work: (sql: Sql) => Promise<T>): Promise<T> {
-	const sql = postgres(url, { max: 1, fetch_types: false, onnotice: () => undefined });
-	try {
-		return await work(sql);
-	} finally {
-		await sql.end({ timeout: 5 });
-	}
 }
 
 /** Makes a server with this data directory a standby from its next start on. */

@@ -68,7 +68,7 @@ export async function compare(comparison: Comparison): Promise<Figures> {
 		}
 		for (const name of services) {
 			for (const side of sides) {
-				add(`${name}: memory afterwards, MiB`, side, memoryOf(servers[side][name].pid)?.resident);
+				add(`${name}: memory afterwards, MiB`, side, memoryOf(servers[side][name].pid).resident);
 				await servers[side][name].stop();
 			}
 		}

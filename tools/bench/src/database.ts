@@ -67,7 +67,7 @@ export async function startDatabase(
 		personalUrl: await logIn('personal_contacts_service'),
 		companyUrl: await logIn('company_contacts_service'),
 		credentials: `project=bench&api_key=${key}`,
-		cpuSeconds: () => [pid, ...childrenOf(pid)].reduce((sum, id) => sum + (cpuSecondsOf(id) ?? Number.NaN), 0),
+		cpuSeconds: () => [pid, ...childrenOf(pid)].reduce((sum, id) => sum + cpuSecondsOf(id), 0),
 	};
 }
 

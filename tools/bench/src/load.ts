@@ -22,7 +22,7 @@ export interface Measurement {
 export async function measure(load: Load, database: BenchDatabase, signal: AbortSignal): Promise<Measurement> {
 	const { server } = load;
 	signal.throwIfAborted();
-	const cpuSeconds = () => [cpuSecondsOf(server.pid) ?? Number.NaN, database.cpuSeconds()] as const;
+	const cpuSeconds = () => [cpuSecondsOf(server.pid), database.cpuSeconds()] as const;
 	const [serviceBefore, databaseBefore] = cpuSeconds();
 	const result = await send(load, signal);
 	signal.throwIfAborted();

@@ -69,7 +69,7 @@ export async function startServer(
 		env: { PATH: process.env.PATH, NODE_ENV: 'production', HOST: '127.0.0.1', PORT: String(port), ...env },
 		ipc: true,
 		// It logs to /dev/null, so that only the server pays for its log.
-		keepLast: 0,
+		stdout: 'ignore',
 	});
 	cleanup.push(() => server.stop());
 	const isReady = async () => (await send(url, { method: 'GET', path: '/health/ready' })).result === 200;
