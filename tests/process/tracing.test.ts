@@ -1,9 +1,7 @@
-import { execFile } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { buffer } from 'node:stream/consumers';
-import { promisify } from 'node:util';
 import { gunzipSync } from 'node:zlib';
 import type { ServiceName } from '@contacts/common/auth/key-ring.sql.js';
 import { addProject } from '@contacts/testing/app.js';
@@ -19,19 +17,6 @@ const query = `?project=good&api_key=${canary}`;
 
 test.beforeAll(async () => {
 	await addProject(db.sql, 'good', canary);
-});
-
-test('OpenTelemetry is not loaded by default', async () => {
-	const program = `
-		const { readTracing } = await import('${new URL('../../packages/common/dist/process/config.js', import.meta.url)}');
-		const { startTracing } = await import('${new URL('../../packages/common/dist/observability/tracing.js', import.meta.url)}');
-		const { createRequire } = await import('node:module');
-		if (readTracing({})) await startTracing('test', 'internal', console);
-		const loaded = Object.keys(createRequire(import.meta.url).cache);
-		process.stdout.write(String(loaded.filter((path) => path.includes('opentelemetry')).length));
-		process.exit();`;
-	const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '--eval', program]);
-	expect(stdout).toBe('0');
 });
 
 interface Collector {
