@@ -4,7 +4,7 @@ import { database, test } from '@contacts/testing/test.js';
 import postgres from 'postgres';
 import { expect, onTestFinished } from 'vitest';
 
-test('behind PgBouncer in transaction mode, DateStyle and TimeZone are ours, whoever used the connection of the server before', async () => {
+test('behind PgBouncer in transaction mode, DateStyle and TimeZone are ours on every connection of the server', async () => {
 	const pgbouncer = await startPgBouncer(database.url);
 	onTestFinished(() => pgbouncer.stop());
 	const url = pgbouncer.through(database.url);

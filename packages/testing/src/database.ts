@@ -59,7 +59,7 @@ const ownApplications = '^(test.*|contacts|company-contacts-(sync|events))$';
 
 const administer = <T>(work: (sql: Sql) => Promise<T>) => asSuperuser(serverUrl('postgres'), work);
 
-/** Runs this on a connection of its own to the database of this URL. */
+/** Runs this on a separate connection to the database of this URL. */
 export async function asSuperuser<T>(url: string, work: (sql: Sql) => Promise<T>): Promise<T> {
 	const sql = postgres(url, { max: 1, fetch_types: false, onnotice: () => undefined });
 	try {

@@ -51,7 +51,7 @@ function openObservedDatabase() {
 	return Object.assign(observed, { database: { ...opened, query } });
 }
 
-/** The responses of one process, whose database is observed. It polls only when the test wants it. */
+/** The responses of one process. Its statements are counted, and it polls only when a test says so. */
 type Observed = ReturnType<typeof openObservedDatabase> & {
 	/** A response that has the name of company 7's contact after a change. */
 	read(askedAt?: number): Promise<string>;

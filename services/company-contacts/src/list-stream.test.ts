@@ -79,7 +79,7 @@ async function lockTable(): Promise<() => Promise<void>> {
 	};
 }
 
-/** What a stream needs, with a database of its own. */
+/** What a stream needs, with a separate database. */
 async function openSource(
 	rest: Partial<StreamSource> = {},
 	wrap?: (database: Database) => Partial<Database>,

@@ -22,7 +22,7 @@ const maxCapacityWaitMs = 500;
  *
  * In a growing queue every caller waits longer, until none is served in time. So a new caller is refused at once while more
  * than 50 others wait for capacity and the first of them has waited for half a second. Capacity is a connection, or a place
- * in a batch. A caller does not wait for capacity while its statement is executed, or while it waits for the row of its own
+ * in a batch. A caller does not wait for capacity while its statement is executed, or while it waits for the row of its
  * chat: the database may be idle.
  *
  * If a caller waited for capacity until its deadline, but others were served, the database is busy (503). In every other
