@@ -21,14 +21,21 @@ interface Comparison extends Record<SideName, Side> {
 	progress(text: string): void;
 }
 
-/** Enough for V8 to compile what a request runs. */
-const warmUpSeconds = 1;
+/** V8 has compiled what a request runs after some 1.5 s of requests; before, they cost up to 40 % more. */
+const warmUpSeconds = 2;
+
+/**
+ * Of each scenario in each round. Their median counts: on a shared machine one measurement of ten costs up to 40 % more
+ * than the others of the same process.
+ */
+const measurementsOfRound = 5;
 
 /** A disk that pauses for half a second makes a service refuse upserts with 503. */
 const maxAttempts = 3;
 
 /**
- * Measures both sides in pairs. Each round has new processes, so that chance in one of them counts once.
+ * Measures both sides in pairs. Each round has new processes, so that chance in one of them counts once, and its medians
+ * are one pair.
  *
  * @throws Error when a measurement has failed three times
  */
@@ -53,17 +60,21 @@ export async function compare(comparison: Comparison): Promise<Figures> {
 		}
 		for (const scenario of scenarios) {
 			progress(`round ${round} of ${rounds}: ${scenario.name}`);
-			// The order alternates: neither side is always first after a pause.
-			const order = round % 2 === 1 ? sides : sides.toReversed();
 			const measureSide = (side: SideName, duration: number) =>
 				measureScenario(comparison, scenario, servers[side], comparison[side].database, duration);
-			for (const side of order) await measureSide(side, warmUpSeconds);
-			for (const side of order) {
-				const measured = await measureSide(side, seconds);
-				add(`${scenario.name}: requests/s`, side, measured.requestsPerSecond);
-				add(`${scenario.name}: CPU of the service, µs`, side, measured.serviceMicroseconds);
+			for (const side of sides) await measureSide(side, warmUpSeconds);
+			const measured = { ours: [] as Measurement[], baseline: [] as Measurement[] };
+			for (let pair = 1; pair <= measurementsOfRound; pair++) {
+				// The order alternates: neither side is always first after a pause.
+				const order = (round + pair) % 2 === 0 ? sides : sides.toReversed();
+				for (const side of order) measured[side].push(await measureSide(side, seconds));
+			}
+			for (const side of sides) {
+				const medianOf = (figure: keyof Measurement) => median(measured[side].map((each) => each[figure]));
+				add(`${scenario.name}: requests/s`, side, medianOf('requestsPerSecond'));
+				add(`${scenario.name}: CPU of the service, µs`, side, medianOf('serviceMicroseconds'));
 				if (scenario.service === 'personal-contacts')
-					add(`${scenario.name}: CPU of PostgreSQL, µs`, side, measured.databaseMicroseconds);
+					add(`${scenario.name}: CPU of PostgreSQL, µs`, side, medianOf('databaseMicroseconds'));
 			}
 		}
 		for (const name of services) {

@@ -3,6 +3,7 @@ import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { compare, rowsOf } from './compare.js';
+import { moveToLoadCore } from './cores.js';
 import { startDatabase } from './database.js';
 import { scenarios } from './scenarios.js';
 import { baselineSide, checkoutSide } from './servers.js';
@@ -22,8 +23,8 @@ const program = new Command('bench')
 	.description('Measures both services of this checkout beside baseline servers, or beside those of another checkout.')
 	.option('--against <folder>', 'compare with the services of this checkout, which must be built', otherCheckout)
 	.addOption(new Option('--only <name...>', 'only these scenarios').choices(names).default(names, 'all'))
-	.option('--rounds <number>', 'measurements of each side', atLeast(1), 5)
-	.option('--seconds <number>', 'length of one measurement', atLeast(0.1), 1)
+	.option('--rounds <number>', 'pairs of new processes', atLeast(1), 5)
+	.option('--seconds <number>', 'length of one measurement, of which a round has five', atLeast(0.1), 0.4)
 	.option('--slower-commits <ms>', 'let each commit of PostgreSQL take this much longer', atLeast(0), 0)
 	.allowExcessArguments(false)
 	.exitOverride(({ exitCode }) => process.exit(exitCode === 0 ? 0 : 2))
@@ -51,6 +52,7 @@ async function run({ against, only, slowerCommits, ...options }: Options): Promi
 		const ours = await sideOf(root);
 		const baseline = against === undefined ? baselineSide(ours) : await sideOf(against);
 		const chosen = scenarios.filter(({ name }) => only.includes(name));
+		moveToLoadCore();
 		const figures = await compare({ ...options, ours, baseline, scenarios: chosen, cleanup, signal, progress });
 		console.table(rowsOf(figures));
 	} finally {

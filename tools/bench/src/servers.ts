@@ -4,6 +4,7 @@ import { send } from '@contacts/testing/load.js';
 import { freePort } from '@contacts/testing/ports.js';
 import { startProcess } from '@contacts/testing/process.js';
 import { waitUntil } from '@contacts/testing/wait-until.js';
+import { onServerCore } from './cores.js';
 import type { BenchDatabase } from './database.js';
 
 export const services = ['company-contacts', 'personal-contacts'] as const;
@@ -65,7 +66,8 @@ export async function startServer(
 	const port = await freePort();
 	const url = `http://127.0.0.1:${port}`;
 	const startedAt = performance.now();
-	const server = startProcess(process.execPath, [file], {
+	const [command = '', ...args] = onServerCore([process.execPath, file]);
+	const server = startProcess(command, args, {
 		env: { PATH: process.env.PATH, NODE_ENV: 'production', HOST: '127.0.0.1', PORT: String(port), ...env },
 		ipc: true,
 		// It logs to /dev/null, so that only the server pays for its log.
