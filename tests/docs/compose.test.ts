@@ -101,7 +101,7 @@ describe('./contacts', () => {
 	])('%j: gives the command unchanged to the container with the role %s', async (args, role) => {
 		const { words, ...call } = await called(args);
 		expect(call).toMatchObject({ role, passed: args });
-		expect(words.slice(0, 4)).toEqual(['compose', 'run', '--rm', '--no-TTY']);
+		expect(words.slice(0, 4)).toEqual(['compose', 'run', '--rm', '-T']);
 	});
 
 	test('names the user and machine for the audit log, unless CONTACTS_ACTOR does', async () => {
