@@ -94,10 +94,7 @@ create table public.crm_event_inbox (
   received_at timestamptz not null default clock_timestamp(),
   -- How often the contact was requested in vain since the event came, and when it is requested again.
   attempts int not null default 0 check (attempts >= 0),
-  retry_at timestamptz,
-  -- Since when a command waits for the outcome, and the outcome, which that command deletes.
-  requested_at timestamptz,
-  outcome text check (outcome in ('saved', 'deleted', 'unknown', 'denied', 'unread'))
+  retry_at timestamptz
 );
 
 -- Without a CRM nobody else deletes a company contact, so a person's request to erase one is served here. With a CRM the contact

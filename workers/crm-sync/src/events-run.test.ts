@@ -1,7 +1,7 @@
 import type { Fault } from '@contacts/testing/bitrix24/stand-in.js';
 import { database, test } from '@contacts/testing/test.js';
 import { afterEach, beforeEach, describe, expect } from 'vitest';
-import { requestContact, storeEvent, takeContactOutcome } from './inbox.sql.js';
+import { storeEvent } from './inbox.sql.js';
 import {
 	error,
 	expectedRow,
@@ -151,37 +151,5 @@ describe('events', () => {
 		// The other contact of the same request is not requested again.
 		expect((await rowOf(first))?.name).toMatch(/Read$/);
 		expect(await waiting()).toEqual([{ id: second }]);
-	});
-});
-
-describe('a contact that a command has requested', () => {
-	const outcomeOf = (id: number) => sync.session.run((sql) => takeContactOutcome(sql, id));
-
-	test('is read again, with an outcome', async () => {
-		const [first = 0, second = 0] = sync.ids();
-		sync.standIn.update(first, { companyIds: [8, 9] }, { touch: false });
-		sync.standIn.remove(second);
-		for (const id of [first, second, 999_999]) await sync.session.run((sql) => requestContact(sql, id));
-		expect(await outcomeOf(first)).toBe(null);
-		expect(await sync.synchroniser.events()).toMatchObject({ changed: 1, deleted: 1 });
-		expect((await rowOf(first))?.company_ids).toBe('8,9');
-		expect([await outcomeOf(first), await outcomeOf(second), await outcomeOf(999_999)]).toEqual([
-			'saved',
-			'deleted',
-			'unknown',
-		]);
-		expect(await waiting()).toEqual([]);
-	});
-
-	test('is read again when its event arrives before the command has its outcome', async () => {
-		const [first = 0] = sync.ids();
-		await sync.session.run((sql) => requestContact(sql, first));
-		await sync.synchroniser.events();
-		sync.standIn.update(first, { companyIds: [10] }, { touch: false });
-		await storeEvent(database.sql, first, 'ONCRMCONTACTUPDATE');
-		expect(await outcomeOf(first)).toBe(null);
-		await sync.synchroniser.events();
-		expect((await rowOf(first))?.company_ids).toBe('10');
-		expect(await outcomeOf(first)).toBe('saved');
 	});
 });

@@ -1,5 +1,4 @@
-import type { LookUps } from './bitrix24/crm.js';
-import { type EventOutcome, finishEvents, type InboxRow, postponeEvent, readInbox } from './inbox.sql.js';
+import { finishEvents, postponeEvent, readInbox } from './inbox.sql.js';
 import { createMapper } from './mapping.js';
 import type { Counts, RunContext } from './run.js';
 import { saveContacts } from './staging.sql.js';
@@ -15,51 +14,41 @@ const retryDelaysMs = [30_000, 120_000, 600_000, 3_600_000];
 
 /**
  * Handles the due events, oldest first. Events are only hints: the contact's ID counts, and the contact is read again. While
- * the contact cannot be read, its event is kept and tried again later. If a command waits for the outcome, it gets it at once.
+ * the contact cannot be read, its event is kept and tried again later.
  */
 export async function eventsRun(context: RunContext): Promise<Counts> {
 	const { crm, session, clock, logger, onUnread } = context;
 	const map = createMapper(context);
 	const counts: Counts = { seen: 0, created: 0, changed: 0, deleted: 0 };
 
-	/** Applies look-ups to the mirror. @returns the outcome for each contact */
-	async function apply({ found, deleted, denied, unclear }: LookUps): Promise<Map<number, EventOutcome>> {
-		const changes = { contacts: await map(found), deleted, unread: [...unclear.keys()] };
-		const saved = await session.run((sql) => saveContacts(sql, changes));
-		const outcomes = new Map<number, EventOutcome>([
-			...changes.contacts.map(({ bitrix_id }) => [bitrix_id, 'saved'] as const),
-			...deleted.map((id) => [id, saved.deleted.includes(id) ? 'deleted' : 'unknown'] as const),
-			...denied.map((id) => [id, 'denied'] as const),
-			...changes.unread.map((id) => [id, 'unread'] as const),
-		]);
-		counts.seen += outcomes.size;
-		counts.created += saved.created;
-		counts.changed += saved.changed;
-		counts.deleted += saved.deleted.length;
-		return outcomes;
-	}
-
 	for (;;) {
 		const rows = await session.run((sql) => readInbox(sql, eventsAtOnce, clock.now()));
 		if (rows.length === 0) return counts;
-		const events = new Map(rows.map((row) => [row.bitrix_id, row]));
-		for await (const lookUps of crm.lookUp([...events.keys()], { waits: false })) {
-			const done: (InboxRow & { outcome: EventOutcome })[] = [];
-			for (const [id, outcome] of await apply(lookUps)) {
-				const event = events.get(id);
-				if (event === undefined) continue;
-				if (outcome === 'denied') logger.warn({ bitrix_id: id }, 'a contact may not be read any more');
-				const delay = outcome === 'unread' && !event.requested ? retryDelaysMs[event.attempts] : undefined;
+		const ids = rows.map(({ bitrix_id }) => bitrix_id);
+		for await (const { found, deleted, denied, unclear } of crm.lookUp(ids, { waits: false })) {
+			const contacts = await map(found);
+			const changes = { contacts, deleted, unread: [...unclear.keys()] };
+			const saved = await session.run((sql) => saveContacts(sql, changes));
+			counts.seen += contacts.length + deleted.length + denied.length + unclear.size;
+			counts.created += saved.created;
+			counts.changed += saved.changed;
+			counts.deleted += saved.deleted;
+
+			for (const id of denied) logger.warn({ bitrix_id: id }, 'a contact may not be read any more');
+			const handled = new Set([...contacts.map(({ bitrix_id }) => bitrix_id), ...deleted, ...denied]);
+			for (const event of rows) {
+				const code = unclear.get(event.bitrix_id);
+				if (code === undefined) continue;
+				const delay = retryDelaysMs[event.attempts];
 				if (delay !== undefined) {
 					await session.run((sql) => postponeEvent(sql, event, clock.now() + delay));
 					continue;
 				}
-				done.push({ ...event, outcome });
-				if (outcome !== 'unread') continue;
+				handled.add(event.bitrix_id);
 				onUnread('events', 1);
-				const code = lookUps.unclear.get(id);
-				logger.warn({ bitrix_id: id, code }, 'a contact cannot be read: it is left to the next full run');
+				logger.warn({ bitrix_id: event.bitrix_id, code }, 'a contact cannot be read: it is left to the next full run');
 			}
+			const done = rows.filter(({ bitrix_id }) => handled.has(bitrix_id));
 			await session.run((sql) => finishEvents(sql, done));
 		}
 	}

@@ -1,6 +1,6 @@
 import { maxPauseMs } from './bitrix24/client.js';
 import { Bitrix24Error } from './bitrix24/errors.js';
-import { readInboxState } from './inbox.sql.js';
+import { hasDueEvents } from './inbox.sql.js';
 import { ConfigurationDiffersError, configurationDiffers } from './mirror-configuration.js';
 import { openSession, type Session, SessionLostError } from './session.js';
 import type { LockHolder } from './session.sql.js';
@@ -125,14 +125,14 @@ async function work(options: SynchroniserOptions & LoopOptions): Promise<void> {
 	while (!signal.aborted) {
 		const request = await session.run(takeRequest);
 		const state = await session.run(readState);
-		const inbox = await session.run((sql) => readInboxState(sql, clock.now()));
+		const hasEvents = await session.run((sql) => hasDueEvents(sql, clock.now()));
 		// Also after a restart: do not repeat a request that the CRM has just refused, unless somebody requests it.
 		const isFree = isDue(state.blocked_by === null ? 0 : (state.blocked_until ?? 0));
 		if (request !== undefined) {
 			await run({ full: request.kind === 'full', requestedAt: request.requestedAt });
 		} else if (isFree && isDue(nextRun)) {
 			await run();
-		} else if (isDue(nextEvents) && (inbox.requested || (isFree && inbox.due))) {
+		} else if (isFree && isDue(nextEvents) && hasEvents) {
 			nextEvents = (await attempt(handleEvents)) ?? nextEvents;
 		}
 		await clock.sleep(inboxIntervalMs, signal);

@@ -146,13 +146,11 @@ interface Changes {
 /**
  * Saves contacts outside of the pages of a full run. Rows that such a run in progress has staged follow: what it has found
  * deleted is not deleted if the contact is there or unclear now.
- *
- * @returns the IDs of the contacts that were in the mirror and are deleted now
  */
 export async function saveContacts(
 	sql: Sql,
 	{ contacts, deleted, unread }: Changes,
-): Promise<SaveResult & { deleted: number[] }> {
+): Promise<SaveResult & { deleted: number }> {
 	if (deleted.length > 0 || unread.length > 0) {
 		await sql`
 			with gone as (delete from crm_sync_staging where bitrix_id = any (${`{${deleted}}`}::text::bigint[]))
@@ -170,8 +168,7 @@ export async function saveContacts(
 	const gone =
 		deleted.length === 0
 			? []
-			: await sql<{ bitrix_id: number }[]>`
-				delete from company_contacts where bitrix_id = any (${`{${deleted}}`}::text::bigint[])
-				returning bitrix_id::float8 as bitrix_id`;
-	return { ...saved, deleted: gone.map((row) => row.bitrix_id) };
+			: await sql`
+				delete from company_contacts where bitrix_id = any (${`{${deleted}}`}::text::bigint[]) returning 1`;
+	return { ...saved, deleted: gone.length };
 }

@@ -41,8 +41,7 @@ const counts = (sql: Sql, column: string) => sql.unsafe(`${column} > clock_times
  *
  * @param now milliseconds since the epoch
  */
-export const isDue = (sql: Sql, now: number) =>
-	sql`(outcome is null and (retry_at is null or retry_at <= ${time(now)}::text::timestamptz))`;
+export const isDue = (sql: Sql, now: number) => sql`(retry_at is null or retry_at <= ${time(now)}::text::timestamptz)`;
 
 export async function readState(sql: Sql): Promise<SyncState> {
 	const [state] = await sql<[SyncState]>`
@@ -241,13 +240,10 @@ export async function readServingRun(sql: Sql, requestedAt: string): Promise<Run
 /** A status shows the newest few runs; an investigation looks back some days. */
 const keptRuns = { days: 30, max: 10_000 };
 
-/** Deletes old runs, outcomes that no command has read, and expired tombstones. Cheap enough for each run. */
+/** Deletes old runs and expired tombstones. Cheap enough for each run. */
 export async function prune(sql: Sql): Promise<void> {
 	await pruneTombstones(sql);
 	await sql`
-		with outcomes as (
-			delete from crm_event_inbox where outcome is not null and requested_at < clock_timestamp() - interval '1 day'
-		)
 		delete from crm_sync_runs
 		where id <= (select id from crm_sync_runs order by id desc offset ${keptRuns.max} limit 1)
 		   or begun_at < clock_timestamp() - make_interval(days => ${keptRuns.days})`;
