@@ -2,6 +2,7 @@ import type { Fault } from '@contacts/testing/bitrix24/stand-in.js';
 import { database, test } from '@contacts/testing/test.js';
 import { afterAll, afterEach, beforeEach, describe, expect } from 'vitest';
 import {
+	atLastPage,
 	type ExpectedRow,
 	error,
 	makeContact,
@@ -31,10 +32,6 @@ beforeEach(async () => {
 afterEach(() => sync.standIn.faults.clear());
 
 const full = () => sync.synchroniser.run({ full: true });
-/** Concerns the last page of three. */
-const atLastPage = {
-	when: ({ params }: { params: { filter?: Record<string, unknown> } }) => Number(params.filter?.['>id']) > 60,
-};
 
 test.each<[string, Fault]>([
 	['500 with INTERNAL_SERVER_ERROR', error('INTERNAL_SERVER_ERROR', 500)],

@@ -5,6 +5,7 @@ import { toCrmConfig } from './config.js';
 import { storeEvent } from './inbox.sql.js';
 import { requestRun, takeRequest } from './sync.sql.js';
 import {
+	atLastPage,
 	error,
 	makeContact,
 	mirroredIds,
@@ -29,10 +30,6 @@ afterEach(() => sync.close());
 const staged = async () => (await database.sql`select from crm_sync_staging`).length;
 const databaseTime = async () =>
 	(await database.sql<[{ at: number }]>`select (extract(epoch from clock_timestamp()) * 1000)::float8 as at`)[0].at;
-/** Concerns the last of the three pages. */
-const atLastPage = {
-	when: ({ params }: { params: { filter?: Record<string, unknown> } }) => Number(params.filter?.['>id']) > 60,
-};
 
 /** Ends in the middle of a full run, like a stopped process. */
 async function interrupt(options = {}): Promise<void> {

@@ -184,6 +184,11 @@ export const rowOf = async (id: number) => (await readMirror()).find((row) => ro
 /** An error of the CRM with this code. */
 export const error = (code: string, status?: number): Fault => ({ kind: 'error', code, ...(status && { status }) });
 
+/** Concerns the last page, with 120 to 150 contacts in the CRM. */
+export const atLastPage = {
+	when: ({ params }: { params: { filter?: Record<string, unknown> } }) => Number(params.filter?.['>id']) > 60,
+};
+
 /** Stores an event for each of these contacts. */
 export const storeEvents = (...ids: number[]) => database.sql`
 	insert into crm_event_inbox (bitrix_id, event)
