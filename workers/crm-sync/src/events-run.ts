@@ -1,6 +1,6 @@
 import { finishEvents, postponeEvent, readInbox } from './inbox.sql.js';
 import { createMapper } from './mapping.js';
-import type { Counts, RunContext } from './run.js';
+import { addCounts, type Counts, type RunContext } from './run.js';
 import { saveContacts } from './staging.sql.js';
 
 /** One request. */
@@ -29,10 +29,8 @@ export async function eventsRun(context: RunContext): Promise<Counts> {
 			const contacts = await map(found);
 			const changes = { contacts, deleted, unread: [...unclear.keys()] };
 			const saved = await session.run((sql) => saveContacts(sql, changes));
-			counts.seen += contacts.length + deleted.length + denied.length + unclear.size;
-			counts.created += saved.created;
-			counts.changed += saved.changed;
-			counts.deleted += saved.deleted;
+			const seen = contacts.length + deleted.length + denied.length + unclear.size;
+			addCounts(counts, { ...saved, seen });
 
 			for (const id of denied) logger.warn({ bitrix_id: id }, 'a contact may not be read any more');
 			const handled = new Set([...contacts.map(({ bitrix_id }) => bitrix_id), ...deleted, ...denied]);

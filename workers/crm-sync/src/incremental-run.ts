@@ -1,6 +1,6 @@
 import { Bitrix24Error } from './bitrix24/errors.js';
 import { createMapper } from './mapping.js';
-import { type Counts, IncompleteRunError, type RunContext } from './run.js';
+import { addCounts, type Counts, IncompleteRunError, type RunContext } from './run.js';
 import { saveContacts } from './staging.sql.js';
 import { finishIncremental } from './sync.sql.js';
 
@@ -29,12 +29,10 @@ export async function incrementalRun(context: RunContext, watermark: number): Pr
 		cursor = page.last;
 		const contacts = await map(page.contacts);
 		const changes = { contacts, deleted: [], unread: [...page.unclear.keys()] };
-		const { created, changed } = await session.run((sql) => saveContacts(sql, changes));
+		const saved = await session.run((sql) => saveContacts(sql, changes));
 		incomplete += page.unclear.size;
 		for (const code of page.unclear.values()) codes.add(code);
-		counts.seen += contacts.length;
-		counts.created += created;
-		counts.changed += changed;
+		addCounts(counts, { ...saved, seen: contacts.length });
 		onProgress(counts.seen, undefined);
 	}
 	if (begun === undefined) throw new Bitrix24Error('stop', 'no_portal_clock', 'crm.item.list');

@@ -31,6 +31,11 @@ export interface Counts {
 	isHeld?: boolean;
 }
 
+/** Adds what a page or another run has done. */
+export function addCounts(counts: Counts, more: Counts): void {
+	for (const name of ['seen', 'created', 'changed', 'deleted'] as const) counts[name] += more[name];
+}
+
 /** A run did not read everything. It deleted nothing and does not count as a success. */
 export class IncompleteRunError extends Error {
 	override name = 'IncompleteRunError';

@@ -15,7 +15,7 @@ import {
 	mirrorConfiguration,
 	needsFullRun,
 } from './mirror-configuration.js';
-import { type Counts, IncompleteRunError, type RunContext } from './run.js';
+import { addCounts, type Counts, IncompleteRunError, type RunContext } from './run.js';
 import { allContacts, type Session } from './session.js';
 import {
 	beginRun,
@@ -200,14 +200,8 @@ export async function createSynchroniser(options: SynchroniserOptions): Promise<
 				return record('incremental', requestedAt, (context) => incrementalRun(context, watermark));
 			return record('full', requestedAt, async (context) => {
 				const counts = await fullRun(context);
-				if (requestedAt === undefined || since === null) return counts;
-				const { seen, created, changed } = await incrementalRun(context, since);
-				return {
-					...counts,
-					seen: counts.seen + seen,
-					created: counts.created + created,
-					changed: counts.changed + changed,
-				};
+				if (requestedAt !== undefined && since !== null) addCounts(counts, await incrementalRun(context, since));
+				return counts;
 			});
 		},
 		async events() {
