@@ -25,9 +25,28 @@ export function findDatabaseUrl(environment: NodeJS.ProcessEnv): string {
 	}
 }
 
-/** Runs some work on the operator's connection. */
-export async function withDatabase<T>(environment: NodeJS.ProcessEnv, work: (sql: Sql) => Promise<T>): Promise<T> {
-	const sql = connectSingle(findDatabaseUrl(environment), { connection: settingsOf(environment) });
+type Work<T> = (sql: Sql) => Promise<T>;
+
+/**
+ * Runs some work on the operator's connection.
+ *
+ * @param settings of the session
+ */
+export async function withDatabase<T>(
+	environment: NodeJS.ProcessEnv,
+	work: Work<T>,
+	settings: Record<string, number> = {},
+	onclose = () => undefined,
+): Promise<T> {
+	const sql = connectSingle(findDatabaseUrl(environment), {
+		onclose,
+		connection: {
+			application_name: 'contacts',
+			// Who it was, for the audit log.
+			'contacts.actor': environment.CONTACTS_ACTOR || `${userName()}@${hostname()}`,
+			...settings,
+		},
+	});
 	try {
 		await reach(sql);
 		return await work(sql);
@@ -36,42 +55,29 @@ export async function withDatabase<T>(environment: NodeJS.ProcessEnv, work: (sql
 	}
 }
 
-/**
- * Runs some work in one transaction, which does and records all of it or nothing, on a connection without statement timeouts.
- */
-export async function withTransaction<T>(environment: NodeJS.ProcessEnv, work: (sql: Sql) => Promise<T>): Promise<T> {
-	let isOpen = false;
-	const sql: Sql = connectSingle(findDatabaseUrl(environment), {
-		onclose() {
-			// Otherwise the client would reconnect and run the rest outside the transaction.
-			if (isOpen) void sql.end({ timeout: 0 });
-		},
-		connection: {
-			...settingsOf(environment),
-			statement_timeout: 0,
-			idle_in_transaction_session_timeout: 0,
-			// Milliseconds.
-			lock_timeout: 10_000,
-		},
-	});
-	try {
-		await reach(sql);
-		await sql`begin`;
-		isOpen = true;
-		const result = await work(sql);
-		await sql`commit`;
-		return result;
-	} finally {
-		// The server rolls back what was not committed.
-		await sql.end({ timeout: 0 });
-	}
-}
+/** Without timeouts for what takes long; locks in milliseconds. */
+const transactionSettings = { statement_timeout: 0, idle_in_transaction_session_timeout: 0, lock_timeout: 10_000 };
 
-const settingsOf = (environment: NodeJS.ProcessEnv) => ({
-	application_name: 'contacts',
-	// Who it was, for the audit log.
-	'contacts.actor': environment.CONTACTS_ACTOR || `${userName()}@${hostname()}`,
-});
+/** Runs some work in one transaction, which does and records all of it or nothing. */
+export async function withTransaction<T>(environment: NodeJS.ProcessEnv, work: Work<T>): Promise<T> {
+	let open: Sql | undefined;
+	return withDatabase(
+		environment,
+		async (sql) => {
+			await sql`begin`;
+			open = sql;
+			// If it throws, the connection ends, and the server rolls back.
+			const result = await work(sql);
+			await sql`commit`;
+			return result;
+		},
+		transactionSettings,
+		() => {
+			// Otherwise the client would reconnect and run the rest outside the transaction.
+			void open?.end({ timeout: 0 });
+		},
+	);
+}
 
 function userName(): string {
 	try {

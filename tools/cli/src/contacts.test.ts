@@ -72,10 +72,10 @@ describe('a control character is shown as an escape, never executed', () => {
 			shown.replace('\\u000a', ''),
 		],
 		[
-			'from NDJSON, where the message names only the line and the ID',
+			'from NDJSON, where the message names only the line',
 			async () => ['import', '--yes', await fileWith(JSON.stringify({ bitrix_id: 1, [hostile]: hostile }), 'x.ndjson')],
 			'stderr',
-			'line 1, bitrix_id 1: a field that is not known\n',
+			'line 1: a field that is not known\n',
 		],
 		['from the audit log', () => ['audit'], 'stdout', shown],
 		['from the audit log as JSON', () => ['audit', '--json'], 'stdout', '\\u001b[2J\\u0007'],

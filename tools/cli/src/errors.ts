@@ -1,5 +1,6 @@
 import { databaseUrlForm } from '@contacts/common/database/database-url.js';
 import { describeDatabaseError } from '@contacts/common/database/errors.js';
+import { ConfigError } from '@contacts/common/process/config.js';
 
 /** A failure with a one-line message that says what to do next; exit 1. */
 export class CommandError extends Error {}
@@ -20,5 +21,9 @@ const meanings: Record<string, string> = {
 export function describeError(error: unknown): string {
 	const { code = '', message } = error as { code?: string; message?: string };
 	if (error instanceof CommandError || error instanceof UsageError) return error.message;
+	if (error instanceof ConfigError) return error.lines.join('; ');
 	return meanings[code] ?? describeDatabaseError(error) ?? (message ?? String(error)).split('\n', 1)[0] ?? '';
 }
+
+/** The exit code of a command that has thrown this. A wrong variable is wrong usage too. */
+export const exitCodeOf = (error: unknown) => (error instanceof UsageError || error instanceof ConfigError ? 2 : 1);

@@ -34,22 +34,15 @@ export function createOutput({ stdin, stdout, stderr }: Streams, now?: () => num
 		progress.clear();
 		stream.write(text);
 	}
+	/** Prints a line on standard output. */
 	const print = (line: string) => write(stdout, `${escapeControls(line)}\n`);
+	/** Prints a line on standard error. */
 	const note = (line: string) => write(stderr, `${escapeControls(line)}\n`);
-	const json = (text: string) => write(stdout, escapeJsonLines(text));
-
-	/** Waits until the reader has taken what was written, so that a long output is not kept in memory. */
-	async function taken(): Promise<void> {
-		for (const stream of [stdout, stderr])
-			if (stream.writableNeedDrain) await new Promise<void>((resolve) => stream.write('', () => resolve()));
-	}
+	const json = (lines: string) => write(stdout, escapeJsonLines(`${lines}\n`));
 
 	return {
-		/** Prints a line on standard output. */
 		print,
-		/** Prints a line on standard error. */
 		note,
-		taken,
 		/** Shows how far long work has come. Call it as often as you like: few of the states are shown. */
 		progress: progress.show,
 		/**
@@ -69,40 +62,26 @@ export function createOutput({ stdin, stdout, stderr }: Streams, now?: () => num
 			terminal.close();
 			if (!/^y(es)?$/i.test(reply.trim())) throw new CommandError('Nothing was done.');
 		},
-		/** Prints one record, with a field on each line. */
-		record: (record: object) => json(`${JSON.stringify(record, null, 2)}\n`),
+		/** Prints a record as JSON, with a field on each line. */
+		record: (record: object) => json(JSON.stringify(record, null, 2)),
 		/** Prints what was done: one record as JSON, or a sentence. */
 		result(record: object, sentence: string, { json: asJson = false }: OutputOptions): void {
-			if (asJson) json(`${JSON.stringify(record)}\n`);
+			if (asJson) json(JSON.stringify(record));
 			else print(sentence);
 		},
-		/**
-		 * Prints records, given at once or page by page: as a JSON array with a record on each line, or as a table of these columns.
-		 * It asks for a page only when its reader has taken the one before.
-		 */
-		async records(
-			pages: Iterable<readonly object[]> | AsyncIterable<readonly object[]>,
-			columns: readonly string[],
-			{ json: asJson = false }: OutputOptions,
-		): Promise<void> {
-			let isFirst = true;
-			for await (const page of pages) {
-				if (page.length === 0) continue;
-				if (asJson) json((isFirst ? '[\n' : ',\n') + page.map((record) => JSON.stringify(record)).join(',\n'));
-				else for (const line of tableOf(page, columns, isFirst)) print(line);
-				isFirst = false;
-				await taken();
-			}
-			if (asJson) json(isFirst ? '[]\n' : '\n]\n');
-			else if (isFirst) print(columns.join('  '));
+		/** Prints records as a JSON array with a record on each line, or as a table of these columns. */
+		records(records: readonly object[], columns: readonly string[], { json: asJson = false }: OutputOptions): void {
+			if (!asJson) for (const line of tableOf(records, columns)) print(line);
+			else if (records.length === 0) json('[]');
+			else json(`[\n${records.map((record) => JSON.stringify(record)).join(',\n')}\n]`);
 		},
 	};
 }
 
 /** The lines of a table, each column as wide as its widest cell. */
-function tableOf(records: readonly object[], columns: readonly string[], withHead: boolean): string[] {
-	const rows = records.map((record) => columns.map((column) => cellOf((record as Record<string, unknown>)[column])));
-	if (withHead) rows.unshift([...columns]);
+function tableOf(records: readonly object[], columns: readonly string[]): string[] {
+	const cells = records.map((record) => columns.map((column) => cellOf((record as Record<string, unknown>)[column])));
+	const rows = [columns, ...cells];
 	const widths = columns.map((_, index) => rows.reduce((max, row) => Math.max(max, row[index]?.length ?? 0), 0));
 	return rows.map((row) =>
 		row

@@ -1,11 +1,12 @@
 import type { Sql } from '@contacts/common/database/client.js';
 import { isActiveSubscription } from '@contacts/common/database/direct-subscription.sql.js';
 
-/** Identifies a person: by a chat with the bot, or by a contact of the CRM. */
-export type PersonQuery =
-	| { by: 'chat'; chatId: number }
-	| { by: 'phone'; phone: string }
-	| { by: 'bitrix'; id: number };
+/** Identifies a person by one of these: a chat with the bot, or a contact of the CRM. */
+export interface PersonQuery {
+	chat?: number;
+	phone?: string;
+	bitrix?: number;
+}
 
 /** Everything that is stored about a person, by table: each row with all of its columns. */
 export interface StoredPerson {
@@ -15,22 +16,16 @@ export interface StoredPerson {
 }
 
 /** One statement, for a consistent snapshot. */
-export async function readPerson(sql: Sql, query: PersonQuery): Promise<StoredPerson> {
-	const chat = query.by === 'chat' ? sql`chat_id = ${query.chatId}::float8::bigint` : sql`false`;
-	const contact =
-		query.by === 'phone'
-			? sql`phone = ${query.phone}`
-			: query.by === 'bitrix'
-				? sql`bitrix_id = ${query.id}::float8::bigint`
-				: sql`false`;
+export async function readPerson(sql: Sql, { chat, phone, bitrix }: PersonQuery): Promise<StoredPerson> {
+	const isChat = sql`chat_id = ${chat ?? null}::float8::bigint`;
 	const [row] = await sql<[{ person: StoredPerson }]>`
 		select json_build_object(
 			'personal_contacts', (
 				select coalesce(json_agg(to_jsonb(c) - 'project_id' || jsonb_build_object('project', p.code)), '[]')
-				from personal_contacts c join projects p on p.id = c.project_id where ${chat}
+				from personal_contacts c join projects p on p.id = c.project_id where ${isChat}
 			),
 			'direct_subscriptions', (
-				select coalesce(json_agg(to_jsonb(s)), '[]') from direct_subscriptions s where ${chat}
+				select coalesce(json_agg(to_jsonb(s)), '[]') from direct_subscriptions s where ${isChat}
 			),
 			'company_contacts', (
 				select coalesce(
@@ -40,7 +35,8 @@ export async function readPerson(sql: Sql, query: PersonQuery): Promise<StoredPe
 						order by c.id
 					),
 					'[]'
-				) from company_contacts c where ${contact}
+				) from company_contacts c
+				where phone = ${phone ?? null}::text or bitrix_id = ${bitrix ?? null}::float8::bigint
 			)
 		) as person`;
 	return row.person;

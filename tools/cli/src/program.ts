@@ -9,7 +9,7 @@ import { addPersonCommands } from './commands/person.js';
 import { addProjectCommands } from './commands/project.js';
 import { addSubscriptionCommands } from './commands/subscription.js';
 import { addSyncCommand } from './commands/sync.js';
-import { describeError, UsageError } from './errors.js';
+import { describeError, exitCodeOf } from './errors.js';
 import { type Context, createOutput, type Output, type Streams } from './output.js';
 
 /** The operator's command. It throws instead of ending the process. */
@@ -63,6 +63,6 @@ export async function runContacts(args: string[], environment: NodeJS.ProcessEnv
 		// Commander has printed its own errors.
 		if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
 		output.note(`error: ${describeError(error)}`);
-		return error instanceof UsageError ? 2 : 1;
+		return exitCodeOf(error);
 	}
 }

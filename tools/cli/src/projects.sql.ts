@@ -5,28 +5,6 @@ import { CommandError } from './errors.js';
 /** The format of a project code. */
 export const projectCode = /^[a-z0-9][a-z0-9_-]{0,62}$/;
 
-interface ProjectRow {
-	code: string;
-	state: 'enabled' | 'disabled';
-	/** It sees only invented contacts. */
-	sandbox: boolean;
-	live_keys: number;
-	created_at: string;
-}
-
-export interface KeyRow {
-	id: number;
-	project: string;
-	name: string | null;
-	service: ServiceName | null;
-	state: 'live' | 'expired' | 'revoked';
-	created_at: string;
-	expires_at: string | null;
-	revoked_at: string | null;
-	/** Null: never. It may lag by a minute. */
-	last_used_at: string | null;
-}
-
 /** ISO 8601 in UTC, to the second. */
 const isoUtc = (sql: Sql, column: string) =>
 	sql.unsafe(`to_char(${column} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')`);
@@ -38,8 +16,8 @@ export async function insertProject(sql: Sql, code: string, sandbox = false): Pr
 	return rows.length > 0;
 }
 
-export function readProjects(sql: Sql): Promise<readonly ProjectRow[]> {
-	return sql<ProjectRow[]>`
+export function readProjects(sql: Sql): Promise<readonly object[]> {
+	return sql`
 		select p.code,
 		       case when p.disabled_at is null then 'enabled' else 'disabled' end as state,
 		       p.sandbox,
@@ -86,9 +64,9 @@ export async function insertKey(sql: Sql, key: NewKey): Promise<number | undefin
 	return row?.id;
 }
 
-/** The keys of one project, or of all. */
-export function readKeys(sql: Sql, project?: string): Promise<readonly KeyRow[]> {
-	return sql<KeyRow[]>`
+/** The keys of one project, or of all. `last_used_at` may lag by a minute. */
+export function readKeys(sql: Sql, project?: string): Promise<readonly object[]> {
+	return sql`
 		select k.id::float8 as id,
 		       p.code as project,
 		       k.name,
@@ -157,17 +135,6 @@ export async function rotateKey(sql: Sql, id: number, hash: Buffer, overlap: num
 	return row;
 }
 
-interface AuditRow {
-	at: string;
-	actor: string;
-	role: string;
-	action: string;
-	/** Null: the entry is about the whole database. */
-	project: string | null;
-	key_id: number | null;
-	details: Record<string, unknown>;
-}
-
 /** The operations that are not about one project. The database accepts no others. */
 export const operations = [
 	'subscription started',
@@ -190,8 +157,8 @@ export async function recordOperation(sql: Sql, operation: Operation, details: o
 }
 
 /** Changes of projects and keys, and operations, newest first. */
-export function readAudit(sql: Sql, limit: number, project?: string): Promise<readonly AuditRow[]> {
-	return sql<AuditRow[]>`
+export function readAudit(sql: Sql, limit: number, project?: string): Promise<readonly object[]> {
+	return sql`
 		select ${isoUtc(sql, 'at')} as at, actor, role, action, project, key_id::float8 as key_id, details
 		from audit_log
 		${project === undefined ? sql`` : sql`where project = ${project}`}

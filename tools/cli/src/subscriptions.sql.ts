@@ -2,14 +2,6 @@ import type { Sql } from '@contacts/common/database/client.js';
 import { isActiveSubscription } from '@contacts/common/database/direct-subscription.sql.js';
 import type { GivenSubscription } from './import/import-subscriptions.js';
 
-export interface SubscriptionRow {
-	chat_id: number;
-	state: 'active' | 'ended';
-	/** RFC 3339; null when only the end was ever reported. */
-	started_at: string | null;
-	ended_at: string | null;
-}
-
 const isActive = (sql: Sql, row: string) => sql.unsafe(isActiveSubscription(row));
 
 /**
@@ -117,34 +109,14 @@ export async function saveSubscriptions(sql: Sql, given: readonly GivenSubscript
 	return row;
 }
 
-/** The number of rows per query. */
-const pageSize = 1000;
-
-/**
- * The subscription of a chat, or all active ones without a chat. Newest first, page by page: no statement is open while a page is
- * printed, however long its reader takes.
- */
-export async function* readSubscriptions(
-	sql: Sql,
-	chatId: number | undefined,
-	limit: number,
-): AsyncGenerator<readonly SubscriptionRow[]> {
-	let last: { started: string | null; chat_id: number } | undefined;
-	for (let left = limit; left > 0; left -= pageSize) {
-		const size = Math.min(pageSize, left);
-		// The names of the table's columns, not of the result's: so that an index has the order.
-		const page: (SubscriptionRow & { started: string | null })[] = await sql`
-			select chat_id::float8 as chat_id,
-			       case when ${isActive(sql, 'stored')} then 'active' else 'ended' end as state,
-			       to_char(started_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as started_at,
-			       to_char(ended_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as ended_at,
-			       stored.started_at::text as started
-			from direct_subscriptions stored
-			where ${chatId === undefined ? isActive(sql, 'stored') : sql`chat_id = ${chatId}::float8::bigint`}
-			  ${last === undefined ? sql`` : sql`and (stored.started_at, stored.chat_id) < (${last.started}::text::timestamptz, ${last.chat_id}::float8::bigint)`}
-			order by stored.started_at desc, stored.chat_id desc limit ${size}`;
-		yield page.map(({ started, ...row }) => row);
-		if (page.length < size) return;
-		last = page.at(-1);
-	}
+/** The subscription of a chat, or all active ones without a chat. Newest first, with times as RFC 3339. */
+export function readSubscriptions(sql: Sql, chatId?: number): Promise<readonly object[]> {
+	return sql`
+		select chat_id::float8 as chat_id,
+		       case when ${isActive(sql, 'stored')} then 'active' else 'ended' end as state,
+		       to_char(started_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as started_at,
+		       to_char(ended_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as ended_at
+		from direct_subscriptions stored
+		where ${chatId === undefined ? isActive(sql, 'stored') : sql`chat_id = ${chatId}::float8::bigint`}
+		order by stored.started_at desc, stored.chat_id desc`;
 }

@@ -1,17 +1,23 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Sql } from '@contacts/common/database/client.js';
 import { createLogger } from '@contacts/common/observability/logger.js';
+import { readVariables } from '@contacts/common/process/config.js';
 import { describeAlarms } from '@contacts/crm-sync/alarms.js';
 import { systemClock } from '@contacts/crm-sync/bitrix24/clock.js';
 import { Bitrix24Error } from '@contacts/crm-sync/bitrix24/errors.js';
-import type { CrmConfig } from '@contacts/crm-sync/config.js';
-import { ConfigurationDiffersError, mirrorConfiguration } from '@contacts/crm-sync/mirror-configuration.js';
+import { type CrmConfig, crmVariables, toCrmConfig } from '@contacts/crm-sync/config.js';
+import {
+	ConfigurationDiffersError,
+	differencesOf,
+	mirrorConfiguration,
+} from '@contacts/crm-sync/mirror-configuration.js';
 import { IncompleteRunError } from '@contacts/crm-sync/run.js';
 import { openSession } from '@contacts/crm-sync/session.js';
 import { describeHolder, findLockHolder } from '@contacts/crm-sync/session.sql.js';
 import {
 	confirmDeletions,
 	type RunRow,
+	readRuns,
 	readServingRun,
 	readState,
 	requestRun,
@@ -21,18 +27,18 @@ import {
 import { createSynchroniser } from '@contacts/crm-sync/synchroniser.js';
 import { findDatabaseUrl, withDatabase } from './connection.js';
 import { explainFailure } from './crm-advice.js';
-import { readCrmConfig } from './crm-config.js';
-import { CommandError, UsageError } from './errors.js';
+import { CommandError } from './errors.js';
 import type { Context, OutputOptions } from './output.js';
 import { recordOperation } from './projects.sql.js';
 
 export interface SyncOptions extends OutputOptions {
 	/** Do it here if no synchroniser runs. */
-	once: boolean;
-	full: boolean;
-	remap: boolean;
+	once?: boolean;
+	full?: boolean;
+	/** Do it here, with another configuration than that of the mirror. */
+	remap?: boolean;
 	/** The run whose deletions are confirmed. */
-	confirmedRun: number | undefined;
+	confirmMassDelete?: number;
 }
 
 /** The interval between two looks at what the synchroniser does. */
@@ -46,6 +52,13 @@ const trialTimeoutMs = 3000;
 
 const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
+/** What this process needs to do the work itself. */
+interface Here extends Pick<Context, 'environment' | 'output'> {
+	options: SyncOptions;
+	/** Aborted by Ctrl-C. */
+	signal: AbortSignal;
+}
+
 /** `contacts sync` */
 export async function runSync({ environment, output }: Context, options: SyncOptions): Promise<void> {
 	const stop = new AbortController();
@@ -54,11 +67,7 @@ export async function runSync({ environment, output }: Context, options: SyncOpt
 	try {
 		await withDatabase(environment, async (sql) => {
 			const here = { environment, output, options, signal: stop.signal };
-			// Before anything is written. Beside a synchroniser that runs no variable is needed.
-			const config = (await isFree(sql, options)) ? configOf(here) : undefined;
-			if (options.confirmedRun !== undefined) await confirm(sql, options.confirmedRun);
-			if (options.remap && config !== undefined)
-				await recordOperation(sql, 'new configuration confirmed', mirrorConfiguration(config));
+			await prepare(sql, here);
 			const run = await serve(sql, here);
 			const state = await readState(sql);
 			const { kind, outcome, created, changed, deleted, seen, requests } = run;
@@ -71,9 +80,33 @@ export async function runSync({ environment, output }: Context, options: SyncOpt
 			// The mirror is not equal to the CRM, which is not a success.
 			if (outcome === 'held') throw new CommandError(describeAlarms(state)[0] ?? 'Deletions are on hold.');
 		});
+	} catch (error) {
+		if (!(error instanceof ConfigurationDiffersError)) throw error;
+		throw new CommandError(
+			`The mirror was made with another configuration: ${error.differences.join('; ')}. Nothing was changed. Set the variables as they were, or say --remap to read every contact again with these.`,
+		);
 	} finally {
 		for (const name of signals) process.removeListener(name, onSignal);
 	}
+}
+
+/** Records what the operator confirms, but only when nothing refuses the work. */
+async function prepare(sql: Sql, here: Here): Promise<void> {
+	const { remap, confirmMassDelete: run } = here.options;
+	// Beside a synchroniser that runs no variable is needed.
+	if (await isFree(sql, here.options)) {
+		const { configuration } = await readState(sql);
+		const own = mirrorConfiguration(configOf(here));
+		const differences = configuration === null || remap ? [] : differencesOf(configuration, own);
+		if (differences.length > 0) throw new ConfigurationDiffersError(differences);
+	}
+	if (run !== undefined) {
+		const confirmed = await confirmDeletions(sql, run);
+		if (confirmed === undefined)
+			throw new CommandError(`No deletions of run ${run} are on hold: see "contacts sync status". Nothing was done.`);
+		await recordOperation(sql, 'mass deletion confirmed', { run, ...confirmed });
+	}
+	if (remap) await recordOperation(sql, 'new configuration confirmed', mirrorConfiguration(configOf(here)));
 }
 
 /** @returns whether no synchroniser runs */
@@ -90,38 +123,25 @@ async function isFree(sql: Sql, { remap }: SyncOptions): Promise<boolean> {
 	return holder === undefined;
 }
 
-/** What this process needs to do the work itself. */
-interface Here extends Pick<Context, 'environment' | 'output'> {
-	options: SyncOptions;
-	/** Aborted by Ctrl-C. */
-	signal: AbortSignal;
-}
-
+/** @throws ConfigError */
 function configOf({ environment, options }: Here): CrmConfig {
-	if (!options.once) throw new CommandError('No synchroniser runs: start it, or say --once to do this here.');
-	const config = readCrmConfig(environment);
-	if (Array.isArray(config)) throw new UsageError(config.join('; '));
-	return config;
-}
-
-async function confirm(sql: Sql, run: number): Promise<void> {
-	const confirmed = await confirmDeletions(sql, run);
-	if (confirmed === undefined)
-		throw new CommandError(`No deletions of run ${run} are on hold: see "contacts sync status". Nothing was done.`);
-	await recordOperation(sql, 'mass deletion confirmed', { run, ...confirmed });
+	if (!options.once && !options.remap)
+		throw new CommandError('No synchroniser runs: start it, or say --once to do this here.');
+	return toCrmConfig(readVariables(crmVariables, environment));
 }
 
 /** Has the contacts synchronised by the synchroniser that runs, or here. @returns the run that has done it */
 async function serve(sql: Sql, here: Here): Promise<RunRow> {
-	const { options, signal } = here;
-	const requestedAt = await requestRun(sql, options.full ? 'full' : 'incremental');
+	const { options, output, signal } = here;
+	const isFull = options.full || options.remap || options.confirmMassDelete !== undefined;
+	const requestedAt = await requestRun(sql, isFull ? 'full' : 'incremental');
 	const expiresAt = performance.now() + requestTimeoutMs;
 	for (;;) {
 		const run = await readServingRun(sql, requestedAt);
 		// A synchroniser that ends in the middle leaves the work to the next one, or to this command.
 		if (run?.outcome === 'interrupted') return serve(sql, here);
 		if (run?.ended_at) return run;
-		showSeen(here, run?.seen ?? 0, run?.total);
+		output.progress(progressOf(run?.seen ?? 0, run?.total));
 		const holder = await findLockHolder(sql);
 		if (holder === undefined) {
 			await runRequest(here);
@@ -145,32 +165,69 @@ async function serve(sql: Sql, here: Here): Promise<RunRow> {
 	}
 }
 
-const showSeen = ({ output }: Here, seen: number, total?: number | null) =>
-	output.progress(`contacts read: ${seen}${total ? ` of ${total}` : ''}`);
+const progressOf = (seen: number, total?: number | null) => `contacts read: ${seen}${total ? ` of ${total}` : ''}`;
 
 /** Runs what is requested in this process, unless somebody else has taken the lock or the request meanwhile. */
 async function runRequest(here: Here): Promise<void> {
 	const config = configOf(here);
-	const { environment, signal, options } = here;
+	const { environment, output, signal, options } = here;
 	const session = await openSession(findDatabaseUrl(environment));
 	if (session === undefined) return;
 	try {
-		const logger = createLogger({ name: 'contacts sync', level: 'silent' });
-		const onProgress = (seen: number, total: number | undefined) => showSeen(here, seen, total);
-		const parts = { config, session, clock: systemClock, logger, signal, remap: options.remap, onProgress };
-		const synchroniser = await createSynchroniser(parts);
+		const synchroniser = await createSynchroniser({
+			config,
+			session,
+			clock: systemClock,
+			logger: createLogger({ name: 'contacts sync', level: 'silent' }),
+			signal,
+			remap: options.remap ?? false,
+			onProgress: (seen, total) => output.progress(progressOf(seen, total)),
+		});
 		const request = await session.run(takeRequest);
 		if (request !== undefined)
 			await synchroniser.run({ full: request.kind === 'full', requestedAt: request.requestedAt });
 	} catch (error) {
 		if (signal.aborted) throw new CommandError('Interrupted: a full pass continues from its last page next time.');
-		if (error instanceof ConfigurationDiffersError)
-			throw new CommandError(
-				`The mirror was made with another configuration: ${error.differences.join('; ')}. Nothing was changed. Set the variables as they were, or say --remap to read every contact again with these.`,
-			);
 		// The row of the run says it.
 		if (!(error instanceof Bitrix24Error || error instanceof IncompleteRunError)) throw error;
 	} finally {
 		await session.close();
 	}
 }
+
+/** `contacts sync status` */
+export async function printSyncStatus({ environment, output }: Context, options: OutputOptions): Promise<void> {
+	const { state, runs, holder } = await withDatabase(environment, async (sql) => ({
+		state: await readState(sql),
+		runs: await readRuns(sql, 5),
+		holder: await findLockHolder(sql),
+	}));
+	const times = {
+		watermark: iso(state.watermark),
+		last_success_at: iso(state.last_success_at),
+		last_full_at: iso(state.last_full_at),
+		full_watermark: iso(state.full_watermark),
+		full_begun_at: iso(state.full_begun_at),
+		blocked_until: iso(state.blocked_until),
+	};
+	if (options.json)
+		return output.result({ synchroniser: holder ?? null, state: { ...state, ...times }, runs }, '', options);
+
+	const until = times.blocked_until === null ? '' : `, until ${times.blocked_until}`;
+	const lines = [
+		['synchroniser', holder === undefined ? 'none runs' : describeHolder(holder)],
+		['last success', times.last_success_at ?? 'never'],
+		['last full run', times.last_full_at ?? 'never'],
+		['up to', times.watermark === null ? '-' : `${times.watermark} by the CRM's clock`],
+		['in progress', times.full_begun_at && `full run since ${times.full_begun_at}, up to contact ${state.full_cursor}`],
+		['requested', state.requested && `a run (${state.requested})`],
+		['blocked by', state.blocked_by && `${state.blocked_by}${until}`],
+		...describeAlarms(state).map((alarm) => ['alarm', alarm]),
+		...Object.entries(state.configuration ?? {}).map(([name, value]) => [name, String(value ?? '-')]),
+	];
+	for (const [label, text] of lines) if (text) output.print(`${label?.padEnd(17)}${text}`);
+	output.print('');
+	output.records(runs, ['id', 'kind', 'begun_at', 'seen', 'created', 'changed', 'deleted', 'outcome'], options);
+}
+
+const iso = (time: number | null) => (time === null ? null : new Date(time).toISOString());

@@ -9,16 +9,15 @@ export function addAuditCommand(program: Command, { environment, output }: Conte
 		.command('audit')
 		.argument('[code]', 'only of this project')
 		.description('list the audit log: who did what, and when, newest first')
-		.option('--limit <number>', 'maximum number of rows', '100')
+		.option('--limit <number>', 'maximum number of rows', positiveInteger('--limit'), 100)
 		.option('--json', 'print JSON, with the database role of each row')
 		.addHelpText('after', examples('contacts audit acme', 'contacts audit --limit 1000 --json > audit.json'))
-		.action(async (code: string | undefined, { limit, ...options }: OutputOptions & { limit: string }) => {
-			const maxRows = positiveInteger('--limit', limit);
+		.action(async (code: string | undefined, { limit, ...options }: OutputOptions & { limit: number }) => {
 			const rows = await withDatabase(environment, async (sql) => {
 				if (code !== undefined) await checkProject(sql, code);
-				return readAudit(sql, maxRows, code);
+				return readAudit(sql, limit, code);
 			});
-			await output.records([rows], ['at', 'actor', 'action', 'project', 'key_id', 'details'], options);
-			if (rows.length === maxRows) output.note(`Only the newest ${limit} rows are shown: --limit shows more.`);
+			output.records(rows, ['at', 'actor', 'action', 'project', 'key_id', 'details'], options);
+			if (rows.length === limit) output.note(`Only the newest ${limit} rows are shown: --limit shows more.`);
 		});
 }

@@ -9,7 +9,7 @@ import { rolePassword, type TestDatabase } from '@contacts/testing/database.js';
 import { startLocalPostgres } from '@contacts/testing/embedded-postgres.js';
 import { database, test } from '@contacts/testing/test.js';
 import { afterAll, describe, expect, onTestFinished } from 'vitest';
-import type { Finding } from '../doctor/check.js';
+import { type Finding, findingsOf } from '../doctor/check.js';
 import { checkRoles } from '../doctor/check-database.js';
 import { examine } from '../doctor/doctor.js';
 import { contacts, environmentOf } from '../testing/command.js';
@@ -61,16 +61,7 @@ test('all is well, for the owner and for the operator: exit 0', async () => {
 				.trimEnd()
 				.split('\n')
 				.map((line) => line.split(/ +/, 2).join(' ')),
-		).toEqual([
-			'ok database',
-			'ok schema',
-			'ok owner',
-			'ok roles',
-			'ok keys',
-			'ok synchroniser',
-			'skipped redis',
-			'ok crm',
-		]);
+		).toEqual(['ok database', 'ok schema', 'ok owner', 'ok roles', 'ok synchroniser', 'skipped redis', 'ok crm']);
 	}
 	const { ok, findings } = JSON.parse((await contacts(url, ['doctor', '--json'], { environment })).stdout);
 	expect(ok).toBe(true);
@@ -160,16 +151,6 @@ describe('crm', () => {
 		expect(findings).toEqual([found('problem', message, advice)]);
 		expect(JSON.stringify(findings)).not.toContain('canary');
 	});
-
-	test('options of the trouble field that the portal does not have', async () => {
-		portal.fields.push({ name: 'UF_CRM_9', type: 'enumeration', items: [{ id: 79, value: 'Late' }] });
-		const settings = { ...webhook(portal.webhookUrl), BITRIX24_UF_TROUBLE: 'UF_CRM_9' };
-		const of = (options: string) => look('crm', operator(), { ...settings, BITRIX24_TROUBLE_OPTIONS: options });
-		expect(await of('79, Late,')).toMatchObject([{ state: 'ok' }]);
-		expect(await of('79, Lost,80')).toEqual([
-			found('warning', /BITRIX24_TROUBLE_OPTIONS .+ does not have: Lost, 80\.$/, /sync --remap/),
-		]);
-	});
 });
 
 test.each([
@@ -179,47 +160,6 @@ test.each([
 	const findings = await look('redis', operator(), { REDIS_URL: url });
 	expect(findings).toEqual([found('problem', message)]);
 	expect(JSON.stringify(findings)).not.toContain('canary');
-});
-
-describe('keys', () => {
-	test('that expire within 14 days and keys unused for 90 are reported, and no others', async () => {
-		const { url, sql } = await ownDatabase();
-		const keys = () => look('keys', urlAs(url, 'operator', rolePassword));
-		await sql`insert into projects (code) values ('acme'), ('gone')`;
-		await sql`update projects set disabled_at = now() where code = 'gone'`;
-		let made = 0;
-		/** A key made so many days ago. @param times in days from now: `used`, `expires` and `revoked` */
-		async function addKey(
-			age: number,
-			times: { used?: number; expires?: number; revoked?: number } = {},
-			project = 'acme',
-		) {
-			const at = (days: number | undefined) =>
-				days === undefined ? null : new Date(Date.now() + days * 86_400_000).toISOString();
-			const [row] = await sql<[{ id: number }]>`
-				insert into api_keys (project_id, hash, created_at, expires_at, revoked_at)
-				select id, sha256(${`key ${++made}`}::text::bytea), ${at(-age)}::text::timestamptz,
-				       ${at(times.expires)}::text::timestamptz, ${at(times.revoked)}::text::timestamptz
-				from projects where code = ${project} returning id::float8 as id`;
-			if (times.used !== undefined)
-				await sql`insert into api_key_uses (key_id, last_used_at) values (${row.id}, ${at(times.used)}::text::timestamptz)`;
-			return row.id;
-		}
-		await addKey(100, { used: -89, expires: 15 });
-		await addKey(89);
-		await addKey(100, { used: -1, expires: -1 });
-		await addKey(100, { revoked: -1 });
-		await addKey(100, { expires: 1 }, 'gone');
-		expect(await keys()).toEqual([found('ok', /No key expires within 14 days/)]);
-
-		const expiring = await addKey(1, { expires: 13 });
-		const unused = await addKey(100, { used: -91 });
-		const never = await addKey(91);
-		expect(await keys()).toEqual([
-			found('warning', new RegExp(`^Expire within 14 days: ${expiring} of acme\\.$`), /key rotate/),
-			found('warning', new RegExp(`^Unused for 90 days: ${unused} of acme, ${never} of acme\\.$`), /key revoke/),
-		]);
-	});
 });
 
 describe('roles', () => {
@@ -235,7 +175,7 @@ describe('roles', () => {
 			database.sql
 				.begin(async (sql) => {
 					await sql.unsafe(change);
-					throw await checkRoles(sql as unknown as TestDatabase['sql']);
+					throw await findingsOf('roles', checkRoles(sql as unknown as TestDatabase['sql']));
 				})
 				.catch((findings) => findings);
 		expect(await roles('alter role crm_sync_service nologin')).toEqual([

@@ -7,7 +7,7 @@ export function addDoctorCommand(program: Command, { environment, output }: Cont
 		.command('doctor')
 		.summary('check everything that the services need, and say how to fix each problem')
 		.description(
-			'Checks the database, its settings, encoding, schema, owner and roles; keys that expire within 14 days or are unused for 90; the synchroniser; Redis if REDIS_URL is set; and the CRM if BITRIX24_WEBHOOK_URL is set. It changes nothing. Exit code 1: there is a problem.',
+			'Checks the database, its settings, encoding, schema, owner and roles; the synchroniser; Redis if REDIS_URL is set; and the CRM if BITRIX24_WEBHOOK_URL is set. It changes nothing. Exit code 1: there is a problem.',
 		)
 		.option('--json', 'print JSON')
 		.addHelpText('after', examples('contacts doctor', 'contacts doctor --json | jq .findings'))

@@ -1,12 +1,10 @@
 import { createHash } from 'node:crypto';
-import { PassThrough, Readable } from 'node:stream';
 import { isGeneratedKey, maxKeyLength } from '@contacts/common/auth/api-key.js';
 import { service } from '@contacts/company-contacts/app.js';
 import { startTestApp, type TestApp } from '@contacts/testing/app.js';
 import { database, test } from '@contacts/testing/test.js';
 import { afterAll, describe, expect } from 'vitest';
-import { runContacts } from '../program.js';
-import { contacts, environmentOf, expectOneLine, expectWrongUsage } from '../testing/command.js';
+import { contacts, expectOneLine, expectWrongUsage } from '../testing/command.js';
 import { parseExpiry } from './key.js';
 
 const day = 86_400_000;
@@ -128,16 +126,6 @@ describe('key create --stdin', () => {
 		expect(outcome.stderr).not.toContain('canary');
 		expect(await countKeys()).toEqual(before);
 	});
-
-	test('input without an end is refused and not read on', async () => {
-		let read = 0;
-		async function* endless() {
-			for (; read < 1000; read++) yield Buffer.alloc(65_536, 'x');
-		}
-		const streams = { stdin: Readable.from(endless()), stdout: new PassThrough(), stderr: new PassThrough() };
-		expect(await runContacts(['key', 'create', 'one', '--stdin'], environmentOf(database.url), streams)).toBe(2);
-		expect(read).toBeLessThan(100);
-	});
 });
 
 describe('key create --expires', () => {
@@ -216,16 +204,14 @@ describe('key rotate', () => {
 		expect(daysUntil((await json('rotate', String(lasting.id))).old_expires_at)).toBe(7);
 	});
 
-	test('a revoked, expired or unknown key can’t be rotated, and the error says what to do', async () => {
-		const [revoked, expired] = [await create('--name', 'billing job'), await create()];
+	test('a revoked, expired or unknown key can’t be rotated', async () => {
+		const [revoked, expired] = [await create(), await create()];
 		await run('revoke', String(revoked.id));
 		await database.sql`update api_keys set expires_at = now() - interval '1 day' where id = ${expired.id}`;
-		for (const [id, line] of [
-			[revoked.id, /\(billing job\) was revoked at \S+Z\.$/m],
-			[expired.id, /of one expired at \S+Z\.$/m],
-			[999_999, /There is no key 999999/],
-		])
-			expectOneLine(await run('rotate', String(id)), 1, line);
+		const before = await countKeys();
+		for (const id of [revoked.id, expired.id, 999_999])
+			expectOneLine(await run('rotate', String(id)), 1, `There is no key ${id} that is live`);
+		expect(await countKeys()).toEqual(before);
 	});
 
 	test('an invalid overlap is wrong usage', async () => {
@@ -251,8 +237,8 @@ describe('key list and key revoke', () => {
 		expect(await run('revoke', String(id))).toEqual({ code: 0, stdout: `Key ${id} is revoked.\n`, stderr: '' });
 		expect(await statusOf(key)).toBe(401);
 		expect(await json('list', 'one')).toContainEqual(expect.objectContaining({ id, state: 'revoked' }));
-		expectOneLine(await run('revoke', String(id)), 1, `Key ${id} of one was revoked at `);
-		expectOneLine(await run('revoke', '999999'), 1, 'There is no key 999999');
+		for (const not of [id, 999_999])
+			expectOneLine(await run('revoke', String(not)), 1, `There is no key ${not} that is live`);
 	});
 
 	test('an invalid ID is wrong usage', async () => {

@@ -2,7 +2,7 @@ import { migrate } from '@contacts/common/database/migrate.js';
 import type { Command } from 'commander';
 import { findDatabaseUrl } from '../connection.js';
 import { CommandError } from '../errors.js';
-import { type Context, examples, type OutputOptions } from '../output.js';
+import { type Context, examples } from '../output.js';
 
 export function addMigrateCommand(program: Command, { environment, output }: Context): void {
 	program
@@ -11,12 +11,10 @@ export function addMigrateCommand(program: Command, { environment, output }: Con
 		.description(
 			'Brings the database schema and all rights up to date. It is safe to run at any time and by several at once. Connect as the owner of the database. A superuser runs packages/common/owner.sql in it before, which creates the owner and the roles of the services.',
 		)
-		.option('--json', 'print JSON')
 		.addHelpText('after', examples('contacts migrate'))
-		.action(async (options: OutputOptions) => {
+		.action(async () => {
 			const applied = await migrate(findDatabaseUrl(environment), undefined, { onWaiting: output.note }).catch(explain);
-			const sentence = applied.length === 0 ? 'The schema is up to date.' : `Applied: ${applied.join(', ')}.`;
-			output.result({ applied }, sentence, options);
+			output.print(applied.length === 0 ? 'The schema is up to date.' : `Applied: ${applied.join(', ')}.`);
 		});
 }
 

@@ -1,10 +1,10 @@
 import { toE164 } from '@contacts/common/company-contacts/phone.js';
 import type { Sql } from '@contacts/common/database/client.js';
 import type { Command } from 'commander';
-import { chatIdOf, positiveInteger } from '../arguments.js';
+import { chatId, positiveInteger } from '../arguments.js';
 import { withDatabase, withTransaction } from '../connection.js';
 import { CommandError, UsageError } from '../errors.js';
-import { type Context, examples, type OutputOptions } from '../output.js';
+import { type Context, examples } from '../output.js';
 import {
 	countUnused,
 	type Deleted,
@@ -16,32 +16,25 @@ import {
 } from '../persons.sql.js';
 import { recordOperation } from '../projects.sql.js';
 
-interface PersonOptions extends OutputOptions {
-	chat?: string;
-	phone?: string;
-	bitrix?: string;
-	yes?: boolean;
-}
-
 export function addPersonCommands(program: Command, context: Context): void {
 	const { environment, output } = context;
 	const person = program.command('person').description('what is stored about one person; connect as contacts_privacy');
 	const withQuery = (name: string) =>
 		person
 			.command(name)
-			.option('--chat <id>', 'the user of this chat with the bot')
-			.option('--phone <number>', 'company contacts with this number, which begins with a plus')
-			.option('--bitrix <id>', 'the company contact with this ID in the CRM');
+			.option('--chat <id>', 'the user of this chat with the bot', chatId)
+			.option('--phone <number>', 'company contacts with this number, which begins with a plus', phoneOf)
+			.option('--bitrix <id>', 'the company contact with this ID in the CRM', positiveInteger('--bitrix'));
 
 	withQuery('export')
 		.description('print everything that is stored about a person, as JSON')
 		.addHelpText('after', examples('contacts person export --phone +12025550103 > person.json'))
-		.action(async (options: PersonOptions) => {
-			const query = queryOf(options);
+		.action(async (query: PersonQuery) => {
+			const by = identifierOf(query);
 			const stored = await withTransaction(environment, async (sql) => {
 				const found = await readPerson(sql, query);
 				const rows = Object.entries(found).map(([table, { length }]) => [table, length]);
-				await recordOperation(sql, 'person exported', { by: query.by, ...Object.fromEntries(rows) });
+				await recordOperation(sql, 'person exported', { by, ...Object.fromEntries(rows) });
 				return found;
 			});
 			if (Object.values(stored).every((rows) => rows.length === 0)) throw nothingStored();
@@ -53,14 +46,10 @@ export function addPersonCommands(program: Command, context: Context): void {
 			'delete the personal contact and the subscription of a chat, or company contacts where no CRM is mirrored, for good',
 		)
 		.option('-y, --yes', 'do not ask; needed where there is no terminal')
-		.option('--json', 'print JSON')
-		.addHelpText(
-			'after',
-			examples('contacts person erase --chat 5550001', 'contacts person erase --chat 5550001 --yes'),
-		)
-		.action(async (options: PersonOptions) => {
-			const query = queryOf(options);
-			if (!options.yes) {
+		.addHelpText('after', examples('contacts person erase --chat 5550001'))
+		.action(async ({ yes, ...query }: PersonQuery & { yes?: boolean }) => {
+			identifierOf(query);
+			if (!yes) {
 				const { what } = await withTransaction(environment, async (sql) => {
 					const erased = await erase(sql, query);
 					// Nothing stays locked while somebody thinks.
@@ -74,11 +63,10 @@ export function addPersonCommands(program: Command, context: Context): void {
 				await recordOperation(sql, 'person erased', erased.counts);
 				return erased;
 			});
-			output.result(deleted.counts, `Deleted for good: ${deleted.what}.`, options);
-			if (!options.json)
-				output.note(
-					'Backups keep it until they are deleted, and it can be saved again, by the bot backend or by an import: docs/data-protection.md.',
-				);
+			output.print(`Deleted for good: ${deleted.what}.`);
+			output.note(
+				'Backups keep it until they are deleted, and it can be saved again, by the bot backend or by an import: docs/data-protection.md.',
+			);
 		});
 
 	person
@@ -86,22 +74,15 @@ export function addPersonCommands(program: Command, context: Context): void {
 		.description(
 			'delete personal contacts that nobody has written for some time, and subscriptions that ended before then',
 		)
-		.requiredOption('--older-than <months>', 'for this many months; contacts of subscribed chats are kept')
+		.requiredOption('--older-than <months>', 'for this many months; contacts of subscribed chats are kept', monthsOf)
 		.option('-y, --yes', 'delete; without it, only count what would be deleted')
-		.option('--json', 'print JSON')
-		.addHelpText(
-			'after',
-			examples('contacts person prune --older-than 24', 'contacts person prune --older-than 24 --yes'),
-		)
-		.action(async ({ olderThan, yes = false, ...options }: PersonOptions & { olderThan: string }) => {
-			if (!/^[1-9][0-9]{0,3}$/.test(olderThan))
-				throw new UsageError('--older-than takes a number of months, from 1 to 9999.');
-			const months = Number(olderThan);
-			const counts = yes
-				? await pruneAll(context, months)
-				: await withDatabase(environment, (sql) => countUnused(sql, months));
-			const sentence = yes ? `Deleted: ${describe(counts)}.` : `To delete: ${describe(counts)}. Say --yes to do it.`;
-			output.result({ ...counts, deleted: yes }, sentence, options);
+		.addHelpText('after', examples('contacts person prune --older-than 24 --yes'))
+		.action(async ({ olderThan: months, yes = false }: { olderThan: number; yes?: boolean }) => {
+			if (yes) output.print(`Deleted: ${describe(await pruneAll(context, months))}.`);
+			else {
+				const counts = await withDatabase(environment, (sql) => countUnused(sql, months));
+				output.print(`To delete: ${describe(counts)}. Say --yes to do it.`);
+			}
 		});
 }
 
@@ -117,9 +98,9 @@ const nothingStored = () => new CommandError('Nothing is stored about this perso
 async function erase(sql: Sql, query: PersonQuery): Promise<{ counts: object; what: string }> {
 	const stored = await readPerson(sql, query);
 	const names = stored.company_contacts.map((row) => row.bitrix_id);
-	const counts = query.by === 'chat' ? await eraseChat(sql, query.chatId) : await eraseContacts(sql, names);
+	const counts = query.chat === undefined ? await eraseContacts(sql, names) : await eraseChat(sql, query.chat);
 	if (Object.values(counts).every((count) => count === 0)) throw nothingStored();
-	return { counts, what: query.by === 'chat' ? describe(counts) : `company contact ${names.join(', ')}` };
+	return { counts, what: query.chat === undefined ? `company contact ${names.join(', ')}` : describe(counts) };
 }
 
 async function eraseContacts(sql: Sql, bitrixIds: readonly unknown[]) {
@@ -147,13 +128,20 @@ async function pruneAll({ environment, output }: Context, months: number): Promi
 	}
 }
 
-/** Exactly one of the options. */
-function queryOf({ chat, phone, bitrix }: PersonOptions): PersonQuery {
-	if ([chat, phone, bitrix].filter((given) => given !== undefined).length !== 1)
-		throw new UsageError('Say one of --chat, --phone and --bitrix.');
-	if (chat !== undefined) return { by: 'chat', chatId: chatIdOf(chat) };
-	if (phone === undefined) return { by: 'bitrix', id: positiveInteger('--bitrix', String(bitrix)) };
-	const number = toE164(phone);
-	if (number === null) throw new UsageError('--phone takes a valid number with a leading plus.');
-	return { by: 'phone', phone: number };
+/** The one option that says who. */
+function identifierOf(query: PersonQuery): string {
+	const [name, ...more] = Object.keys(query);
+	if (name === undefined || more.length > 0) throw new UsageError('Say one of --chat, --phone and --bitrix.');
+	return name;
+}
+
+function phoneOf(given: string): string {
+	const phone = toE164(given);
+	if (phone === null) throw new UsageError('--phone takes a valid number with a leading plus.');
+	return phone;
+}
+
+function monthsOf(given: string): number {
+	if (!/^[1-9][0-9]{0,3}$/.test(given)) throw new UsageError('--older-than takes a number of months, from 1 to 9999.');
+	return Number(given);
 }

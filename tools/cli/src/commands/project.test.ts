@@ -34,7 +34,7 @@ test('disable and enable work in turn, and can be repeated; an existing code can
 	for (const word of ['enable', 'enable', 'disable', 'disable']) {
 		expect(await run(word, 'switched')).toEqual({ code: 0, stdout: `Project switched is ${word}d.\n`, stderr: '' });
 		expect(await stored('switched')).toMatchObject([{ disabled: word === 'disable' }]);
-		expectOneLine(await run(word, 'missing', '--yes'), 1, 'There is no project "missing"');
+		expectOneLine(await run(word, 'missing'), 1, 'There is no project "missing"');
 	}
 	expectOneLine(await run('create', 'switched'), 1, 'There is a project "switched" already');
 	expect(await stored('switched')).toEqual([{ disabled: true, sandbox: false }]);

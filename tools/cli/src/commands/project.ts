@@ -12,16 +12,15 @@ export function addProjectCommands(program: Command, { environment, output }: Co
 		.argument('<code>', 'lower-case letters, digits, "-" and "_", at most 63')
 		.description('create a project')
 		.option('--sandbox', 'a project to test with: it sees invented contacts, never a real one')
-		.option('--json', 'print JSON')
 		.addHelpText('after', examples('contacts project create acme', 'contacts project create acme-test --sandbox'))
-		.action(async (code: string, { sandbox = false, ...options }: OutputOptions & { sandbox?: boolean }) => {
+		.action(async (code: string, { sandbox = false }: { sandbox?: boolean }) => {
 			if (!projectCode.test(code))
 				throw new UsageError(
 					'A project code begins with a-z or 0-9 and holds a-z, 0-9, "-" and "_", at most 63 of them.',
 				);
 			const created = await withDatabase(environment, (sql) => insertProject(sql, code, sandbox));
 			if (!created) throw new CommandError(`There is a project "${code}" already.`);
-			output.result({ code, sandbox }, `Created project ${code}. Give it a key: contacts key create ${code}`, options);
+			output.print(`Created project ${code}. Give it a key: contacts key create ${code}`);
 		});
 
 	project
@@ -31,7 +30,7 @@ export function addProjectCommands(program: Command, { environment, output }: Co
 		.addHelpText('after', examples('contacts project list'))
 		.action(async (options: OutputOptions) => {
 			const projects = await withDatabase(environment, readProjects);
-			await output.records([projects], ['code', 'state', 'live_keys', 'sandbox', 'created_at'], options);
+			output.records(projects, ['code', 'state', 'live_keys', 'sandbox', 'created_at'], options);
 		});
 
 	for (const [name, state, description] of [
@@ -42,12 +41,10 @@ export function addProjectCommands(program: Command, { environment, output }: Co
 			.command(name)
 			.argument('<code>')
 			.description(description)
-			.option('-y, --yes', 'accepted for scripts: nothing is asked')
-			.option('--json', 'print JSON')
 			.addHelpText('after', examples(`contacts project ${name} acme`))
-			.action(async (code: string, options: OutputOptions) => {
+			.action(async (code: string) => {
 				const found = await withDatabase(environment, (sql) => setProjectEnabled(sql, code, name === 'enable'));
 				if (!found) throw noProject(code);
-				output.result({ code, state }, `Project ${code} is ${state}.`, options);
+				output.print(`Project ${code} is ${state}.`);
 			});
 }

@@ -28,7 +28,7 @@ test('past and active subscriptions are imported from CSV and NDJSON, and a seco
 		'ended_at,chat_id,started_at\n,1,2026-01-01T00:00:00Z\n2026-02-01,-2,2026-01-01\n2999-01-01,3,2025-01-01T01:00:00+01:00\n';
 	expect(await importText(csv)).toMatchObject({
 		code: 0,
-		stdout: expect.stringMatching(/^3 lines: 3 .+ new,/),
+		stdout: expect.stringMatching(/^3 records: 3 .+ new,/),
 		stderr: '',
 	});
 	expect(await stored()).toEqual(['-2 2026-01-01 2026-02-01', '1 2026-01-01 open', '3 2025-01-01 2999-01-01']);
@@ -127,7 +127,7 @@ describe('a wrong line is named, and nothing is imported', () => {
 		const outcome = await importText(`chat_id,started_at,ended_at\n90,2026-01-01,\n${line}\n91,2026-01-01,\n`);
 		expect(outcome).toMatchObject({ code: 1, stdout: '' });
 		expect(outcome.stderr).toContain(`line 3: ${reason}`);
-		expect(outcome.stderr).toMatch(/error: 1 of 3 lines are wrong: nothing was imported\.\n$/);
+		expect(outcome.stderr).toMatch(/error: 1 of 3 records are wrong: nothing was imported\.\n$/);
 		expect(await stored()).toEqual([]);
 	});
 

@@ -22,10 +22,8 @@ test.each(['5550001', '-9007199254740991'])(
 		expect(await list(chatId)).toEqual([{ chat_id, state: 'ended', started_at: utc, ended_at: utc }]);
 		expectOneLine(await run('end', chatId), 1, 'has no active subscription');
 
-		const again = await run('start', '--json', chatId, '--from', '2026-03-01');
-		expect(JSON.parse(again.stdout)).toEqual({ chat_id, state: 'active' });
+		expect(await run('start', chatId, '--from', '2026-03-01')).toMatchObject({ code: 0 });
 		expect(await list(chatId)).toEqual([{ chat_id, state: 'active', started_at: day('2026-03-01'), ended_at: null }]);
-		expect(JSON.parse((await run('end', chatId, '--json')).stdout)).toEqual({ chat_id, state: 'ended' });
 	},
 );
 
@@ -74,7 +72,6 @@ describe('times', () => {
 		[['start', '83', '--until', '2026-01-01'], '--until must be in the future'],
 		[['start', '83', '--from', '2999-01-01'], '--from must not be in the future'],
 		[['end', '83', '--at', ''], '--at takes a date'],
-		[['list', '--limit', '0'], '--limit must be a positive integer'],
 	])('%j is wrong usage', async (args, line) => {
 		await expectWrongUsage(database.url, ['subscription', ...args], line);
 		expect(await list('83')).toEqual([]);

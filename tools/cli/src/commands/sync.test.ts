@@ -59,6 +59,18 @@ test('without --once it fails where no synchroniser runs, and requests nothing',
 	]);
 });
 
+test('a confirmation with another configuration than that of the mirror is refused, and confirms and requests nothing', async () => {
+	const country = { BITRIX24_DEFAULT_COUNTRY: 'RU' };
+	expect(await run(['--remap'])).toMatchObject({ code: 0 });
+	await database.sql`update crm_sync_state set held_run = 7, held_deletions = 30`;
+	const audited = await database.sql`select from audit_log`;
+	expectOneLine(await run(['--once', '--confirm-mass-delete', '7'], country), 1, 'made with another configuration');
+	expect(await database.sql`select requested, confirmed_at from crm_sync_state`).toEqual([
+		{ requested: null, confirmed_at: null },
+	]);
+	expect(await database.sql`select from audit_log`).toHaveLength(audited.length);
+});
+
 test('a confirmation of another run than the one that holds the deletions is refused', async () => {
 	await database.sql`update crm_sync_state set held_run = 7, held_deletions = 30`;
 	expectOneLine(await run(['--once', '--confirm-mass-delete', '6']), 1, 'No deletions of run 6 are on hold');

@@ -12,17 +12,18 @@ export function addSyncCommand(program: Command, context: Context): void {
 		)
 		.option('--once', 'do it here if no synchroniser runs')
 		.option('--full', 'begin a full run from the first contact, even if none is due')
-		.option('--confirm-mass-delete <run>', 'delete as many contacts as this full run has found missing in the CRM')
+		.option(
+			'--confirm-mass-delete <run>',
+			'delete as many contacts as this full run has found missing in the CRM',
+			positiveInteger('--confirm-mass-delete'),
+		)
 		.option('--remap', 'read every contact again, here, for another CRM, other fields or another country')
 		.option('--json', 'print JSON')
 		.addHelpText('after', examples('contacts sync --full', 'contacts sync --once', 'contacts sync --remap'))
-		.action(async ({ confirmMassDelete, remap = false, ...options }: Options) => {
-			const confirmedRun =
-				confirmMassDelete === undefined ? undefined : positiveInteger('--confirm-mass-delete', confirmMassDelete);
+		.action(async (options: SyncOptions) => {
 			// Loaded only here, so that other commands do not load the synchroniser.
 			const { runSync } = await import('../sync.js');
-			const isFull = options.full || remap || confirmedRun !== undefined;
-			await runSync(context, { ...options, once: options.once || remap, full: isFull, remap, confirmedRun });
+			await runSync(context, options);
 		});
 
 	sync
@@ -31,12 +32,8 @@ export function addSyncCommand(program: Command, context: Context): void {
 		.option('--json', 'print JSON')
 		.addHelpText('after', examples('contacts sync status'))
 		.action(async (_options: OutputOptions, command: Command) => {
-			const { printSyncStatus } = await import('../sync-status.js');
+			const { printSyncStatus } = await import('../sync.js');
 			// "sync" also has this option, and parses it first.
 			await printSyncStatus(context, command.optsWithGlobals<OutputOptions>());
 		});
-}
-
-interface Options extends Partial<Pick<SyncOptions, 'once' | 'full' | 'remap' | 'json'>> {
-	confirmMassDelete?: string;
 }

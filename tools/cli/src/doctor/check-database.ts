@@ -1,7 +1,7 @@
 import type { Sql } from '@contacts/common/database/client.js';
 import { newestSchema } from '@contacts/common/database/migrate.js';
 import { roles } from '@contacts/common/database/roles.js';
-import { type Finding, findingsOf } from './check.js';
+import { type Check, problem, warning } from './check.js';
 
 /** The oldest supported server, as `server_version_num`. */
 const oldestServer = 150_000;
@@ -10,8 +10,7 @@ const oldestServer = 150_000;
 const defaultPassword = /local-only-[a-z]+/;
 
 /** Whether the server is one that the services can use, and keeps what it has acknowledged. */
-export async function checkServer(sql: Sql, url: string, name: string): Promise<Finding[]> {
-	const { found, ok, problem, warning } = findingsOf('database');
+export async function* checkServer(sql: Sql, url: string, name: string): Check {
 	const [server] = await sql<
 		[{ number: number; version: string; encoding: string; is_standby: boolean; unsafe: string[] }]
 	>`
@@ -22,28 +21,26 @@ export async function checkServer(sql: Sql, url: string, name: string): Promise<
 		       (select coalesce(json_agg(name order by name), '[]') from pg_settings
 		        where name in ('fsync', 'full_page_writes', 'synchronous_commit') and setting = 'off') as unsafe`;
 	if (server.number < oldestServer)
-		problem(`PostgreSQL ${server.version} is too old.`, 'Move to PostgreSQL 15 or newer.');
+		yield problem(`PostgreSQL ${server.version} is too old.`, 'Move to PostgreSQL 15 or newer.');
 	if (server.encoding !== 'UTF8')
-		problem(`Its encoding is ${server.encoding}.`, 'Create one in UTF8, and restore a backup into it.');
+		yield problem(`Its encoding is ${server.encoding}.`, 'Create one in UTF8, and restore a backup into it.');
 	if (server.is_standby)
-		problem('This is a read replica: nothing can be saved here.', 'Set DATABASE_URL to the primary server.');
+		yield problem('This is a read replica: nothing can be saved here.', 'Set DATABASE_URL to the primary server.');
 	for (const setting of server.unsafe)
-		problem(
+		yield problem(
 			`${setting} is off: what was acknowledged as saved may be lost in a crash.`,
 			`As a superuser: alter system set ${setting} = on; select pg_reload_conf(); and look for it in alter database and alter role.`,
 		);
 	if (defaultPassword.test(url))
-		warning(
+		yield warning(
 			'DATABASE_URL has a default password of the compose file, which everybody knows.',
 			'On a server, write a .env with "sh operations/new-env.sh" before the first start, or change it (docs/run.md, "Keys and passwords").',
 		);
-	if (found.length === 0) ok(`PostgreSQL ${server.version} at ${name} responds, in ${server.encoding}.`);
-	return found;
+	return `PostgreSQL ${server.version} at ${name} responds, in ${server.encoding}.`;
 }
 
 /** Whether the schema is that of this release. */
-export async function checkSchema(sql: Sql): Promise<Finding[]> {
-	const { found, ok, problem, warning } = findingsOf('schema');
+export async function* checkSchema(sql: Sql): Check {
 	const newest = await newestSchema();
 	const [{ exists }] = await sql<[{ exists: boolean }]>`
 		select to_regclass('public.schema_migrations') is not null as exists`;
@@ -51,24 +48,22 @@ export async function checkSchema(sql: Sql): Promise<Finding[]> {
 		? await sql<[{ here: number }]>`select coalesce(max(version), 0)::int as here from schema_migrations`
 		: [{ here: 0 }];
 	if (here === 0)
-		problem(
+		yield problem(
 			'The database has no tables yet.',
 			'As a superuser, run packages/common/owner.sql in it once (docs/deploy.md). Then, as the owner: contacts migrate',
 		);
 	else if (here < newest)
-		problem(`The schema is ${here} and this release needs ${newest}.`, 'As the owner: contacts migrate');
+		yield problem(`The schema is ${here} and this release needs ${newest}.`, 'As the owner: contacts migrate');
 	else if (here > newest)
-		warning(
+		yield warning(
 			`The schema is ${here} and this release knows only ${newest}.`,
 			'After a roll-back this is expected. Otherwise use the release that migrated it, or a later one.',
 		);
-	else ok(`The schema is up to date (${here}).`);
-	return found;
+	return `The schema is up to date (${here}).`;
 }
 
 /** How powerful the owner of the tables is, and whether others could create objects that its functions would find. */
-export async function checkOwner(sql: Sql): Promise<Finding[]> {
-	const { found, ok, problem, warning } = findingsOf('owner');
+export async function* checkOwner(sql: Sql): Check {
 	const [{ owner, is_superuser, can_join_roles, database, ...may }] = await sql<
 		[
 			Record<'owner' | 'database', string> &
@@ -88,32 +83,30 @@ export async function checkOwner(sql: Sql): Promise<Finding[]> {
 	const holders = (names: string[]) => (names.includes('public') ? 'public' : names.join(', '));
 	const [temporary, creating] = [holders(may.temporary), holders(may.creating)];
 	if (temporary !== '')
-		problem(
+		yield problem(
 			`Temporary tables, which are found before those of the schema, may be created by ${temporary}.`,
 			`As the owner of the database: revoke temporary on database ${database} from ${temporary};`,
 		);
 	if (creating !== '')
-		problem(
+		yield problem(
 			`Objects in the schema public may be created by ${creating}.`,
 			`As the owner of the schema: revoke create on schema public from ${creating};`,
 		);
 	if (is_superuser)
-		warning(
+		yield warning(
 			`The tables belong to ${owner}, a superuser: an error in a function would give away the whole server.`,
 			'Give them to a role that is no superuser (docs/deploy.md, "The database and its roles").',
 		);
 	else if (can_join_roles)
-		warning(
+		yield warning(
 			`${owner} may create roles, and so join one that runs programs on the server.`,
 			`As a superuser: alter role ${owner} nocreaterole; (packages/common/owner.sql does it).`,
 		);
-	if (found.length === 0) ok(`The tables belong to ${owner}, which is no superuser, and no role can create objects.`);
-	return found;
+	return `The tables belong to ${owner}, which is no superuser, and no role can create objects.`;
 }
 
 /** Whether each role exists and is an ordinary one, and those of the services can log in. */
-export async function checkRoles(sql: Sql): Promise<Finding[]> {
-	const { found, ok, problem, warning } = findingsOf('roles');
+export async function* checkRoles(sql: Sql): Check {
 	const names = Object.values(roles);
 	const there = await sql<{ name: string; can_login: boolean; is_privileged: boolean }[]>`
 		select rolname as name, rolcanlogin as can_login, rolsuper or rolcreaterole or rolbypassrls as is_privileged
@@ -121,52 +114,21 @@ export async function checkRoles(sql: Sql): Promise<Finding[]> {
 	for (const name of names) {
 		const role = there.find((row) => row.name === name);
 		if (role === undefined)
-			problem(
+			yield problem(
 				`The role ${name} does not exist.`,
 				'As a superuser: run packages/common/owner.sql, then: contacts migrate',
 			);
 		else if (role.is_privileged)
-			problem(
+			yield problem(
 				`${name} is no ordinary role.`,
 				`As a superuser: alter role ${name} nosuperuser nocreaterole nobypassrls;`,
 			);
 		// Not every installation uses the others.
 		else if (!role.can_login && name.endsWith('_service'))
-			warning(
+			yield warning(
 				`${name} can't log in.`,
 				`As a superuser, if it is used: \\password ${name} and: alter role ${name} login;`,
 			);
 	}
-	if (found.length === 0) ok(`All ${names.length} roles exist, and the services can log in.`);
-	return found;
-}
-
-/** A client needs some days to receive and install a new key. */
-const daysBeforeExpiry = 14;
-
-const daysUnused = 90;
-
-/** Whether clients will need new keys soon, and whether there are keys that nobody seems to need. */
-export async function checkKeys(sql: Sql): Promise<Finding[]> {
-	const { found, ok, warning } = findingsOf('keys');
-	const [{ expiring, unused }] = await sql<[{ expiring: string | null; unused: string | null }]>`
-		select string_agg(format('%s of %s', k.id, p.code), ', ' order by k.id)
-		           filter (where k.expires_at < now() + make_interval(days => ${daysBeforeExpiry}::int)) as expiring,
-		       string_agg(format('%s of %s', k.id, p.code), ', ' order by k.id)
-		           filter (where coalesce(u.last_used_at, k.created_at) < now() - make_interval(days => ${daysUnused}::int)) as unused
-		from api_keys k join projects p on p.id = k.project_id left join api_key_uses u on u.key_id = k.id
-		where k.revoked_at is null and (k.expires_at is null or k.expires_at > now()) and p.disabled_at is null`;
-	if (expiring !== null)
-		warning(
-			`Expire within ${daysBeforeExpiry} days: ${expiring}.`,
-			'For each that is still needed: contacts key rotate ID',
-		);
-	if (unused !== null)
-		warning(
-			`Unused for ${daysUnused} days: ${unused}.`,
-			'Ask the client, and for each that is not needed: contacts key revoke ID',
-		);
-	if (found.length === 0)
-		ok(`No key expires within ${daysBeforeExpiry} days, and none is unused for ${daysUnused} days.`);
-	return found;
+	return `All ${names.length} roles exist, and the services can log in.`;
 }

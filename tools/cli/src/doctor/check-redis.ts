@@ -1,16 +1,15 @@
 import { Redis } from 'ioredis';
-import { type Finding, findingsOf } from './check.js';
+import { type Check, problem, skipped, warning } from './check.js';
 
 /** Whether the Redis that replicas share the rate limit through is up and does not evict keys. */
-export async function checkRedis(url: string | undefined): Promise<Finding[]> {
-	const { found, ok, problem, skipped, warning } = findingsOf('redis');
+export async function* checkRedis(url: string | undefined): Check {
 	if (!url) {
-		skipped('REDIS_URL is not set: each process of company-contacts has its own limit.');
-		return found;
+		yield skipped('REDIS_URL is not set: each process of company-contacts has its own limit.');
+		return '';
 	}
 	if (!URL.canParse(url) || !/^rediss?:$/.test(new URL(url).protocol)) {
-		problem('REDIS_URL is no URL like redis://:password@host:6379.', 'Correct it.');
-		return found;
+		yield problem('REDIS_URL is no URL like redis://:password@host:6379.', 'Correct it.');
+		return '';
 	}
 	const { host } = new URL(url);
 	const redis = new Redis(url, {
@@ -27,25 +26,23 @@ export async function checkRedis(url: string | undefined): Promise<Finding[]> {
 	try {
 		await redis.connect();
 		const info = await redis.info();
-		const version = /redis_version:([\d.]+)/.exec(info)?.[1] ?? 'of an unknown version';
 		const policy = /maxmemory_policy:([\w-]+)/.exec(info)?.[1] ?? 'noeviction';
 		if (!/maxmemory:0\b/.test(info) && policy !== 'noeviction')
-			warning(
+			yield warning(
 				`Redis evicts keys when its memory is full (maxmemory-policy ${policy}): a project whose bucket is evicted has all its tokens again.`,
 				'Set maxmemory-policy to noeviction, or use a separate Redis.',
 			);
-		else ok(`Redis ${version} at ${host} responds.`);
 	} catch (error) {
 		const { message } = reason ?? (error as Error);
 		if (/NOAUTH|WRONGPASS|invalid password/i.test(message))
-			problem(`Redis at ${host} refuses the password.`, 'Correct REDIS_URL.');
+			yield problem(`Redis at ${host} refuses the password.`, 'Correct REDIS_URL.');
 		else
-			problem(
+			yield problem(
 				`Redis at ${host} does not respond (${/E[A-Z]{4,}/.exec(message)?.[0] ?? 'no reply in time'}): each process has its own limit meanwhile.`,
 				'Start it, or correct REDIS_URL.',
 			);
 	} finally {
 		redis.disconnect();
 	}
-	return found;
+	return `Redis at ${host} responds.`;
 }

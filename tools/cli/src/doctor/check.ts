@@ -9,16 +9,20 @@ export interface Finding {
 	advice?: string;
 }
 
-/** Builds the findings of one check. */
-export function findingsOf(check: string) {
-	const found: Finding[] = [];
-	const add = (state: Finding['state']) => (message: string, advice?: string) =>
-		void found.push({ check, state, message, ...(advice === undefined ? {} : { advice }) });
-	return {
-		found,
-		ok: add('ok'),
-		skipped: add('skipped'),
-		warning: add('warning') as (message: string, advice: string) => void,
-		problem: add('problem') as (message: string, advice: string) => void,
-	};
+type Trouble = Omit<Finding, 'check'>;
+
+/** Yields what is not well, and returns what is well when nothing else is to be said. */
+export type Check = AsyncGenerator<Trouble, string>;
+
+export const problem = (message: string, advice: string): Trouble => ({ state: 'problem', message, advice });
+export const warning = (message: string, advice: string): Trouble => ({ state: 'warning', message, advice });
+export const skipped = (message: string): Trouble => ({ state: 'skipped', message });
+
+export async function findingsOf(name: string, check: Check): Promise<Finding[]> {
+	const findings: Finding[] = [];
+	for (;;) {
+		const { done, value } = await check.next();
+		if (!done) findings.push({ check: name, ...value });
+		else return findings.length > 0 ? findings : [{ check: name, state: 'ok', message: value }];
+	}
 }

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { contactColumns } from './import-contacts.js';
+import { contactColumns } from '../commands/import.js';
 import { maxRecordLength, readCsv, readNdjson, type SourceRecord } from './read-records.js';
 
 async function* cut(file: string | Buffer, size: number): AsyncGenerator<Buffer> {

@@ -2,8 +2,10 @@ import { createReadStream } from 'node:fs';
 import { extname } from 'node:path';
 import type { Readable } from 'node:stream';
 import { readJson } from '@contacts/common/schemas/fields.js';
+import { Option } from 'commander';
 import { type Parser, parse } from 'csv-parse';
 import { CommandError, UsageError } from '../errors.js';
+import type { OutputOptions } from '../output.js';
 
 /** One record of a file: its fields by name, or why it is refused. `line` counts from 1. */
 export type SourceRecord = { line: number; fields: Record<string, unknown> } | { line: number; error: string };
@@ -19,7 +21,15 @@ export const maxRecordLength = 1_048_576;
 
 const readers = { csv: readCsv, ndjson: readNdjson };
 
-export type Format = keyof typeof readers;
+type Format = keyof typeof readers;
+
+/** The options of a command that reads a file. */
+export interface ReadOptions extends OutputOptions {
+	format?: Format;
+}
+
+export const formatOption = () =>
+	new Option('--format <format>', 'if the name does not show it').choices(Object.keys(readers));
 
 /**
  * The records of a file.
@@ -37,16 +47,13 @@ export function readRecords(
 	const found = format ?? (extension === 'jsonl' ? 'ndjson' : extension);
 	if (!Object.hasOwn(readers, found))
 		throw new UsageError('The file name does not end in .csv or .ndjson: say --format.');
-	const read = readers[found as Format];
-	async function* records() {
-		// Opened when somebody reads, who receives its errors and closes it.
-		yield* read(path === '-' ? stdin : createReadStream(path), columns);
-	}
-	return records();
+	return readFrom(path, readers[found as Format], columns, stdin);
 }
 
-/** Nothing done is no success: an empty file is more often a failed export than what somebody meant to import. */
-export const noRecords = () => new CommandError('The file has no records: nothing was imported.');
+/** Opens the file only when somebody reads, who receives its errors and closes it. */
+async function* readFrom(path: string, read: typeof readCsv, columns: Columns, stdin: Readable) {
+	yield* read(path === '-' ? stdin : createReadStream(path), columns);
+}
 
 const unreadable = (line: number, reason: string) =>
 	new CommandError(`The file can't be read from line ${line} on: ${reason}.`);

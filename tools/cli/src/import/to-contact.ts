@@ -7,11 +7,8 @@ import {
 	maxCharacters,
 } from '@contacts/common/company-contacts/company-contact-columns.sql.js';
 import { toE164 } from '@contacts/common/company-contacts/phone.js';
-import type { CountryCode } from 'libphonenumber-js/min';
 import { isId } from '../arguments.js';
-
-/** Why a record is refused. The message names the field, never the value. */
-export class RecordError extends Error {}
+import { RecordError } from './save-records.js';
 
 const maxBigint = 2n ** 63n - 1n;
 
@@ -22,7 +19,7 @@ const maxBigint = 2n ** 63n - 1n;
  *
  * @throws RecordError for the first field that is wrong
  */
-export function toContact(fields: Record<string, unknown>, country?: CountryCode): CompanyContactFields {
+export function toContact(fields: Record<string, unknown>): CompanyContactFields {
 	const { id, bitrix_id, ...given } = fields;
 	void id;
 	if (Object.keys(given).some((name) => !Object.hasOwn(parsers, name)))
@@ -31,77 +28,63 @@ export function toContact(fields: Record<string, unknown>, country?: CountryCode
 	if (bitrixId === null) throw new RecordError('bitrix_id: missing');
 	const contact: CompanyContactFields = { bitrix_id: bitrixId };
 	for (const name of contactColumnNames) {
-		if (given[name] !== undefined) Object.assign(contact, { [name]: parsers[name](given[name], country) });
+		if (given[name] !== undefined) Object.assign(contact, { [name]: parsers[name](name, given[name]) });
 	}
 	return contact;
 }
 
 /** The parser of each column. */
-const parsers: {
-	[Name in ContactColumn]: (value: unknown, country: CountryCode | undefined) => CompanyContact[Name];
-} = {
-	phone: (value, country) => toPhone(toText('phone', value), country),
-	company_ids: (value) => toCompanyIds(toText('company_ids', value)),
-	name: (value) => toBoundedText('name', value),
-	assigned_by_id: (value) => toId('assigned_by_id', value),
+const parsers: { [Name in ContactColumn]: (field: string, value: unknown) => CompanyContact[Name] } = {
+	phone: toPhone,
+	company_ids: toCompanyIds,
+	name: (field, value) => toText(field, value, maxCharacters.name),
+	assigned_by_id: toId,
 	trouble_contact: toFlag,
-	perplexity_reason: (value) => toBoundedText('perplexity_reason', value),
+	perplexity_reason: (field, value) => toText(field, value, maxCharacters.perplexity_reason),
 };
 
-function toText(field: string, value: unknown): string | null {
+function toText(field: string, value: unknown, max?: number): string | null {
 	if (value === null || value === undefined) return null;
 	if (typeof value !== 'string') throw new RecordError(`${field}: not a text`);
 	// U+FFFD stands for bytes that are not UTF-8.
 	if (/[\0\uFFFD]/.test(value) || !value.isWellFormed())
 		throw new RecordError(`${field}: a character that can't be stored, or is not UTF-8`);
-	return value.trim() === '' ? null : value.trim();
-}
-
-function toBoundedText(field: keyof typeof maxCharacters, value: unknown): string | null {
-	const text = toText(field, value);
-	const max = maxCharacters[field];
-	if (text !== null && firstCharacters(text, max) !== text)
+	const text = value.trim();
+	if (max !== undefined && firstCharacters(text, max) !== text)
 		throw new RecordError(`${field}: longer than ${max} characters`);
-	return text;
+	return text || null;
 }
 
 /** A positive integer up to 2^53 − 1, as a number or in decimal digits. */
 function toId(field: string, value: unknown): number | null {
 	const given = typeof value === 'number' ? String(value) : toText(field, value);
 	if (given === null) return null;
-	if (!isId(given)) {
-		throw new RecordError(`${field}: not a positive integer up to 9007199254740991`);
-	}
+	if (!isId(given)) throw new RecordError(`${field}: not a positive integer up to 9007199254740991`);
 	return Number(given);
 }
 
-function toPhone(value: string | null, country?: CountryCode): string | null {
-	if (value === null) return null;
-	const number = toE164(value, country);
-	if (number === null) {
-		throw new RecordError(
-			country === undefined
-				? 'phone: not a valid number with a leading plus (--country takes national numbers too)'
-				: 'phone: not a valid number',
-		);
-	}
+function toPhone(field: string, value: unknown): string | null {
+	const text = toText(field, value);
+	if (text === null) return null;
+	const number = toE164(text);
+	if (number === null) throw new RecordError(`${field}: not a valid number with a leading plus`);
 	return number;
 }
 
-function toCompanyIds(value: string | null): string[] | null {
-	if (value === null) return null;
-	const ids = value.split(',').map((part) => part.trim());
+function toCompanyIds(field: string, value: unknown): string[] | null {
+	const text = toText(field, value);
+	if (text === null) return null;
+	const ids = text.split(',').map((part) => part.trim());
 	for (const id of ids) {
-		if (!/^[1-9][0-9]{0,18}$/.test(id) || BigInt(id) > maxBigint) {
-			throw new RecordError('company_ids: not positive integers separated by commas');
-		}
+		if (!/^[1-9][0-9]{0,18}$/.test(id) || BigInt(id) > maxBigint)
+			throw new RecordError(`${field}: not positive integers separated by commas`);
 	}
 	return [...new Set(ids)];
 }
 
-function toFlag(value: unknown): boolean {
+function toFlag(field: string, value: unknown): boolean {
 	if (typeof value === 'boolean') return value;
-	const text = toText('trouble_contact', value);
+	const text = toText(field, value);
 	if (text === null || text === 'true') return text !== null;
-	throw new RecordError('trouble_contact: neither "true" nor empty');
+	throw new RecordError(`${field}: neither "true" nor empty`);
 }
