@@ -43,6 +43,10 @@ export function createOutput({ stdin, stdout, stderr }: Streams, now?: () => num
 	return {
 		print,
 		note,
+		/** Waits until the reader has taken the notes, so that very many are not kept in memory. */
+		async taken(): Promise<void> {
+			if (stderr.writableNeedDrain) await new Promise<void>((resolve) => stderr.write('', () => resolve()));
+		},
 		/** Shows how far long work has come. Call it as often as you like: few of the states are shown. */
 		progress: progress.show,
 		/**

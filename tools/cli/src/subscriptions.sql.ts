@@ -1,6 +1,5 @@
 import type { Sql } from '@contacts/common/database/client.js';
 import { isActiveSubscription } from '@contacts/common/database/direct-subscription.sql.js';
-import type { GivenSubscription } from './import/import-subscriptions.js';
 
 const isActive = (sql: Sql, row: string) => sql.unsafe(isActiveSubscription(row));
 
@@ -48,6 +47,14 @@ export async function endSubscription(sql: Sql, chatId: number, at: string | nul
 		where chat_id = ${chatId}::float8::bigint and ${isActive(sql, 'stored')}
 		returning chat_id`;
 	return rows.length > 0;
+}
+
+/** A subscription in a file. Times are RFC 3339 in UTC. Without times the chat is subscribed now. */
+export interface GivenSubscription {
+	line: number;
+	chat_id: number;
+	started_at: string | null;
+	ended_at: string | null;
 }
 
 export interface SavedSubscriptions {

@@ -7,7 +7,7 @@ import { ConfigError } from '@contacts/common/process/config.js';
 /** A service is ready within a second. This is for a machine that is busy with much else. */
 const readyTimeoutMs = 120_000;
 
-export type ServiceName = 'personal-contacts' | 'company-contacts' | 'crm-sync';
+export type ServiceName = 'personal-contacts' | 'company-contacts';
 
 interface ChildService {
 	/** Resolves when it has ended. */
@@ -22,9 +22,9 @@ interface ChildService {
 }
 
 /** Starts a service in a separate process. It ends when this process ends, for whatever reason. Its log goes to standard error. */
-export function spawnService(name: ServiceName, port: number, environment: NodeJS.ProcessEnv): ChildService {
+export function spawnService(name: ServiceName, port: number, databaseUrl: string): ChildService {
 	const child = fork(fileURLToPath(import.meta.resolve(`@contacts/${name}/main.js`)), [], {
-		env: { ...process.env, ...environment, HOST: '127.0.0.1', PORT: String(port) },
+		env: { ...process.env, DATABASE_URL: databaseUrl, HOST: '127.0.0.1', PORT: String(port) },
 		// A separate process group: Ctrl-C reaches only the launcher, which stops everything in order.
 		detached: true,
 		stdio: ['ignore', 2, 2, 'ipc'],

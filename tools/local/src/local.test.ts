@@ -15,8 +15,8 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 let folder: string;
 let running: Launcher;
 
-async function start(...args: string[]): Promise<void> {
-	running = await launch(folder, {}, ...args);
+async function start(): Promise<void> {
+	running = await launch(folder);
 	await running.ready();
 }
 
@@ -144,7 +144,7 @@ test('a later start keeps all data and does not add the demo again; SIGKILL of t
 	expect((await contacts(folder, 'person', 'export', '--chat', '4242')).stdout).toContain('"Ivan Petrov"');
 });
 
-test.each(['the database', 'company-contacts', 'crm-sync'])(
+test.each(['the database', 'company-contacts'])(
 	'%s ends by itself: the launcher names it, stops the rest and exits with 1, and the next start works',
 	async (name) => {
 		// The line with its process ID comes through another pipe than "Ready".
@@ -155,17 +155,12 @@ test.each(['the database', 'company-contacts', 'crm-sync'])(
 		expect(await running.exit).toBe(1);
 		expect(complaints()).toEqual([`${name} has ended by itself: stopping the rest. Its last lines are above.`]);
 		expect(await remainsOf(parts)).toEqual([]);
-		await start('--with-crm');
+		await start();
 		expect(await projects()).toEqual(['demo', 'mine']);
 	},
 );
 
-test('with --with-crm the list has the contacts of the stand-in of the CRM; SIGINT stops it with the rest', async () => {
-	const count = async () => {
-		const response = await fetch(`${addressOf('company')}/api/company_contacts.list?project=demo&api_key=demo-key`);
-		return ((await response.json()) as { count: number }).count;
-	};
-	await expect.poll(count).toBeGreaterThan(100);
+test('SIGINT stops everything with exit 0', async () => {
 	const parts = partsOf(running);
 	expect(await running.end('SIGINT')).toBe(0);
 	expect(await remainsOf(parts)).toEqual([]);

@@ -4,7 +4,7 @@ import { escapeControls } from '@contacts/common/observability/escape-controls.j
 import { ConfigError } from '@contacts/common/process/config.js';
 import { LocalPostgresError } from '@contacts/testing/embedded-postgres.js';
 import { demoKey, demoProject } from './demo.js';
-import { launch, type Running, type StopSteps } from './launcher.js';
+import { launch, type StopSteps } from './launcher.js';
 import { watchPackageManagers } from './package-managers.js';
 import { readSettings, type Settings } from './settings.js';
 
@@ -15,11 +15,11 @@ for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal
 watchPackageManagers(stop);
 
 try {
-	const settings = readSettings(process.env, process.argv.slice(2));
+	const settings = readSettings(process.env);
 	process.stdout.write('Starting ...\n');
-	const running = await launch(settings, stopSteps);
-	if (!stopping) process.stdout.write(welcome(running, settings));
-	const ended = await running.broken;
+	const { broken } = await launch(settings, stopSteps);
+	if (!stopping) process.stdout.write(welcome(settings));
+	const ended = await broken;
 	// While it stops, the parts end one after the other.
 	if (!stopping) await stopAfterFailure(`${ended} has ended by itself: stopping the rest. Its last lines are above.`);
 } catch (error) {
@@ -49,7 +49,7 @@ async function stopParts(): Promise<void> {
 	for (let step = stopSteps.pop(); step !== undefined; step = stopSteps.pop()) await step();
 }
 
-function welcome({ crm }: Running, { companyPort, personalPort, databaseUrl }: Settings): string {
+function welcome({ companyPort, personalPort, databaseUrl }: Settings): string {
 	const demo = databaseUrl === undefined;
 	const credentials = demo ? `project=${demoProject}&api_key=${demoKey}` : 'project=CODE&api_key=KEY';
 	const company = `http://127.0.0.1:${companyPort}`;
@@ -68,14 +68,6 @@ function welcome({ crm }: Running, { companyPort, personalPort, databaseUrl }: S
 		'Save the user of a personal chat:',
 		`  curl -X POST '${personal}/api/personal_contacts?${credentials}' -H 'Content-Type: application/json' -d '{"chat_id": 5550001, "username": "ivan", "name": "Ivan Petrov", "birth_date": "1990-05-17"}'`,
 		'',
-		...(crm === undefined
-			? []
-			: [
-					'A stand-in of Bitrix24 with made-up contacts, which the synchroniser mirrors:',
-					`  webhook      ${crm.webhookUrl}`,
-					`  synchroniser ${crm.synchroniserUrl}`,
-					'',
-				]),
 		'Ready. Ctrl-C stops everything.',
 		'',
 	];

@@ -27,28 +27,17 @@ export interface Settings {
 	databaseUrl: string | undefined;
 	/** Absolute path. */
 	dataFolder: string;
-	/** Also start a stand-in of the CRM and a synchroniser. */
-	withCrm: boolean;
 }
 
 /** @throws ConfigError */
-export function readSettings(environment: NodeJS.ProcessEnv, args: string[]): Settings {
+export function readSettings(environment: NodeJS.ProcessEnv): Settings {
 	const values = readVariables(variables, environment);
 	if (values.PERSONAL_CONTACTS_PORT === values.COMPANY_CONTACTS_PORT) {
 		throw new ConfigError([
 			'PERSONAL_CONTACTS_PORT and COMPANY_CONTACTS_PORT are the same: each service needs its own.',
 		]);
 	}
-	const unknown = args.filter((arg) => arg !== '--with-crm');
-	if (unknown.length > 0) throw new ConfigError([`start takes --with-crm and nothing else, not ${unknown.join(' ')}.`]);
-	const withCrm = args.includes('--with-crm');
-	if (withCrm && values.DATABASE_URL !== undefined) {
-		throw new ConfigError([
-			'--with-crm fills the mirror with made-up contacts: only for the embedded database, without DATABASE_URL.',
-		]);
-	}
 	return {
-		withCrm,
 		personalPort: values.PERSONAL_CONTACTS_PORT,
 		companyPort: values.COMPANY_CONTACTS_PORT,
 		databaseUrl: values.DATABASE_URL,

@@ -75,7 +75,7 @@ const maxBatch = 500;
 export async function importContacts(
 	sql: Sql,
 	source: AsyncIterable<SourceRecord>,
-	output: Pick<Output, 'note' | 'progress'>,
+	output: Output,
 ): Promise<ImportResult> {
 	const written = { created: 0, changed: 0 };
 	const result = await saveRecords(source, output, maxBatch, toContact, async (batch) => {

@@ -5,6 +5,7 @@ import { startTestApp, type TestApp } from '@contacts/testing/app.js';
 import { database, test } from '@contacts/testing/test.js';
 import { afterAll, describe, expect } from 'vitest';
 import { contacts, expectOneLine, expectWrongUsage } from '../testing/command.js';
+import { lockWaiters } from '../testing/own-database.js';
 import { parseExpiry } from './key.js';
 
 const day = 86_400_000;
@@ -187,9 +188,7 @@ describe('key rotate', () => {
 		await other`begin`;
 		await other`select from api_keys where id = ${old.id} for update`;
 		const made = [json('rotate', String(old.id)), json('rotate', String(old.id))];
-		const waiting = () => database.sql`
-			select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
-		await expect.poll(waiting).toHaveLength(2);
+		await lockWaiters(database, 2);
 		await other`rollback`;
 		other.release();
 		expect((await Promise.all(made)).map(({ expires_at }) => expires_at)).toEqual([null, null]);

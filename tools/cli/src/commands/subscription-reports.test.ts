@@ -10,7 +10,7 @@ import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import { database, test } from '@contacts/testing/test.js';
 import { expect } from 'vitest';
 import { contacts, fileWith } from '../testing/command.js';
-import { ownDatabase } from '../testing/own-database.js';
+import { lockWaiters, ownDatabase } from '../testing/own-database.js';
 
 // Reports of the bot backend beside what the operator does.
 
@@ -134,9 +134,7 @@ test.each([
 		await report`select from direct_subscriptions for update`;
 		const argument = command === 'import' ? await fileWith('chat_id\n1\n') : '1';
 		const done = contacts(own.url, ['subscription', command, argument]);
-		const waiting = () => own.sql`
-			select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
-		await expect.poll(waiting).toHaveLength(1);
+		await lockWaiters(own);
 		const sentBefore = await databaseTime(own.sql);
 		expect(await deliver(1, isActive, await databaseTime(own.sql), { sql: report })).toBe(true);
 		await report`commit`;

@@ -1,12 +1,25 @@
+import { basename } from 'node:path';
 import type { Command } from 'commander';
-import { chatId, timeOf } from '../arguments.js';
+import { chatId, parseChatId, parseTime, timeOf } from '../arguments.js';
 import { withDatabase, withTransaction } from '../connection.js';
 import { CommandError, UsageError } from '../errors.js';
-import { subscriptionImport } from '../import/import-subscriptions.js';
-import { formatOption, type ReadOptions } from '../import/read-records.js';
-import { type Context, examples, type OutputOptions } from '../output.js';
+import { formatOption, type ReadOptions, readRecords } from '../import/read-records.js';
+import { RecordError, saveRecords } from '../import/save-records.js';
+import { type Context, counted, examples, type OutputOptions } from '../output.js';
 import { recordOperation } from '../projects.sql.js';
-import { endSubscription, readSubscriptions, startSubscription } from '../subscriptions.sql.js';
+import {
+	endSubscription,
+	type GivenSubscription,
+	readSubscriptions,
+	saveSubscriptions,
+	startSubscription,
+} from '../subscriptions.sql.js';
+
+/** The columns of a file, or the fields of its records. `state` is what a list of subscriptions has beside the times: it is ignored. */
+const columns = { names: ['chat_id', 'state', 'started_at', 'ended_at'], required: 'chat_id' };
+
+/** The number of records that one statement saves. */
+const maxBatch = 5000;
 
 /** RFC 3339, in UTC. */
 interface Times {
@@ -15,8 +28,7 @@ interface Times {
 	at?: string | null;
 }
 
-export function addSubscriptionCommands(program: Command, context: Context): void {
-	const { environment, output } = context;
+export function addSubscriptionCommands(program: Command, { environment, stdin, output }: Context): void {
 	const subscription = program
 		.command('subscription')
 		.description('direct subscriptions to the bot: while one is active, the chat’s user is not saved');
@@ -76,5 +88,48 @@ export function addSubscriptionCommands(program: Command, context: Context): voi
 		.addOption(formatOption())
 		.option('--json', 'print JSON')
 		.addHelpText('after', examples('contacts subscription import subscribers.csv'))
-		.action((path: string, options: ReadOptions) => subscriptionImport(context, path, options));
+		.action(async (path: string, { format, ...options }: ReadOptions) => {
+			const source = readRecords(path, format, columns, stdin);
+			const summary = await withTransaction(environment, async (sql) => {
+				const counts = { added: 0, changed: 0, unchanged: 0, older: 0 };
+				const { records, refused, failure } = await saveRecords(
+					source,
+					output,
+					maxBatch,
+					toSubscription,
+					async (batch) => {
+						const saved = await saveSubscriptions(sql, batch);
+						for (const name of ['added', 'changed', 'unchanged', 'older'] as const) counts[name] += saved[name];
+					},
+				);
+				if (failure !== undefined) throw failure;
+				if (refused > 0) throw new CommandError(`${refused} of ${records} records are wrong: nothing was imported.`);
+				await recordOperation(sql, 'subscriptions imported', { file: basename(path), records, ...counts });
+				return { records, ...counts };
+			});
+			const { records, added, changed, unchanged, older } = summary;
+			output.result(
+				summary,
+				`${counted(records, 'record')}: ${counted(added, 'subscription')} new, ${changed} changed, ${unchanged} as stored, ${older} older than what is stored or than another record.`,
+				options,
+			);
+		});
+}
+
+function toSubscription(fields: Record<string, unknown>, line: number): GivenSubscription {
+	if (Object.keys(fields).some((name) => !columns.names.includes(name)))
+		throw new RecordError(`only ${columns.names.join(', ')} are known`);
+	const given = fields.chat_id;
+	const chat = typeof given === 'string' || typeof given === 'number' ? parseChatId(String(given)) : undefined;
+	if (chat === undefined) throw new RecordError('chat_id is no integer other than 0, within ±9007199254740991');
+	const [started, ended] = [fieldTime(fields, 'started_at'), fieldTime(fields, 'ended_at')];
+	if (started !== null && started > new Date().toISOString()) throw new RecordError('started_at is in the future');
+	if (started !== null && ended !== null && ended < started) throw new RecordError('ended_at is before started_at');
+	return { line, chat_id: chat, started_at: started, ended_at: ended };
+}
+
+function fieldTime(fields: Record<string, unknown>, name: string): string | null {
+	const time = parseTime(fields[name]);
+	if (time === undefined) throw new RecordError(`${name} is neither a date nor a time like 2026-05-17T12:00:00Z`);
+	return time;
 }

@@ -134,6 +134,15 @@ describe('NDJSON', () => {
 		expect(await read('ndjson', '[]\n')).toEqual({ records: [] });
 	});
 
+	test('a line of more than 1 MiB ends the reading, after all records before it', async () => {
+		const { records, failure } = await read(
+			'ndjson',
+			`{"bitrix_id":1}\n{"name":"${'x'.repeat(2 * maxRecordLength)}"}\n`,
+		);
+		expect(records).toEqual([{ line: 1, fields: { bitrix_id: 1 } }]);
+		expect(failure).toBe(`The file can't be read from line 2 on: a line is longer than ${maxRecordLength} bytes.`);
+	});
+
 	test.each([
 		['no JSON', '{"bitrix_id":2'],
 		['two objects', '{"bitrix_id":2}{"bitrix_id":3}'],

@@ -20,7 +20,7 @@ export interface ReadResult {
  */
 export async function saveRecords<T>(
 	source: AsyncIterable<SourceRecord>,
-	output: Pick<Output, 'note' | 'progress'>,
+	output: Pick<Output, 'note' | 'taken' | 'progress'>,
 	maxBatch: number,
 	convert: (fields: Record<string, unknown>, line: number) => T,
 	save: (batch: readonly T[]) => Promise<void>,
@@ -38,6 +38,7 @@ export async function saveRecords<T>(
 				if (!(error instanceof RecordError)) throw error;
 				refused++;
 				output.note(`line ${record.line}: ${error.message}`);
+				await output.taken();
 			}
 			output.progress(`${counted(accepted + refused, 'record')}: ${accepted} good, ${refused} refused`);
 			if (batch.length === maxBatch) await save(batch.splice(0));
