@@ -33,15 +33,53 @@ test.each(leaves(createProgram({})))('"%s --help" shows examples that are valid 
 	}
 });
 
-test.each([
-	['project nonsense', /^error: /],
-	['project list --nonsense', /^error: /],
-	['project list extra', /^error: /],
-	['key create code --service nonsense', /^error: /],
-	['project', /^Usage: contacts/],
-])('"%s" is wrong usage: exit 2', async (command, line) => {
-	const outcome = await contacts(database.url, command.split(' '));
-	expect(outcome).toMatchObject({ code: 2, stdout: '', stderr: expect.stringMatching(line) });
+const notChatIds = ['0', '-0', '007', '1.5', '1e3', 'abc', '', '9007199254740992'];
+
+/** Calls that are refused with each of these values at their end, and what the line says. */
+test.each<[call: string, values: string[], line: string]>([
+	['project', ['nonsense'], 'unknown command'],
+	['project list', ['--nonsense'], 'unknown option'],
+	['project list', ['extra'], 'too many arguments'],
+	['project create --', ['A', '-a', 'ä', 'a.b', 'x'.repeat(64), ''], 'A project code begins with'],
+	['key create one --service', ['nonsense'], 'Allowed choices are personal-contacts, company-contacts'],
+	['key create one --name', ['', 'x'.repeat(101), 'a\nb', '\u001b[2J'], '--name takes 1 to 100'],
+	[
+		'key create one --expires',
+		['0', '-1', '1w', '1.5', ' 5', '100000', '', '2027-1-1', '2027-02-29'],
+		'--expires takes',
+	],
+	['key create one --expires', ['2026-03-01'], '--expires must be in the future'],
+	['key rotate 1 --overlap', ['7', '1w', '-1d', ''], '--overlap takes'],
+	['key revoke --', ['0', '-1', 'abc', '1.5', '', '9'.repeat(20)], 'The ID of a key must be a positive integer'],
+	['subscription start --', notChatIds, 'A chat ID is an integer other than 0'],
+	['subscription end --', notChatIds, 'A chat ID is an integer other than 0'],
+	['subscription list --', notChatIds, 'A chat ID is an integer other than 0'],
+	['subscription start 83 --from', ['tomorrow', ''], '--from takes a date'],
+	['subscription start 83 --from', ['2999-01-01'], '--from must not be in the future'],
+	['subscription start 83 --until', ['2026-02-30'], '--until takes a date'],
+	['subscription start 83 --until', ['2026-01-01'], '--until must be in the future'],
+	['subscription end 83 --at', [''], '--at takes a date'],
+	['person', ['export', 'erase'], 'Say one of --chat, --phone and --bitrix'],
+	['person erase --chat 1 --bitrix', ['2'], 'Say one of --chat, --phone and --bitrix'],
+	['person export --chat', notChatIds, 'A chat ID is an integer other than 0'],
+	['person export --phone', ['2025550101'], '--phone takes a valid number with a leading plus'],
+	['person export --bitrix', ['1e3'], '--bitrix must be a positive integer'],
+	['person', ['prune'], '--older-than'],
+	['person prune --older-than', ['0', '1.5', '10000'], '--older-than takes'],
+	['import', ['list.txt', '.csv', 'list.csv.gz', 'list.constructor', '-'], 'say --format'],
+	['audit --limit', ['0'], '--limit must be a positive integer'],
+])(
+	'"%s" with one of %j is wrong usage: exit 2 with one line, before a database is asked',
+	async (call, values, line) => {
+		const environment = { LOCAL_DATA_DIR: await temporaryFolder() };
+		for (const value of values)
+			expectOneLine(await contacts(undefined, [...call.split(' '), value], { environment }), 2, line);
+	},
+);
+
+test('a command without its subcommand is wrong usage, and prints the help', async () => {
+	const outcome = await contacts(undefined, ['project']);
+	expect(outcome).toEqual({ code: 2, stdout: '', stderr: expect.stringMatching(/^Usage: contacts project/) });
 });
 
 /** Clears the screen, rings, moves back, begins a C1 sequence, reverses text, and begins a line that looks like ours. */

@@ -31,7 +31,6 @@ export function createProgram(
 			// It may contain typed text.
 			outputError: (text) => text.trimEnd().split('\n').map(output.note),
 		})
-		.showHelpAfterError('(run with --help to see what it accepts)')
 		.addHelpText(
 			'after',
 			'\nExit codes: 0 success, 1 failure, 2 wrong usage, 130 and 143 SIGINT and SIGTERM,\n141 the reader closed the output.',

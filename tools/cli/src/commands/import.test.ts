@@ -43,12 +43,6 @@ describe('the format', () => {
 		});
 		expect(await names()).toEqual(['a', 'b']);
 	});
-
-	test('that does not follow from the name is wrong usage', async () => {
-		for (const name of ['list.txt', '.csv', 'list.csv.gz', 'list.constructor'])
-			expectOneLine(await run(await fileWith(csv, name)), 2, 'does not end in .csv or .ndjson: say --format');
-		expectOneLine(await pipe(csv), 2, 'say --format');
-	});
 });
 
 test.each([

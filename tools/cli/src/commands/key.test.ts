@@ -4,9 +4,8 @@ import { service } from '@contacts/company-contacts/app.js';
 import { startTestApp, type TestApp } from '@contacts/testing/app.js';
 import { database, test } from '@contacts/testing/test.js';
 import { afterAll, describe, expect } from 'vitest';
-import { contacts, expectOneLine, expectWrongUsage } from '../testing/command.js';
+import { contacts, expectOneLine } from '../testing/command.js';
 import { lockWaiters } from '../testing/own-database.js';
-import { parseExpiry } from './key.js';
 
 const day = 86_400_000;
 let app: TestApp;
@@ -79,13 +78,6 @@ describe('key create', () => {
 		expect([await statusOf(own.key), await statusOf(other.key)]).toEqual([200, 401]);
 		expectOneLine(await run('create', 'missing'), 1, 'There is no project "missing"');
 	});
-
-	test('makes no key with an invalid name', async () => {
-		const before = await countKeys();
-		for (const name of ['', 'x'.repeat(101), 'two\nlines', '\u001b[2J'])
-			expectOneLine(await run('create', 'one', '--name', name), 2, '--name takes 1 to 100 characters');
-		expect(await countKeys()).toEqual(before);
-	});
 });
 
 describe('key create --stdin', () => {
@@ -134,27 +126,14 @@ describe('key create --expires', () => {
 		const days = await create('--expires', '30');
 		expect(daysUntil(days.expires_at)).toBe(30);
 		expect([await statusOf(days.key), await statusOf(days.key, { later: 31 * day })]).toEqual([200, 401]);
-		const { id } = await create('--expires', '2099-01-31');
-		const [row] = await database.sql`select expires_at::text as at from api_keys where id = ${id}`;
-		expect(new Date(row?.at)).toEqual(new Date('2099-01-31T00:00:00Z'));
-	});
-
-	const now = new Date('2026-03-01T12:00:00Z');
-	test.each([
-		['1', '2026-03-02T12:00:00.000Z'],
-		['99999', '2299-12-14T12:00:00.000Z'],
-		['2028-02-29', '2028-02-29T00:00:00.000Z'],
-		['2026-03-01T13:00:00+00:30', '2026-03-01T12:30:00.000Z'],
-	])('%s means %s', (given, expected) => {
-		expect(parseExpiry(given, now).toISOString()).toBe(expected);
-	});
-
-	test('an invalid or past time is wrong usage, and makes no key', async () => {
-		const times = ['0', '1w', '-1', '1.5', '100000', '', ' 5', '2027-1-1', '2027-02-29', '2026-03-01'];
-		for (const given of times) expect(() => parseExpiry(given, now)).toThrow(/^--expires (takes|must be)/);
-		const before = await countKeys();
-		expectOneLine(await run('create', 'one', '--expires', '2026-03-01'), 2, '--expires must be in the future');
-		expect(await countKeys()).toEqual(before);
+		for (const [given, expected] of [
+			['2099-01-31', '2099-01-31T00:00:00Z'],
+			['2099-01-31T13:00:00+00:30', '2099-01-31T12:30:00Z'],
+		] as const) {
+			const { id } = await create('--expires', given);
+			const [row] = await database.sql`select expires_at::text as at from api_keys where id = ${id}`;
+			expect(new Date(row?.at)).toEqual(new Date(expected));
+		}
 	});
 });
 
@@ -212,11 +191,6 @@ describe('key rotate', () => {
 			expectOneLine(await run('rotate', String(id)), 1, `There is no key ${id} that is live`);
 		expect(await countKeys()).toEqual(before);
 	});
-
-	test('an invalid overlap is wrong usage', async () => {
-		for (const overlap of ['7', '1w', '-1d', ''])
-			await expectWrongUsage(database.url, ['key', 'rotate', '1', `--overlap=${overlap}`], '--overlap takes');
-	});
 });
 
 describe('key list and key revoke', () => {
@@ -238,10 +212,5 @@ describe('key list and key revoke', () => {
 		expect(await json('list', 'one')).toContainEqual(expect.objectContaining({ id, state: 'revoked' }));
 		for (const not of [id, 999_999])
 			expectOneLine(await run('revoke', String(not)), 1, `There is no key ${not} that is live`);
-	});
-
-	test('an invalid ID is wrong usage', async () => {
-		for (const id of ['0', '-1', 'abc', '1.5', '', '99999999999999999999'])
-			await expectWrongUsage(database.url, ['key', 'revoke', id], 'The ID of a key must be a positive integer');
 	});
 });

@@ -32,9 +32,7 @@ export function addKeyCommands(program: Command, { environment, stdin, output }:
 			new Option('--service <name>', 'only for this service').choices(['personal-contacts', 'company-contacts']),
 		)
 		.option('--name <text>', 'what it is for, such as "billing job"')
-		.option('--expires <when>', 'after a number of days (90), or on a date (2027-01-31, at 00:00 UTC)', (given) =>
-			parseExpiry(given, new Date()),
-		)
+		.option('--expires <when>', 'after a number of days (90), or on a date (2027-01-31, at 00:00 UTC)', expiryOf)
 		.option('--stdin', 'import a key that the client already has, from standard input')
 		.option('--json', 'print JSON')
 		.addHelpText(
@@ -124,11 +122,11 @@ function overlapOf(given: string): number {
 }
 
 /** Days from now, a date (the start of that day in UTC), or an RFC 3339 time. */
-export function parseExpiry(given: string, now: Date): Date {
+function expiryOf(given: string): Date {
 	const isDays = /^[1-9][0-9]{0,4}$/.test(given);
-	const time = isDays ? now.getTime() + Number(given) * day * 1000 : parseTime(given);
+	const time = isDays ? Date.now() + Number(given) * day * 1000 : parseTime(given);
 	if (!time) throw new UsageError('--expires takes a number of days or a date like 2027-01-31.');
-	if (new Date(time) <= now) throw new UsageError('--expires must be in the future.');
+	if (new Date(time) <= new Date()) throw new UsageError('--expires must be in the future.');
 	return new Date(time);
 }
 

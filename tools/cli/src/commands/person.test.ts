@@ -3,7 +3,7 @@ import { addProject } from '@contacts/testing/app.js';
 import { rolePassword } from '@contacts/testing/database.js';
 import { database, test } from '@contacts/testing/test.js';
 import { describe, expect, onTestFinished } from 'vitest';
-import { contacts, expectOneLine, expectWrongUsage } from '../testing/command.js';
+import { contacts, expectOneLine } from '../testing/command.js';
 import { lockWaiters, ownDatabase } from '../testing/own-database.js';
 
 const url = () => urlAs(database.url, 'privacy', rolePassword);
@@ -247,26 +247,4 @@ test('export and erase fail where nothing is stored', async () => {
 	])
 		for (const word of ['export', 'erase'])
 			expectOneLine(await run(word, ...query), 1, 'Nothing is stored about this person');
-});
-
-test.each([
-	[['erase'], 'Say one of --chat, --phone and --bitrix'],
-	[['erase', '--chat', '1', '--bitrix', '2'], 'Say one of'],
-	[['export', '--chat', '0'], 'A chat ID is an integer other than 0'],
-	[['export', '--phone', '2025550101'], '--phone takes a valid number with a leading plus'],
-	[['export', '--bitrix', '1e3'], '--bitrix must be a positive integer'],
-	[['prune', '--older-than', '0'], '--older-than takes'],
-	[['prune', '--older-than', '1.5'], '--older-than takes'],
-])('%j is wrong usage', async (args, line) => {
-	await expectWrongUsage(database.url, ['person', ...args], line);
-});
-
-test('any other role is refused, and the error names the required one', async () => {
-	const operator = urlAs(database.url, 'operator', rolePassword);
-	for (const args of [
-		['export', '--bitrix', '1'],
-		['erase', '--chat', '1', '--yes'],
-		['prune', '--older-than', '1', '--yes'],
-	])
-		expectOneLine(await contacts(operator, ['person', ...args]), 1, 'connect as contacts_privacy');
 });

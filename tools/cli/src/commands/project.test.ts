@@ -1,7 +1,7 @@
 import { addProject } from '@contacts/testing/app.js';
 import { database, test } from '@contacts/testing/test.js';
 import { expect } from 'vitest';
-import { contacts, expectOneLine, expectWrongUsage } from '../testing/command.js';
+import { contacts, expectOneLine } from '../testing/command.js';
 import { ownDatabase } from '../testing/own-database.js';
 
 const run = (...args: string[]) => contacts(database.url, ['project', ...args]);
@@ -22,11 +22,6 @@ test.each([
 		stdout: expect.stringContaining(`contacts key create ${code}`),
 	});
 	expect(await stored(code)).toEqual([{ disabled: false, sandbox }]);
-});
-
-test.each(['A', '-a', 'ä', 'a.b', 'x'.repeat(64), ''])('an invalid code is wrong usage: "%s"', async (code) => {
-	await expectWrongUsage(database.url, ['project', 'create', '--', code], 'A project code begins with');
-	expect(await stored(code)).toEqual([]);
 });
 
 test('disable and enable work in turn, and can be repeated; an existing code can’t be created again', async () => {

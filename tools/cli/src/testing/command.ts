@@ -65,12 +65,6 @@ export function expectOneLine(outcome: Outcome, code: 1 | 2, line: string | RegE
 	else expect(outcome.stderr).toMatch(line);
 }
 
-/** Expects wrong usage: exit 2, with this line among others. */
-export async function expectWrongUsage(databaseUrl: string, args: string[], line: string): Promise<void> {
-	const outcome = await contacts(databaseUrl, args);
-	expect(outcome).toEqual({ code: 2, stdout: '', stderr: expect.stringContaining(line) });
-}
-
 /** A new file with this content. @returns its path */
 export async function fileWith(content: string | Buffer, name = 'list.csv'): Promise<string> {
 	const path = join(await temporaryFolder(), name);
