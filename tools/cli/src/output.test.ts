@@ -7,7 +7,7 @@ import { addProject } from '@contacts/testing/app.js';
 import { database, test } from '@contacts/testing/test.js';
 import { describe, expect, onTestFinished } from 'vitest';
 import { createOutput } from './output.js';
-import { contacts, environmentOf, main, spawnContacts } from './testing/command.js';
+import { contacts, environmentOf, main } from './testing/command.js';
 
 /** More rows than a function of JavaScript takes arguments, and more than a pipe holds. */
 const count = 150_000;
@@ -27,9 +27,15 @@ async function outcomeOf(child: ChildProcess): Promise<{ code: number; stderr: s
 	return { code, stderr };
 }
 
+async function outcomeWithOutput(args: string[]) {
+	const child = start(args);
+	const [stdout, outcome] = await Promise.all([child.stdout ? text(child.stdout) : '', outcomeOf(child)]);
+	return { ...outcome, stdout };
+}
+
 test('as a separate process the command exits with 0, 1 or 2 and prints the same', async () => {
 	const calls = ['project list', 'project disable missing', 'project nonsense'].map((call) => call.split(' '));
-	const outcomes = await Promise.all(calls.map((call) => spawnContacts(database.url, call)));
+	const outcomes = await Promise.all(calls.map(outcomeWithOutput));
 	expect(outcomes.map(({ code }) => code)).toEqual([0, 1, 2]);
 	expect(outcomes).toEqual(await Promise.all(calls.map((call) => contacts(database.url, call))));
 });

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { PassThrough, Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
-import { environmentOf as environmentOfProcess, startProcess } from '@contacts/testing/process.js';
+import { environmentOf as environmentOfProcess } from '@contacts/testing/process.js';
 import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import { expect } from 'vitest';
 import { runContacts } from '../program.js';
@@ -29,7 +29,7 @@ export function environmentOf(databaseUrl: string | undefined, more: Record<stri
 	return environmentOfProcess({ ...(databaseUrl === undefined ? {} : { DATABASE_URL: databaseUrl }), ...more });
 }
 
-/** Runs `contacts` within this process, to its end. `spawnContacts` covers what a separate process adds. */
+/** Runs `contacts` within this process, to its end. `output.test.ts` covers what a separate process adds. */
 export async function contacts(
 	databaseUrl: string | undefined,
 	args: string[],
@@ -42,20 +42,6 @@ export async function contacts(
 	for (const stream of [stdout, stderr]) stream.end();
 	const [out = '', error = ''] = await Promise.all(written);
 	return { code, stdout: out, stderr: error };
-}
-
-/** Runs `contacts` as a separate process, to its end. */
-export async function spawnContacts(
-	databaseUrl: string | undefined,
-	args: string[],
-	{ input = '', environment }: RunOptions = {},
-): Promise<Outcome> {
-	const command = startProcess(process.execPath, [main, ...args], {
-		env: environmentOf(databaseUrl, environment),
-		input,
-	});
-	const code = await command.exit;
-	return { code, stdout: command.stdout(), stderr: command.stderr() };
 }
 
 /** Expects a failure with one line on standard error and nothing on standard output. */
