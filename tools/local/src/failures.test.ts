@@ -9,15 +9,20 @@ import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import { database, test } from '@contacts/testing/test.js';
 import { describe, expect, onTestFinished } from 'vitest';
 
-async function start(dataFolder: string, more: Record<string, string> = {}): Promise<Launcher> {
-	const launcher = await launch(dataFolder, more);
+async function start(dataFolder: string, more: Record<string, string> = {}, ...args: string[]): Promise<Launcher> {
+	const launcher = await launch(dataFolder, more, ...args);
 	onTestFinished(() => dispose(launcher));
 	return launcher;
 }
 
 /** Expects exit 1 with one line on standard error, and that nothing keeps running. */
-async function expectLine(line: RegExp, more: Record<string, string>, dataFolder?: string): Promise<void> {
-	const launcher = await start(dataFolder ?? (await temporaryFolder()), more);
+async function expectLine(
+	line: RegExp,
+	more: Record<string, string>,
+	dataFolder?: string,
+	...args: string[]
+): Promise<void> {
+	const launcher = await start(dataFolder ?? (await temporaryFolder()), more, ...args);
 	expect(await launcher.exit).toBe(1);
 	expect(launcher.stderr().split('\n')).toEqual([expect.stringMatching(line), '']);
 	expect(launcher.stdout()).not.toContain('Ready');
@@ -46,6 +51,10 @@ describe('what prevents a start is said in one line:', () => {
 	test('the same port for both services', async () => {
 		const line = /^PERSONAL_CONTACTS_PORT and COMPANY_CONTACTS_PORT are the same/;
 		await expectLine(line, { PERSONAL_CONTACTS_PORT: '3000', COMPANY_CONTACTS_PORT: '3000' });
+	});
+
+	test('an argument', async () => {
+		await expectLine(/^start takes no arguments, but was given --fast\.$/, {}, undefined, '--fast');
 	});
 
 	test('a data folder that can’t be made', async () => {

@@ -15,6 +15,8 @@ for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal
 watchPackageManagers(stop);
 
 try {
+	const [unknown] = process.argv.slice(2);
+	if (unknown !== undefined) throw new ConfigError([`start takes no arguments, but was given ${unknown}.`]);
 	const settings = readSettings(process.env);
 	process.stdout.write('Starting ...\n');
 	const { broken } = await launch(settings, stopSteps);

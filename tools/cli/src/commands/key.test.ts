@@ -1,10 +1,12 @@
 import { createHash } from 'node:crypto';
+import { PassThrough, Readable } from 'node:stream';
 import { isGeneratedKey, maxKeyLength } from '@contacts/common/auth/api-key.js';
 import { service } from '@contacts/company-contacts/app.js';
 import { startTestApp, type TestApp } from '@contacts/testing/app.js';
 import { database, test } from '@contacts/testing/test.js';
 import { afterAll, describe, expect } from 'vitest';
-import { contacts, expectOneLine } from '../testing/command.js';
+import { runContacts } from '../program.js';
+import { contacts, environmentOf, expectOneLine } from '../testing/command.js';
 import { lockWaiters } from '../testing/own-database.js';
 
 const day = 86_400_000;
@@ -118,6 +120,16 @@ describe('key create --stdin', () => {
 		expectOneLine(outcome, 2, '--stdin takes one line with the key');
 		expect(outcome.stderr).not.toContain('canary');
 		expect(await countKeys()).toEqual(before);
+	});
+
+	test('input without an end is refused and not read on', async () => {
+		let read = 0;
+		async function* endless() {
+			for (; read < 1000; read++) yield Buffer.alloc(65_536, 'x');
+		}
+		const streams = { stdin: Readable.from(endless()), stdout: new PassThrough(), stderr: new PassThrough() };
+		expect(await runContacts(['key', 'create', 'one', '--stdin'], environmentOf(database.url), streams)).toBe(2);
+		expect(read).toBeLessThan(100);
 	});
 });
 

@@ -1,5 +1,4 @@
 import type { Readable } from 'node:stream';
-import { text } from 'node:stream/consumers';
 import { generateKey, hashKey, maxKeyLength } from '@contacts/common/auth/api-key.js';
 import type { ServiceName } from '@contacts/common/auth/key-ring.sql.js';
 import { type Command, Option } from 'commander';
@@ -130,9 +129,16 @@ function expiryOf(given: string): Date {
 	return new Date(time);
 }
 
-/** A key from standard input: one line of printable characters. Bytes that are not UTF-8 become U+FFFD. */
+/** A key from standard input: one line of printable characters. Little is read of what is too long to be a key. */
 async function readKey(stdin: Readable): Promise<string> {
-	const key = (await text(stdin)).replace(/\r?\n$/, '');
+	// Bytes that are not UTF-8 become U+FFFD.
+	const decoder = new TextDecoder();
+	let given = '';
+	for await (const chunk of stdin) {
+		given += decoder.decode(chunk, { stream: true });
+		if (given.length > maxKeyLength + '\r\n'.length) break;
+	}
+	const key = (given + decoder.decode()).replace(/\r?\n$/, '');
 	if (key === '' || key.length > maxKeyLength || /[\s\p{Cc}\uFFFD]/u.test(key))
 		throw new UsageError(
 			`--stdin takes one line with the key: UTF-8, at most ${maxKeyLength} characters, no white space.`,

@@ -102,8 +102,8 @@ describe('CSV', () => {
 		['a quote that nothing closes', '3,"c\n4,d\n', quote],
 		['a quote that the quote of a later record seems to close', '3,"c\n4,"d, e"\n5,f\n', quote],
 		['text after a closing quote', '3,"c" d\n4,e\n', quote],
-		['a quote that nothing closes within 1 MiB', `3,"c\n${'4,d\n'.repeat(300_000)}`, tooLong],
-		['a field of more than 1 MiB', `3,${'c'.repeat(2 * maxRecordLength)}\n4,d\n`, tooLong],
+		['a quote that nothing closes for long', `3,"c\n${'4,d\n'.repeat(300_000)}`, tooLong],
+		['a field that is too long', `3,${'c'.repeat(2 * maxRecordLength)}\n4,d\n`, tooLong],
 		['very many columns', `3,${','.repeat(3 * maxRecordLength)}\n4,d\n`, tooLong],
 	])('ends the reading with its line, after all records before it: %s', async (_, broken, reason) => {
 		for (const size of [1000, 65_536]) {
@@ -134,7 +134,7 @@ describe('NDJSON', () => {
 		expect(await read('ndjson', '[]\n')).toEqual({ records: [] });
 	});
 
-	test('a line of more than 1 MiB ends the reading, after all records before it', async () => {
+	test('a line that is too long ends the reading, after all records before it', async () => {
 		const { records, failure } = await read(
 			'ndjson',
 			`{"bitrix_id":1}\n{"name":"${'x'.repeat(2 * maxRecordLength)}"}\n`,

@@ -16,8 +16,8 @@ export interface Columns {
 	required: string;
 }
 
-/** The maximum length of a record, in bytes or characters. It bounds the memory of an import. */
-export const maxRecordLength = 1_048_576;
+/** The maximum length of a record, in bytes or characters. It bounds the memory of an import, which keeps a batch of records. */
+export const maxRecordLength = 262_144;
 
 const readers = { csv: readCsv, ndjson: readNdjson };
 
