@@ -15,11 +15,11 @@ import { insertKey, insertProject, type NewKey } from './projects.js';
 import { exchangeText } from './raw-http.js';
 
 export interface TestAppOptions {
-	/** The database of requests. Keys are always read from the test's own database. */
+	/** The database of requests. */
 	database?: Partial<DatabaseOptions>;
-	/** The URL for the polls alone, also for that of the keys. */
+	/** The URL for the poll alone, which also takes the role of the service. Default: the test's own database. */
 	pollUrl?: string;
-	/** The interval and the clock of the polls. */
+	/** The interval and the clock of the poll. */
 	poll?: Pick<StatePollOptions, 'intervalMs' | 'clock'>;
 	limits?: Partial<ServerLimits>;
 	trustProxy?: string[];
@@ -57,17 +57,6 @@ export async function startTestApp<V extends TObject>(
 		destination: { write: (line: string) => void log.push(line) },
 	});
 	const roleUrl = urlAs(url, service.name, rolePassword);
-	const keys = openDatabase({ url: roleUrl, applicationName: 'test keys', poolSize: 1 });
-	const keyPoll = openStatePoll({
-		url: options.pollUrl ?? roleUrl,
-		applicationName: 'test keys',
-		watched: ['keys'],
-		...options.poll,
-	});
-	const keyRing = await openKeyRing(
-		{ poll: keyPoll, database: keys, service: service.name, ...(options.now ? { now: options.now } : {}) },
-		() => false,
-	);
 	const database: Database = openDatabase({
 		url: roleUrl,
 		applicationName: 'test',
@@ -76,12 +65,16 @@ export async function startTestApp<V extends TObject>(
 		...options.database,
 	});
 	const poll = openStatePoll({
-		url: options.pollUrl ?? options.database?.url ?? roleUrl,
+		url: urlAs(options.pollUrl ?? url, service.name, rolePassword),
 		applicationName: 'test poll',
 		watched: service.watched,
 		onReconnect: () => database.renew(),
 		...options.poll,
 	});
+	const keyRing = await openKeyRing(
+		{ poll, database, service: service.name, ...(options.now ? { now: options.now } : {}) },
+		() => false,
+	);
 	const registry = new Registry();
 	const serverOptions: ServerOptions = {
 		logger,
@@ -103,7 +96,7 @@ export async function startTestApp<V extends TObject>(
 		async close() {
 			await app.close();
 			await keyRing.stop();
-			await Promise.all([keyPoll.close(), poll.close(), keys.close(), database.close()]);
+			await Promise.all([poll.close(), database.close()]);
 		},
 	};
 }

@@ -250,7 +250,7 @@ describe('changes in memory', () => {
 test('an unavailable database causes a 500, not an old response', async () => {
 	const proxy = await startTcpProxy(db.url);
 	onTestFinished(() => proxy.close());
-	const app = await startTestApp(service, db.url, { database: { url: proxy.through(db.url) } });
+	const app = await startTestApp(service, db.url, { pollUrl: proxy.through(db.url) });
 	onTestFinished(() => app.close());
 	const statuses = () =>
 		Promise.all(
