@@ -1,7 +1,7 @@
 #!/bin/sh
 # Runs another release with Docker Compose, or the previous one again, replica after replica:
 #   sh operations/upgrade.sh 0.2.0
-# The options of your "up" must be in .env (COMPOSE_FILE, COMPOSE_PROFILES). Requests go on: docs/run.md.
+# COMPOSE_FILE and COMPOSE_PROFILES must be in .env. Requests go on: docs/run.md.
 set -eu
 cd "$(dirname "$0")/.."
 [ $# -eq 1 ] || { echo 'Name the version: sh operations/upgrade.sh 0.2.0' >&2; exit 2; }
