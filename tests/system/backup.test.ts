@@ -215,6 +215,32 @@ describe('the page on backups, followed word for word', () => {
 	});
 });
 
+test('partners’ cursors end too when the dump is from before the first contact', async () => {
+	const [first, second] = ['unused', 'unused_again'].map((name) => server.url(name)) as [string, string];
+	const epochOf = async (url: string) => {
+		const [row] = await withDatabase(
+			url,
+			(sql) => sql<[{ epoch: string }]>`select epoch from company_contacts_version`,
+		);
+		return row.epoch;
+	};
+	for (const url of [first, second]) {
+		const name = new URL(url).pathname.slice(1);
+		await withDatabase(
+			server.url('postgres'),
+			(sql) => sql`create database ${sql(name)} template template0 encoding 'UTF8'`,
+		);
+		await setUpRoles(url, Object.fromEntries(users.map((user) => [user, password])));
+	}
+	await migrate(urlAs(first, 'owner', password));
+	const file = join(folder, 'unused.dump');
+	execFileSync('pg_dump', ['--format=custom', '--schema=public', `--file=${file}`, first]);
+	const restore = ['--schema=public', '--no-owner', '--no-acl', '--single-transaction', file];
+	execFileSync('pg_restore', [`--dbname=${urlAs(second, 'owner', password)}`, ...restore]);
+	await migrate(urlAs(second, 'owner', password));
+	expect(await epochOf(second)).not.toBe(await epochOf(first));
+});
+
 describe('the nightly backup', () => {
 	const unit = read('operations/systemd/contacts-backup.service');
 

@@ -28,10 +28,9 @@ create table public.company_contacts_version (
   version bigint not null,
   -- Tombstones up to this version may be gone.
   pruned_version bigint not null default 0,
-  -- The history of the database in which the version was taken; null: none was taken yet.
-  history text
+  -- That of the database in which the version was taken: database_history().
+  history text not null
 );
-insert into public.company_contacts_version (version) values (1);
 
 -- A row for each contact with the version of its last change. That of a deleted contact is its tombstone.
 create table public.company_contacts_changes (
@@ -58,6 +57,8 @@ create function public.database_history() returns text language sql volatile set
     to_regclass('public.company_contacts_version')::oid
   )
 $$;
+
+insert into public.company_contacts_version (version, history) values (1, public.database_history());
 
 -- Two writers wait for each other here, before either has locked a contact, so they can't deadlock over contacts.
 create function public.lock_company_contacts_version() returns trigger language plpgsql
@@ -98,8 +99,7 @@ begin
   if changes > 0 then
     update public.company_contacts_version set
       version = next_version, history = public.database_history(),
-      epoch = case when history is distinct from public.database_history() and history is not null
-                   then gen_random_uuid() else epoch end;
+      epoch = case when history <> public.database_history() then gen_random_uuid() else epoch end;
   end if;
   return null;
 end
