@@ -1,27 +1,16 @@
 import { execFileSync } from 'node:child_process';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Sql } from '@contacts/common/database/client.js';
 import { migrate } from '@contacts/common/database/migrate.js';
 import { type RoleUser, roles, setUpRoles, urlAs } from '@contacts/common/database/roles.js';
 import { addProject } from '@contacts/testing/app.js';
-import { rolePassword } from '@contacts/testing/database.js';
+import { rolePassword, withConnection } from '@contacts/testing/database.js';
 import { type LocalPostgres, startLocalPostgres } from '@contacts/testing/embedded-postgres.js';
 import { startService } from '@contacts/testing/services.js';
 import { startTcpProxy } from '@contacts/testing/tcp-proxy.js';
 import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
-import postgres from 'postgres';
 import { expect, onTestFinished, test } from 'vitest';
 import { read } from '../docs/pages.js';
-
-async function run<Result>(url: string, work: (sql: Sql) => PromiseLike<Result>): Promise<Result> {
-	const sql = postgres(url, { max: 1, fetch_types: false, onnotice: () => undefined });
-	try {
-		return await work(sql);
-	} finally {
-		await sql.end({ timeout: 5 });
-	}
-}
 
 test('after a volume was put back a running service serves its lists and keys alone, and once the documented statement was run a cursor from before gets 410', async () => {
 	const folder = await temporaryFolder();
@@ -31,11 +20,14 @@ test('after a volume was put back a running service serves its lists and keys al
 	let server: LocalPostgres = await start();
 	onTestFinished(() => server.stop());
 	const url = () => server.url('contacts');
-	await run(server.url('postgres'), (sql) => sql`create database contacts template template0 encoding 'UTF8'`);
+	await withConnection(
+		server.url('postgres'),
+		(sql) => sql`create database contacts template template0 encoding 'UTF8'`,
+	);
 	const users: readonly (RoleUser | 'owner')[] = ['owner', ...(Object.keys(roles) as RoleUser[])];
 	await setUpRoles(url(), Object.fromEntries(users.map((user) => [user, rolePassword])));
 	await migrate(urlAs(url(), 'owner', rolePassword));
-	await run(url(), async (sql) => {
+	await withConnection(url(), async (sql) => {
 		await addProject(sql, 'partner', 'partner-key');
 		await sql`insert into company_contacts (bitrix_id, name) values (1, 'as copied')`;
 	});
@@ -60,7 +52,7 @@ test('after a volume was put back a running service serves its lists and keys al
 	};
 
 	// What the copy does not have. The service keeps all of it in memory.
-	await run(url(), async (sql) => {
+	await withConnection(url(), async (sql) => {
 		await addProject(sql, 'later', 'later-key');
 		await sql`update company_contacts set name = 'lost' where bitrix_id = 1`;
 	});
@@ -83,7 +75,7 @@ test('after a volume was put back a running service serves its lists and keys al
 	execFileSync('cp', ['--archive', copy, dataDirectory]);
 	server = await start();
 	// Another change, so that both states have the same version of the contacts and of the keys.
-	await run(url(), async (sql) => {
+	await withConnection(url(), async (sql) => {
 		await addProject(sql, 'other', 'other-key');
 		await sql`update company_contacts set name = 'put back' where bitrix_id = 1`;
 	});
@@ -99,7 +91,7 @@ test('after a volume was put back a running service serves its lists and keys al
 	expect(late.filter(({ text }) => text.includes('lost'))).toEqual([]);
 
 	const [statement = ''] = /select begin_company_contacts_epoch\(\)/.exec(read('docs/backup.md')) ?? [];
-	await run(urlAs(url(), 'owner', rolePassword), (sql) => sql.unsafe(statement));
+	await withConnection(urlAs(url(), 'owner', rolePassword), (sql) => sql.unsafe(statement));
 	const changes = () => request(`changes?cursor=${cursor}&`);
 	await expect.poll(async () => (await changes()).status).toBe(410);
 	expect(JSON.parse((await changes()).text)).toMatchObject({ code: 'cursor_expired' });

@@ -218,7 +218,7 @@ describe('the page on backups, followed word for word', () => {
 test('partners’ cursors end too when the dump is from before the first contact', async () => {
 	const [first, second] = ['unused', 'unused_again'].map((name) => server.url(name)) as [string, string];
 	const epochOf = async (url: string) => {
-		const [row] = await withDatabase(
+		const [row] = await withConnection(
 			url,
 			(sql) => sql<[{ epoch: string }]>`select epoch from company_contacts_version`,
 		);
@@ -226,7 +226,7 @@ test('partners’ cursors end too when the dump is from before the first contact
 	};
 	for (const url of [first, second]) {
 		const name = new URL(url).pathname.slice(1);
-		await withDatabase(
+		await withConnection(
 			server.url('postgres'),
 			(sql) => sql`create database ${sql(name)} template template0 encoding 'UTF8'`,
 		);

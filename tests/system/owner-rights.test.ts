@@ -5,25 +5,16 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { migrate } from '@contacts/common/database/migrate.js';
 import { type RoleUser, setUpRoles, urlAs } from '@contacts/common/database/roles.js';
+import { withConnection } from '@contacts/testing/database.js';
 import { debianInstallation, debianVersion } from '@contacts/testing/debian-postgres.js';
 import { type LocalPostgres, startLocalPostgres } from '@contacts/testing/embedded-postgres.js';
-import postgres from 'postgres';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { contacts } from '../command.js';
 import { read, root } from '../docs/pages.js';
 
-async function asUser<T>(url: string, work: (sql: postgres.Sql) => PromiseLike<T>): Promise<T> {
-	const sql = postgres(url, { max: 1, fetch_types: false, onnotice: () => undefined });
-	try {
-		return await work(sql);
-	} finally {
-		await sql.end({ timeout: 5 });
-	}
-}
-
 /** How a statement of this user ends. */
 const outcomeOf = (url: string, statement: string) =>
-	asUser(url, (sql) => sql.unsafe(statement)).then(
+	withConnection(url, (sql) => sql.unsafe(statement)).then(
 		() => 'done',
 		(error: { code: string }) => error.code,
 	);
@@ -60,9 +51,9 @@ describe.each([
 			logFile: join(folder, 'log'),
 			...options,
 		});
-		await asUser(server.url('postgres'), (sql) => sql`create database contacts`);
+		await withConnection(server.url('postgres'), (sql) => sql`create database contacts`);
 		url = server.url('contacts');
-		await asUser(url, async (sql) => {
+		await withConnection(url, async (sql) => {
 			const [row] = await sql`select current_setting('server_version') as version`;
 			expect(row?.version).toMatch(new RegExp(`^${version}\\.`));
 			// As an earlier installation may have left it.
@@ -89,7 +80,7 @@ describe.each([
 
 	test('the owner and the roles are members of no role', async () => {
 		const members = "select from pg_auth_members where member::regrole::text ~ '^contacts_|_contacts_'";
-		expect(await asUser(url, (sql) => sql.unsafe(members))).toHaveLength(0);
+		expect(await withConnection(url, (sql) => sql.unsafe(members))).toHaveLength(0);
 	});
 
 	test('the owner can become no other role, and reaches neither files, programs nor other databases', async () => {
@@ -115,7 +106,7 @@ describe.each([
 	});
 
 	test('doctor warns where the owner may create roles, before PostgreSQL 16', async () => {
-		await asUser(url, (sql) => sql`alter role contacts_owner createrole`);
+		await withConnection(url, (sql) => sql`alter role contacts_owner createrole`);
 		const { out } = await contacts(['doctor', '--json'], { DATABASE_URL: connection('owner', first) });
 		const { findings } = JSON.parse(out) as { findings: { check: string; state: string; advice?: string }[] };
 		const [finding] = findings.filter(({ check }) => check === 'owner');

@@ -5,7 +5,7 @@ import type { Sql } from '@contacts/common/database/client.js';
 import { migrate } from '@contacts/common/database/migrate.js';
 import { type RoleUser, roles, urlAs } from '@contacts/common/database/roles.js';
 import { vi } from 'vitest';
-import { asSuperuser, rolePassword } from './database.js';
+import { rolePassword, withConnection } from './database.js';
 import { type LocalPostgres, startLocalPostgres } from './embedded-postgres.js';
 import { createRoles } from './roles.js';
 
@@ -34,7 +34,7 @@ export async function startCrashablePostgres(): Promise<CrashablePostgres> {
 	const start = () => startLocalPostgres({ dataDirectory, password: 'test', settings: { max_connections: '400' } });
 	let server: LocalPostgres = await start();
 
-	const inDatabase = <T>(work: (sql: Sql) => Promise<T>) => asSuperuser(server.url('postgres'), work);
+	const inDatabase = <T>(work: (sql: Sql) => Promise<T>) => withConnection(server.url('postgres'), work);
 	const url = server.url('postgres');
 	await createRoles(url);
 	await migrate(url);

@@ -57,10 +57,10 @@ export async function createTestDatabase(template = templateDatabase, encoding =
 /** Application names of connections from the test process, which it must close. A killed process can leave others open. */
 const ownApplications = '^(test.*|contacts|company-contacts-(sync|events))$';
 
-const administer = <T>(work: (sql: Sql) => Promise<T>) => asSuperuser(serverUrl('postgres'), work);
+const administer = <T>(work: (sql: Sql) => Promise<T>) => withConnection(serverUrl('postgres'), work);
 
 /** Runs this on a separate connection to the database of this URL. */
-export async function asSuperuser<T>(url: string, work: (sql: Sql) => Promise<T>): Promise<T> {
+export async function withConnection<T>(url: string, work: (sql: Sql) => Promise<T>): Promise<T> {
 	const sql = postgres(url, { max: 1, fetch_types: false, onnotice: () => undefined });
 	try {
 		return await work(sql);

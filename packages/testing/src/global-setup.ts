@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { migrate } from '@contacts/common/database/migrate.js';
 import type { TestProject } from 'vitest/node';
-import { asSuperuser, templateDatabase } from './database.js';
+import { templateDatabase, withConnection } from './database.js';
 import { startLocalPostgres } from './embedded-postgres.js';
 import { createRoles } from './roles.js';
 
@@ -36,7 +36,7 @@ export default async function setUp(project: TestProject): Promise<() => Promise
 	const url = server?.url('DATABASE') ?? Object.assign(new URL(given ?? ''), { pathname: '/DATABASE' }).href;
 
 	const superuserUrl = url.replace('DATABASE', 'postgres');
-	await asSuperuser(superuserUrl, async (sql) => {
+	await withConnection(superuserUrl, async (sql) => {
 		await sql.unsafe(`drop database if exists ${templateDatabase}`);
 		await sql.unsafe(`create database ${templateDatabase} template template0 encoding 'UTF8'`);
 	});

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import type { Sql } from '@contacts/common/database/client.js';
 import { migrate } from '@contacts/common/database/migrate.js';
 import { vi } from 'vitest';
-import { asSuperuser } from './database.js';
+import { withConnection } from './database.js';
 import { type LocalPostgres, startLocalPostgres } from './embedded-postgres.js';
 import { createRoles } from './roles.js';
 
@@ -47,7 +47,7 @@ export async function startReplicatedPostgres(): Promise<ReplicatedPostgres> {
 	});
 	await vi.waitUntil(
 		() =>
-			asSuperuser(primary.url('postgres'), async (sql) => {
+			withConnection(primary.url('postgres'), async (sql) => {
 				const rows = await sql`select from pg_stat_replication where sync_state = 'sync'`;
 				return rows.length > 0;
 			}),
@@ -57,9 +57,9 @@ export async function startReplicatedPostgres(): Promise<ReplicatedPostgres> {
 	return {
 		primaryUrl: () => primary.url('postgres'),
 		standbyUrl: () => standby.url('postgres'),
-		asSuperuser,
+		asSuperuser: withConnection,
 		async promoteStandby() {
-			await asSuperuser(standby.url('postgres'), (sql) => sql`select pg_promote()`);
+			await withConnection(standby.url('postgres'), (sql) => sql`select pg_promote()`);
 		},
 		async demotePrimary() {
 			await primary.stop();

@@ -1,5 +1,5 @@
 import { type RoleUser, roles, setUpRoles } from '@contacts/common/database/roles.js';
-import { asSuperuser, rolePassword } from './database.js';
+import { rolePassword, withConnection } from './database.js';
 
 /**
  * Creates all roles of a server, without a connection limit: tests that run at once share them. The roles then have the
@@ -8,7 +8,7 @@ import { asSuperuser, rolePassword } from './database.js';
  * @param url a superuser's connection URL
  */
 export async function createRoles(url: string): Promise<void> {
-	await asSuperuser(url, async (sql) => {
+	await withConnection(url, async (sql) => {
 		// Roles belong to the server. The script also changes the owner of its database, so it gets one that is dropped.
 		const name = 'contacts_roles';
 		await sql.unsafe(`drop database if exists ${name}`);
