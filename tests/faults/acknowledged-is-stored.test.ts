@@ -30,6 +30,12 @@ async function startSystem(onTestFinished: TestContext['onTestFinished']) {
 	/** The output of every service process that was ended. */
 	let written = '';
 
+	/** Disturbs the network for so many milliseconds. */
+	const forAWhile = (disturb: () => void, shortest: number, longest: number) => async () => {
+		disturb();
+		await delay(random.integer(shortest, longest));
+		await network.restore();
+	};
 	/** Each breaks something and returns when the database is back and can be reached. */
 	const faults: Record<string, () => Promise<void>> = {
 		async 'backends terminated'() {
@@ -58,31 +64,15 @@ async function startSystem(onTestFinished: TestContext['onTestFinished']) {
 			written += service.output();
 			service = await start(port);
 		},
-		async 'network cut'() {
-			network.cut();
-			await delay(random.integer(0, 2000));
-			await network.restore();
-		},
+		'network cut': forAWhile(() => network.cut(), 0, 2000),
+		'network black-holed': forAWhile(() => network.blackhole(), 200, 3000),
+		'network stalled': forAWhile(() => network.stall(), 200, 3000),
+		'network slowed': forAWhile(() => network.slow(random.integer(20, 150)), 1000, 2000),
 		// In-flight statements still arrive, after newer ones on other connections.
 		async 'slow network cut'() {
 			network.slow(random.integer(200, 400));
 			await delay(random.integer(200, 1500));
 			network.cut();
-			await network.restore();
-		},
-		async 'network black-holed'() {
-			network.blackhole();
-			await delay(random.integer(200, 3000));
-			await network.restore();
-		},
-		async 'network stalled'() {
-			network.stall();
-			await delay(random.integer(200, 3000));
-			await network.restore();
-		},
-		async 'network slowed'() {
-			network.slow(random.integer(20, 150));
-			await delay(random.integer(1000, 2000));
 			await network.restore();
 		},
 	};
