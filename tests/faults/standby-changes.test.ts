@@ -2,7 +2,7 @@ import { type CompanyContact, type CopyStore, createCompanyContactsClient } from
 import { type RoleUser, urlAs } from '@contacts/common/database/roles.js';
 import { addProject } from '@contacts/testing/app.js';
 import { rolePassword } from '@contacts/testing/database.js';
-import { revokeKey } from '@contacts/testing/projects.js';
+import { revokeKeysOf } from '@contacts/testing/projects.js';
 import { type ReplicatedPostgres, startReplicatedPostgres } from '@contacts/testing/replicated-postgres.js';
 import { startServiceProcess } from '@contacts/testing/service-process.js';
 import { startTcpProxy, type TcpProxy } from '@contacts/testing/tcp-proxy.js';
@@ -127,9 +127,7 @@ test('the keys of a promoted standby count within a second, although their versi
 		servers.asSuperuser(url, async (sql) => {
 			// The standby receives nothing.
 			await sql`set synchronous_commit = local`;
-			const [key] = await sql<[{ id: number }]>`
-				select k.id::int from api_keys k join projects p on p.id = k.project_id where p.code = ${project}`;
-			await revokeKey(sql, key.id);
+			await revokeKeysOf(sql, project);
 			const [{ version }] = await sql<[{ version: string }]>`select version::text from key_ring_version`;
 			return version;
 		});

@@ -1,7 +1,7 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { service } from '@contacts/company-contacts/app.js';
 import { addProject, startTestApp, type TestApp } from '@contacts/testing/app.js';
-import { revokeKey, setProjectEnabled } from '@contacts/testing/projects.js';
+import { revokeKeysOf, setProjectEnabled } from '@contacts/testing/projects.js';
 import { database, test } from '@contacts/testing/test.js';
 import { afterAll, expect } from 'vitest';
 
@@ -16,8 +16,7 @@ test.beforeAll(async () => {
 	await addProject(database.sql, 'expiring', 'key-of-old', { expiresAt: new Date(Date.now() + 3_600_000) });
 	await setProjectEnabled(database.sql, 'disabled', false);
 	await addProject(database.sql, 'revoking', 'key-of-rev');
-	const [revoked] = await database.sql<{ id: number }[]>`select max(id)::float8 as id from api_keys`;
-	await revokeKey(database.sql, Number(revoked?.id));
+	await revokeKeysOf(database.sql, 'revoking');
 	// Expired for this app, although it was valid when the keys were loaded.
 	const now = Date.now() + 7_200_000;
 	app = await startTestApp(service, database.url, {

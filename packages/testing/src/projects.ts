@@ -25,6 +25,11 @@ export async function insertKey(sql: Sql, { project, hash, service, expiresAt }:
 		on conflict (project_id, hash) do nothing`;
 }
 
+export async function revokeKeysOf(sql: Sql, project: string): Promise<void> {
+	await sql`
+		update api_keys set revoked_at = now() where project_id = (select id from projects where code = ${project})`;
+}
+
 export async function revokeKey(sql: Sql, id: number): Promise<void> {
 	await sql`update api_keys set revoked_at = now() where id = ${id}`;
 }
