@@ -1,5 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Sql } from '@contacts/common/database/client.js';
 import { migrate } from '@contacts/common/database/migrate.js';
@@ -10,11 +9,12 @@ import { gatewayConfig } from '@contacts/testing/gateway.js';
 import { type RunningNginx, startNginx } from '@contacts/testing/nginx.js';
 import { exchange } from '@contacts/testing/raw-http.js';
 import { type RunningService, startService } from '@contacts/testing/services.js';
+import { sharedFolder } from '@contacts/testing/temporary-folder.js';
 import postgres from 'postgres';
-import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, expect, test } from 'vitest';
 import { canaries, formsOf } from './canaries.js';
 
-const folder = mkdtempSync(join(tmpdir(), 'contacts-leaks-'));
+const folder = sharedFolder();
 let server: LocalPostgres;
 let sql: Sql;
 let personal: RunningService;
@@ -36,12 +36,8 @@ beforeAll(async () => {
 			log_connections: 'on',
 		},
 	});
-	await setUpRoles(server.url('postgres'), {
-		'personal-contacts': canaries.password,
-		'company-contacts': canaries.password,
-		'crm-sync': canaries.password,
-		operator: canaries.password,
-	});
+	const users = ['personal-contacts', 'company-contacts', 'crm-sync', 'operator'];
+	await setUpRoles(server.url('postgres'), Object.fromEntries(users.map((user) => [user, canaries.password])));
 	await migrate(server.url('postgres'));
 	sql = postgres(server.url('postgres'), { max: 2, fetch_types: false, onnotice: () => undefined });
 	await addProject(sql, 'canary', canaries.key);
@@ -60,7 +56,6 @@ afterAll(async () => {
 	await Promise.all([personal?.stop(), company?.stop()]);
 	await sql?.end();
 	await server?.stop();
-	rmSync(folder, { recursive: true, force: true });
 });
 
 /** Sends bytes unchanged and keeps every response, except a valid list, which consists of such data. */
@@ -76,6 +71,7 @@ async function send(url: string, bytes: string): Promise<number[]> {
 const personalPath = '/api/personal_contacts';
 const listPath = '/api/company_contacts.list';
 const right = `project=canary&api_key=${encodeURIComponent(canaries.key)}`;
+const get = (query: string) => `GET ${listPath}?${right}${query} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n`;
 const contact = (chatId: number, more: object = {}) =>
 	JSON.stringify({
 		...{ chat_id: chatId, username: canaries.username, name: canaries.name, birth_date: canaries.birthDate },
@@ -97,6 +93,7 @@ test('sends secrets in requests of every kind, to the services and through the g
 				`${listPath}?${query}`,
 				`${personalPath}?${query}`,
 				`/${value}?${query}`,
+				`/docs/x?${query}`,
 				`//%zz?${query}`,
 			]) {
 				for (const [url, method] of [
@@ -104,6 +101,7 @@ test('sends secrets in requests of every kind, to the services and through the g
 					[company.url, 'GET'],
 					[gateway.url, 'GET'],
 					[gateway.url, 'DELETE'],
+					[gateway.url, 'TRACE'],
 				] as const) {
 					const lines = `Referer: http://a${target}\r\nUser-Agent: ${value}\r\nCookie: ${value}\r\nX-Request-Id: ${value}\r\nX-Forwarded-For: ${value}\r\n`;
 					await send(url, `${method} ${target} HTTP/1.1\r\nHost: ${value}\r\n${lines}Connection: close\r\n\r\n`);
@@ -140,9 +138,7 @@ test('sends secrets in statements that fail', async () => {
 		expect(await send(personal.url, post(right, contact(chatId)))).toEqual([chatId === 21 ? 200 : 500]);
 	}
 	await sql`alter table company_contacts rename to company_contacts_away`;
-	expect(
-		await send(company.url, `GET ${listPath}?${right}&company_id=77 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n`),
-	).toEqual([500]);
+	expect(await send(company.url, get('&company_id=77'))).toEqual([500]);
 	await sql`alter table company_contacts_away rename to company_contacts`;
 });
 
@@ -151,26 +147,17 @@ test('sends secrets to processes that end during a request, and while the databa
 	await session`begin`;
 	await session`lock table personal_contacts in access exclusive mode`;
 	const waiting = send(personal.url, post(right, contact(30)));
-	await vi.waitUntil(
-		async () => {
-			const [row] = await sql`select count(*)::int as count from pg_stat_activity where wait_event_type = 'Lock'`;
-			return row?.count === 1;
-		},
-		{ timeout: 20_000 },
-	);
+	await expect.poll(() => sql`select from pg_stat_activity where wait_event_type = 'Lock'`).toHaveLength(1);
 	await personal.stop('SIGABRT');
 	await waiting;
 	await session`rollback`;
 	session.release();
 	await sql`select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid() and usename = 'company_contacts_service'`;
-	await send(company.url, `GET ${listPath}?${right}&company_id=9 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n`);
-	await send(gateway.url, `GET ${listPath}?${right}&company_id=9 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n`);
+	for (const { url } of [company, gateway]) await send(url, get('&company_id=9'));
 	responses.push(await (await fetch(`${company.url}/metrics`)).text());
 	await company.stop('SIGSEGV');
 	// The gateway cannot reach a service.
-	expect(await send(gateway.url, `GET ${listPath}?${right} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n`)).toEqual([
-		503,
-	]);
+	expect(await send(gateway.url, get(''))).toEqual([503]);
 });
 
 test('no secret is in any log, response, metric or final output, in any encoding', async () => {

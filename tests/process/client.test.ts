@@ -4,13 +4,12 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { createCompanyContactsClient, createPersonalContactsClient } from '@contacts/client';
-import { urlAs } from '@contacts/common/database/roles.js';
 import { addProject } from '@contacts/testing/app.js';
-import { rolePassword } from '@contacts/testing/database.js';
-import { type RunningService, startService } from '@contacts/testing/services.js';
+import type { RunningService } from '@contacts/testing/services.js';
 import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import { database, test } from '@contacts/testing/test.js';
 import { afterAll, expect } from 'vitest';
+import { startService } from '../services.js';
 
 const credentials = { project: 'partner', apiKey: 'partner key +/ü' };
 let company: RunningService;
@@ -21,10 +20,7 @@ test.beforeAll(async () => {
 	await database.sql`
 		insert into company_contacts (bitrix_id, phone, company_ids, name)
 		values (1002, '+442079460101', '{1}', 'Alice Carter'), (1007, '+12025550103', '{11}', 'Chen Wei')`;
-	[company, personal] = await Promise.all([
-		startService('company-contacts', { DATABASE_URL: urlAs(database.url, 'company-contacts', rolePassword) }),
-		startService('personal-contacts', { DATABASE_URL: urlAs(database.url, 'personal-contacts', rolePassword) }),
-	]);
+	[company, personal] = await Promise.all([startService('company-contacts'), startService('personal-contacts')]);
 });
 afterAll(() => Promise.all([company?.stop(), personal?.stop()]));
 

@@ -1,10 +1,8 @@
-import { urlAs } from '@contacts/common/database/roles.js';
 import { addProject } from '@contacts/testing/app.js';
-import { rolePassword } from '@contacts/testing/database.js';
 import { processorMsOf } from '@contacts/testing/processor-time.js';
-import { startServiceProcess } from '@contacts/testing/service-process.js';
 import { database, test } from '@contacts/testing/test.js';
 import { describe, expect } from 'vitest';
+import { startServiceProcess } from '../services.js';
 
 /** The longest body that is accepted. */
 const bodyBytes = 16_384;
@@ -70,9 +68,7 @@ describe('no body takes twenty times the processor time of a usual one of its le
 	// Every route of the service reads its body with the same parser.
 	test('for an upsert', async () => {
 		await addProject(database.sql, 'bot', 'good-key');
-		const service = startServiceProcess('personal-contacts', {
-			DATABASE_URL: urlAs(database.url, 'personal-contacts', rolePassword),
-		});
+		const service = startServiceProcess('personal-contacts');
 		const url = `${await service.listening()}/api/personal_contacts?project=bot&api_key=good-key`;
 		const send = async (body: string): Promise<unknown> => {
 			const response = await fetch(url, { method: 'POST', body, headers: { 'content-type': 'application/json' } });
@@ -87,7 +83,6 @@ describe('no body takes twenty times the processor time of a usual one of its le
 
 	test('for the receiver of events, whose client has no token', async () => {
 		const synchroniser = startServiceProcess('crm-sync', {
-			DATABASE_URL: urlAs(database.url, 'crm-sync', rolePassword),
 			// Nothing listens there.
 			BITRIX24_WEBHOOK_URL: 'http://127.0.0.1:9/rest/1/secret/',
 			BITRIX24_APPLICATION_TOKEN: 'application-token-0123456789abcdef',
@@ -133,7 +128,6 @@ describe('of company_contacts.list, nothing in a request takes twenty times the 
 	test('whose queries come without a key, and whose headers come with one', async () => {
 		await addProject(database.sql, 'good', 'good-key');
 		const service = startServiceProcess('company-contacts', {
-			DATABASE_URL: urlAs(database.url, 'company-contacts', rolePassword),
 			RATE_LIMIT_PER_SECOND: '1000000',
 			RATE_LIMIT_BURST: '1000000',
 			TRUST_PROXY: 'loopback',

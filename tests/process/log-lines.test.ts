@@ -2,14 +2,12 @@ import { execFileSync } from 'node:child_process';
 import { createReadStream } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
-import { urlAs } from '@contacts/common/database/roles.js';
 import { addProject } from '@contacts/testing/app.js';
-import { rolePassword } from '@contacts/testing/database.js';
 import { startProcess } from '@contacts/testing/process.js';
-import { startServiceProcess } from '@contacts/testing/service-process.js';
 import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import { database, test } from '@contacts/testing/test.js';
 import { expect, vi } from 'vitest';
+import { startServiceProcess } from '../services.js';
 
 const { resolve } = createRequire(import.meta.url);
 const logger = resolve('@contacts/common/observability/logger.js');
@@ -17,9 +15,7 @@ const total = 1000;
 
 test('SIGTERM loses no line: every request that got a response before it has one, and the last line is "stopped"', async () => {
 	await addProject(database.sql, 'good', 'good-key');
-	const service = startServiceProcess('personal-contacts', {
-		DATABASE_URL: urlAs(database.url, 'personal-contacts', rolePassword),
-	});
+	const service = startServiceProcess('personal-contacts');
 	const url = `${await service.listening()}/unknown`;
 	await Promise.all(Array.from({ length: 100 }, () => fetch(url)));
 	service.kill('SIGTERM');

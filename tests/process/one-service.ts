@@ -1,11 +1,10 @@
-import { urlAs } from '@contacts/common/database/roles.js';
 import { addProject } from '@contacts/testing/app.js';
-import { rolePassword } from '@contacts/testing/database.js';
 import { type Outcome, type Shot, send } from '@contacts/testing/load.js';
 import { type MachineDelays, watchDelays } from '@contacts/testing/machine-delays.js';
-import { type RunningService, startService } from '@contacts/testing/services.js';
+import type { RunningService } from '@contacts/testing/services.js';
 import { database } from '@contacts/testing/test.js';
 import { onTestFinished } from 'vitest';
+import { startService } from '../services.js';
 
 // What the tests of this folder that load one service have in common.
 
@@ -17,10 +16,7 @@ export async function start(
 	name: 'personal-contacts' | 'company-contacts',
 	environment: Record<string, string> = {},
 ): Promise<RunningService> {
-	const service = await startService(name, {
-		DATABASE_URL: urlAs(database.url, name, rolePassword),
-		...environment,
-	});
+	const service = await startService(name, environment);
 	onTestFinished(() => service.stop());
 	return service;
 }

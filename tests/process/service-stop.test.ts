@@ -2,21 +2,15 @@ import { once } from 'node:events';
 import { Agent, get, type IncomingMessage } from 'node:http';
 import { connect } from 'node:net';
 import { json, text } from 'node:stream/consumers';
-import type { ServiceName } from '@contacts/common/auth/key-ring.sql.js';
-import { urlAs } from '@contacts/common/database/roles.js';
 import { addProject } from '@contacts/testing/app.js';
-import { rolePassword } from '@contacts/testing/database.js';
-import { revokeKey } from '@contacts/testing/projects.js';
-import { startServiceProcess } from '@contacts/testing/service-process.js';
+import { revokeKeysOf } from '@contacts/testing/projects.js';
 import type { ServiceProcess } from '@contacts/testing/services.js';
 import { database as db, test } from '@contacts/testing/test.js';
 import { waitUntil } from '@contacts/testing/wait-until.js';
 import { describe, expect, onTestFinished } from 'vitest';
+import { startServiceProcess } from '../services.js';
 
 test.beforeAll(() => addProject(db.sql, 'good', 'good-key'));
-
-const start = (name: ServiceName, environment: Record<string, string> = {}): ServiceProcess =>
-	startServiceProcess(name, { DATABASE_URL: urlAs(db.url, name, rolePassword), ...environment });
 
 describe('a stop during a request', () => {
 	let service: ServiceProcess;
@@ -33,7 +27,7 @@ describe('a stop during a request', () => {
 
 	/** Starts a service whose only request waits for a lock that this test holds. */
 	async function hold(environment: Record<string, string> = {}): Promise<void> {
-		service = start('personal-contacts', environment);
+		service = startServiceProcess('personal-contacts', environment);
 		address = await service.listening();
 		const session = await db.sql.reserve();
 		await session`begin`;
@@ -72,7 +66,7 @@ describe('a stop during a request', () => {
 		['half a header', head.slice(0, 40), `${head.slice(40)}${body}`],
 	])('SIGTERM after %s: the service still reads the rest, stores it and responds', async (_, sent, rest) => {
 		await db.sql`delete from personal_contacts`;
-		service = start('personal-contacts');
+		service = startServiceProcess('personal-contacts');
 		const { port } = new URL(await service.listening());
 		const socket = connect({ port: Number(port), host: '127.0.0.1' });
 		socket.write(sent);
@@ -90,7 +84,7 @@ describe('a stop during a request', () => {
 		await db.sql`
 			insert into company_contacts (bitrix_id, perplexity_reason)
 			select id, repeat('x', 1000) from generate_series(1, 30000) as id`;
-		service = start('company-contacts');
+		service = startServiceProcess('company-contacts');
 		address = await service.listening();
 		// This client keeps its connection open for as long as the service allows.
 		const agent = new Agent({ keepAlive: true });
@@ -140,7 +134,7 @@ describe('a stop during a request', () => {
 	});
 
 	test('a service whose parent process ends while it starts stops too', async () => {
-		service = start('personal-contacts');
+		service = startServiceProcess('personal-contacts');
 		service.disconnect();
 		expect(await service.exit).toBe(0);
 	});
@@ -150,8 +144,7 @@ describe('a stop during a request', () => {
 		await hold({ DATABASE_POOL_SIZE: '1' });
 		const status = async () => (await upsert('other', '{}')).status;
 		expect(await status()).toBe(400);
-		const [key] = await db.sql<{ id: number }[]>`select id::float8 as id from api_keys order by id desc limit 1`;
-		await revokeKey(db.sql, key?.id ?? Number.NaN);
+		await revokeKeysOf(db.sql, 'other');
 		let hasResponded = false;
 		void response.then(() => {
 			hasResponded = true;

@@ -1,13 +1,12 @@
 import { EventEmitter, once } from 'node:events';
-import { urlAs } from '@contacts/common/database/roles.js';
 import { type StandIn, startStandIn } from '@contacts/testing/bitrix24/stand-in.js';
-import { rolePassword } from '@contacts/testing/database.js';
 import { toolOf } from '@contacts/testing/launcher.js';
 import { environmentOf, startProcess } from '@contacts/testing/process.js';
-import { type RunningService, startService } from '@contacts/testing/services.js';
+import type { RunningService } from '@contacts/testing/services.js';
 import { database, test } from '@contacts/testing/test.js';
 import { afterAll, afterEach, describe, expect, vi } from 'vitest';
 import { type CommandOutcome, contacts } from '../command.js';
+import { startService, urlFor } from '../services.js';
 
 let standIn: StandIn;
 let synchroniser: RunningService | undefined;
@@ -34,7 +33,6 @@ afterAll(async () => {
 /** Starts a synchroniser. It makes one pass when it starts, and the next only on request. */
 const startSynchroniser = (more: Record<string, string> = {}) =>
 	startService('crm-sync', {
-		DATABASE_URL: urlAs(database.url, 'crm-sync', rolePassword),
 		BITRIX24_INTERVAL_SECONDS: '86400',
 		...env,
 		...more,
@@ -55,12 +53,12 @@ async function withSynchroniser(): Promise<RunningService> {
 
 /** Runs `contacts sync` as the operator. Beside a running synchroniser it needs no variable of the CRM. */
 const sync = (args: string[], environment: Record<string, string> = {}) =>
-	contacts(['sync', ...args], { DATABASE_URL: urlAs(database.url, 'operator', rolePassword), ...environment });
+	contacts(['sync', ...args], { DATABASE_URL: urlFor('operator'), ...environment });
 
 /** The same as a process, which can get a signal. */
 function start(...args: string[]) {
 	const command = startProcess(process.execPath, [toolOf('cli'), 'sync', ...args], {
-		env: environmentOf({ DATABASE_URL: urlAs(database.url, 'operator', rolePassword), BITRIX24_PLAN: 'enterprise' }),
+		env: environmentOf({ DATABASE_URL: urlFor('operator'), BITRIX24_PLAN: 'enterprise' }),
 	});
 	const outcome = command.exit.then((code) => ({ code, out: command.stdout(), error: command.stderr() }));
 	return { interrupt: () => command.kill('SIGINT'), outcome };

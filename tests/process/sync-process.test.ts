@@ -1,23 +1,14 @@
 import { once } from 'node:events';
 import { createServer as createHttpServer } from 'node:http';
-import { urlAs } from '@contacts/common/database/roles.js';
-import { rolePassword } from '@contacts/testing/database.js';
 import { memoryOf } from '@contacts/testing/proc.js';
-import { spawnService } from '@contacts/testing/services.js';
 import { startTcpProxy } from '@contacts/testing/tcp-proxy.js';
 import { database, test } from '@contacts/testing/test.js';
 import { expect, onTestFinished } from 'vitest';
+import { startServiceProcess, urlFor } from '../services.js';
 
-const start = (env: Record<string, string>) => {
-	const program = spawnService('crm-sync', {
-		DATABASE_URL: urlAs(database.url, 'crm-sync', rolePassword),
-		// Nothing listens there: the synchroniser starts without the portal.
-		BITRIX24_WEBHOOK_URL: 'http://127.0.0.1:9/rest/1/secret/',
-		...env,
-	});
-	onTestFinished(() => program.kill('SIGKILL'));
-	return program;
-};
+/** Nothing listens where its webhook leads: the synchroniser starts without the CRM. */
+const start = (environment: Record<string, string>) =>
+	startServiceProcess('crm-sync', { BITRIX24_WEBHOOK_URL: 'http://127.0.0.1:9/rest/1/secret/', ...environment });
 
 test('the synchroniser does not start with an invalid webhook, interval, country and token: one line for each', async () => {
 	const program = start({
@@ -37,7 +28,7 @@ test('the synchroniser does not start with an invalid webhook, interval, country
 });
 
 test('the synchroniser starts without its database, works once the database is up, and ends with one line when its session is lost, and with it the lock', async () => {
-	const url = urlAs(database.url, 'crm-sync', rolePassword);
+	const url = urlFor('crm-sync');
 	const proxy = await startTcpProxy(url);
 	onTestFinished(() => proxy.close());
 	proxy.cut();

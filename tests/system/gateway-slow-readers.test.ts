@@ -1,15 +1,14 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
-import { urlAs } from '@contacts/common/database/roles.js';
 import { addProject } from '@contacts/testing/app.js';
-import { rolePassword } from '@contacts/testing/database.js';
 import { gatewayConfig } from '@contacts/testing/gateway.js';
 import { type RunningNginx, startNginx } from '@contacts/testing/nginx.js';
 import { residentMiB } from '@contacts/testing/proc.js';
-import { type RunningService, startService } from '@contacts/testing/services.js';
+import type { RunningService } from '@contacts/testing/services.js';
 import { database, test } from '@contacts/testing/test.js';
 import { waitUntil } from '@contacts/testing/wait-until.js';
 import { afterAll, expect } from 'vitest';
+import { startService } from '../services.js';
 
 /** The list has some 28 MB, more than the buffers of all sockets on its way hold. */
 const contacts = 25_000;
@@ -23,10 +22,7 @@ test.beforeAll(async () => {
 	await database.sql`
 		insert into company_contacts (bitrix_id, perplexity_reason)
 		select n, repeat('x', 1000) from generate_series(1, ${contacts}::int) n`;
-	service = await startService('company-contacts', {
-		DATABASE_URL: urlAs(database.url, 'company-contacts', rolePassword),
-		TRUST_PROXY: 'loopback',
-	});
+	service = await startService('company-contacts', { TRUST_PROXY: 'loopback' });
 	gateway = await startNginx(gatewayConfig(new URL(service.url).host));
 	// The first list is read from the table, which a busy machine may not do within the deadline of a request.
 	const readList = async () => {

@@ -1,16 +1,14 @@
 import { execFileSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { urlAs } from '@contacts/common/database/roles.js';
 import { addProject } from '@contacts/testing/app.js';
-import { rolePassword } from '@contacts/testing/database.js';
 import { gatewayConfig } from '@contacts/testing/gateway.js';
 import { startNginx } from '@contacts/testing/nginx.js';
-import { startService } from '@contacts/testing/services.js';
 import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import { database, test } from '@contacts/testing/test.js';
 import { chromium, type Page } from 'playwright-core';
 import { expect, onTestFinished } from 'vitest';
+import { startService } from '../services.js';
 
 const key = 'canary-4711';
 const list = '/api/company_contacts.list';
@@ -38,9 +36,7 @@ test('a request on the page of the API reference lists the contacts; it contacts
 	await database.sql`
 		insert into company_contacts (bitrix_id, phone, company_ids, name)
 		values (1002, '+442079460101', '{1}', 'Alice Carter'), (1007, '+12025550103', '{11}', 'Chen Wei')`;
-	const company = await startService('company-contacts', {
-		DATABASE_URL: urlAs(database.url, 'company-contacts', rolePassword),
-	});
+	const company = await startService('company-contacts', {});
 	onTestFinished(() => company.stop());
 	const gateway = await startNginx(gatewayConfig(new URL(company.url).host));
 	onTestFinished(() => gateway.stop());
