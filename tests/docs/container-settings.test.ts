@@ -1,9 +1,9 @@
 import { readTracing, readVariables, serviceVariables } from '@contacts/common/process/config.js';
 import { variables as companyVariables } from '@contacts/company-contacts/config.js';
-import { crmVariables, variables as syncVariables } from '@contacts/crm-sync/config.js';
+import { variables as syncVariables } from '@contacts/crm-sync/config.js';
 import { describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
-import { files, read } from './pages.js';
+import { read } from './pages.js';
 
 const compose = read('docker-compose.yml');
 const { services: containers } = parse(compose, { merge: true }) as {
@@ -75,22 +75,6 @@ describe.each(programs)('the container %s', (container, variables) => {
 		}
 		expect(readTracing(environment)).toBe(false);
 	});
-});
-
-test('the operator’s command gets every variable that it reads in one of its two containers, and no other', () => {
-	const sources = files
-		.filter((path) => /^tools\/cli\/src\/.*(?<!\.test)\.ts$/.test(path))
-		.map(read)
-		.join('\n');
-	const reads = [
-		...matches(sources, /environment\.([A-Z][A-Z0-9_]+)/g),
-		// `{ NAME: name }: NodeJS.ProcessEnv` and `const { NAME } = environment`
-		...matches(sources, /[{,] ([A-Z][A-Z0-9_]+)(?=[^{}]*\}(?:: NodeJS\.ProcessEnv| = environment))/g),
-		...Object.keys(crmVariables.properties),
-	];
-	const given = [...Object.keys(environmentOf('contacts')), ...Object.keys(environmentOf('migrate'))];
-	// The other one belongs to the embedded database, which no container has.
-	expect(new Set([...given, 'LOCAL_DATA_DIR'])).toEqual(new Set(reads));
 });
 
 test('only the database’s container gets the passwords of the roles, each the one that is part of a URL', () => {

@@ -1,12 +1,7 @@
 import { contactColumnNames } from '@contacts/common/company-contacts/company-contact-columns.sql.js';
 import { expect, test } from 'vitest';
 import { parse } from 'yaml';
-import { pageAt, read } from './pages.js';
-
-function sectionOf(path: string, heading: string): string {
-	const [, section = ''] = pageAt(path).text.split(`\n## ${heading}\n`);
-	return section.split('\n## ')[0] ?? '';
-}
+import { read, sectionOf } from './pages.js';
 
 /** The names in the first column of the tables below a heading. */
 function namedBelow(path: string, heading: string): string[] {

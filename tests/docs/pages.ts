@@ -52,6 +52,12 @@ export function pageAt(path: string): Page {
 	return page;
 }
 
+/** The text of a page below this heading of the second level. */
+export function sectionOf(path: string, heading: string): string {
+	const [, section = ''] = pageAt(path).text.split(`\n## ${heading}\n`);
+	return section.split('\n## ')[0] ?? '';
+}
+
 function readPage(path: string): Page {
 	const text = read(path);
 	const tokens = lexer(text);

@@ -1,73 +1,57 @@
 import { execFileSync } from 'node:child_process';
-import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdtempSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Sql } from '@contacts/common/database/client.js';
+import { createPersonalContactsClient } from '@contacts/client';
 import { migrate } from '@contacts/common/database/migrate.js';
 import { type RoleUser, roles, setUpRoles, urlAs } from '@contacts/common/database/roles.js';
 import { addProject } from '@contacts/testing/app.js';
+import { withConnection } from '@contacts/testing/database.js';
 import { debianInstallation } from '@contacts/testing/debian-postgres.js';
 import { type LocalPostgres, startLocalPostgres } from '@contacts/testing/embedded-postgres.js';
 import { environmentOf, startProcess } from '@contacts/testing/process.js';
 import { type RunningService, startService } from '@contacts/testing/services.js';
-import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
+import { sharedFolder, temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import { waitUntil } from '@contacts/testing/wait-until.js';
-import postgres from 'postgres';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import { pageAt, read, root } from '../docs/pages.js';
+import { pageAt, read, root, sectionOf } from '../docs/pages.js';
+import { paste } from '../docs/paste.js';
 
 const password = 'test';
 const users: readonly (RoleUser | 'owner')[] = ['owner', ...(Object.keys(roles) as RoleUser[])];
 
-let folder: string;
+const folder = sharedFolder(0o711);
 /** Debian's PostgreSQL, whose `pg_dump` and `pg_restore` are on the PATH. */
 let server: LocalPostgres;
 
 beforeAll(async () => {
-	folder = mkdtempSync(join(tmpdir(), 'contacts-backup-'));
-	chmodSync(folder, 0o711);
 	server = await startLocalPostgres({
 		dataDirectory: join(folder, 'debian'),
 		password,
 		installation: debianInstallation,
 	});
-	await withDatabase(server.url('postgres'), (sql) => sql`create database contacts template template0 encoding 'UTF8'`);
+	await withConnection(
+		server.url('postgres'),
+		(sql) => sql`create database contacts template template0 encoding 'UTF8'`,
+	);
 	await setUpRoles(server.url('contacts'), Object.fromEntries(users.map((user) => [user, password])));
 	await migrate(urlAs(server.url('contacts'), 'owner', password));
 });
-afterAll(async () => {
-	await server?.stop();
-	rmSync(folder, { recursive: true, force: true });
-});
-
-async function withDatabase<T>(url: string, work: (sql: Sql) => PromiseLike<T>): Promise<T> {
-	const sql = postgres(url, { max: 1, fetch_types: false, onnotice: () => undefined });
-	try {
-		return await work(sql);
-	} finally {
-		await sql.end({ timeout: 5 });
-	}
-}
+afterAll(() => server?.stop());
 
 /** The shell commands of a section of the page. */
-function commandsOf(section: string): string[] {
-	const { text, blocks } = pageAt('docs/backup.md');
-	const [, body = ''] = text.split(`\n## ${section}\n`);
-	const [own = ''] = body.split('\n## ');
-	return blocks.filter(({ language, text: block }) => language === 'sh' && own.includes(block)).map(({ text }) => text);
+function commandsOf(heading: string): string[] {
+	const section = sectionOf('docs/backup.md', heading);
+	const commands = pageAt('docs/backup.md').blocks.filter(({ language }) => language === 'sh');
+	return commands.map(({ text }) => text).filter((text) => section.includes(text));
 }
 
-/** Runs commands of the page as a reader does in this folder, without npx, which would install first. */
-async function paste(commands: string[], cwd: string, port: number): Promise<string> {
+/** Runs commands of the page as a reader does in this folder. */
+async function follow(commands: string[], cwd: string, port: number): Promise<string> {
 	const lines = commands.join('\n').replaceAll('SUPERUSER@', 'postgres@').replaceAll('HOST:5432', `127.0.0.1:${port}`);
-	const npx = `npx() { shift 3; node '${join(root, 'tools/cli/dist/main.js')}' "$@"; }`;
 	// Instead of the prompt for the password.
 	const passwords = join(cwd, 'pgpass');
 	writeFileSync(passwords, `*:*:*:*:${password}\n`, { mode: 0o600 });
-	const env = environmentOf({ PGPASSFILE: passwords });
-	const script = startProcess('bash', ['-euo', 'pipefail', '-c', `${npx}\n${lines}`], { cwd, env });
-	expect(await script.exit, script.output()).toBe(0);
-	return script.output();
+	return (await paste(lines, cwd, { PGPASSFILE: passwords })).output();
 }
 
 const connectionOf = (port: number | string, user: string) => ({
@@ -84,7 +68,7 @@ const asLines = (variables: Record<string, string>) =>
 		.join('');
 
 /** A folder with what the page expects there: the repository, and files with connections and passwords. */
-function readersFolder({ url, port }: LocalPostgres | LocalPostgres): string {
+function readersFolder({ url, port }: LocalPostgres): string {
 	const cwd = mkdtempSync(join(folder, 'reader-'));
 	for (const name of ['packages', 'operations']) execFileSync('ln', ['-s', join(root, name), join(cwd, name)]);
 	const variables = read('operations/postgres/passwords.sql').matchAll(/\\getenv \w+ (\w+)/g);
@@ -125,7 +109,7 @@ describe('the page on backups, followed word for word', () => {
 
 	beforeAll(async () => {
 		const url = server.url('contacts');
-		await withDatabase(url, async (sql) => {
+		await withConnection(url, async (sql) => {
 			await addProject(sql, 'partner', 'partner-key');
 			await addProject(sql, 'revoked', 'revoked-key');
 			await sql`update api_keys set revoked_at = now() where id = 2`;
@@ -139,10 +123,10 @@ describe('the page on backups, followed word for word', () => {
 		const before = await changesOf(service);
 		const cwd = readersFolder(server);
 		const [command = ''] = commandsOf('Back up');
-		await paste([command], cwd, server.port);
+		await follow([command], cwd, server.port);
 		dump = join(folder, 'contacts.dump');
 		execFileSync('mv', [join(cwd, 'contacts.dump'), dump]);
-		await withDatabase(url, (sql) => sql`update company_contacts set name = 'after the dump' where bitrix_id = 1`);
+		await withConnection(url, (sql) => sql`update company_contacts set name = 'after the dump' where bitrix_id = 1`);
 		const isShown = async () => JSON.stringify((await changesOf(service)).body.changes).includes('after the dump');
 		await waitUntil(isShown, { timeoutMs: 20_000 });
 		cursors = [before.body.cursor, (await changesOf(service)).body.cursor];
@@ -166,11 +150,11 @@ describe('the page on backups, followed word for word', () => {
 			execFileSync('cp', [dump, join(cwd, 'contacts.dump')]);
 			const commands = commandsOf('Restore').filter((text) => !text.includes('docker') && !leftOut.test(text));
 			expect(commands).toHaveLength(3);
-			const output = await paste(commands, cwd, target().port);
+			const output = await follow(commands, cwd, target().port);
 			expect(output).toContain('The schema is up to date.');
 			expect(output).not.toMatch(/^(problem|warning)/m);
 			expect(output).toMatch(/^ok +roles/m);
-			await withDatabase(url(), async (sql) => {
+			await withConnection(url(), async (sql) => {
 				const [stored] = await sql`
 					select (select string_agg(name, ', ' order by id) from company_contacts) as contacts,
 					       (select string_agg(name, ', ') from personal_contacts) as persons,
@@ -196,16 +180,9 @@ describe('the page on backups, followed word for word', () => {
 			}
 			const refused = await fetch(`${company.url}/api/company_contacts.list?project=revoked&api_key=revoked-key`);
 			expect(refused.status).toBe(401);
-			const save = async (chat_id: number) => {
-				const response = await fetch(`${personal.url}/api/personal_contacts?project=partner&api_key=partner-key`, {
-					method: 'POST',
-					headers: { 'content-type': 'application/json' },
-					body: JSON.stringify({ chat_id }),
-				});
-				return response.json();
-			};
-			expect([await save(5), await save(7)]).toEqual([{ ok: 'saved' }, { ok: 'skipped' }]);
-			await withDatabase(urlAs(url(), 'operator', password), async (sql) => {
+			const bot = createPersonalContactsClient({ baseUrl: personal.url, project: 'partner', apiKey: 'partner-key' });
+			expect([await bot.upsert({ chat_id: 5 }), await bot.upsert({ chat_id: 7 })]).toEqual(['saved', 'skipped']);
+			await withConnection(urlAs(url(), 'operator', password), async (sql) => {
 				await sql`insert into projects (code) values ('later')`;
 				const [last] = await sql`select role, action from audit_log order by id desc limit 1`;
 				expect(last).toEqual({ role: roles.operator, action: 'project created' });
@@ -269,7 +246,7 @@ describe('the nightly backup', () => {
 		] as const)
 			execFileSync('touch', ['-d', `${age} ago`, join(backups, name)]);
 
-		await withDatabase(server.url('contacts'), async (sql) => {
+		await withConnection(server.url('contacts'), async (sql) => {
 			await sql`revoke select on personal_contacts from contacts_backup`;
 			expect(await backUp()).toEqual({ code: 1, successAt: '0' });
 			const kept = ['contacts-old.dump', 'contacts-recent.dump', 'contacts-running.dump.part'];

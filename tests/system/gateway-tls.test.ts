@@ -1,19 +1,14 @@
 import { execFileSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
-import { type IncomingMessage, get as requestPlain } from 'node:http';
-import { get } from 'node:https';
+import { get as getPlain, type IncomingMessage } from 'node:http';
+import { get as getEncrypted } from 'node:https';
 import { join } from 'node:path';
+import { json } from 'node:stream/consumers';
 import { gatewayConfig } from '@contacts/testing/gateway.js';
 import { startNginx } from '@contacts/testing/nginx.js';
 import { freePort } from '@contacts/testing/ports.js';
 import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import { expect, onTestFinished, test } from 'vitest';
-
-async function textOf(response: IncomingMessage): Promise<string> {
-	let text = '';
-	for await (const chunk of response.setEncoding('utf8')) text += chunk;
-	return text;
-}
 
 test('with operations/tls the gateway terminates TLS, and responds to plain HTTP on that port with a problem', async () => {
 	const folder = await temporaryFolder();
@@ -31,17 +26,12 @@ test('with operations/tls the gateway terminates TLS, and responds to plain HTTP
 	const gateway = await startNginx(config);
 	onTestFinished(() => gateway.stop());
 
-	const encrypted = await new Promise<IncomingMessage>((resolve, reject) =>
-		get(
-			{ host: '127.0.0.1', port, path: '/nothing', servername: 'localhost', ca: readFileSync(certificate) },
-			resolve,
-		).on('error', reject),
-	);
-	expect(JSON.parse(await textOf(encrypted))).toMatchObject({ status: 404, code: 'not_found' });
+	const ask = (get: typeof getPlain, more: object = {}) =>
+		new Promise<IncomingMessage>((resolve, reject) => {
+			get({ host: '127.0.0.1', port, path: '/nothing', ...more }, resolve).on('error', reject);
+		});
+	const encrypted = await ask(getEncrypted, { servername: 'localhost', ca: readFileSync(certificate) });
+	expect(await json(encrypted)).toMatchObject({ status: 404, code: 'not_found' });
 	expect(encrypted.headers['strict-transport-security']).toBe('max-age=31536000');
-
-	const plain = await new Promise<IncomingMessage>((resolve, reject) =>
-		requestPlain({ host: '127.0.0.1', port, path: '/nothing' }, resolve).on('error', reject),
-	);
-	expect(JSON.parse(await textOf(plain))).toMatchObject({ status: 400 });
+	expect(await json(await ask(getPlain))).toMatchObject({ status: 400 });
 });

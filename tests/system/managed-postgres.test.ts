@@ -1,42 +1,38 @@
 import { execFileSync } from 'node:child_process';
-import { chownSync, copyFileSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { chownSync, copyFileSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { openClient } from '@contacts/common/database/client.js';
 import { describeDatabaseError } from '@contacts/common/database/errors.js';
 import { migrate } from '@contacts/common/database/migrate.js';
 import { setUpRoles, urlAs } from '@contacts/common/database/roles.js';
+import { withConnection } from '@contacts/testing/database.js';
 import { type LocalPostgres, startLocalPostgres } from '@contacts/testing/embedded-postgres.js';
 import { startService } from '@contacts/testing/services.js';
-import postgres from 'postgres';
+import { sharedFolder } from '@contacts/testing/temporary-folder.js';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 
 const password = 'managed';
-let folder: string;
+const folder = sharedFolder();
 let server: LocalPostgres;
 /** A server as cloud providers run it: TLS by a private authority, and an administrator without superuser rights. */
 let url: URL;
 
 beforeAll(async () => {
-	folder = mkdtempSync(join(tmpdir(), 'contacts-managed-'));
 	const dataDirectory = join(folder, 'postgres');
 	await (await startLocalPostgres({ dataDirectory, password })).stop();
 	for (const host of ['localhost', 'elsewhere']) makeCertificate(host);
 	giveCertificate('localhost');
 	server = await startLocalPostgres({ dataDirectory, password, settings: { ssl: 'on' } });
 
-	const superuser = postgres(server.url('postgres'), { max: 1 });
-	await superuser.unsafe(`create role provider_user login createrole createdb password '${password}'`);
-	await superuser.unsafe('create database contacts owner provider_user');
-	await superuser.end();
+	await withConnection(server.url('postgres'), async (superuser) => {
+		await superuser.unsafe(`create role provider_user login createrole createdb password '${password}'`);
+		await superuser`create database contacts owner provider_user`;
+	});
 	url = new URL(server.url('contacts'));
 	url.username = 'provider_user';
 	url.hostname = 'localhost';
 });
-afterAll(async () => {
-	await server?.stop();
-	rmSync(folder, { recursive: true, force: true });
-});
+afterAll(() => server?.stop());
 
 /** Makes a self-signed certificate. */
 function makeCertificate(host: string): void {
@@ -88,11 +84,7 @@ test.each(['sslmode=verify-full', 'sslmode=verify-ca'])('%s refuses an unknown a
 });
 
 /** Lets the server read its certificate and its rules again. */
-async function reload(): Promise<void> {
-	const sql = postgres(server.url('contacts'), { max: 1 });
-	await sql`select pg_reload_conf()`;
-	await sql.end();
-}
+const reload = () => withConnection(server.url('contacts'), (sql) => sql`select pg_reload_conf()`);
 
 describe('a service of an administrator without superuser rights, on a server that asks for the password in clear', () => {
 	beforeAll(async () => {
@@ -114,11 +106,12 @@ describe('a service of an administrator without superuser rights, on a server th
 			NODE_EXTRA_CA_CERTS: authorityOf(authority),
 		});
 		const { status } = await fetch(`${service.url}/health/ready`);
-		const sql = postgres(server.url('contacts'), { max: 1 });
-		const encryption = await sql`
-			select distinct ssl from pg_stat_ssl join pg_stat_activity using (pid)
-			where usename = 'company_contacts_service'`;
-		await sql.end();
+		const encryption = await withConnection(
+			server.url('contacts'),
+			(sql) => sql`
+				select distinct ssl from pg_stat_ssl join pg_stat_activity using (pid)
+				where usename = 'company_contacts_service'`,
+		);
 		await service.stop();
 		return { status, encryption: [...encryption], output: service.output() };
 	}

@@ -1,6 +1,5 @@
 import { execFile } from 'node:child_process';
-import { chmodSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { migrate } from '@contacts/common/database/migrate.js';
@@ -8,6 +7,7 @@ import { type RoleUser, setUpRoles, urlAs } from '@contacts/common/database/role
 import { withConnection } from '@contacts/testing/database.js';
 import { debianInstallation, debianVersion } from '@contacts/testing/debian-postgres.js';
 import { type LocalPostgres, startLocalPostgres } from '@contacts/testing/embedded-postgres.js';
+import { sharedFolder } from '@contacts/testing/temporary-folder.js';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { contacts } from '../command.js';
 import { read, root } from '../docs/pages.js';
@@ -35,15 +35,13 @@ describe.each([
 	[debianVersion, { installation: debianInstallation }],
 	['18', {}],
 ])('on PostgreSQL %s', (version, options) => {
-	let folder: string;
+	const folder = sharedFolder(0o711);
 	let server: LocalPostgres;
 	let url: string;
 	const first = "first'canary";
 	const connection = (user: RoleUser | 'owner', password: string) => urlAs(url, user, password);
 
 	beforeAll(async () => {
-		folder = mkdtempSync(join(tmpdir(), 'contacts-owner-rights-'));
-		chmodSync(folder, 0o711);
 		server = await startLocalPostgres({
 			dataDirectory: join(folder, 'data'),
 			password: 'test',
@@ -67,10 +65,7 @@ describe.each([
 		expect(scripts).toHaveLength(2);
 		await runScripts(url, { OWNER_DATABASE_PASSWORD: first, OPERATOR_DATABASE_PASSWORD: 'operator-canary' });
 	});
-	afterAll(async () => {
-		await server?.stop();
-		rmSync(folder, { recursive: true, force: true });
-	});
+	afterAll(() => server?.stop());
 
 	test('the compose file’s scripts create an owner that can migrate, and let those roles log in that have a password', async () => {
 		expect(await migrate(connection('owner', first))).not.toEqual([]);

@@ -1,25 +1,18 @@
-import { execFile } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
 import { dispose, type Launcher, launch } from '@contacts/testing/launcher.js';
-import { environmentOf } from '@contacts/testing/process.js';
+import { sharedFolder } from '@contacts/testing/temporary-folder.js';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type CodeBlock, pageAt, pages, root } from '../docs/pages.js';
+import { type CodeBlock, pageAt, pages } from '../docs/pages.js';
+import { paste } from '../docs/paste.js';
 
-let folder: string;
+const folder = sharedFolder();
 let demo: Launcher;
 
 beforeAll(async () => {
-	folder = mkdtempSync(join(tmpdir(), 'contacts-docs-'));
 	demo = await launch(join(folder, 'data'));
 	await demo.ready();
 });
-afterAll(async () => {
-	await dispose(demo);
-	rmSync(folder, { recursive: true, force: true });
-});
+afterAll(() => dispose(demo));
 
 const callsDemo = ({ language, text }: CodeBlock) =>
 	language === 'sh' && /127\.0\.0\.1:300[01]/.test(text) && !/docker compose|\.\/contacts /.test(text);
@@ -32,18 +25,13 @@ const blocks = pages.flatMap(({ path, blocks }) =>
 	),
 );
 
-/** Runs lines as a reader does, with other ports and without npx, which would install first. */
-async function paste(text: string): Promise<string> {
+/** What lines print, with the ports of this demo. */
+async function printedBy(text: string): Promise<string> {
 	const { company, personal } = demo.ports;
 	const lines = text
 		.replaceAll('127.0.0.1:3000', `127.0.0.1:${company}`)
 		.replaceAll('127.0.0.1:3001', `127.0.0.1:${personal}`);
-	const npx = `npx() { shift 3; node '${join(root, 'tools/cli/dist/main.js')}' "$@"; }`;
-	const { stdout } = await promisify(execFile)('bash', ['-euo', 'pipefail', '-c', `${npx}\n${lines}`], {
-		cwd: folder,
-		env: environmentOf({ LOCAL_DATA_DIR: demo.dataFolder }),
-	});
-	return stdout;
+	return (await paste(lines, folder, { LOCAL_DATA_DIR: demo.dataFolder })).stdout();
 }
 
 /** Where the documentation has … the output may have anything. */
@@ -67,7 +55,7 @@ function expectResponse(documented: string, response: string): void {
 
 describe('a pasted example does what the documentation shows below it', () => {
 	test.each(blocks)('%s', async (_, { text, next }) => {
-		const printed = await paste(text);
+		const printed = await printedBy(text);
 		if (next?.language === 'json') expect(JSON.parse(printed)).toEqual(like(JSON.parse(next.text)));
 		if (next?.language === 'http') expectResponse(next.text, printed);
 	});

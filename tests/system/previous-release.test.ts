@@ -1,14 +1,13 @@
 import { execFileSync } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { urlAs } from '@contacts/common/database/roles.js';
+import { createPersonalContactsClient, type PersonalContactsClient } from '@contacts/client';
 import { addProject } from '@contacts/testing/app.js';
-import { rolePassword } from '@contacts/testing/database.js';
 import { environmentOf, type RunningProcess, startProcess } from '@contacts/testing/process.js';
+import { sharedFolder } from '@contacts/testing/temporary-folder.js';
 import { database, test } from '@contacts/testing/test.js';
 import { afterAll, beforeAll, expect } from 'vitest';
 import { root } from '../docs/pages.js';
+import { urlFor } from '../services.js';
 
 /** The last release before this commit. Undefined before the first one. */
 function previousRelease(): string | undefined {
@@ -22,12 +21,11 @@ function previousRelease(): string | undefined {
 
 const release = previousRelease();
 /** The release's folder: that of this commit before the first release. */
-let folder = root;
+const folder = release === undefined ? root : sharedFolder();
 const running: RunningProcess[] = [];
 
 beforeAll(async () => {
 	if (release === undefined) return;
-	folder = mkdtempSync(join(tmpdir(), 'contacts-previous-'));
 	execFileSync('sh', ['-c', 'git archive "$1" | tar --extract --directory "$2"', 'sh', release, folder], {
 		cwd: root,
 	});
@@ -40,17 +38,14 @@ beforeAll(async () => {
 		expect(await step.exit, step.output()).toBe(0);
 	}
 }, 300_000);
-afterAll(async () => {
-	await Promise.all(running.map((each) => each.stop('SIGKILL')));
-	if (release !== undefined) rmSync(folder, { recursive: true, force: true });
-});
+afterAll(() => Promise.all(running.map((each) => each.stop('SIGKILL'))));
 
 /** Starts a service of the release and of this commit. @returns their URLs */
 const startBoth = (program: 'personal-contacts' | 'company-contacts') =>
 	Promise.all(
 		[folder, root].map(async (from) => {
 			const service = startProcess(process.execPath, [join(from, 'services', program, 'dist/main.js')], {
-				env: { DATABASE_URL: urlAs(database.url, program, rolePassword), PORT: '0' },
+				env: { DATABASE_URL: urlFor(program), PORT: '0' },
 			});
 			running.push(service);
 			const [, url] = await service.waitForLine(/Server listening at (http:[^"]+)"/);
@@ -74,29 +69,22 @@ test(`${release ?? 'another process'} works beside this one on this release’s 
 	await addProject(database.sql, 'bot', 'bot-key');
 	await database.sql`insert into company_contacts (bitrix_id, company_ids, name) values (5, '{7,1}', 'Somebody')`;
 	const [personal, company] = await Promise.all([startBoth('personal-contacts'), startBoth('company-contacts')]);
-	async function post(replica: number, path: string, body: object): Promise<unknown> {
-		const response = await fetch(`${personal[replica]}/api/${path}?${query}`, {
-			method: 'POST',
-			headers: { 'content-type': 'application/json' },
-			body: JSON.stringify(body),
-		});
-		return response.json();
-	}
+	const [old, own] = personal.map((baseUrl) =>
+		createPersonalContactsClient({ baseUrl, project: 'bot', apiKey: 'bot-key' }),
+	) as [PersonalContactsClient, PersonalContactsClient];
 
-	for (const [replica, name] of ['one', 'other'].entries())
-		expect(await post(replica, 'personal_contacts', { chat_id: 1, name, birth_date: '1990-02-28' })).toEqual({
-			ok: 'saved',
-		});
+	for (const [name, client] of Object.entries({ one: old, other: own }))
+		expect(await client.upsert({ chat_id: 1, name, birth_date: '1990-02-28' })).toBe('saved');
 	const rows = await database.sql`select name, birth_date::text as born from personal_contacts`;
 	expect(rows).toEqual([{ name: 'other', born: '1990-02-28' }]);
-	for (const [replica, active, ok] of [
-		[0, true, 'skipped'],
-		[1, false, 'saved'],
-		[1, true, 'skipped'],
-		[0, false, 'saved'],
+	for (const [reporting, active, saving, outcome] of [
+		[old, true, own, 'skipped'],
+		[own, false, old, 'saved'],
+		[own, true, old, 'skipped'],
+		[old, false, own, 'saved'],
 	] as const) {
-		expect(await post(replica, 'direct_subscriptions', { chat_id: 1, active })).toEqual({ ok: 'saved' });
-		expect(await post(1 - replica, 'personal_contacts', { chat_id: 1 })).toEqual({ ok });
+		await reporting.setDirectSubscription({ chat_id: 1, active });
+		expect(await saving.upsert({ chat_id: 1 })).toBe(outcome);
 	}
 
 	const list = async (url: string) =>
