@@ -1,20 +1,19 @@
 import { execFile } from 'node:child_process';
-import { copyFile, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { delimiter, dirname, join } from 'node:path';
+import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
+import { delimiter, join } from 'node:path';
 import { promisify } from 'node:util';
 import { saveCompanyContacts } from '@contacts/common/company-contacts/save-company-contacts.sql.js';
 import { service as companyContacts } from '@contacts/company-contacts/app.js';
 import { addProject, startTestApp, type TestApp } from '@contacts/testing/app.js';
+import { sharedFolder } from '@contacts/testing/temporary-folder.js';
 import { database, test } from '@contacts/testing/test.js';
 import { afterAll, expect } from 'vitest';
 import { root } from '../docs/pages.js';
 
-let folder: string;
+const folder = sharedFolder();
 let app: TestApp;
 
 test.beforeAll(async () => {
-	folder = await mkdtemp(join(tmpdir(), 'contacts-client-'));
 	await addProject(database.sql, 'partner', 'partner-key');
 	await saveCompanyContacts(database.sql, [
 		{ bitrix_id: 1, name: 'Ann', company_ids: ['11'] },
@@ -22,10 +21,7 @@ test.beforeAll(async () => {
 	]);
 	app = await startTestApp(companyContacts, database.url);
 });
-afterAll(async () => {
-	await app?.close();
-	if (folder) await rm(folder, { recursive: true, force: true });
-});
+afterAll(() => app?.close());
 
 /** Runs a program as a reader of the documentation does, without the environment of this test's package manager. */
 async function run(cwd: string, program: string, ...args: string[]): Promise<string> {
@@ -37,23 +33,6 @@ async function run(cwd: string, program: string, ...args: string[]): Promise<str
 		.join(delimiter);
 	const { stdout } = await promisify(execFile)(program, args, { cwd, env, maxBuffer: 64 * 1024 * 1024 });
 	return stdout;
-}
-
-/** A clone of the repository with uncommitted changes, and without anything installed or built. */
-async function cloneRepository(): Promise<string> {
-	const clone = join(folder, 'clone');
-	await run(folder, 'git', 'clone', '--quiet', '--no-hardlinks', root, clone);
-	const changed = await run(root, 'git', 'ls-files', '-z', '--modified', '--others', '--exclude-standard');
-	const gone = new Set((await run(root, 'git', 'ls-files', '-z', '--deleted')).split('\0'));
-	for (const path of new Set(changed.split('\0').filter(Boolean))) {
-		if (gone.has(path)) {
-			await rm(join(clone, path), { force: true });
-			continue;
-		}
-		await mkdir(dirname(join(clone, path)), { recursive: true });
-		await copyFile(join(root, path), join(clone, path));
-	}
-	return clone;
 }
 
 /** A partner's program. */
@@ -69,7 +48,8 @@ process.stdout.write(JSON.stringify({ listed, aborted, applied, copied: copied.m
 `;
 
 test('a client that is packed in a fresh clone and installed into a new project lists, copies and can be aborted', async () => {
-	const clone = await cloneRepository();
+	const clone = join(folder, 'clone');
+	await run(folder, 'git', 'clone', '--quiet', '--no-hardlinks', root, clone);
 	await run(clone, 'npx', '-y', 'pnpm@12', 'install', '--frozen-lockfile', '--prefer-offline');
 	await run(clone, 'npx', '-y', 'pnpm@12', '--filter', '@contacts/client', 'pack', '--pack-destination', folder);
 	const archive = (await readdir(folder)).find((name) => name.endsWith('.tgz')) ?? '';
