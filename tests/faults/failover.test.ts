@@ -7,7 +7,7 @@ import { type MachineDelays, watchDelays } from '@contacts/testing/machine-delay
 import { type ReplicatedPostgres, startReplicatedPostgres } from '@contacts/testing/replicated-postgres.js';
 import { startTcpProxy, type TcpProxy } from '@contacts/testing/tcp-proxy.js';
 import { database, test } from '@contacts/testing/test.js';
-import { afterEach, beforeEach, describe, expect } from 'vitest';
+import { afterEach, beforeEach, expect } from 'vitest';
 
 /** Milliseconds within which upserts must succeed once the new primary can be reached. */
 const writesLimit = 5000;
@@ -86,57 +86,53 @@ async function expectRecoveredAndNothingLost({ clients, standIn, stop, exits }: 
 	expect(ended.map(({ output }) => output).join('')).not.toMatch(/"level":"fatal"|unexpected error/);
 }
 
-describe('one address', () => {
-	test('that moves to the promoted standby while the old primary is unresponsive, then briefly to the demoted primary: writes, mirror and readiness recover', async () => {
-		const network = await proxyTo(servers.primaryUrl());
-		system = await startLoadedSystem((role) => network.through(asRole(servers.primaryUrl(), role)));
+test('one address that moves to the promoted standby while the old primary is unresponsive, then briefly to the demoted primary: writes, mirror and readiness recover', async () => {
+	const network = await proxyTo(servers.primaryUrl());
+	system = await startLoadedSystem((role) => network.through(asRole(servers.primaryUrl(), role)));
 
-		network.blackhole();
-		await servers.promoteStandby();
-		network.redirect(servers.standbyUrl());
-		await network.restore();
-		await recover(system, 'a silent primary, and a promoted standby behind its address');
+	network.blackhole();
+	await servers.promoteStandby();
+	network.redirect(servers.standbyUrl());
+	await network.restore();
+	await recover(system, 'a silent primary, and a promoted standby behind its address');
 
-		await servers.demotePrimary();
-		const demoted = performance.now();
-		network.cut();
-		network.redirect(servers.primaryUrl());
-		await network.restore();
-		await delay(3000);
-		const [personal, mirror] = (['personal-contacts', 'crm-sync'] as const).map((name) =>
-			system?.readiness(name, demoted + 1000),
-		);
-		network.redirect(servers.standbyUrl());
-		await recover(system, 'the address led to the demoted primary for a moment');
+	await servers.demotePrimary();
+	const demoted = performance.now();
+	network.cut();
+	network.redirect(servers.primaryUrl());
+	await network.restore();
+	await delay(3000);
+	const [personal, mirror] = (['personal-contacts', 'crm-sync'] as const).map((name) =>
+		system?.readiness(name, demoted + 1000),
+	);
+	network.redirect(servers.standbyUrl());
+	await recover(system, 'the address led to the demoted primary for a moment');
 
-		expect(personal?.length).toBeGreaterThan(0);
-		expect(new Set(personal)).toEqual(new Set([503]));
-		// The synchroniser has lost its session, so it may be between two processes.
-		expect(mirror?.filter((status) => status !== 503)).toEqual([]);
-		await expectRecoveredAndNothingLost(system);
-	});
+	expect(personal?.length).toBeGreaterThan(0);
+	expect(new Set(personal)).toEqual(new Set([503]));
+	// The synchroniser has lost its session, so it may be between two processes.
+	expect(mirror?.filter((status) => status !== 503)).toEqual([]);
+	await expectRecoveredAndNothingLost(system);
 });
 
-describe('two hosts', () => {
-	test('whose primary becomes unresponsive and returns as a standby: writes, mirror and readiness follow the promoted one', async () => {
-		const [first, second] = [await proxyTo(servers.primaryUrl()), await proxyTo(servers.standbyUrl())];
-		const hosts = [first, second].map((proxy) => new URL(proxy.through(servers.primaryUrl())).host);
-		system = await startLoadedSystem(
-			(role) =>
-				`${asRole(servers.primaryUrl(), role).replace(/@[^/]+/, `@${hosts.join()}`)}?target_session_attrs=read-write`,
-		);
+test('two hosts whose primary becomes unresponsive and returns as a standby: writes, mirror and readiness follow the promoted one', async () => {
+	const [first, second] = [await proxyTo(servers.primaryUrl()), await proxyTo(servers.standbyUrl())];
+	const hosts = [first, second].map((proxy) => new URL(proxy.through(servers.primaryUrl())).host);
+	system = await startLoadedSystem(
+		(role) =>
+			`${asRole(servers.primaryUrl(), role).replace(/@[^/]+/, `@${hosts.join()}`)}?target_session_attrs=read-write`,
+	);
 
-		first.blackhole();
-		await servers.promoteStandby();
-		await recover(system, 'two hosts, the primary silent');
+	first.blackhole();
+	await servers.promoteStandby();
+	await recover(system, 'two hosts, the primary silent');
 
-		await servers.demotePrimary();
-		first.redirect(servers.primaryUrl());
-		await first.restore();
-		second.cut();
-		await second.restore();
-		await recover(system, 'two hosts, the demoted primary is the first');
+	await servers.demotePrimary();
+	first.redirect(servers.primaryUrl());
+	await first.restore();
+	second.cut();
+	await second.restore();
+	await recover(system, 'two hosts, the demoted primary is the first');
 
-		await expectRecoveredAndNothingLost(system);
-	});
+	await expectRecoveredAndNothingLost(system);
 });

@@ -3,7 +3,8 @@ import type { RunningService } from '@contacts/testing/services.js';
 import { startTcpProxy } from '@contacts/testing/tcp-proxy.js';
 import { database, test } from '@contacts/testing/test.js';
 import { afterAll, expect, onTestFinished, vi } from 'vitest';
-import { databaseIsQuiet, directUrl, endSessions, executed, prepare, start } from './late-statements.js';
+import { urlFor } from '../services.js';
+import { databaseIsQuiet, endSessions, executed, prepare, start } from './late-statements.js';
 
 test.beforeAll(() => prepare('direct_subscriptions'));
 afterAll(endSessions);
@@ -34,7 +35,7 @@ test.each<[string, number, Scenario]>([
 	['when it was killed, and its network is slow', 3000, { killedAfter: 50, latency: 150 }],
 ])('the newest report is kept when an older one of another replica arrives late: %s', async (_, first, scenario) => {
 	const { killedAfter, latency = 0 } = scenario;
-	const direct = directUrl();
+	const direct = urlFor('personal-contacts');
 	const network = await startTcpProxy(direct);
 	onTestFinished(() => network.close());
 	network.slow(latency);

@@ -1,23 +1,21 @@
-import { urlAs } from '@contacts/common/database/roles.js';
 import { addProject } from '@contacts/testing/app.js';
-import { rolePassword } from '@contacts/testing/database.js';
 import { startPgBouncer } from '@contacts/testing/pgbouncer.js';
-import { revokeKey } from '@contacts/testing/projects.js';
-import { startServiceProcess } from '@contacts/testing/service-process.js';
+import { revokeKeysOf } from '@contacts/testing/projects.js';
 import { startTcpProxy } from '@contacts/testing/tcp-proxy.js';
 import { database, test } from '@contacts/testing/test.js';
 import { expect, onTestFinished } from 'vitest';
+import { startServiceProcess, urlFor } from '../services.js';
 
 /** Ways to the database, and what happens to each at the moment of the change. */
 const ways: Record<string, () => Promise<{ url: string; disturb(): unknown }>> = {
 	async 'behind PgBouncer in transaction mode'() {
-		const url = urlAs(database.url, 'company-contacts', rolePassword);
+		const url = urlFor('company-contacts');
 		const pgbouncer = await startPgBouncer(url);
 		onTestFinished(() => pgbouncer.stop());
 		return { url: pgbouncer.through(url), disturb: () => undefined };
 	},
 	async 'with two hosts, the first of which is cut off'() {
-		const url = urlAs(database.url, 'company-contacts', rolePassword);
+		const url = urlFor('company-contacts');
 		const proxies = [await startTcpProxy(url), await startTcpProxy(url)] as const;
 		onTestFinished(() => {
 			for (const proxy of proxies) proxy.close();
@@ -51,10 +49,8 @@ test.each(Object.keys(ways))(
 			list: async () => !(await (await fetchAs(reader, 'list?')).text()).includes(name),
 			feed: async () => !(await (await fetchAs(reader, `changes?cursor=${cursor}&`)).text()).includes(name),
 		};
-		const [key] = await database.sql<[{ id: number }]>`
-		select k.id::int from api_keys k join projects p on p.id = k.project_id where p.code = ${revoked}`;
 		await disturb();
-		await revokeKey(database.sql, key.id);
+		await revokeKeysOf(database.sql, revoked);
 		await database.sql`update company_contacts set name = ${name} where bitrix_id = ${way.length}`;
 		const changed = performance.now();
 		const last = await Promise.all(

@@ -2,19 +2,18 @@ import { Agent, get as httpGet, type IncomingMessage } from 'node:http';
 import { buffer } from 'node:stream/consumers';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ServiceName } from '@contacts/common/auth/key-ring.sql.js';
-import { urlAs } from '@contacts/common/database/roles.js';
 import { addProject } from '@contacts/testing/app.js';
-import { rolePassword } from '@contacts/testing/database.js';
 import { botGatewayConfig, gatewayConfig } from '@contacts/testing/gateway.js';
 import { type Time, watchDelays } from '@contacts/testing/machine-delays.js';
 import { type NameServer, startNameServer } from '@contacts/testing/name-server.js';
 import { type RunningNginx, startNginx } from '@contacts/testing/nginx.js';
 import { freePort } from '@contacts/testing/ports.js';
 import { seededRandom } from '@contacts/testing/random.js';
-import { type RunningService, startService } from '@contacts/testing/services.js';
+import type { RunningService } from '@contacts/testing/services.js';
 import { database, test } from '@contacts/testing/test.js';
 import { startClients } from '@contacts/testing/upserting-clients.js';
 import { afterAll, expect } from 'vitest';
+import { startService } from '../services.js';
 
 // Two replicas on one port, each with its own address, resolved by one name: as with `--scale` in the compose file.
 const addresses = ['127.0.0.1', '127.0.0.2'];
@@ -50,7 +49,6 @@ afterAll(async () => {
 
 const start = (name: ServiceName, address: string) =>
 	startService(name, {
-		DATABASE_URL: urlAs(database.url, name, rolePassword),
 		TRUST_PROXY: 'loopback',
 		HOST: address,
 		PORT: String(ports[name]),
