@@ -1,17 +1,15 @@
-import { urlAs } from '@contacts/common/database/roles.js';
 import { addProject } from '@contacts/testing/app.js';
-import { rolePassword } from '@contacts/testing/database.js';
 import { starvedMsOf } from '@contacts/testing/proc.js';
-import { revokeKey } from '@contacts/testing/projects.js';
-import { type RunningService, startService } from '@contacts/testing/services.js';
+import { revokeKeysOf } from '@contacts/testing/projects.js';
+import type { RunningService } from '@contacts/testing/services.js';
 import { database, test } from '@contacts/testing/test.js';
 import { afterAll, expect } from 'vitest';
+import { startService } from '../services.js';
 
 let services: RunningService[];
 
 test.beforeAll(async () => {
 	const env = {
-		DATABASE_URL: urlAs(database.url, 'company-contacts', rolePassword),
 		RATE_LIMIT_PER_SECOND: '100000',
 		RATE_LIMIT_BURST: '100000',
 	};
@@ -71,10 +69,8 @@ test.each([
 		await addProject(database.sql, project, `${project}-key`);
 		for (const service of services) await expect.poll(async () => (await list(service, project)).status).toBe(200);
 		const last = Promise.all(services.map((service) => lastSuccess(service, project)));
-		const [key] = await database.sql<{ id: number }[]>`
-			select k.id::int from api_keys k join projects p on p.id = k.project_id where p.code = ${project}`;
 		await disturb();
-		await revokeKey(database.sql, key?.id ?? 0);
+		await revokeKeysOf(database.sql, project);
 		const revoked = services.map(momentOf);
 		const times = (await last).map((moment, index) => ({
 			whole: moment.at - Number(revoked[index]?.at),

@@ -1,13 +1,13 @@
-import { urlAs } from '@contacts/common/database/roles.js';
+import { setTimeout as delay } from 'node:timers/promises';
 import { addProject } from '@contacts/testing/app.js';
-import { rolePassword } from '@contacts/testing/database.js';
 import { type Time, watchDelays } from '@contacts/testing/machine-delays.js';
 import { freePort } from '@contacts/testing/ports.js';
 import type { RunningProcess } from '@contacts/testing/process.js';
 import { startRedis } from '@contacts/testing/redis.js';
-import { type RunningService, startService } from '@contacts/testing/services.js';
+import type { RunningService } from '@contacts/testing/services.js';
 import { database, test } from '@contacts/testing/test.js';
 import { afterAll, expect, vi } from 'vitest';
+import { startService } from '../services.js';
 
 let redisPort: number;
 let redis: RunningProcess;
@@ -19,10 +19,7 @@ test.beforeAll(async () => {
 	}
 	redisPort = await freePort();
 	redis = await startRedis(redisPort);
-	const env = {
-		DATABASE_URL: urlAs(database.url, 'company-contacts', rolePassword),
-		REDIS_URL: `redis://127.0.0.1:${redisPort}`,
-	};
+	const env = { REDIS_URL: `redis://127.0.0.1:${redisPort}` };
 	services = await Promise.all([1, 2, 3].map(() => startService('company-contacts', env)));
 	// Each process connects to Redis before the test counts anything.
 	for (const each of services) {
@@ -49,23 +46,18 @@ async function requestUntilServed(service: RunningService, project: string): Pro
 	}
 }
 
+const metricsOf = async ({ url }: RunningService) => (await fetch(`${url}/metrics`)).text();
+
 /** Decisions that all processes made without Redis. */
 async function ownDecisions(): Promise<number> {
-	let total = 0;
-	for (const each of services) {
-		const text = await (await fetch(`${each.url}/metrics`)).text();
-		for (const [, count] of text.matchAll(/^rate_limit_decisions_total\{.*bucket="local"\} (\d+)$/gm))
-			total += Number(count);
-	}
-	return total;
+	const texts = (await Promise.all(services.map(metricsOf))).join('\n');
+	const counts = texts.matchAll(/^rate_limit_decisions_total\{.*bucket="local"\} (\d+)$/gm);
+	return [...counts].reduce((sum, [, count]) => sum + Number(count), 0);
 }
 
-async function shared(service: RunningService): Promise<number> {
-	const text = await (await fetch(`${service.url}/metrics`)).text();
-	return Number(/^rate_limit_redis_up (\d)/m.exec(text)?.[1]);
-}
+const shared = async (service: RunningService) =>
+	Number(/^rate_limit_redis_up (\d)/m.exec(await metricsOf(service))?.[1]);
 const service = (index: number) => services[index % services.length] as RunningService;
-const pause = (milliseconds: number) => new Promise((resolve) => setTimeout(resolve, milliseconds));
 
 test('300 requests at once over three processes: 250 pass, then 5 a second over ten seconds, evenly; another project has its own', async () => {
 	// On a busy machine Redis may respond too late for a request. The process then decides without it, which is
@@ -105,7 +97,7 @@ test('300 requests at once over three processes: 250 pass, then 5 a second over 
 		const latest = tokens();
 		const isRight = status === 200 ? admitted <= latest + 1 : admitted >= earliest - 1;
 		if (!isRight) wrong.push({ status, admitted, earliest, latest });
-		await pause(Math.max(0, start + (index + 1) * 40 - performance.now()));
+		await delay(Math.max(0, start + (index + 1) * 40 - performance.now()));
 	}
 	const late = (await ownDecisions()) - decided;
 	console.log(`${admitted} admitted in ten seconds, ${late} decided without Redis`);
@@ -130,22 +122,22 @@ test('when Redis is killed and restarted under load no request fails or waits lo
 			const status = await request(each, 'steady');
 			times.push({ begun, ended: performance.now() });
 			if (status !== 200 && status !== 429) failures.push(status);
-			await pause(10);
+			await delay(10);
 		}
 		const machine = await stop();
 		return { times, waited: machine.longest(times) };
 	});
-	await pause(500);
+	await delay(500);
 	await redis.stop('SIGKILL');
 	for (const each of services) await expect.poll(() => shared(each)).toBe(0);
-	await pause(500);
+	await delay(500);
 	redis = await startRedis(redisPort);
 	for (const each of services) await expect.poll(() => shared(each)).toBe(1);
 
 	// A Redis that hangs is worse than one that is down: nothing shows that it will not respond.
 	redis.kill('SIGSTOP');
 	for (const each of services) await expect.poll(() => shared(each)).toBe(0);
-	await pause(500);
+	await delay(500);
 	redis.kill('SIGCONT');
 	for (const each of services) await expect.poll(() => shared(each)).toBe(1);
 	running = false;

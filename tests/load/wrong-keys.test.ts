@@ -1,19 +1,15 @@
-import { urlAs } from '@contacts/common/database/roles.js';
 import { addProject } from '@contacts/testing/app.js';
-import { rolePassword } from '@contacts/testing/database.js';
 import { residentMiB, starvedMsOf } from '@contacts/testing/proc.js';
-import { type RunningService, startService } from '@contacts/testing/services.js';
+import type { RunningService } from '@contacts/testing/services.js';
 import { database, test } from '@contacts/testing/test.js';
 import { afterAll, expect } from 'vitest';
+import { startService } from '../services.js';
 
 let service: RunningService;
 
 test.beforeAll(async () => {
 	await addProject(database.sql, 'valid', 'valid-key');
-	service = await startService('company-contacts', {
-		DATABASE_URL: urlAs(database.url, 'company-contacts', rolePassword),
-		TRUST_PROXY: 'loopback',
-	});
+	service = await startService('company-contacts', { TRUST_PROXY: 'loopback' });
 });
 afterAll(() => service?.stop());
 
