@@ -7,8 +7,6 @@ import { parse } from 'yaml';
 import { read, root } from './pages.js';
 
 interface ComposeService {
-	init?: boolean;
-	entrypoint?: string[];
 	environment?: Record<string, string>;
 	volumes?: string[];
 	networks: string[];
@@ -67,15 +65,6 @@ test('the database lies in the volume with every version of PostgreSQL', () => {
 	const [volume, folder] = services.postgres?.volumes?.[0]?.split(':') ?? [];
 	expect(volume).toBe('data');
 	expect(services.postgres?.environment?.PGDATA).toMatch(new RegExp(`^${folder}/`));
-});
-
-test('commands of the operator and the nightly backup can be stopped with Ctrl-C and SIGTERM, and the backup finds its scripts', () => {
-	const stoppable = containers.filter(([, { init }]) => init).map(([name]) => name);
-	expect(stoppable.toSorted()).toEqual(['backup', 'contacts', 'migrate', 'privacy']);
-	const [folder, place] = services.backup?.volumes?.[0]?.split(':') ?? [];
-	expect(read(String(services.backup?.entrypoint?.at(-1)?.replace(String(place), String(folder))))).toContain(
-		'sh backup.sh',
-	);
 });
 
 describe('./contacts', () => {

@@ -5,7 +5,8 @@ import { startTcpProxy } from '@contacts/testing/tcp-proxy.js';
 import { database, test } from '@contacts/testing/test.js';
 import { createUpsertClient, type Outcome, type UpsertClient } from '@contacts/testing/upsert-client.js';
 import { afterAll, expect, onTestFinished } from 'vitest';
-import { databaseIsQuiet, directUrl, endSessions, executed, prepare, start } from './late-statements.js';
+import { urlFor } from '../services.js';
+import { databaseIsQuiet, endSessions, executed, prepare, start } from './late-statements.js';
 
 /** Ten rounds of 200 chats each. Five rounds run at once in one stall. */
 const [stalls, chatsEach] = [2, 1000];
@@ -126,7 +127,7 @@ async function play({ longer, killedAfter, latency = 0 }: Scenario, urlOfA: stri
 }
 
 test('upserts that one replica acknowledged are kept when older ones of another replica arrive late, directly and through PgBouncer in transaction mode', async () => {
-	const direct = directUrl();
+	const direct = urlFor('personal-contacts');
 	const pgbouncer = await startPgBouncer(direct);
 	onTestFinished(() => pgbouncer.stop());
 	const before = await executed();

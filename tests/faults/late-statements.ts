@@ -1,17 +1,13 @@
-import { urlAs } from '@contacts/common/database/roles.js';
 import { addProject } from '@contacts/testing/app.js';
-import { rolePassword } from '@contacts/testing/database.js';
-import { type RunningService, startService } from '@contacts/testing/services.js';
+import type { RunningService } from '@contacts/testing/services.js';
 import { database } from '@contacts/testing/test.js';
 import { onTestFinished, vi } from 'vitest';
+import { startService } from '../services.js';
 
 // Two replicas of personal-contacts. A's connections to the database stall, so its statements arrive late. B's are not
 // affected.
 
 const user = 'personal-contacts';
-
-/** The URL of the test database for the service, without a proxy. */
-export const directUrl = () => urlAs(database.url, user, rolePassword);
 
 /** Adds the project, and a trigger that counts every statement executed on this table, even one that writes nothing. */
 export async function prepare(table: string): Promise<void> {

@@ -43,15 +43,9 @@ async function overload(
 		most = Math.max(most, residentMiB(service.pid));
 	}, 50);
 	const stopOfDatabase = watchDelays(() => database.sql`select 1`);
-	let live: Outcome[] = [];
-	const [outcomes] = await Promise.all([
+	const [outcomes, live] = await Promise.all([
 		load(next, 4),
-		openLoop(service.url, 5, 4, (index) => ({
-			method: 'GET',
-			path: index % 2 ? '/metrics' : '/health/live',
-		})).then((all) => {
-			live = all;
-		}),
+		openLoop(service.url, 5, 4, (index) => ({ method: 'GET', path: index % 2 ? '/metrics' : '/health/live' })),
 	]);
 	clearInterval(looking);
 	const [ofDatabase, machine] = [await stopOfDatabase(), await stopWatching()];

@@ -10,7 +10,9 @@ import { expect, vi } from 'vitest';
 import { startServiceProcess } from '../services.js';
 
 const { resolve } = createRequire(import.meta.url);
-const logger = resolve('@contacts/common/observability/logger.js');
+const makeLogger = `
+	import { createLogger } from '${new URL(`file://${resolve('@contacts/common/observability/logger.js')}`)}';
+	const logger = createLogger({ name: 'test', level: 'info' });`;
 const total = 1000;
 
 test('SIGTERM loses no line: every request that got a response before it has one, and the last line is "stopped"', async () => {
@@ -27,8 +29,7 @@ test('SIGTERM loses no line: every request that got a response before it has one
 
 test('a full disk neither stops the process nor keeps it from ending', async () => {
 	const script = `
-		import { createLogger } from '${new URL(`file://${logger}`)}';
-		const logger = createLogger({ name: 'test', level: 'info' });
+		${makeLogger}
 		logger.info('first');
 		// Long after the first write has failed.
 		setTimeout(() => {
@@ -47,8 +48,7 @@ test.each([
 	['process.exit', 'process.exit(3);', 3],
 ])('%s loses no line that was logged in the same turn of the event loop', async (_, end, code) => {
 	const script = `
-		import { createLogger } from '${new URL(`file://${logger}`)}';
-		const logger = createLogger({ name: 'test', level: 'info' });
+		${makeLogger}
 		for (let n = 1; n <= ${total}; n++) logger.info({ n }, 'line');
 		${end}`;
 	const child = startProcess(process.execPath, ['--input-type=module', '--eval', script]);
@@ -67,8 +67,7 @@ async function startOnPipe(script: string) {
 	execFileSync('mkfifo', [pipe]);
 	const command = 'exec "$0" --input-type=module --eval "$1" 1<> "$2"';
 	const source = `
-		import { createLogger } from '${new URL(`file://${logger}`)}';
-		const logger = createLogger({ name: 'test', level: 'info' });
+		${makeLogger}
 		const pipe = '${pipe}';
 		const pad = 'x'.repeat(10_000);
 		${script}`;
