@@ -3,7 +3,7 @@ import { createReadStream } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { addProject } from '@contacts/testing/app.js';
-import { startProcess } from '@contacts/testing/process.js';
+import { environmentOf, startProcess } from '@contacts/testing/process.js';
 import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import { database, test } from '@contacts/testing/test.js';
 import { expect, vi } from 'vitest';
@@ -61,17 +61,22 @@ test.each([
 	expect(numbers).toEqual(Array.from({ length: total }, (_, index) => index + 1));
 });
 
-/** Runs a program whose standard output is a pipe: `pipe` is its path. Nobody reads from it yet. */
-async function startOnPipe(script: string) {
+/**
+ * Runs a program whose standard output is a pipe: `pipe` is its path. Nobody reads from it yet.
+ *
+ * @param redirection `1<>` opens the pipe at once and keeps it open, `>` waits for a reader
+ */
+async function startOnPipe(script: string, redirection: '1<>' | '>' = '1<>', env: Record<string, string> = {}) {
 	const pipe = join(await temporaryFolder(), 'pipe');
 	execFileSync('mkfifo', [pipe]);
-	const command = 'exec "$0" --input-type=module --eval "$1" 1<> "$2"';
+	const command = `exec "$0" --input-type=module --eval "$1" ${redirection} "$2"`;
 	const source = `
 		${makeLogger}
 		const pipe = '${pipe}';
 		const pad = 'x'.repeat(10_000);
 		${script}`;
-	return { child: startProcess('sh', ['-c', command, process.execPath, source, pipe]), pipe };
+	const args = ['-c', command, process.execPath, source, pipe];
+	return { child: startProcess('sh', args, { env: environmentOf(env) }), pipe };
 }
 
 test('lines for which a stopped reader leaves no room are counted, and reported once it reads again', async () => {
@@ -99,4 +104,42 @@ test('lines for which a stopped reader leaves no room are counted, and reported 
 	expect(kept.length).toBeGreaterThan(1_000);
 	expect(all.at(-2)).toMatchObject({ level: 'warn', name: 'test', dropped: 2_000 - kept.length });
 	expect(all.at(-1)?.msg).toBe('later');
+});
+
+test('lines that nobody can read any more are dropped and not tried again, and their number is reported to the next reader', async () => {
+	const { child, pipe } = await startOnPipe(
+		`
+		import { stat } from 'node:fs/promises';
+		import { setTimeout as delay } from 'node:timers/promises';
+		process.once('SIGUSR2', async () => {
+			for (let n = 0; n < 100; n++) logger.info('lost');
+			// By then the write is requested. It ends before what is requested after it.
+			await delay(100);
+			await stat('/');
+			process.once('SIGUSR2', () => logger.info('later'));
+			console.error('written');
+		});
+		logger.info('first');
+		setInterval(() => undefined, 60_000);`,
+		'>',
+		// With one thread, `stat` ends after the write that was requested before it.
+		{ UV_THREADPOOL_SIZE: '1' },
+	);
+	const read = (lines: number) => startProcess('sh', ['-c', `exec < "$0"; echo open >&2; exec head -n ${lines}`, pipe]);
+	const first = read(1);
+	expect(await first.exit).toBe(0);
+	child.kill('SIGUSR2');
+	await child.waitForLine(/written/);
+	const next = read(2);
+	await next.waitForLine(/open/);
+	child.kill('SIGUSR2');
+	expect(await next.exit).toBe(0);
+	await child.stop('SIGKILL');
+	const [later, report] = next
+		.stdout()
+		.trimEnd()
+		.split('\n')
+		.map((line) => JSON.parse(line));
+	expect(later).toMatchObject({ msg: 'later' });
+	expect(report).toMatchObject({ level: 'warn', dropped: 100 });
 });

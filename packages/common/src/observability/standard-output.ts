@@ -24,16 +24,18 @@ const lastWriteMs = 100;
  * Standard output with one write for all lines of 20 milliseconds. A write in each turn of the event loop took a tenth of
  * the processor time of a busy service. The remaining lines are written when the process exits for any reason except SIGKILL.
  *
- * A failed write, as on a full disk, is tried again and stops nothing. `pino.destination` (4.2 of its library, with `sync: false`
- * and `maxLength`) retries for ever in the exit while the disk is full, so that the process can only be killed. While a pipe is
- * full, it throws in the exit.
+ * A failed write, as on a full disk, is tried again and stops nothing. Lines that a pipe without a reader refuses are dropped:
+ * nobody can read them any more. Later lines are written, because a named pipe may get another reader.
+ *
+ * `pino.destination` (4.2 of its library, with `sync: false` and `maxLength`) retries for ever in the exit while the disk is full,
+ * so that the process can only be killed. While a pipe is full, it throws in the exit.
  *
  * @param onDrop receives the number of dropped lines, once lines are accepted again
  */
 export function openStandardOutput(onDrop: (lines: number) => void): DestinationStream {
 	let lines = '';
 	/** What was taken from `lines` and is not written yet. */
-	let rest: Uint8Array = Buffer.alloc(0);
+	let rest = Buffer.alloc(0);
 	/** How many bytes of it another thread is writing. */
 	let inWrite = 0;
 	let dropped = 0;
@@ -54,7 +56,11 @@ export function openStandardOutput(onDrop: (lines: number) => void): Destination
 		write(1, rest, 0, inWrite, (error, written = 0) => {
 			inWrite = 0;
 			rest = rest.subarray(written);
-			if (error !== null) schedule(retryIntervalMs);
+			if (error?.code === 'EPIPE') {
+				dropped += `${rest}${lines}`.split('\n').length - 1;
+				rest = Buffer.alloc(0);
+				lines = '';
+			} else if (error !== null) schedule(retryIntervalMs);
 			else if (rest.length > 0) flush();
 			else if (lines !== '') schedule(flushIntervalMs);
 			else if (dropped > 0) {
@@ -71,7 +77,8 @@ export function openStandardOutput(onDrop: (lines: number) => void): Destination
 	});
 	return {
 		write(line) {
-			if (dropped > 0 || lines.length + rest.length > maxUnwritten) {
+			const unwritten = lines.length + rest.length;
+			if ((dropped > 0 && unwritten > 0) || unwritten > maxUnwritten) {
 				dropped++;
 				return;
 			}
