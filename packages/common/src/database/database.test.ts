@@ -1,6 +1,5 @@
 import { database as db, test } from '@contacts/testing/test.js';
 import { describe, expect } from 'vitest';
-import { openDatabase } from './database.js';
 import { DatabaseBusyError } from './errors.js';
 import { active, causeOf, holdLock, open, openThroughProxy, respond, sleep } from './testing/open.js';
 
@@ -21,14 +20,12 @@ describe('the deadline', () => {
 	test('never fails another statement, however late the network delivers what was sent before', async () => {
 		const { proxy, database } = await openThroughProxy('late', { deadlineMs: 3000, statementTimeoutMs: 60_000 });
 		await respond(database);
-		const lock = await db.sql.reserve();
-		await lock`select pg_advisory_lock(2)`;
+		const release = await holdLock(2);
 		const first = causeOf(database.query((sql) => sql`select pg_advisory_xact_lock_shared(2)`));
 		await expect.poll(() => active('late'), { interval: 10 }).toBe(1);
 		proxy.holdNew();
 		expect(await first).toBe('QUERY_DEADLINE');
-		await lock`select pg_advisory_unlock(2)`;
-		lock.release();
+		await release();
 		await expect.poll(() => active('late'), { interval: 10 }).toBe(0);
 		const second = database.query((sql) => sql`select 2 as two from pg_sleep(0.5)`);
 		await proxy.restore();
@@ -90,7 +87,7 @@ test('a new caller is refused only while more than fifty wait for a connection a
 });
 
 test('close waits for running statements', async () => {
-	const database = openDatabase({ url: db.url, applicationName: 'closing', poolSize: 1 });
+	const database = open('closing');
 	const release = await holdLock(3);
 	const result = database.query((sql) => sql`select 1 as one from pg_advisory_xact_lock_shared(3)`);
 	await expect.poll(() => active('closing'), { interval: 10 }).toBe(1);

@@ -1,6 +1,6 @@
 import { rolePassword } from '@contacts/testing/database.js';
 import { database, test } from '@contacts/testing/test.js';
-import { openTrappedSession } from '@contacts/testing/trapped-session.js';
+import postgres from 'postgres';
 import { describe, expect, onTestFinished } from 'vitest';
 import { type RoleUser, roles, urlAs } from './roles.js';
 
@@ -46,15 +46,51 @@ const writes: Record<RoleUser, string[]> = {
 	backup: ['select from public.company_contacts'],
 };
 
-async function trapped(user: RoleUser) {
-	const session = await openTrappedSession(database.sql, urlAs(database.url, user, rolePassword));
-	onTestFinished(() => session.sql.end());
-	return session;
+/**
+ * Opens a session of a role that shadows every table of the schema, and the types in functions, with a temporary trap object.
+ * Code that refers to them without a schema finds the trap, and runs it with its own rights.
+ */
+async function openTrapped(user: RoleUser) {
+	const tables = await database.sql<{ name: string; columns: string }[]>`
+		select c.relname as name,
+		       string_agg(format('%I %s', a.attname, format_type(a.atttypid, a.atttypmod)), ', ' order by a.attnum) as columns
+		from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+		where c.relnamespace = 'public'::regnamespace and c.relkind = 'r' group by 1`;
+	const sql = postgres(urlAs(database.url, user, rolePassword), { max: 1, onnotice: () => undefined });
+	onTestFinished(() => sql.end());
+	await sql.unsafe(`
+		create function pg_temp.spring() returns bool language plpgsql as $$
+		begin
+			perform set_config('trap.sprung_as', concat(current_setting('trap.sprung_as', true), ' ', current_user), false);
+			return true;
+		end $$;
+		create function pg_temp.swallow() returns trigger language plpgsql as $$
+		begin
+			perform pg_temp.spring();
+			return null;
+		end $$;`);
+	for (const { name, columns } of tables) {
+		await sql.unsafe(`
+			create temporary table ${name} (${columns});
+			grant all on pg_temp.${name} to public;
+			create trigger rows before insert or update or delete on pg_temp.${name}
+				for each row execute function pg_temp.swallow();
+			create trigger statements before insert or update or delete on pg_temp.${name}
+				for each statement execute function pg_temp.swallow();`);
+	}
+	for (const type of ['text', 'jsonb', 'bool'])
+		await sql.unsafe(`create domain pg_temp.${type} as pg_catalog.${type} check (pg_temp.spring())`);
+	/** The roles that have run the code of this session's traps. */
+	const sprungAs = async () => {
+		const [row] = await sql<{ roles: string }[]>`select current_setting('trap.sprung_as', true) as roles`;
+		return (row?.roles ?? '').split(' ').filter((role) => role !== '');
+	};
+	return { sql, sprungAs };
 }
 
 describe('where somebody has granted TEMPORARY again', () => {
 	test.each(Object.keys(roles) as RoleUser[])('nothing of %s runs with the rights of the owner', async (user) => {
-		const { sql, sprungAs } = await trapped(user);
+		const { sql, sprungAs } = await openTrapped(user);
 		for (const statement of writes[user]) await sql.unsafe(statement);
 		expect((await sprungAs()).filter((role) => role !== roles[user])).toEqual([]);
 	});
@@ -64,7 +100,7 @@ describe('where somebody has granted TEMPORARY again', () => {
 			const [row] = await database.sql<{ version: number }[]>`select version::float8 as version from key_ring_version`;
 			return row?.version ?? Number.NaN;
 		};
-		const { sql } = await trapped('operator');
+		const { sql } = await openTrapped('operator');
 		await sql`insert into public.projects (code) values ('watched')`;
 		const before = await version();
 		await sql`update public.projects set disabled_at = now() where code = 'watched'`;

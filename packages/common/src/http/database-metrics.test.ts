@@ -2,8 +2,9 @@ import { startTcpProxy } from '@contacts/testing/tcp-proxy.js';
 import { database as db, test } from '@contacts/testing/test.js';
 import { Registry } from 'prom-client';
 import { expect, onTestFinished } from 'vitest';
-import { type Database, type DatabaseOptions, openDatabase } from '../database/database.js';
+import type { DatabaseOptions } from '../database/database.js';
 import { openStatePoll } from '../database/state-poll.js';
+import { holdLock, open, sleep } from '../database/testing/open.js';
 import { measureDatabase } from './metrics.js';
 
 test.beforeAll(async () => {
@@ -12,27 +13,25 @@ test.beforeAll(async () => {
 });
 
 /** A database and a reader of its metrics: it returns the value of the one sample that begins with this text. */
-function open(options: Partial<DatabaseOptions> = {}): { database: Database; value(sample: string): Promise<number> } {
-	const database = openDatabase({ url: db.url, applicationName: 'metrics', poolSize: 1, ...options });
-	onTestFinished(() => database.close());
+function openMeasured(options: Partial<DatabaseOptions> = {}) {
+	const database = open('metrics', options);
 	const registry = new Registry();
 	const poll = openStatePoll({ url: options.url ?? db.url, applicationName: 'metrics poll', watched: [] });
 	onTestFinished(() => poll.close());
 	measureDatabase(database, poll, registry);
 	return {
 		database,
-		async value(sample) {
+		async value(sample: string) {
 			const line = (await registry.metrics()).split('\n').find((each) => each.startsWith(`${sample} `));
 			return Number(line?.slice(sample.length + 1));
 		},
 	};
 }
 
-const sleep = (database: Database, seconds: number) => database.query((sql) => sql`select pg_sleep(${seconds})`);
 const failures = (reason: string) => `database_errors_total{reason="${reason}"}`;
 
 test('the metrics have the duration of each statement and its wait for a connection', async () => {
-	const { database, value } = open();
+	const { database, value } = openMeasured();
 	await Promise.all([sleep(database, 0.2), sleep(database, 0.1), sleep(database, 0.1)]);
 	expect(await value('database_statement_duration_seconds_count')).toBe(3);
 	// The statements took 0.2, 0.2 + 0.1 and 0.3 + 0.1 seconds, of which they waited 0, 0.2 and 0.3.
@@ -43,13 +42,11 @@ test('the metrics have the duration of each statement and its wait for a connect
 });
 
 test('the metrics have the used connections and the waiting statements, and return to 0', async () => {
-	const { database, value } = open({ poolSize: 2 });
-	const lock = await db.sql.reserve();
-	await lock`select pg_advisory_lock(7)`;
+	const { database, value } = openMeasured({ poolSize: 2 });
+	const release = await holdLock(7);
 	const held = Array.from({ length: 5 }, () => database.query((sql) => sql`select pg_advisory_xact_lock_shared(7)`));
 	expect(database.connections).toMatchObject({ limit: 2, inUse: 2, waiting: 3 });
-	await lock`select pg_advisory_unlock(7)`;
-	lock.release();
+	await release();
 	await Promise.all(held);
 	expect(database.connections).toMatchObject({ inUse: 0, waiting: 0 });
 	expect(await value('database_connections_in_use')).toBe(0);
@@ -58,7 +55,7 @@ test('the metrics have the used connections and the waiting statements, and retu
 });
 
 test('the metrics count every failure by its reason', async () => {
-	const { database, value } = open({ deadlineMs: 500, maxCallers: 2, statementTimeoutMs: 60_000 });
+	const { database, value } = openMeasured({ deadlineMs: 500, maxCallers: 2, statementTimeoutMs: 60_000 });
 	for (const reason of ['busy', 'deadline', 'connection', 'statement']) expect(await value(failures(reason))).toBe(0);
 
 	await expect(database.query((sql) => sql`select 1 / 0`)).rejects.toThrow();
@@ -74,7 +71,7 @@ test('the metrics count every failure by its reason', async () => {
 test('the metrics show an unreachable database', async () => {
 	const proxy = await startTcpProxy(db.url);
 	onTestFinished(() => proxy.close());
-	const { database, value } = open({ url: proxy.through(db.url) });
+	const { database, value } = openMeasured({ url: proxy.through(db.url) });
 	await expect.poll(() => value('database_up')).toBe(1);
 	proxy.cut();
 	await expect.poll(() => value('database_up')).toBe(0);
