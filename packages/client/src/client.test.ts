@@ -1,5 +1,5 @@
 import { inspect } from 'node:util';
-import { expect, test, vi } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import {
 	type ClientOptions,
 	ContactsConnectionError,
@@ -94,6 +94,34 @@ test('a call is retried when the connection breaks before or within a response',
 	);
 	expect(await company.list()).toEqual({ contacts: [], syncedAt: undefined });
 	expect(asked).toHaveLength(3);
+});
+
+test('an upsert without a response is repeated after 6 seconds, when the first one can no longer be saved, and a list at once', async () => {
+	vi.useFakeTimers({ toFake: ['setTimeout', 'performance'] });
+	onTestFinished(() => void vi.useRealTimers());
+	const sent: number[] = [];
+	const steps = [
+		() => Promise.reject(new TypeError('fetch failed')),
+		async () => new Response('', { status: 504 }),
+		async () => new Response('', { status: 502, headers: { 'retry-after': '1' } }),
+		async () => new Response('{"ok":"saved","count":0,"data":[]}'),
+	];
+	const options: ClientOptions = {
+		...{ baseUrl: 'http://127.0.0.1:1', project: 'partner', apiKey: key },
+		fetch: () => steps[(sent.push(performance.now()) - 1) % steps.length]?.() as Promise<Response>,
+	};
+	for (const call of [
+		() => createPersonalContactsClient(options).upsert({ chat_id: 1 }),
+		() => createCompanyContactsClient(options).list(),
+	]) {
+		const called = call();
+		await vi.advanceTimersByTimeAsync(29_000);
+		await called;
+	}
+	const pauses = sent.map((at, index) => at - Number(sent[index - 1]));
+	for (const pause of pauses.slice(1, 4)) expect(pause).toBeGreaterThanOrEqual(6000);
+	for (const pause of pauses.slice(5)) expect(pause).toBeLessThan(1200);
+	expect(sent).toHaveLength(8);
 });
 
 test('a service that can’t be reached fails with the reason', async () => {

@@ -39,10 +39,16 @@ interface Failure {
 }
 
 /** Statuses that a later attempt may resolve. A 500 is retried only with `Retry-After`. */
-const temporaryStatuses = new Set([429, 502, 503, 504]);
+const temporaryStatuses = new Set([408, 429, 502, 503, 504]);
 
 /** Maximum delay of a timer in milliseconds. Beyond it, a timer would fire at once. */
 const maxTimeoutMs = 2 ** 31 - 1;
+
+/** Statuses of a proxy or a closed connection: the service may have received the request, or may still. */
+const undecidedStatuses = new Set([408, 502, 504]);
+
+/** Milliseconds after which a write without a response can no longer be saved. See docs/bot.md. */
+const writeSettlesMs = 6000;
 
 /** Milliseconds before the second attempt when the response has no `Retry-After`. Each further wait is twice as long. */
 const firstWaitMs = 250;
@@ -82,9 +88,10 @@ export function createSend(options: ClientOptions): Send {
 			init.body = JSON.stringify(body);
 		}
 		for (let made = 1; ; made++) {
+			const settlesAt = method === 'POST' ? performance.now() + writeSettlesMs : 0;
 			const result = await attempt(() => send(url, init));
 			signal?.throwIfAborted();
-			const wait = waitAfter(result, made);
+			const wait = waitAfter(result, made, settlesAt);
 			const over = timeUp.aborted || made >= attempts || performance.now() + (wait ?? 0) >= end;
 			if (wait === undefined || over) {
 				if ('error' in result)
@@ -133,17 +140,24 @@ function delay(ms: number, signal: AbortSignal | undefined): Promise<void> {
 	});
 }
 
-/** Returns the milliseconds before the next attempt; undefined when a retry would not help. */
-function waitAfter(result: Received | Failure, made: number): number | undefined {
+/**
+ * Returns the milliseconds before the next attempt; undefined when a retry would not help.
+ *
+ * @param settlesAt from when on the attempt can no longer be saved, by the clock of `performance`. Before, it could overwrite what
+ *   the caller sends after this call.
+ */
+function waitAfter(result: Received | Failure, made: number, settlesAt: number): number | undefined {
 	// Clients that were refused together must not return together.
 	const jitter = Math.random() * 100;
 	const backoff = firstWaitMs * 2 ** (made - 1) + jitter;
-	if ('error' in result) return backoff;
+	const settlesInMs = settlesAt - performance.now();
+	if ('error' in result) return Math.max(backoff, settlesInMs);
 	const { status } = result.response;
 	const asked = retryAfterOf(result.response);
 	if (!temporaryStatuses.has(status) && (status !== 500 || asked === undefined)) return undefined;
 	// Zero seconds are no reason to make all attempts at once.
-	return asked ? asked * 1000 + jitter : backoff;
+	const wait = asked ? asked * 1000 + jitter : backoff;
+	return undecidedStatuses.has(status) ? Math.max(wait, settlesInMs) : wait;
 }
 
 /** Returns the system's error code. The message is not used, because it may contain the URL. */
