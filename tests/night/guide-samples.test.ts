@@ -91,7 +91,8 @@ describe('the sample of a copy', () => {
 
 	test('keeps the copy that it has while a new one can’t be completed', async () => {
 		const folder = await temporaryFolder();
-		await run(page, companyApp.url, { folder });
+		// The poll sees the rows of the test before within a second.
+		await expect.poll(() => run(page, companyApp.url, { folder })).toEqual(printed('2345 contacts\n'));
 		const broken = await serve(({ url }, response) => {
 			response.writeHead(url?.includes('cursor') ? 410 : 404, { 'content-type': 'application/problem+json' }).end('{}');
 		});
