@@ -30,6 +30,13 @@ interface ChangeFeedOptions {
 	registry: Registry;
 }
 
+/** A response, and the state that it belongs to. */
+interface KeptResponse extends Pick<ContactsState, 'version' | 'pruned'> {
+	/** See `DatabaseState`. */
+	generation: number;
+	response: Representations;
+}
+
 /** Maximum size of the responses in memory. */
 const maxResponseBytes = 16_000_000;
 
@@ -44,10 +51,11 @@ const entryBytes = 800;
  * however many clients poll with it, and no change costs none.
  */
 export function createChangeFeed({ database, poll, registry }: ChangeFeedOptions): ChangeFeed {
-	const responses = new LRUCache<string, Representations>({
+	/** By limit and cursor: the response of a newer state replaces that of an older one. */
+	const responses = new LRUCache<string, KeptResponse>({
 		max: maxResponses,
 		maxSize: maxResponseBytes,
-		sizeCalculation: ({ size }) => size + entryBytes,
+		sizeCalculation: ({ response }) => response.size + entryBytes,
 	});
 	/** A query counts as one caller of the database: so any number of clients may poll at once. */
 	const queries = new SharedQueries<Representations>();
@@ -68,10 +76,17 @@ export function createChangeFeed({ database, poll, registry }: ChangeFeedOptions
 		return page;
 	}
 
+	function findCurrent(key: string, { generation, contacts }: DatabaseState): Representations | undefined {
+		const entry = responses.get(key);
+		const { version, pruned } = contacts as ContactsState;
+		const isCurrent = entry?.generation === generation && entry.version === version && entry.pruned === pruned;
+		return isCurrent ? entry.response : undefined;
+	}
+
 	return {
 		find(text, limit) {
 			const state = poll.confirmed;
-			return state && responses.get(keyOf(state, text, limit));
+			return state && findCurrent(keyOf(text, limit), state);
 		},
 		async read(text, limit, startedAt) {
 			const cursor = text === undefined ? undefined : decodeCursor(text);
@@ -79,17 +94,19 @@ export function createChangeFeed({ database, poll, registry }: ChangeFeedOptions
 			let state = await poll.confirm(deadline);
 			// Another process may have seen a change before this one.
 			if (cursor !== undefined && isUnknown(cursor, contactsOf(state))) state = await poll.refresh(deadline);
+			const { generation } = state;
 			const contacts = contactsOf(state);
+			const { version, pruned } = contacts;
 			const isAtEnd = text === encodeCursor(cursorAtEnd(contacts));
-			const key = keyOf(state, text, limit);
+			const key = keyOf(text, limit);
 			const begin = async () => {
 				count(isAtEnd ? 'memory' : 'database');
 				const page = isAtEnd ? { ...contacts, changes: [] } : await readPage(cursor, startedAt);
 				const response = prepare(page, limit, cursor);
-				responses.set(key, response);
+				responses.set(key, { generation, version, pruned, response });
 				return response;
 			};
-			return responses.get(key) ?? queries.join(key, deadline, begin);
+			return findCurrent(key, state) ?? queries.join(`${generation} ${version} ${pruned} ${key}`, deadline, begin);
 		},
 	};
 }
@@ -98,10 +115,7 @@ export function createChangeFeed({ database, poll, registry }: ChangeFeedOptions
 const contactsOf = ({ contacts }: DatabaseState) => contacts as ContactsState;
 
 /** An empty text is no cursor, and differs from none. */
-function keyOf(state: DatabaseState, cursor: string | undefined, limit: number): string {
-	const { version, pruned } = contactsOf(state);
-	return `${state.generation} ${version} ${pruned} ${limit}${cursor === undefined ? '' : ` ${cursor}`}`;
-}
+const keyOf = (cursor: string | undefined, limit: number) => (cursor === undefined ? `${limit}` : `${limit} ${cursor}`);
 
 /** What a reader receives that has read everything. */
 const cursorAtEnd = ({ epoch, version }: Pick<ContactsState, 'epoch' | 'version'>): Cursor => ({
