@@ -41,7 +41,8 @@ export async function fullRun(context: RunContext): Promise<Counts> {
 	let cursor = 0;
 	let seen = 0;
 	if (begun === null || Math.abs(clock.now() - begun) > maxUnfinishedAgeMs) {
-		await session.run((sql) => beginFull(sql, at), allContacts);
+		await session.run(discardFull, allContacts);
+		await session.run((sql) => beginFull(sql, at));
 	} else {
 		cursor = savedCursor ?? 0;
 		seen = (await session.run(countStaging, allContacts)).staged;
@@ -50,8 +51,9 @@ export async function fullRun(context: RunContext): Promise<Counts> {
 	await session.run(takeConfirmation);
 
 	async function stage(found: Parameters<typeof map>[0], others: Map<number, Unlisted>): Promise<void> {
-		const page = { contacts: await map(found), others, cursor, now: clock.now() };
-		if ((await session.run((sql) => stagePage(sql, page))) && handlesEvents) await handleEvents();
+		const page = { contacts: await map(found), others, cursor };
+		await session.run((sql) => stagePage(sql, page));
+		if (handlesEvents) await handleEvents();
 	}
 
 	/** Events do not wait for the end of a long run. The run goes on without them after an error: the loop tries again. */

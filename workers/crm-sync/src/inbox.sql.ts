@@ -1,5 +1,4 @@
 import type { Sql } from '@contacts/common/database/client.js';
-import { isDue } from './sync.sql.js';
 
 export interface InboxRow {
 	bitrix_id: number;
@@ -8,6 +7,14 @@ export interface InboxRow {
 	/** Number of failed attempts to read the contact. */
 	attempts: number;
 }
+
+/**
+ * Whether an event is due.
+ *
+ * @param now milliseconds since the epoch
+ */
+const isDue = (sql: Sql, now: number) =>
+	sql`(retry_at is null or retry_at <= ${new Date(now).toISOString()}::text::timestamptz)`;
 
 /** Returns the due events, oldest first. */
 export function readInbox(sql: Sql, limit: number, now: number): Promise<readonly InboxRow[]> {
@@ -26,7 +33,7 @@ export async function finishEvents(sql: Sql, events: readonly InboxRow[]): Promi
 		where i.bitrix_id = done.bitrix_id and i.received_at <= done.received_at`;
 }
 
-/** Whether an event is due. */
+/** Whether any event is due. */
 export async function hasDueEvents(sql: Sql, now: number): Promise<boolean> {
 	const [row] = await sql<[{ due: boolean }]>`
 		select exists (select from crm_event_inbox where ${isDue(sql, now)}) as due`;

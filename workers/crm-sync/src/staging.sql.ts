@@ -9,7 +9,7 @@ import {
 	savingQuery,
 } from '@contacts/common/company-contacts/save-company-contacts.sql.js';
 import type { Sql } from '@contacts/common/database/client.js';
-import { isDue } from './sync.sql.js';
+import { noFullRun } from './sync.sql.js';
 
 /** What is known of a contact that is not there: it is incomplete in the list, or was not listed and then looked up. */
 export type Unlisted = 'incomplete' | 'deleted' | 'denied' | 'unread';
@@ -28,26 +28,17 @@ interface StagedPage {
 	contacts: readonly CompanyContact[];
 	others: ReadonlyMap<number, Unlisted>;
 	cursor: number;
-	/** Milliseconds since the epoch. */
-	now: number;
 }
 
-/**
- * Stages contacts and moves the cursor past them in one statement. A crash loses both or neither.
- *
- * @returns whether events wait in the inbox
- */
-export async function stagePage(sql: Sql, { contacts, others, cursor, now }: StagedPage): Promise<boolean> {
-	const [row] = await sql<[{ events_due: boolean }]>`
+/** Stages contacts and moves the cursor past them in one statement. A crash loses both or neither. */
+export async function stagePage(sql: Sql, { contacts, others, cursor }: StagedPage): Promise<void> {
+	await sql`
 		with staged as (
 			insert into crm_sync_staging
 			select * from json_populate_recordset(null::crm_sync_staging, ${stagingRows(contacts, others)}::text::json)
 			on conflict (bitrix_id) do update set ${sql.unsafe(restaged)}
 		)
-		update crm_sync_state
-		set full_cursor = greatest(full_cursor, ${cursor}::bigint)
-		returning exists (select from crm_event_inbox where ${isDue(sql, now)}) as events_due`;
-	return row.events_due;
+		update crm_sync_state set full_cursor = greatest(full_cursor, ${cursor}::bigint)`;
 }
 
 interface StagingCounts {
@@ -125,7 +116,7 @@ export async function finishFull(
 				last_full_at = case when ${complete} and full_begun_at is not null then clock_timestamp() else last_full_at end,
 				blocked_by = case when ${complete} then null else blocked_by end,
 				blocked_until = case when ${complete} then null else blocked_until end,
-				full_watermark = null, full_begun_at = null, full_cursor = null, full_confirmed = null
+				${sql.unsafe(noFullRun)}
 		), emptied as (
 			-- TRUNCATE would wait for every reader, such as a long dump.
 			delete from crm_sync_staging

@@ -36,13 +36,6 @@ const time = (milliseconds: number) => new Date(milliseconds).toISOString();
 /** A request and a confirmation count for ten minutes: what somebody has given up must not happen next week. */
 const counts = (sql: Sql, column: string) => sql.unsafe(`${column} > clock_timestamp() - interval '10 minutes'`);
 
-/**
- * Whether an event of the inbox is due.
- *
- * @param now milliseconds since the epoch
- */
-export const isDue = (sql: Sql, now: number) => sql`(retry_at is null or retry_at <= ${time(now)}::text::timestamptz)`;
-
 export async function readState(sql: Sql): Promise<SyncState> {
 	const [state] = await sql<[SyncState]>`
 		select ${epoch(sql, 'watermark')}, ${epoch(sql, 'last_success_at')}, ${epoch(sql, 'last_full_at')},
@@ -106,21 +99,21 @@ export async function takeConfirmation(sql: Sql): Promise<void> {
 		where confirmed_at is not null`;
 }
 
-/** Starts a full run from the beginning: nothing is staged. */
+/** Starts a full run from the beginning, after an unfinished one was discarded. */
 export async function beginFull(sql: Sql, watermark: number): Promise<void> {
 	await sql`
-		with discarded as (delete from crm_sync_staging)
 		update crm_sync_state
-		set full_watermark = ${time(watermark)}::text::timestamptz, full_begun_at = now(), full_cursor = 0,
-		    full_confirmed = null`;
+		set full_watermark = ${time(watermark)}::text::timestamptz, full_begun_at = now(), full_cursor = 0`;
 }
+
+/** What the state is when no full run is under way. */
+export const noFullRun = 'full_watermark = null, full_begun_at = null, full_cursor = null, full_confirmed = null';
 
 /** Discards an unfinished full run. */
 export async function discardFull(sql: Sql): Promise<void> {
 	await sql`
 		with discarded as (delete from crm_sync_staging)
-		update crm_sync_state
-		set full_watermark = null, full_begun_at = null, full_cursor = null, full_confirmed = null`;
+		update crm_sync_state set ${sql.unsafe(noFullRun)}`;
 }
 
 /** Ends an incremental run, which is the newest run. The mirror has what had changed until that run began. */
@@ -149,10 +142,7 @@ export async function saveBlock(
 /** Stores the new configuration of the mirror. A full run then reads everything again with it. */
 export async function saveConfiguration(sql: Sql, configuration: MirrorConfiguration): Promise<void> {
 	await sql`
-		with discarded as (delete from crm_sync_staging)
-		update crm_sync_state
-		set configuration = ${JSON.stringify(configuration)}::text::jsonb, watermark = null,
-		    full_watermark = null, full_begun_at = null, full_cursor = null, full_confirmed = null`;
+		update crm_sync_state set configuration = ${JSON.stringify(configuration)}::text::jsonb, watermark = null`;
 }
 
 export interface SyncFreshness {

@@ -118,7 +118,9 @@ export async function createSynchroniser(options: SynchroniserOptions): Promise<
 		if (needsFullRun(stored, own)) {
 			if (stored === null) logger.info({ own }, 'first run: every contact is read');
 			else logger.warn({ stored, own }, 'the mirror gets another configuration: every contact is read again');
-			await session.run((sql) => saveConfiguration(sql, own), allContacts);
+			// First: a crash between the two must not let the new configuration continue the run of the old one.
+			await session.run(discardFull, allContacts);
+			await session.run((sql) => saveConfiguration(sql, own));
 		}
 		if (blockedBy === configurationDiffers) await session.run((sql) => saveBlock(sql, undefined));
 		isAdopted = true;
