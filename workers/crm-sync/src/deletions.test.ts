@@ -1,7 +1,7 @@
 import { database, test } from '@contacts/testing/test.js';
 import { afterEach, beforeEach, describe, expect } from 'vitest';
+import { confirmDeletions } from './sync.sql.js';
 import {
-	confirmHeldDeletions,
 	error,
 	makeContact,
 	mirroredIds,
@@ -12,8 +12,16 @@ import {
 } from './testing/harness.js';
 
 let sync: SyncHarness;
+const run = () => sync.synchroniser.run({ full: true });
 const sorted = (ids: number[]) => ids.toSorted((a, b) => a - b);
 afterEach(() => sync.close());
+
+/** Makes a full run that puts its deletions on hold, and confirms them, as "contacts sync --confirm-mass-delete" does. */
+async function confirmHeldDeletions(): Promise<void> {
+	await run();
+	const { held_run: held } = await sync.state();
+	await sync.session.run((sql) => confirmDeletions(sql, held ?? 0));
+}
 
 describe('a contact', () => {
 	beforeEach(async () => {
@@ -22,7 +30,6 @@ describe('a contact', () => {
 		await sync.synchroniser.run();
 		sync.standIn.requests.length = 0;
 	});
-	const run = () => sync.synchroniser.run({ full: true });
 
 	test('that was deleted or merged in the CRM is looked up and then deleted, and created again when it is restored', async () => {
 		const [first = 0, second = 0, third = 0] = sync.ids();
@@ -77,17 +84,17 @@ test.each([
 	await sync.synchroniser.run();
 	const missed = sync.ids().slice(0, missing);
 	for (const id of missed) sync.standIn.remove(id);
-	await confirmHeldDeletions(sync);
+	await confirmHeldDeletions();
 	expect(await sync.state()).toMatchObject({ held_deletions: missing });
 	expect(await mirroredIds()).toHaveLength(count);
 
 	const { id: incomplete } = sync.standIn.add({ ...makeContact(1), raw: { assignedById: undefined } });
-	await expect(sync.synchroniser.run({ full: true })).rejects.toMatchObject({ name: 'IncompleteRunError' });
+	await expect(run()).rejects.toMatchObject({ name: 'IncompleteRunError' });
 	expect(await mirroredIds()).toHaveLength(count);
 
 	sync.standIn.update(incomplete, { raw: {} });
-	await confirmHeldDeletions(sync);
-	await sync.synchroniser.run({ full: true });
+	await confirmHeldDeletions();
+	await run();
 	expect(await mirroredIds()).toEqual(sync.ids());
 });
 
@@ -103,7 +110,6 @@ describe('many deletions', () => {
 	const removeMany = () => {
 		for (const id of sync.ids().slice(0, 160)) sync.standIn.remove(id);
 	};
-	const run = () => sync.synchroniser.run({ full: true });
 
 	/** How often the CRM has returned each contact. */
 	function lookUps(): number[] {
@@ -141,7 +147,7 @@ describe('many deletions', () => {
 
 	test('that the CRM confirms slowly are each looked up once, also after a restart, and visible all at once', async () => {
 		removeMany();
-		await confirmHeldDeletions(sync);
+		await confirmHeldDeletions();
 		const sizes = new Set<number>();
 		sync.standIn.onRequest(async () => void sizes.add((await mirroredIds()).length));
 		await interrupt();
@@ -165,7 +171,7 @@ describe('many deletions', () => {
 		['was for fewer contacts than are missing by now', ''],
 	])('are not made by a confirmation that %s, now or later', async (_, change) => {
 		removeMany();
-		await confirmHeldDeletions(sync);
+		await confirmHeldDeletions();
 		if (change === '') sync.standIn.remove(sync.ids()[0] ?? 0);
 		else await database.sql.unsafe(`update crm_sync_state set ${change}`);
 		for (let round = 0; round < 2; round++) {
@@ -178,7 +184,7 @@ describe('many deletions', () => {
 		beforeEach(async () => {
 			removeMany();
 			const [first = 0] = await mirroredIds();
-			await confirmHeldDeletions(sync);
+			await confirmHeldDeletions();
 			await interrupt();
 			sync.standIn.restore(first);
 			await storeEvents(first);

@@ -5,6 +5,7 @@ import {
 	atLastPage,
 	type ExpectedRow,
 	error,
+	interrupt,
 	makeContact,
 	mirroredIds,
 	readMirror,
@@ -101,14 +102,14 @@ describe('an error ends the run without changes', () => {
 		expect(sync.standIn.requests.map(({ status }) => status)).toEqual([302]);
 	});
 
-	test('where the list is empty', async () => {
-		sync.standIn.faults.always({ kind: 'empty-list' });
-		expect(await full()).toMatchObject({ deleted: 0, isHeld: true });
-	});
-
 	test('where a method has used up its operating time for eleven minutes, with the cursor saved', async () => {
 		sync.standIn.faults.always(error('OPERATION_TIME_LIMIT', 429), atLastPage);
-		await expect(full()).rejects.toMatchObject({ code: 'OPERATION_TIME_LIMIT' });
+		const sent: number[] = [];
+		const undo = sync.standIn.onRequest((request) => void (atLastPage.when(request) && sent.push(sync.clock.now())));
+		await expect(full()).rejects.toMatchObject({ code: 'OPERATION_TIME_LIMIT', kind: 'pause' });
+		undo();
+		// Each half minute.
+		expect(sent.map((at) => at - (sent[0] ?? 0))).toEqual(Array.from({ length: 23 }, (_, n) => n * 30_000));
 		const { full_cursor: cursor, blocked_by: blocked, blocked_until: until } = await sync.state();
 		expect(cursor).toBeGreaterThan(0);
 		expect([blocked, Number(until) > sync.clock.now()]).toEqual(['OPERATION_TIME_LIMIT', true]);
@@ -138,9 +139,12 @@ describe('too many requests and a used-up operating time, in one batch', () => {
 		expect(await full()).toMatchObject({ deleted: 2 });
 	});
 
-	test('leave the events in the inbox until the end of the pause', async () => {
+	test('leave the events in the inbox until the end of the pause, without another request for them', async () => {
 		await storeEvents(...missing);
+		const paused = await sync.synchroniser.events().catch((failure: unknown) => failure);
+		expect(paused).toMatchObject({ kind: 'pause', until: sync.clock.now() + 30_000 });
 		await expect(sync.synchroniser.events()).rejects.toMatchObject({ kind: 'pause' });
+		expect(sync.standIn.requests.filter(({ method }) => method === 'batch')).toHaveLength(1);
 		expect((await sync.state()).blocked_by).toBe(null);
 		sync.clock.advance(600_000);
 		expect(await sync.synchroniser.events()).toMatchObject({ deleted: 2 });
@@ -149,8 +153,7 @@ describe('too many requests and a used-up operating time, in one batch', () => {
 
 test('the CRM’s rate limit is never reached, even with a restart at every page', async () => {
 	for (let round = 0; round < 12; round++) {
-		sync.standIn.faults.next(error('INVALID_CREDENTIALS'), atLastPage);
-		await expect(full()).rejects.toThrow();
+		await interrupt(sync, { full: true });
 		await sync.restart();
 	}
 	await full();

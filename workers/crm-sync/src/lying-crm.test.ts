@@ -106,14 +106,6 @@ describe('what is stored stays', () => {
 		},
 	);
 
-	test('of companies that a list does not return, until the rate-limit pause of their look-up ends', async () => {
-		const [first = 0] = sync.ids();
-		sync.standIn.update(first, { companyIds: [4711, 4712] });
-		sync.standIn.faults.next(error('OPERATION_TIME_LIMIT'), { method: 'crm.item.get', inBatch: true, times: 2 });
-		await sync.synchroniser.run({ full: true });
-		expect((await rowOf(first))?.company_ids).toBe('4711,4712');
-	});
-
 	describe.each([true, false])('of companies that a list does not return (full run: %s)', (full) => {
 		const get = { method: 'crm.item.get', inBatch: true };
 

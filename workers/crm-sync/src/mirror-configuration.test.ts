@@ -3,22 +3,15 @@ import { database, test } from '@contacts/testing/test.js';
 import { afterEach, beforeEach, describe, expect } from 'vitest';
 import { type CrmConfig, crmVariables, toCrmConfig } from './config.js';
 import { differencesOf, mirrorConfiguration } from './mirror-configuration.js';
-import { error, readMirror, reasonField, type SyncHarness, startSync, troubleField } from './testing/harness.js';
+import { interrupt, readMirror, reasonField, type SyncHarness, startSync, troubleField } from './testing/harness.js';
 
 let sync: SyncHarness;
 
 beforeEach(async () => {
 	sync = await startSync();
-	sync.fill(70);
+	sync.fill(120);
 });
 afterEach(() => sync.close());
-
-/** Ends in the middle of a full run, like a stopped process. */
-async function interrupt(): Promise<void> {
-	sync.standIn.faults.next(error('INVALID_CREDENTIALS'), { when: ({ number }) => number === 5 });
-	await expect(sync.synchroniser.run()).rejects.toMatchObject({ code: 'INVALID_CREDENTIALS' });
-	expect((await sync.state()).full_cursor).toBeGreaterThan(0);
-}
 
 /** The configuration of the harness, with other values of some variables; undefined means not set. */
 function configWith(changes: Record<string, string | undefined>): CrmConfig {
@@ -77,18 +70,18 @@ test.each<[string, () => Record<string, string | undefined>, RegExp]>([
 );
 
 test('a confirmed configuration makes an interrupted run begin from the start', async () => {
-	await interrupt();
+	await interrupt(sync);
 	const config = configWith({ BITRIX24_DEFAULT_COUNTRY: undefined });
 	await sync.restart({ config });
 	await expect(sync.synchroniser.run()).rejects.toMatchObject({ name: 'ConfigurationDiffersError' });
 	expect((await sync.state()).full_cursor).toBeGreaterThan(0);
 	await sync.restart({ config, remap: true });
-	expect(await sync.synchroniser.run()).toMatchObject({ kind: 'full', created: 70 });
+	expect(await sync.synchroniser.run()).toMatchObject({ kind: 'full', created: 120 });
 });
 
 describe('without a confirmation', () => {
 	test('a webhook of another user is used, and every contact is read again from the first one on', async () => {
-		await interrupt();
+		await interrupt(sync);
 		await sync.restart({ config: configWith(webhook(/\/rest\/\d+\//, '/rest/77/')) });
 		await sync.synchroniser.adoptConfiguration();
 		expect(await sync.state()).toMatchObject({ watermark: null, full_begun_at: null, full_cursor: null });
@@ -96,7 +89,7 @@ describe('without a confirmation', () => {
 	});
 
 	test('the same configuration continues an interrupted run, with a new secret and on another port too', async () => {
-		await interrupt();
+		await interrupt(sync);
 		const { full_cursor, full_begun_at } = await sync.state();
 		await sync.restart({ config: configWith(webhook(/:\d+(.+\/)[^/]+\/$/, ':1$1new-secret/')) });
 		await sync.synchroniser.adoptConfiguration();

@@ -2,42 +2,20 @@ import { urlAs } from '@contacts/common/database/roles.js';
 import { createLogger } from '@contacts/common/observability/logger.js';
 import {
 	type Fault,
-	type StandIn,
 	type StandInContact,
 	type StandInOptions,
 	startStandIn,
 } from '@contacts/testing/bitrix24/stand-in.js';
 import { rolePassword } from '@contacts/testing/database.js';
 import { database } from '@contacts/testing/test.js';
-import type { Clock } from '../bitrix24/clock.js';
+import { expect } from 'vitest';
 import { toCrmConfig } from '../config.js';
-import { openSession, type Session } from '../session.js';
-import { confirmDeletions, type RunKind, readState, type SyncState } from '../sync.sql.js';
-import { createSynchroniser, type Synchroniser, type SynchroniserOptions } from '../synchroniser.js';
+import { openSession } from '../session.js';
+import { type RunKind, readState } from '../sync.sql.js';
+import { createSynchroniser, type SynchroniserOptions } from '../synchroniser.js';
 
 export const troubleField = 'UF_CRM_1700000000001';
 export const reasonField = 'UF_CRM_1700000000002';
-
-/** A stand-in of the CRM and a synchroniser on one clock, which moves only when somebody sleeps. */
-export interface SyncHarness {
-	standIn: StandIn;
-	synchroniser: Synchroniser;
-	session: Session;
-	clock: Clock & { advance(milliseconds: number): void };
-	/** All log lines, at every level. */
-	log: string[];
-	/** The kind of run of each contact that could not be read. */
-	unread: RunKind[];
-	/** Ends this synchroniser and starts another one, as after a restart, optionally with other options. */
-	restart(changed?: Partial<SynchroniserOptions>): Promise<void>;
-	/** Adds so many contacts to the CRM, each made by `makeContact`. */
-	fill(count: number): void;
-	/** The IDs of the CRM's contacts. */
-	ids(): number[];
-	state(): Promise<SyncState>;
-	/** Also empties the mirror. */
-	close(): Promise<void>;
-}
 
 /** Resets the mirror in the test file's database to its state after the migrations. */
 export async function emptyMirror(): Promise<void> {
@@ -47,17 +25,10 @@ export async function emptyMirror(): Promise<void> {
 		delete from crm_sync_state; insert into crm_sync_state default values`);
 }
 
-/** Makes a full run that puts its deletions on hold, and confirms them, as "contacts sync --confirm-mass-delete" does. */
-export async function confirmHeldDeletions({ synchroniser, session, state }: SyncHarness): Promise<void> {
-	await synchroniser.run({ full: true });
-	const { held_run: run } = await state();
-	await session.run((sql) => confirmDeletions(sql, run ?? 0));
-}
+export type SyncHarness = Awaited<ReturnType<typeof startSync>>;
 
-export async function startSync(
-	options: StandInOptions = {},
-	more: Partial<SynchroniserOptions> = {},
-): Promise<SyncHarness> {
+/** Starts a stand-in of the CRM and a synchroniser on one clock, which moves only when somebody sleeps or advances it. */
+export async function startSync({ crmAheadMs = 0, ...options }: StandInOptions & { crmAheadMs?: number } = {}) {
 	let time = Date.now();
 	const advance = (milliseconds: number) => {
 		time += milliseconds;
@@ -65,8 +36,7 @@ export async function startSync(
 	const sleep = async (milliseconds: number) => advance(Math.max(milliseconds, 1));
 	const clock = { now: () => time, advance, sleep };
 	const standIn = await startStandIn({
-		clock: () => time,
-		utcOffset: '+03:00',
+		clock: () => time + crmAheadMs,
 		fields: [
 			{ name: troubleField, type: 'boolean' },
 			{ name: reasonField, type: 'string' },
@@ -81,7 +51,9 @@ export async function startSync(
 		BITRIX24_DEFAULT_COUNTRY: 'RU',
 		BITRIX24_INTERVAL_SECONDS: 300,
 	});
+	/** All log lines, at every level. */
 	const log: string[] = [];
+	/** The kind of run of each contact that could not be read. */
 	const unread: RunKind[] = [];
 	const logger = createLogger({
 		name: 'sync',
@@ -93,7 +65,7 @@ export async function startSync(
 		if (session === undefined) throw new Error('another synchroniser works');
 		const onUnread = (kind: RunKind, contacts: number) => void unread.push(...Array(contacts).fill(kind));
 		const seams = { session, clock, logger, onUnread, responseTimeoutMs: 60_000 };
-		return { session, synchroniser: await createSynchroniser({ config, ...seams, ...more, ...changed }) };
+		return { session, synchroniser: await createSynchroniser({ config, ...seams, ...changed }) };
 	};
 	let running = await start().catch(async (error) => {
 		await standIn.close();
@@ -110,15 +82,19 @@ export async function startSync(
 		get session() {
 			return running.session;
 		},
-		async restart(changed) {
+		/** Ends this synchroniser and starts another one, as after a restart, optionally with other options. */
+		async restart(changed?: Partial<SynchroniserOptions>) {
 			await running.session.close();
 			running = await start(changed);
 		},
-		fill(count) {
+		/** Adds so many contacts to the CRM, each made by `makeContact`. */
+		fill(count: number) {
 			for (let n = 1; n <= count; n++) standIn.add(makeContact(n));
 		},
+		/** The IDs of the CRM's contacts. */
 		ids: () => [...standIn.contacts.keys()],
 		state: () => running.session.run(readState),
+		/** Also empties the mirror. */
 		async close() {
 			await running.session.close();
 			await standIn.close();
@@ -189,11 +165,14 @@ export const atLastPage = {
 	when: ({ params }: { params: { filter?: Record<string, unknown> } }) => Number(params.filter?.['>id']) > 60,
 };
 
+/** Makes a run that ends in the middle of a full run, like a stopped process. With 120 to 150 contacts in the CRM. */
+export async function interrupt({ standIn, synchroniser, state }: SyncHarness, options = {}): Promise<void> {
+	standIn.faults.next(error('INVALID_CREDENTIALS'), atLastPage);
+	await expect(synchroniser.run(options)).rejects.toMatchObject({ code: 'INVALID_CREDENTIALS' });
+	expect((await state()).full_cursor).toBeGreaterThan(0);
+}
+
 /** Stores an event for each of these contacts. */
 export const storeEvents = (...ids: number[]) => database.sql`
 	insert into crm_event_inbox (bitrix_id, event)
 	select json_array_elements_text(${JSON.stringify(ids)}::text::json)::bigint, 'ONCRMCONTACTUPDATE'`;
-
-/** After which contacts pages were requested. */
-export const pagesOf = ({ requests }: StandIn) =>
-	requests.flatMap(({ params }) => (params as { filter?: { '>id'?: number } }).filter?.['>id'] ?? []);
