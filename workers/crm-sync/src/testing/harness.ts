@@ -45,7 +45,7 @@ export async function startSync({ crmAheadMs = 0, ...options }: StandInOptions &
 	});
 	const config = toCrmConfig({
 		BITRIX24_WEBHOOK_URL: standIn.webhookUrl,
-		BITRIX24_PLAN: options.plan === 'enterprise' ? 'enterprise' : 'standard',
+		BITRIX24_PLAN: 'standard',
 		BITRIX24_UF_TROUBLE: troubleField,
 		BITRIX24_UF_REASON: reasonField,
 		BITRIX24_DEFAULT_COUNTRY: 'RU',
