@@ -1,7 +1,6 @@
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { send } from '@contacts/testing/load.js';
-import { freePort } from '@contacts/testing/ports.js';
 import { startProcess } from '@contacts/testing/process.js';
 import { waitUntil } from '@contacts/testing/wait-until.js';
 import { onServerCore } from './cores.js';
@@ -13,8 +12,8 @@ export type ServiceName = (typeof services)[number];
 /** What is measured: the services of one checkout, or baseline servers in their place. */
 export interface Side {
 	database: BenchDatabase;
-	/** The program in the place of a service, and its variables. `serviceUrl` is where our service listens. */
-	program(name: ServiceName, serviceUrl?: string): { file: string; env: Record<string, string> };
+	/** The program in the place of a service, and its variables. `ownPort` is where our service listens. */
+	program(name: ServiceName, ownPort: number): { file: string; env: Record<string, string> };
 }
 
 export interface RunningServer {
@@ -47,9 +46,9 @@ export function baselineSide({ database }: Side): Side {
 	const file = (name: string) => fileURLToPath(new URL(`./baselines/${name}.js`, import.meta.url));
 	return {
 		database,
-		program: (name, serviceUrl = '') =>
+		program: (name, ownPort) =>
 			name === 'company-contacts'
-				? { file: file('same-bytes'), env: { SERVICE_URL: serviceUrl } }
+				? { file: file('same-bytes'), env: { SERVICE_URL: `http://127.0.0.1:${ownPort}` } }
 				: { file: file('single-statement'), env: { DATABASE_URL: database.personalUrl } },
 	};
 }
@@ -61,9 +60,9 @@ export function baselineSide({ database }: Side): Side {
  */
 export async function startServer(
 	cleanup: (() => unknown)[],
+	port: number,
 	{ file, env }: { file: string; env: Record<string, string> },
 ): Promise<RunningServer> {
-	const port = await freePort();
 	const url = `http://127.0.0.1:${port}`;
 	const startedAt = performance.now();
 	const [command = '', ...args] = onServerCore([process.execPath, file]);
