@@ -51,18 +51,17 @@ export function watchDelays(control: () => Promise<unknown>, pid?: number): () =
 	return async () => {
 		running = false;
 		await watching;
-		const late = taken.filter(({ duration }) => duration > usualMs);
 		const durations = taken.map(({ duration }) => duration).sort((a, b) => a - b);
-		const starvedBetween = (begun: number, ended: number) => {
-			const after = taken.find((each) => each.ended >= ended) ?? taken.at(-1);
-			const before = taken.findLast((each) => each.ended <= begun);
-			return (after?.starved ?? first) - (before?.starved ?? first);
+		/** Of all control requests before the one with this index. A test may ask for tens of thousands of times. */
+		const delaysBefore = [0];
+		for (const { duration } of taken) delaysBefore.push((delaysBefore.at(-1) ?? 0) + Math.max(0, duration - usualMs));
+		const starvedAt = (index: number) => taken[index]?.starved ?? first;
+		const during = (begun: number, ended: number) => {
+			const from = indexOfFirst(taken, (each) => each.ended > begun);
+			const to = indexOfFirst(taken, (each) => each.begun >= ended);
+			const late = (delaysBefore[to] ?? 0) - (delaysBefore[from] ?? 0);
+			return Math.max(late, starvedAt(to - 1) - starvedAt(from - 1));
 		};
-		const lateBetween = (begun: number, ended: number) =>
-			late
-				.filter((each) => each.ended > begun && each.begun < ended)
-				.reduce((sum, { duration }) => sum + duration - usualMs, 0);
-		const during = (begun: number, ended: number) => Math.max(lateBetween(begun, ended), starvedBetween(begun, ended));
 		return {
 			during,
 			longest: (times) => Math.max(0, ...times.map(({ begun, ended }) => ended - begun - during(begun, ended))),
@@ -70,4 +69,15 @@ export function watchDelays(control: () => Promise<unknown>, pid?: number): () =
 			slowdown: Math.max(1, (durations[Math.floor(durations.length / 2)] ?? 0) / usualMs),
 		};
 	};
+}
+
+/** The index of the first element that meets a condition which all later ones meet too; the length if none does. */
+function indexOfFirst<Element>(elements: readonly Element[], condition: (element: Element) => boolean): number {
+	let [from, to] = [0, elements.length];
+	while (from < to) {
+		const middle = (from + to) >> 1;
+		if (condition(elements[middle] as Element)) to = middle;
+		else from = middle + 1;
+	}
+	return from;
 }
