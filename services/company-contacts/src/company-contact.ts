@@ -46,7 +46,7 @@ export const CompanyContact = Type.Object(
 	},
 	{
 		$id: 'CompanyContact',
-		description: 'A contact of a company. All eight fields are always present. New ones may be added.',
+		description: 'A contact of a company. All fields are always present. New ones may be added.',
 	},
 );
 

@@ -37,7 +37,7 @@ const idsOf = async (query: string) => {
 };
 
 describe('200', () => {
-	test('returns all contacts, ordered by id, with exactly the eight fields', async () => {
+	test('returns all contacts, ordered by id, with exactly these fields', async () => {
 		const response = await list();
 		expect(response.headers.get('content-type')).toBe('application/json; charset=utf-8');
 		expect(response.headers.get('cache-control')).toBe('private, no-cache');

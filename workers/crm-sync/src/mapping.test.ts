@@ -1,6 +1,7 @@
+import type { CompanyContact } from '@contacts/common/company-contacts/company-contact-columns.sql.js';
 import { describe, expect, test } from 'vitest';
 import type { CrmContact, CustomField, FieldValue } from './bitrix24/contact.js';
-import { type MappingOptions, mapContact } from './mapping.js';
+import { type MappingOptions, mapContact, mappingVersion } from './mapping.js';
 
 /** A custom field with options, by their IDs. */
 const list = (options: Record<string, string>): CustomField => ({
@@ -167,4 +168,30 @@ test('an unknown option is left out, and causes the fields to be read again', ()
 		unknownOption: true,
 		unmapped: ['trouble_contact', 'perplexity_reason'],
 	});
+});
+
+test('a contact becomes the row of this version: another row needs a higher one', () => {
+	const rows: Record<number, CompanyContact> = {
+		1: {
+			bitrix_id: 1,
+			phone: '+442079460101',
+			company_ids: [7, 1],
+			name: 'Anna Weber',
+			assigned_by_id: 5,
+			trouble_contact: true,
+			perplexity_reason: 'Late; Rude',
+		},
+	};
+	const { contact } = map({
+		names: ['Anna ', null, 'Weber'],
+		phones: [
+			{ id: 1, kind: 'FAX', value: '+44 20 7946 0100' },
+			{ id: 2, kind: 'WORK', value: '+44 20 7946 0101 ext. 5' },
+		],
+		companyIds: ['7', 1],
+		assignedById: '5',
+		trouble: 'Y',
+		reason: ['Late', 'Rude'],
+	});
+	expect(contact).toEqual(rows[mappingVersion]);
 });

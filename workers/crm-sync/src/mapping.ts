@@ -1,5 +1,6 @@
 import {
 	type CompanyContact,
+	type ContactColumn,
 	firstCharacters,
 	maxCharacters,
 } from '@contacts/common/company-contacts/company-contact-columns.sql.js';
@@ -24,12 +25,10 @@ export interface MappingOptions {
 	troubleOptions: ReadonlySet<string>;
 }
 
-/** The columns whose values may be impossible to map, or too long. The former become null, the latter are cut; both are counted. */
-export type Unmapped = 'name' | 'phone' | 'trouble_contact' | 'perplexity_reason' | 'assigned_by_id' | 'company_ids';
-
 export interface Mapped {
 	contact: CompanyContact;
-	unmapped: Unmapped[];
+	/** The columns whose values could not be mapped, and became null, or were too long, and were cut. */
+	unmapped: ContactColumn[];
 	/** Whether a value is an option that is newer than the list of options. */
 	unknownOption: boolean;
 }
@@ -58,7 +57,7 @@ export function createMapper({
 
 /** Maps a contact of the CRM to a row of the mirror. */
 export function mapContact(contact: CrmContact, fields: CustomFields, options: MappingOptions): Mapped {
-	const unmapped = new Set<Unmapped>();
+	const unmapped = new Set<ContactColumn>();
 	const phone = mapPhone(contact.phones, options.country);
 	if (phone === null && contact.phones.some(isDialled)) unmapped.add('phone');
 	const assigned = positiveInteger(contact.assignedById);

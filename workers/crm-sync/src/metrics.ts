@@ -1,8 +1,8 @@
+import type { ContactColumn } from '@contacts/common/company-contacts/company-contact-columns.sql.js';
 import type { Database } from '@contacts/common/database/database.js';
 import { counter, gauge, lastKnown } from '@contacts/common/observability/metrics.js';
 import { Counter, Gauge, type Registry } from 'prom-client';
 import type { Bitrix24Error } from './bitrix24/errors.js';
-import type { Unmapped } from './mapping.js';
 import { readFreshness, runKinds, type SyncFreshness } from './sync.sql.js';
 
 /** The metrics of this synchroniser. */
@@ -36,7 +36,7 @@ export function createSyncMetrics(registry: Registry, intervalMs: number) {
 			'pass',
 			runKinds,
 		),
-		onUnmapped: (field: Unmapped) => unmapped.inc({ field }),
+		onUnmapped: (field: ContactColumn) => unmapped.inc({ field }),
 		onWaiting: () => working.set(0),
 		onWorking: () => working.set(1),
 	};

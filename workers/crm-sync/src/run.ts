@@ -1,7 +1,8 @@
+import type { ContactColumn } from '@contacts/common/company-contacts/company-contact-columns.sql.js';
 import type { FastifyBaseLogger } from 'fastify';
 import type { Clock } from './bitrix24/clock.js';
 import type { Crm } from './bitrix24/crm.js';
-import type { MappingOptions, Unmapped } from './mapping.js';
+import type { MappingOptions } from './mapping.js';
 import type { Session } from './session.js';
 import type { RunKind } from './sync.sql.js';
 
@@ -16,8 +17,8 @@ export interface RunContext {
 	runId: number;
 	/** Called after each page with the number of contacts so far and, if known, the total. */
 	onProgress(seen: number, total: number | undefined): void;
-	/** Called for each value that could not be mapped. */
-	onUnmapped(what: Unmapped): void;
+	/** Called for each value that could not be mapped, or was cut. */
+	onUnmapped(column: ContactColumn): void;
 	/** Called for contacts that could not be read completely: their stored values stay. */
 	onUnread(run: RunKind, contacts: number): void;
 }

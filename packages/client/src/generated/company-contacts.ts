@@ -105,7 +105,7 @@ export interface components {
                 message: string;
             }[];
         };
-        /** @description A contact of a company. All eight fields are always present. New ones may be added. */
+        /** @description A contact of a company. All fields are always present. New ones may be added. */
         CompanyContact: {
             /**
              * @description ID of the record here. It stays for as long as its `bitrix_id` exists.
