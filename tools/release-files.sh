@@ -14,7 +14,7 @@ $pnpm --filter @contacts/client pack --pack-destination "$folder"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 git archive --prefix=contacts/ HEAD docker-compose.yml .env.example contacts gateway operations packages/common/owner.sql docs \
-  README.md CHANGELOG.md SECURITY.md LICENSE | tar --extract --directory "$work"
+  packages/client/README.md packages/client/examples README.md CONTRIBUTING.md CHANGELOG.md SECURITY.md LICENSE | tar --extract --directory "$work"
 sed -i -e "s|\${CONTACTS_IMAGES:-contacts}|\${CONTACTS_IMAGES:-$prefix}|" -e '/^ *build: /d' "$work/contacts/docker-compose.yml"
 tar --create --gzip --owner=0 --group=0 --file "$folder/contacts-$version.tar.gz" --directory "$work" contacts
 
