@@ -64,13 +64,17 @@ describe('the list of columns names the columns', () => {
 		expect(Object.keys(maxCharacters)).toEqual(texts);
 	});
 
-	test('of the OpenAPI document, and of the invented contacts of a sandbox', async () => {
+	test('of the OpenAPI document, and of the invented contacts of a sandbox, each with a value and without', async () => {
 		const { components } = (await (await app.fetch('/openapi.json')).json()) as {
 			components: { schemas: { CompanyContact: { properties: object } } };
 		};
-		const invented = firstContacts.map((change) => (change.deleted ? {} : change.contact));
+		const invented = firstContacts.flatMap((change) => (change.deleted ? [] : [change.contact]));
 		for (const fields of [components.schemas.CompanyContact.properties, ...invented])
 			expect(Object.keys(fields)).toEqual(['id', 'bitrix_id', ...contactColumnNames]);
+		for (const name of contactColumnNames) {
+			const isNull = invented.map((contact) => contact[name] === null);
+			expect([name, isNull.includes(true), isNull.includes(false)]).toEqual([name, true, true]);
+		}
 	});
 
 	test('whose changes partners receive', async () => {

@@ -76,10 +76,10 @@ export function createChangeFeed({ database, poll, registry }: ChangeFeedOptions
 		return page;
 	}
 
-	function findCurrent(key: string, { generation, contacts }: DatabaseState): Representations | undefined {
+	function findCurrent(key: string, state: DatabaseState): Representations | undefined {
 		const entry = responses.get(key);
-		const { version, pruned } = contacts as ContactsState;
-		const isCurrent = entry?.generation === generation && entry.version === version && entry.pruned === pruned;
+		const { version, pruned } = contactsOf(state);
+		const isCurrent = entry?.generation === state.generation && entry.version === version && entry.pruned === pruned;
 		return isCurrent ? entry.response : undefined;
 	}
 
