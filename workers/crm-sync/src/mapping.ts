@@ -55,6 +55,8 @@ export function createMapper({
 	};
 }
 
+const columnsWithMaximum = Object.keys(maxCharacters) as (keyof typeof maxCharacters)[];
+
 /** Maps a contact of the CRM to a row of the mirror. */
 export function mapContact(contact: CrmContact, fields: CustomFields, options: MappingOptions): Mapped {
 	const unmapped = new Set<ContactColumn>();
@@ -68,20 +70,21 @@ export function mapContact(contact: CrmContact, fields: CustomFields, options: M
 	if (reason.unknownOption) unmapped.add('perplexity_reason');
 	const companyIds = contact.companyIds.flatMap((id) => positiveInteger(id) ?? []);
 	if (companyIds.length !== contact.companyIds.length) unmapped.add('company_ids');
-	function cut(column: keyof typeof maxCharacters, text: string): string | null {
-		const short = firstCharacters(text, maxCharacters[column]);
-		if (short !== text) unmapped.add(column);
-		return short.trimEnd() || null;
-	}
 	const row: CompanyContact = {
 		bitrix_id: contact.id,
 		phone,
 		company_ids: companyIds.length ? [...new Set(companyIds)] : null,
-		name: cut('name', contact.names.flatMap((part) => clean(part) ?? []).join(' ')),
+		name: contact.names.flatMap((part) => clean(part) ?? []).join(' '),
 		assigned_by_id: assigned ?? null,
 		trouble_contact: trouble ?? false,
-		perplexity_reason: cut('perplexity_reason', reason.text),
+		perplexity_reason: reason.text,
 	};
+	for (const column of columnsWithMaximum) {
+		const text = row[column] ?? '';
+		const short = firstCharacters(text, maxCharacters[column]);
+		if (short !== text) unmapped.add(column);
+		row[column] = short.trimEnd() || null;
+	}
 	return {
 		contact: row,
 		unmapped: [...unmapped],

@@ -61,7 +61,16 @@ export interface FieldCodes {
 
 type Row = Record<string, unknown>;
 
-const fieldNames = ['names', 'assignedById', 'trouble', 'reason', 'phones', 'companyIds'] as const;
+/** A contact without one of them is incomplete. The compiler requires each. */
+const allFields: Record<keyof CrmContact, true> = {
+	id: true,
+	names: true,
+	phones: true,
+	companyIds: true,
+	assignedById: true,
+	trouble: true,
+	reason: true,
+};
 
 /** @returns undefined if this is not an item: then the whole response is invalid */
 export function readItem(row: unknown, custom: CustomFields): Item | undefined {
@@ -85,7 +94,7 @@ export function readItem(row: unknown, custom: CustomFields): Item | undefined {
 	const companyIds = companyIdsOf(row);
 	if (companyIds !== undefined) fields.companyIds = companyIds;
 
-	const unread = fieldNames.filter((name) => !(name in fields));
+	const unread = Object.keys(allFields).filter((name) => !(name in fields));
 	return { id, categoryId: categoryOf(row.categoryId), updatedTime: row.updatedTime, fields, unread };
 }
 
