@@ -117,7 +117,7 @@ describe('the page on backups, followed word for word', () => {
 			await sql`delete from company_contacts where bitrix_id = 3`;
 			await sql`insert into personal_contacts (chat_id, name, project_id) values (5, 'of a person', 1)`;
 			await sql`insert into direct_subscriptions (chat_id) values (7)`;
-			await sql`update crm_sync_state set last_full_at = now()`;
+			await sql`update crm_sync_state set last_full_at = now(), full_begun_at = now()`;
 		});
 		const service = await startService('company-contacts', { DATABASE_URL: urlAs(url, 'company-contacts', password) });
 		const before = await changesOf(service);
@@ -159,9 +159,9 @@ describe('the page on backups, followed word for word', () => {
 					select (select string_agg(name, ', ' order by id) from company_contacts) as contacts,
 					       (select string_agg(name, ', ') from personal_contacts) as persons,
 					       (select count(*)::int from audit_log) as audited,
-					       (select last_full_at from crm_sync_state) as last_full_at`;
-				// Without a time of the last full one, a full sync run is due.
-				expect(stored).toEqual({ contacts: 'one, 🙂 two', persons: 'of a person', audited: 5, last_full_at: null });
+					       (select coalesce(last_full_at, full_begun_at) from crm_sync_state) as full_run`;
+				// A full sync run is due, from the first contact on.
+				expect(stored).toEqual({ contacts: 'one, 🙂 two', persons: 'of a person', audited: 5, full_run: null });
 				const [added] = await sql`insert into company_contacts (bitrix_id) values (4) returning id::int`;
 				await sql`delete from company_contacts where bitrix_id = 4`;
 				// That of the deleted contact is not assigned again.

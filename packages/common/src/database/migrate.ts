@@ -93,8 +93,8 @@ export async function migrate(
 }
 
 /**
- * Makes partners' cursors from before a restore expire, and a full sync run due: the dump may have contacts that the CRM has deleted
- * since. The history of the database tells that its tables were restored, or that its server was copied or promoted.
+ * Makes partners' cursors from before a restore expire, and a full sync run due, from its first contact on: the dump may have
+ * contacts that the CRM has deleted since, also among those that an unfinished run has read. The history of the database tells that its tables were restored, or that its server was copied or promoted.
  */
 const afterRestore = `
 	with restored as (
@@ -103,7 +103,7 @@ const afterRestore = `
 		where history <> public.database_history()
 		returning only_row
 	)
-	update public.crm_sync_state set last_full_at = null where exists (select from restored)`;
+	update public.crm_sync_state set last_full_at = null, full_begun_at = null where exists (select from restored)`;
 
 /** Takes the lock until the end of the transaction. */
 async function takeLock(run: Run, onWaiting: (message: string) => void, timeoutMs: number): Promise<void> {
