@@ -15,7 +15,10 @@ const maxDelayMs = 500;
 /** The delay is sampled this often, and each sample has this time in it. */
 const resolutionMs = 10;
 
-/** A single pause of the process or its machine also delays the loop. Up to this many requests can wait for it. */
+/**
+ * Requests that are admitted between two checks while the loop lags: a single pause of the process or its machine delays it too,
+ * and must not reject the few requests that waited for its end.
+ */
 const alwaysAdmitted = 50;
 
 /**
@@ -29,13 +32,13 @@ export const loadShedding = fp<LoadSheddingOptions>(
 		const delays = monitorEventLoopDelay({ resolution: resolutionMs });
 		delays.enable();
 		let isDelayed = false;
-		/** Requests since the last check, and between the two before it. */
-		let [arrived, arrivedBefore] = [0, 0];
+		/** Requests that were admitted since the last check. */
+		let admitted = 0;
 		const timer = setInterval(() => {
 			// Without any sample it is not a number.
 			isDelayed = !(delays.mean / 1e6 - resolutionMs <= maxDelayMs);
 			delays.reset();
-			[arrived, arrivedBefore] = [0, arrived];
+			admitted = 0;
 		}, maxDelayMs).unref();
 		scope.addHook('onClose', async () => {
 			clearInterval(timer);
@@ -47,8 +50,8 @@ export const loadShedding = fp<LoadSheddingOptions>(
 			done();
 		};
 		scope.addHook('onRequest', (request, reply, done) => {
-			arrived++;
-			if (isDelayed && arrived + arrivedBefore > alwaysAdmitted) throw new Problem('overloaded');
+			if (isDelayed && admitted >= alwaysAdmitted) throw new Problem('overloaded');
+			admitted++;
 			shed(request, reply, done);
 		});
 		// Checks again after the body was received, which may take long.
