@@ -47,6 +47,13 @@ describe('events', () => {
 		expect(await waiting()).toEqual([]);
 	});
 
+	test('of more than a thousand contacts are handled a thousand at a time, so that runs and requests do not wait for all', async () => {
+		await storeEvents(...Array.from({ length: 1050 }, (_, index) => 10_000 + index));
+		expect(await sync.synchroniser.events()).toMatchObject({ seen: 1000 });
+		expect(await waiting()).toHaveLength(50);
+		expect(await sync.synchroniser.events()).toMatchObject({ seen: 50 });
+	});
+
 	test.each(['now()', "now() + interval '1 hour'"])(
 		'that arrive while their contact is read are not lost, although the clock was set back (received at %s)',
 		async (receivedAt) => {

@@ -6,6 +6,9 @@ import { saveContacts } from './staging.sql.js';
 /** One request. */
 const eventsAtOnce = 50;
 
+/** The maximum number of requests in a row: some ten seconds, in which nothing else is done. */
+const maxRequests = 20;
+
 /**
  * Milliseconds before each new attempt for an event whose contact could not be read. After the last attempt, the next full
  * run handles it. Temporary errors of the CRM last seconds or minutes.
@@ -13,7 +16,7 @@ const eventsAtOnce = 50;
 const retryDelaysMs = [30_000, 120_000, 600_000, 3_600_000];
 
 /**
- * Handles the due events, oldest first. Events are only hints: the contact's ID counts, and the contact is read again. While
+ * Handles due events, oldest first, up to a thousand. Events are only hints: the contact's ID counts, and the contact is read again. While
  * the contact cannot be read, its event is kept and tried again later.
  */
 export async function eventsRun(context: RunContext): Promise<Counts> {
@@ -21,9 +24,9 @@ export async function eventsRun(context: RunContext): Promise<Counts> {
 	const map = createMapper(context);
 	const counts: Counts = { seen: 0, created: 0, changed: 0, deleted: 0 };
 
-	for (;;) {
+	for (let request = 0; request < maxRequests; request++) {
 		const rows = await session.run((sql) => readInbox(sql, eventsAtOnce, clock.now()));
-		if (rows.length === 0) return counts;
+		if (rows.length === 0) break;
 		const ids = rows.map(({ bitrix_id }) => bitrix_id);
 		for await (const { found, deleted, denied, unclear } of crm.lookUp(ids, { waits: false })) {
 			const contacts = await map(found);
@@ -50,4 +53,5 @@ export async function eventsRun(context: RunContext): Promise<Counts> {
 			await session.run((sql) => finishEvents(sql, done));
 		}
 	}
+	return counts;
 }
