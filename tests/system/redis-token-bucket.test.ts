@@ -1,11 +1,14 @@
 import { type BucketPolicy, decide } from '@contacts/common/http/token-bucket.js';
+import { service } from '@contacts/company-contacts/app.js';
 import { connectRedisBuckets, script } from '@contacts/company-contacts/rate-limit/redis-token-bucket.js';
+import { addProject, startTestApp } from '@contacts/testing/app.js';
 import { freePort } from '@contacts/testing/ports.js';
 import type { RunningProcess } from '@contacts/testing/process.js';
 import { startRedis } from '@contacts/testing/redis.js';
+import { database, test } from '@contacts/testing/test.js';
 import fc from 'fast-check';
 import { Redis } from 'ioredis';
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { afterAll, beforeAll, expect, onTestFinished } from 'vitest';
 
 let server: RunningProcess;
 let redis: Redis;
@@ -74,4 +77,28 @@ test('the script in Redis decides like the process, however clock and limits cha
 	};
 	await fc.assert(fc.asyncProperty(policy, fc.array(step, { minLength: 1, maxLength: 12 }), check), { numRuns: 150 });
 	expect(Math.min(...Object.values(seen))).toBeGreaterThan(100);
+});
+
+test('while Redis hangs one request notices, and none takes a token when Redis goes on', async () => {
+	await addProject(database.sql, 'one', 'one-key');
+	let now = 0;
+	// At each request it is time to ask Redis again.
+	const clock = () => (now += 300);
+	const app = await startTestApp(service, database.url, { environment: { REDIS_URL: url }, clock });
+	onTestFinished(() => app.close());
+	const remaining = async () => {
+		const response = await app.fetch('/api/company_contacts.list?company_id=1&project=one&api_key=one-key');
+		return Number(response.headers.get('ratelimit-remaining'));
+	};
+	const isShared = async () => (await (await app.fetch('/metrics')).text()).includes('rate_limit_redis_up 1');
+	await expect.poll(isShared).toBe(true);
+	expect(await remaining()).toBe(249);
+	server.kill('SIGSTOP');
+	onTestFinished(() => void server.kill('SIGCONT'));
+	for (let n = 0; n < 20; n++) expect(await remaining()).toBeGreaterThan(200);
+	server.kill('SIGCONT');
+	await redis.ping();
+	await expect.poll(isShared).toBe(true);
+	// Redis refills the bucket meanwhile. Only the request that noticed took a token late.
+	expect(await remaining()).toBeGreaterThanOrEqual(247);
 });

@@ -24,7 +24,7 @@ const redisTimeoutMs = 50;
 /** The name of a bucket that no project has: the name of a project's bucket is its ID. */
 const probeBucket = 'probe';
 
-/** After a failure Redis is skipped for this long, so that one slow request at a time tests it, not all of them. */
+/** After a failure Redis is tested at most this often, beside the requests. */
 const redisRetryIntervalMs = 200;
 
 /**
@@ -51,8 +51,7 @@ export const limitProjects = fp<LimitProjectsOptions>(
 			scope.addHook('onClose', async () => buckets.close());
 			let isUp: boolean | undefined;
 			let retryAt = 0;
-			const take = async (name: string) => {
-				if (clock() < retryAt) return undefined;
+			const ask = async (name: string) => {
 				try {
 					const decision = await buckets.take(name);
 					if (isUp === false) scope.log.info('the rate limit is shared through Redis again');
@@ -61,9 +60,18 @@ export const limitProjects = fp<LimitProjectsOptions>(
 				} catch (error) {
 					if (isUp !== false) scope.log.warn({ err: error }, 'Redis does not respond: this process limits by itself');
 					isUp = false;
-					retryAt = clock() + redisRetryIntervalMs;
 					return undefined;
 				}
+			};
+			const take = async (name: string) => {
+				if (isUp !== false) return ask(name);
+				// No request waits for a Redis that has failed. One that hangs executes what it received when it goes on, so a bucket that
+				// no project has tests it.
+				if (clock() >= retryAt) {
+					retryAt = clock() + redisRetryIntervalMs;
+					void ask(probeBucket);
+				}
+				return undefined;
 			};
 			gauge(
 				registry,

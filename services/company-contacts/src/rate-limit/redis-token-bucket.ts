@@ -37,6 +37,8 @@ export function connectRedisBuckets(url: string, policy: BucketPolicy, timeoutMs
 	const redis = new Redis(url, {
 		connectionName: 'company-contacts',
 		connectTimeout: 2000,
+		// A connection without responses is closed, with what was sent over it: else it would stay in memory.
+		socketTimeout: 2000,
 		// Commands are not queued: when Redis returns, this process has long decided by itself.
 		enableOfflineQueue: false,
 		maxRetriesPerRequest: 0,
