@@ -101,3 +101,24 @@ test('the responses of the change feed take at most 16 MB of memory', async () =
 	expect(used).toBeLessThan(24_000_000);
 	expect(feed.find(cursor, 40_000)).toBeDefined();
 });
+
+test('a response of the change feed counts in every encoding: one that takes more than 16 MB in all is not kept', async () => {
+	const { poll, see } = openManualPoll();
+	const feed = createChangeFeed({ database: open(), poll, registry: new Registry() });
+	const lastCursor = async (cursor?: string): Promise<string> => {
+		const page = JSON.parse(String((await (await feed.read(cursor, 1000)).get('identity')).body));
+		return page.has_more ? lastCursor(page.cursor) : page.cursor;
+	};
+	const cursor = await lastCursor();
+	// 9 MB, which can be compressed to half.
+	await db.sql`
+		insert into company_contacts (bitrix_id, perplexity_reason)
+		select 100000 + n, (select string_agg(md5(n || ' ' || part), '') from generate_series(1, 312) part)
+		from generate_series(1, 900) n`;
+	await see();
+	const response = await feed.read(cursor, 1000);
+	expect(feed.find(cursor, 1000)).toBe(response);
+	await response.get('br');
+	await response.get('gzip');
+	expect(feed.find(cursor, 1000)).toBe(undefined);
+});

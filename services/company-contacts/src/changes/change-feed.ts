@@ -102,7 +102,11 @@ export function createChangeFeed({ database, poll, registry }: ChangeFeedOptions
 			const begin = async () => {
 				count(isAtEnd ? 'memory' : 'database');
 				const page = isAtEnd ? { ...contacts, changes: [] } : await readPage(cursor, startedAt);
-				const response = prepare(page, limit, cursor);
+				const response = createRepresentations(bodyOf(page, limit, cursor), () => {
+					// Another representation adds bytes, so the entry's size is calculated again.
+					const entry = responses.peek(key);
+					if (entry?.response === response) responses.set(key, { ...entry });
+				});
 				responses.set(key, { generation, version, pruned, response });
 				return response;
 			};
@@ -145,7 +149,7 @@ function check(cursor: Cursor, page: ChangesPage): void {
 
 type Page = Pick<ChangesPage, 'epoch' | 'version' | 'changes'>;
 
-function prepare({ epoch, version, changes }: Page, limit: number, cursor: Cursor | undefined): Representations {
+function bodyOf({ epoch, version, changes }: Page, limit: number, cursor: Cursor | undefined): Buffer {
 	const sent = changes.slice(0, limit);
 	const last = sent.at(-1);
 	const hasMore = last !== undefined && changes.length > limit;
@@ -153,7 +157,5 @@ function prepare({ epoch, version, changes }: Page, limit: number, cursor: Curso
 		? { epoch, version: last.version, id: last.id, began: cursor?.began ?? version, head: version }
 		: cursorAtEnd({ epoch, version });
 	const elements = sent.map(({ json }) => json).join(',');
-	return createRepresentations(
-		Buffer.from(`{"changes":[${elements}],"cursor":"${encodeCursor(next)}","has_more":${hasMore}}`),
-	);
+	return Buffer.from(`{"changes":[${elements}],"cursor":"${encodeCursor(next)}","has_more":${hasMore}}`);
 }
