@@ -7,7 +7,7 @@ import { toCrmConfig, variables } from './config.js';
 import { synchronise } from './loop.js';
 import { createSyncMetrics, measureMirror } from './metrics.js';
 import { describeHolder } from './session.sql.js';
-import { readFreshness } from './sync.sql.js';
+import { readState } from './sync.sql.js';
 import { webhook } from './webhook.js';
 
 /** The synchroniser as a separate process: the runs, the webhook if it has a token, health and metrics. */
@@ -20,7 +20,7 @@ await runProgram(
 		async buildApp({ serverOptions, database, poll, registry }, values) {
 			const config = toCrmConfig(values);
 			// A wrong password or a missing schema ends the start; an unreachable database does not.
-			await database.query(readFreshness).catch((error: unknown) => {
+			await database.query(readState).catch((error: unknown) => {
 				if (!isTemporary(error)) throw error;
 			});
 

@@ -2,8 +2,9 @@ import type { ContactColumn } from '@contacts/common/company-contacts/company-co
 import type { Database } from '@contacts/common/database/database.js';
 import { counter, gauge, lastKnown } from '@contacts/common/observability/metrics.js';
 import { Counter, Gauge, type Registry } from 'prom-client';
+import { describeAlarms } from './alarms.js';
 import type { Bitrix24Error } from './bitrix24/errors.js';
-import { readFreshness, runKinds, type SyncFreshness } from './sync.sql.js';
+import { readState, runKinds, type SyncState } from './sync.sql.js';
 
 /** The metrics of this synchroniser. */
 export function createSyncMetrics(registry: Registry, intervalMs: number) {
@@ -45,26 +46,21 @@ export function createSyncMetrics(registry: Registry, intervalMs: number) {
 /** The metrics of the mirror. An empty or old list looks like any other, so only metrics show it. */
 export function measureMirror(registry: Registry, database: Database): void {
 	/** Undefined while the database does not respond. All metrics share one query. */
-	const freshness = lastKnown<SyncFreshness | undefined>(
-		() =>
-			database.query(readFreshness).then(
-				([row]) => row,
-				() => undefined,
-			),
-		undefined,
-	);
-	const add = (name: string, help: string, read: (state: SyncFreshness) => number) =>
+	const lastState = lastKnown<SyncState | undefined>(() => database.query(readState).catch(() => undefined), undefined);
+	const add = (name: string, help: string, read: (state: SyncState) => number) =>
 		gauge(registry, name, help, async () => {
-			const current = await freshness();
-			return current === undefined ? Number.NaN : read(current);
+			const state = await lastState();
+			return state === undefined ? Number.NaN : read(state);
 		});
 	add(
 		'crm_last_success_timestamp_seconds',
 		'When the last run that found the mirror equal to the CRM began, as a Unix time; NaN when there was none.',
-		({ synced_at }) => (synced_at === null ? Number.NaN : synced_at / 1000),
+		({ last_success_at }) => (last_success_at ?? Number.NaN) / 1000,
 	);
-	add('crm_blocked', '1 while something keeps the synchroniser from working, else 0.', ({ blocked }) =>
-		Number(blocked),
+	add('crm_blocked', '1 while something keeps the synchroniser from working, else 0.', ({ blocked_by }) =>
+		Number(blocked_by !== null),
 	);
-	add('crm_alarm', '1 while somebody has to look at a problem of the mirror, else 0.', ({ alarm }) => Number(alarm));
+	add('crm_alarm', '1 while somebody has to look at a problem of the mirror, else 0.', (state) =>
+		Number(describeAlarms(state).length > 0),
+	);
 }

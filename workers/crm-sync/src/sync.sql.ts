@@ -145,22 +145,6 @@ export async function saveConfiguration(sql: Sql, configuration: MirrorConfigura
 		update crm_sync_state set configuration = ${JSON.stringify(configuration)}::text::jsonb, watermark = null`;
 }
 
-export interface SyncFreshness {
-	/** The time as of which the mirror is equal to the CRM, in milliseconds since the epoch; null if never. */
-	synced_at: number | null;
-	blocked: boolean;
-	alarm: boolean;
-}
-
-/** Returns the state of the mirror, for metrics. */
-export function readFreshness(sql: Sql) {
-	return sql<[SyncFreshness]>`
-		select (extract(epoch from last_success_at) * 1000)::float8 as synced_at,
-		       blocked_by is not null as blocked,
-		       held_run is not null or denied_contacts > 0 or unread_contacts > 0 as alarm
-		from crm_sync_state`;
-}
-
 export const runKinds = ['full', 'incremental', 'events'] as const;
 export type RunKind = (typeof runKinds)[number];
 
