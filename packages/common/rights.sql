@@ -1,6 +1,27 @@
 -- What each role may do, and nothing else. owner.sql creates the roles. Every run of "contacts migrate" executes this file, because
 -- a restored dump has none of these rights: they name roles of the server and the database itself, which a dump does not hold.
 
+-- Whatever an earlier release or a person has granted them goes first.
+do $$
+declare
+  statement text;
+  roles constant text := 'personal_contacts_service, company_contacts_service, crm_sync_service, contacts_operator, contacts_privacy, '
+    'contacts_backup';
+begin
+  for statement in
+    select format('revoke all on %s %s from %s', case relkind when 'S' then 'sequence' else 'table' end, oid::regclass, roles)
+    from pg_class
+    where relnamespace = 'public'::regnamespace and relkind in ('r', 'p', 'v', 'm', 'S') and pg_has_role(relowner, 'usage')
+    union all
+    select format('revoke all on routine %s from %s', oid::regprocedure, roles)
+    from pg_proc
+    where pronamespace = 'public'::regnamespace and pg_has_role(proowner, 'usage')
+  loop
+    execute statement;
+  end loop;
+end
+$$;
+
 revoke all on function
   public.raise_key_ring_version(), public.changed_columns(jsonb, jsonb), public.audit_project(), public.audit_key(),
   public.record_operation(text, jsonb), public.database_history(), public.lock_company_contacts_version(),

@@ -55,7 +55,7 @@ describe('on an empty database', () => {
 	});
 });
 
-test('every run sets all rights, which a restored dump lacks, and changes nothing else', async () => {
+test('every run sets all rights, which a restored dump lacks, removes all others, and changes nothing else', async () => {
 	const database = await emptyDatabase();
 	await migrate(database.url);
 	const rights = async () => [
@@ -73,6 +73,10 @@ test('every run sets all rights, which a restored dump lacks, and changes nothin
 		revoke all on all functions in schema public from ${Object.values(roles).join()};
 		grant execute on all functions in schema public to public;
 		grant create on schema public to public;
+		grant delete on company_contacts to company_contacts_service;
+		grant update (code) on projects to contacts_operator;
+		grant usage on sequence projects_id_seq to contacts_operator;
+		grant execute on function erase_company_contacts to contacts_operator;
 		revoke usage on schema public from ${Object.values(roles).join()}`);
 	expect(await rights()).not.toEqual(before);
 	const [{ epoch }] = await database.sql<[{ epoch: string }]>`select epoch from company_contacts_version`;
