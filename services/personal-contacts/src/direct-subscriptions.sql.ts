@@ -30,7 +30,9 @@ export async function applySubscriptionReport(
 				with report as materialized (
 					select ${chatId}::float8::bigint as chat_id, ${isActive}::boolean as is_active, clock_timestamp() as moment,
 						least(to_timestamp(${at ?? null}::float8 / 1000), clock_timestamp()) as at,
-						set_config('lock_timeout', ${String(Math.ceil(expires - sentAtLeast))}, true) as lock_timeout
+						-- A row that is new is not compared with the expiry again after it has waited for another transaction.
+						set_config('lock_timeout',
+							greatest(1, ceil(${expires}::float8 - extract(epoch from clock_timestamp()) * 1000))::int::text, true) as lock_timeout
 				), applied as (
 					insert into direct_subscriptions as stored (chat_id, started_at, ended_at, reported_at)
 					select chat_id, case when is_active then least(at, moment) end, case when not is_active then least(at, moment) end, moment

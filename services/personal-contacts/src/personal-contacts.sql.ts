@@ -63,7 +63,6 @@ export async function savePersonalContacts(
 		(sql, { sentAtLeast, expires }) => {
 			const windowMs = Math.min(expires - sentAtLeast, timeoutMs);
 			const [sentAt, expiresAt] = [sentAtLeast / 1000, (sentAtLeast + windowMs) / 1000];
-			const lockTimeout = String(Math.ceil(windowMs));
 			return sql<{ chat_id: number; outcome: Outcome | null; clock: number }[]>`
 				with sent as materialized (
 					-- With an EXISTS the planner would read all subscriptions into a hash for each statement.
@@ -73,7 +72,11 @@ export async function savePersonalContacts(
 					), false) as is_subscribed
 					from json_to_recordset(${contacts}::text::json)
 						as contact (chat_id bigint, username text, name text, birth_date date, project_id bigint)
-					where (select set_config('lock_timeout', ${lockTimeout}, true)) is not null
+					-- A row that is new is not compared with the expiry again after it has waited for another transaction.
+					where (
+						select set_config('lock_timeout',
+							greatest(1, ceil((${expiresAt}::float8 - extract(epoch from clock_timestamp())) * 1000))::int::text, true)
+					) is not null
 					order by chat_id
 				),
 				written as (

@@ -118,6 +118,19 @@ test('a report that expired before it arrives does not bring back an erased chat
 	expect(await isSubscribed(4)).toBe(true);
 });
 
+test('a report that arrives late waits for a new row of its chat until it expires, and is not saved when that row is withdrawn', async () => {
+	const other = await database.sql.reserve();
+	await other`begin`;
+	await other`insert into direct_subscriptions (chat_id) values (6)`;
+	const now = await databaseTime();
+	const delivered = deliver(6, true, now - 3_600_000, { lifetimeMs: 300 }).catch(({ code }) => code);
+	await lockWaiters(database);
+	await expect.poll(() => databaseTime()).toBeGreaterThan(now + 1300);
+	await other`rollback`;
+	other.release();
+	expect([await delivered, await isSubscribed(6)]).toEqual(['55P03', false]);
+});
+
 test.each([
 	['start', null, false, '1 now open'],
 	['end', '2020-02-01', true, '1 now ended'],
