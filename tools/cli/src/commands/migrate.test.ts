@@ -1,5 +1,5 @@
 import { urlAs } from '@contacts/common/database/roles.js';
-import { createTestDatabase, rolePassword } from '@contacts/testing/database.js';
+import { rolePassword } from '@contacts/testing/database.js';
 import postgres from 'postgres';
 import { expect, onTestFinished, test } from 'vitest';
 import { contacts, expectOneLine } from '../testing/command.js';
@@ -12,12 +12,6 @@ test('brings an empty database up to date, once for several concurrent runs, and
 	expect(outcomes.filter(({ stdout }) => stdout.startsWith('Applied: '))).toHaveLength(1);
 	expect(await sql`select from projects`).toEqual([]);
 	expect(await contacts(url, ['migrate'])).toEqual({ code: 0, stdout: 'The schema is up to date.\n', stderr: '' });
-});
-
-test('a database in another encoding than UTF-8 is refused with one line', async () => {
-	const { url, drop } = await createTestDatabase('template0', 'SQL_ASCII');
-	onTestFinished(drop);
-	expectOneLine(await contacts(url, ['migrate']), 1, 'encoding SQL_ASCII, but it must be UTF8');
 });
 
 test('a run that waits for another session says for which one on standard error', async () => {

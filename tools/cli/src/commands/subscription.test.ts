@@ -1,5 +1,3 @@
-import { urlAs } from '@contacts/common/database/roles.js';
-import { rolePassword } from '@contacts/testing/database.js';
 import { database, test } from '@contacts/testing/test.js';
 import { describe, expect } from 'vitest';
 import { contacts, expectOneLine } from '../testing/command.js';
@@ -74,9 +72,4 @@ test('the audit log records starts and ends by hand, without the chat', async ()
 		select action, details::text from audit_log where details::text like '%2998%' order by id`;
 	expect(rows.map(({ action }) => action)).toEqual(['subscription started', 'subscription ended']);
 	expect(JSON.stringify(rows)).not.toContain('7654321');
-});
-
-test('a command as a role that may not change subscriptions names those that may', async () => {
-	const outcome = await contacts(urlAs(database.url, 'privacy', rolePassword), ['subscription', 'end', '1']);
-	expectOneLine(outcome, 1, 'The database user may not do this');
 });
