@@ -25,8 +25,6 @@ export interface StandInOptions {
 	operatingSecondsPerCall?: Partial<Record<string, number>>;
 	/** Default: 480. */
 	operatingLimitSeconds?: number;
-	/** The token of the outgoing webhook. */
-	applicationToken?: string;
 }
 
 /** The webhook's user, and its secret. */

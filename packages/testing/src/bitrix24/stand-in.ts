@@ -2,7 +2,6 @@ import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import type { StandInContact, UserField } from './contact.js';
 import { type ContactStore, createContactStore } from './contact-store.js';
-import { type EventName, sendEvent } from './event-sender.js';
 import type { FaultScript, RequestInfo } from './faults.js';
 import { createHttpServer } from './http-server.js';
 import { createPortal, type Hook, type RecordedRequest, type StandInOptions, secret, userId } from './portal.js';
@@ -17,8 +16,6 @@ export type { ListPart, StandInOptions } from './portal.js';
 export interface StandIn extends ContactStore {
 	/** http://127.0.0.1:PORT/rest/USER/SECRET/ */
 	readonly webhookUrl: string;
-	/** The token that its events carry. */
-	readonly applicationToken: string;
 	/** The contacts by ID. They may be changed in place; then nothing moves their updatedTime. */
 	readonly contacts: Map<number, StandInContact>;
 	/** The contacts' custom fields; may be changed in place. */
@@ -39,8 +36,6 @@ export interface StandIn extends ContactStore {
 	onRequest(hook: Hook<RequestInfo>): () => void;
 	/** Called with the IDs of a page before its rows are read. */
 	onPage(hook: Hook<readonly number[]>): void;
-	/** One attempt, never repeated. Status 0 if there was no response. */
-	sendEvent(url: string, event: EventName, id: number): Promise<{ status: number }>;
 	/** Also ends open connections. */
 	close(): Promise<void>;
 }
@@ -55,11 +50,9 @@ export async function startStandIn(options: StandInOptions = {}): Promise<StandI
 	server.listen(options.port ?? 0, '127.0.0.1');
 	await once(server, 'listening');
 	const { port } = server.address() as AddressInfo;
-	const applicationToken = options.applicationToken ?? 'z5w1n8c4p7m2z5w1n8c4p7m2z5w1n8c4';
 
 	return {
 		webhookUrl: `http://127.0.0.1:${port}/rest/${userId}/${secret}/`,
-		applicationToken,
 		...{ contacts, fields, requests, faults },
 		...store,
 		removeField(name) {
@@ -79,7 +72,6 @@ export async function startStandIn(options: StandInOptions = {}): Promise<StandI
 			return () => void portal.requestHooks.delete(hook);
 		},
 		onPage: (hook) => void portal.pageHooks.add(hook),
-		sendEvent: (url, event, id) => sendEvent(url, applicationToken, event, id),
 		async close() {
 			const closed = once(server, 'close');
 			server.close();
