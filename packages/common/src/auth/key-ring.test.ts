@@ -223,7 +223,7 @@ describe('the uses of keys', () => {
 			alter role ${role} set default_transaction_read_only = on`);
 		onTestFinished(() => db.sql.unsafe(`drop role ${role}`).then(() => undefined));
 		const url = Object.assign(new URL(db.url), { username: role, password: 'reader' }).href;
-		const { ring, poll, database } = await open({ url });
+		const { ring, database } = await open({ url });
 		/** Sends a statement over each connection. */
 		const onEach = <Row>(statement: string) =>
 			Promise.all([1, 2, 3].map(() => database.query((sql) => sql.unsafe<Row[]>(statement))));
@@ -240,7 +240,8 @@ describe('the uses of keys', () => {
 		// As when a standby is promoted: its connections stay.
 		await onEach('set default_transaction_read_only = off');
 		await db.sql.unsafe(`alter role ${role} set default_transaction_read_only = off`);
-		poll.reconnect();
+		// The poll's session is read-only as long as it lasts.
+		await ring.flushUses();
 		await ring.refresh();
 		await ring.flushUses();
 		expect(await used()).toContain('partner');

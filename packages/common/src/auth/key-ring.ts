@@ -104,8 +104,12 @@ export async function openKeyRing(options: KeyRingOptions, isTemporary: (error: 
 
 	/** Uses that can't be stored are kept for the next time, one entry for each key. No request waits for this. */
 	async function flushUses(): Promise<void> {
-		// A refused write would replace all connections, to find the primary.
-		if (uses.size === 0 || poll.state?.readOnly) return;
+		if (uses.size === 0) return;
+		// A refused write would replace all connections, to find the primary. The poll's session keeps the setting with which it began.
+		if (poll.state?.readOnly) {
+			poll.reconnect();
+			return;
+		}
 		const batch = uses;
 		uses = new Map();
 		await saveKeyUses(database, batch).catch(() => {
