@@ -7,8 +7,6 @@ import type { Params } from './rest.js';
 export type ListPart = 'all' | 'absent' | 'empty' | 'first' | 'sometimes';
 
 export interface StandInOptions {
-	/** A free one by default. */
-	port?: number;
 	/** The request counter: 50 and 2 per second (the default), or 250 and 5 per second. */
 	plan?: Plan;
 	/** The portal's clock in milliseconds since the epoch, for dates and for the limits. */

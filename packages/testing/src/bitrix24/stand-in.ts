@@ -47,7 +47,7 @@ export async function startStandIn(options: StandInOptions = {}): Promise<StandI
 	const store = createContactStore(portal);
 	for (const contact of options.contacts ?? []) store.add(contact);
 	const server = createHttpServer(portal);
-	server.listen(options.port ?? 0, '127.0.0.1');
+	server.listen(0, '127.0.0.1');
 	await once(server, 'listening');
 	const { port } = server.address() as AddressInfo;
 
