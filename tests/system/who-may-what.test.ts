@@ -1,12 +1,12 @@
 import { join } from 'node:path';
 import { hashKey } from '@contacts/common/auth/api-key.js';
-import { readRights } from '@contacts/common/database/rights.sql.js';
 import { roles } from '@contacts/common/database/roles.js';
 import { addProject } from '@contacts/testing/app.js';
 import { gatewayConfig } from '@contacts/testing/gateway.js';
 import { type RunningNginx, startNginx } from '@contacts/testing/nginx.js';
 import { insertKey, insertProject, revokeKeysOf, setProjectEnabled } from '@contacts/testing/projects.js';
 import { exchange } from '@contacts/testing/raw-http.js';
+import { readRights } from '@contacts/testing/rights.sql.js';
 import type { RunningService } from '@contacts/testing/services.js';
 import { database, test } from '@contacts/testing/test.js';
 import { afterAll, expect } from 'vitest';

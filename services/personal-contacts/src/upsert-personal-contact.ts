@@ -5,7 +5,7 @@ import { Type } from '@sinclair/typebox';
 import fp from 'fastify-plugin';
 import type { UpsertBatcher } from './upsert-batcher.js';
 
-export const body = Type.Object(
+const body = Type.Object(
 	{
 		chat_id: nonZeroInteger({ description: 'ID of the personal chat.', examples: [5550001] }),
 		username: Type.Optional(

@@ -9,7 +9,7 @@ export interface PersonQuery {
 }
 
 /** Everything that is stored about a person, by table: each row with all of its columns. */
-export interface StoredPerson {
+interface StoredPerson {
 	personal_contacts: Record<string, unknown>[];
 	direct_subscriptions: Record<string, unknown>[];
 	company_contacts: Record<string, unknown>[];

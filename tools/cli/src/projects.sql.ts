@@ -43,7 +43,7 @@ export async function setProjectEnabled(sql: Sql, code: string, enabled: boolean
 	return rows.length > 0;
 }
 
-export interface NewKey {
+interface NewKey {
 	project: string;
 	/** SHA-256 of the key. */
 	hash: Buffer;
@@ -149,7 +149,7 @@ export const operations = [
 	'new configuration confirmed',
 ] as const;
 
-export type Operation = (typeof operations)[number];
+type Operation = (typeof operations)[number];
 
 /** Records an operation in the audit log. @throws the PostgreSQL error 23514 when the details take more than 16 KiB as JSON */
 export async function recordOperation(sql: Sql, operation: Operation, details: object): Promise<void> {

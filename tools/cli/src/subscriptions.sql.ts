@@ -57,7 +57,7 @@ export interface GivenSubscription {
 	ended_at: string | null;
 }
 
-export interface SavedSubscriptions {
+interface SavedSubscriptions {
 	added: number;
 	changed: number;
 	/** They equal what is stored. */

@@ -1,6 +1,6 @@
 import type { Sql } from '@contacts/common/database/client.js';
 
-export interface InboxRow {
+interface InboxRow {
 	bitrix_id: number;
 	/** As the database writes it, to the microsecond. */
 	received_at: string;

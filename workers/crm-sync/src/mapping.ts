@@ -25,7 +25,7 @@ export interface MappingOptions {
 	troubleOptions: ReadonlySet<string>;
 }
 
-export interface Mapped {
+interface Mapped {
 	contact: CompanyContact;
 	/** The columns whose values could not be mapped, and became null, or were too long, and were cut. */
 	unmapped: ContactColumn[];

@@ -13,13 +13,7 @@ export const maxKeyLength = 512;
  */
 export function generateKey(): string {
 	const secret = base62(BigInt(`0x${randomBytes(32).toString('hex')}`), 43);
-	return `${prefix}${secret}${checksum(secret)}`;
-}
-
-/** Whether this has the form of a generated key with a correct checksum. Imported keys may have any form. */
-export function isGeneratedKey(key: string): boolean {
-	const secret = key.slice(prefix.length, -6);
-	return key.startsWith(prefix) && secret.length === 43 && key.endsWith(checksum(secret));
+	return `${prefix}${secret}${base62(BigInt(crc32(secret)), 6)}`;
 }
 
 /**
@@ -28,10 +22,6 @@ export function isGeneratedKey(key: string): boolean {
  */
 export function hashKey(key: string): Buffer {
 	return hash('sha256', key, 'buffer');
-}
-
-function checksum(secret: string): string {
-	return base62(BigInt(crc32(secret)), 6);
 }
 
 function base62(value: bigint, length: number): string {

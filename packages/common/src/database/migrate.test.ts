@@ -1,9 +1,9 @@
 import { readdirSync } from 'node:fs';
 import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
+import { readRights } from '@contacts/testing/rights.sql.js';
 import postgres from 'postgres';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { migrate } from './migrate.js';
-import { readRights } from './rights.sql.js';
 import { roles } from './roles.js';
 
 /** What `migrate` returns for all files in the folder: `1.projects-and-api-keys` for `001.do.projects-and-api-keys.sql`. */

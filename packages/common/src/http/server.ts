@@ -49,7 +49,7 @@ const stallTimeoutMs = 30_000;
  * How requests are validated. Coercion is off: it would turn null into 0 and true into 1, and wrong data would be stored
  * with a 200.
  */
-export const strictValidation = {
+const strictValidation = {
 	customOptions: {
 		coerceTypes: false,
 		removeAdditional: false,

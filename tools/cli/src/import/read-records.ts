@@ -11,7 +11,7 @@ import type { OutputOptions } from '../output.js';
 export type SourceRecord = { line: number; fields: Record<string, unknown> } | { line: number; error: string };
 
 /** The columns that a file may have, in any order, and the one that it must have. */
-export interface Columns {
+interface Columns {
 	names: readonly string[];
 	required: string;
 }

@@ -10,13 +10,13 @@ import { runContacts } from '../program.js';
 
 export const main = fileURLToPath(new URL('../../dist/main.js', import.meta.url));
 
-export interface Outcome {
+interface Outcome {
 	code: number | string;
 	stdout: string;
 	stderr: string;
 }
 
-export interface RunOptions {
+interface RunOptions {
 	/** The text on standard input; empty by default. */
 	input?: string | Buffer;
 	environment?: Record<string, string>;

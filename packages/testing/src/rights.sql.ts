@@ -1,4 +1,4 @@
-import type { Sql } from './client.js';
+import type { Sql } from '@contacts/common/database/client.js';
 
 interface RightsRow {
 	role: string;
