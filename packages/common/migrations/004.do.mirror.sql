@@ -87,10 +87,9 @@ create table public.crm_sync_runs (
   requests bigint not null default 0
 );
 
--- Hints that a contact has changed, one row for each contact: the contact is read again, whatever the event said.
+-- Hints that a contact has changed, one row for each contact: the contact is read again.
 create table public.crm_event_inbox (
   bitrix_id bigint primary key check (bitrix_id between 1 and 9007199254740991),
-  event text not null,
   received_at timestamptz not null default clock_timestamp(),
   -- How often the contact was requested in vain since the event came, and when it is requested again.
   attempts int not null default 0 check (attempts >= 0),

@@ -59,17 +59,17 @@ const maxInboxContacts = 100_000;
  *
  * @returns `stored: false` when the inbox is full: a full run that begins later is then due, which finds the change
  */
-export function storeEvent(sql: Sql, contactId: number, event: string) {
+export function storeEvent(sql: Sql, contactId: number) {
 	return sql<[{ stored: boolean }]>`
 		with inbox as materialized (
 			select count(*) >= ${maxInboxContacts}::int as is_full
 			from (select from crm_event_inbox limit ${maxInboxContacts}::int) counted
 		), stored as (
-			insert into crm_event_inbox (bitrix_id, event)
-			select ${contactId}::bigint, ${event} from inbox
+			insert into crm_event_inbox (bitrix_id)
+			select ${contactId}::bigint from inbox
 			where not is_full or exists (select from crm_event_inbox where bitrix_id = ${contactId}::bigint)
 			on conflict (bitrix_id) do update set
-				event = excluded.event, attempts = 0, retry_at = null,
+				attempts = 0, retry_at = null,
 				-- Later than the event that it replaces, even after the clock was set back.
 				received_at = greatest(clock_timestamp(), crm_event_inbox.received_at + interval '1 microsecond')
 			returning 1

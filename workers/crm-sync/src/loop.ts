@@ -127,7 +127,7 @@ async function work(options: SynchroniserOptions & LoopOptions): Promise<void> {
 		const state = await session.run(readState);
 		const hasEvents = await session.run((sql) => hasDueEvents(sql, clock.now()));
 		// Also after a restart: do not repeat a request that the CRM has just refused, unless somebody requests it.
-		const isFree = isDue(state.blocked_by === null ? 0 : (state.blocked_until ?? 0));
+		const isFree = isDue(state.blocked_until ?? 0);
 		if (request !== undefined) {
 			await run({ full: request.kind === 'full', requestedAt: request.requestedAt });
 		} else if (isFree && isDue(nextRun)) {

@@ -38,9 +38,7 @@ beforeEach(async () => {
 	await database.sql`delete from crm_event_inbox`;
 });
 
-const inbox = async () => [
-	...(await database.sql`select bitrix_id::int, event from crm_event_inbox order by bitrix_id`),
-];
+const inbox = async () => [...(await database.sql`select bitrix_id::int from crm_event_inbox order by bitrix_id`)];
 const send = (body: string, type = 'application/x-www-form-urlencoded', from = '203.0.113.1') =>
 	fetch(url, { method: 'POST', body, headers: { 'content-type': type, 'x-forwarded-for': from } });
 /** An event as an outgoing webhook sends it. */
@@ -59,9 +57,9 @@ const form = (fields: Record<string, string>) =>
 	}).toString();
 
 test('the CRM’s events are stored and acknowledged', async () => {
-	for (const event of ['ONCRMCONTACTADD', 'ONCRMCONTACTUPDATE', 'ONCRMCONTACTDELETE']) {
-		expect((await send(form({ event }))).status).toBe(200);
-		expect(await inbox()).toEqual([{ bitrix_id: 7, event }]);
+	for (const [index, event] of ['ONCRMCONTACTADD', 'ONCRMCONTACTUPDATE', 'ONCRMCONTACTDELETE'].entries()) {
+		expect((await send(form({ event, 'data[FIELDS][ID]': String(index + 1) }))).status).toBe(200);
+		expect(await inbox()).toHaveLength(index + 1);
 	}
 });
 
@@ -127,17 +125,16 @@ test('the last place of an inbox of 100,000 contacts is used; then events of oth
 		(await database.sql<{ due: boolean }[]>`select last_full_at is null as due from crm_sync_state`)[0]?.due;
 	const counted = async () =>
 		(await registry.getSingleMetric('crm_events_total')?.get())?.values.map(({ value }) => value);
-	const sendOf = async (id: number, event = 'ONCRMCONTACTADD') => {
-		expect((await send(form({ event, 'data[FIELDS][ID]': String(id) }))).status).toBe(200);
+	const sendOf = async (id: number) => {
+		expect((await send(form({ 'data[FIELDS][ID]': String(id) }))).status).toBe(200);
 		return { contacts: (await inbox()).length, isFullDue: await isFullDue() };
 	};
 	await database.sql`update crm_sync_state set last_full_at = now()`;
 	await database.sql`
-		insert into crm_event_inbox (bitrix_id, event) select n, 'ONCRMCONTACTADD' from generate_series(1, 99999) n`;
+		insert into crm_event_inbox (bitrix_id) select generate_series(1, 99999)`;
 	const [stored = 0, dropped = 0] = (await counted()) ?? [];
 	expect(await sendOf(200_000)).toEqual({ contacts: 100_000, isFullDue: false });
-	expect(await sendOf(5, 'ONCRMCONTACTDELETE')).toEqual({ contacts: 100_000, isFullDue: false });
-	expect((await inbox())[4]).toEqual({ bitrix_id: 5, event: 'ONCRMCONTACTDELETE' });
+	expect(await sendOf(5)).toEqual({ contacts: 100_000, isFullDue: false });
 	expect(await sendOf(200_001)).toEqual({ contacts: 100_000, isFullDue: true });
 	expect(await counted()).toEqual([stored + 2, dropped + 1]);
 });

@@ -67,7 +67,7 @@ export async function webhook(api: Server, { database, token, registry, clock }:
 		const event = (body.get('event') ?? '').toUpperCase();
 		const id = positiveInteger(body.get('data[FIELDS][ID]'));
 		if (!events.has(event) || id === undefined) throw new Problem('invalid_body');
-		const [{ stored }] = await database.query((sql) => storeEvent(sql, id, event));
+		const [{ stored }] = await database.query((sql) => storeEvent(sql, id));
 		count(stored ? 'stored' : 'dropped');
 		return { ok: true };
 	});

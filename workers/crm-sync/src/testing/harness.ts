@@ -174,5 +174,5 @@ export async function interrupt({ standIn, synchroniser, state }: SyncHarness, o
 
 /** Stores an event for each of these contacts. */
 export const storeEvents = (...ids: number[]) => database.sql`
-	insert into crm_event_inbox (bitrix_id, event)
-	select json_array_elements_text(${JSON.stringify(ids)}::text::json)::bigint, 'ONCRMCONTACTUPDATE'`;
+	insert into crm_event_inbox (bitrix_id)
+	select json_array_elements_text(${JSON.stringify(ids)}::text::json)::bigint`;
