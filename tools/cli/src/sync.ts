@@ -150,6 +150,12 @@ async function serve(sql: Sql, here: Here): Promise<RunRow> {
 			continue;
 		}
 		if (run === undefined && performance.now() > expiresAt) {
+			const [latest] = await readRuns(sql, 1);
+			if (latest?.ended_at === null) {
+				// A run that takes longer than a request counts: it is requested again, and confirmed again.
+				if (options.confirmMassDelete !== undefined) await confirmDeletions(sql, options.confirmMassDelete);
+				return serve(sql, here);
+			}
 			await withdrawRequest(sql, requestedAt);
 			throw new CommandError(
 				`Nobody has begun with it, though ${describeHolder(holder)} holds the lock of the synchroniser: look at its log, or restart it. Nothing was done.`,
@@ -217,7 +223,7 @@ export async function printSyncStatus({ environment, output }: Context, options:
 	const lines = [
 		['synchroniser', holder === undefined ? 'none runs' : describeHolder(holder)],
 		['last success', times.last_success_at ?? 'never'],
-		['last full run', times.last_full_at ?? 'never'],
+		['last full run', times.last_full_at ?? 'not complete: one is due'],
 		['up to', times.watermark === null ? '-' : `${times.watermark} by the CRM's clock`],
 		['in progress', times.full_begun_at && `full run since ${times.full_begun_at}, up to contact ${state.full_cursor}`],
 		['requested', state.requested && `a run (${state.requested})`],

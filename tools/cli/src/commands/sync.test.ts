@@ -3,7 +3,7 @@ import { openSession } from '@contacts/crm-sync/session.js';
 import { type StandIn, startStandIn } from '@contacts/testing/bitrix24/stand-in.js';
 import { rolePassword } from '@contacts/testing/database.js';
 import { database, test } from '@contacts/testing/test.js';
-import { afterAll, expect } from 'vitest';
+import { afterAll, expect, onTestFinished, vi } from 'vitest';
 import { contacts, expectOneLine } from '../testing/command.js';
 
 let standIn: StandIn;
@@ -49,6 +49,31 @@ test('--remap waits for a synchroniser that only looks whether the mirror is its
 		.toHaveLength(1)
 		.finally(() => session?.close());
 	expect(await remapped).toMatchObject({ code: 0 });
+});
+
+test('a request is renewed while a run takes longer than it counts, and given up when nobody begins with it', async () => {
+	const session = await openSession(urlAs(database.url, 'crm-sync', rolePassword));
+	await database.sql`update crm_sync_state set held_run = 7, held_deletions = 30`;
+	await database.sql`insert into crm_sync_runs (kind) values ('full')`;
+	const { now } = performance;
+	let jumpedMs = 0;
+	const clock = vi.spyOn(performance, 'now').mockImplementation(() => now.call(performance) + jumpedMs);
+	onTestFinished(async () => {
+		clock.mockRestore();
+		await session?.close();
+	});
+	const times = async () =>
+		(await database.sql`select requested_at::text, confirmed_at::text from crm_sync_state`)[0] ?? {};
+	const outcome = run(['--confirm-mass-delete', '7']);
+	await expect.poll(async () => (await times()).requested_at).toBeTruthy();
+	const { requested_at: requestedAt, confirmed_at: confirmedAt } = await times();
+	jumpedMs += 601_000;
+	await expect.poll(async () => (await times()).requested_at > requestedAt).toBe(true);
+	expect((await times()).confirmed_at > confirmedAt).toBe(true);
+	await database.sql`update crm_sync_runs set ended_at = now(), outcome = 'done'`;
+	jumpedMs += 601_000;
+	expect(await outcome).toMatchObject({ code: 1, stderr: expect.stringMatching(/^error: Nobody has begun with it/m) });
+	expect(await times()).toEqual({ requested_at: null, confirmed_at: null });
 });
 
 test('without --once it fails where no synchroniser runs, and requests nothing', async () => {
