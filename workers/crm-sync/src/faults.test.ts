@@ -151,6 +151,16 @@ describe('too many requests and a used-up operating time, in one batch', () => {
 	});
 });
 
+test('a used-up operating time of the batch itself delays no run by the events that wait', async () => {
+	await storeEvents(...sync.ids().slice(0, 2));
+	sync.standIn.faults.next(error('OPERATION_TIME_LIMIT'), { method: 'batch', inBatch: false });
+	const begun = sync.clock.now();
+	await expect(sync.synchroniser.events()).rejects.toMatchObject({ kind: 'pause' });
+	expect(sync.clock.now() - begun).toBeLessThan(30_000);
+	sync.clock.advance(600_000);
+	await sync.synchroniser.events();
+});
+
 test('the CRM’s rate limit is never reached, even with a restart at every page', async () => {
 	for (let round = 0; round < 12; round++) {
 		await interrupt(sync, { full: true });

@@ -1,3 +1,4 @@
+import type { Fault } from '@contacts/testing/bitrix24/stand-in.js';
 import { test } from '@contacts/testing/test.js';
 import { afterEach, beforeEach, describe, expect } from 'vitest';
 import {
@@ -31,6 +32,22 @@ test('a list that ignores the filter by category brings no vendor of the catalog
 	sync.clock.advance(3_600_000);
 	for (const id of sync.ids()) sync.standIn.update(id, { lastName: 'New' });
 	expect(await sync.synchroniser.run()).toMatchObject({ kind: 'incremental', created: 0, changed: ordinary.length });
+});
+
+test.each<[string, Fault | undefined]>([
+	['not with two companies', undefined],
+	[
+		'not at the same time as in the list',
+		{ kind: 'with-fields', values: { updatedTime: '2020-01-01T00:00:00+03:00' } },
+	],
+])('a list is not trusted as long as the CRM returned each contact %s', async (_, fault) => {
+	sync = await startSync({ lists: { companyIds: 'first' } });
+	const { id } = sync.standIn.add({ ...makeContact(1), companyIds: fault === undefined ? [27] : [27, 28] });
+	if (fault !== undefined) sync.standIn.faults.always(fault, { method: 'crm.item.list' });
+	for (let runs = 0; runs < 25; runs++) await sync.synchroniser.run();
+	sync.standIn.update(id, { companyIds: [27, 31, 99] }, { touch: true });
+	await sync.synchroniser.run();
+	expect((await rowOf(id))?.company_ids).toBe('27,31,99');
 });
 
 test('a page that is shortened by a deletion while the CRM builds it is not the end of the list', async () => {

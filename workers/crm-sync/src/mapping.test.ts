@@ -6,11 +6,10 @@ import { type MappingOptions, mapContact, mappingVersion } from './mapping.js';
 /** A custom field with options, by their IDs. */
 const list = (options: Record<string, string>): CustomField => ({
 	itemName: 'ufCrm_2',
-	code: 'UF_CRM_2',
 	options: new Map(Object.entries(options)),
 });
 /** A custom field without options. */
-const plain: CustomField = { itemName: 'ufCrm_1', code: 'UF_CRM_1', options: undefined };
+const plain: CustomField = { itemName: 'ufCrm_1', options: undefined };
 const nothing = { id: 1, names: [], phones: [], companyIds: [], assignedById: null, trouble: null, reason: null };
 
 /** Maps a contact. A test provides only the relevant fields. */

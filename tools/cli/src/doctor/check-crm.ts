@@ -35,7 +35,7 @@ export async function* checkCrm(environment: NodeJS.ProcessEnv): Check {
 			},
 		});
 		const crm = createCrm(client, config.codes);
-		await crm.readFields();
+		await crm.readFields({ waits: false });
 		({ total } = await crm.count());
 	} catch (error) {
 		const refused = error instanceof Bitrix24Error ? error : last;

@@ -35,9 +35,15 @@ export const maxCommands = 50;
 export interface CrmClient {
 	/**
 	 * @param read parses the response. If it throws a Bitrix24Error, the call is retried like any other
+	 * @param waits whether to wait for the end of a rate-limit pause. Default: true
 	 * @throws Bitrix24Error after the retries of its kind
 	 */
-	call<T>(method: string, params: Record<string, unknown>, read: (response: CrmResponse) => T): Promise<T>;
+	call<T>(
+		method: string,
+		params: Record<string, unknown>,
+		read: (response: CrmResponse) => T,
+		options?: { waits: boolean },
+	): Promise<T>;
 	/**
 	 * Up to `maxCommands` in one request. A failed command returns its error instead of a response, after the retries of the
 	 * error's kind. The other responses are kept even after a `pause` or a `stop`.
@@ -131,8 +137,8 @@ export function createCrmClient(options: CrmClientOptions): CrmClient {
 	}
 
 	/** Waits before the next attempt. @returns whether there is one */
-	async function waitToRetry({ kind, method }: Bitrix24Error, tries: number): Promise<boolean> {
-		if (kind === 'pause') return (await waitForPause(method, true)) === undefined;
+	async function waitToRetry({ kind, method }: Bitrix24Error, tries: number, waits: boolean): Promise<boolean> {
+		if (kind === 'pause') return (await waitForPause(method, waits)) === undefined;
 		if (tries >= (maxAttempts[kind] ?? 1)) return false;
 		await clock.sleep(retryDelayMs(kind, tries), signal);
 		return true;
@@ -156,8 +162,9 @@ export function createCrmClient(options: CrmClientOptions): CrmClient {
 		method: string,
 		params: Record<string, unknown>,
 		read: (response: CrmResponse) => T,
+		{ waits } = { waits: true },
 	): Promise<T> {
-		const paused = await waitForPause(method, true);
+		const paused = await waitForPause(method, waits);
 		if (paused !== undefined) throw paused;
 		for (let tries = 1; ; tries++) {
 			try {
@@ -165,15 +172,15 @@ export function createCrmClient(options: CrmClientOptions): CrmClient {
 			} catch (error) {
 				if (!(error instanceof Bitrix24Error)) throw error;
 				onError(error);
-				if (!(await waitToRetry(error, tries))) throw error;
+				if (!(await waitToRetry(error, tries, waits))) throw error;
 			}
 		}
 	}
 
 	/** Sends commands, by name, in one request. */
-	async function sendBatch(commands: Map<string, Command>): Promise<Map<string, Outcome>> {
+	async function sendBatch(commands: Map<string, Command>, waits: boolean): Promise<Map<string, Outcome>> {
 		const cmd = Object.fromEntries([...commands].map(([name, command]) => [name, queryOf(command)]));
-		const result = await call('batch', { halt: 0, cmd }, (response) => mapOf(response.result));
+		const result = await call('batch', { halt: 0, cmd }, (response) => mapOf(response.result), { waits });
 		const results = mapOf(result.result);
 		const codes = Object.entries(mapOf(result.result_error)).map(([name, error]) => [name, codeOf(mapOf(error).error)]);
 		const errors = new Map(codes as [string, string][]);
@@ -201,7 +208,7 @@ export function createCrmClient(options: CrmClientOptions): CrmClient {
 			// A map with the keys 0, 1, 2 … would come back as a list.
 			let left = new Map(commands.map((command, index) => [`c${index}`, command]));
 			for (let tries = 1; left.size > 0; tries++) {
-				const sent = await sendBatch(left);
+				const sent = await sendBatch(left, waits);
 				for (const [name, outcome] of sent) outcomes.set(name, outcome);
 				const errors = [...sent.values()].filter((outcome) => outcome instanceof Bitrix24Error);
 				// A missing record is not an error of the CRM.
@@ -210,7 +217,7 @@ export function createCrmClient(options: CrmClientOptions): CrmClient {
 				const kinds = new Map(errors.map((error) => [error.kind, error]));
 				if (kinds.has('stop') || (kinds.has('pause') && !waits)) break;
 				const retried = new Set<ErrorKind>();
-				for (const error of kinds.values()) if (await waitToRetry(error, tries)) retried.add(error.kind);
+				for (const error of kinds.values()) if (await waitToRetry(error, tries, waits)) retried.add(error.kind);
 				const isRetried = (outcome?: Outcome) => outcome instanceof Bitrix24Error && retried.has(outcome.kind);
 				left = new Map([...left].filter(([name]) => isRetried(sent.get(name))));
 			}

@@ -41,8 +41,6 @@ export interface Item {
 export interface CustomField {
 	/** Its name in rows. */
 	itemName: string;
-	/** `UF_CRM_…` */
-	code: string;
 	/** For a list: the label of each option by its ID. */
 	options: Map<string, string> | undefined;
 }
@@ -116,7 +114,8 @@ export function hasLess({ fields }: Item, other: Item): boolean {
 /**
  * Finds the custom fields among those of crm.item.fields.
  *
- * @throws Bitrix24Error `stop` when the CRM lacks a configured field
+ * @throws Bitrix24Error `stop` when the CRM lacks a configured field; `retry` when it returns a list without its options: their IDs
+ *   would count as text
  */
 export function customFieldsOf(all: Row, codes: FieldCodes): CustomFields {
 	const find = (code: string | undefined): CustomField | undefined => {
@@ -124,11 +123,14 @@ export function customFieldsOf(all: Row, codes: FieldCodes): CustomFields {
 		const entry = Object.entries(all).find(([, field]) => isRow(field) && field.upperName === code);
 		if (entry === undefined) throw new Bitrix24Error('stop', `no_field_${code}`.slice(0, 64), 'crm.item.fields');
 		const [itemName, field] = entry as [string, Row];
-		const items = field.type === 'enumeration' && Array.isArray(field.items) ? field.items.filter(isRow) : undefined;
-		const options = items?.flatMap(({ ID: id, VALUE: label }): [string, string][] =>
-			isValue(id) && isValue(label) ? [[String(id), String(label).trim()]] : [],
-		);
-		return { itemName, code, options: options && new Map(options) };
+		if (field.type !== 'enumeration') return { itemName, options: undefined };
+		if (!Array.isArray(field.items)) throw new Bitrix24Error('retry', 'no_options', 'crm.item.fields');
+		const options = field.items
+			.filter(isRow)
+			.flatMap(({ ID: id, VALUE: label }): [string, string][] =>
+				isValue(id) && isValue(label) ? [[String(id), String(label).trim()]] : [],
+			);
+		return { itemName, options: new Map(options) };
 	};
 	return { trouble: find(codes.trouble), reason: find(codes.reason) };
 }

@@ -1,4 +1,4 @@
-import { type Command, type CrmClient, maxCommands } from './client.js';
+import { type Command, type CrmClient, type CrmResponse, maxCommands } from './client.js';
 import {
 	type CrmContact,
 	type CustomFields,
@@ -16,7 +16,7 @@ import { Bitrix24Error, type ErrorKind } from './errors.js';
 const entityTypeId = 3;
 
 /** The result of one request for single contacts. */
-export interface LookUps {
+interface LookUps {
 	found: CrmContact[];
 	/** IDs of contacts that don't exist (any more). */
 	deleted: number[];
@@ -58,34 +58,36 @@ export interface Crm {
 	/**
 	 * Reads the custom fields and their options. Before that, there are none. A configured field that the CRM lacks is an
 	 * error, so that nothing is overwritten with nulls.
+	 *
+	 * @param waits whether to wait for the end of a rate-limit pause. Default: true
 	 */
-	readFields(): Promise<void>;
+	readFields(options?: { waits: boolean }): Promise<void>;
 	fields(): CustomFields;
 }
 
-/** Maximum number of pages to compare. A CRM may have no contact with two companies, so a list can't always be proven complete. */
-const maxComparisons = 20;
+/** Maximum number of contacts to compare. A CRM may have none with two companies, so a list can't always be proven complete. */
+const maxCompared = 1000;
 
 /** @param codes which custom field has which meaning */
 export function createCrm(client: CrmClient, codes: FieldCodes): Crm {
 	let fields: CustomFields = { trouble: undefined, reason: undefined };
 	// No documentation says whether crm.item.list returns all phones and companies; crm.item.get does.
 	let listReturns: 'unknown' | 'everything' | 'less' = 'unknown';
-	let comparisons = 0;
-	const compared = { phone: false, twoCompanies: false };
+	const compared = new Set<number>();
+	let [hasPhone, hasTwoCompanies] = [false, false];
 
 	/** Compares rows of a page with the same contacts as crm.item.get returned them. */
 	function compare(listed: Item[], items: Map<number, Item>): void {
 		for (const row of listed) {
 			const item = items.get(row.id);
 			// Of a contact that was changed between the two requests, the later row may have more.
-			if (item === undefined || item.updatedTime !== row.updatedTime) continue;
+			if (item === undefined || timeOf(item) !== timeOf(row)) continue;
 			if (hasLess(row, item)) listReturns = 'less';
-			compared.phone ||= (item.fields.phones?.length ?? 0) > 0;
-			compared.twoCompanies ||= (item.fields.companyIds?.length ?? 0) > 1;
+			compared.add(item.id);
+			hasPhone ||= (item.fields.phones?.length ?? 0) > 0;
+			hasTwoCompanies ||= (item.fields.companyIds?.length ?? 0) > 1;
 		}
-		comparisons++;
-		const isProven = (compared.phone && compared.twoCompanies) || comparisons >= maxComparisons;
+		const isProven = (hasPhone && hasTwoCompanies) || compared.size >= maxCompared;
 		if (listReturns === 'unknown' && isProven) listReturns = 'everything';
 	}
 
@@ -110,13 +112,13 @@ export function createCrm(client: CrmClient, codes: FieldCodes): Crm {
 
 	return {
 		fields: () => fields,
-		async readFields() {
+		async readFields(options) {
 			if (codes.trouble === undefined && codes.reason === undefined) return;
-			const all = await client.call('crm.item.fields', { entityTypeId }, ({ result }) => {
+			const read = ({ result }: CrmResponse) => {
 				if (!isRow(result) || !isRow(result.fields)) throw new Bitrix24Error('retry', 'no_fields', 'crm.item.fields');
-				return result.fields;
-			});
-			fields = customFieldsOf(all, codes);
+				return customFieldsOf(result.fields, codes);
+			};
+			fields = await client.call('crm.item.fields', { entityTypeId }, read, options);
 		},
 		async count() {
 			const params = { entityTypeId, select: ['id'], filter: { categoryId: 0 }, order: { id: 'ASC' }, start: 0 };
@@ -161,6 +163,9 @@ export function createCrm(client: CrmClient, codes: FieldCodes): Crm {
 		},
 	};
 }
+
+/** NaN, which equals no time, if it can't be read. */
+const timeOf = ({ updatedTime }: Item) => (typeof updatedTime === 'string' ? Date.parse(updatedTime) : Number.NaN);
 
 const itemCommand = (id: number): Command => ({ method: 'crm.item.get', params: { entityTypeId, id } });
 
