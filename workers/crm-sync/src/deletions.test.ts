@@ -180,6 +180,18 @@ describe('many deletions', () => {
 		}
 	});
 
+	test('are made by a run that was under way when they were confirmed', async () => {
+		removeMany();
+		await run();
+		const { held_run: held } = await sync.state();
+		const undo = sync.standIn.onRequest(async ({ params }) => {
+			if (!Number(params.filter?.['>id'])) return;
+			undo();
+			await sync.session.run((sql) => confirmDeletions(sql, held ?? 0));
+		});
+		expect(await run()).toMatchObject({ deleted: 160 });
+	});
+
 	describe('leave a contact that is restored after its look-up', () => {
 		beforeEach(async () => {
 			removeMany();

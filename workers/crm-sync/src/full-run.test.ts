@@ -11,6 +11,7 @@ import {
 	makeContact,
 	mirroredIds,
 	readMirror,
+	reasonField,
 	rowOf,
 	type SyncHarness,
 	startSync,
@@ -68,6 +69,18 @@ test('a custom field that was deleted stops the run before anything is overwritt
 	await expect(sync.synchroniser.run({ full: true })).rejects.toMatchObject({ code });
 	expect(await readMirror()).toEqual(before);
 	expect((await sync.state()).blocked_by).toBe(code);
+});
+
+test('a list whose options the CRM does not return stops the run before their IDs are taken for text', async () => {
+	const items = [{ id: 79, value: 'Price' }];
+	sync.standIn.fields.splice(1, 1, { name: reasonField, type: 'enumeration', items });
+	for (const id of sync.ids()) sync.standIn.update(id, { uf: { [reasonField]: 79 } });
+	await sync.synchroniser.run();
+	const before = await readMirror();
+	expect(before[0]?.perplexity_reason).toBe('Price');
+	sync.standIn.fields.splice(1, 1, { name: reasonField, type: 'enumeration' });
+	await expect(sync.synchroniser.run({ full: true })).rejects.toMatchObject({ code: 'no_options' });
+	expect(await readMirror()).toEqual(before);
 });
 
 describe('an interrupted run', () => {
@@ -142,6 +155,37 @@ describe('a full run is due', () => {
 		await sync.synchroniser.run();
 		await database.sql`update crm_sync_state set last_full_at = now() + interval '2 days'`;
 		expect(await sync.synchroniser.run()).toMatchObject({ kind: 'full' });
+	});
+});
+
+describe.each(['returns a contact incompletely', 'counts contacts that it does not list'])('a CRM %s', (what) => {
+	test('has its full run repeated hourly; changes arrive meanwhile, and the mirror does not count as equal to the CRM', async () => {
+		const [first = 0, second = 0] = sync.ids();
+		sync.clock.advance(hour);
+		await sync.synchroniser.run();
+		const { last_success_at: equalAt } = await sync.state();
+		sync.clock.advance(24 * hour);
+		sync.standIn.update(
+			second,
+			{ raw: what.startsWith('returns') ? { assignedById: undefined } : {} },
+			{ touch: false },
+		);
+		if (what.startsWith('counts')) for (let n = 1; n <= 5; n++) sync.standIn.add({ ...makeContact(n), categoryId: 7 });
+		const undo = sync.standIn.onRequest(({ params }) => {
+			if (what.startsWith('counts') && params.start === 0) delete params.filter?.categoryId;
+		});
+		for (let attempt = 1; attempt <= 2; attempt++) {
+			await expect(sync.synchroniser.run()).rejects.toMatchObject({ name: 'IncompleteRunError' });
+			sync.standIn.update(first, { lastName: `Changed ${attempt}` });
+			expect(await sync.synchroniser.run()).toMatchObject({ kind: 'incremental' });
+			expect((await rowOf(first))?.name).toMatch(new RegExp(`Changed ${attempt}$`));
+			expect(await sync.state()).toMatchObject({ last_success_at: equalAt });
+			sync.clock.advance(hour);
+		}
+		undo();
+		sync.standIn.update(second, { raw: {} }, { touch: false });
+		expect(await sync.synchroniser.run()).toMatchObject({ kind: 'full' });
+		expect((await sync.state()).last_success_at).toBeGreaterThan(Number(equalAt));
 	});
 });
 
@@ -222,6 +266,14 @@ test('a run keeps the newest ten thousand runs of 30 days, and tombstones of 62 
 	]);
 	const left = database.sql`select bitrix_id::int as id from company_contacts_changes where bitrix_id in (900, 901)`;
 	expect([...(await left)]).toEqual([{ id: 901 }]);
+});
+
+test('a run that a stop interrupts is not a failed one', async () => {
+	const stop = new AbortController();
+	await sync.restart({ signal: stop.signal });
+	sync.standIn.onRequest(() => stop.abort());
+	await expect(sync.synchroniser.run()).rejects.toMatchObject({ name: 'AbortError' });
+	expect([...(await database.sql`select outcome from crm_sync_runs`)]).toEqual([{ outcome: 'interrupted' }]);
 });
 
 test('the run of a synchroniser that crashed is closed', async () => {

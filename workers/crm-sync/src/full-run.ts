@@ -1,7 +1,7 @@
 import { Bitrix24Error } from './bitrix24/errors.js';
 import { eventsRun } from './events-run.js';
 import { createMapper } from './mapping.js';
-import { type Counts, IncompleteRunError, type RunContext } from './run.js';
+import { addExamples, type Counts, IncompleteRunError, type RunContext } from './run.js';
 import { allContacts } from './session.js';
 import { countStaging, finishFull, readMissing, stagePage, type Unlisted } from './staging.sql.js';
 import { beginFull, discardFull, readState, takeConfirmation } from './sync.sql.js';
@@ -33,7 +33,7 @@ const maxMissingShare = 0.02;
 export async function fullRun(context: RunContext): Promise<Counts> {
 	const { crm, session, clock, logger, onProgress, onUnread } = context;
 	const map = createMapper(context);
-	const codes = new Set<string>();
+	const examples = new Map<string, number>();
 	let handlesEvents = true;
 
 	const { total, at } = await crm.count();
@@ -71,7 +71,7 @@ export async function fullRun(context: RunContext): Promise<Counts> {
 		// A short page is not the end: a contact may have been deleted while the CRM built the page.
 		if (last === undefined) break;
 		cursor = last;
-		for (const code of unclear.values()) codes.add(code);
+		addExamples(examples, unclear);
 		await stage(contacts, new Map([...unclear.keys()].map((id) => [id, 'incomplete'])));
 		seen += contacts.length + unclear.size;
 		onProgress(seen, total);
@@ -80,9 +80,11 @@ export async function fullRun(context: RunContext): Promise<Counts> {
 	const { staged, live, missing } = await session.run(countStaging, allContacts);
 	if (total !== undefined && staged < total * minListedShare) {
 		// The cursor is at the end: continuing from there would give the same result for ever.
-		await session.run(discardFull, allContacts);
+		await session.run((sql) => discardFull(sql, { isIncomplete: true }), allContacts);
 		throw new IncompleteRunError(`the CRM counts ${total} contacts and has listed ${staged}`);
 	}
+	// Also what was confirmed while this run was under way.
+	await session.run(takeConfirmation);
 	const { full_confirmed: confirmed } = await session.run(readState);
 	const isMassDelete = (staged === 0 && live > 0) || missing > Math.max(maxMissing, live * maxMissingShare);
 	const isHeld = isMassDelete && !(confirmed !== null && missing <= confirmed);
@@ -110,6 +112,6 @@ export async function fullRun(context: RunContext): Promise<Counts> {
 	const result = { complete: incomplete === 0, held, denied, unread };
 	const changes = await session.run((sql) => finishFull(sql, result), allContacts);
 	onUnread('full', unread + incomplete);
-	if (incomplete > 0) throw IncompleteRunError.ofContacts(incomplete, codes);
+	if (incomplete > 0) throw IncompleteRunError.ofContacts(incomplete, examples);
 	return { seen, ...changes, isHeld };
 }

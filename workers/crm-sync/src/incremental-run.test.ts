@@ -33,11 +33,11 @@ test('makes at most three requests, and reads and writes only new and changed co
 
 test.each([
 	['fails', error('OVERLOAD_LIMIT'), 'OVERLOAD_LIMIT'],
-	['gets responses without a time', { kind: 'without-time' }, 'no_portal_clock'],
+	['gets a first page without a time', { kind: 'without-time' }, 'no_portal_clock'],
 ] as const)('one that %s does not move the watermark: the next one reads everything since', async (_, fault, code) => {
 	const { watermark, last_success_at } = await sync.state();
 	const added = sync.standIn.add(makeContact(500));
-	sync.standIn.faults.always(fault, { method: 'crm.item.list' });
+	sync.standIn.faults.next(fault, { method: 'crm.item.list' });
 	await expect(sync.synchroniser.run()).rejects.toMatchObject({ code });
 	expect(await sync.state()).toMatchObject({ watermark, last_success_at });
 	sync.standIn.faults.clear();

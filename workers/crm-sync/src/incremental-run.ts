@@ -1,6 +1,6 @@
 import { Bitrix24Error } from './bitrix24/errors.js';
 import { createMapper } from './mapping.js';
-import { addCounts, type Counts, IncompleteRunError, type RunContext } from './run.js';
+import { addCounts, addExamples, type Counts, IncompleteRunError, type RunContext } from './run.js';
 import { saveContacts } from './staging.sql.js';
 import { finishIncremental } from './sync.sql.js';
 
@@ -19,28 +19,26 @@ export async function incrementalRun(context: RunContext, watermark: number): Pr
 	const { crm, session, onProgress, onUnread } = context;
 	const map = createMapper(context);
 	const counts: Counts = { seen: 0, created: 0, changed: 0, deleted: 0 };
-	const codes = new Set<string>();
+	const examples = new Map<string, number>();
 	let incomplete = 0;
-	let begun: number | undefined;
-	for (let cursor = 0; ; ) {
-		const page = await crm.page({ after: cursor, changedSince: watermark - overlapMs });
-		begun ??= page.at;
-		if (page.last === undefined) break;
-		cursor = page.last;
+	const changed = (after: number) => crm.page({ after, changedSince: watermark - overlapMs });
+	let page = await changed(0);
+	const { at: begun } = page;
+	// By a later page's clock, the next run would miss what has changed since the first one.
+	if (begun === undefined) throw new Bitrix24Error('stop', 'no_portal_clock', 'crm.item.list');
+	for (; page.last !== undefined; page = await changed(page.last)) {
 		const contacts = await map(page.contacts);
 		const changes = { contacts, deleted: [], unread: [...page.unclear.keys()] };
 		const saved = await session.run((sql) => saveContacts(sql, changes));
 		incomplete += page.unclear.size;
-		for (const code of page.unclear.values()) codes.add(code);
+		addExamples(examples, page.unclear);
 		addCounts(counts, { ...saved, seen: contacts.length });
 		onProgress(counts.seen, undefined);
 	}
-	if (begun === undefined) throw new Bitrix24Error('stop', 'no_portal_clock', 'crm.item.list');
 	if (incomplete > 0) {
 		onUnread('incremental', incomplete);
-		throw IncompleteRunError.ofContacts(incomplete, codes);
+		throw IncompleteRunError.ofContacts(incomplete, examples);
 	}
-	const until = begun;
-	await session.run((sql) => finishIncremental(sql, until));
+	await session.run((sql) => finishIncremental(sql, begun));
 	return counts;
 }

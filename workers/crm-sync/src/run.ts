@@ -37,15 +37,23 @@ export function addCounts(counts: Counts, more: Counts): void {
 	for (const name of ['seen', 'created', 'changed', 'deleted'] as const) counts[name] += more[name];
 }
 
+/** The maximum number of examples: a CRM may return a different code for each contact. */
+const maxExamples = 10;
+
+/** Adds one of the contacts that could not be read for each code, so that somebody can look at it. */
+export function addExamples(examples: Map<string, number>, unclear: ReadonlyMap<number, string>): void {
+	for (const [id, code] of unclear) if (examples.size < maxExamples && !examples.has(code)) examples.set(code, id);
+}
+
 /** A run did not read everything. It deleted nothing and does not count as a success. */
 export class IncompleteRunError extends Error {
 	override name = 'IncompleteRunError';
 	/** How many contacts the CRM returned incompletely. */
 	contacts = 0;
 
-	/** @param codes of these contacts, as far as this process knows */
-	static ofContacts(contacts: number, codes: Iterable<string>): IncompleteRunError {
-		const details = [...new Set(codes)].join(', ');
+	/** @param examples of these contacts by their codes, as far as this process knows */
+	static ofContacts(contacts: number, examples: ReadonlyMap<string, number>): IncompleteRunError {
+		const details = [...examples].map(([code, id]) => `${code} (contact ${id})`).join(', ');
 		const error = new IncompleteRunError(
 			`${contacts} contacts that the CRM did not return completely stay as they are${details && `: ${details}`}`,
 		);

@@ -112,8 +112,8 @@ export async function finishFull(
 				held_deletions = case when ${equal} then null
 					else coalesce(${held?.deletions ?? null}::bigint, held_deletions) end,
 				denied_contacts = ${denied}, unread_contacts = ${unread},
-				-- Null since an event was dropped: the run may have read its contact before.
-				last_full_at = case when ${complete} and full_begun_at is not null then clock_timestamp() else last_full_at end,
+				-- No beginning since an event was dropped: the run may have read its contact before.
+				last_full_at = case when ${complete} and full_begun_at is not null then clock_timestamp() end,
 				blocked_by = case when ${complete} then null else blocked_by end,
 				blocked_until = case when ${complete} then null else blocked_until end,
 				${sql.unsafe(noFullRun)}

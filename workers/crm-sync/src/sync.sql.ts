@@ -3,7 +3,7 @@ import type { Sql } from '@contacts/common/database/client.js';
 import type { MirrorConfiguration } from './mirror-configuration.js';
 
 /** What a command can request of the synchroniser. A full run does everything that an incremental one does. */
-export type RequestedKind = 'incremental' | 'full';
+type RequestedKind = 'incremental' | 'full';
 
 export interface SyncState {
 	/** All times are in milliseconds since the epoch; `watermark` and `full_watermark` by the CRM's clock. */
@@ -109,19 +109,27 @@ export async function beginFull(sql: Sql, watermark: number): Promise<void> {
 /** What the state is when no full run is under way. */
 export const noFullRun = 'full_watermark = null, full_begun_at = null, full_cursor = null, full_confirmed = null';
 
-/** Discards an unfinished full run. */
-export async function discardFull(sql: Sql): Promise<void> {
+/**
+ * Discards an unfinished full run.
+ *
+ * @param isIncomplete whether the CRM has listed too few contacts, so that the mirror is not known to be equal to it
+ */
+export async function discardFull(sql: Sql, { isIncomplete = false } = {}): Promise<void> {
 	await sql`
 		with discarded as (delete from crm_sync_staging)
-		update crm_sync_state set ${sql.unsafe(noFullRun)}`;
+		update crm_sync_state
+		set ${sql.unsafe(noFullRun)}, last_full_at = case when ${isIncomplete} then null else last_full_at end`;
 }
 
-/** Ends an incremental run, which is the newest run. The mirror has what had changed until that run began. */
+/**
+ * Ends an incremental run, which is the newest run. The mirror has what had changed until that run began. It counts as equal to
+ * the CRM only if the last full run has found it so.
+ */
 export async function finishIncremental(sql: Sql, watermark: number): Promise<void> {
 	await sql`
 		update crm_sync_state
 		set watermark = ${time(watermark)}::text::timestamptz, blocked_by = null, blocked_until = null,
-		    last_success_at = case when held_run is not null then last_success_at
+		    last_success_at = case when held_run is not null or last_full_at is null then last_success_at
 		        else (select begun_at from crm_sync_runs order by id desc limit 1) end`;
 }
 
@@ -149,7 +157,7 @@ export const runKinds = ['full', 'incremental', 'events'] as const;
 export type RunKind = (typeof runKinds)[number];
 
 /** What a run has done. */
-export interface RunCounts extends SaveResult {
+interface RunCounts extends SaveResult {
 	seen: number;
 	deleted: number;
 	incomplete: number;

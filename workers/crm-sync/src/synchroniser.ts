@@ -69,6 +69,9 @@ export interface Synchroniser {
 /** Only a full run finds every deletion, merge and changed link. */
 const fullRunIntervalMs = 24 * 3_600_000;
 
+/** An incomplete full run is repeated after this time. Incremental runs go on meanwhile. */
+const incompleteRetryMs = 3_600_000;
+
 /** After an error that somebody has to fix, no request is made for this long. */
 export const circuitBreakMs = 600_000;
 
@@ -107,6 +110,8 @@ export async function createSynchroniser(options: SynchroniserOptions): Promise<
 	let hasFields = false;
 	let isAdopted = false;
 	let progressSavedAt = Number.NEGATIVE_INFINITY;
+	/** When the last full run was found incomplete. */
+	let incompleteAt = Number.NEGATIVE_INFINITY;
 
 	async function adoptConfiguration(): Promise<void> {
 		// Nobody else changes it while this synchroniser holds the lock.
@@ -129,7 +134,7 @@ export async function createSynchroniser(options: SynchroniserOptions): Promise<
 	async function readFields(kind: RunKind): Promise<void> {
 		// Runs of events are too frequent. An option that is new to them is read when it is found.
 		if (kind === 'events' && hasFields) return;
-		await crm.readFields();
+		await crm.readFields({ waits: kind !== 'events' });
 		hasFields = true;
 		const unknown = missingTroubleOptions(crm.fields(), config.mapping);
 		if (kind === 'full' && unknown.length > 0) logger.warn({ options: unknown }, missingOptions);
@@ -164,9 +169,12 @@ export async function createSynchroniser(options: SynchroniserOptions): Promise<
 			outcome = counts.isHeld ? 'held' : 'done';
 			return { kind, ...counts, requests: client.requests - before };
 		} catch (error) {
-			if (error instanceof IncompleteRunError) {
+			if (signal?.aborted) {
+				outcome = 'interrupted';
+			} else if (error instanceof IncompleteRunError) {
 				outcome = 'incomplete';
 				incomplete = error.contacts;
+				if (kind === 'full') incompleteAt = clock.now();
 			} else if (error instanceof Bitrix24Error) {
 				outcome = error.code;
 				// The fields of the CRM may have changed.
@@ -186,9 +194,12 @@ export async function createSynchroniser(options: SynchroniserOptions): Promise<
 		return until ?? (isForSomebody ? clock.now() + circuitBreakMs : undefined);
 	}
 
-	function isFullDue({ full_begun_at: begun, last_full_at: last }: SyncState): boolean {
-		// The run nearest to the due time is full. A later time than now was stored before the clock was set back.
-		return begun !== null || Math.abs(clock.now() - (last ?? 0)) > fullRunIntervalMs - config.intervalMs / 2;
+	function isFullDue({ full_begun_at: begun, last_full_at: last }: SyncState, isRequested: boolean): boolean {
+		if (begun !== null) return true;
+		// A later time than now is from before the clock was set back.
+		if (!isRequested && Math.abs(clock.now() - incompleteAt) < incompleteRetryMs) return false;
+		// The run nearest to the due time is full.
+		return Math.abs(clock.now() - (last ?? 0)) > fullRunIntervalMs - config.intervalMs / 2;
 	}
 
 	return {
@@ -198,7 +209,7 @@ export async function createSynchroniser(options: SynchroniserOptions): Promise<
 			if (full) await session.run(discardFull, allContacts);
 			const state = await session.run(readState);
 			const { watermark, full_watermark: since } = state;
-			if (!full && watermark !== null && !isFullDue(state))
+			if (!full && watermark !== null && !isFullDue(state, requestedAt !== undefined))
 				return record('incremental', requestedAt, (context) => incrementalRun(context, watermark));
 			return record('full', requestedAt, async (context) => {
 				const counts = await fullRun(context);
