@@ -49,13 +49,14 @@ async function serve(listener: RequestListener): Promise<string> {
 	return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
-/** A server in front of an app whose first response is a 502 with HTML, and which breaks the second connection. */
+/** A server in front of an app. Its first response is a 502 that breaks off, the second a 503 of a proxy, and then a connection breaks. */
 function startFlakyGateway(app: TestApp): Promise<string> {
 	let requests = 0;
 	return serve((request, response) => {
 		requests++;
-		if (requests === 1) response.writeHead(502, { 'content-type': 'text/html' }).end('<h1>502 Bad Gateway</h1>');
-		else if (requests === 2) request.socket.destroy();
+		if (requests === 1) response.writeHead(502, { 'content-length': 99 }).write('<h1>', () => request.socket.destroy());
+		else if (requests === 2) response.writeHead(503, { 'content-type': 'text/html' }).end('<h1>Try again</h1>');
+		else if (requests === 3) request.socket.destroy();
 		else {
 			const { method, headers } = request;
 			request.pipe(
@@ -114,7 +115,7 @@ describe.each([
 	['docs/partners.md', () => companyApp, '2345 contacts\n'],
 	['docs/bot.md', () => personalApp, 'saved\n'],
 ] as const)('the sample of %s', (page, app, result) => {
-	test('repeats a request after a 502 with HTML and after a broken connection', async () => {
+	test('repeats a request after responses of a proxy and after broken connections', async () => {
 		expect(await run(page, await startFlakyGateway(app()))).toEqual(printed(result));
 	});
 

@@ -71,9 +71,11 @@ test('keepCopy() continues after a failure with the first page that was not stor
 	expect(cursorsOf(asked)).toEqual([null, 'a', 'a']);
 });
 
-test('keepCopy() starts over with an empty copy when the cursor has expired, also between two pages', async () => {
-	const expired = problem(410, 'cursor_expired');
-	const { company } = await startServer(page([8], 'x', true), expired, page([1], 'a', true), page([2], 'b'));
+test.each([
+	['has expired', problem(410, 'cursor_expired')],
+	['is of another project', problem(400, 'invalid_query', {}, { errors: [{ field: 'cursor', message: 'must be' }] })],
+])('keepCopy() starts over with an empty copy when the cursor %s, also between two pages', async (_, refused) => {
+	const { company } = await startServer(page([8], 'x', true), refused, page([1], 'a', true), page([2], 'b'));
 	const { state, store } = createStore({ cursor: 'old', ids: [7] });
 	await company.keepCopy(store);
 	expect(state).toEqual({ cursor: 'b', ids: [1, 2] });

@@ -102,6 +102,7 @@ test('an upsert without a response is repeated after 6 seconds, when the first o
 	const sent: number[] = [];
 	const steps = [
 		() => Promise.reject(new TypeError('fetch failed')),
+		async () => new Response('upstream connect error', { status: 503 }),
 		async () => new Response('', { status: 504 }),
 		async () => new Response('', { status: 502, headers: { 'retry-after': '1' } }),
 		async () => new Response('{"ok":"saved","count":0,"data":[]}'),
@@ -119,9 +120,46 @@ test('an upsert without a response is repeated after 6 seconds, when the first o
 		await called;
 	}
 	const pauses = sent.map((at, index) => at - Number(sent[index - 1]));
-	for (const pause of pauses.slice(1, 4)) expect(pause).toBeGreaterThanOrEqual(6000);
-	for (const pause of pauses.slice(5)) expect(pause).toBeLessThan(1200);
-	expect(sent).toHaveLength(8);
+	for (const pause of pauses.slice(1, 5)) expect(pause).toBeGreaterThanOrEqual(6000);
+	for (const pause of pauses.slice(6)) expect(pause).toBeLessThan(2200);
+	expect(sent).toHaveLength(10);
+});
+
+test('an attempt that gets no response is given up after 6 seconds and repeated, and a response that has begun is read to its end', async () => {
+	vi.useFakeTimers({ toFake: ['setTimeout', 'performance'] });
+	onTestFinished(() => void vi.useRealTimers());
+	let attempts = 0;
+	const { readable, writable } = new TransformStream<Uint8Array>();
+	const options: ClientOptions = {
+		...{ baseUrl: 'http://127.0.0.1:1', project: 'partner', apiKey: key },
+		fetch: (_, { signal }) =>
+			++attempts % 2 === 0
+				? Promise.resolve(new Response(attempts === 4 ? readable : '{"ok":"saved"}'))
+				: new Promise((_, reject) => signal?.addEventListener('abort', () => reject(signal.reason))),
+	};
+	const saved = createPersonalContactsClient(options).upsert({ chat_id: 1 });
+	await vi.advanceTimersByTimeAsync(7000);
+	expect([await saved, attempts]).toEqual(['saved', 2]);
+	const list = createCompanyContactsClient(options).list();
+	await vi.advanceTimersByTimeAsync(20_000);
+	const writer = writable.getWriter();
+	await writer.write(new TextEncoder().encode('{"count":0,"data":[]}'));
+	await writer.close();
+	expect(await list).toMatchObject({ contacts: [] });
+});
+
+test('calls leave nothing in an abort signal that lives as long as the process', async () => {
+	const { signal } = new AbortController();
+	const { company } = await startServer(empty);
+	/** Its listeners, and the entries that Node.js itself keeps in it, for instance for `AbortSignal.any`. */
+	const entries = () =>
+		Object.getOwnPropertySymbols(signal)
+			.map((name) => Reflect.get(signal, name) as { size?: number } | undefined)
+			.reduce((sum, value) => sum + (value?.size ?? 0), 0);
+	await company.list({ signal });
+	const before = entries();
+	for (let calls = 0; calls < 20; calls++) await company.list({ signal });
+	expect(entries()).toBe(before);
 });
 
 test('a service that can’t be reached fails with the reason', async () => {

@@ -66,7 +66,8 @@ export interface CompanyContactsClient {
 	 */
 	changes(options?: ChangesOptions): AsyncIterableIterator<ChangesPage>;
 	/**
-	 * Brings a copy of all contacts up to date. It starts over when the cursor of the copy has expired. Call it as often as you
+	 * Brings a copy of all contacts up to date. It starts over when the cursor of the copy has expired, or is one of another project or
+	 * service. Call it as often as you
 	 * need fresh data, and again after an error or a restart: it continues from the stored cursor.
 	 *
 	 * @returns the number of applied changes
@@ -121,10 +122,12 @@ export function createCompanyContactsClient(options: ClientOptions): CompanyCont
 					reset = false;
 				}
 			}
+			const isOfCursor = ({ code, errors }: ContactsError) =>
+				code === 'cursor_expired' || (code === 'invalid_query' && errors.some(({ field }) => field === 'cursor'));
 			try {
 				await applyFrom(await store.readCursor());
 			} catch (error) {
-				if (!(error instanceof ContactsError && error.code === 'cursor_expired')) throw error;
+				if (!(error instanceof ContactsError && isOfCursor(error))) throw error;
 				await applyFrom(undefined);
 			}
 			return applied;

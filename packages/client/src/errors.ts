@@ -27,7 +27,7 @@ export class ContactsError extends Error {
 			code = 'unexpected_response',
 			detail = 'The response is not one of this API.',
 			...problem
-		} = problemIn(body);
+		}: Partial<Problem> = isProblem(body) ? body : {};
 		const requestId = problem.request_id ?? response.headers.get('x-request-id') ?? undefined;
 		super(`${response.status} ${code}: ${detail}${requestId === undefined ? '' : ` (request ${requestId})`}`);
 		this.code = code;
@@ -57,7 +57,8 @@ export function retryAfterOf(response: Response): number | undefined {
 	return /^\d+$/.test(value) ? Number(value) : undefined;
 }
 
-function problemIn(body: unknown): Partial<Problem> {
+/** Whether this is the body of an error of the services or of their gateways. */
+export function isProblem(body: unknown): body is Problem {
 	const { code, detail } = Object(body) as Partial<Problem>;
-	return typeof code === 'string' && typeof detail === 'string' ? (body as Problem) : {};
+	return typeof code === 'string' && typeof detail === 'string';
 }

@@ -1,4 +1,4 @@
-import { ContactsConnectionError, ContactsError, retryAfterOf } from './errors.js';
+import { ContactsConnectionError, ContactsError, isProblem, retryAfterOf } from './errors.js';
 
 export interface ClientOptions {
 	/** Address of the service, or of the gateway in front of it, such as `https://contacts.example.com`. */
@@ -30,7 +30,8 @@ type Send = <Body>(operation: Operation<Body>) => Promise<{ body: Body; headers:
 
 interface Received {
 	response: Response;
-	text: string;
+	/** Undefined: a page of a proxy, half a response or none. */
+	body: unknown;
 }
 
 /** No response arrived. A fetch may reject with any value. */
@@ -47,8 +48,11 @@ const maxTimeoutMs = 2 ** 31 - 1;
 /** Statuses of a proxy or a closed connection: the service may have received the request, or may still. */
 const undecidedStatuses = new Set([408, 502, 504]);
 
-/** Milliseconds after which a write without a response can no longer be saved. See docs/bot.md. */
-const writeSettlesMs = 6000;
+/**
+ * Milliseconds until a response must have begun, or that of a write has ended: a service responds within 5 seconds. After this time
+ * a write without a response can no longer be saved. See docs/bot.md.
+ */
+const responseTimeoutMs = 6000;
 
 /** Milliseconds before the second attempt when the response has no `Retry-After`. Each further wait is twice as long. */
 const firstWaitMs = 250;
@@ -75,27 +79,22 @@ export function createSend(options: ClientOptions): Send {
 		const url = new URL(base.href.replace(/\/$/, '') + path);
 		for (const [name, value] of Object.entries({ ...query, project, api_key: apiKey }))
 			if (value !== undefined) url.searchParams.set(name, String(value));
-		const timeUp = AbortSignal.timeout(timeout);
 		const end = performance.now() + timeout;
-		const init: RequestInit = {
-			method,
-			signal: signal === undefined ? timeUp : AbortSignal.any([signal, timeUp]),
-			// Follow no redirect: the URL contains the key.
-			redirect: 'manual',
-		};
+		// Follow no redirect: the URL contains the key.
+		const init: RequestInit = { method, redirect: 'manual' };
 		if (body !== undefined) {
 			init.headers = { 'content-type': 'application/json' };
 			init.body = JSON.stringify(body);
 		}
+		signal?.throwIfAborted();
 		for (let made = 1; ; made++) {
-			const settlesAt = method === 'POST' ? performance.now() + writeSettlesMs : 0;
-			const result = await attempt(() => send(url, init));
+			const settlesAt = method === 'POST' ? performance.now() + responseTimeoutMs : 0;
+			const result = await attempt((ending) => send(url, { ...init, signal: ending }), method, end, signal);
 			signal?.throwIfAborted();
 			const wait = waitAfter(result, made, settlesAt);
-			const over = timeUp.aborted || made >= attempts || performance.now() + (wait ?? 0) >= end;
+			const over = made >= attempts || performance.now() + (wait ?? 0) >= end;
 			if (wait === undefined || over) {
-				if ('error' in result)
-					throw new ContactsConnectionError(base.origin, timeUp.aborted ? 'timeout' : reasonOf(result));
+				if ('error' in result) throw new ContactsConnectionError(base.origin, reasonOf(result));
 				return { body: bodyOf(result, isBody), headers: result.response.headers };
 			}
 			await delay(wait, signal);
@@ -104,24 +103,48 @@ export function createSend(options: ClientOptions): Send {
 	};
 }
 
-/** Reads the body too: a connection that breaks in the middle of a response is a failed attempt. */
-async function attempt(send: () => Promise<Response>): Promise<Received | Failure> {
+/**
+ * Reads the body too: a connection that breaks in the middle of a response is a failed attempt.
+ *
+ * @param end when the call times out, by the clock of `performance`
+ */
+async function attempt(
+	send: (ending: AbortSignal) => Promise<Response>,
+	method: Operation<unknown>['method'],
+	end: number,
+	signal: AbortSignal | undefined,
+): Promise<Received | Failure> {
+	// AbortSignal.any() would leave an entry in a long-lived signal for each attempt.
+	const ending = new AbortController();
+	const stop = () => ending.abort();
+	const stopIn = (ms: number) => setTimeout(() => ending.abort(new DOMException('timeout', 'TimeoutError')), ms);
+	let timer = stopIn(Math.min(responseTimeoutMs, end - performance.now()));
+	signal?.addEventListener('abort', stop);
 	try {
-		const response = await send();
-		return { response, text: await response.text() };
+		const response = await send(ending.signal);
+		if (method === 'GET') {
+			clearTimeout(timer);
+			timer = stopIn(end - performance.now());
+		}
+		return { response, body: parse(await response.text()) };
 	} catch (error) {
 		return { error };
+	} finally {
+		clearTimeout(timer);
+		signal?.removeEventListener('abort', stop);
+	}
+}
+
+function parse(text: string): unknown {
+	try {
+		return JSON.parse(text);
+	} catch {
+		return undefined;
 	}
 }
 
 /** @throws ContactsError for an unsuccessful response, and for a body that is not one of this API */
-function bodyOf<Body>({ response, text }: Received, isBody: (body: Partial<Body>) => boolean): Body {
-	let body: unknown;
-	try {
-		body = JSON.parse(text);
-	} catch {
-		// A page of a proxy, half a response or none.
-	}
+function bodyOf<Body>({ response, body }: Received, isBody: (body: Partial<Body>) => boolean): Body {
 	if (!response.ok) throw new ContactsError(response, body);
 	if (typeof body !== 'object' || body === null || !isBody(body)) throw new ContactsError(response, undefined);
 	return body as Body;
@@ -157,11 +180,13 @@ function waitAfter(result: Received | Failure, made: number, settlesAt: number):
 	if (!temporaryStatuses.has(status) && (status !== 500 || asked === undefined)) return undefined;
 	// Zero seconds are no reason to make all attempts at once.
 	const wait = asked ? asked * 1000 + jitter : backoff;
-	return undecidedStatuses.has(status) ? Math.max(wait, settlesInMs) : wait;
+	const isUndecided = undecidedStatuses.has(status) || !isProblem(result.body);
+	return isUndecided ? Math.max(wait, settlesInMs) : wait;
 }
 
 /** Returns the system's error code. The message is not used, because it may contain the URL. */
 function reasonOf({ error }: Failure): string {
+	if (error instanceof DOMException && error.name === 'TimeoutError') return 'timeout';
 	const { cause = error } = Object(error) as { cause?: unknown };
 	const { code } = Object(cause) as { code?: unknown };
 	return typeof code === 'string' ? code : 'the connection failed';
