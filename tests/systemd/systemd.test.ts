@@ -174,7 +174,8 @@ test('only the gateway can tell company-contacts the address of a client, and it
 	const users = ['root', 'nobody', 'postgres', ...processes, ...tasks];
 	const refused = users.filter((user) => user !== 'contacts-gateway');
 
-	for (const change of ['true', 'systemctl reload nftables', 'systemctl restart nftables']) {
+	const limitConnections = 'nft --file /opt/contacts/gateway/connections.nft';
+	for (const change of ['true', limitConnections, 'systemctl reload nftables', 'systemctl restart nftables']) {
 		machine.run(change);
 		machine.run('until curl --silent --fail --output /dev/null http://127.0.0.1:3000/health/live; do sleep 0.2; done');
 		const attempts = attempt(machine, users, [connect]);
