@@ -14,6 +14,6 @@ while IFS= read -r line; do
 done <.env.example >.env
 cat <<'EOF'
 Wrote .env. If the database was started before, its volume has other passwords. Give it these:
-  docker compose up --detach postgres
+  docker compose up --detach --wait postgres
   docker compose exec postgres psql --username=postgres --dbname=contacts --file=/docker-entrypoint-initdb.d/2-passwords.sql
 EOF

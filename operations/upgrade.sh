@@ -14,7 +14,12 @@ kept=$(grep -v '^CONTACTS_VERSION=' .env || true)
 export CONTACTS_VERSION="$1"
 
 for image in $($compose config | sed -n "s/^ *image: \(.*:$1\)\$/\1/p" | sort -u); do
-  docker image inspect "$image" >/dev/null 2>&1 || docker pull "$image"
+  docker image inspect "$image" >/dev/null 2>&1 && continue
+  # A name without a registry would lead to images of somebody else.
+  case ${image%%/*} in
+    *[.:]*) docker pull "$image" ;;
+    *) echo "There is no image $image: build it first, see docs/run.md." >&2; exit 1 ;;
+  esac
 done
 $compose run --rm --no-deps migrate
 
@@ -27,7 +32,10 @@ wait_until_healthy() {
     [ "$(docker inspect --format '{{.State.Health.Status}}' "$1")" = healthy ] && return
     sleep 1
   done
-  echo "The new container $1 is not healthy: see its log. The others still run." >&2
+  docker logs --tail 20 "$1" >&2
+  # The gateway would send it requests, and the next upgrade would count it as one that serves.
+  remove "$1"
+  echo "The new container was not healthy, and was removed. The others still run." >&2
   exit 1
 }
 
@@ -59,3 +67,5 @@ done
 
 # Everything else.
 $compose up --detach --no-build --scale "company-contacts=$company" --scale "personal-contacts=$personal"
+# New alerts are a file of the same container.
+[ -z "$($compose ps --quiet prometheus)" ] || $compose kill -s HUP prometheus
