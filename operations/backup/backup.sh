@@ -11,4 +11,4 @@ pg_dump --format=custom --schema=public --no-password --file="$file.part"
 pg_restore --file=/dev/null "$file.part"
 # The file has this name only once it is complete and on the disk.
 mv "$file.part" "$file"
-find "$BACKUP_DIRECTORY" -name 'contacts-*.dump' -mtime +"${BACKUP_KEEP_DAYS:-30}" -delete
+find "$BACKUP_DIRECTORY" -name 'contacts-*.dump' -mtime +"$((${BACKUP_KEEP_DAYS:-30} - 1))" -delete

@@ -45,8 +45,9 @@ url contacts_operator "$operator" >operator.env
 url contacts_privacy "$privacy" >privacy.env
 # For pg_dump: a password in a URL would be seen on its command line.
 cat >backup.env <<EOF
-PGHOST=${address%:*}
-PGPORT=${address##*:}
+PGHOST=$(echo "$address" | sed 's/:[0-9]*\(,\|$\)/\1/g')
+PGPORT=$(echo "$address" | sed 's/[^,]*://g')
+PGTARGETSESSIONATTRS=read-write
 PGDATABASE=contacts
 PGUSER=contacts_backup
 PGPASSWORD=$backup
