@@ -9,6 +9,7 @@ import { failureReasons } from '../database/errors.js';
 import type { StatePoll } from '../database/state-poll.js';
 import { probeRoute } from '../observability/logger.js';
 import { counter, gauge } from '../observability/metrics.js';
+import { onResponseEnd } from './response-end.js';
 
 interface MetricsOptions {
 	registry: Registry;
@@ -30,12 +31,11 @@ export const metrics = fp<MetricsOptions>(
 		measureDatabase(database, poll, registry);
 		const countOfRoute = measureRoutes(server, registry);
 		const countOfProject = keyRing && measureKeys(keyRing, registry);
-		server.addHook('onResponse', (request, reply, done) => {
+		onResponseEnd(server, (request, reply) => {
 			countOfRoute(request.routeOptions.url, request.method, reply.statusCode, reply.elapsedTime / 1000);
 			// Its type is never undefined, but it is set only after authentication.
 			const project = request.project as Project | undefined;
 			if (project !== undefined) countOfProject?.(project.code, reply.statusCode);
-			done();
 		});
 		server.get('/metrics', probeRoute, async (_request, reply) =>
 			reply.type(registry.contentType).send(await registry.metrics()),

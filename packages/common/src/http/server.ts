@@ -9,6 +9,7 @@ import { formats, readJson } from '../schemas/fields.js';
 import { createConnections } from './connections.js';
 import { commonHeaders, Problem, sendProblem } from './problems.js';
 import { malformed, type Query, readQuery } from './query.js';
+import { onResponseEnd } from './response-end.js';
 
 export type Server = FastifyInstance<
 	RawServerDefault,
@@ -104,6 +105,8 @@ export async function createServer(options: ServerOptions): Promise<Server> {
 	}).withTypeProvider<TypeBoxTypeProvider>();
 
 	server.server.maxConnections = maxConnections;
+	// Their size limits the headers. Beyond a number, Node.js 20 would drop headers silently, and later versions refuse the request.
+	server.server.maxHeadersCount = 0;
 	server.server.setTimeout(stallTimeoutMs);
 
 	// A body that no route reads is not parsed either.
@@ -111,6 +114,8 @@ export async function createServer(options: ServerOptions): Promise<Server> {
 	server.decorateRequest('problem');
 	if (options.tracing) await server.register(options.tracing.plugin);
 	server.setErrorHandler(sendProblem);
+
+	onResponseEnd(server, logRequest);
 
 	/** The methods of each path. */
 	const methods = new Map<string, string[]>();
@@ -138,10 +143,6 @@ export async function createServer(options: ServerOptions): Promise<Server> {
 		}
 		const encoding = request.headers['content-encoding'];
 		if (encoding !== undefined && encoding.toLowerCase() !== 'identity') throw new Problem('unsupported_media_type');
-		done();
-	});
-	server.addHook('onResponse', (request, reply, done) => {
-		logRequest(request, reply);
 		done();
 	});
 	return server;
