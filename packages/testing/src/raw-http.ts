@@ -17,7 +17,7 @@ const codes: Record<number, readonly string[]> = {
 	401: ['unauthorized'],
 	404: ['not_found'],
 	405: ['method_not_allowed'],
-	408: ['invalid_query'],
+	408: ['request_timeout'],
 	413: ['payload_too_large'],
 	415: ['unsupported_media_type'],
 	429: ['rate_limited'],

@@ -83,6 +83,7 @@ export interface components {
              * @example unauthorized
              * @example not_found
              * @example method_not_allowed
+             * @example request_timeout
              * @example cursor_expired
              * @example payload_too_large
              * @example unsupported_media_type
@@ -311,7 +312,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `invalid_query`: The request did not arrive completely in time. */
+            /** @description `request_timeout`: The request did not arrive completely in time. Repeat it. */
             408: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
@@ -473,7 +474,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `invalid_query`: The request did not arrive completely in time. */
+            /** @description `request_timeout`: The request did not arrive completely in time. Repeat it. */
             408: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];

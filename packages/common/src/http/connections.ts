@@ -8,10 +8,7 @@ import { commonHeaders, Problem } from './problems.js';
 export const clientErrors: Record<string, Problem> = {
 	HPE_HEADER_OVERFLOW: new Problem('payload_too_large', { status: 431 }),
 	HPE_CHUNK_EXTENSIONS_OVERFLOW: new Problem('payload_too_large'),
-	ERR_HTTP_REQUEST_TIMEOUT: new Problem('invalid_query', {
-		status: 408,
-		detail: 'The request did not arrive completely in time.',
-	}),
+	ERR_HTTP_REQUEST_TIMEOUT: new Problem('request_timeout'),
 };
 const malformed = new Problem('invalid_query', { detail: 'The request is not valid HTTP/1.1.' });
 

@@ -44,6 +44,7 @@ export const catalogue = {
 		status: 405,
 		detail: 'This path does not accept this method; "Allow" names those that it accepts.',
 	},
+	request_timeout: { status: 408, detail: 'The request did not arrive completely in time. Repeat it.' },
 	cursor_expired: {
 		status: 410,
 		detail: 'The cursor is too old, or from before the data was restored. Begin again without a cursor.',
@@ -164,13 +165,9 @@ export function sendProblem(error: unknown, request: FastifyRequest, reply: Fast
 
 const frameworkCodes: Record<string, ProblemCode> = {
 	FST_ERR_BAD_URL: 'invalid_query',
-	FST_ERR_ASYNC_CONSTRAINT: 'invalid_query',
 	FST_ERR_CTP_BODY_TOO_LARGE: 'payload_too_large',
 	FST_ERR_CTP_INVALID_MEDIA_TYPE: 'unsupported_media_type',
 	FST_ERR_CTP_INVALID_CONTENT_LENGTH: 'invalid_body',
-	FST_ERR_CTP_EMPTY_JSON_BODY: 'invalid_json',
-	FST_ERR_CTP_INVALID_JSON_BODY: 'invalid_json',
-	FST_ERR_MAX_PARAM_LENGTH: 'not_found',
 	// The client disconnected while it was sending. Nobody reads the response, but it must not be logged as a failure of the
 	// service.
 	ECONNRESET: 'invalid_body',
