@@ -25,6 +25,7 @@ function start(name: ServiceName, environment: Record<string, string> = {}): Ser
 
 let empty: TestDatabase;
 let older: TestDatabase;
+let withoutFunction: TestDatabase;
 let ascii: TestDatabase;
 
 test.beforeAll(async () => {
@@ -34,6 +35,8 @@ test.beforeAll(async () => {
 	// Before a column that the services read.
 	await migrate(older.url);
 	await older.sql`alter table projects drop column sandbox`;
+	withoutFunction = await createTestDatabase();
+	await withoutFunction.sql`drop function database_history`;
 	await database.sql.unsafe(`create role ${role()} superuser login password '${password}'`);
 	await addProject(database.sql, 'good', 'good-key');
 });
@@ -41,6 +44,7 @@ afterAll(async () => {
 	await database?.sql.unsafe(`drop role ${role()}`);
 	await empty?.drop();
 	await older?.drop();
+	await withoutFunction?.drop();
 	await ascii?.drop();
 });
 
@@ -60,6 +64,7 @@ describe('a service does not start, and says why', () => {
 		['a database without tables', () => empty.url, /no tables yet: run "contacts migrate"/],
 		['a database in another encoding than UTF-8', () => ascii.url, /has the encoding SQL_ASCII, but it must be UTF8/],
 		['tables of an older release', () => older.url, /older than this release: run "contacts migrate"/],
+		['a schema that lacks a function', () => withoutFunction.url, /older than this release: run "contacts migrate"/],
 		[
 			'a parameter that the server refuses',
 			() => urlWithSecret({ search: '?channel_binding=require' }),
@@ -109,6 +114,6 @@ test.each<[ServiceName, string, string]>([
 );
 
 test('no process writes the password of DATABASE_URL to its output', () => {
-	expect(written).toHaveLength(10);
+	expect(written).toHaveLength(11);
 	expect(written.join('\n')).not.toContain('canary');
 });

@@ -129,6 +129,7 @@ const kinds: Record<string, ErrorKind> = {
 	'42501': 'setup', // insufficient privilege
 	'42P01': 'setup', // undefined table
 	'42703': 'setup', // undefined column
+	'42883': 'setup', // undefined function
 	'42704': 'setup', // undefined object
 	CLEARTEXT_PASSWORD: 'access',
 };
