@@ -59,10 +59,10 @@ export function createChangeFeed({ database, poll, registry }: ChangeFeedOptions
 	});
 	/** A query counts as one caller of the database: so any number of clients may poll at once. */
 	const queries = new SharedQueries<Representations>();
-	const count = counter(
+	const countResponse = counter(
 		registry,
 		'changes_responses_total',
-		'Responses with changes that were made, by their source: memory or the database.',
+		'Responses with changes, by their source: memory or the database.',
 		'source',
 		['memory', 'database'],
 	);
@@ -83,10 +83,16 @@ export function createChangeFeed({ database, poll, registry }: ChangeFeedOptions
 		return isCurrent ? entry.response : undefined;
 	}
 
+	function count(response: Representations, source: 'memory' | 'database'): Representations {
+		countResponse(source);
+		return response;
+	}
+
 	return {
 		find(text, limit) {
 			const state = poll.confirmed;
-			return state && findCurrent(keyOf(text, limit), state);
+			const response = state && findCurrent(keyOf(text, limit), state);
+			return response && count(response, 'memory');
 		},
 		async read(text, limit, startedAt) {
 			const cursor = text === undefined ? undefined : decodeCursor(text);
@@ -100,7 +106,6 @@ export function createChangeFeed({ database, poll, registry }: ChangeFeedOptions
 			const isAtEnd = text === encodeCursor(cursorAtEnd(contacts));
 			const key = keyOf(text, limit);
 			const begin = async () => {
-				count(isAtEnd ? 'memory' : 'database');
 				const page = isAtEnd ? { ...contacts, changes: [] } : await readPage(cursor, startedAt);
 				const response = createRepresentations(bodyOf(page, limit, cursor), () => {
 					// Another representation adds bytes, so the entry's size is calculated again.
@@ -110,7 +115,10 @@ export function createChangeFeed({ database, poll, registry }: ChangeFeedOptions
 				responses.set(key, { generation, version, pruned, response });
 				return response;
 			};
-			return findCurrent(key, state) ?? queries.join(`${generation} ${version} ${pruned} ${key}`, deadline, begin);
+			const known = findCurrent(key, state);
+			if (known !== undefined) return count(known, 'memory');
+			const made = await queries.join(`${generation} ${version} ${pruned} ${key}`, deadline, begin);
+			return count(made, isAtEnd ? 'memory' : 'database');
 		},
 	};
 }

@@ -75,6 +75,21 @@ describe('200', () => {
 	});
 });
 
+test('changes_responses_total counts each response, also one from memory', async () => {
+	const served = async (source: string) => {
+		const metrics = await (await app().fetch('/metrics')).text();
+		return Number(new RegExp(`^changes_responses_total{source="${source}"} (\\d+)$`, 'm').exec(metrics)?.[1]);
+	};
+	const cursor = await since();
+	await write("update company_contacts set name = 'counted' where bitrix_id = 20");
+	const before = [await served('memory'), await served('database')] as const;
+	for (let request = 0; request < 4; request++) await read(cursor);
+	const end = await since();
+	await read(end);
+	await read(end);
+	expect([(await served('memory')) - before[0], (await served('database')) - before[1]]).toEqual([5, 1]);
+});
+
 describe('304', () => {
 	test('an entity tag matches until something changes', async () => {
 		const cursor = await since();

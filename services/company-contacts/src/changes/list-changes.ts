@@ -100,13 +100,14 @@ async function route(api: Server, { feed }: { feed: ChangeFeed }): Promise<void>
 			const { cursor } = request.query;
 			const limit = Number(request.query.limit ?? maxChanges);
 			const encoding = negotiateEncoding(request);
-			const known = feed.find(cursor, limit)?.get(encoding);
+			const kept = feed.find(cursor, limit);
+			const known = kept?.get(encoding);
 			if (known !== undefined && !(known instanceof Promise)) {
 				sendRepresentation(request, reply, known);
 				return;
 			}
 			return (async () => {
-				const response = await feed.read(cursor, limit, request.askedAt);
+				const response = kept ?? (await feed.read(cursor, limit, request.askedAt));
 				sendRepresentation(request, reply, await response.get(encoding));
 				return reply;
 			})();
