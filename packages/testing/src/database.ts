@@ -55,7 +55,7 @@ export async function createTestDatabase(template = templateDatabase, encoding =
 }
 
 /** Application names of connections from the test process, which it must close. A killed process can leave others open. */
-const ownApplications = '^(test.*|contacts|company-contacts-(sync|events))$';
+export const ownApplications = '^(test.*|contacts|crm-sync)$';
 
 const administer = <T>(work: (sql: Sql) => Promise<T>) => withConnection(serverUrl('postgres'), work);
 

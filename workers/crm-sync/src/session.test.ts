@@ -1,5 +1,5 @@
 import { urlAs } from '@contacts/common/database/roles.js';
-import { createTestDatabase, rolePassword, type TestDatabase } from '@contacts/testing/database.js';
+import { createTestDatabase, ownApplications, rolePassword, type TestDatabase } from '@contacts/testing/database.js';
 import { startTcpProxy } from '@contacts/testing/tcp-proxy.js';
 import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { openSession, type Session, SessionLostError } from './session.js';
@@ -26,6 +26,14 @@ async function open(through = url): Promise<Session> {
 	sessions.push(session);
 	return session;
 }
+
+test('a session that a test leaves open fails its test file: the kit counts it as its own', async () => {
+	await open();
+	const [session] = await db.sql`
+		select application_name ~ ${ownApplications} as is_own from pg_stat_activity
+		where datname = current_database() and usename = 'crm_sync_service'`;
+	expect(session).toEqual({ is_own: true });
+});
 
 describe('a server that is read-only', () => {
 	test('is refused: its lock does not keep others from writing elsewhere', async () => {
