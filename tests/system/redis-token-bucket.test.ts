@@ -5,6 +5,7 @@ import { addProject, startTestApp } from '@contacts/testing/app.js';
 import { freePort } from '@contacts/testing/ports.js';
 import type { RunningProcess } from '@contacts/testing/process.js';
 import { startRedis } from '@contacts/testing/redis.js';
+import { startTcpProxy } from '@contacts/testing/tcp-proxy.js';
 import { database, test } from '@contacts/testing/test.js';
 import fc from 'fast-check';
 import { Redis } from 'ioredis';
@@ -77,6 +78,27 @@ test('the script in Redis decides like the process, however clock and limits cha
 	};
 	await fc.assert(fc.asyncProperty(policy, fc.array(step, { minLength: 1, maxLength: 12 }), check), { numRuns: 150 });
 	expect(Math.min(...Object.values(seen))).toBeGreaterThan(100);
+});
+
+test('a primary that becomes a replica without closing its connections is left for the new one', async () => {
+	const [formerPort, nextPort] = [await freePort(), await freePort()];
+	const servers = await Promise.all([startRedis(formerPort), startRedis(nextPort)]);
+	const [former, next] = [new Redis(formerPort), new Redis(nextPort)];
+	const network = await startTcpProxy(`redis://127.0.0.1:${formerPort}`);
+	const buckets = connectRedisBuckets(network.through(`redis://127.0.0.1:${formerPort}`), { perSecond: 1, burst: 9 }, 5000);
+	onTestFinished(async () => {
+		buckets.close();
+		for (const each of [former, next]) each.disconnect();
+		network.close();
+		await Promise.all(servers.map((each) => each.stop()));
+	});
+	const take = () => buckets.take('project').catch(({ message }: Error) => message);
+	await expect.poll(take).toMatchObject({ admitted: true });
+	await former.replicaof('127.0.0.1', nextPort);
+	network.redirect(`redis://127.0.0.1:${nextPort}`);
+	expect(await take()).toContain('READONLY');
+	await expect.poll(take).toMatchObject({ admitted: true });
+	expect(await next.exists('company-contacts:bucket:project')).toBe(1);
 });
 
 test('while Redis hangs one request notices, and none takes a token when Redis goes on', async () => {

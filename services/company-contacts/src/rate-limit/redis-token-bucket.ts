@@ -43,6 +43,8 @@ export function connectRedisBuckets(url: string, policy: BucketPolicy, timeoutMs
 		enableOfflineQueue: false,
 		maxRetriesPerRequest: 0,
 		retryStrategy: (attempt) => Math.min(attempt * 50, 500),
+		// A primary that has become a replica may keep its connections open. The name leads to the new primary.
+		reconnectOnError: ({ message }) => message.includes('READONLY'),
 		scripts: { takeToken: { lua: script, numberOfKeys: 1 } },
 	});
 	// Each request receives its own error. Without a listener, a failed connection would end the process.
