@@ -1,6 +1,6 @@
 -- Creates all database roles, and makes contacts_owner, which is no superuser, the owner of this database and of everything
 -- in its schema. A superuser runs it, on a new database or on one that has been in use, before "contacts migrate". Running it
--- again repairs what has changed, and keeps passwords and connection limits.
+-- again repairs what has changed, and keeps passwords, connection limits and settings of roles.
 -- A role can log in once a superuser has given it a password (operations/postgres/passwords.sql).
 
 do $$
@@ -42,6 +42,20 @@ begin
       ('contacts_backup', 1)
     ) limits (name, connections)
     join pg_roles on rolname = name and rolconnlimit = -1
+    union all
+    -- The server notices within half a minute that a peer has died or left the network, not within the two hours that Linux waits
+    -- by default: dead connections would fill the limits above.
+    select format('alter role %I set %s to %L', name, setting, value)
+    from unnest(array[
+      'contacts_owner', 'personal_contacts_service', 'company_contacts_service', 'crm_sync_service', 'contacts_operator',
+      'contacts_privacy', 'contacts_backup'
+    ]) name
+    cross join (values
+      ('tcp_keepalives_idle', '15s'), ('tcp_keepalives_interval', '5s'), ('tcp_keepalives_count', '3'), ('tcp_user_timeout', '30s')
+    ) settings (setting, value)
+    where not exists (
+      select from pg_roles, unnest(rolconfig) entry where rolname = name and starts_with(entry, setting || '=')
+    )
     union all
     -- Needed for the statements below where a provider's administrator runs them, who is no superuser.
     select format('grant contacts_owner to %I', current_user) where not pg_has_role('contacts_owner', 'usage')

@@ -127,6 +127,25 @@ test('a role that may create tables, but owns neither database nor schema, migra
 	expect(await openToAll(sql)).toEqual(['temporary', 'create']);
 });
 
+test('the server notices within half a minute that a client of any role has left the network, unless an operator has set another time', async () => {
+	const { url, sql } = await createDatabase('keepalive');
+	const users = [...(Object.keys(roles) as (keyof typeof roles)[]), 'owner'] as const;
+	await setUpRoles(url, Object.fromEntries(users.map((user) => [user, 'role'])));
+	/** Those of the session's socket, in seconds and in milliseconds. */
+	const settingsOf = async (user: (typeof users)[number]) => {
+		const [row] = await connect(urlAs(url, user, 'role'))`
+			select current_setting('tcp_keepalives_idle') as idle, current_setting('tcp_keepalives_interval') as interval,
+				current_setting('tcp_keepalives_count') as count, current_setting('tcp_user_timeout') as unacknowledged`;
+		return row;
+	};
+	const settings = { idle: '15', interval: '5', count: '3', unacknowledged: '30000' };
+	for (const user of users) expect(await settingsOf(user), user).toEqual(settings);
+	await sql`alter role contacts_operator set tcp_keepalives_idle to 60`;
+	await setUpRoles(url, {});
+	expect(await settingsOf('operator')).toEqual({ ...settings, idle: '60' });
+	await sql`alter role contacts_operator reset tcp_keepalives_idle`;
+});
+
 test('a role at its connection limit leaves the other roles theirs', async () => {
 	const { url } = await createDatabase('crowded');
 	await setUpRoles(url, { 'personal-contacts': 'role', privacy: 'role', operator: 'role' });
