@@ -1,6 +1,7 @@
 import type { Database } from '@contacts/common/database/database.js';
 import type { Deadline } from '@contacts/common/database/deadline.js';
 import { isActiveSubscription } from '@contacts/common/database/direct-subscription.sql.js';
+import { maxLockWaitMs } from '@contacts/common/database/expiring-write.js';
 
 /** A report on a chat: whether it has a direct subscription to the bot. */
 interface SubscriptionReport {
@@ -32,7 +33,7 @@ export async function applySubscriptionReport(
 						least(to_timestamp(${at ?? null}::float8 / 1000), clock_timestamp()) as at,
 						-- A row that is new is not compared with the expiry again after it has waited for another transaction.
 						set_config('lock_timeout',
-							greatest(1, ceil(${expires}::float8 - extract(epoch from clock_timestamp()) * 1000))::int::text, true) as lock_timeout
+							least(${maxLockWaitMs}, greatest(1, ceil(${expires}::float8 - extract(epoch from clock_timestamp()) * 1000)))::int::text, true) as lock_timeout
 				), applied as (
 					insert into direct_subscriptions as stored (chat_id, started_at, ended_at, reported_at)
 					select chat_id, case when is_active then least(at, moment) end, case when not is_active then least(at, moment) end, moment

@@ -1,6 +1,7 @@
 import type { Database } from '@contacts/common/database/database.js';
 import type { Deadline } from '@contacts/common/database/deadline.js';
 import { isActiveSubscription } from '@contacts/common/database/direct-subscription.sql.js';
+import { maxLockWaitMs } from '@contacts/common/database/expiring-write.js';
 
 export interface PersonalContact {
 	chat_id: number;
@@ -23,7 +24,7 @@ export type Outcome = 'saved' | 'skipped';
 interface SaveOptions {
 	/** The deadline of the callers, or of the one with the least time left. */
 	deadline: Deadline;
-	/** Maximum time in which the statement may wait for locked rows and write. If it is refused, it is not sent again. */
+	/** Maximum time in which the statement may write. If it is refused, it is not sent again. */
 	timeoutMs?: number;
 }
 
@@ -75,7 +76,7 @@ export async function savePersonalContacts(
 					-- A row that is new is not compared with the expiry again after it has waited for another transaction.
 					where (
 						select set_config('lock_timeout',
-							greatest(1, ceil((${expiresAt}::float8 - extract(epoch from clock_timestamp())) * 1000))::int::text, true)
+							least(${maxLockWaitMs}, greatest(1, ceil((${expiresAt}::float8 - extract(epoch from clock_timestamp())) * 1000)))::int::text, true)
 					) is not null
 					order by chat_id
 				),

@@ -215,27 +215,75 @@ describe('a response', () => {
 		expect(await stored(8_015, 8_016)).toMatchObject([{ name: 'new' }]);
 	});
 
-	test('does not wait for a blocked batch', async () => {
-		/** Whether other chats are saved before the blocked batch is split, half a second after its start. */
-		const isSavedBeforeSplit = async (chat: number) => {
-			await post({ chat_id: chat });
-			const release = await hold(`select from personal_contacts where chat_id = ${chat} for update`);
-			const registry = new Registry();
-			const writer = createWriter(registry);
-			const save = (chat_id: number) => writer.save({ contact: { chat_id }, projectId: 1 });
-			const held = Promise.all([save(chat), save(chat + 1)]);
+	test.each(['personal_contacts', 'direct_subscriptions'])(
+		'is not refused while many chats wait for locked rows of %s',
+		async (table) => {
+			// With few connections, and so much time that only waits for each other can exhaust it.
+			const busy = await startTestApp(service, test_.url, { database: { poolSize: 2, deadlineMs: 20_000 } });
+			onTestFinished(() => busy.close());
+			const base = table === 'personal_contacts' ? 110_000 : 120_000;
+			const [columns, values] = table === 'personal_contacts' ? ['chat_id, project_id', ', 1'] : ['chat_id', ''];
+			await test_.sql.unsafe(
+				`insert into ${table} (${columns}) select ${base} + n ${values} from generate_series(0, 29) n`,
+			);
+			const release = await hold(`select from ${table} where chat_id >= ${base} for update`);
+			const report = (chat_id: number) =>
+				busy.fetch('/api/direct_subscriptions?project=first&api_key=first-key', {
+					method: 'POST',
+					headers: { 'content-type': 'application/json' },
+					body: JSON.stringify({ chat_id, active: true }),
+				});
+			const waiting = Array.from({ length: 30 }, (_, n) =>
+				table === 'personal_contacts' ? post({ chat_id: base + n }, busy) : report(base + n),
+			);
 			await expect.poll(waitingForLocks).toBeGreaterThan(0);
-			for (let n = 2; n < 5; n++) await save(chat + n);
-			const metrics = await registry.metrics();
+			for (let n = 0; n < 20; n++) expect((await post({ chat_id: base + 100 + n }, busy)).status).toBe(200);
 			await release();
-			expect(await held).toEqual(['saved', 'saved']);
-			return /^upsert_batches_split_total 0$/m.test(metrics);
+			expect((await Promise.all(waiting)).map(({ status }) => status)).toEqual(Array(30).fill(200));
+		},
+	);
+
+	test('is a failure only for the contact at its deadline, when a batch has no response', async () => {
+		const network = await startTcpProxy(test_.url);
+		onTestFinished(() => network.close());
+		const deadlineMs = 60_000;
+		const behind = openDatabase({
+			url: network.through(test_.url),
+			applicationName: 'behind',
+			poolSize: 1,
+			deadlineMs,
+		});
+		onTestFinished(() => behind.close());
+		const writer = createUpsertBatcher({ database: behind, registry: new Registry() });
+		const save = (chat_id: number, leftMs: number) =>
+			writer.save({ contact: { chat_id }, projectId: 1 }, performance.now() - deadlineMs + leftMs);
+		expect(await save(130_000, deadlineMs)).toBe('saved');
+		network.holdBack();
+		const [late, early] = await Promise.allSettled([save(130_001, 700), save(130_002, deadlineMs)]);
+		expect(late).toMatchObject({ status: 'rejected', reason: { name: 'DatabaseError' } });
+		expect(early).toEqual({ status: 'fulfilled', value: 'saved' });
+	});
+
+	test('does not wait for a slow batch', async () => {
+		let finish = (): void => undefined;
+		const disk = new Promise<void>((resolve) => {
+			finish = resolve;
+		});
+		let statements = 0;
+		const write: Database['write'] = async (...args) => {
+			const isFirst = statements++ === 0;
+			const rows = await database.write(...args);
+			if (isFirst) await disk;
+			return rows;
 		};
-		// A busy machine may need more than half a second.
-		const rounds: boolean[] = [];
-		while (!rounds.includes(true) && rounds.length < 20)
-			rounds.push(await isSavedBeforeSplit(80_000 + 10 * rounds.length));
-		expect(rounds).toContain(true);
+		const writer = createUpsertBatcher({ database: { ...database, write }, registry: new Registry() });
+		const save = (chat_id: number) => writer.save({ contact: { chat_id }, projectId: 1 });
+		const slow = Promise.all([save(80_000), save(80_001)]);
+		await expect.poll(() => statements).toBe(1);
+		for (let n = 2; n < 5; n++) expect(await save(80_000 + n)).toBe('saved');
+		expect(statements).toBeGreaterThan(1);
+		finish();
+		expect(await slow).toEqual(['saved', 'saved']);
 	});
 
 	test('says what was done by the attempt that is answered, when the response to the first attempt was lost', async () => {

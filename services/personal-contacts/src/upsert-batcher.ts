@@ -23,13 +23,13 @@ const maxBatches = 2;
 /** The second batch starts with fewer contacts only if the first is slow: small batches cost PostgreSQL more for each contact. */
 const minSecondBatch = 8;
 
-/** A batch that takes longer waits for a row or for the disk. A commit takes a few milliseconds. */
+/** A batch that takes longer waits for the disk or the network. A commit takes a few milliseconds. */
 const slowBatchMs = 50;
 
 /** Maximum number of chats in a batch. */
 const maxBatchSize = 64;
 
-/** How long a batch may wait for locked rows and write. All of its contacts wait with it. */
+/** How long a batch may write. All of its contacts wait with it. */
 const batchTimeoutMs = 500;
 
 /** A contact with less time left does not enter a batch: the statement gets no more time than its oldest contact. */
@@ -132,9 +132,9 @@ export function createUpsertBatcher({ database, registry }: { database: Database
 				else for (const { resolve } of release(chat, contacts)) resolve(outcome);
 			}
 		} catch (error) {
-			// Alone they are sent again after a temporary refusal, such as of a server that starts.
-			const { isTemporary, reason } = classify(error);
-			if (isTemporary || reason === 'statement') {
+			// Alone they are sent again after a temporary refusal, such as of a locked row. A batch is late when its oldest contact is.
+			const { isTemporary, kind, reason } = classify(error);
+			if (isTemporary || kind === 'late' || reason === 'statement') {
 				split.inc();
 				for (const [chat, contacts] of batch) void writeOneByOne(chat, contacts);
 			} else {

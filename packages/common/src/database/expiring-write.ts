@@ -32,6 +32,12 @@ const clockMarginMs = 250;
 /** How long to wait for the server's time, including up to 2 seconds for the connection. */
 const clockTimeoutMs = 2250;
 
+/**
+ * How long a statement may wait for a locked row, in milliseconds: its connection waits with it. After that the server refuses the
+ * statement, and it is sent again.
+ */
+export const maxLockWaitMs = 50;
+
 /** The first and the longest wait before a refused statement is sent again. Each wait is twice as long as the one before. */
 const minRetryMs = 20;
 const maxRetryMs = 250;
