@@ -66,7 +66,7 @@ describe.each(programs)('the container %s', (container, variables) => {
 			Object.fromEntries([...read('.env.example').matchAll(/^(\w+)=(.*)$/gm)].map(([, ...pair]) => pair)),
 		],
 	])('starts with %s, on its defaults and without tracing', (_, settings) => {
-		const webhook = { BITRIX24_WEBHOOK_URL: 'https://portal.example/rest/1/secret/' };
+		const webhook = { BITRIX24_WEBHOOK_URL: 'https://crm.example/rest/1/secret/' };
 		const environment = filledIn(container, { ...settings, ...webhook });
 		const values: Record<string, unknown> = readVariables(variables, environment);
 		for (const [name, { default: usual }] of Object.entries(variables.properties)) {

@@ -15,7 +15,7 @@ export interface Applications {
 	/** The two machines with services, and the one with Redis. */
 	machines: readonly Machine[];
 	processes: readonly Supervised[];
-	portal: StandIn;
+	crm: StandIn;
 	/** The URLs of personal-contacts, and of the gateways. */
 	personal: readonly string[];
 	gateways: readonly string[];
@@ -29,30 +29,30 @@ export const limit = { perSecond: 5, burst: 50 };
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 
-/** On both machines every service, a synchroniser and a gateway, and one machine with Redis. The portal is in this process. */
+/** On both machines every service, a synchroniser and a gateway, and one machine with Redis. The CRM is in this process. */
 export async function startApplications(
 	network: Network,
 	folder: string,
 	database: DatabaseCluster,
 	services: readonly [Machine, Machine],
 ): Promise<Applications> {
-	const portal = await startStandIn({ plan: 'enterprise' });
-	for (let n = 0; n < 100; n++) portal.add({ lastName: `Contact ${n}` });
-	const portalPort = Number(new URL(portal.webhookUrl).port);
-	// A portal without TLS must have a loopback address, so each machine forwards its own to this process.
+	const crm = await startStandIn({ plan: 'enterprise' });
+	for (let n = 0; n < 100; n++) crm.add({ lastName: `Contact ${n}` });
+	const crmPort = Number(new URL(crm.webhookUrl).port);
+	// A CRM without TLS must have a loopback address, so each machine forwards its own to this process.
 	const here = createServer((socket) => {
-		const onward = connectTo(portalPort, '127.0.0.1');
+		const onward = connectTo(crmPort, '127.0.0.1');
 		for (const end of [socket, onward]) end.on('error', () => socket.destroy() && onward.destroy());
 		socket.pipe(onward).pipe(socket);
 	});
-	await new Promise<void>((resolve) => here.listen(portalPort, network.address, resolve));
-	const wayToPortal = `
+	await new Promise<void>((resolve) => here.listen(crmPort, network.address, resolve));
+	const wayToCrm = `
 		const { connect, createServer } = require('node:net');
 		createServer((socket) => {
-			const onward = connect(${portalPort}, '${network.address}');
+			const onward = connect(${crmPort}, '${network.address}');
 			for (const end of [socket, onward]) end.on('error', () => { socket.destroy(); onward.destroy(); });
 			socket.pipe(onward).pipe(socket);
-		}).listen(${portalPort}, '127.0.0.1');`;
+		}).listen(${crmPort}, '127.0.0.1');`;
 
 	const cache = network.machine('redis', 31);
 	const redis = supervise(cache, {
@@ -80,12 +80,12 @@ export async function startApplications(
 			RATE_LIMIT_BURST: String(limit.burst),
 		}),
 		supervise(machine, {
-			name: `way to the portal of ${machine.name}`,
+			name: `way to the CRM of ${machine.name}`,
 			log: join(folder, `${machine.name}-way.log`),
-			command: [process.execPath, '-e', wayToPortal],
+			command: [process.execPath, '-e', wayToCrm],
 		}),
 		service(machine, 'crm-sync', 'workers/crm-sync/dist/main.js', 3002, {
-			BITRIX24_WEBHOOK_URL: portal.webhookUrl,
+			BITRIX24_WEBHOOK_URL: crm.webhookUrl,
 			BITRIX24_PLAN: 'enterprise',
 			BITRIX24_INTERVAL_SECONDS: '5',
 		}),
@@ -108,13 +108,13 @@ export async function startApplications(
 	return {
 		machines: [...services, cache],
 		processes: [...processes, redis],
-		portal,
+		crm,
 		personal: services.map(({ address }) => `http://${address}:3001`),
 		gateways: services.map(({ address }) => `http://${address}:8080`),
 		areReady,
 		async close() {
 			here.close();
-			await portal.close();
+			await crm.close();
 		},
 	};
 }

@@ -44,7 +44,7 @@ test(`no acknowledged write is lost in ${minutes} minutes of process and machine
 			}
 		};
 		const changeCrm = async () => {
-			for (let n = 0; !stopped; n++, await delay(2000)) applications.portal.add({ lastName: `Added ${n}` });
+			for (let n = 0; !stopped; n++, await delay(2000)) applications.crm.add({ lastName: `Added ${n}` });
 		};
 		const watching = Promise.all([watch(), changeCrm()]);
 		const load = startLoad(applications.personal, applications.gateways, random);
@@ -84,7 +84,7 @@ test(`no acknowledged write is lost in ${minutes} minutes of process and machine
 		expect(result.admitted).toBeLessThanOrEqual(result.admittedLimit);
 		await expect
 			.poll(mirrored, { timeout: 30_000, interval: 500 })
-			.toEqual([...applications.portal.contacts.keys()].sort((a, b) => a - b));
+			.toEqual([...applications.crm.contacts.keys()].sort((a, b) => a - b));
 		await sql.end();
 
 		pids.push(...machines.flatMap((machine) => machine.pids()));

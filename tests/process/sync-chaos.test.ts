@@ -126,7 +126,7 @@ test('the mirror ends equal after twelve kills of the synchroniser and a databas
 	// So many contacts may have been deleted that somebody has to confirm it.
 	const [, run] = /--confirm-mass-delete (\d+)/.exec(last.out + last.error) ?? [];
 	if (run !== undefined) last = await command('--confirm-mass-delete', run);
-	expect(last).toEqual({ code: 0, out: expect.stringContaining('Full pass:'), error: expect.any(String) });
+	expect(last).toEqual({ code: 0, out: expect.stringContaining('Full run:'), error: expect.any(String) });
 
 	expect(await readMirror()).toEqual(readCrm());
 	expect(impossible).toEqual([]);

@@ -30,7 +30,7 @@ afterAll(async () => {
 	await standIn?.close();
 });
 
-/** Starts a synchroniser. It makes one pass when it starts, and the next only on request. */
+/** Starts a synchroniser. It makes one run when it starts, and the next only on request. */
 const startSynchroniser = (more: Record<string, string> = {}) =>
 	startService('crm-sync', {
 		BITRIX24_INTERVAL_SECONDS: '86400',
@@ -38,7 +38,7 @@ const startSynchroniser = (more: Record<string, string> = {}) =>
 		...more,
 	});
 
-/** Starts a synchroniser, and waits for the pass that it makes without a request. */
+/** Starts a synchroniser, and waits for the run that it makes without a request. */
 async function startWorking(more: Record<string, string> = {}): Promise<RunningService> {
 	const before = await lastDone();
 	const service = await startSynchroniser(more);
@@ -78,7 +78,7 @@ const failure = (line: RegExp): CommandOutcome => ({
 	error: expect.stringMatching(new RegExp(line, 'm')),
 });
 
-/** Holds the next page of a full pass until it is released. */
+/** Holds the next page of a full run until it is released. */
 function holdPage(): { isHeld: () => boolean; release: () => void } {
 	const released = new EventEmitter();
 	let held = false;
@@ -91,30 +91,30 @@ function holdPage(): { isHeld: () => boolean; release: () => void } {
 	return { isHeld: () => held, release: () => void released.emit('now') };
 }
 
-test('without a synchroniser --once makes a full pass, then an incremental one', async () => {
+test('without a synchroniser --once makes a full run, then an incremental one', async () => {
 	expect(await sync(['--once'], env)).toMatchObject({
 		code: 0,
-		out: expect.stringMatching(/^Full pass: 180 new, 0 changed, 0 deleted/),
+		out: expect.stringMatching(/^Full run: 180 new, 0 changed, 0 deleted/),
 	});
 	expect(await count()).toBe(180);
-	expect(await sync(['--once'], env)).toMatchObject({ out: expect.stringMatching(/^Incremental pass: 0 new/) });
+	expect(await sync(['--once'], env)).toMatchObject({ out: expect.stringMatching(/^Incremental run: 0 new/) });
 });
 
 describe('the running synchroniser does what the command requests', () => {
-	test('a pass, and the mirror is complete up to then', async () => {
+	test('a run, and the mirror is complete up to then', async () => {
 		await withSynchroniser();
 		const [first = 0] = ids();
 		standIn.update(first, { companyIds: [4711] });
 		standIn.add({ lastName: 'New' });
 		expect(await sync([])).toEqual({
 			code: 0,
-			out: expect.stringMatching(/^Incremental pass: 1 new, 1 changed, 0 deleted/),
+			out: expect.stringMatching(/^Incremental run: 1 new, 1 changed, 0 deleted/),
 			error: expect.not.stringContaining('error:'),
 		});
 		expect([await count(), await companiesOf(first), await requested()]).toEqual([ids().length, '4711', null]);
 	});
 
-	test('a full pass, with deletions and links', async () => {
+	test('a full run, with deletions and links', async () => {
 		await withSynchroniser();
 		const [first = 0, second = 0] = ids();
 		standIn.update(second, { companyIds: [4712] }, { touch: false });
@@ -135,7 +135,7 @@ describe('the running synchroniser does what the command requests', () => {
 		expect(await count()).toBe(before - 60);
 	});
 
-	test('two requests at once, by one pass of the larger kind', async () => {
+	test('two requests at once, by one run of the larger kind', async () => {
 		await withSynchroniser();
 		standIn.add({ lastName: 'New' });
 		const outcomes = await Promise.all([sync(['--full']), sync([])]);
@@ -150,7 +150,7 @@ test('a request that was made more than ten minutes ago is not served', async ()
 	await database.sql`
 		update crm_sync_state set requested = 'full', requested_at = now() - interval '11 minutes'`;
 	await vi.waitUntil(async () => (await requested()) === null, patient);
-	expect(await sync([])).toMatchObject({ code: 0, out: expect.stringMatching(/^Incremental pass/) });
+	expect(await sync([])).toMatchObject({ code: 0, out: expect.stringMatching(/^Incremental run/) });
 	expect(await database.sql`select kind from crm_sync_runs where id > ${before} and kind = 'full'`).toHaveLength(0);
 });
 
@@ -203,7 +203,7 @@ describe('the synchroniser is killed while it works on a request', () => {
 		await vi.waitUntil(page.isHeld, patient);
 		await first.stop('SIGKILL');
 		page.release();
-		expect(await outcome).toMatchObject({ code: 0, out: expect.stringMatching(/^Full pass: /) });
+		expect(await outcome).toMatchObject({ code: 0, out: expect.stringMatching(/^Full run: /) });
 		expect(await companiesOf(id)).toBe(String(company));
 	});
 });
@@ -232,5 +232,5 @@ test('a synchroniser with another configuration than the mirror changes nothing,
 	expect(await sync(['--remap'], other)).toMatchObject({ code: 0 });
 	expect(await reasons()).toBeGreaterThan(100);
 	await vi.waitUntil(async () => (await metric('crm_synchroniser_working')) === '1', patient);
-	await expect.poll(() => sync([]), patient).toMatchObject({ out: expect.stringMatching(/^Incremental pass/) });
+	await expect.poll(() => sync([]), patient).toMatchObject({ out: expect.stringMatching(/^Incremental run/) });
 });

@@ -12,7 +12,7 @@ const start = (environment: Record<string, string>) =>
 
 test('the synchroniser does not start with an invalid webhook, interval, country and token: one line for each', async () => {
 	const program = start({
-		BITRIX24_WEBHOOK_URL: 'https://portal.example/',
+		BITRIX24_WEBHOOK_URL: 'https://crm.example/',
 		BITRIX24_INTERVAL_SECONDS: '5m',
 		BITRIX24_DEFAULT_COUNTRY: 'ZZ',
 		BITRIX24_APPLICATION_TOKEN: 'x'.repeat(31),
@@ -46,15 +46,15 @@ test('the synchroniser starts without its database, works once the database is u
 	expect(program.stderr()).toMatch(/^The synchroniser ends, to be started again: [^\n]*lost\.\n$/);
 });
 
-test('a portal that sends 30 MB of nested arrays does not make the synchroniser exceed its memory limit of 384 MiB', async () => {
+test('a CRM that sends 30 MB of nested arrays does not make the synchroniser exceed its memory limit of 384 MiB', async () => {
 	const nested = Buffer.alloc(30_000_000, '[');
-	const portal = createHttpServer((_, response) => response.end(nested)).listen(0, '127.0.0.1');
+	const crm = createHttpServer((_, response) => response.end(nested)).listen(0, '127.0.0.1');
 	onTestFinished(() => {
-		portal.closeAllConnections();
-		portal.close();
+		crm.closeAllConnections();
+		crm.close();
 	});
-	await once(portal, 'listening');
-	const { port } = portal.address() as { port: number };
+	await once(crm, 'listening');
+	const { port } = crm.address() as { port: number };
 	const program = start({ BITRIX24_WEBHOOK_URL: `http://127.0.0.1:${port}/rest/1/secret/` });
 	const refused = () => program.log().filter(({ kind, code }) => kind === 'retry' && code === 'response_too_large');
 	await expect.poll(() => refused().length).toBeGreaterThan(1);

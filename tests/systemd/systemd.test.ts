@@ -24,12 +24,12 @@ const allActive = processes.map(() => 'active');
 beforeAll(async () => {
 	await machine.boot();
 	machine.run(`pg_createcluster ${postgresVersion()} main && systemctl enable --now postgresql ${database}`);
-	machine.run(`systemd-run --unit=portal node --input-type=module --eval "
+	machine.run(`systemd-run --unit=crm node --input-type=module --eval "
 		import { startStandIn } from '/opt/contacts/packages/testing/dist/bitrix24/stand-in.js';
 		const { webhookUrl } = await startStandIn({ contacts: [{ lastName: 'Carter' }] });
 		console.log(webhookUrl);"`);
 	const webhook = await waitUntil(
-		() => /^http:\/\/127\.0\.0\.1:\S+$/m.exec(machine.run('journalctl --unit=portal --output=cat'))?.[0],
+		() => /^http:\/\/127\.0\.0\.1:\S+$/m.exec(machine.run('journalctl --unit=crm --output=cat'))?.[0],
 		{ timeoutMs: 30_000 },
 	);
 	const blocks = pageAt('docs/deploy.md').blocks.map(({ text }) => text);

@@ -3,8 +3,8 @@
 -- One row.
 create table public.crm_sync_state (
   only_row boolean primary key default true check (only_row),
-  -- Portal, user of the webhook, field codes, options, country and version of the mapping; never the webhook's secret. Null: not
-  -- known yet. A run with another configuration is refused.
+  -- Host of the CRM (portal), user of the webhook, field codes, options, country and version of the mapping; never the webhook's
+  -- secret. Null: not known yet. A run with another configuration is refused.
   configuration jsonb,
   -- Every change in the CRM up to here is in the mirror, except for deletions and links, which full runs find. The CRM's clock.
   watermark timestamptz,
@@ -41,7 +41,7 @@ create table public.crm_sync_state (
 );
 insert into public.crm_sync_state default values;
 
--- With another portal, or other fields of it, the same IDs name other contacts.
+-- With another CRM, or other fields of it, the same IDs name other contacts.
 create function public.begin_epoch_of_configuration() returns trigger language plpgsql
 security definer set search_path = pg_catalog, pg_temp as $$
 begin

@@ -11,13 +11,13 @@ import { startService } from './services.js';
 export async function collectExposedMetrics(db: TestDatabase): Promise<Record<string, string>> {
 	await addProject(db.sql, 'measured', 'measured-key');
 	const query = '?project=measured&api_key=measured-key';
-	const portal = await startStandIn({ plan: 'enterprise' });
+	const crm = await startStandIn({ plan: 'enterprise' });
 	const start = (name: 'personal-contacts' | 'company-contacts' | 'crm-sync', env = {}) =>
 		startService(name, { DATABASE_URL: urlAs(db.url, name, rolePassword), ...env });
 	const [personal, company, sync] = await Promise.all([
 		start('personal-contacts'),
 		start('company-contacts', { REDIS_URL: 'redis://127.0.0.1:1' }),
-		start('crm-sync', { BITRIX24_WEBHOOK_URL: portal.webhookUrl }),
+		start('crm-sync', { BITRIX24_WEBHOOK_URL: crm.webhookUrl }),
 	]);
 	try {
 		await sync.waitForLine(/run done/);
@@ -35,6 +35,6 @@ export async function collectExposedMetrics(db: TestDatabase): Promise<Record<st
 		};
 	} finally {
 		await Promise.all([personal, company, sync].map((each) => each.stop()));
-		await portal.close();
+		await crm.close();
 	}
 }

@@ -22,7 +22,7 @@ export interface Recovery {
 	ready: number;
 }
 
-/** Both services and the synchroniser as processes, with a portal, under a constant load of upserts and lists. */
+/** Both services and the synchroniser as processes, with a stand-in for the CRM, under a constant load of upserts and lists. */
 export interface LoadedSystem {
 	clients: Clients;
 	standIn: StandIn;

@@ -1,21 +1,21 @@
 import type { RunRow, SyncState } from '@contacts/crm-sync/sync.sql.js';
 
 const advice: Record<string, string> = {
-	INVALID_CREDENTIALS: 'the webhook is wrong or was deleted: make a new one in the portal and set BITRIX24_WEBHOOK_URL',
-	NO_AUTH_FOUND: 'the webhook is wrong or was deleted: make a new one in the portal and set BITRIX24_WEBHOOK_URL',
-	insufficient_scope: 'the webhook lacks the right "CRM": add it in the portal',
-	ACCESS_DENIED: 'the portal has no subscription that includes REST, or the webhook’s user may not read contacts',
-	OVERLOAD_LIMIT: 'the portal has blocked its REST interface: ask the Bitrix24 support',
-	PORTAL_DELETED: 'the portal does not exist any more',
+	INVALID_CREDENTIALS: 'the webhook is wrong or was deleted: make a new one in Bitrix24 and set BITRIX24_WEBHOOK_URL',
+	NO_AUTH_FOUND: 'the webhook is wrong or was deleted: make a new one in Bitrix24 and set BITRIX24_WEBHOOK_URL',
+	insufficient_scope: 'the webhook lacks the right "CRM": add it in Bitrix24',
+	ACCESS_DENIED: 'the CRM has no subscription that includes REST, or the webhook’s user may not read contacts',
+	OVERLOAD_LIMIT: 'the CRM has blocked its REST interface: ask the Bitrix24 support',
+	PORTAL_DELETED: 'the CRM does not exist any more',
 	configuration_differs:
-		'the mirror was made with another portal, other fields or another country ("contacts sync status" shows them): set the BITRIX24_ variables as they were, or run "contacts sync --remap" with the new ones',
+		'the mirror was made with another CRM, other fields or another country ("contacts sync status" shows them): set the BITRIX24_ variables as they were, or run "contacts sync --remap" with the new ones',
 };
 
-/** Explains an error code, of the portal or of the synchroniser, and says what to do. */
+/** Explains an error code, of the CRM or of the synchroniser, and says what to do. */
 export function adviceFor(code: string): string {
-	if (code.startsWith('portal_moved_to_')) return `the portal has moved to ${code.slice(16)}: set BITRIX24_WEBHOOK_URL`;
+	if (code.startsWith('portal_moved_to_')) return `the CRM has moved to ${code.slice(16)}: set BITRIX24_WEBHOOK_URL`;
 	if (code.startsWith('no_field_'))
-		return `the portal has no contact field ${code.slice(9)}: check BITRIX24_UF_TROUBLE and BITRIX24_UF_REASON`;
+		return `the CRM has no contact field ${code.slice(9)}: check BITRIX24_UF_TROUBLE and BITRIX24_UF_REASON`;
 	return (Object.hasOwn(advice, code) && advice[code]) || 'try again later';
 }
 
@@ -30,7 +30,7 @@ export function explainFailure({ outcome, incomplete }: RunRow, { blocked_until:
 		}
 		default: {
 			const when = until === null ? '' : `, not before ${new Date(until).toISOString()}`;
-			return `The portal refused it with ${outcome}: ${adviceFor(String(outcome))}${when}. Nothing was deleted.`;
+			return `The CRM refused it with ${outcome}: ${adviceFor(String(outcome))}${when}. Nothing was deleted.`;
 		}
 	}
 }

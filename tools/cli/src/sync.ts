@@ -74,7 +74,7 @@ export async function runSync({ environment, output }: Context, options: SyncOpt
 			if (outcome !== 'done' && outcome !== 'held') throw new CommandError(explainFailure(run, state));
 			output.result(
 				run,
-				`${kind[0]?.toUpperCase()}${kind.slice(1)} pass: ${created} new, ${changed} changed, ${deleted} deleted, of ${seen} contacts read in ${requests} requests.`,
+				`${kind[0]?.toUpperCase()}${kind.slice(1)} run: ${created} new, ${changed} changed, ${deleted} deleted, of ${seen} contacts read in ${requests} requests.`,
 				options,
 			);
 			// The mirror is not equal to the CRM, which is not a success.
@@ -193,7 +193,7 @@ async function runRequest(here: Here): Promise<void> {
 		if (request !== undefined)
 			await synchroniser.run({ full: request.kind === 'full', requestedAt: request.requestedAt });
 	} catch (error) {
-		if (signal.aborted) throw new CommandError('Interrupted: a full pass continues from its last page next time.');
+		if (signal.aborted) throw new CommandError('Interrupted: a full run continues from its last page next time.');
 		// The row of the run says it.
 		if (!(error instanceof Bitrix24Error || error instanceof IncompleteRunError)) throw error;
 	} finally {
@@ -229,7 +229,10 @@ export async function printSyncStatus({ environment, output }: Context, options:
 		['requested', state.requested && `a run (${state.requested})`],
 		['blocked by', state.blocked_by && `${state.blocked_by}${until}`],
 		...describeAlarms(state).map((alarm) => ['alarm', alarm]),
-		...Object.entries(state.configuration ?? {}).map(([name, value]) => [name, String(value ?? '-')]),
+		...Object.entries(state.configuration ?? {}).map(([name, value]) => [
+			name === 'portal' ? 'crm host' : name,
+			String(value ?? '-'),
+		]),
 	];
 	for (const [label, text] of lines) if (text) output.print(`${label?.padEnd(17)}${text}`);
 	output.print('');

@@ -9,7 +9,7 @@ import { readState, runKinds, type SyncState } from './sync.sql.js';
 /** The metrics of this synchroniser. */
 export function createSyncMetrics(registry: Registry, intervalMs: number) {
 	const registers = [registry];
-	gauge(registry, 'crm_pass_interval_seconds', 'The configured time between two sync runs.', () => intervalMs / 1000);
+	gauge(registry, 'crm_sync_interval_seconds', 'The configured time between two sync runs.', () => intervalMs / 1000);
 	const errors = new Counter({
 		name: 'crm_errors_total',
 		help: 'Error responses of the CRM, and requests without a response.',
@@ -29,12 +29,12 @@ export function createSyncMetrics(registry: Registry, intervalMs: number) {
 	});
 	return {
 		onCrmError: (error: Bitrix24Error) => errors.inc({ kind: error.kind }),
-		onRun: counter(registry, 'crm_passes_total', 'Sync runs, by outcome.', 'outcome', ['done', 'failed']),
+		onRun: counter(registry, 'crm_sync_runs_total', 'Sync runs, by outcome.', 'outcome', ['done', 'failed']),
 		onUnread: counter(
 			registry,
 			'crm_unread_contacts_total',
 			'Contacts that the CRM did not return, or not completely, by the kind of run: what is stored of them stayed.',
-			'pass',
+			'kind',
 			runKinds,
 		),
 		onUnmapped: (field: ContactColumn) => unmapped.inc({ field }),

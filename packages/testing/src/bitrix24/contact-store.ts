@@ -1,5 +1,5 @@
 import type { StandInContact } from './contact.js';
-import type { Portal } from './portal.js';
+import type { CrmState } from './crm-state.js';
 
 /** The changes that people make in the CRM. Nothing else assigns IDs or moves updatedTime. */
 export interface ContactStore {
@@ -22,8 +22,8 @@ export interface ContactStore {
 	showAll(): void;
 }
 
-export function createContactStore(portal: Portal): ContactStore {
-	const { contacts, clock } = portal;
+export function createContactStore(crm: CrmState): ContactStore {
+	const { contacts, clock } = crm;
 	const bin = new Map<number, StandInContact>();
 	const now = () => new Date(Math.floor(clock() / 1000) * 1000);
 
@@ -34,9 +34,9 @@ export function createContactStore(portal: Portal): ContactStore {
 	}
 
 	function add(contact: Partial<StandInContact>): StandInContact {
-		const added = { createdTime: now(), updatedTime: now(), ...contact, id: contact.id ?? portal.lastId + 1 };
+		const added = { createdTime: now(), updatedTime: now(), ...contact, id: contact.id ?? crm.lastId + 1 };
 		contacts.set(added.id, added);
-		portal.lastId = Math.max(portal.lastId, added.id);
+		crm.lastId = Math.max(crm.lastId, added.id);
 		return added;
 	}
 

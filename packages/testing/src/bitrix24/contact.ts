@@ -1,12 +1,12 @@
-/** A phone number or e-mail address of a contact. Its ID is unique in the whole portal. */
+/** A phone number or e-mail address of a contact. Its ID is unique in the whole CRM. */
 export interface MultiField {
 	id: number;
-	/** WORK, MOBILE, HOME, FAX, PAGER, MAILING, OTHER, or a custom type of the portal. */
+	/** WORK, MOBILE, HOME, FAX, PAGER, MAILING, OTHER, or a custom type of the CRM. */
 	valueType: string;
 	value: string;
 }
 
-/** A contact as the portal stores it. */
+/** A contact as the CRM stores it. */
 export interface StandInContact {
 	id: number;
 	name?: string | null;
@@ -30,7 +30,7 @@ export interface StandInContact {
 	raw?: Record<string, unknown>;
 }
 
-/** A custom field of the portal's contacts. */
+/** A custom field of the CRM's contacts. */
 export interface UserField {
 	/** The original name, with digits alone after UF_CRM_: UF_CRM_1700000000001. */
 	name: string;

@@ -12,13 +12,13 @@ export interface RequestInfo {
 export type Fault =
 	/** An error body. The status is the documented one unless the fault has one: 200 is possible. */
 	| { kind: 'error'; code: string; status?: number; description?: string }
-	/** A page for people, as a gateway or a portal under maintenance sends it. */
+	/** A page for people, as a gateway or a CRM under maintenance sends it. */
 	| { kind: 'html'; status: number }
-	/** Another address, as of a renamed portal. */
+	/** Another address, as of a renamed CRM. */
 	| { kind: 'redirect'; to?: string }
 	/** Status 200 and a body without `result`. */
 	| { kind: 'no-result' }
-	/** The response says nothing of the portal's clock. */
+	/** The response says nothing of the CRM's clock. */
 	| { kind: 'without-time' }
 	/** The response's JSON ends in the middle; as HTTP it is complete. */
 	| { kind: 'truncated-json' }

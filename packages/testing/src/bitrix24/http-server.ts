@@ -1,10 +1,10 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { type BatchCall, type CrmState, type RecordedRequest, secret, userId } from './crm-state.js';
 import { changeRows, type Fault, throwError } from './faults.js';
 import { methods } from './items.js';
-import { type BatchCall, type Portal, type RecordedRequest, secret, userId } from './portal.js';
 import { encodeArray, formatDate, isMap, type Params, RestError } from './rest.js';
 
-/** A portal refuses longer batches. */
+/** The CRM refuses longer batches. */
 const maxCommands = 50;
 
 /** A response, before it is sent. */
@@ -15,11 +15,11 @@ interface Reply {
 	location?: string;
 }
 
-/** The HTTP side of a portal. Every REST call is recorded. */
-export function createHttpServer(portal: Portal): Server {
+/** The HTTP side of a CRM. Every REST call is recorded. */
+export function createHttpServer(crm: CrmState): Server {
 	// Longer than any test pauses: a connection that is closed while idle would look like a fault.
 	return createServer({ keepAliveTimeout: 60_000 }, (request, response) => {
-		handle(portal, request, response).catch((error: unknown) => {
+		handle(crm, request, response).catch((error: unknown) => {
 			// A client that has gone away, or a test's hook that failed.
 			if (!response.destroyed && !response.headersSent)
 				send(response, errorReply(new RestError('STAND_IN', String(error))));
@@ -27,26 +27,26 @@ export function createHttpServer(portal: Portal): Server {
 	});
 }
 
-async function handle(portal: Portal, request: IncomingMessage, response: ServerResponse): Promise<void> {
+async function handle(crm: CrmState, request: IncomingMessage, response: ServerResponse): Promise<void> {
 	const chunks: Buffer[] = [];
 	for await (const chunk of request) chunks.push(chunk as Buffer);
 	const [, user, password, method = ''] = /^\/rest\/(\d+)\/([^/]+)\/([^/]+?)(?:\.json)?$/.exec(request.url ?? '') ?? [];
 	const params = chunks.length === 0 ? {} : JSON.parse(Buffer.concat(chunks).toString('utf8'));
 	const record: RecordedRequest = { method, params, status: 0 };
-	const info = { number: portal.requests.push(record), method, params };
-	if (!portal.counter.admit()) {
+	const info = { number: crm.requests.push(record), method, params };
+	if (!crm.counter.admit()) {
 		send(response, errorReply(new RestError('QUERY_LIMIT_EXCEEDED')), record);
 		return;
 	}
-	for (const hook of [...portal.requestHooks]) await hook(info);
-	const faults = portal.faults.take(info, false);
+	for (const hook of [...crm.requestHooks]) await hook(info);
+	const faults = crm.faults.take(info, false);
 	const isKnown = user === String(userId) && password === secret;
-	const reply = replacement(faults) ?? (await reply200(portal, record, info.number, faults, isKnown));
+	const reply = replacement(faults) ?? (await reply200(crm, record, info.number, faults, isKnown));
 	deliver(response, reply, faults, record);
 }
 
 async function reply200(
-	portal: Portal,
+	crm: CrmState,
 	record: RecordedRequest,
 	number: number,
 	faults: Fault[],
@@ -59,8 +59,8 @@ async function reply200(
 		if (!isKnown) throw new RestError('INVALID_CREDENTIALS');
 		const isBatch = method === 'batch';
 		const { time, ...body } = isBatch
-			? { result: await runBatch(portal, params, number, record), time: timeOf(portal, method, 0) }
-			: await callMethod(portal, method, params, faults);
+			? { result: await runBatch(crm, params, number, record), time: timeOf(crm, method, 0) }
+			: await callMethod(crm, method, params, faults);
 		return json(200, faults.some(({ kind }) => kind === 'without-time') ? body : { ...body, time });
 	} catch (error) {
 		if (error instanceof RestError) return errorReply(error);
@@ -69,19 +69,19 @@ async function reply200(
 }
 
 /** Calls a method, directly or inside a batch. Its operating time is checked before, and billed after. */
-async function callMethod(portal: Portal, name: string, params: Params, faults: Fault[]) {
+async function callMethod(crm: CrmState, name: string, params: Params, faults: Fault[]) {
 	const method = Object.hasOwn(methods, name) ? methods[name] : undefined;
 	if (method === undefined) throw new RestError('ERROR_METHOD_NOT_FOUND');
-	if (!portal.operating.admit(name)) throw new RestError('OPERATION_TIME_LIMIT');
+	if (!crm.operating.admit(name)) throw new RestError('OPERATION_TIME_LIMIT');
 	throwError(faults);
-	const seconds = portal.secondsOf(name);
+	const seconds = crm.secondsOf(name);
 	// A refused call costs time as well.
-	portal.operating.add(name, seconds);
-	return { ...changeRows(await method(params, portal), faults), time: timeOf(portal, name, seconds) };
+	crm.operating.add(name, seconds);
+	return { ...changeRows(await method(params, crm), faults), time: timeOf(crm, name, seconds) };
 }
 
 /** Its commands are run one after the other. Its own status is 200; their errors are in `result_error`. */
-async function runBatch(portal: Portal, { cmd }: Params, number: number, record: RecordedRequest): Promise<Params> {
+async function runBatch(crm: CrmState, { cmd }: Params, number: number, record: RecordedRequest): Promise<Params> {
 	const result: [string, unknown][] = [];
 	const errors: [string, unknown][] = [];
 	const times: [string, unknown][] = [];
@@ -92,8 +92,8 @@ async function runBatch(portal: Portal, { cmd }: Params, number: number, record:
 		record.calls.push(call);
 		try {
 			if (index >= maxCommands) throw new RestError('ERROR_BATCH_LENGTH_EXCEEDED');
-			const faults = portal.faults.take({ number, ...call }, true);
-			const response = await callMethod(portal, method, call.params, faults);
+			const faults = crm.faults.take({ number, ...call }, true);
+			const response = await callMethod(crm, method, call.params, faults);
 			result.push([key, response.result]);
 			times.push([key, response.time]);
 		} catch (error) {
@@ -112,8 +112,8 @@ async function runBatch(portal: Portal, { cmd }: Params, number: number, record:
 	};
 }
 
-/** The `time` of a response, by the portal's clock and in its zone. */
-function timeOf({ clock, utcOffset, operating }: Portal, method: string, seconds: number): Params {
+/** The `time` of a response, by the CRM's clock and in its zone. */
+function timeOf({ clock, utcOffset, operating }: CrmState, method: string, seconds: number): Params {
 	const start = clock() / 1000;
 	return {
 		start,
@@ -134,7 +134,7 @@ function replacement(faults: Fault[]): Reply | undefined {
 			return { status: fault.status, contentType: 'text/html', body: '<h1>Try again later</h1>' };
 		if (fault.kind === 'no-result') return json(200, { time: {} });
 		if (fault.kind === 'redirect')
-			return { ...json(302, {}), location: fault.to ?? `https://renamed-portal.example/rest/${userId}/${secret}/` };
+			return { ...json(302, {}), location: fault.to ?? `https://renamed-crm.example/rest/${userId}/${secret}/` };
 	}
 	return undefined;
 }

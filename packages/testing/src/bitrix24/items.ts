@@ -1,5 +1,5 @@
 import type { StandInContact, UserField } from './contact.js';
-import type { ListPart, Portal } from './portal.js';
+import type { CrmState, ListPart } from './crm-state.js';
 import { formatDate, isMap, type Params, parseDate, RestError } from './rest.js';
 
 /** The methods that the synchroniser calls, for contacts: `crm.item.*` with the entity type 3. */
@@ -14,50 +14,50 @@ export interface MethodResult {
 	next?: number;
 }
 
-export const methods: Record<string, (params: Params, portal: Portal) => MethodResult | Promise<MethodResult>> = {
+export const methods: Record<string, (params: Params, crm: CrmState) => MethodResult | Promise<MethodResult>> = {
 	/** Rows are in `result.items`; `total` and `next` are beside `result`. */
-	async 'crm.item.list'(params, portal) {
+	async 'crm.item.list'(params, crm) {
 		requireContacts(params);
-		const matches = readFilter(params.filter, portal);
+		const matches = readFilter(params.filter, crm);
 		// Without counting, a list ends at its page.
 		const isCounted = Number(params.start ?? 0) >= 0;
 		const first = isCounted ? Number(params.start ?? 0) : 0;
 		const ids: number[] = [];
 		const { '>id': after = 0 } = isMap(params.filter) ? params.filter : {};
-		for (let id = Number(after) + 1; id <= portal.lastId; id++) {
-			const contact = portal.contacts.get(id);
+		for (let id = Number(after) + 1; id <= crm.lastId; id++) {
+			const contact = crm.contacts.get(id);
 			if (contact === undefined || contact.readable === false || !matches(contact)) continue;
 			if (ids.push(contact.id) === pageSize && !isCounted) break;
 		}
 		if (isMap(params.order) && params.order.id === 'DESC') ids.reverse();
 		// The rows are read after the IDs were selected. What was deleted in between makes the page shorter.
 		const page = ids.slice(first, first + pageSize);
-		for (const hook of [...portal.pageHooks]) await hook(page);
+		for (const hook of [...crm.pageHooks]) await hook(page);
 		const names = Array.isArray(params.select) && !params.select.includes('*') ? params.select : undefined;
 		const items = page.flatMap((id) => {
-			const contact = portal.contacts.get(id);
-			return contact === undefined ? [] : [listRow(contact, names, portal)];
+			const contact = crm.contacts.get(id);
+			return contact === undefined ? [] : [listRow(contact, names, crm)];
 		});
 		if (!isCounted) return { result: { items }, total: 0 };
 		const next = first + pageSize;
 		return { result: { items }, total: ids.length, ...(next < ids.length ? { next } : {}) };
 	},
 
-	'crm.item.get'(params, portal) {
+	'crm.item.get'(params, crm) {
 		requireContacts(params);
-		const contact = portal.contacts.get(Number(params.id));
+		const contact = crm.contacts.get(Number(params.id));
 		if (contact === undefined) throw new RestError('NOT_FOUND', 'Element not found');
 		if (contact.readable === false) throw new RestError('ACCESS_DENIED', 'Access denied');
-		return { result: { item: itemRow(contact, portal) } };
+		return { result: { item: itemRow(contact, crm) } };
 	},
 
-	'crm.item.fields'(params, portal) {
+	'crm.item.fields'(params, crm) {
 		requireContacts(params);
 		const standard = ['id', 'name', 'secondName', 'lastName', 'assignedById', 'companyIds', 'fm'].map((name) => {
 			const upperName = name.replaceAll(/[A-Z]/g, (letter) => `_${letter}`).toUpperCase();
 			return [name, { type: 'string', title: name, isMultiple: false, upperName }] as const;
 		});
-		const custom = portal.fields.map((field) => {
+		const custom = crm.fields.map((field) => {
 			const { name: upperName, type, multiple: isMultiple = false } = field;
 			const items = field.items?.map(({ id, value }) => ({ ID: String(id), VALUE: value }));
 			return [itemName(field), { type, title: upperName, isMultiple, upperName, items }] as const;
@@ -71,7 +71,7 @@ function requireContacts({ entityTypeId }: Params): void {
 }
 
 /** Reads the filter of a list. Only the conditions that the synchroniser sends are known. */
-function readFilter(filter: unknown, { utcOffset }: Portal): (contact: StandInContact) => boolean {
+function readFilter(filter: unknown, { utcOffset }: CrmState): (contact: StandInContact) => boolean {
 	const conditions = Object.entries(isMap(filter) ? filter : {}).map(([key, value]) => {
 		if (key === '>id') return ({ id }: StandInContact) => id > Number(value);
 		if (key === 'categoryId') return ({ categoryId = 0 }: StandInContact) => categoryId === Number(value);
@@ -84,11 +84,11 @@ function readFilter(filter: unknown, { utcOffset }: Portal): (contact: StandInCo
 }
 
 /** A row of crm.item.list. `fm` comes only with all fields. */
-function listRow(contact: StandInContact, names: unknown[] | undefined, portal: Portal): Params {
-	const row = itemRow(contact, portal);
+function listRow(contact: StandInContact, names: unknown[] | undefined, crm: CrmState): Params {
+	const row = itemRow(contact, crm);
 	if (names !== undefined)
 		return Object.fromEntries(Object.entries(row).filter(([name]) => name !== 'fm' && names.includes(name)));
-	const { companyIds, fm } = portal.lists;
+	const { companyIds, fm } = crm.lists;
 	for (const [name, part] of Object.entries({ companyIds, fm })) {
 		const value = row[name];
 		const rest = Array.isArray(value) ? partOf(part, value, contact.id) : value;
@@ -106,7 +106,7 @@ function partOf(part: ListPart, value: unknown[], id: number): unknown[] | undef
 }
 
 /** A contact as crm.item.get returns it: numbers are numbers, yes and no are Y and N. */
-function itemRow(contact: StandInContact, { fields, utcOffset }: Portal): Params {
+function itemRow(contact: StandInContact, { fields, utcOffset }: CrmState): Params {
 	const { id, assignedById = 0, categoryId = 0, companyIds = [], phones = [], emails = [] } = contact;
 	const values = (type: string, list: typeof phones) => list.map((value) => ({ ...value, typeId: type }));
 	return {

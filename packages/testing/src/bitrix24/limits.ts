@@ -1,4 +1,4 @@
-/** The portal's plan: how many requests its counter allows, and by how many it falls in a second. */
+/** The CRM's plan: how many requests its counter allows, and by how many it falls in a second. */
 const plans = {
 	standard: { threshold: 50, fallPerSecond: 2 },
 	enterprise: { threshold: 250, fallPerSecond: 5 },
@@ -8,7 +8,7 @@ export type Plan = keyof typeof plans;
 
 /**
  * The leaky bucket: every request raises a counter, also a refused one; above the threshold, requests are refused. The counter
- * falls at whole seconds of the portal's clock.
+ * falls at whole seconds of the CRM's clock.
  */
 export class RequestCounter {
 	/** How many requests were refused. */

@@ -35,12 +35,12 @@ function offsetMinutes(offset: string): number {
 	return (sign === '-' ? -1 : 1) * (Number(hours) * 60 + Number(minutes));
 }
 
-/** ISO 8601 in the portal's zone, in whole seconds: 2026-08-20T09:10:29+03:00. */
+/** ISO 8601 in the CRM's zone, in whole seconds: 2026-08-20T09:10:29+03:00. */
 export function formatDate(milliseconds: number, offset: string): string {
 	return `${new Date(milliseconds + offsetMinutes(offset) * 60_000).toISOString().slice(0, 19)}${offset}`;
 }
 
-/** The date of a filter. Without an offset, it is in the portal's zone. */
+/** The date of a filter. Without an offset, it is in the CRM's zone. */
 export function parseDate(text: string, offset: string): number {
 	return Date.parse(/(Z|[+-]\d{2}:\d{2})$/.test(text) ? text : `${text}${offset}`);
 }

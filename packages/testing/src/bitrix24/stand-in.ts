@@ -2,17 +2,17 @@ import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import type { StandInContact, UserField } from './contact.js';
 import { type ContactStore, createContactStore } from './contact-store.js';
+import { createCrmState, type Hook, type RecordedRequest, type StandInOptions, secret, userId } from './crm-state.js';
 import type { FaultScript, RequestInfo } from './faults.js';
 import { createHttpServer } from './http-server.js';
-import { createPortal, type Hook, type RecordedRequest, type StandInOptions, secret, userId } from './portal.js';
 
 // What is documented, and what is only assumed, is in docs/decisions/bitrix24.md.
 
 export type { StandInContact, UserField } from './contact.js';
+export type { ListPart, StandInOptions } from './crm-state.js';
 export type { Fault } from './faults.js';
-export type { ListPart, StandInOptions } from './portal.js';
 
-/** A running portal, and everything that a test can do to it. */
+/** A running CRM, and everything that a test can do to it. */
 export interface StandIn extends ContactStore {
 	/** http://127.0.0.1:PORT/rest/USER/SECRET/ */
 	readonly webhookUrl: string;
@@ -40,13 +40,13 @@ export interface StandIn extends ContactStore {
 	close(): Promise<void>;
 }
 
-/** Starts a portal on 127.0.0.1: the methods of its REST API that the synchroniser calls, with its limits. */
+/** Starts a CRM on 127.0.0.1: the methods of its REST API that the synchroniser calls, with its limits. */
 export async function startStandIn(options: StandInOptions = {}): Promise<StandIn> {
-	const portal = createPortal(options);
-	const { contacts, fields, requests, faults, counter, operating } = portal;
-	const store = createContactStore(portal);
+	const crm = createCrmState(options);
+	const { contacts, fields, requests, faults, counter, operating } = crm;
+	const store = createContactStore(crm);
 	for (const contact of options.contacts ?? []) store.add(contact);
-	const server = createHttpServer(portal);
+	const server = createHttpServer(crm);
 	server.listen(0, '127.0.0.1');
 	await once(server, 'listening');
 	const { port } = server.address() as AddressInfo;
@@ -68,10 +68,10 @@ export async function startStandIn(options: StandInOptions = {}): Promise<StandI
 			return operating.refused;
 		},
 		onRequest(hook) {
-			portal.requestHooks.add(hook);
-			return () => void portal.requestHooks.delete(hook);
+			crm.requestHooks.add(hook);
+			return () => void crm.requestHooks.delete(hook);
 		},
-		onPage: (hook) => void portal.pageHooks.add(hook),
+		onPage: (hook) => void crm.pageHooks.add(hook),
 		async close() {
 			const closed = once(server, 'close');
 			server.close();

@@ -15,13 +15,13 @@ import { examine } from '../doctor/doctor.js';
 import { contacts, environmentOf } from '../testing/command.js';
 import { ownDatabase } from '../testing/own-database.js';
 
-let portal: StandIn;
+let crm: StandIn;
 
 test.beforeAll(async () => {
-	portal = await startStandIn({ plan: 'enterprise' });
-	for (let n = 1; n <= 3; n++) portal.add({ lastName: `Contact ${n}` });
+	crm = await startStandIn({ plan: 'enterprise' });
+	for (let n = 1; n <= 3; n++) crm.add({ lastName: `Contact ${n}` });
 });
-afterAll(() => portal?.close());
+afterAll(() => crm?.close());
 
 const operator = (of: TestDatabase = database) => urlAs(of.url, 'operator', rolePassword);
 const nameOf = ({ url }: TestDatabase) => new URL(url).pathname.slice(1);
@@ -51,7 +51,7 @@ test('all is well, for the owner and for the operator: exit 0', async () => {
 	await setUpRoles(server.url('postgres'), Object.fromEntries(users.map((user) => [user, rolePassword])));
 	const url = urlAs(server.url('postgres'), 'owner', rolePassword);
 	await migrate(url);
-	const environment = { BITRIX24_WEBHOOK_URL: portal.webhookUrl };
+	const environment = { BITRIX24_WEBHOOK_URL: crm.webhookUrl };
 	expect((await contacts(url, ['sync', '--once'], { environment })).code).toBe(0);
 	for (const user of [url, urlAs(url, 'operator', rolePassword)]) {
 		const outcome = await contacts(user, ['doctor'], { environment });
@@ -85,7 +85,7 @@ describe('database', () => {
 	])('%s: says so, the other checks still run, and no secret is shown', async (_, part, message) => {
 		const url = Object.assign(new URL(database.url), { password: 'canary', ...part });
 		const outcome = await contacts(part.protocol ? 'canary' : url.href, ['doctor', '--json'], {
-			environment: { BITRIX24_WEBHOOK_URL: portal.webhookUrl },
+			environment: { BITRIX24_WEBHOOK_URL: crm.webhookUrl },
 		});
 		expect(outcome.code).toBe(1);
 		const { ok, findings } = JSON.parse(outcome.stdout) as { ok: boolean; findings: Finding[] };
@@ -93,7 +93,7 @@ describe('database', () => {
 		expect(findings[0]).toEqual(found('problem', message, /^Correct host, user/));
 		expect(findings[2]?.state).toBe('ok');
 		expect(outcome.stdout + outcome.stderr).not.toContain('canary');
-		expect(outcome.stdout).not.toContain(new URL(portal.webhookUrl).pathname);
+		expect(outcome.stdout).not.toContain(new URL(crm.webhookUrl).pathname);
 	});
 
 	test('a default password of the compose file is reported, and not shown', async () => {
@@ -125,7 +125,7 @@ test.each<[string, RegExp, RegExp]>([
 ])('synchroniser: %s', async (state, message, advice) => {
 	const mine = await ownDatabase();
 	await mine.sql.unsafe(`update crm_sync_state set ${state}`);
-	const environment = { BITRIX24_WEBHOOK_URL: 'https://portal.invalid/wrong/' };
+	const environment = { BITRIX24_WEBHOOK_URL: 'https://crm.invalid/wrong/' };
 	expect(await look('synchroniser', operator(mine), environment)).toEqual([found('problem', message, advice)]);
 });
 
@@ -133,16 +133,16 @@ describe('crm', () => {
 	const webhook = (url: string) => ({ BITRIX24_WEBHOOK_URL: url });
 
 	test.each<[string, () => Record<string, string>, RegExp, RegExp]>([
-		['an invalid webhook', () => webhook('https://portal.invalid/canary/'), /^BITRIX24_WEBHOOK_URL is wrong/, /./],
+		['an invalid webhook', () => webhook('https://crm.invalid/canary/'), /^BITRIX24_WEBHOOK_URL is wrong/, /./],
 		[
 			'a webhook that was deleted',
-			() => webhook(portal.webhookUrl.replace(/[^/]+\/?$/, 'canary/')),
+			() => webhook(crm.webhookUrl.replace(/[^/]+\/?$/, 'canary/')),
 			/refused .+ with INVALID_CREDENTIALS/,
-			/make a new one in the portal/,
+			/make a new one in Bitrix24/,
 		],
 		[
-			'a custom field that the portal does not have',
-			() => ({ ...webhook(portal.webhookUrl), BITRIX24_UF_TROUBLE: 'UF_CRM_404' }),
+			'a custom field that the CRM does not have',
+			() => ({ ...webhook(crm.webhookUrl), BITRIX24_UF_TROUBLE: 'UF_CRM_404' }),
 			/no_field_UF_CRM_404/,
 			/check BITRIX24_UF_TROUBLE/,
 		],

@@ -119,9 +119,9 @@ test('a run shows its progress, and the status says what holds the mirror up, wi
 });
 
 test.each([
-	['BITRIX24_WEBHOOK_URL', 'https://portal.example/rest/1/secret?debug=1'],
-	['BITRIX24_WEBHOOK_URL', 'https://portal.example/rest/1/secret#1'],
-	['BITRIX24_WEBHOOK_URL', 'https://user:password@portal.example/rest/1/secret/'],
+	['BITRIX24_WEBHOOK_URL', 'https://crm.example/rest/1/secret?debug=1'],
+	['BITRIX24_WEBHOOK_URL', 'https://crm.example/rest/1/secret#1'],
+	['BITRIX24_WEBHOOK_URL', 'https://user:password@crm.example/rest/1/secret/'],
 	['BITRIX24_INTERVAL_SECONDS', '5secret'],
 ])('a wrong %s is wrong usage, and not echoed: %s', async (name, value) => {
 	const outcome = await run(['--once'], { [name]: value });

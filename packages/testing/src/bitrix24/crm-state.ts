@@ -9,9 +9,9 @@ export type ListPart = 'all' | 'absent' | 'empty' | 'first' | 'sometimes';
 export interface StandInOptions {
 	/** The request counter: 50 and 2 per second (the default), or 250 and 5 per second. */
 	plan?: Plan;
-	/** The portal's clock in milliseconds since the epoch, for dates and for the limits. */
+	/** The CRM's clock in milliseconds since the epoch, for dates and for the limits. */
 	clock?: () => number;
-	/** The UTC offset of the portal's dates. Default: +03:00. */
+	/** The UTC offset of the CRM's dates. Default: +03:00. */
 	utcOffset?: string;
 	/** The contacts' custom fields. */
 	fields?: UserField[];
@@ -33,7 +33,7 @@ export const secret = 'k3v9s7q1x5w8';
 export type Hook<Info> = (info: Info) => void | Promise<void>;
 
 /** Everything that the methods work on. */
-export interface Portal {
+export interface CrmState {
 	clock: () => number;
 	utcOffset: string;
 	fields: UserField[];
@@ -67,7 +67,7 @@ export interface BatchCall {
 	error?: string;
 }
 
-export function createPortal(options: StandInOptions): Portal {
+export function createCrmState(options: StandInOptions): CrmState {
 	const { clock = Date.now, operatingSecondsPerCall: seconds = {} } = options;
 	return {
 		clock,
