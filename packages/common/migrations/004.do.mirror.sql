@@ -25,8 +25,8 @@ create table public.crm_sync_state (
   confirmed_run bigint,
   confirmed_deletions bigint,
   confirmed_at timestamptz,
-  -- Contacts that the last full run found missing and kept, because the webhook's user may not read them any more, or because their
-  -- look-up failed.
+  -- Contacts that the last full run kept as they were: the webhook's user may not read them any more, or the CRM did not return
+  -- them, or not completely.
   denied_contacts bigint not null default 0,
   unread_contacts bigint not null default 0,
   -- What a command requests of the synchroniser. It counts for ten minutes.
@@ -57,9 +57,9 @@ create trigger crm_configuration_changed after update of configuration on public
 -- What a full run has read so far.
 create table public.crm_sync_staging (
   bitrix_id bigint primary key,
-  -- listed: the row is the contact. incomplete: it was listed, but not completely, and stays as it is. The others were not listed and
-  -- then looked up: the CRM has deleted it, denies access, or has not returned it.
-  state text not null check (state in ('listed', 'incomplete', 'deleted', 'denied', 'unread')),
+  -- listed: the row is the contact. unread: the CRM did not return it, or not completely, and it stays as it is. The others were not
+  -- listed and then looked up: the CRM has deleted it, or denies access.
+  state text not null check (state in ('listed', 'unread', 'deleted', 'denied')),
   phone text,
   company_ids bigint[],
   name text,
@@ -82,8 +82,8 @@ create table public.crm_sync_runs (
   created bigint not null default 0,
   changed bigint not null default 0,
   deleted bigint not null default 0,
-  -- Contacts that the CRM did not return completely: they stay as they are.
-  incomplete bigint not null default 0,
+  -- Contacts that the CRM did not return, or not completely: they stay as they are.
+  unread bigint not null default 0,
   requests bigint not null default 0
 );
 

@@ -20,13 +20,14 @@ export function adviceFor(code: string): string {
 }
 
 /** Why a run failed, in one line. */
-export function explainFailure({ outcome, incomplete }: RunRow, { blocked_until: until }: SyncState): string {
+export function explainFailure({ outcome, unread, deleted }: RunRow, { blocked_until: until }: SyncState): string {
 	switch (outcome) {
 		case 'failed':
 			return 'The run failed unexpectedly: see the log of the synchroniser.';
 		case 'incomplete': {
-			const what = incomplete > 0 ? `${incomplete} contacts were not returned completely and` : 'contacts';
-			return `The run is incomplete: ${what} stay as they are. Nothing was deleted. Look whether the webhook’s user may read all contacts.`;
+			const what = unread > 0 ? `${unread} contacts could not be read and` : 'contacts';
+			const deletions = deleted > 0 ? `${deleted} contacts were deleted in the CRM, and here.` : 'Nothing was deleted.';
+			return `The run is incomplete: ${what} stay as they are. ${deletions} Look whether the webhook’s user may read all contacts.`;
 		}
 		default: {
 			const when = until === null ? '' : `, not before ${new Date(until).toISOString()}`;

@@ -12,6 +12,6 @@ export function describeAlarms(
 					`${deletions} contacts are missing in the CRM; nothing was deleted. If that is right, run "contacts sync --confirm-mass-delete ${run}".`,
 				]),
 		...(denied > 0 ? [`${denied} contacts can’t be read any more; they are kept as they were.`] : []),
-		...(unread > 0 ? [`${unread} contacts could not be looked up; they are kept as they were.`] : []),
+		...(unread > 0 ? [`${unread} contacts could not be read; they are kept as they were.`] : []),
 	];
 }

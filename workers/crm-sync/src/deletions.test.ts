@@ -53,19 +53,41 @@ describe('a contact', () => {
 	});
 
 	test.each(['INTERNAL_SERVER_ERROR', 'SOMETHING_NEW', '', 'constructor', '__proto__', 'deleted'])(
-		'whose look-up failed with "%s" stays, and the others are deleted',
+		'whose look-up failed with "%s" stays, the others are deleted, and the mirror does not count as equal to the CRM',
 		async (code) => {
 			const [first = 0, second = 0] = sync.ids();
+			const { last_success_at: equalAt, watermark } = await sync.state();
 			const isFirst = ({ params }: { params: Record<string, unknown> }) => Number(params.id) === first;
 			sync.standIn.faults.always(error(code), { method: 'crm.item.get', when: isFirst });
 			sync.standIn.remove(first);
 			sync.standIn.remove(second);
-			expect(await run()).toMatchObject({ deleted: 1 });
+			await expect(run()).rejects.toMatchObject({ name: 'IncompleteRunError' });
 			expect(await mirroredIds()).toEqual([first, ...sync.ids()]);
-			expect((await sync.state()).unread_contacts).toBe(1);
 			expect(sync.unread).toEqual(['full']);
+			expect([
+				...(await database.sql`select outcome, deleted, unread from crm_sync_runs order by id desc limit 1`),
+			]).toEqual([{ outcome: 'incomplete', deleted: '1', unread: '1' }]);
+			expect(await sync.synchroniser.run()).toMatchObject({ kind: 'incremental' });
+			expect(await sync.state()).toMatchObject({ unread_contacts: 1, last_success_at: equalAt, last_full_at: null });
+			expect((await sync.state()).watermark).toBeGreaterThanOrEqual(watermark ?? Number.NaN);
+
+			sync.standIn.faults.clear();
+			sync.clock.advance(3_600_000);
+			expect(await sync.synchroniser.run()).toMatchObject({ kind: 'full', deleted: 1 });
+			expect(await mirroredIds()).toEqual(sync.ids());
+			expect((await sync.state()).last_success_at).toBeGreaterThan(equalAt ?? Number.NaN);
 		},
 	);
+
+	test('that was deleted in the CRM is deleted by a run in which another contact is unread', async () => {
+		const [first = 0, second = 0] = sync.ids();
+		const { last_success_at: equalAt, watermark } = await sync.state();
+		sync.standIn.remove(first);
+		sync.standIn.update(second, { raw: { assignedById: undefined } });
+		await expect(run()).rejects.toMatchObject({ counts: { deleted: 1, unread: 1 } });
+		expect(await mirroredIds()).toEqual(sync.ids());
+		expect(await sync.state()).toMatchObject({ last_success_at: equalAt, last_full_at: null, watermark });
+	});
 
 	test('that became a vendor of the catalogue is deleted; one that always was a vendor is never created', async () => {
 		sync.standIn.update(sync.ids()[0] ?? 0, { categoryId: 7 });
@@ -78,25 +100,35 @@ describe('a contact', () => {
 test.each([
 	['60 contacts, half of which are missing', 60, 30],
 	['10 contacts, all of which are missing', 10, 10],
-])('a mirror of %s keeps them until somebody confirms, and then until a run is complete', async (_, count, missing) => {
-	sync = await startSync();
-	sync.fill(count);
-	await sync.synchroniser.run();
-	const missed = sync.ids().slice(0, missing);
-	for (const id of missed) sync.standIn.remove(id);
-	await confirmHeldDeletions();
-	expect(await sync.state()).toMatchObject({ held_deletions: missing });
-	expect(await mirroredIds()).toHaveLength(count);
+])(
+	'a mirror of %s keeps them until somebody confirms, whether or not another contact is unread',
+	async (_, count, missing) => {
+		sync = await startSync();
+		sync.fill(count);
+		await sync.synchroniser.run();
+		const missed = sync.ids().slice(0, missing);
+		for (const id of missed) sync.standIn.remove(id);
+		// Of a list that is empty all contacts are missing.
+		const { id: unread } = sync.standIn.add({ ...makeContact(1), raw: { assignedById: undefined } });
+		if (missing === count) sync.standIn.faults.always({ kind: 'empty-list' });
+		const outcome = () =>
+			run().then(
+				({ isHeld }) => `held: ${isHeld}`,
+				(failure: Error) => failure.name,
+			);
+		for (let round = 0; round < 2; round++) {
+			expect(await outcome()).toBe(missing < count ? 'IncompleteRunError' : 'held: true');
+			expect(await sync.state()).toMatchObject({ held_deletions: missing });
+			expect(await mirroredIds()).toHaveLength(count);
+		}
 
-	const { id: incomplete } = sync.standIn.add({ ...makeContact(1), raw: { assignedById: undefined } });
-	await expect(run()).rejects.toMatchObject({ name: 'IncompleteRunError' });
-	expect(await mirroredIds()).toHaveLength(count);
-
-	sync.standIn.update(incomplete, { raw: {} });
-	await confirmHeldDeletions();
-	await run();
-	expect(await mirroredIds()).toEqual(sync.ids());
-});
+		const { held_run: held } = await sync.state();
+		await sync.session.run((sql) => confirmDeletions(sql, held ?? 0));
+		expect(await outcome()).toBe(missing < count ? 'IncompleteRunError' : 'held: false');
+		expect(await mirroredIds()).toEqual(sync.ids().filter((id) => id !== unread));
+		expect((await sync.state()).held_run).toBe(null);
+	},
+);
 
 describe('many deletions', () => {
 	beforeEach(async () => {

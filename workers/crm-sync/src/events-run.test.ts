@@ -102,7 +102,7 @@ describe('events', () => {
 		async (_, fault) => {
 			const [first = 0, second = 0] = sync.ids();
 			failFor(first, fault);
-			// A found contact may be as unclear as a missing one.
+			// A found contact may be unread as well as a missing one.
 			if (fault.kind === 'error') sync.standIn.remove(first);
 			sync.standIn.update(second, { lastName: 'Read' });
 			await storeEvents(first, second);

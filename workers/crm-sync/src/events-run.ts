@@ -28,17 +28,17 @@ export async function eventsRun(context: RunContext): Promise<Counts> {
 		const rows = await session.run((sql) => readInbox(sql, eventsAtOnce, clock.now()));
 		if (rows.length === 0) break;
 		const ids = rows.map(({ bitrix_id }) => bitrix_id);
-		for await (const { found, deleted, denied, unclear } of crm.lookUp(ids, { waits: false })) {
+		for await (const { found, deleted, denied, unread } of crm.lookUp(ids, { waits: false })) {
 			const contacts = await map(found);
-			const changes = { contacts, deleted, unread: [...unclear.keys()] };
+			const changes = { contacts, deleted, unread: [...unread.keys()] };
 			const saved = await session.run((sql) => saveContacts(sql, changes));
-			const seen = contacts.length + deleted.length + denied.length + unclear.size;
+			const seen = contacts.length + deleted.length + denied.length + unread.size;
 			addCounts(counts, { ...saved, seen });
 
 			for (const id of denied) logger.warn({ bitrix_id: id }, 'a contact may not be read any more');
 			const handled = new Set([...contacts.map(({ bitrix_id }) => bitrix_id), ...deleted, ...denied]);
 			for (const event of rows) {
-				const code = unclear.get(event.bitrix_id);
+				const code = unread.get(event.bitrix_id);
 				if (code === undefined) continue;
 				const delay = retryDelaysMs[event.attempts];
 				if (delay !== undefined) {

@@ -26,7 +26,7 @@ const maxMissingShare = 0.02;
  * missing, the deletions are put on hold until somebody confirms that many. This happens, for example, when the webhook's user
  * has lost its rights.
  *
- * If the CRM returns incomplete contacts, the other contacts become visible, nothing is deleted, and the run fails.
+ * If a contact is unread, everything else becomes visible, deletions too, and the run fails.
  *
  * @throws Bitrix24Error, SessionLostError, IncompleteRunError
  */
@@ -67,13 +67,13 @@ export async function fullRun(context: RunContext): Promise<Counts> {
 	}
 
 	for (;;) {
-		const { contacts, unclear, last } = await crm.page({ after: cursor });
+		const { contacts, unread, last } = await crm.page({ after: cursor });
 		// A short page is not the end: a contact may have been deleted while the CRM built the page.
 		if (last === undefined) break;
 		cursor = last;
-		addExamples(examples, unclear);
-		await stage(contacts, new Map([...unclear.keys()].map((id) => [id, 'incomplete'])));
-		seen += contacts.length + unclear.size;
+		addExamples(examples, unread);
+		await stage(contacts, new Map([...unread.keys()].map((id) => [id, 'unread'])));
+		seen += contacts.length + unread.size;
 		onProgress(seen, total);
 	}
 
@@ -81,7 +81,9 @@ export async function fullRun(context: RunContext): Promise<Counts> {
 	if (total !== undefined && staged < total * minListedShare) {
 		// The cursor is at the end: continuing from there would give the same result for ever.
 		await session.run((sql) => discardFull(sql, { isIncomplete: true }), allContacts);
-		throw new IncompleteRunError(`the CRM counts ${total} contacts and has listed ${staged}`);
+		throw new IncompleteRunError(`the CRM counts ${total} contacts and has listed ${staged}`, {
+			...{ seen, created: 0, changed: 0, deleted: 0, unread: 0 },
+		});
 	}
 	// Also what was confirmed while this run was under way.
 	await session.run(takeConfirmation);
@@ -95,23 +97,23 @@ export async function fullRun(context: RunContext): Promise<Counts> {
 		);
 	} else {
 		const missingIds = await session.run(readMissing, allContacts);
-		for await (const { found, deleted, denied, unclear } of crm.lookUp(missingIds, { waits: true })) {
-			const unread = [...unclear.keys()];
+		for await (const { found, deleted, denied, unread } of crm.lookUp(missingIds, { waits: true })) {
+			addExamples(examples, unread);
 			const states: [Unlisted, number[]][] = [
 				['deleted', deleted],
 				['denied', denied],
-				['unread', unread],
+				['unread', [...unread.keys()]],
 			];
 			await stage(found, new Map(states.flatMap(([state, ids]) => ids.map((id) => [id, state]))));
-			if (denied.length + unread.length > 0)
-				logger.warn({ denied, unclear: Object.fromEntries(unclear) }, 'contacts that cannot be read are kept');
+			if (denied.length + unread.size > 0)
+				logger.warn({ denied, unread: Object.fromEntries(unread) }, 'contacts that cannot be read are kept');
 		}
 	}
-	const { incomplete, denied, unread } = await session.run(countStaging, allContacts);
+	const { denied, unread } = await session.run(countStaging, allContacts);
 	const held = isHeld ? { run: context.runId, deletions: missing } : undefined;
-	const result = { complete: incomplete === 0, held, denied, unread };
-	const changes = await session.run((sql) => finishFull(sql, result), allContacts);
-	onUnread('full', unread + incomplete);
-	if (incomplete > 0) throw IncompleteRunError.ofContacts(incomplete, examples);
-	return { seen, ...changes, isHeld };
+	const changes = await session.run((sql) => finishFull(sql, { held, denied, unread }), allContacts);
+	onUnread('full', unread);
+	const counts = { seen, ...changes, isHeld };
+	if (unread > 0) throw IncompleteRunError.ofContacts(unread, examples, counts);
+	return counts;
 }

@@ -9,8 +9,8 @@ const overlapMs = 600_000;
 
 /**
  * Reads the contacts that changed since the last run, by the CRM's clock. It does not find deletions, or contacts of which
- * only the links changed: the full run finds them. If the CRM returns incomplete contacts, the watermark stays, and the next
- * run reads them again.
+ * only the links changed: the full run finds them. If a contact is unread, the watermark stays, and the next run reads it
+ * again.
  *
  * @param watermark milliseconds since the epoch
  * @throws Bitrix24Error, SessionLostError, IncompleteRunError
@@ -20,7 +20,7 @@ export async function incrementalRun(context: RunContext, watermark: number): Pr
 	const map = createMapper(context);
 	const counts: Counts = { seen: 0, created: 0, changed: 0, deleted: 0 };
 	const examples = new Map<string, number>();
-	let incomplete = 0;
+	let unread = 0;
 	const changed = (after: number) => crm.page({ after, changedSince: watermark - overlapMs });
 	let page = await changed(0);
 	const { at: begun } = page;
@@ -28,16 +28,16 @@ export async function incrementalRun(context: RunContext, watermark: number): Pr
 	if (begun === undefined) throw new Bitrix24Error('stop', 'no_portal_clock', 'crm.item.list');
 	for (; page.last !== undefined; page = await changed(page.last)) {
 		const contacts = await map(page.contacts);
-		const changes = { contacts, deleted: [], unread: [...page.unclear.keys()] };
+		const changes = { contacts, deleted: [], unread: [...page.unread.keys()] };
 		const saved = await session.run((sql) => saveContacts(sql, changes));
-		incomplete += page.unclear.size;
-		addExamples(examples, page.unclear);
+		unread += page.unread.size;
+		addExamples(examples, page.unread);
 		addCounts(counts, { ...saved, seen: contacts.length });
 		onProgress(counts.seen, undefined);
 	}
-	if (incomplete > 0) {
-		onUnread('incremental', incomplete);
-		throw IncompleteRunError.ofContacts(incomplete, examples);
+	if (unread > 0) {
+		onUnread('incremental', unread);
+		throw IncompleteRunError.ofContacts(unread, examples, counts);
 	}
 	await session.run((sql) => finishIncremental(sql, begun));
 	return counts;

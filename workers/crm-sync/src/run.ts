@@ -19,7 +19,7 @@ export interface RunContext {
 	onProgress(seen: number, total: number | undefined): void;
 	/** Called for each value that could not be mapped, or was cut. */
 	onUnmapped(column: ContactColumn): void;
-	/** Called for contacts that could not be read completely: their stored values stay. */
+	/** Called for contacts that the CRM did not return, or not completely: what is stored of them stays. */
 	onUnread(run: RunKind, contacts: number): void;
 }
 
@@ -40,24 +40,29 @@ export function addCounts(counts: Counts, more: Counts): void {
 /** The maximum number of examples: a CRM may return a different code for each contact. */
 const maxExamples = 10;
 
-/** Adds one of the contacts that could not be read for each code, so that somebody can look at it. */
-export function addExamples(examples: Map<string, number>, unclear: ReadonlyMap<number, string>): void {
-	for (const [id, code] of unclear) if (examples.size < maxExamples && !examples.has(code)) examples.set(code, id);
+/** Adds one of the unread contacts for each code, so that somebody can look at it. */
+export function addExamples(examples: Map<string, number>, unread: ReadonlyMap<number, string>): void {
+	for (const [id, code] of unread) if (examples.size < maxExamples && !examples.has(code)) examples.set(code, id);
 }
 
-/** A run did not read everything. It deleted nothing and does not count as a success. */
+/** A run did not read everything: the mirror is not known to be equal to the CRM. */
 export class IncompleteRunError extends Error {
 	override name = 'IncompleteRunError';
-	/** How many contacts the CRM returned incompletely. */
-	contacts = 0;
 
-	/** @param examples of these contacts by their codes, as far as this process knows */
-	static ofContacts(contacts: number, examples: ReadonlyMap<string, number>): IncompleteRunError {
+	/** @param counts what the run has done nevertheless, and how many contacts are unread */
+	constructor(
+		message: string,
+		readonly counts: Counts & { unread: number },
+	) {
+		super(message);
+	}
+
+	/** @param examples of the unread contacts by their codes, as far as this process knows */
+	static ofContacts(unread: number, examples: ReadonlyMap<string, number>, counts: Counts): IncompleteRunError {
 		const details = [...examples].map(([code, id]) => `${code} (contact ${id})`).join(', ');
-		const error = new IncompleteRunError(
-			`${contacts} contacts that the CRM did not return completely stay as they are${details && `: ${details}`}`,
+		return new IncompleteRunError(
+			`${unread} contacts that the CRM did not return completely stay as they are${details && `: ${details}`}`,
+			{ ...counts, unread },
 		);
-		error.contacts = contacts;
-		return error;
 	}
 }

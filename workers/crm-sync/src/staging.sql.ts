@@ -11,8 +11,8 @@ import {
 import type { Sql } from '@contacts/common/database/client.js';
 import { noFullRun } from './sync.sql.js';
 
-/** What is known of a contact that is not there: it is incomplete in the list, or was not listed and then looked up. */
-export type Unlisted = 'incomplete' | 'deleted' | 'denied' | 'unread';
+/** What is known of a contact that has not been read. */
+export type Unlisted = 'unread' | 'deleted' | 'denied';
 
 /** The rows of `crm_sync_staging` in JSON. */
 function stagingRows(contacts: readonly CompanyContact[], others: ReadonlyMap<number, Unlisted> = new Map()): string {
@@ -42,11 +42,10 @@ export async function stagePage(sql: Sql, { contacts, others, cursor }: StagedPa
 }
 
 interface StagingCounts {
-	/** Number of contacts that were listed, completely or not. */
+	/** Number of contacts that are in the CRM, read or not. */
 	staged: number;
-	incomplete: number;
-	denied: number;
 	unread: number;
+	denied: number;
 	/** Number of contacts in the mirror. */
 	live: number;
 	/** Number of those that were not listed. */
@@ -56,15 +55,14 @@ interface StagingCounts {
 export async function countStaging(sql: Sql): Promise<StagingCounts> {
 	const [counts] = await sql<[StagingCounts]>`
 		with states as (
-			select count(*) filter (where state in ('listed', 'incomplete'))::int as staged,
-			       count(*) filter (where state = 'incomplete')::int as incomplete,
-			       count(*) filter (where state = 'denied')::int as denied,
-			       count(*) filter (where state = 'unread')::int as unread
+			select count(*) filter (where state in ('listed', 'unread'))::int as staged,
+			       count(*) filter (where state = 'unread')::int as unread,
+			       count(*) filter (where state = 'denied')::int as denied
 			from crm_sync_staging
 		), mirror as (
 			select count(*)::int as live, count(*) filter (where s.bitrix_id is null)::int as missing
 			from company_contacts c
-			left join (select bitrix_id from crm_sync_staging where state in ('listed', 'incomplete')) s using (bitrix_id)
+			left join (select bitrix_id from crm_sync_staging where state in ('listed', 'unread')) s using (bitrix_id)
 		)
 		select * from states, mirror`;
 	return counts;
@@ -80,42 +78,38 @@ export async function readMissing(sql: Sql): Promise<number[]> {
 }
 
 interface FullResult {
-	/** Whether every contact was listed completely. */
-	complete: boolean;
-	/** Deletions that are too many to happen without a confirmation. */
+	/** Deletions that are too many to happen without a confirmation: no missing contact was looked up. */
 	held: { run: number; deletions: number } | undefined;
 	denied: number;
 	unread: number;
 }
 
 /**
- * Makes all staged contacts and the deletions visible at once, and ends the run. An incomplete run deletes nothing, and
- * deletions that were on hold stay so.
+ * Makes all staged contacts and the deletions visible at once, and ends the run. Only a run without unread contacts has found
+ * the mirror equal to the CRM.
  */
 export async function finishFull(
 	sql: Sql,
-	{ complete, held, denied, unread }: FullResult,
+	{ held, denied, unread }: FullResult,
 ): Promise<SaveResult & { deleted: number }> {
-	const equal = complete && held === undefined;
+	const isComplete = unread === 0;
 	const [changes] = await sql<[SaveResult & { deleted: number }]>`
 		with ${sql.unsafe(savingQuery(`(select *, '{}'::text[] as absent from crm_sync_staging where state = 'listed')`))},
 		deleted as (
 			delete from company_contacts c using crm_sync_staging s
-			where ${equal} and s.state = 'deleted' and c.bitrix_id = s.bitrix_id
+			where s.state = 'deleted' and c.bitrix_id = s.bitrix_id
 			returning 1
 		), finished as (
 			update crm_sync_state set
-				watermark = case when ${complete} then full_watermark else watermark end,
+				watermark = case when ${isComplete} then full_watermark else watermark end,
 				-- What has changed since the beginning may be missing: a run can take a day, with its interruptions.
-				last_success_at = case when ${equal} then coalesce(full_begun_at, last_success_at) else last_success_at end,
-				held_run = case when ${equal} then null else coalesce(${held?.run ?? null}::bigint, held_run) end,
-				held_deletions = case when ${equal} then null
-					else coalesce(${held?.deletions ?? null}::bigint, held_deletions) end,
+				last_success_at = case when ${isComplete && held === undefined}
+					then coalesce(full_begun_at, last_success_at) else last_success_at end,
+				held_run = ${held?.run ?? null}, held_deletions = ${held?.deletions ?? null},
 				denied_contacts = ${denied}, unread_contacts = ${unread},
 				-- No beginning since an event was dropped: the run may have read its contact before.
-				last_full_at = case when ${complete} and full_begun_at is not null then clock_timestamp() end,
-				blocked_by = case when ${complete} then null else blocked_by end,
-				blocked_until = case when ${complete} then null else blocked_until end,
+				last_full_at = case when ${isComplete} and full_begun_at is not null then clock_timestamp() end,
+				blocked_by = null, blocked_until = null,
 				${sql.unsafe(noFullRun)}
 		), emptied as (
 			-- TRUNCATE would wait for every reader, such as a long dump.
@@ -130,13 +124,13 @@ interface Changes {
 	contacts: readonly CompanyContact[];
 	/** Contacts that the CRM confirmed as deleted. */
 	deleted: readonly number[];
-	/** Contacts whose state is unclear. */
+	/** Contacts that could not be read. */
 	unread: readonly number[];
 }
 
 /**
  * Saves contacts outside of the pages of a full run. Rows that such a run in progress has staged follow: what it has found
- * deleted is not deleted if the contact is there or unclear now.
+ * deleted is not deleted if the contact is there or unread now.
  */
 export async function saveContacts(
 	sql: Sql,

@@ -160,7 +160,8 @@ export type RunKind = (typeof runKinds)[number];
 interface RunCounts extends SaveResult {
 	seen: number;
 	deleted: number;
-	incomplete: number;
+	/** Contacts that the CRM did not return, or not completely. */
+	unread: number;
 	requests: number;
 }
 
@@ -189,13 +190,13 @@ export async function endRun(sql: Sql, id: number, outcome: string, run: RunCoun
 	await sql`
 		update crm_sync_runs set ended_at = clock_timestamp(), outcome = ${outcome}, seen = ${run.seen},
 			created = ${run.created}, changed = ${run.changed}, deleted = ${run.deleted},
-			incomplete = ${run.incomplete}, requests = ${run.requests}
+			unread = ${run.unread}, requests = ${run.requests}
 		where id = ${id}`;
 }
 
 const runColumns = (sql: Sql) => {
 	const iso = (column: string) => `to_char(${column} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') as ${column}`;
-	const counted = ['id', 'total', 'seen', 'created', 'changed', 'deleted', 'incomplete', 'requests'];
+	const counted = ['id', 'total', 'seen', 'created', 'changed', 'deleted', 'unread', 'requests'];
 	return sql.unsafe(
 		[
 			'kind',

@@ -160,8 +160,7 @@ export async function createSynchroniser(options: SynchroniserOptions): Promise<
 		const runId = await session.run((sql) => beginRun(sql, kind, requestedAt ?? null));
 		if (kind !== 'events') await session.run(prune, allContacts);
 		const before = client.requests;
-		let counts: Counts = { seen: 0, created: 0, changed: 0, deleted: 0 };
-		let incomplete = 0;
+		let counts: Counts & { unread?: number } = { seen: 0, created: 0, changed: 0, deleted: 0 };
 		let outcome = 'failed';
 		try {
 			await readFields(kind);
@@ -173,7 +172,7 @@ export async function createSynchroniser(options: SynchroniserOptions): Promise<
 				outcome = 'interrupted';
 			} else if (error instanceof IncompleteRunError) {
 				outcome = 'incomplete';
-				incomplete = error.contacts;
+				({ counts } = error);
 				if (kind === 'full') incompleteAt = clock.now();
 			} else if (error instanceof Bitrix24Error) {
 				outcome = error.code;
@@ -184,7 +183,7 @@ export async function createSynchroniser(options: SynchroniserOptions): Promise<
 			}
 			throw error;
 		} finally {
-			const row = { ...counts, incomplete, requests: client.requests - before };
+			const row = { unread: 0, ...counts, requests: client.requests - before };
 			await session.run((sql) => endRun(sql, runId, outcome, row)).catch(() => undefined);
 		}
 	}

@@ -118,6 +118,24 @@ test('a run shows its progress, and the status says what holds the mirror up, wi
 		expect(at).toMatch(new RegExp(`^${time}$`));
 });
 
+test('--once --full fails when a look-up fails, and says what was deleted nevertheless', async () => {
+	expect(await run(['--remap'])).toMatchObject({ code: 0 });
+	const [first, second] = [standIn.add({ lastName: 'One' }), standIn.add({ lastName: 'Two' })];
+	expect(await run(['--once'])).toMatchObject({ code: 0 });
+	for (const { id } of [first, second]) standIn.remove(id);
+	standIn.faults.always(
+		{ kind: 'error', code: 'SOMETHING_NEW' },
+		{ method: 'crm.item.get', when: ({ params }) => Number(params.id) === first.id },
+	);
+	expectOneLine(
+		await run(['--once', '--full']),
+		1,
+		/1 contacts could not be read and stay as they are. 1 contacts were deleted in the CRM, and here./,
+	);
+	standIn.faults.clear();
+	expect(await run(['--once', '--full'])).toMatchObject({ code: 0 });
+});
+
 test.each([
 	['BITRIX24_WEBHOOK_URL', 'https://crm.example/rest/1/secret?debug=1'],
 	['BITRIX24_WEBHOOK_URL', 'https://crm.example/rest/1/secret#1'],

@@ -52,9 +52,9 @@ test.each([
 		expect(outcomes.map((outcome) => (outcome instanceof Error ? outcome.code : undefined))).toEqual(codes);
 		expect(requests()).toBe(6);
 		const crm = createCrm(client, { trouble: undefined, reason: undefined });
-		for await (const { deleted, unclear } of crm.lookUp([1, 2], { waits: true })) {
+		for await (const { deleted, unread } of crm.lookUp([1, 2], { waits: true })) {
 			expect(deleted).toEqual([]);
-			expect(unclear.get(2)).toBe('no_response_in_batch');
+			expect(unread.get(2)).toBe('no_response_in_batch');
 		}
 	},
 );

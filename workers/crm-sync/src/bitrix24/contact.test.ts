@@ -25,9 +25,9 @@ test.each<[object, string]>([
 	[{ name: undefined }, 'names'],
 	[{ name: undefined, lastName: ['Weber'] }, 'names'],
 	[{ assignedById: undefined }, 'assignedById'],
-])('a row with %j is incomplete, and says which field: %s', (changes, field) => {
+])('a row with %j lacks a field, and says which: %s', (changes, field) => {
 	const item = read(changes);
-	expect(item?.unread).toEqual([field]);
+	expect(item?.absent).toEqual([field]);
 	expect(item && contactOf(item)).toBe(undefined);
 });
 

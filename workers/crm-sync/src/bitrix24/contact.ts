@@ -34,7 +34,7 @@ export interface Item {
 	/** The fields that the row has in a form that can be read. */
 	fields: Partial<CrmContact>;
 	/** The names of the fields that it does not have in such a form. */
-	unread: string[];
+	absent: string[];
 }
 
 /** A custom field of contacts. */
@@ -59,7 +59,7 @@ export interface FieldCodes {
 
 type Row = Record<string, unknown>;
 
-/** A contact without one of them is incomplete. The compiler requires each. */
+/** A contact without one of them is unread. The compiler requires each. */
 const allFields: Record<keyof CrmContact, true> = {
 	id: true,
 	names: true,
@@ -92,13 +92,13 @@ export function readItem(row: unknown, custom: CustomFields): Item | undefined {
 	const companyIds = companyIdsOf(row);
 	if (companyIds !== undefined) fields.companyIds = companyIds;
 
-	const unread = Object.keys(allFields).filter((name) => !(name in fields));
-	return { id, categoryId: categoryOf(row.categoryId), updatedTime: row.updatedTime, fields, unread };
+	const absent = Object.keys(allFields).filter((name) => !(name in fields));
+	return { id, categoryId: categoryOf(row.categoryId), updatedTime: row.updatedTime, fields, absent };
 }
 
 /** @returns undefined unless the CRM has returned everything that the mirror stores */
-export function contactOf({ fields, unread }: Item): CrmContact | undefined {
-	return unread.length === 0 ? (fields as CrmContact) : undefined;
+export function contactOf({ fields, absent }: Item): CrmContact | undefined {
+	return absent.length === 0 ? (fields as CrmContact) : undefined;
 }
 
 /** Returns whether a row has less than another row of the same contact. */

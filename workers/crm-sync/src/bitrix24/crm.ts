@@ -23,16 +23,16 @@ interface LookUps {
 	/** IDs of contacts that the webhook's user may not read (any more). */
 	denied: number[];
 	/**
-	 * IDs of contacts that could not be read, each with a code: that of an error, or of the fields that are incomplete, such as
+	 * IDs of contacts that could not be read, each with a code: that of an error, or of the fields that are absent, such as
 	 * `no_companyIds`.
 	 */
-	unclear: Map<number, string>;
+	unread: Map<number, string>;
 }
 
 export interface Page {
 	contacts: CrmContact[];
 	/** The contacts that could not be read, with the codes of `LookUps`. */
-	unclear: Map<number, string>;
+	unread: Map<number, string>;
 	/** The ID of the last contact that was listed; undefined: there are no more. */
 	last: number | undefined;
 	/** The CRM's clock; milliseconds since the epoch. */
@@ -94,7 +94,7 @@ export function createCrm(client: CrmClient, codes: FieldCodes): Crm {
 	/** Reads up to 50 contacts by their IDs in one request, with the CRM's error if there was one beside the results. */
 	async function lookUpSome(ids: number[], waits: boolean) {
 		const outcomes = await client.batch(ids.map(itemCommand), { waits });
-		const lookUps: LookUps = { found: [], deleted: [], denied: [], unclear: new Map() };
+		const lookUps: LookUps = { found: [], deleted: [], denied: [], unread: new Map() };
 		const items = new Map<number, Item>();
 		for (const [index, id] of ids.entries()) {
 			const outcome = outcomes[index];
@@ -145,14 +145,14 @@ export function createCrm(client: CrmClient, codes: FieldCodes): Crm {
 			const listed = rows.filter(({ categoryId }) => categoryId === 0);
 			const contacts = listed.flatMap((row) => contactOf(row) ?? []);
 			const isComplete = listReturns === 'everything' && contacts.length === listed.length;
-			if (isComplete || listed.length === 0) return { ...end, contacts, unclear: new Map() };
+			if (isComplete || listed.length === 0) return { ...end, contacts, unread: new Map() };
 			const { lookUps, items, error } = await lookUpSome(
 				listed.map(({ id }) => id),
 				true,
 			);
 			if (error !== undefined) throw error;
 			compare(listed, items);
-			return { ...end, contacts: lookUps.found, unclear: lookUps.unclear };
+			return { ...end, contacts: lookUps.found, unread: lookUps.unread };
 		},
 		async *lookUp(ids, { waits }) {
 			for (let from = 0; from < ids.length; from += maxCommands) {
@@ -169,20 +169,20 @@ const timeOf = ({ updatedTime }: Item) => (typeof updatedTime === 'string' ? Dat
 
 const itemCommand = (id: number): Command => ({ method: 'crm.item.get', params: { entityTypeId, id } });
 
-function addError({ deleted, denied, unclear }: LookUps, id: number, { kind, code }: Bitrix24Error): void {
+function addError({ deleted, denied, unread }: LookUps, id: number, { kind, code }: Bitrix24Error): void {
 	if (kind === 'not_found') deleted.push(id);
 	else if (kind === 'access_denied') denied.push(id);
-	else if (kind === 'retry' || kind === 'unclear') unclear.set(id, code);
+	else if (kind === 'retry' || kind === 'unread') unread.set(id, code);
 }
 
-function addItem({ found, deleted, unclear }: LookUps, id: number, item: Item | undefined): void {
-	if (item === undefined) unclear.set(id, 'no_item');
-	else if (item.categoryId === undefined) unclear.set(id, 'no_category');
+function addItem({ found, deleted, unread }: LookUps, id: number, item: Item | undefined): void {
+	if (item === undefined) unread.set(id, 'no_item');
+	else if (item.categoryId === undefined) unread.set(id, 'no_category');
 	// A catalogue vendor is not an ordinary contact (any more).
 	else if (item.categoryId !== 0) deleted.push(id);
 	else {
 		const contact = contactOf(item);
-		if (contact === undefined) unclear.set(id, `no_${item.unread.join('_')}`);
+		if (contact === undefined) unread.set(id, `no_${item.absent.join('_')}`);
 		else found.push(contact);
 	}
 }

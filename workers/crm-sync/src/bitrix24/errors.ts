@@ -5,9 +5,9 @@
  * - `pause`: this method has used up its operating time; other methods work
  * - `stop`: an operator has to change something (credentials, rights, subscription, configuration)
  * - `not_found`, `access_denied`: about the one requested record
- * - `unclear`: about the one requested record, with an unknown code
+ * - `unread`: about the one requested record, which could not be read
  */
-export type ErrorKind = 'retry' | 'slow_down' | 'pause' | 'stop' | 'not_found' | 'access_denied' | 'unclear';
+export type ErrorKind = 'retry' | 'slow_down' | 'pause' | 'stop' | 'not_found' | 'access_denied' | 'unread';
 
 /**
  * Codes are stored, logged and printed, so the CRM must not be able to put arbitrary text there. The database has the
@@ -72,5 +72,5 @@ export function kindOf(code: string, status: number): ErrorKind {
 
 /** Parses the error of one batch command. An unknown code is about its record, and must not stop the other commands. */
 export function kindOfCommand(code: string): ErrorKind {
-	return known(code) ?? 'unclear';
+	return known(code) ?? 'unread';
 }
