@@ -29,6 +29,8 @@ create table public.crm_sync_state (
   -- them, or not completely.
   denied_contacts bigint not null default 0,
   unread_contacts bigint not null default 0,
+  -- Contacts that lacked phones or companies in the last full run although another of their fields told of some.
+  contradictory_contacts bigint not null default 0,
   -- What a command requests of the synchroniser. It counts for ten minutes.
   requested text check (requested in ('incremental', 'full')),
   requested_at timestamptz,
@@ -57,9 +59,10 @@ create trigger crm_configuration_changed after update of configuration on public
 -- What a full run has read so far.
 create table public.crm_sync_staging (
   bitrix_id bigint primary key,
-  -- listed: the row is the contact. unread: the CRM did not return it, or not completely, and it stays as it is. The others were not
-  -- listed and then looked up: the CRM has deleted it, or denies access.
-  state text not null check (state in ('listed', 'unread', 'deleted', 'denied')),
+  -- listed: the row is the contact. contradictory: so it is, but it lacks phones or companies of which another of its fields tells.
+  -- unread: the CRM did not return it, or not completely, and it stays as it is. The others were not listed and then looked up: the
+  -- CRM has deleted it, or denies access.
+  state text not null check (state in ('listed', 'contradictory', 'unread', 'deleted', 'denied')),
   phone text,
   company_ids bigint[],
   name text,

@@ -1,9 +1,10 @@
+import type { Read } from './bitrix24/crm.js';
 import { Bitrix24Error } from './bitrix24/errors.js';
 import { eventsRun } from './events-run.js';
 import { createMapper } from './mapping.js';
-import { addExamples, type Counts, IncompleteRunError, type RunContext } from './run.js';
+import { addExamples, type Counts, IncompleteRunError, isMass, type RunContext } from './run.js';
 import { allContacts } from './session.js';
-import { countStaging, finishFull, readMissing, stagePage, type Unlisted } from './staging.sql.js';
+import { countStaging, finishFull, readMissing, type Staged, stagePage } from './staging.sql.js';
 import { beginFull, discardFull, readState, takeConfirmation } from './sync.sql.js';
 
 /** An unfinished run that is older than this starts over. */
@@ -11,10 +12,6 @@ const maxUnfinishedAgeMs = 24 * 3_600_000;
 
 /** A run is incomplete if it lists a smaller share of the contacts that the CRM counts. */
 const minListedShare = 0.98;
-
-/** Maximum number of deletions without a confirmation; in a large mirror, this share of it. */
-const maxMissing = 20;
-const maxMissingShare = 0.02;
 
 /**
  * Reads every contact of the CRM into a staging table. Then one statement makes them all visible. Readers never see half of a
@@ -26,14 +23,14 @@ const maxMissingShare = 0.02;
  * missing, the deletions are put on hold until somebody confirms that many. This happens, for example, when the webhook's user
  * has lost its rights.
  *
- * If a contact is unread, everything else becomes visible, deletions too, and the run fails.
+ * Contacts that contradict themselves are saved, unless they are many: then they are unread. If a contact is unread, everything else becomes visible, deletions too, and the run fails.
  *
  * @throws Bitrix24Error, SessionLostError, IncompleteRunError
  */
 export async function fullRun(context: RunContext): Promise<Counts> {
 	const { crm, session, clock, logger, onProgress, onUnread } = context;
 	const map = createMapper(context);
-	const examples = new Map<string, number>();
+	const [examples, contradictions] = [new Map<string, number>(), new Map<string, number>()];
 	let handlesEvents = true;
 
 	const { total, at } = await crm.count();
@@ -50,9 +47,11 @@ export async function fullRun(context: RunContext): Promise<Counts> {
 	}
 	await session.run(takeConfirmation);
 
-	async function stage(found: Parameters<typeof map>[0], others: Map<number, Unlisted>): Promise<void> {
-		const page = { contacts: await map(found), others, cursor };
-		await session.run((sql) => stagePage(sql, page));
+	async function stage(read: Read & Pick<Staged, 'deleted' | 'denied'>): Promise<void> {
+		addExamples(examples, read.unread);
+		addExamples(contradictions, read.contradictory);
+		const contacts = await map(read.contacts);
+		await session.run((sql) => stagePage(sql, { ...read, contacts }, cursor));
 		if (handlesEvents) await handleEvents();
 	}
 
@@ -67,13 +66,12 @@ export async function fullRun(context: RunContext): Promise<Counts> {
 	}
 
 	for (;;) {
-		const { contacts, unread, last } = await crm.page({ after: cursor });
+		const page = await crm.page({ after: cursor });
 		// A short page is not the end: a contact may have been deleted while the CRM built the page.
-		if (last === undefined) break;
-		cursor = last;
-		addExamples(examples, unread);
-		await stage(contacts, new Map([...unread.keys()].map((id) => [id, 'unread'])));
-		seen += contacts.length + unread.size;
+		if (page.last === undefined) break;
+		cursor = page.last;
+		await stage(page);
+		seen += page.contacts.length + page.unread.size;
 		onProgress(seen, total);
 	}
 
@@ -88,7 +86,7 @@ export async function fullRun(context: RunContext): Promise<Counts> {
 	// Also what was confirmed while this run was under way.
 	await session.run(takeConfirmation);
 	const { full_confirmed: confirmed } = await session.run(readState);
-	const isMassDelete = (staged === 0 && live > 0) || missing > Math.max(maxMissing, live * maxMissingShare);
+	const isMassDelete = (staged === 0 && live > 0) || isMass(missing, live);
 	const isHeld = isMassDelete && !(confirmed !== null && missing <= confirmed);
 	if (isHeld) {
 		logger.error(
@@ -97,23 +95,27 @@ export async function fullRun(context: RunContext): Promise<Counts> {
 		);
 	} else {
 		const missingIds = await session.run(readMissing, allContacts);
-		for await (const { found, deleted, denied, unread } of crm.lookUp(missingIds, { waits: true })) {
-			addExamples(examples, unread);
-			const states: [Unlisted, number[]][] = [
-				['deleted', deleted],
-				['denied', denied],
-				['unread', [...unread.keys()]],
-			];
-			await stage(found, new Map(states.flatMap(([state, ids]) => ids.map((id) => [id, state]))));
+		for await (const lookUps of crm.lookUp(missingIds, { waits: true })) {
+			await stage(lookUps);
+			const { denied, unread } = lookUps;
 			if (denied.length + unread.size > 0)
 				logger.warn({ denied, unread: Object.fromEntries(unread) }, 'contacts that cannot be read are kept');
 		}
 	}
-	const { denied, unread } = await session.run(countStaging, allContacts);
+	const { contradictory, denied, ...counted } = await session.run(countStaging, allContacts);
+	const isBelieved = !isMass(contradictory, counted.staged);
+	const unread = counted.unread + (isBelieved ? 0 : contradictory);
 	const held = isHeld ? { run: context.runId, deletions: missing } : undefined;
-	const changes = await session.run((sql) => finishFull(sql, { held, denied, unread }), allContacts);
+	const result = { held, denied, unread, contradictory, isBelieved };
+	const changes = await session.run((sql) => finishFull(sql, result), allContacts);
+	if (contradictory > 0)
+		logger.warn(
+			{ contradictory, isBelieved, examples: Object.fromEntries(contradictions) },
+			'contacts contradict themselves: the CRM says that they have phones or companies, and returns none',
+		);
 	onUnread('full', unread);
 	const counts = { seen, ...changes, isHeld };
+	if (!isBelieved) for (const [code, id] of contradictions) examples.set(code, id);
 	if (unread > 0) throw IncompleteRunError.ofContacts(unread, examples, counts);
 	return counts;
 }

@@ -1,7 +1,7 @@
 import type { ContactColumn } from '@contacts/common/company-contacts/company-contact-columns.sql.js';
 import type { FastifyBaseLogger } from 'fastify';
 import type { Clock } from './bitrix24/clock.js';
-import type { Crm } from './bitrix24/crm.js';
+import type { Crm, Read } from './bitrix24/crm.js';
 import type { MappingOptions } from './mapping.js';
 import type { Session } from './session.js';
 import type { RunKind } from './sync.sql.js';
@@ -35,6 +35,33 @@ export interface Counts {
 /** Adds what a page or another run has done. */
 export function addCounts(counts: Counts, more: Counts): void {
 	for (const name of ['seen', 'created', 'changed', 'deleted'] as const) counts[name] += more[name];
+}
+
+/**
+ * Whether this is more of so many contacts than people change in a day. Then it is rather the CRM that has changed, or what the
+ * webhook's user may read, and not the contacts.
+ */
+export function isMass(contacts: number, of: number): boolean {
+	return contacts > Math.max(20, of * 0.02);
+}
+
+/**
+ * Contacts that contradict themselves are believed, because crm.item.get has returned them so. Of a run that has read many of
+ * them, the further ones are unread.
+ *
+ * @returns a function to which a run passes each request's contacts before it saves them
+ */
+export function createBelief(): (read: Read) => Pick<Read, 'contacts' | 'unread'> {
+	let [all, doubted] = [0, 0];
+	return ({ contacts, unread, contradictory }) => {
+		all += contacts.length;
+		doubted += contradictory.size;
+		if (!isMass(doubted, all)) return { contacts, unread };
+		return {
+			contacts: contacts.filter(({ id }) => !contradictory.has(id)),
+			unread: new Map([...unread, ...contradictory]),
+		};
+	};
 }
 
 /** The maximum number of examples: a CRM may return a different code for each contact. */

@@ -11,31 +11,44 @@ import {
 import type { Sql } from '@contacts/common/database/client.js';
 import { noFullRun } from './sync.sql.js';
 
-/** What is known of a contact that has not been read. */
-export type Unlisted = 'unread' | 'deleted' | 'denied';
+/** What is known of a contact besides its columns, if it has been read. */
+type StagedState = 'listed' | 'contradictory' | 'unread' | 'deleted' | 'denied';
+
+/** What a request of a full run has read. */
+export interface Staged {
+	contacts: readonly CompanyContact[];
+	/** Those among `contacts` that contradict themselves. */
+	contradictory: ReadonlyMap<number, unknown>;
+	/** Contacts that could not be read. */
+	unread?: ReadonlyMap<number, unknown>;
+	/** Contacts that the CRM confirmed as deleted. */
+	deleted?: readonly number[];
+	/** Contacts that the webhook's user may not read. */
+	denied?: readonly number[];
+}
 
 /** The rows of `crm_sync_staging` in JSON. */
-function stagingRows(contacts: readonly CompanyContact[], others: ReadonlyMap<number, Unlisted> = new Map()): string {
+function stagingRows({ contacts, contradictory, unread, deleted = [], denied = [] }: Staged): string {
+	const without = (state: StagedState, ids: Iterable<number>) => [...ids].map((bitrix_id) => ({ bitrix_id, state }));
 	return JSON.stringify([
-		...contacts.map((contact) => ({ ...contact, state: 'listed' })),
-		...[...others].map(([bitrix_id, state]) => ({ bitrix_id, state })),
+		...contacts.map((contact) => ({
+			...contact,
+			state: contradictory.has(contact.bitrix_id) ? 'contradictory' : 'listed',
+		})),
+		...without('unread', unread?.keys() ?? []),
+		...without('deleted', deleted),
+		...without('denied', denied),
 	]);
 }
 
 const restaged = ['state', ...contactColumnNames].map((column) => `${column} = excluded.${column}`).join(', ');
 
-interface StagedPage {
-	contacts: readonly CompanyContact[];
-	others: ReadonlyMap<number, Unlisted>;
-	cursor: number;
-}
-
 /** Stages contacts and moves the cursor past them in one statement. A crash loses both or neither. */
-export async function stagePage(sql: Sql, { contacts, others, cursor }: StagedPage): Promise<void> {
+export async function stagePage(sql: Sql, staged: Staged, cursor: number): Promise<void> {
 	await sql`
 		with staged as (
 			insert into crm_sync_staging
-			select * from json_populate_recordset(null::crm_sync_staging, ${stagingRows(contacts, others)}::text::json)
+			select * from json_populate_recordset(null::crm_sync_staging, ${stagingRows(staged)}::text::json)
 			on conflict (bitrix_id) do update set ${sql.unsafe(restaged)}
 		)
 		update crm_sync_state set full_cursor = greatest(full_cursor, ${cursor}::bigint)`;
@@ -44,6 +57,7 @@ export async function stagePage(sql: Sql, { contacts, others, cursor }: StagedPa
 interface StagingCounts {
 	/** Number of contacts that are in the CRM, read or not. */
 	staged: number;
+	contradictory: number;
 	unread: number;
 	denied: number;
 	/** Number of contacts in the mirror. */
@@ -55,14 +69,15 @@ interface StagingCounts {
 export async function countStaging(sql: Sql): Promise<StagingCounts> {
 	const [counts] = await sql<[StagingCounts]>`
 		with states as (
-			select count(*) filter (where state in ('listed', 'unread'))::int as staged,
+			select count(*) filter (where state not in ('deleted', 'denied'))::int as staged,
+			       count(*) filter (where state = 'contradictory')::int as contradictory,
 			       count(*) filter (where state = 'unread')::int as unread,
 			       count(*) filter (where state = 'denied')::int as denied
 			from crm_sync_staging
 		), mirror as (
 			select count(*)::int as live, count(*) filter (where s.bitrix_id is null)::int as missing
 			from company_contacts c
-			left join (select bitrix_id from crm_sync_staging where state in ('listed', 'unread')) s using (bitrix_id)
+			left join (select bitrix_id from crm_sync_staging where state not in ('deleted', 'denied')) s using (bitrix_id)
 		)
 		select * from states, mirror`;
 	return counts;
@@ -81,7 +96,11 @@ interface FullResult {
 	/** Deletions that are too many to happen without a confirmation: no missing contact was looked up. */
 	held: { run: number; deletions: number } | undefined;
 	denied: number;
+	/** Contacts that stay as they are, with those that contradict themselves if they are not believed. */
 	unread: number;
+	contradictory: number;
+	/** Whether the contacts that contradict themselves are saved. */
+	isBelieved: boolean;
 }
 
 /**
@@ -90,11 +109,12 @@ interface FullResult {
  */
 export async function finishFull(
 	sql: Sql,
-	{ held, denied, unread }: FullResult,
+	{ held, denied, unread, contradictory, isBelieved }: FullResult,
 ): Promise<SaveResult & { deleted: number }> {
 	const isComplete = unread === 0;
+	const read = isBelieved ? `'listed', 'contradictory'` : `'listed'`;
 	const [changes] = await sql<[SaveResult & { deleted: number }]>`
-		with ${sql.unsafe(savingQuery(`(select *, '{}'::text[] as absent from crm_sync_staging where state = 'listed')`))},
+		with ${sql.unsafe(savingQuery(`(select *, '{}'::text[] as absent from crm_sync_staging where state in (${read}))`))},
 		deleted as (
 			delete from company_contacts c using crm_sync_staging s
 			where s.state = 'deleted' and c.bitrix_id = s.bitrix_id
@@ -106,7 +126,7 @@ export async function finishFull(
 				last_success_at = case when ${isComplete && held === undefined}
 					then coalesce(full_begun_at, last_success_at) else last_success_at end,
 				held_run = ${held?.run ?? null}, held_deletions = ${held?.deletions ?? null},
-				denied_contacts = ${denied}, unread_contacts = ${unread},
+				denied_contacts = ${denied}, unread_contacts = ${unread}, contradictory_contacts = ${contradictory},
 				-- No beginning since an event was dropped: the run may have read its contact before.
 				last_full_at = case when ${isComplete} and full_begun_at is not null then clock_timestamp() end,
 				blocked_by = null, blocked_until = null,
@@ -120,13 +140,7 @@ export async function finishFull(
 }
 
 /** What single contacts are now, by a look-up outside of the pages. */
-interface Changes {
-	contacts: readonly CompanyContact[];
-	/** Contacts that the CRM confirmed as deleted. */
-	deleted: readonly number[];
-	/** Contacts that could not be read. */
-	unread: readonly number[];
-}
+type Changes = Required<Omit<Staged, 'denied'>>;
 
 /**
  * Saves contacts outside of the pages of a full run. Rows that such a run in progress has staged follow: what it has found
@@ -134,18 +148,18 @@ interface Changes {
  */
 export async function saveContacts(
 	sql: Sql,
-	{ contacts, deleted, unread }: Changes,
+	{ contacts, contradictory, deleted, unread }: Changes,
 ): Promise<SaveResult & { deleted: number }> {
-	if (deleted.length > 0 || unread.length > 0) {
+	if (deleted.length > 0 || unread.size > 0) {
 		await sql`
 			with gone as (delete from crm_sync_staging where bitrix_id = any (${`{${deleted}}`}::text::bigint[]))
 			update crm_sync_staging set state = 'unread'
-			where state = 'deleted' and bitrix_id = any (${`{${unread}}`}::text::bigint[])`;
+			where state = 'deleted' and bitrix_id = any (${`{${[...unread.keys()]}}`}::text::bigint[])`;
 	}
 	if (contacts.length > 0) {
 		await sql`
 			insert into crm_sync_staging
-			select given.* from json_populate_recordset(null::crm_sync_staging, ${stagingRows(contacts)}::text::json) given
+			select given.* from json_populate_recordset(null::crm_sync_staging, ${stagingRows({ contacts, contradictory })}::text::json) given
 			join crm_sync_staging using (bitrix_id)
 			on conflict (bitrix_id) do update set ${sql.unsafe(restaged)}`;
 	}

@@ -21,6 +21,7 @@ export interface SyncState {
 	held_deletions: number | null;
 	denied_contacts: number;
 	unread_contacts: number;
+	contradictory_contacts: number;
 	bucket_arrival: number;
 	blocked_by: string | null;
 	blocked_until: number | null;
@@ -43,6 +44,7 @@ export async function readState(sql: Sql): Promise<SyncState> {
 		       full_confirmed::float8 as full_confirmed,
 		       held_run::float8 as held_run, held_deletions::float8 as held_deletions,
 		       denied_contacts::float8 as denied_contacts, unread_contacts::float8 as unread_contacts,
+		       contradictory_contacts::float8 as contradictory_contacts,
 		       bucket_arrival, blocked_by, ${epoch(sql, 'blocked_until')}, configuration,
 		       case when ${counts(sql, 'requested_at')} then requested end as requested
 		from crm_sync_state`;

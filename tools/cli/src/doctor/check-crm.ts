@@ -8,7 +8,7 @@ import { Bitrix24Error } from '@contacts/crm-sync/bitrix24/errors.js';
 import { crmVariables, toCrmConfig } from '@contacts/crm-sync/config.js';
 import { readState } from '@contacts/crm-sync/sync.sql.js';
 import { adviceFor } from '../crm-advice.js';
-import { type Check, problem, skipped } from './check.js';
+import { type Check, problem, skipped, warning } from './check.js';
 
 /** The timeout for requests to the CRM, retries included. */
 const timeoutMs = 10_000;
@@ -57,6 +57,11 @@ export async function* checkSynchroniser(sql: Sql, environment: NodeJS.ProcessEn
 	if (state.blocked_by !== null)
 		yield problem(`The synchroniser is held up by ${state.blocked_by}.`, sentence(adviceFor(state.blocked_by)));
 	for (const alarm of describeAlarms(state)) yield problem(alarm, 'contacts sync status');
+	if (state.contradictory_contacts > 0)
+		yield warning(
+			`${state.contradictory_contacts} contacts have no phones or companies though other fields of the CRM say so.`,
+			'Look at the examples in the log of the last full run.',
+		);
 	if (state.last_success_at === null) {
 		if (environment.BITRIX24_WEBHOOK_URL)
 			yield problem('The mirror was never equal to the CRM.', 'Start the synchroniser, or: contacts sync --once');

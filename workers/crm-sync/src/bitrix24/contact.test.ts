@@ -16,12 +16,10 @@ test.each([
 });
 
 test.each<[object, string]>([
-	[{ companyId: 31, companyIds: [] }, 'companyIds'],
 	[{ companyIds: undefined }, 'companyIds'],
 	[{ companyIds: {} }, 'companyIds'],
 	[{ companyIds: [[27]] }, 'companyIds'],
 	[{ fm: undefined }, 'phones'],
-	[{ fm: [], hasPhone: 'Y' }, 'phones'],
 	[{ name: undefined }, 'names'],
 	[{ name: undefined, lastName: ['Weber'] }, 'names'],
 	[{ assignedById: undefined }, 'assignedById'],
@@ -29,6 +27,13 @@ test.each<[object, string]>([
 	const item = read(changes);
 	expect(item?.absent).toEqual([field]);
 	expect(item && contactOf(item)).toBe(undefined);
+});
+
+test.each<[object, string]>([
+	[{ companyId: 31, companyIds: [] }, 'companyIds'],
+	[{ fm: [], hasPhone: 'Y' }, 'phones'],
+])('a row with %j is complete, and says which empty list it contradicts: %s', (changes, list) => {
+	expect(read(changes)).toMatchObject({ absent: [], contradicted: [list], fields: { [list]: [] } });
 });
 
 test('a row without phones is complete if its CRM says that the contact has none', () => {

@@ -35,6 +35,8 @@ export interface Item {
 	fields: Partial<CrmContact>;
 	/** The names of the fields that it does not have in such a form. */
 	absent: string[];
+	/** The names of the lists that are empty although another field of the row says that they are not. */
+	contradicted: string[];
 }
 
 /** A custom field of contacts. */
@@ -91,9 +93,13 @@ export function readItem(row: unknown, custom: CustomFields): Item | undefined {
 	if (phones !== undefined) fields.phones = phones;
 	const companyIds = companyIdsOf(row);
 	if (companyIds !== undefined) fields.companyIds = companyIds;
+	const contradicted = [
+		...(phones?.length === 0 && row.hasPhone === 'Y' ? ['phones'] : []),
+		...(companyIds?.length === 0 && positiveInteger(row.companyId) !== undefined ? ['companyIds'] : []),
+	];
 
 	const absent = Object.keys(allFields).filter((name) => !(name in fields));
-	return { id, categoryId: categoryOf(row.categoryId), updatedTime: row.updatedTime, fields, absent };
+	return { id, categoryId: categoryOf(row.categoryId), updatedTime: row.updatedTime, fields, absent, contradicted };
 }
 
 /** @returns undefined unless the CRM has returned everything that the mirror stores */
@@ -154,7 +160,7 @@ function isListOfValues(value: unknown): value is FieldValue[] {
 	return Array.isArray(value) && value.every(isValue);
 }
 
-/** @returns undefined if the phones can't be read, or if there are none although `hasPhone` says so */
+/** @returns undefined if the phones can't be read */
 function phonesOf({ fm, hasPhone }: Row): CrmPhone[] | undefined {
 	if (fm === undefined && hasPhone === 'N') return [];
 	if (!Array.isArray(fm)) return undefined;
@@ -167,15 +173,14 @@ function phonesOf({ fm, hasPhone }: Row): CrmPhone[] | undefined {
 		const phoneId = positiveInteger(id) ?? Number.MAX_SAFE_INTEGER;
 		phones.push({ id: phoneId, kind: String(valueType ?? ''), value: String(value ?? '') });
 	}
-	return phones.length === 0 && hasPhone === 'Y' ? undefined : phones;
+	return phones;
 }
 
-/** @returns undefined if the companies can't be read, or if there are none although `companyId` names one */
+/** @returns undefined if the companies can't be read */
 function companyIdsOf({ companyId = null, companyIds }: Row): FieldValue[] | undefined {
 	if (!isListOfValues(companyIds) || !isValue(companyId)) return undefined;
 	const primary = positiveInteger(companyId);
-	if (primary === undefined) return companyIds;
-	if (companyIds.length === 0) return undefined;
+	if (primary === undefined || companyIds.length === 0) return companyIds;
 	return [primary, ...companyIds.filter((id) => positiveInteger(id) !== primary)];
 }
 

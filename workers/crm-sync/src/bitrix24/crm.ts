@@ -15,24 +15,30 @@ import { Bitrix24Error, type ErrorKind } from './errors.js';
 /** The type ID of contacts among the CRM's items. */
 const entityTypeId = 3;
 
-/** The result of one request for single contacts. */
-interface LookUps {
-	found: CrmContact[];
-	/** IDs of contacts that don't exist (any more). */
-	deleted: number[];
-	/** IDs of contacts that the webhook's user may not read (any more). */
-	denied: number[];
+/** What one request has read. */
+export interface Read {
+	contacts: CrmContact[];
 	/**
 	 * IDs of contacts that could not be read, each with a code: that of an error, or of the fields that are absent, such as
 	 * `no_companyIds`.
 	 */
 	unread: Map<number, string>;
+	/**
+	 * IDs of those among `contacts` that contradict themselves, each with a code, such as `contradicted_phones`: a list is empty,
+	 * also as crm.item.get returned it, although another field says that it is not.
+	 */
+	contradictory: Map<number, string>;
 }
 
-export interface Page {
-	contacts: CrmContact[];
-	/** The contacts that could not be read, with the codes of `LookUps`. */
-	unread: Map<number, string>;
+/** The result of one request for single contacts. */
+interface LookUps extends Read {
+	/** IDs of contacts that don't exist (any more). */
+	deleted: number[];
+	/** IDs of contacts that the webhook's user may not read (any more). */
+	denied: number[];
+}
+
+export interface Page extends Read {
 	/** The ID of the last contact that was listed; undefined: there are no more. */
 	last: number | undefined;
 	/** The CRM's clock; milliseconds since the epoch. */
@@ -94,7 +100,10 @@ export function createCrm(client: CrmClient, codes: FieldCodes): Crm {
 	/** Reads up to 50 contacts by their IDs in one request, with the CRM's error if there was one beside the results. */
 	async function lookUpSome(ids: number[], waits: boolean) {
 		const outcomes = await client.batch(ids.map(itemCommand), { waits });
-		const lookUps: LookUps = { found: [], deleted: [], denied: [], unread: new Map() };
+		const lookUps: LookUps = {
+			...{ contacts: [], unread: new Map(), contradictory: new Map() },
+			...{ deleted: [], denied: [] },
+		};
 		const items = new Map<number, Item>();
 		for (const [index, id] of ids.entries()) {
 			const outcome = outcomes[index];
@@ -143,16 +152,19 @@ export function createCrm(client: CrmClient, codes: FieldCodes): Crm {
 			const end = { last: rows.at(-1)?.id, at };
 			// Catalogue vendors are not mirrored, even if a CRM should ignore the filter.
 			const listed = rows.filter(({ categoryId }) => categoryId === 0);
-			const contacts = listed.flatMap((row) => contactOf(row) ?? []);
-			const isComplete = listReturns === 'everything' && contacts.length === listed.length;
-			if (isComplete || listed.length === 0) return { ...end, contacts, unread: new Map() };
+			const isTrusted = (row: Item) => listReturns === 'everything' && row.contradicted.length === 0;
+			const contacts = listed.flatMap((row) => (isTrusted(row) && contactOf(row)) || []);
+			const trusted = new Set(contacts.map(({ id }) => id));
+			const doubtful = listed.filter(({ id }) => !trusted.has(id));
+			if (doubtful.length === 0) return { ...end, contacts, unread: new Map(), contradictory: new Map() };
 			const { lookUps, items, error } = await lookUpSome(
-				listed.map(({ id }) => id),
+				doubtful.map(({ id }) => id),
 				true,
 			);
 			if (error !== undefined) throw error;
-			compare(listed, items);
-			return { ...end, contacts: lookUps.found, unread: lookUps.unread };
+			compare(doubtful, items);
+			const { unread, contradictory } = lookUps;
+			return { ...end, contacts: [...contacts, ...lookUps.contacts], unread, contradictory };
 		},
 		async *lookUp(ids, { waits }) {
 			for (let from = 0; from < ids.length; from += maxCommands) {
@@ -175,7 +187,7 @@ function addError({ deleted, denied, unread }: LookUps, id: number, { kind, code
 	else if (kind === 'retry' || kind === 'unread') unread.set(id, code);
 }
 
-function addItem({ found, deleted, unread }: LookUps, id: number, item: Item | undefined): void {
+function addItem({ contacts, deleted, unread, contradictory }: LookUps, id: number, item: Item | undefined): void {
 	if (item === undefined) unread.set(id, 'no_item');
 	else if (item.categoryId === undefined) unread.set(id, 'no_category');
 	// A catalogue vendor is not an ordinary contact (any more).
@@ -183,7 +195,10 @@ function addItem({ found, deleted, unread }: LookUps, id: number, item: Item | u
 	else {
 		const contact = contactOf(item);
 		if (contact === undefined) unread.set(id, `no_${item.absent.join('_')}`);
-		else found.push(contact);
+		else {
+			contacts.push(contact);
+			if (item.contradicted.length > 0) contradictory.set(id, `contradicted_${item.contradicted.join('_')}`);
+		}
 	}
 }
 
