@@ -32,7 +32,7 @@ beforeAll(async () => {
 	const port = await freePort();
 	silent = createServer((socket) => connections.add(socket.on('error', () => undefined)));
 	await new Promise<void>((resolve) => silent.listen(port, '127.0.0.1', resolve));
-	const config = gatewayConfig(`127.0.0.1:${port}`);
+	const config = gatewayConfig(`127.0.0.1:${port}`, { events: `127.0.0.1:${port}` });
 	gateway = await startNginx(config);
 	const limits = /(client_header_timeout|client_body_timeout|proxy_read_timeout) \d+s;/g;
 	expect(config.match(limits)).toHaveLength(3);
@@ -63,12 +63,28 @@ describe('an error of the gateway itself is a problem like all others', () => {
 		['malformed percent-encoding', `GET /%zz?api_key=${canary} HTTP/1.1\r\n${rest}\r\n`, 400, 'invalid_query'],
 		['a header of more than 8 KiB', `GET / HTTP/1.1\r\nHost: a\r\nX: ${long}\r\n\r\n`, 431, 'payload_too_large'],
 		['a URL of more than 8 KiB', `GET /?api_key=${canary}${long} HTTP/1.1\r\n\r\n`, 431, 'payload_too_large'],
+		['a body', `GET ${target} HTTP/1.1\r\n${rest}Content-Length: 900\r\n\r\n`, 413, 'payload_too_large'],
 		[
-			'a large body',
-			`POST ${path} HTTP/1.1\r\n${rest}Content-Length: 5000\r\n\r\n${'x'.repeat(5000)}`,
+			'a large body of unknown length',
+			`GET ${target} HTTP/1.1\r\n${rest}Transfer-Encoding: chunked\r\n\r\n1388\r\n${'x'.repeat(5000)}\r\n0\r\n\r\n`,
 			413,
 			'payload_too_large',
 		],
+		[
+			'another method, with a large body',
+			`POST ${path} HTTP/1.1\r\n${rest}Content-Length: 5000\r\n\r\n${'x'.repeat(5000)}`,
+			405,
+			'method_not_allowed',
+			'GET',
+		],
+		[
+			'another method, with a body that does not arrive',
+			`POST ${path} HTTP/1.1\r\n${rest}Content-Length: 10\r\n\r\n{`,
+			405,
+			'method_not_allowed',
+			'GET',
+		],
+		['OPTIONS', `OPTIONS ${target} HTTP/1.1\r\n${rest}\r\n`, 405, 'method_not_allowed', 'GET'],
 		['TRACE', `TRACE ${target} HTTP/1.1\r\n${rest}\r\n`, 405, 'method_not_allowed', 'GET'],
 	])('%s', async (_, text, status, code, allow) => {
 		const headers = await expectDocumentedProblem(await exchangeText(gateway.url, text), status, code);
@@ -134,7 +150,7 @@ describe('an error of the gateway itself is a problem like all others', () => {
 
 test.each([
 	['headers', `GET ${target} HTTP/1.1\r\nHost: a\r\n`],
-	['a body', `POST ${target} HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n{`],
+	['an event', 'POST /bitrix24/events HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n{'],
 ])('the gateway disconnects a client that sends %s too slowly', async (_, text) => {
 	expect(await exchangeText(impatient.url, text)).toBe('');
 });

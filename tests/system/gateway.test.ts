@@ -71,7 +71,8 @@ test.each([
 
 const unknown = [
 	...['/health/live', '/health/ready', '/metrics', '//metrics', '/api/personal_contacts', '/api/direct_subscriptions'],
-	...[`${path}/`, `${path}x`, '/docs/../metrics', '/docs/%2e%2e/metrics', '/docs/..%2fmetrics', '/docs;/../metrics'],
+	...[`${path}/`, `${path}x`, `${path}%0a`, '/openapi.json%0a'],
+	...['/docs/../metrics', '/docs/%2e%2e/metrics', '/docs/..%2fmetrics', '/docs;/../metrics'],
 	'/bitrix24/events',
 ];
 test.each([
@@ -122,6 +123,16 @@ test('the access log has the status and the time of the service beside those of 
 		{ path, status: 401, upstream_status: '401', upstream_seconds: seconds },
 		{ path: 'other', status: 404, upstream_status: '', upstream_seconds: '' },
 	]);
+});
+
+test('HEAD gets the headers of a 405, and a body of no bytes is no body', async () => {
+	const send = (method: string, more: string) =>
+		exchangeText(gateway.url, `${method} ${path}${query} HTTP/1.1\r\nHost: a\r\n${more}Connection: close\r\n\r\n`);
+	const head = responseOf(await send('HEAD', ''));
+	expect([head.status, head.headers.get('allow'), await head.text()]).toEqual([405, 'GET', '']);
+	expect(head.headers.get('x-request-id')).toMatch(/^\w{32}$/);
+	for (const name of ['Content-Length: 0\r\n', 'content-length: 00\r\n'])
+		expect([name, responseOf(await send('GET', name)).status]).toEqual([name, 200]);
 });
 
 /** A list of the project `burst` on a new connection, sent again while a process without a turn of its event loop refuses it. */

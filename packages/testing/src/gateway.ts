@@ -7,6 +7,8 @@ export interface GatewayOptions {
 	resolver?: string;
 	/** Default: that of the compose file. */
 	connectionsPerClient?: number;
+	/** Host and port of the receiver of events. Default: none. */
+	events?: string;
 }
 
 /**
@@ -19,7 +21,7 @@ export function gatewayConfig(companyContacts: string, options: GatewayOptions =
 	return filledIn('default.conf.template', options, {
 		GATEWAY_CONNECTIONS_PER_CLIENT: String(options.connectionsPerClient ?? connectionsPerClient),
 		COMPANY_CONTACTS_ADDRESS: companyContacts,
-		BITRIX24_EVENTS_ADDRESS: '',
+		BITRIX24_EVENTS_ADDRESS: options.events ?? '',
 	});
 }
 
