@@ -146,7 +146,7 @@ create function public.record_operation(action text, details jsonb) returns void
 security definer set search_path = pg_catalog, pg_temp as $$
 begin
   if action not in (
-    'subscription started', 'subscription ended', 'subscriptions imported',
+    'subscription started', 'subscription ended', 'subscriptions import started', 'subscriptions imported',
     'person exported', 'person erased', 'personal contacts pruned',
     'contacts import started', 'contacts imported', 'mass deletion confirmed', 'new configuration confirmed'
   ) then

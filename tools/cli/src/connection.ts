@@ -56,28 +56,45 @@ export async function withDatabase<T>(
 }
 
 /** Without timeouts for what takes long; locks in milliseconds. */
-const transactionSettings = { statement_timeout: 0, idle_in_transaction_session_timeout: 0, lock_timeout: 10_000 };
+export const longWorkSettings = { statement_timeout: 0, idle_in_transaction_session_timeout: 0, lock_timeout: 10_000 };
 
-/** Runs some work in one transaction, which does and records all of it or nothing. */
-export async function withTransaction<T>(environment: NodeJS.ProcessEnv, work: Work<T>): Promise<T> {
+/** Runs some work in one transaction, which does and records all of it or nothing. Afterwards the connection may be lost. */
+export type Transaction = <T>(work: Work<T>) => Promise<T>;
+
+/**
+ * Runs some work in transactions on one connection, which is never renewed: what runs in a transaction never runs outside of it.
+ *
+ * @param settings of the session
+ */
+export async function withTransactions<T>(
+	environment: NodeJS.ProcessEnv,
+	work: (sql: Sql, transaction: Transaction) => Promise<T>,
+	settings: Record<string, number> = longWorkSettings,
+): Promise<T> {
 	let open: Sql | undefined;
 	return withDatabase(
 		environment,
 		async (sql) => {
-			await sql`begin`;
 			open = sql;
-			// If it throws, the connection ends, and the server rolls back.
-			const result = await work(sql);
-			await sql`commit`;
-			return result;
+			return work(sql, async (step) => {
+				await sql`begin`;
+				// If it throws, the connection ends, and the server rolls back.
+				const result = await step(sql);
+				await sql`commit`;
+				return result;
+			});
 		},
-		transactionSettings,
+		settings,
 		() => {
 			// Otherwise the client would reconnect and run the rest outside the transaction.
 			void open?.end({ timeout: 0 });
 		},
 	);
 }
+
+/** Runs some work in one transaction, which does and records all of it or nothing. */
+export const withTransaction = <T>(environment: NodeJS.ProcessEnv, work: Work<T>): Promise<T> =>
+	withTransactions(environment, (_, transaction) => transaction(work));
 
 function userName(): string {
 	try {

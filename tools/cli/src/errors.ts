@@ -1,3 +1,4 @@
+import { constants } from 'node:os';
 import { databaseUrlForm } from '@contacts/common/database/database-url.js';
 import { describeDatabaseError } from '@contacts/common/database/errors.js';
 import { ConfigError } from '@contacts/common/process/config.js';
@@ -8,12 +9,26 @@ export class CommandError extends Error {}
 /** Wrong usage of the command; exit 2. */
 export class UsageError extends Error {}
 
+/** A signal has ended the work early; its exit code is that of a shell. */
+export class InterruptedError extends CommandError {
+	constructor(
+		readonly signal: NodeJS.Signals,
+		message = 'Interrupted: nothing was done.',
+	) {
+		super(message);
+	}
+}
+
+const connectionLost = 'The connection to the database was lost. Try again.';
+
 /** What an error with this SQLSTATE or code means for the person at the command. */
 const meanings: Record<string, string> = {
 	'25006': 'The database is read-only: set DATABASE_URL to the primary server.',
 	'42501':
 		'The database user may not do this: connect as contacts_privacy for "contacts person", else as the operator or the owner.',
-	'55P03': 'Somebody else has been writing for 10 seconds; nothing was changed. Try again, or stop them.',
+	CONNECTION_CLOSED: connectionLost,
+	CONNECTION_ENDED: connectionLost,
+	'55P03': 'Somebody else has been writing for 10 seconds, so this was not done. Try again, or stop them.',
 	ERR_INVALID_URL: `DATABASE_URL is wrong: it must be ${databaseUrlForm}.`,
 };
 
@@ -26,4 +41,7 @@ export function describeError(error: unknown): string {
 }
 
 /** The exit code of a command that has thrown this. A wrong variable is wrong usage too. */
-export const exitCodeOf = (error: unknown) => (error instanceof UsageError || error instanceof ConfigError ? 2 : 1);
+export function exitCodeOf(error: unknown): number {
+	if (error instanceof InterruptedError) return 128 + constants.signals[error.signal];
+	return error instanceof UsageError || error instanceof ConfigError ? 2 : 1;
+}

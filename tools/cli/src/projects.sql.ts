@@ -139,6 +139,7 @@ export async function rotateKey(sql: Sql, id: number, hash: Buffer, overlap: num
 export const operations = [
 	'subscription started',
 	'subscription ended',
+	'subscriptions import started',
 	'subscriptions imported',
 	'person exported',
 	'person erased',
@@ -149,7 +150,7 @@ export const operations = [
 	'new configuration confirmed',
 ] as const;
 
-type Operation = (typeof operations)[number];
+export type Operation = (typeof operations)[number];
 
 /** Records an operation in the audit log. @throws the PostgreSQL error 23514 when the details take more than 16 KiB as JSON */
 export async function recordOperation(sql: Sql, operation: Operation, details: object): Promise<void> {

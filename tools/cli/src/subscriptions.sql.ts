@@ -58,61 +58,59 @@ export interface GivenSubscription {
 }
 
 interface SavedSubscriptions {
-	added: number;
-	changed: number;
-	/** They equal what is stored. */
-	unchanged: number;
+	applied: number;
 	/** They are older than the last report of their chat, or than another line of it. They were not applied. */
 	older: number;
 }
 
+/** This moment by the database's clock, exactly. */
+export async function readClock(sql: Sql): Promise<string> {
+	const [{ now }] = await sql<[{ now: string }]>`
+		select to_char(clock_timestamp() at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as now`;
+	return now;
+}
+
 /**
- * Saves the lines of a file. A line is as old as its end when that has passed, or else as its start. The newest line of a chat counts,
+ * Saves lines of a file. A line is as old as its end when that has passed, or else as its start. The newest line of a chat counts,
  * unless something newer was reported. A line without a start means that the chat is subscribed now, unless it has ended.
+ *
+ * @param now one moment for all lines of the file, by the database's clock: a report that was applied later stays
  */
-export async function saveSubscriptions(sql: Sql, given: readonly GivenSubscription[]): Promise<SavedSubscriptions> {
+export async function saveSubscriptions(
+	sql: Sql,
+	given: readonly GivenSubscription[],
+	now: string,
+): Promise<SavedSubscriptions> {
 	const [row] = await sql<[SavedSubscriptions]>`
-		with given as materialized (
-			select line, chat_id, started_at is null and ended_at is null as is_now,
-				case when ended_at <= statement_timestamp() then started_at else least(started_at, statement_timestamp()) end as started_at,
-				ended_at,
-				case when ended_at <= statement_timestamp() then ended_at else least(started_at, statement_timestamp()) end as reported_at
-			from json_to_recordset(${JSON.stringify(given)}::text::json)
+		with import as (select ${now}::text::timestamptz as now),
+		given as materialized (
+			select line, chat_id, ended_at,
+				case when ended_at <= now then started_at else least(started_at, now) end as started_at,
+				case when ended_at <= now then ended_at else least(started_at, now) end as reported_at
+			from import, json_to_recordset(${JSON.stringify(given)}::text::json)
 				as line (line int, chat_id bigint, started_at timestamptz, ended_at timestamptz)
 		),
-		newest as materialized (
+		newest as (
 			select distinct on (chat_id) * from given order by chat_id, reported_at desc, started_at desc nulls last, line desc
-		),
-		known as materialized (
-			select chat_id, is_now from newest join direct_subscriptions stored using (chat_id)
-			where case when is_now then stored.ended_at is null
-			else date_trunc('milliseconds', stored.started_at) is not distinct from newest.started_at
-				and date_trunc('milliseconds', stored.ended_at) is not distinct from newest.ended_at end
 		),
 		saved as (
 			insert into direct_subscriptions as stored (chat_id, started_at, ended_at, reported_at)
-			select chat_id, started_at, ended_at, reported_at from newest
-			where chat_id not in (select chat_id from known where not is_now) order by chat_id
+			select chat_id, started_at, ended_at, reported_at from newest order by chat_id
 			on conflict (chat_id) do update set
 				started_at = case
 					when excluded.started_at is null then case when stored.started_at <= excluded.ended_at then stored.started_at end
 					-- A subscription that is active began before.
-					when excluded.started_at = statement_timestamp() and ${isActive(sql, 'stored')}
+					when excluded.started_at = (select now from import) and ${isActive(sql, 'stored')}
 						then least(stored.started_at, excluded.started_at)
 					else excluded.started_at
 				end,
 				ended_at = excluded.ended_at,
-				reported_at = case when excluded.reported_at = statement_timestamp() then clock_timestamp() else excluded.reported_at end
-			where excluded.reported_at = statement_timestamp() or excluded.reported_at > stored.reported_at
-			   or excluded.reported_at = stored.reported_at and excluded.started_at >= stored.started_at
-			returning chat_id, xmax = 0 as is_new
-		),
-		counts as (
-			select (select count(*) from saved where is_new)::int as added,
-			       (select count(*) from saved where not is_new and chat_id not in (select chat_id from known))::int as changed,
-			       (select count(*) from known)::int as unchanged
+				reported_at = excluded.reported_at
+			where (excluded.reported_at, coalesce(excluded.started_at, '-infinity'))
+				>= (stored.reported_at, coalesce(stored.started_at, '-infinity'))
+			returning chat_id
 		)
-		select counts.*, (select count(*) from given)::int - added - changed - unchanged as older from counts`;
+		select count(*)::int as applied, (select count(*) from given)::int - count(*)::int as older from saved`;
 	return row;
 }
 

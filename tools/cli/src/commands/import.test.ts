@@ -1,9 +1,14 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { text } from 'node:stream/consumers';
 import { startProcess } from '@contacts/testing/process.js';
+import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import { database, test } from '@contacts/testing/test.js';
 import postgres from 'postgres';
 import { beforeEach, describe, expect, onTestFinished } from 'vitest';
 import { contacts, environmentOf, expectOneLine, fileWith, main } from '../testing/command.js';
 import { type GeneratedContact, generateContacts, toCsv } from '../testing/generated-contacts.js';
+import { holdInserts } from '../testing/own-database.js';
 
 beforeEach(async () => {
 	await database.sql`truncate company_contacts restart identity`;
@@ -53,7 +58,7 @@ test.each([
 ])('a file without records or columns fails with one line: %s %j', async (name, content, message) => {
 	const path = await fileWith(content, name);
 	for (const args of [[], ['--json']]) expectOneLine(await run(path, ...args), 1, message);
-	expectOneLine(await run(`${path}.csv`), 1, 'no such file');
+	expectOneLine(await run(`${path}.csv`), 1, `There is no file ${path}.csv.`);
 });
 
 test.each(['csv', 'ndjson'])(
@@ -183,7 +188,7 @@ test('a quote that is not closed ends the reading: what was good before is store
 	const good = `${toCsv(generated)}0,,,,,,\n`;
 	const outcome = await run(await fileWith(`${good}9,"b,,,,,\n8,c,,,,,\n`, 'broken.csv'), '--json');
 	const counts = { records: 1701, accepted: 1700, refused: 1, created: 1700, changed: 0 };
-	expect([outcome.code, JSON.parse(outcome.stdout)]).toEqual([1, counts]);
+	expect([outcome.code, JSON.parse(outcome.stdout)]).toEqual([1, { ...counts, broken_off: true }]);
 	expect(outcome.stderr).toContain(`error: The file can't be read from line ${good.split('\n').length} on: a quote`);
 	expect(await names()).toEqual(generated.map(({ name }) => name));
 	const log =
@@ -194,39 +199,104 @@ test('a quote that is not closed ends the reading: what was good before is store
 	]);
 });
 
-test('an import that is killed between two batches is in the audit log, and can be repeated', async () => {
-	const { sql } = database;
-	const path = await fileWith(toCsv(generateContacts(700)), 'killed.csv');
-	await sql.unsafe(`
-		create function wait_for_test() returns trigger language plpgsql as $$ begin
-			if exists (select from company_contacts) then perform pg_advisory_xact_lock(1); end if;
-			return null;
-		end $$;
-		create trigger wait_for_test before insert on company_contacts for each statement execute function wait_for_test()`);
-	const lock = await sql.reserve();
-	await lock`select pg_advisory_lock(1)`;
-	const command = startProcess(process.execPath, [main, 'import', path], { env: environmentOf(database.url) });
-	const waiting = () => sql<{ pid: number }[]>`
-		select pid from pg_stat_activity where datname = current_database() and wait_event = 'advisory'`;
-	await expect.poll(waiting).toHaveLength(1);
-	await command.stop('SIGKILL');
-	// The server would only notice when the statement is done.
-	for (const { pid } of await waiting()) await sql`select pg_terminate_backend(${pid})`;
-	await expect.poll(waiting).toEqual([]);
-	await lock`select pg_advisory_unlock(1)`;
-	lock.release();
-	await sql.unsafe('drop function wait_for_test() cascade');
+test.each([
+	['SIGKILL', 'SIGKILL', 500],
+	['SIGINT', 130, 1000],
+	['SIGTERM', 143, 1000],
+] as const)(
+	'an import that gets %s in the middle has saved whole batches, and can be repeated',
+	async (signal, exit, count) => {
+		const { sql } = database;
+		const name = `${signal}.csv`;
+		const path = await fileWith(toCsv(generateContacts(1700)), name);
+		const hold = await holdInserts(database, 'company_contacts', 'exists (select from company_contacts)');
+		const command = startProcess(process.execPath, [main, 'import', path], { env: environmentOf(database.url) });
+		await hold.waits();
+		command.kill(signal);
+		if (signal === 'SIGKILL') await hold.terminate();
+		await hold.release();
+		expect(await command.exit).toBe(exit);
 
+		expect(await names()).toHaveLength(count);
+		const started = { action: 'contacts import started', details: { file: name } };
+		const counts = { records: count, accepted: count, refused: 0, created: count, changed: 0, broken_off: true };
+		const ended = { action: 'contacts imported', details: { file: name, ...counts } };
+		const log = await sql`select action, details from audit_log where details->>'file' = ${name} order by id`;
+		expect([...log]).toEqual(signal === 'SIGKILL' ? [started] : [started, ended]);
+		if (signal !== 'SIGKILL') {
+			expect(command.stdout()).toBe('1000 records: 1000 good, 0 refused; 1000 contacts new, 0 changed.\n');
+			expect(command.stderr()).toBe(
+				'error: Interrupted: the first 1000 good records are saved. Import the file again for the others.\n',
+			);
+		}
+		expect(await run(path)).toMatchObject({
+			code: 0,
+			stdout: expect.stringContaining(`${1700 - count} contacts new, 0 changed`),
+		});
+	},
+);
+
+test('Ctrl-C ends an import that waits for its input, and nothing is saved', async () => {
+	const command = spawn(process.execPath, [main, 'import', '-', '--format', 'csv'], {
+		env: environmentOf(database.url),
+	});
+	const outcome = Promise.all([text(command.stderr), once(command, 'close')]);
+	command.stdin.write('bitrix_id\n1\n');
+	const rows = () => database.sql`select from audit_log where details->>'file' = '-'`;
+	const before = (await rows()).length;
+	await expect.poll(async () => (await rows()).length - before, { timeout: 20_000 }).toBe(1);
+	command.kill('SIGINT');
+	const [stderr, [code]] = await outcome;
+	expect([code, stderr]).toEqual([130, 'error: Interrupted: nothing was done.\n']);
+	expect(await rows()).toHaveLength(before + 2);
+	expect(await names()).toEqual([]);
+});
+
+test('an import whose connection is lost between two batches ends, as does its work: nothing is saved over a new connection', async () => {
+	const { sql } = database;
+	const records = generateContacts(1000).map((contact) => JSON.stringify(contact));
+	const sessions = () => sql<{ pid: number }[]>`
+		select pid from pg_stat_activity
+		where datname = current_database() and application_name = 'contacts' and state = 'idle'`;
+	async function* input() {
+		yield `${records.slice(0, 500).join('\n')}\n`;
+		await expect.poll(names).toHaveLength(500);
+		await expect.poll(sessions).toHaveLength(1);
+		for (const { pid } of await sessions()) await sql`select pg_terminate_backend(${pid})`;
+		await expect.poll(sessions).toHaveLength(0);
+		yield records.slice(500).join('\n');
+	}
+	expect(await contacts(database.url, ['import', '-', '--format', 'ndjson'], { input: input() })).toEqual({
+		code: 1,
+		stdout: '500 records: 500 good, 0 refused; 500 contacts new, 0 changed.\n',
+		stderr: 'error: The connection to the database was lost. Try again.\n',
+	});
 	expect(await names()).toHaveLength(500);
-	const log = await sql`select action, details from audit_log where details->>'file' = 'killed.csv'`;
-	expect([...log]).toEqual([{ action: 'contacts import started', details: { file: 'killed.csv' } }]);
-	expect(await run(path)).toMatchObject({ code: 0, stdout: expect.stringContaining('200 contacts new, 0 changed') });
+	const [last] = await sql`select action, details from audit_log order by id desc limit 1`;
+	expect(last).toMatchObject({ action: 'contacts imported', details: { accepted: 500, broken_off: true } });
+});
+
+test.each([
+	['a file that does not exist', async () => `${await fileWith('')}.csv`, /^error: There is no file [^\n]+\n$/],
+	['a folder', async () => temporaryFolder(), /^error: [^\n]+ is a folder, not a file\.\n$/],
+])('%s is refused before the audit log has a start', async (_, path, line) => {
+	const rows = () => database.sql`select from audit_log`;
+	const before = (await rows()).length;
+	for (const command of [['import'], ['subscription', 'import']]) {
+		const outcome = await contacts(database.url, [...command, await path(), '--format', 'csv']);
+		expect(outcome).toEqual({ code: 1, stdout: '', stderr: expect.stringMatching(line) });
+	}
+	expect(await rows()).toHaveLength(before);
 });
 
 test('an import ends with one line when the database refuses a contact, and what was saved before stays', async () => {
 	await database.sql`alter table company_contacts add constraint canary check (bitrix_id <> 1001800)`;
 	onTestFinished(async () => void (await database.sql`alter table company_contacts drop constraint canary`));
-	expectOneLine(await pipe(toCsv(generateContacts(1000)), '--format', 'csv'), 1, 'canary');
+	expect(await pipe(toCsv(generateContacts(1000)), '--format', 'csv')).toEqual({
+		code: 1,
+		stdout: '500 records: 500 good, 0 refused; 500 contacts new, 0 changed.\n',
+		stderr: expect.stringMatching(/^error: [^\n]*canary[^\n]*\n$/),
+	});
 	expect(await names()).toHaveLength(500);
 });
 

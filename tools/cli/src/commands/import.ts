@@ -4,14 +4,15 @@ import {
 	contactColumnNames,
 } from '@contacts/common/company-contacts/company-contact-columns.sql.js';
 import { pruneTombstones, saveCompanyContacts } from '@contacts/common/company-contacts/save-company-contacts.sql.js';
-import type { Sql } from '@contacts/common/database/client.js';
 import { readState } from '@contacts/crm-sync/sync.sql.js';
 import type { Command } from 'commander';
-import { withDatabase } from '../connection.js';
+import { longWorkSettings, type Transaction, withTransactions } from '../connection.js';
 import { CommandError } from '../errors.js';
-import { formatOption, type ReadOptions, readRecords, type SourceRecord } from '../import/read-records.js';
-import { type ReadResult, saveRecords } from '../import/save-records.js';
+import { withInput } from '../import/input.js';
+import { formatOption, type ReadOptions, readerFor, type SourceRecord } from '../import/read-records.js';
+import { type ReadResult, recordEnd, saveRecords, withCount, withOutcome } from '../import/save-records.js';
 import { toContact } from '../import/to-contact.js';
+import { interruptible } from '../interrupt.js';
 import { type Context, counted, examples, type Output } from '../output.js';
 import { recordOperation } from '../projects.sql.js';
 
@@ -21,7 +22,8 @@ export const contactColumns = { names: ['id', 'bitrix_id', ...contactColumnNames
 const mirrorWarning =
 	'A CRM is mirrored into this database: its next full run overwrites the imported contacts, and deletes those that the CRM lacks or, if they are many, raises an alarm.';
 
-export function addImportCommand(program: Command, { environment, stdin, output }: Context): void {
+export function addImportCommand(program: Command, context: Context): void {
+	const { environment, output } = context;
 	program
 		.command('import')
 		.argument('<file>', 'CSV or NDJSON, in UTF-8; - for standard input')
@@ -37,23 +39,31 @@ export function addImportCommand(program: Command, { environment, stdin, output 
 			examples('contacts import contacts.csv', 'gunzip --stdout contacts.csv.gz | contacts import - --format csv'),
 		)
 		.action(async (path: string, { format, yes, ...options }: ReadOptions & { yes?: boolean }) => {
-			const source = readRecords(path, format, contactColumns, stdin);
-			const { failure, ...counts } = await withDatabase(environment, async (sql) => {
-				const { configuration, last_success_at } = await readState(sql);
-				if (configuration !== null || last_success_at !== null) await output.confirm(mirrorWarning, yes);
-				const file = basename(path);
-				// A killed import has saved some contacts, and never records its counts.
-				await recordOperation(sql, 'contacts import started', { file });
-				const { failure, ...counts } = await importContacts(sql, source, output);
-				const brokenOff = failure === undefined ? {} : { broken_off: true };
-				await recordOperation(sql, 'contacts imported', { file, ...counts, ...brokenOff });
-				// Without a CRM no synchroniser does it.
-				await pruneTombstones(sql);
-				return { ...counts, failure };
-			});
+			const read = readerFor(path, format);
+			const { failure, ...counts } = await withInput(path, context.stdin, (input) =>
+				withTransactions(
+					environment,
+					async (sql, transaction) => {
+						const { configuration, last_success_at } = await readState(sql);
+						if (configuration !== null || last_success_at !== null) await output.confirm(mirrorWarning, yes);
+						const file = basename(path);
+						// A killed import has saved some contacts, and never records its counts.
+						await recordOperation(sql, 'contacts import started', { file });
+						const { failure, ...counts } = await interruptible((signal) =>
+							importContacts(transaction, read(input.read(signal), contactColumns), output, signal),
+						);
+						await recordEnd(context, 'contacts imported', { file, ...counts }, failure);
+						// Without a CRM no synchroniser does it.
+						if (failure === undefined) await pruneTombstones(sql);
+						return { ...counts, failure: withCount(failure, counts.accepted) };
+					},
+					// A sync run may hold the table for minutes.
+					{ ...longWorkSettings, lock_timeout: 0 },
+				),
+			);
 			const { records, accepted, refused, created, changed } = counts;
 			const sentence = `${counted(records, 'record')}: ${accepted} good, ${refused} refused; ${counted(created, 'contact')} new, ${changed} changed.`;
-			if (records > 0) output.result(counts, sentence, options);
+			if (records > 0) output.result(withOutcome(counts, failure), sentence, options);
 			if (failure !== undefined) throw failure;
 			if (refused > 0) throw new CommandError(`Refused records: ${refused}. Correct them and import the file again.`);
 		});
@@ -73,21 +83,23 @@ const maxBatch = 500;
  * are refused with a note, and the others saved.
  */
 export async function importContacts(
-	sql: Sql,
+	transaction: Transaction,
 	source: AsyncIterable<SourceRecord>,
 	output: Output,
+	signal: AbortSignal,
 ): Promise<ImportResult> {
 	const written = { created: 0, changed: 0 };
-	const result = await saveRecords(source, output, maxBatch, toContact, async (batch) => {
+	async function save(batch: readonly CompanyContactFields[]): Promise<void> {
 		const contacts = new Map<number, CompanyContactFields>();
 		for (const contact of batch) contacts.set(contact.bitrix_id, { ...contacts.get(contact.bitrix_id), ...contact });
-		await sql`begin`;
-		// An absent column keeps what is stored, also if somebody else writes it at this moment.
-		await sql`lock table company_contacts in share row exclusive mode`;
-		const { created, changed } = await saveCompanyContacts(sql, [...contacts.values()]);
-		await sql`commit`;
+		const { created, changed } = await transaction(async (sql) => {
+			// An absent column keeps what is stored, also if somebody else writes it at this moment.
+			await sql`lock table company_contacts in share row exclusive mode`;
+			return saveCompanyContacts(sql, [...contacts.values()]);
+		});
 		written.created += created;
 		written.changed += changed;
-	});
+	}
+	const result = await saveRecords(source, output, { maxBatch, convert: toContact, save, signal });
 	return { ...result, ...written };
 }

@@ -10,7 +10,7 @@ import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import { database, test } from '@contacts/testing/test.js';
 import { expect } from 'vitest';
 import { contacts, fileWith } from '../testing/command.js';
-import { lockWaiters, ownDatabase } from '../testing/own-database.js';
+import { holdInserts, lockWaiters, ownDatabase } from '../testing/own-database.js';
 
 // Reports of the bot backend beside what the operator does.
 
@@ -159,19 +159,42 @@ test.each([
 	},
 );
 
-test('an import that waits for its file plans the end of the subscription that a report starts meanwhile', async () => {
+test('a report that is acknowledged after an import began stays, also while the import still waits for its file', async () => {
 	const own = await ownDatabase();
 	const path = join(await temporaryFolder(), 'subscribers.csv');
 	expect(spawnSync('mkfifo', [path]).status).toBe(0);
-	const done = contacts(own.url, ['subscription', 'import', path]);
+	const done = contacts(own.url, ['subscription', 'import', path, '--json']);
 	const pipe = await open(path, 'w');
-	const idle = () => own.sql`
+	const began = () => own.sql`
 		select from pg_stat_activity where datname = current_database() and application_name = 'contacts'
-		and state = 'idle in transaction'`;
-	await expect.poll(idle).toHaveLength(1);
+		and state = 'idle' and query like '%clock_timestamp%'`;
+	await expect.poll(began).toHaveLength(1);
 	expect(await deliver(7, true, await databaseTime(), { sql: own.sql })).toBe(true);
 	await pipe.write('chat_id,ended_at\n7,2999-01-01\n');
 	await pipe.close();
-	expect(await done).toMatchObject({ code: 0, stderr: '' });
-	expect(await stored(own.sql)).toBe('7 now 2999-01-01');
+	expect(await done).toMatchObject({ code: 0, stdout: '{"records":1,"applied":0,"older":1}\n', stderr: '' });
+	expect(await stored(own.sql)).toBe('7 now open');
+});
+
+test('an import saves 5,000 lines at a time: a report on a chat of an earlier or a later part waits for nothing, and stays', async () => {
+	const own = await ownDatabase();
+	const path = await fileWith(['chat_id', ...Array.from({ length: 12_000 }, (_, index) => index + 1)].join('\n'));
+	const hold = await holdInserts(
+		own,
+		'direct_subscriptions',
+		'exists (select from direct_subscriptions where chat_id = 1)',
+	);
+	const done = contacts(own.url, ['subscription', 'import', path, '--json']);
+	await hold.waits();
+	// The trigger is for the statement of the import, not for the reports.
+	const report = await own.sql.reserve();
+	await report`set session_replication_role = replica`;
+	for (const chatId of [5000, 11_000])
+		expect(await deliver(chatId, false, await databaseTime(own.sql), { sql: report })).toBe(true);
+	report.release();
+	await hold.release();
+	expect(await done).toMatchObject({ code: 0, stdout: '{"records":12000,"applied":11999,"older":1}\n' });
+	const ended =
+		await own.sql`select chat_id::int as id from direct_subscriptions where ended_at is not null order by 1`;
+	expect(ended.map(({ id }) => id)).toEqual([5000, 11_000]);
 });

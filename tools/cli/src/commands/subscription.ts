@@ -1,15 +1,18 @@
 import { basename } from 'node:path';
 import type { Command } from 'commander';
 import { chatId, parseChatId, parseTime, timeOf } from '../arguments.js';
-import { withDatabase, withTransaction } from '../connection.js';
+import { longWorkSettings, withDatabase, withTransaction } from '../connection.js';
 import { CommandError, UsageError } from '../errors.js';
-import { formatOption, type ReadOptions, readRecords } from '../import/read-records.js';
-import { RecordError, saveRecords } from '../import/save-records.js';
+import { type Input, withInput, withRereadable } from '../import/input.js';
+import { formatOption, type ReadOptions, type RecordReader, readerFor } from '../import/read-records.js';
+import { RecordError, recordEnd, saveRecords, withCount, withOutcome } from '../import/save-records.js';
+import { interruptible } from '../interrupt.js';
 import { type Context, counted, examples, type OutputOptions } from '../output.js';
 import { recordOperation } from '../projects.sql.js';
 import {
 	endSubscription,
 	type GivenSubscription,
+	readClock,
 	readSubscriptions,
 	saveSubscriptions,
 	startSubscription,
@@ -28,7 +31,8 @@ interface Times {
 	at?: string | null;
 }
 
-export function addSubscriptionCommands(program: Command, { environment, stdin, output }: Context): void {
+export function addSubscriptionCommands(program: Command, context: Context): void {
+	const { environment, output } = context;
 	const subscription = program
 		.command('subscription')
 		.description('direct subscriptions to the bot: while one is active, the chat’s user is not saved');
@@ -81,39 +85,67 @@ export function addSubscriptionCommands(program: Command, { environment, stdin, 
 	subscription
 		.command('import')
 		.argument('<file>', 'CSV or NDJSON, in UTF-8; - for standard input')
-		.summary('add subscriptions from a file, all of them or none')
+		.summary('add subscriptions from a file')
 		.description(
-			'Adds subscriptions from a file, all of them or none. Fields: chat_id (required), started_at (not in the future), ended_at (may be planned): dates (00:00 UTC) or RFC 3339 times. It takes what "subscription list --json" prints. A line without a start means that the chat is subscribed now, unless it has ended. A line is as old as its end, when that has passed, or else as its start: the newest line of a chat counts, unless something newer was reported. The others are counted, not applied. If a line is wrong, nothing is imported, and the wrong lines are reported.',
+			`Adds subscriptions from a file. Fields: chat_id (required), started_at (not in the future), ended_at (may be planned): dates (00:00 UTC) or RFC 3339 times. It takes what "subscription list --json" prints. All lines are checked first: if one is wrong, nothing is imported, and the wrong lines are reported. Then ${maxBatch} lines at a time are saved. An import that was interrupted or has failed can be repeated: what it has saved stays as it is.
+A line without a start means that the chat is subscribed now, unless it has ended. Now is the moment at which the import began: a report that was acknowledged since then stays. A line is as old as its end, when that has passed, or else as its start: the newest line of a chat counts, unless something newer was reported. The others are counted, not applied. An import that is repeated has a new beginning, from which its lines without times count.`,
 		)
 		.addOption(formatOption())
-		.option('--json', 'print JSON')
+		.option('--json', 'print JSON; "broken_off": true means that not all lines were saved')
 		.addHelpText('after', examples('contacts subscription import subscribers.csv'))
 		.action(async (path: string, { format, ...options }: ReadOptions) => {
-			const source = readRecords(path, format, columns, stdin);
-			const summary = await withTransaction(environment, async (sql) => {
-				const counts = { added: 0, changed: 0, unchanged: 0, older: 0 };
-				const { records, refused, failure } = await saveRecords(
-					source,
-					output,
-					maxBatch,
-					toSubscription,
-					async (batch) => {
-						const saved = await saveSubscriptions(sql, batch);
-						for (const name of ['added', 'changed', 'unchanged', 'older'] as const) counts[name] += saved[name];
-					},
-				);
-				if (failure !== undefined) throw failure;
-				if (refused > 0) throw new CommandError(`${refused} of ${records} records are wrong: nothing was imported.`);
-				await recordOperation(sql, 'subscriptions imported', { file: basename(path), records, ...counts });
-				return { records, ...counts };
-			});
-			const { records, added, changed, unchanged, older } = summary;
-			output.result(
-				summary,
-				`${counted(records, 'record')}: ${counted(added, 'subscription')} new, ${changed} changed, ${unchanged} as stored, ${older} older than what is stored or than another record.`,
-				options,
+			const read = readerFor(path, format);
+			const { failure, ...counts } = await withInput(path, context.stdin, (input) =>
+				interruptible((signal) => importSubscriptions(context, { file: basename(path), input, signal, read })),
 			);
+			const { records, applied, older } = counts;
+			const sentence = `${counted(records, 'record')}: ${applied} applied, ${older} older than what was reported or than another record.`;
+			if (records > 0) output.result(withOutcome(counts, failure), sentence, options);
+			if (failure !== undefined) throw failure;
 		});
+}
+
+interface SubscriptionImport {
+	/** For the audit log. */
+	file: string;
+	input: Input;
+	signal: AbortSignal;
+	read: RecordReader;
+}
+
+/** Checks all lines, and then saves them in parts, so that a report never waits long for a row. */
+async function importSubscriptions(context: Context, { file, input, signal, read }: SubscriptionImport) {
+	const { environment, output } = context;
+	return withDatabase(
+		environment,
+		async (sql) => {
+			const now = await readClock(sql);
+			return withRereadable(input, signal, async (input) => {
+				const counts = { records: 0, applied: 0, older: 0 };
+				const readAll = (save: (batch: readonly GivenSubscription[]) => Promise<void>) =>
+					saveRecords(read(input.read(signal), columns), output, { maxBatch, convert: toSubscription, save, signal });
+
+				const checked = await readAll(async () => undefined);
+				if (checked.failure !== undefined) throw checked.failure;
+				if (checked.refused > 0)
+					throw new CommandError(`${checked.refused} of ${checked.records} records are wrong: nothing was imported.`);
+				await recordOperation(sql, 'subscriptions import started', { file, begun_at: now });
+				const saved = await readAll(async (batch) => {
+					const { applied, older } = await saveSubscriptions(sql, batch, now);
+					counts.records += batch.length;
+					counts.applied += applied;
+					counts.older += older;
+				});
+				const isChanged = saved.failure === undefined && saved.accepted !== checked.accepted;
+				const failure = isChanged
+					? new CommandError('The file was changed while it was imported.')
+					: withCount(saved.failure, counts.records);
+				await recordEnd(context, 'subscriptions imported', { file, ...counts }, failure);
+				return { ...counts, failure };
+			});
+		},
+		longWorkSettings,
+	);
 }
 
 function toSubscription(fields: Record<string, unknown>, line: number): GivenSubscription {

@@ -38,7 +38,9 @@ const program = (reader: string, pieces: string, count: number) => `
 	// Replaces the database client, which would hold a batch as one parameter.
 	const sql = Object.assign(async () => [{ created: 0, changed: 0 }], { unsafe: () => undefined });
 	const records = measured(${reader}(chunks(), contactColumns));
-	const { accepted, refused, failure } = await importContacts(sql, records, createOutput(process));
+	const { accepted, refused, failure } = await importContacts(
+		(work) => work(sql), records, createOutput(process), new AbortController().signal,
+	);
 	process.stdout.write(JSON.stringify({ accepted, refused, failure: failure?.message ?? null, held }));`;
 
 async function run(reader: string, pieces: string, count: number) {

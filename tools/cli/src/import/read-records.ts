@@ -1,6 +1,4 @@
-import { createReadStream } from 'node:fs';
 import { extname } from 'node:path';
-import type { Readable } from 'node:stream';
 import { readJson } from '@contacts/common/schemas/fields.js';
 import { Option } from 'commander';
 import { type Parser, parse } from 'csv-parse';
@@ -31,28 +29,16 @@ export interface ReadOptions extends OutputOptions {
 export const formatOption = () =>
 	new Option('--format <format>', 'if the name does not show it').choices(Object.keys(readers));
 
-/**
- * The records of a file.
- *
- * @param path `-` for standard input
- * @param format default: the extension of the file name
- */
-export function readRecords(
-	path: string,
-	format: Format | undefined,
-	columns: Columns,
-	stdin: Readable,
-): AsyncGenerator<SourceRecord> {
+/** Reads the records of a file. */
+export type RecordReader = (chunks: AsyncIterable<Buffer>, columns: Columns) => AsyncGenerator<SourceRecord>;
+
+/** @param format default: the extension of the file name */
+export function readerFor(path: string, format: Format | undefined): RecordReader {
 	const extension = extname(path).slice(1).toLowerCase();
 	const found = format ?? (extension === 'jsonl' ? 'ndjson' : extension);
 	if (!Object.hasOwn(readers, found))
 		throw new UsageError('The file name does not end in .csv or .ndjson: say --format.');
-	return readFrom(path, readers[found as Format], columns, stdin);
-}
-
-/** Opens the file only when somebody reads, who receives its errors and closes it. */
-async function* readFrom(path: string, read: typeof readCsv, columns: Columns, stdin: Readable) {
-	yield* read(path === '-' ? stdin : createReadStream(path), columns);
+	return readers[found as Format];
 }
 
 const unreadable = (line: number, reason: string) =>

@@ -17,8 +17,8 @@ interface Outcome {
 }
 
 interface RunOptions {
-	/** The text on standard input; empty by default. */
-	input?: string | Buffer;
+	/** What is on standard input; nothing by default. */
+	input?: string | Buffer | AsyncIterable<string>;
 	environment?: Record<string, string>;
 	/** Whether standard input and standard error are a terminal. */
 	isTTY?: boolean;
@@ -37,11 +37,16 @@ export async function contacts(
 ): Promise<Outcome> {
 	const [stdout, stderr] = [new PassThrough(), Object.assign(new PassThrough(), { isTTY })];
 	const written = [text(stdout), text(stderr)];
-	const stdin = Object.assign(Readable.from([Buffer.from(input)]), { isTTY });
+	const isText = typeof input === 'string' || Buffer.isBuffer(input);
+	const stdin = Object.assign(Readable.from(isText ? [Buffer.from(input)] : bytesOf(input)), { isTTY });
 	const code = await runContacts(args, environmentOf(databaseUrl, environment), { stdin, stdout, stderr });
 	for (const stream of [stdout, stderr]) stream.end();
 	const [out = '', error = ''] = await Promise.all(written);
 	return { code, stdout: out, stderr: error };
+}
+
+async function* bytesOf(texts: AsyncIterable<string>): AsyncGenerator<Buffer> {
+	for await (const part of texts) yield Buffer.from(part);
 }
 
 /** Expects a failure with one line on standard error and nothing on standard output. */
