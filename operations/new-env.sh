@@ -4,7 +4,11 @@ set -eu
 cd "$(dirname "$0")/.."
 random() { od -An -v -tx1 -N "$1" /dev/urandom | tr -d ' \n'; }
 umask 077
-# Don't overwrite an existing file: the volume of the database has its passwords.
+if [ -e .env ]; then
+  echo 'There is a .env already, with the passwords that the database has: nothing was written.' >&2
+  exit 1
+fi
+# Nor overwrite one that is made at this moment.
 set -C
 while IFS= read -r line; do
   case $line in

@@ -20,6 +20,7 @@ test('operations/new-env.sh gives each default password of the compose file a ra
 	expect(new Set(values).size).toBe(values.length);
 	expect(statSync(written).mode & 0o777).toBe(0o600);
 
-	expect(spawnSync('sh', [script]).status).not.toBe(0);
+	const again = spawnSync('sh', [script], { encoding: 'utf8' });
+	expect([again.status, again.stderr]).toEqual([1, expect.stringMatching(/^There is a \.env already.*\n$/)]);
 	expect(readFileSync(written, 'utf8')).toBe(text);
 });

@@ -82,6 +82,19 @@ test('a command without its subcommand is wrong usage, and prints the help', asy
 	expect(outcome).toEqual({ code: 2, stdout: '', stderr: expect.stringMatching(/^Usage: contacts project/) });
 });
 
+test.each([
+	[['help', 'key', 'create'], /^Usage: contacts key create /],
+	[['help', 'key'], /^Usage: contacts key /],
+	[['key', 'help', 'create'], /^Usage: contacts key create /],
+	[['help'], /^Usage: contacts /],
+])('"%j" shows the help of that command', async (args, usage) => {
+	expect(await contacts(undefined, args)).toEqual({ code: 0, stdout: expect.stringMatching(usage), stderr: '' });
+});
+
+test('help about an unknown command is wrong usage', async () => {
+	expectOneLine(await contacts(undefined, ['help', 'key', 'nonsense']), 2, 'There is no command "key nonsense"');
+});
+
 /** Clears the screen, rings, moves back, begins a C1 sequence, reverses text, and begins a line that looks like ours. */
 const hostile = '\u001b[2J\u0007\r\u007f\u009b31m\u202e\u2066\u2028\nerror: none';
 const shown = '\\u001b[2J\\u0007\\u000d\\u007f\\u009b31m\\u202e\\u2066\\u2028\\u000aerror: none';
@@ -133,7 +146,7 @@ describe('no database: exit 1 with one line, which shows no password', () => {
 	});
 
 	test.each<[string, Partial<URL>, RegExp]>([
-		['nothing listens there', { port: '1' }, /does not respond \(ECONNREFUSED\)/],
+		['nothing listens there', { port: '1' }, /^error: The database at [^ ]+:1 does not respond \(ECONNREFUSED\)/],
 		// Without a name server the error differs, but the sentence is the same.
 		['the host is unknown', { hostname: 'nowhere.invalid' }, /does not respond \((ENOTFOUND|EAI_AGAIN)\)/],
 		['the password is wrong', {}, /refuses the user or the password/],

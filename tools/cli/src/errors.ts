@@ -1,5 +1,5 @@
 import { constants } from 'node:os';
-import { databaseUrlForm } from '@contacts/common/database/database-url.js';
+import { databaseUrlForm, parseDatabaseUrl } from '@contacts/common/database/database-url.js';
 import { describeDatabaseError } from '@contacts/common/database/errors.js';
 import { ConfigError } from '@contacts/common/process/config.js';
 
@@ -33,11 +33,16 @@ const meanings: Record<string, string> = {
 };
 
 /** Describes an error in one line, with the next step where there is one. */
-export function describeError(error: unknown): string {
+export function describeError(error: unknown, { DATABASE_URL = '' }: NodeJS.ProcessEnv): string {
 	const { code = '', message } = error as { code?: string; message?: string };
 	if (error instanceof CommandError || error instanceof UsageError) return error.message;
 	if (error instanceof ConfigError) return error.lines.join('; ');
-	return meanings[code] ?? describeDatabaseError(error) ?? (message ?? String(error)).split('\n', 1)[0] ?? '';
+	return (
+		meanings[code] ??
+		describeDatabaseError(error, parseDatabaseUrl(DATABASE_URL)?.hostList) ??
+		(message ?? String(error)).split('\n', 1)[0] ??
+		''
+	);
 }
 
 /** The exit code of a command that has thrown this. A wrong variable is wrong usage too. */

@@ -4,17 +4,18 @@ import type { Readable, Writable } from 'node:stream';
 import { escapeControls, escapeJsonLines } from '@contacts/common/observability/escape-controls.js';
 import { CommandError, UsageError } from './errors.js';
 import { createProgress } from './progress.js';
+import { hang, tableOf } from './table.js';
 
 export interface Streams {
 	stdin: Readable & { isTTY?: boolean };
-	stdout: Writable;
+	stdout: Writable & { isTTY?: boolean; columns?: number };
 	stderr: Writable & { isTTY?: boolean; columns?: number };
 }
 
 /** What a command works with. */
 export interface Context {
 	environment: NodeJS.ProcessEnv;
-	stdin: Readable;
+	stdin: Streams['stdin'];
 	output: Output;
 }
 
@@ -30,6 +31,8 @@ export type Output = ReturnType<typeof createOutput>;
  */
 export function createOutput({ stdin, stdout, stderr }: Streams, now?: () => number) {
 	const progress = createProgress(stderr, now);
+	// A terminal without a size has 0 columns.
+	const width = stdout.isTTY ? stdout.columns || 80 : undefined;
 	function write(stream: Writable, text: string): void {
 		progress.clear();
 		stream.write(text);
@@ -43,6 +46,10 @@ export function createOutput({ stdin, stdout, stderr }: Streams, now?: () => num
 	return {
 		print,
 		note,
+		/** Prints a text behind its label, on a terminal wrapped under itself. */
+		entry(label: string, text: string): void {
+			for (const line of width === undefined ? [label + text] : hang(label, [escapeControls(text)], width)) print(line);
+		},
 		/** Waits until the reader has taken the notes, so that very many are not kept in memory. */
 		async taken(): Promise<void> {
 			if (stderr.writableNeedDrain) await new Promise<void>((resolve) => stderr.write('', () => resolve()));
@@ -73,32 +80,13 @@ export function createOutput({ stdin, stdout, stderr }: Streams, now?: () => num
 			if (asJson) json(JSON.stringify(record));
 			else print(sentence);
 		},
-		/** Prints records as a JSON array with a record on each line, or as a table of these columns. */
+		/** Prints records as a JSON array with a record on each line, or as a table of these columns. An array is the lines of a cell. */
 		records(records: readonly object[], columns: readonly string[], { json: asJson = false }: OutputOptions): void {
-			if (!asJson) for (const line of tableOf(records, columns)) print(line);
+			if (!asJson) for (const line of tableOf(records, columns, width)) print(line);
 			else if (records.length === 0) json('[]');
 			else json(`[\n${records.map((record) => JSON.stringify(record)).join(',\n')}\n]`);
 		},
 	};
-}
-
-/** The lines of a table, each column as wide as its widest cell. */
-function tableOf(records: readonly object[], columns: readonly string[]): string[] {
-	const cells = records.map((record) => columns.map((column) => cellOf((record as Record<string, unknown>)[column])));
-	const rows = [columns, ...cells];
-	const widths = columns.map((_, index) => rows.reduce((max, row) => Math.max(max, row[index]?.length ?? 0), 0));
-	return rows.map((row) =>
-		row
-			.map((cell, index) => cell.padEnd(widths[index] ?? 0))
-			.join('  ')
-			.trimEnd(),
-	);
-}
-
-/** Escaped before it is measured, because an escape is wider than its character. */
-function cellOf(value: unknown): string {
-	if (value === null || value === undefined) return '-';
-	return escapeControls(typeof value === 'object' ? JSON.stringify(value) : String(value));
 }
 
 /** Such as `1 record` or `2 records`. */

@@ -9,8 +9,8 @@ import { addPersonCommands } from './commands/person.js';
 import { addProjectCommands } from './commands/project.js';
 import { addSubscriptionCommands } from './commands/subscription.js';
 import { addSyncCommand } from './commands/sync.js';
-import { describeError, exitCodeOf } from './errors.js';
-import { type Context, createOutput, type Output, type Streams } from './output.js';
+import { describeError, exitCodeOf, UsageError } from './errors.js';
+import { type Context, createOutput, examples, type Output, type Streams } from './output.js';
 
 /** The operator's command. It throws instead of ending the process. */
 export function createProgram(
@@ -25,6 +25,8 @@ export function createProgram(
 		)
 		.version(version, '--version', 'print the version of this release')
 		.exitOverride()
+		// The built-in one knows only the first word.
+		.helpCommand(false)
 		.configureOutput({
 			writeOut: (text) => void streams.stdout.write(text),
 			writeErr: (text) => void streams.stderr.write(text),
@@ -44,7 +46,25 @@ export function createProgram(
 	addSyncCommand(program, context);
 	addImportCommand(program, context);
 	addDoctorCommand(program, context);
+	addHelpCommand(program);
 	return program;
+}
+
+function addHelpCommand(program: Command): void {
+	program
+		.command('help')
+		.argument('[command...]')
+		.description('show the help of a command')
+		.addHelpText('after', examples('contacts help key create'))
+		.action((words: string[]) => {
+			let command = program;
+			for (const word of words) {
+				const found = command.commands.find((sub) => sub.name() === word);
+				if (found === undefined) throw new UsageError(`There is no command "${words.join(' ')}": contacts --help`);
+				command = found;
+			}
+			command.outputHelp();
+		});
 }
 
 /**
@@ -61,7 +81,7 @@ export async function runContacts(args: string[], environment: NodeJS.ProcessEnv
 	} catch (error) {
 		// Commander has printed its own errors.
 		if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
-		output.note(`error: ${describeError(error)}`);
+		output.note(`error: ${describeError(error, environment)}`);
 		return exitCodeOf(error);
 	}
 }

@@ -21,3 +21,13 @@ export function createProgress(stderr: Streams['stderr'], now = () => performanc
 		},
 	};
 }
+
+/** How far a file was read, and how long the rest will take, such as `, 45 %, 3 min left`. Empty when its size is not known. */
+export function describePart(part: number | undefined, elapsedMs: number): string {
+	if (part === undefined) return '';
+	const percent = `, ${Math.floor(part * 100)} %`;
+	// At the beginning nobody knows how fast it will be.
+	if (elapsedMs < 2000 || part < 0.01 || part >= 1) return percent;
+	const seconds = Math.ceil((elapsedMs * (1 - part)) / part / 1000);
+	return `${percent}, ${seconds < 100 ? `${seconds} s` : `${Math.ceil(seconds / 60)} min`} left`;
+}

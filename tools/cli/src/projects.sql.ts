@@ -157,9 +157,13 @@ export async function recordOperation(sql: Sql, operation: Operation, details: o
 	await sql`select record_operation(${operation}, ${JSON.stringify(details)}::text::jsonb)`;
 }
 
+interface AuditRow {
+	details: Record<string, unknown>;
+}
+
 /** Changes of projects and keys, and operations, newest first. */
-export function readAudit(sql: Sql, limit: number, project?: string): Promise<readonly object[]> {
-	return sql`
+export function readAudit(sql: Sql, limit: number, project?: string): Promise<readonly AuditRow[]> {
+	return sql<AuditRow[]>`
 		select ${isoUtc(sql, 'at')} as at, actor, role, action, project, key_id::float8 as key_id, details
 		from audit_log
 		${project === undefined ? sql`` : sql`where project = ${project}`}

@@ -216,8 +216,11 @@ export async function printSyncStatus({ environment, output }: Context, options:
 		full_begun_at: iso(state.full_begun_at),
 		blocked_until: iso(state.blocked_until),
 	};
-	if (options.json)
-		return output.result({ synchroniser: holder ?? null, state: { ...state, ...times }, runs }, '', options);
+	// For the synchroniser alone.
+	const { bucket_arrival, full_cursor, ...shown } = { ...state, ...times };
+	if (options.json) return output.result({ synchroniser: holder ?? null, state: shown, runs }, '', options);
+	if (state.configuration === null && runs.length === 0 && holder === undefined)
+		return output.print('No CRM is mirrored: set BITRIX24_WEBHOOK_URL, and start the synchroniser.');
 
 	const until = times.blocked_until === null ? '' : `, until ${times.blocked_until}`;
 	const lines = [
@@ -234,9 +237,9 @@ export async function printSyncStatus({ environment, output }: Context, options:
 			String(value ?? '-'),
 		]),
 	];
-	for (const [label, text] of lines) if (text) output.print(`${label?.padEnd(17)}${text}`);
+	for (const [label, text] of lines) if (text) output.entry(label?.padEnd(17) ?? '', text);
 	output.print('');
 	output.records(runs, ['id', 'kind', 'begun_at', 'seen', 'created', 'changed', 'deleted', 'outcome'], options);
 }
 
-const iso = (time: number | null) => (time === null ? null : new Date(time).toISOString());
+const iso = (time: number | null) => (time === null ? null : `${new Date(time).toISOString().slice(0, 19)}Z`);

@@ -156,8 +156,12 @@ export function errorCode(error: unknown): string | undefined {
 	return typeof code === 'string' ? code : undefined;
 }
 
-/** One line on what is wrong with the database, for the person who set `DATABASE_URL`. Undefined for any other error. */
-export function describeDatabaseError(error: unknown): string | undefined {
+/**
+ * One line on what is wrong with the database, for the person who set `DATABASE_URL`. Undefined for any other error.
+ *
+ * @param hostList where the database is, if it may be shown
+ */
+export function describeDatabaseError(error: unknown, hostList?: string): string | undefined {
 	if (error instanceof UnsupportedDatabaseError) return error.message;
 	const { kind, code } = classify(error);
 	if (code === '42P01') return 'The database has no tables yet: run "contacts migrate" first.';
@@ -171,6 +175,6 @@ export function describeDatabaseError(error: unknown): string | undefined {
 		return 'The database asks for the password in clear, so it was not sent: use sslmode=verify-full in DATABASE_URL, or scram-sha-256 on the server.';
 	if (code === 'NO_SUITABLE_SERVER') return `The database can't be used: ${(error as Error).message}.`;
 	if (kind === 'lost' || kind === 'unreachable')
-		return `The database does not respond (${code}). Is it running, and is DATABASE_URL right?`;
+		return `The database${hostList ? ` at ${hostList}` : ''} does not respond (${code}). Is it running, and is DATABASE_URL right?`;
 	return undefined;
 }

@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import Postgrator from 'postgrator';
 import { connectSingle, reach } from './connect.js';
 import { errorCode } from './errors.js';
-import { roles } from './roles.js';
+import { ownerRole, roles } from './roles.js';
 import { type DatabaseSupport, databaseSupport, rejectUnsupported } from './supported-database.sql.js';
 
 /** An arbitrary number that nothing else in the same database uses. */
@@ -17,10 +17,15 @@ const defaultLockTimeoutMs = 120_000;
 
 const folder = fileURLToPath(new URL('../../migrations', import.meta.url));
 
+/** Creates the roles, and makes one of them the owner. */
+export const rolesFile = new URL('../../owner.sql', import.meta.url);
+
 /** What each role may do in the newest schema. */
 const rightsFile = new URL('../../rights.sql', import.meta.url);
 
 interface MigrateOptions {
+	/** Whether to create the roles first, and to migrate as the owner, by a superuser or a provider's administrator. */
+	withRoles?: boolean;
 	/** Called with a sentence when another session migrates, or holds the lock for it. */
 	onWaiting?: (message: string) => void;
 	/** The maximum time to wait for that session, in milliseconds. Default: 2 minutes. */
@@ -33,7 +38,7 @@ type Run = (query: string) => Promise<{ rows: object[] }>;
  * Applies all missing migrations and sets the rights of all roles, in one transaction, so that a failure leaves the database
  * unchanged. If several processes migrate at once, one does the work and the others wait for it. All succeed.
  *
- * @param url connection URL of the schema's owner
+ * @param url connection URL of the schema's owner, or of who may create roles
  * @param to the number of the last migration to apply. Default: all. A newer schema stays unchanged
  * @returns the file names of the migrations that were applied, none when the schema is up to date
  * @throws the PostgreSQL error of the migration that failed, an Error when the wait for a lock was too long, or UnsupportedDatabaseError
@@ -41,7 +46,7 @@ type Run = (query: string) => Promise<{ rows: object[] }>;
 export async function migrate(
 	url: string,
 	to?: number,
-	{ onWaiting = () => undefined, lockTimeoutMs = defaultLockTimeoutMs }: MigrateOptions = {},
+	{ withRoles = false, onWaiting = () => undefined, lockTimeoutMs = defaultLockTimeoutMs }: MigrateOptions = {},
 ): Promise<string[]> {
 	let lost = false;
 	const sql = connectSingle(url, {
@@ -60,6 +65,11 @@ export async function migrate(
 		for (const row of (await run(databaseSupport)).rows) rejectUnsupported(row as DatabaseSupport);
 		await run('begin');
 		await takeLock(run, onWaiting, lockTimeoutMs);
+		if (withRoles) {
+			await run(await readFile(rolesFile, 'utf8'));
+			// As the owner, so that nothing belongs to this user.
+			await run(`set local search_path to default; set local role ${ownerRole}`);
+		}
 		// Requests for the same table queue behind a waiting migration. With a longer timeout, they would fail.
 		await run(`set local lock_timeout = '2s'`);
 		await rejectOtherMigrations(run);
@@ -165,7 +175,7 @@ async function requireRoles(run: Run): Promise<void> {
 	if (rows.length > 0) {
 		const missing = (rows as { name: string }[]).map(({ name }) => name).join(', ');
 		throw new MigrationError(
-			`Roles are missing (${missing}), so nothing was changed: let a superuser run packages/common/owner.sql in this database first.`,
+			`Roles are missing (${missing}), so nothing was changed: run "contacts migrate --roles" as a superuser or as the provider's administrator first.`,
 		);
 	}
 }

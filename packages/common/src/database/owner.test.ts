@@ -55,11 +55,31 @@ async function openToAll(sql: Sql): Promise<string[]> {
 
 test('a migration before the roles exist changes nothing, and says what to run', async () => {
 	const { url, sql } = await createDatabase('bare');
-	await expect(migrate(url)).rejects.toThrow(/^Roles are missing \(personal_contacts_service, .*owner\.sql[^\n]*$/);
+	await expect(migrate(url)).rejects.toThrow(
+		/^Roles are missing \(personal_contacts_service, .*"contacts migrate --roles"[^\n]*$/,
+	);
 	expect([...(await sql`select from pg_class where relnamespace = 'public'::regnamespace`)]).toEqual([]);
 	await setUpRoles(url, {});
 	expect(await migrate(url)).not.toEqual([]);
 });
+
+test.each(['a new database', 'a database that a superuser has made and used'])(
+	'a migration with roles creates these, and everything belongs to the owner: in %s',
+	async (which) => {
+		const { url, sql } = await createDatabase(which === 'a new database' ? 'roles_new' : 'roles_used');
+		if (which !== 'a new database') {
+			await setUpRoles(url, {});
+			await migrate(url, 3);
+			await sql`insert into projects (code) values ('kept')`;
+		}
+		expect(await migrate(url, undefined, { withRoles: true })).not.toEqual([]);
+		expect(await ownersOf(sql)).toEqual([ownerRole]);
+		expect(await openToAll(sql)).toEqual([]);
+		const names = await sql`select from pg_roles where rolname in ${sql(Object.values(roles))}`;
+		expect(names).toHaveLength(Object.values(roles).length);
+		expect(await migrate(url, undefined, { withRoles: true })).toEqual([]);
+	},
+);
 
 describe('the owner without superuser rights', () => {
 	test('migrates a new database, which belongs to it alone, for roles that the superuser has created', async () => {

@@ -48,6 +48,31 @@ test('the audit log shows every change of a project and its keys by the operator
 	expectOneLine(await attempt('audit', 'nope'), 1, 'There is no project "nope"');
 });
 
+test('a table shows details as lines: on a terminal below each other, in a pipe in the line of their row, with times to the second', async () => {
+	const url = urlAs(database.url, 'operator', rolePassword);
+	await run('project', 'create', 'wide');
+	const { id } = JSON.parse(await run('key', 'create', 'wide', '--name', 'billing job', '--json'));
+	await run('key', 'rotate', String(id), '--json');
+	await run('subscription', 'start', '6001');
+	const time = '\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\dZ';
+	const piped = await run('audit', 'wide');
+	expect(piped).toMatch(new RegExp(` ${id} +name: billing job; expires_at: none -> ${time}$`, 'm'));
+	const shown = (columns: number) => contacts(url, ['audit', '--limit', '5'], { columns });
+	expect((await shown(80)).stdout).toMatch(
+		new RegExp(
+			`^${time}  alice  key expiry changed +wide +${id}\\n {4}name: billing job\\n {4}expires_at: none -> ${time}$`,
+			'm',
+		),
+	);
+	expect((await shown(120)).stdout).toMatch(
+		new RegExp(` ${id} +name: billing job\\n {50,}expires_at: none -> ${time}$`, 'm'),
+	);
+	// A subscription that begins now has no other detail.
+	expect((await shown(80)).stdout).toMatch(new RegExp(`^${time}  alice  subscription started +- +-$`, 'm'));
+	for (const columns of [80, 120])
+		for (const line of (await shown(columns)).stdout.split('\n')) expect(line.length).toBeLessThanOrEqual(columns);
+});
+
 test.each<RoleUser>(['operator', 'privacy'])('the role %s can record every operation of the command', async (user) => {
 	const sql = connectAs(user);
 	for (const operation of operations) await recordOperation(sql, operation, { by: user });

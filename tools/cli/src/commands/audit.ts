@@ -3,6 +3,7 @@ import { positiveInteger } from '../arguments.js';
 import { withDatabase } from '../connection.js';
 import { type Context, examples, type OutputOptions } from '../output.js';
 import { checkProject, readAudit } from '../projects.sql.js';
+import { textOf } from '../table.js';
 
 export function addAuditCommand(program: Command, { environment, output }: Context): void {
 	program
@@ -17,7 +18,18 @@ export function addAuditCommand(program: Command, { environment, output }: Conte
 				if (code !== undefined) await checkProject(sql, code);
 				return readAudit(sql, limit, code);
 			});
-			output.records(rows, ['at', 'actor', 'action', 'project', 'key_id', 'details'], options);
+			const shown = options.json ? rows : rows.map((row) => ({ ...row, details: linesOf(row.details) }));
+			output.records(shown, ['at', 'actor', 'action', 'project', 'key_id', 'details'], options);
 			if (rows.length === limit) output.note(`Only the newest ${limit} rows are shown: --limit shows more.`);
 		});
+}
+
+/** Each detail as a line. What is null was not given. */
+const linesOf = (details: Record<string, unknown>): string[] =>
+	Object.entries(details).flatMap(([name, value]) => (value === null ? [] : [`${name}: ${describeDetail(value)}`]));
+
+/** A value, or the old and the new value of a change. */
+function describeDetail(value: unknown): string {
+	const isChange = typeof value === 'object' && value !== null && 'from' in value && 'to' in value;
+	return isChange ? `${textOf(value.from ?? 'none')} -> ${textOf(value.to ?? 'none')}` : textOf(value);
 }

@@ -80,7 +80,7 @@ describe('database', () => {
 	});
 
 	test.each<[string, Partial<URL>, RegExp]>([
-		['nobody responds', { port: '1' }, /does not respond \(ECONNREFUSED\)/],
+		['nobody responds', { port: '1' }, /^The database at [^ ]+:1 does not respond \(ECONNREFUSED\)/],
 		['no URL', { protocol: 'canary:' }, /DATABASE_URL is wrong/],
 	])('%s: says so, the other checks still run, and no secret is shown', async (_, part, message) => {
 		const url = Object.assign(new URL(database.url), { password: 'canary', ...part });
@@ -94,6 +94,12 @@ describe('database', () => {
 		expect(findings[2]?.state).toBe('ok');
 		expect(outcome.stdout + outcome.stderr).not.toContain('canary');
 		expect(outcome.stdout).not.toContain(new URL(crm.webhookUrl).pathname);
+	});
+
+	test('none: it says how to name one, and no more', async () => {
+		const environment = { LOCAL_DATA_DIR: await mkdtemp(join(tmpdir(), 'contacts-doctor-')) };
+		const { stdout } = await contacts(undefined, ['doctor'], { environment });
+		expect(stdout).toMatch(/^problem {2}database {6}There is no database: set DATABASE_URL, or run [^\n]+\nskipped /);
 	});
 
 	test('a default password of the compose file is reported, and not shown', async () => {
@@ -110,7 +116,9 @@ describe('database', () => {
 
 test('schema: none, behind and ahead', async () => {
 	const mine = await ownDatabase('template0');
-	expect(await look('schema', mine.url)).toEqual([found('problem', /no tables/, /owner\.sql .+contacts migrate/)]);
+	expect(await look('schema', mine.url)).toEqual([
+		found('problem', /no tables/, /contacts migrate --roles .+: contacts migrate$/),
+	]);
 	await migrate(mine.url, 3);
 	expect(await look('schema', mine.url)).toEqual([found('problem', /schema is 3 .+ needs \d+/, /contacts migrate/)]);
 	await mine.sql`update schema_migrations set version = 99 where version = 3`;
@@ -185,7 +193,7 @@ describe('roles', () => {
 			found('problem', /^contacts_backup is no ordinary role/, /nocreaterole/),
 		]);
 		expect(await roles('alter role contacts_privacy rename to other_name')).toEqual([
-			found('problem', /^The role contacts_privacy does not exist/, /owner\.sql/),
+			found('problem', /^The role contacts_privacy does not exist/, /migrate --roles/),
 		]);
 	});
 

@@ -7,7 +7,7 @@ export function addDoctorCommand(program: Command, { environment, output }: Cont
 		.command('doctor')
 		.summary('check everything that the services need, and say how to fix each problem')
 		.description(
-			'Checks the database, its settings, encoding, schema, owner and roles; the synchroniser; Redis if REDIS_URL is set; and the CRM if BITRIX24_WEBHOOK_URL is set. It changes nothing. Exit code 1: there is a problem.',
+			'Check the database, its settings, encoding, schema, owner and roles; the synchroniser; Redis if REDIS_URL is set; and the CRM if BITRIX24_WEBHOOK_URL is set. It changes nothing. Exit code 1: there is a problem.',
 		)
 		.option('--json', 'print JSON')
 		.addHelpText('after', examples('contacts doctor', 'contacts doctor --json | jq .findings'))
@@ -19,8 +19,8 @@ export function addDoctorCommand(program: Command, { environment, output }: Cont
 			if (options.json) output.result({ ok: problems === 0, findings }, '', options);
 			else
 				for (const { check, state, message, advice } of findings) {
-					output.print(`${state.padEnd(9)}${check.padEnd(14)}${message}`);
-					if (advice !== undefined) output.print(`${' '.repeat(23)}-> ${advice}`);
+					output.entry(`${state.padEnd(9)}${check.padEnd(14)}`, message);
+					if (advice !== undefined) output.entry(`${' '.repeat(23)}-> `, advice);
 				}
 			if (problems > 0) throw new CommandError(`The doctor has found a problem: ${problems} in all.`);
 		});

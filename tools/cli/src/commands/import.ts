@@ -29,7 +29,7 @@ export function addImportCommand(program: Command, context: Context): void {
 		.argument('<file>', 'CSV or NDJSON, in UTF-8; - for standard input')
 		.summary('add and update company contacts from a file')
 		.description(
-			`Adds and updates company contacts from a file, matched by bitrix_id. Fields: bitrix_id (required), ${contactColumnNames.join(', ')}. The field id is ignored. CSV begins with a line of their names, separated by commas or semicolons. A column or field that the file lacks keeps what is stored; an empty one clears it. trouble_contact is "true" or empty. A wrong record is reported with its line and left out; the others are saved, and the exit code is 1. A quote that is not closed at the end of a value ends the reading at its line; what was good before is saved. Importing a file again changes nothing.`,
+			`Add and update company contacts from a file, matched by bitrix_id. Fields: bitrix_id (required), ${contactColumnNames.join(', ')}. The field id is ignored. CSV begins with a line of their names, separated by commas or semicolons. A column or field that the file lacks keeps what is stored; an empty one clears it. trouble_contact is "true" or empty. A wrong record is reported with its line and left out; the others are saved, and the exit code is 1. A quote that is not closed at the end of a value ends the reading at its line; what was good before is saved. Importing a file again changes nothing.`,
 		)
 		.addOption(formatOption())
 		.option('-y, --yes', 'do not ask where a CRM is mirrored, which overwrites the contacts again')
@@ -47,11 +47,12 @@ export function addImportCommand(program: Command, context: Context): void {
 						const { configuration, last_success_at } = await readState(sql);
 						if (configuration !== null || last_success_at !== null) await output.confirm(mirrorWarning, yes);
 						const file = basename(path);
-						// A killed import has saved some contacts, and never records its counts.
-						await recordOperation(sql, 'contacts import started', { file });
-						const { failure, ...counts } = await interruptible((signal) =>
-							importContacts(transaction, read(input.read(signal), contactColumns), output, signal),
-						);
+						const { failure, ...counts } = await interruptible(async (signal) => {
+							// A killed import has saved some contacts, and never records its counts.
+							await recordOperation(sql, 'contacts import started', { file });
+							const source = read(input.read(signal), contactColumns);
+							return importContacts(transaction, source, output, { signal, part: input.part });
+						});
 						await recordEnd(context, 'contacts imported', { file, ...counts }, failure);
 						// Without a CRM no synchroniser does it.
 						if (failure === undefined) await pruneTombstones(sql);
@@ -86,7 +87,7 @@ export async function importContacts(
 	transaction: Transaction,
 	source: AsyncIterable<SourceRecord>,
 	output: Output,
-	signal: AbortSignal,
+	reading: { signal: AbortSignal; part(): number | undefined },
 ): Promise<ImportResult> {
 	const written = { created: 0, changed: 0 };
 	async function save(batch: readonly CompanyContactFields[]): Promise<void> {
@@ -100,6 +101,6 @@ export async function importContacts(
 		written.created += created;
 		written.changed += changed;
 	}
-	const result = await saveRecords(source, output, { maxBatch, convert: toContact, save, signal });
+	const result = await saveRecords(source, output, { ...reading, maxBatch, convert: toContact, save });
 	return { ...result, ...written };
 }

@@ -88,8 +88,8 @@ describe('key create --stdin', () => {
 
 	test.each([
 		['a line', 'canary-Partner+Key/=1\n', 'canary-Partner+Key/=1'],
-		['a line of Windows', 'canary-key-2\r\n', 'canary-key-2'],
-		['a line without its end, after a byte order mark', '\uFEFFcanary-ключ-🙂', 'canary-ключ-🙂'],
+		['a line of Windows', 'canary-Partner-2\r\n', 'canary-Partner-2'],
+		['a line without its end, after a byte order mark', '\uFEFFcanary-ключ-партнёра-🙂', 'canary-ключ-партнёра-🙂'],
 		['the longest', `canary${'x'.repeat(maxKeyLength - 6)}`, `canary${'x'.repeat(maxKeyLength - 6)}`],
 	])('imports a key that works, and never prints or stores it: %s', async (_, input, key) => {
 		const outcome = await given(input);
@@ -98,13 +98,30 @@ describe('key create --stdin', () => {
 		await expectHashed(key);
 	});
 
+	test('a key of fewer than 16 characters is stored only with --yes, or after a question at a terminal', async () => {
+		const line = 'A key of fewer than 16 characters can be guessed.';
+		expectOneLine(await given('fifteen-letters'), 2, `${line} There is no terminal to ask at. Say --yes to do it.`);
+		expect(await given('fifteen-letters', '--yes')).toMatchObject({ code: 0, stderr: `${line}\n` });
+		expect(await statusOf('fifteen-letters')).toBe(200);
+		async function* typed(reply: string) {
+			yield 'fourteen-chars\n';
+			yield `${reply}\n`;
+		}
+		const ask = (reply: string) =>
+			contacts(database.url, ['key', 'create', 'one', '--stdin'], { input: typed(reply), isTTY: true });
+		expect(await ask('n')).toMatchObject({ code: 1, stderr: expect.stringContaining(`${line} Continue? [y/N]`) });
+		expect(await statusOf('fourteen-chars')).toBe(401);
+		expect(await ask('y')).toMatchObject({ code: 0, stdout: expect.stringMatching(/^Imported as key/) });
+		expect(await statusOf('fourteen-chars')).toBe(200);
+	});
+
 	test('fails with a key that the project has already, and succeeds for another project', async () => {
-		expect((await given('canary-twice', '--json')).stdout).not.toContain('canary');
-		const again = await given('canary-twice');
+		expect((await given('canary-key-of-two', '--json')).stdout).not.toContain('canary');
+		const again = await given('canary-key-of-two');
 		expectOneLine(again, 1, 'has, or had, this very key');
 		expect(again.stderr).not.toContain('canary');
 		const args = ['key', 'create', 'two', '--stdin'];
-		expect((await contacts(database.url, args, { input: 'canary-twice' })).code).toBe(0);
+		expect((await contacts(database.url, args, { input: 'canary-key-of-two' })).code).toBe(0);
 	});
 
 	test.each([

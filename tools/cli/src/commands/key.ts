@@ -1,15 +1,19 @@
-import type { Readable } from 'node:stream';
 import { generateKey, hashKey, maxKeyLength } from '@contacts/common/auth/api-key.js';
 import type { ServiceName } from '@contacts/common/auth/key-ring.sql.js';
 import { type Command, Option } from 'commander';
 import { parseTime, positiveInteger } from '../arguments.js';
 import { withDatabase, withTransaction } from '../connection.js';
 import { CommandError, UsageError } from '../errors.js';
-import { type Context, examples, type OutputOptions } from '../output.js';
+import { type Context, examples, type OutputOptions, type Streams } from '../output.js';
 import { checkProject, insertKey, readKeys, revokeKey, rotateKey } from '../projects.sql.js';
 
 /** Seconds. */
 const day = 86_400;
+
+/** The search space of a shorter key is small, even if it is random. */
+const minKeyLength = 16;
+
+const guessable = `A key of fewer than ${minKeyLength} characters can be guessed.`;
 
 const keyId = positiveInteger('The ID of a key');
 
@@ -18,6 +22,7 @@ interface CreateOptions extends OutputOptions {
 	service?: ServiceName | null;
 	expires?: Date | null;
 	stdin?: boolean;
+	yes?: boolean;
 }
 
 export function addKeyCommands(program: Command, { environment, stdin, output }: Context): void {
@@ -33,6 +38,7 @@ export function addKeyCommands(program: Command, { environment, stdin, output }:
 		.option('--name <text>', 'what it is for, such as "billing job"')
 		.option('--expires <when>', 'after a number of days (90), or on a date (2027-01-31, at 00:00 UTC)', expiryOf)
 		.option('--stdin', 'import a key that the client already has, from standard input')
+		.option('-y, --yes', `import a key of fewer than ${minKeyLength} characters without asking`)
 		.option('--json', 'print JSON')
 		.addHelpText(
 			'after',
@@ -49,6 +55,10 @@ export function addKeyCommands(program: Command, { environment, stdin, output }:
 				if (name !== null && !/^\P{Cc}{1,100}$/u.test(name))
 					throw new UsageError('--name takes 1 to 100 characters, none of them a control character.');
 				const secret = options.stdin ? await readKey(stdin) : generateKey();
+				if (secret.length < minKeyLength) {
+					if (options.yes) output.note(guessable);
+					else await output.confirm(guessable);
+				}
 				const id = await withDatabase(environment, async (sql) => {
 					await checkProject(sql, project);
 					return insertKey(sql, { project, hash: hashKey(secret), name, service, expiresAt });
@@ -130,13 +140,14 @@ function expiryOf(given: string): Date {
 }
 
 /** A key from standard input: one line of printable characters. Little is read of what is too long to be a key. */
-async function readKey(stdin: Readable): Promise<string> {
+async function readKey(stdin: Streams['stdin']): Promise<string> {
 	// Bytes that are not UTF-8 become U+FFFD.
 	const decoder = new TextDecoder();
 	let given = '';
-	for await (const chunk of stdin) {
+	// What follows the line at a terminal is the reply to a question.
+	for await (const chunk of stdin.iterator({ destroyOnReturn: !stdin.isTTY })) {
 		given += decoder.decode(chunk, { stream: true });
-		if (given.length > maxKeyLength + '\r\n'.length) break;
+		if (given.length > maxKeyLength + '\r\n'.length || (stdin.isTTY && given.endsWith('\n'))) break;
 	}
 	const key = (given + decoder.decode()).replace(/\r?\n$/, '');
 	if (key === '' || key.length > maxKeyLength || /[\s\p{Cc}\uFFFD]/u.test(key))

@@ -9,18 +9,24 @@ export function addMigrateCommand(program: Command, { environment, output }: Con
 		.command('migrate')
 		.summary('bring the database schema and all rights up to date')
 		.description(
-			'Brings the database schema and all rights up to date. It is safe to run at any time and by several at once. Connect as the owner of the database. A superuser runs packages/common/owner.sql in it before, which creates the owner and the roles of the services.',
+			'Bring the database schema and all rights up to date. It is safe to run at any time and by several at once. Connect as the owner of the database. On a new database connect once as a superuser, or as the provider’s administrator, and say --roles: this creates the owner and the roles of the services, which then need passwords (operations/postgres/passwords.sql).',
 		)
-		.addHelpText('after', examples('contacts migrate'))
-		.action(async () => {
-			const applied = await migrate(findDatabaseUrl(environment), undefined, { onWaiting: output.note }).catch(explain);
+		.option('--roles', 'first create the roles, and make contacts_owner the owner of everything')
+		.addHelpText('after', examples('contacts migrate', 'contacts migrate --roles'))
+		.action(async ({ roles: withRoles = false }: { roles?: boolean }) => {
+			const options = { withRoles, onWaiting: output.note };
+			const applied = await migrate(findDatabaseUrl(environment), undefined, options).catch((error) =>
+				explain(error, withRoles),
+			);
 			output.print(applied.length === 0 ? 'The schema is up to date.' : `Applied: ${applied.join(', ')}.`);
 		});
 }
 
-function explain(error: { code?: string }): never {
+function explain(error: { code?: string }, withRoles: boolean): never {
 	if (error.code !== '42501') throw error;
 	throw new CommandError(
-		'Only the owner of the database can migrate it, contacts_owner once a superuser has run packages/common/owner.sql in it. DATABASE_URL names another user.',
+		withRoles
+			? 'The user in DATABASE_URL may not create roles or change the owner, so nothing was changed: say --roles as a superuser or as the provider’s administrator.'
+			: 'Only the owner of the database can migrate it: contacts_owner, once a superuser has run "contacts migrate --roles". DATABASE_URL names another user.',
 	);
 }

@@ -87,7 +87,7 @@ export function addSubscriptionCommands(program: Command, context: Context): voi
 		.argument('<file>', 'CSV or NDJSON, in UTF-8; - for standard input')
 		.summary('add subscriptions from a file')
 		.description(
-			`Adds subscriptions from a file. Fields: chat_id (required), started_at (not in the future), ended_at (may be planned): dates (00:00 UTC) or RFC 3339 times. It takes what "subscription list --json" prints. All lines are checked first: if one is wrong, nothing is imported, and the wrong lines are reported. Then ${maxBatch} lines at a time are saved. An import that was interrupted or has failed can be repeated: what it has saved stays as it is.
+			`Add subscriptions from a file. Fields: chat_id (required), started_at (not in the future), ended_at (may be planned): dates (00:00 UTC) or RFC 3339 times. It takes what "subscription list --json" prints. All lines are checked first: if one is wrong, nothing is imported, and the wrong lines are reported. Then ${maxBatch} lines at a time are saved. An import that was interrupted or has failed can be repeated: what it has saved stays as it is.
 A line without a start means that the chat is subscribed now, unless it has ended. Now is the moment at which the import began: a report that was acknowledged since then stays. A line is as old as its end, when that has passed, or else as its start: the newest line of a chat counts, unless something newer was reported. The others are counted, not applied. An import that is repeated has a new beginning, from which its lines without times count.`,
 		)
 		.addOption(formatOption())
@@ -122,15 +122,17 @@ async function importSubscriptions(context: Context, { file, input, signal, read
 			const now = await readClock(sql);
 			return withRereadable(input, signal, async (input) => {
 				const counts = { records: 0, applied: 0, older: 0 };
-				const readAll = (save: (batch: readonly GivenSubscription[]) => Promise<void>) =>
-					saveRecords(read(input.read(signal), columns), output, { maxBatch, convert: toSubscription, save, signal });
+				const readAll = (label: string, save: (batch: readonly GivenSubscription[]) => Promise<void>) =>
+					saveRecords(read(input.read(signal), columns), output, {
+						...{ label, part: input.part, maxBatch, convert: toSubscription, save, signal },
+					});
 
-				const checked = await readAll(async () => undefined);
+				const checked = await readAll('Checking: ', async () => undefined);
 				if (checked.failure !== undefined) throw checked.failure;
 				if (checked.refused > 0)
 					throw new CommandError(`${checked.refused} of ${checked.records} records are wrong: nothing was imported.`);
 				await recordOperation(sql, 'subscriptions import started', { file, begun_at: now });
-				const saved = await readAll(async (batch) => {
+				const saved = await readAll('Saving: ', async (batch) => {
 					const { applied, older } = await saveSubscriptions(sql, batch, now);
 					counts.records += batch.length;
 					counts.applied += applied;

@@ -1,7 +1,7 @@
 import { urlAs } from '@contacts/common/database/roles.js';
 import { openSession } from '@contacts/crm-sync/session.js';
 import { type StandIn, startStandIn } from '@contacts/testing/bitrix24/stand-in.js';
-import { rolePassword } from '@contacts/testing/database.js';
+import { createTestDatabase, rolePassword } from '@contacts/testing/database.js';
 import { database, test } from '@contacts/testing/test.js';
 import { afterAll, expect, onTestFinished, vi } from 'vitest';
 import { contacts, expectOneLine } from '../testing/command.js';
@@ -49,6 +49,19 @@ test('--remap waits for a synchroniser that only looks whether the mirror is its
 		.toHaveLength(1)
 		.finally(() => session?.close());
 	expect(await remapped).toMatchObject({ code: 0 });
+});
+
+test('sync status says that there is no CRM where none is mirrored', async () => {
+	const own = await createTestDatabase();
+	onTestFinished(() => own.drop());
+	expect(await contacts(own.url, ['sync', 'status'])).toEqual({
+		code: 0,
+		stdout: 'No CRM is mirrored: set BITRIX24_WEBHOOK_URL, and start the synchroniser.\n',
+		stderr: '',
+	});
+	const { state } = JSON.parse((await contacts(own.url, ['sync', 'status', '--json'])).stdout);
+	expect(state).toMatchObject({ last_success_at: null, configuration: null });
+	expect(Object.keys(state)).not.toContain('bucket_arrival');
 });
 
 test('a request is renewed while a run takes longer than it counts, and given up when nobody begins with it', async () => {

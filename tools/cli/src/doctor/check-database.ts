@@ -50,7 +50,7 @@ export async function* checkSchema(sql: Sql): Check {
 	if (here === 0)
 		yield problem(
 			'The database has no tables yet.',
-			'As a superuser, run packages/common/owner.sql in it once (docs/deploy.md). Then, as the owner: contacts migrate',
+			'As a superuser, once: contacts migrate --roles (docs/deploy.md). If the roles exist, as the owner: contacts migrate',
 		);
 	else if (here < newest)
 		yield problem(`The schema is ${here} and this release needs ${newest}.`, 'As the owner: contacts migrate');
@@ -100,7 +100,7 @@ export async function* checkOwner(sql: Sql): Check {
 	else if (can_join_roles)
 		yield warning(
 			`${owner} may create roles, and so join one that runs programs on the server.`,
-			`As a superuser: alter role ${owner} nocreaterole; (packages/common/owner.sql does it).`,
+			`As a superuser: alter role ${owner} nocreaterole; (contacts migrate --roles does it).`,
 		);
 	return `The tables belong to ${owner}, which is no superuser, and no role can create objects.`;
 }
@@ -114,10 +114,7 @@ export async function* checkRoles(sql: Sql): Check {
 	for (const name of names) {
 		const role = there.find((row) => row.name === name);
 		if (role === undefined)
-			yield problem(
-				`The role ${name} does not exist.`,
-				'As a superuser: run packages/common/owner.sql, then: contacts migrate',
-			);
+			yield problem(`The role ${name} does not exist.`, 'As a superuser: contacts migrate --roles');
 		else if (role.is_privileged)
 			yield problem(
 				`${name} is no ordinary role.`,

@@ -15,8 +15,13 @@ export async function examine(environment: NodeJS.ProcessEnv): Promise<Finding[]
 }
 
 async function checkDatabase(environment: NodeJS.ProcessEnv): Promise<Finding[]> {
+	let url: string;
 	try {
-		const url = findDatabaseUrl(environment);
+		url = findDatabaseUrl(environment);
+	} catch (error) {
+		return [{ check: 'database', state: 'problem', message: describeError(error, environment) }];
+	}
+	try {
 		const { hostList, database } = readDatabaseUrl(url);
 		return await withDatabase(environment, async (sql) => {
 			const server = await findingsOf('database', checkServer(sql, url, `${hostList}/${database}`));
@@ -34,6 +39,6 @@ async function checkDatabase(environment: NodeJS.ProcessEnv): Promise<Finding[]>
 	} catch (error) {
 		const advice =
 			'Correct host, user, password and name in DATABASE_URL, or start PostgreSQL there. A firewall or pg_hba.conf may refuse this machine (docs/deploy.md).';
-		return [{ check: 'database', state: 'problem', message: describeError(error), advice }];
+		return [{ check: 'database', state: 'problem', message: describeError(error, environment), advice }];
 	}
 }

@@ -1,3 +1,4 @@
+import type { ReadStream } from 'node:fs';
 import { type FileHandle, mkdtemp, open, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -10,6 +11,8 @@ export interface Input {
 	isRereadable: boolean;
 	/** Reads it from its beginning, until the import is interrupted. */
 	read(signal: AbortSignal): Readable;
+	/** The part that was read since then. Undefined when its size is not known. */
+	part(): number | undefined;
 }
 
 /**
@@ -19,14 +22,15 @@ export interface Input {
  * @throws CommandError when there is no such file
  */
 export async function withInput<T>(path: string, stdin: Readable, work: (input: Input) => Promise<T>): Promise<T> {
-	if (path === '-') return work({ isRereadable: false, read: (signal) => addAbortSignal(signal, stdin) });
+	if (path === '-')
+		return work({ isRereadable: false, read: (signal) => addAbortSignal(signal, stdin), part: () => undefined });
 	const file = await open(path).catch(({ code }: NodeJS.ErrnoException) => {
 		throw new CommandError(code === 'ENOENT' ? `There is no file ${path}.` : `${path} can't be opened (${code}).`);
 	});
 	try {
 		const stat = await file.stat();
 		if (stat.isDirectory()) throw new CommandError(`${path} is a folder, not a file.`);
-		return await work(inputOf(file, stat.isFile()));
+		return await work(inputOf(file, stat.isFile() ? stat.size : undefined));
 	} finally {
 		await file.close();
 	}
@@ -42,7 +46,7 @@ export async function withRereadable<T>(
 	const file = await openUnnamed();
 	try {
 		await writeFile(file, input.read(signal));
-		return await work(inputOf(file, true));
+		return await work(inputOf(file, (await file.stat()).size));
 	} catch (error) {
 		throw signal.aborted ? signal.reason : error;
 	} finally {
@@ -50,9 +54,19 @@ export async function withRereadable<T>(
 	}
 }
 
-function inputOf(file: FileHandle, isRereadable: boolean): Input {
+/** @param size undefined: it is no regular file */
+function inputOf(file: FileHandle, size: number | undefined): Input {
+	const isRereadable = size !== undefined;
 	const options = { autoClose: false, ...(isRereadable ? { start: 0 } : {}) };
-	return { isRereadable, read: (signal) => addAbortSignal(signal, file.createReadStream(options)) };
+	let stream: ReadStream | undefined;
+	return {
+		isRereadable,
+		read(signal) {
+			stream = file.createReadStream(options);
+			return addAbortSignal(signal, stream);
+		},
+		part: () => (stream && size ? Math.min(1, stream.bytesRead / size) : undefined),
+	};
 }
 
 /** A temporary file that has lost its name, so that nothing is left of it, whatever ends the process. */

@@ -39,7 +39,7 @@ const program = (reader: string, pieces: string, count: number) => `
 	const sql = Object.assign(async () => [{ created: 0, changed: 0 }], { unsafe: () => undefined });
 	const records = measured(${reader}(chunks(), contactColumns));
 	const { accepted, refused, failure } = await importContacts(
-		(work) => work(sql), records, createOutput(process), new AbortController().signal,
+		(work) => work(sql), records, createOutput(process), { signal: new AbortController().signal, part: () => undefined },
 	);
 	process.stdout.write(JSON.stringify({ accepted, refused, failure: failure?.message ?? null, held }));`;
 

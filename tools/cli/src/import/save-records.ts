@@ -1,6 +1,7 @@
 import { withDatabase } from '../connection.js';
 import { CommandError, describeError, InterruptedError } from '../errors.js';
 import { type Context, counted, type Output } from '../output.js';
+import { describePart } from '../progress.js';
 import { type Operation, recordOperation } from '../projects.sql.js';
 import type { SourceRecord } from './read-records.js';
 
@@ -17,6 +18,10 @@ export interface ReadResult {
 }
 
 interface SaveOptions<T> {
+	/** What is done, for the progress, such as `Checking: `. */
+	label?: string;
+	/** The part of the file that was read. */
+	part(): number | undefined;
 	/** The number of records that are saved at once. */
 	maxBatch: number;
 	/** @throws RecordError when the record is wrong */
@@ -30,8 +35,9 @@ interface SaveOptions<T> {
 export async function saveRecords<T>(
 	source: AsyncIterable<SourceRecord>,
 	output: Pick<Output, 'note' | 'taken' | 'progress'>,
-	{ maxBatch, convert, save, signal }: SaveOptions<T>,
+	{ label = '', part, maxBatch, convert, save, signal }: SaveOptions<T>,
 ): Promise<ReadResult> {
+	const startedAt = performance.now();
 	let [accepted, refused] = [0, 0];
 	let failure: unknown;
 	const batch: T[] = [];
@@ -53,7 +59,8 @@ export async function saveRecords<T>(
 				await output.taken();
 			}
 			const good = accepted + batch.length;
-			output.progress(`${counted(good + refused, 'record')}: ${good} good, ${refused} refused`);
+			const read = describePart(part(), performance.now() - startedAt);
+			output.progress(`${label}${counted(good + refused, 'record')}: ${good} good, ${refused} refused${read}`);
 			if (batch.length === maxBatch) await saveBatch();
 		}
 		// Nothing done is no success: an empty file is more often a failed export than what somebody meant to import.
@@ -84,7 +91,9 @@ export async function recordEnd(
 	const recorded = withDatabase(environment, (sql) => recordOperation(sql, operation, withOutcome(counts, failure)));
 	if (failure === undefined) await recorded;
 	else
-		await recorded.catch((error) => output.note(`The audit log lacks the end of this import: ${describeError(error)}`));
+		await recorded.catch((error) =>
+			output.note(`The audit log lacks the end of this import: ${describeError(error, environment)}`),
+		);
 }
 
 /** The failure of an import in which this many records were saved. */

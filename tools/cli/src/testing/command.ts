@@ -22,6 +22,8 @@ interface RunOptions {
 	environment?: Record<string, string>;
 	/** Whether standard input and standard error are a terminal. */
 	isTTY?: boolean;
+	/** The width of the terminal that standard output is. Default: it is a pipe. */
+	columns?: number;
 }
 
 /** The environment of a command: of the test's own only what any process needs. */
@@ -33,9 +35,10 @@ export function environmentOf(databaseUrl: string | undefined, more: Record<stri
 export async function contacts(
 	databaseUrl: string | undefined,
 	args: string[],
-	{ input = '', environment, isTTY = false }: RunOptions = {},
+	{ input = '', environment, isTTY = false, columns }: RunOptions = {},
 ): Promise<Outcome> {
-	const [stdout, stderr] = [new PassThrough(), Object.assign(new PassThrough(), { isTTY })];
+	const stdout = Object.assign(new PassThrough(), columns === undefined ? {} : { isTTY: true, columns });
+	const stderr = Object.assign(new PassThrough(), { isTTY });
 	const written = [text(stdout), text(stderr)];
 	const isText = typeof input === 'string' || Buffer.isBuffer(input);
 	const stdin = Object.assign(Readable.from(isText ? [Buffer.from(input)] : bytesOf(input)), { isTTY });
