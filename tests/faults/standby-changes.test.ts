@@ -1,8 +1,7 @@
 import { type CompanyContact, type CopyStore, createCompanyContactsClient } from '@contacts/client';
 import { type RoleUser, urlAs } from '@contacts/common/database/roles.js';
-import { addProject } from '@contacts/testing/app.js';
+import { addProject, revokeKeysOf } from '@contacts/testing/app.js';
 import { rolePassword } from '@contacts/testing/database.js';
-import { revokeKeysOf } from '@contacts/testing/projects.js';
 import { type ReplicatedPostgres, startReplicatedPostgres } from '@contacts/testing/replicated-postgres.js';
 import { startServiceProcess } from '@contacts/testing/service-process.js';
 import { startTcpProxy, type TcpProxy } from '@contacts/testing/tcp-proxy.js';

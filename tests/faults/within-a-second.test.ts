@@ -1,6 +1,5 @@
-import { addProject } from '@contacts/testing/app.js';
+import { addProject, revokeKeysOf } from '@contacts/testing/app.js';
 import { startPgBouncer } from '@contacts/testing/pgbouncer.js';
-import { revokeKeysOf } from '@contacts/testing/projects.js';
 import { startTcpProxy } from '@contacts/testing/tcp-proxy.js';
 import { database, test } from '@contacts/testing/test.js';
 import { expect, onTestFinished } from 'vitest';

@@ -1,6 +1,5 @@
-import { addProject } from '@contacts/testing/app.js';
+import { addProject, revokeKeysOf } from '@contacts/testing/app.js';
 import { starvedMsOf } from '@contacts/testing/proc.js';
-import { revokeKeysOf } from '@contacts/testing/projects.js';
 import type { RunningService } from '@contacts/testing/services.js';
 import { database, test } from '@contacts/testing/test.js';
 import { afterAll, expect } from 'vitest';

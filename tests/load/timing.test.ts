@@ -1,7 +1,7 @@
 import { setImmediate as turn } from 'node:timers/promises';
+import { setProjectEnabled } from '@contacts/common/auth/projects.sql.js';
 import { service } from '@contacts/company-contacts/app.js';
-import { addProject, startTestApp, type TestApp } from '@contacts/testing/app.js';
-import { revokeKeysOf, setProjectEnabled } from '@contacts/testing/projects.js';
+import { addProject, revokeKeysOf, startTestApp, type TestApp } from '@contacts/testing/app.js';
 import { seededRandom } from '@contacts/testing/random.js';
 import { database, test } from '@contacts/testing/test.js';
 import { afterAll, expect } from 'vitest';

@@ -1,10 +1,10 @@
 import { join } from 'node:path';
 import { hashKey } from '@contacts/common/auth/api-key.js';
+import { insertKey, insertProject, setProjectEnabled } from '@contacts/common/auth/projects.sql.js';
 import { roles } from '@contacts/common/database/roles.js';
-import { addProject } from '@contacts/testing/app.js';
+import { addProject, revokeKeysOf } from '@contacts/testing/app.js';
 import { gatewayConfig } from '@contacts/testing/gateway.js';
 import { type RunningNginx, startNginx } from '@contacts/testing/nginx.js';
-import { insertKey, insertProject, revokeKeysOf, setProjectEnabled } from '@contacts/testing/projects.js';
 import { exchange } from '@contacts/testing/raw-http.js';
 import { readRights } from '@contacts/testing/rights.sql.js';
 import type { RunningService } from '@contacts/testing/services.js';
@@ -25,7 +25,7 @@ test.beforeAll(async () => {
 	await addProject(sql, 'other', 'other-key');
 	for (const service of services) await addProject(sql, `for-${service}`, `for-${service}-key`, { service });
 	await insertProject(sql, 'sandbox', true);
-	await insertKey(sql, { project: 'sandbox', hash: hashKey('sandbox-key'), service: null, expiresAt: null });
+	await insertKey(sql, { project: 'sandbox', hash: hashKey('sandbox-key') });
 	await addProject(sql, 'disabled', 'disabled-key');
 	await setProjectEnabled(sql, 'disabled', false);
 	await addProject(sql, 'expired', 'expired-key', { expiresAt: new Date(Date.now() - 1000) });

@@ -19,6 +19,8 @@ create table public.api_keys (
   service text check (service in ('personal-contacts', 'company-contacts')),
   created_at timestamptz not null default now(),
   expires_at timestamptz,
+  -- From its creation to the end that was given then; null: none was given. A rotation moves the end, and the successor lives as long.
+  lifetime interval check (lifetime > '0'),
   revoked_at timestamptz,
   unique (project_id, hash)
 );

@@ -1,5 +1,6 @@
 import { hashKey } from '@contacts/common/auth/api-key.js';
 import { type KeyRing, openKeyRing } from '@contacts/common/auth/key-ring.js';
+import { insertKey, insertProject, type NewKey } from '@contacts/common/auth/projects.sql.js';
 import type { Sql } from '@contacts/common/database/client.js';
 import { type Database, type DatabaseOptions, openDatabase } from '@contacts/common/database/database.js';
 import { urlAs } from '@contacts/common/database/roles.js';
@@ -11,7 +12,6 @@ import type { Service } from '@contacts/common/process/run.js';
 import type { TObject } from '@sinclair/typebox';
 import { Registry } from 'prom-client';
 import { rolePassword } from './database.js';
-import { insertKey, insertProject, type NewKey } from './projects.js';
 import { exchangeText } from './raw-http.js';
 
 export interface TestAppOptions {
@@ -104,7 +104,7 @@ export async function startTestApp<V extends TObject>(
 /** A project with one key. */
 export async function addProject(sql: Sql, code: string, key: string, rest: Partial<NewKey> = {}): Promise<void> {
 	await insertProject(sql, code);
-	await insertKey(sql, { project: code, hash: hashKey(key), service: null, expiresAt: null, ...rest });
+	await insertKey(sql, { project: code, hash: hashKey(key), ...rest });
 }
 
 export interface ProblemBody {
@@ -115,4 +115,10 @@ export interface ProblemBody {
 	code: string;
 	request_id: string;
 	errors?: { field: string; message: string }[];
+}
+
+/** Revokes all keys of a project. */
+export async function revokeKeysOf(sql: Sql, project: string): Promise<void> {
+	await sql`
+		update api_keys set revoked_at = now() where project_id = (select id from projects where code = ${project})`;
 }

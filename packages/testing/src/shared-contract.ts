@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { METHODS } from 'node:http';
 import { createServer } from 'node:net';
+import { insertProject, setProjectEnabled } from '@contacts/common/auth/projects.sql.js';
 import type { Service } from '@contacts/common/process/run.js';
 import type { TObject } from '@sinclair/typebox';
 import { afterAll, describe, expect } from 'vitest';
@@ -9,7 +10,6 @@ import { responseOf } from './documented.js';
 import type { Endpoint } from './endpoint.js';
 import { expectCommonHeaders, expectProblem } from './expect-problem.js';
 import { watchDelays } from './machine-delays.js';
-import { insertProject, setProjectEnabled } from './projects.js';
 import { good, type RefusedRequest, refusedBy, refusedByServer, unauthorized } from './refused-requests.js';
 import { requestLine } from './request-line.js';
 import { describeObservability } from './shared-observability.js';

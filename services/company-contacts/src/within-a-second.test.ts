@@ -1,9 +1,9 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { revokeKey } from '@contacts/common/auth/projects.sql.js';
 import { urlAs } from '@contacts/common/database/roles.js';
 import { addProject, startTestApp, type TestApp } from '@contacts/testing/app.js';
 import { rolePassword } from '@contacts/testing/database.js';
 import { watchDelays } from '@contacts/testing/machine-delays.js';
-import { revokeKey } from '@contacts/testing/projects.js';
 import { startTcpProxy, type TcpProxy } from '@contacts/testing/tcp-proxy.js';
 import { database, test } from '@contacts/testing/test.js';
 import { afterAll, describe, expect, onTestFinished } from 'vitest';

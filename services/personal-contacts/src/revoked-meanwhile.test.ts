@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { connect } from 'node:net';
+import { revokeKey } from '@contacts/common/auth/projects.sql.js';
 import { addProject, startTestApp } from '@contacts/testing/app.js';
-import { revokeKey } from '@contacts/testing/projects.js';
 import { requestLine } from '@contacts/testing/request-line.js';
 import { database, test } from '@contacts/testing/test.js';
 import { expect, onTestFinished } from 'vitest';

@@ -1,7 +1,7 @@
 import { hashKey } from '@contacts/common/auth/api-key.js';
+import { insertKey, insertProject } from '@contacts/common/auth/projects.sql.js';
 import { startTestApp } from '@contacts/testing/app.js';
 import { expectProblem } from '@contacts/testing/expect-problem.js';
-import { insertKey, insertProject } from '@contacts/testing/projects.js';
 import { requestLine } from '@contacts/testing/request-line.js';
 import { database, test } from '@contacts/testing/test.js';
 import { expect, onTestFinished } from 'vitest';
@@ -13,7 +13,7 @@ test('a sandbox project gets a 401, and nothing it sends is stored', async () =>
 		['any', null],
 		['own', 'personal-contacts'],
 	] as const)
-		await insertKey(database.sql, { project: 'try', hash: hashKey(key), service, expiresAt: null });
+		await insertKey(database.sql, { project: 'try', hash: hashKey(key), service });
 	const app = await startTestApp(service, database.url);
 	onTestFinished(() => app.close());
 	for (const [path, body] of [

@@ -9,13 +9,6 @@ export const projectCode = /^[a-z0-9][a-z0-9_-]{0,62}$/;
 const isoUtc = (sql: Sql, column: string) =>
 	sql.unsafe(`to_char(${column} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')`);
 
-/** @returns whether the project was created; false: the code is in use */
-export async function insertProject(sql: Sql, code: string, sandbox = false): Promise<boolean> {
-	const rows = await sql`
-		insert into projects (code, sandbox) values (${code}, ${sandbox}) on conflict (code) do nothing returning id`;
-	return rows.length > 0;
-}
-
 export function readProjects(sql: Sql): Promise<readonly object[]> {
 	return sql`
 		select p.code,
@@ -33,35 +26,6 @@ export const noProject = (code: string) =>
 /** @throws CommandError when there is no such project */
 export async function checkProject(sql: Sql, code: string): Promise<void> {
 	if ((await sql`select from projects where code = ${code}`).length === 0) throw noProject(code);
-}
-
-/** @returns whether there is such a project */
-export async function setProjectEnabled(sql: Sql, code: string, enabled: boolean): Promise<boolean> {
-	const rows = await sql`
-		update projects set disabled_at = case when ${enabled} then null else coalesce(disabled_at, now()) end
-		where code = ${code} returning id`;
-	return rows.length > 0;
-}
-
-interface NewKey {
-	project: string;
-	/** SHA-256 of the key. */
-	hash: Buffer;
-	/** What the key is for. */
-	name: string | null;
-	service: ServiceName | null;
-	expiresAt: Date | null;
-}
-
-/** @returns the key's ID; undefined: the project already has this key, perhaps revoked, or there is no such project */
-export async function insertKey(sql: Sql, key: NewKey): Promise<number | undefined> {
-	const [row] = await sql<{ id: number }[]>`
-		insert into api_keys (project_id, hash, name, service, expires_at)
-		select id, ${key.hash}, ${key.name}::text, ${key.service}::text, ${key.expiresAt?.toISOString() ?? null}::text::timestamptz
-		from projects where code = ${key.project}
-		on conflict (project_id, hash) do nothing
-		returning id::float8 as id`;
-	return row?.id;
 }
 
 /** The keys of one project, or of all. `last_used_at` may lag by a minute. */
@@ -83,12 +47,6 @@ export function readKeys(sql: Sql, project?: string): Promise<readonly object[]>
 		order by k.id`;
 }
 
-/** @returns whether there was such a key and it was not revoked before */
-export async function revokeKey(sql: Sql, id: number): Promise<boolean> {
-	const rows = await sql`update api_keys set revoked_at = now() where id = ${id} and revoked_at is null returning id`;
-	return rows.length > 0;
-}
-
 interface RotatedKey {
 	id: number;
 	project: string;
@@ -98,40 +56,37 @@ interface RotatedKey {
 	expires_at: string | null;
 	/** When the old key expires. */
 	old_expires_at: string;
+	/** Whether the old key had another end than the one that it was created with. */
+	was_ending: boolean;
 }
 
 /**
- * Replaces a live key with a new one. The old key expires after an overlap, or at its own expiry if that is sooner. If the
- * old key was created with an expiry, the new one gets the same lifetime. Call it in a transaction.
+ * Replaces a live key with a new one. The old key expires after an overlap, or at its own expiry if that is sooner. The new one has
+ * the lifetime with which the old one was created.
  *
  * @param overlap seconds
  * @returns undefined if there is no such live key
  */
 export async function rotateKey(sql: Sql, id: number, hash: Buffer, overlap: number): Promise<RotatedKey | undefined> {
-	// Separate, so that the next statement sees what a rotation that this one waits for has written to the audit log.
-	await sql`select from api_keys where id = ${id} for update`;
 	const [row] = await sql<RotatedKey[]>`
 		with live as (
-			select id, project_id, name, service, expires_at,
-			       -- Not an end that an earlier rotation set: only the audit log knows the one before.
-			       nullif(greatest(coalesce(expires_at, 'infinity'), (
-			         select max(coalesce((details->'expires_at'->>'from')::timestamptz, 'infinity')) from audit_log
-			         where key_id = api_keys.id and action = 'key expiry changed' and details->'expires_at' ? 'from'
-			       )), 'infinity') - created_at as lifetime
+			select id, project_id, name, service, expires_at, lifetime,
+			       expires_at is distinct from created_at + lifetime as was_ending
 			from api_keys
 			where id = ${id} and revoked_at is null and (expires_at is null or expires_at > now())
+			for update
 		), old as (
 			update api_keys k set expires_at = least(live.expires_at, now() + make_interval(secs => ${overlap}))
 			from live where k.id = live.id
 			returning k.expires_at
 		), new as (
-			insert into api_keys (project_id, hash, name, service, expires_at)
-			select project_id, ${hash}, name, service, now() + lifetime from live
+			insert into api_keys (project_id, hash, name, service, expires_at, lifetime)
+			select project_id, ${hash}, name, service, now() + lifetime, lifetime from live
 			returning id, project_id, name, service, expires_at
 		)
 		select new.id::float8 as id, p.code as project, new.name, new.service, ${isoUtc(sql, 'new.expires_at')} as expires_at,
-		       ${isoUtc(sql, 'old.expires_at')} as old_expires_at
-		from new, old, projects p where p.id = new.project_id`;
+		       ${isoUtc(sql, 'old.expires_at')} as old_expires_at, live.was_ending
+		from new, old, live, projects p where p.id = new.project_id`;
 	return row;
 }
 

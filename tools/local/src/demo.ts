@@ -1,8 +1,8 @@
 import { hashKey } from '@contacts/common/auth/api-key.js';
+import { insertKey, insertProject } from '@contacts/common/auth/projects.sql.js';
 import type { CompanyContactFields } from '@contacts/common/company-contacts/company-contact-columns.sql.js';
 import { saveCompanyContacts } from '@contacts/common/company-contacts/save-company-contacts.sql.js';
 import type { Sql } from '@contacts/common/database/client.js';
-import { insertKey, insertProject } from '@contacts/testing/projects.js';
 
 export const demoProject = 'demo';
 export const demoKey = 'demo-key';
@@ -39,7 +39,7 @@ export async function addDemo(sql: Sql): Promise<void> {
 	// All of it or nothing: a start that finds a project adds nothing.
 	await sql.unsafe('begin');
 	await insertProject(sql, demoProject);
-	await insertKey(sql, { project: demoProject, hash: hashKey(demoKey), service: null, expiresAt: null });
+	await insertKey(sql, { project: demoProject, hash: hashKey(demoKey) });
 	await saveCompanyContacts(sql, sampleContacts);
 	await sql.unsafe('commit');
 }

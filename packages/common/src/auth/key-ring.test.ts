@@ -1,6 +1,5 @@
 import { addProject } from '@contacts/testing/app.js';
 import { rolePassword } from '@contacts/testing/database.js';
-import { revokeKey, setProjectEnabled } from '@contacts/testing/projects.js';
 import { startTcpProxy } from '@contacts/testing/tcp-proxy.js';
 import { database as db, test } from '@contacts/testing/test.js';
 import { describe, expect, onTestFinished, vi } from 'vitest';
@@ -10,6 +9,7 @@ import { classify, DatabaseError } from '../database/errors.js';
 import { urlAs } from '../database/roles.js';
 import { openStatePoll, type StatePoll, type StatePollOptions } from '../database/state-poll.js';
 import { type KeyRing, type KeyRingOptions, openKeyRing } from './key-ring.js';
+import { revokeKey, setProjectEnabled } from './projects.sql.js';
 
 /** Longer than any test, so that polls are started by the test alone. */
 const never = 600_000;

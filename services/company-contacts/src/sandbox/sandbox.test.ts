@@ -1,7 +1,7 @@
 import { hashKey } from '@contacts/common/auth/api-key.js';
+import { insertKey, insertProject } from '@contacts/common/auth/projects.sql.js';
 import { addProject, startTestApp, type TestApp } from '@contacts/testing/app.js';
 import { expectProblem } from '@contacts/testing/expect-problem.js';
-import { insertKey, insertProject } from '@contacts/testing/projects.js';
 import { database, test } from '@contacts/testing/test.js';
 import { afterAll, describe, expect } from 'vitest';
 import { service } from '../app.js';
@@ -14,7 +14,7 @@ let others: TestApp;
 test.beforeAll(async () => {
 	await addProject(database.sql, 'partner', 'partner-key');
 	await insertProject(database.sql, 'try', true);
-	await insertKey(database.sql, { project: 'try', hash: hashKey('try-key'), service: null, expiresAt: null });
+	await insertKey(database.sql, { project: 'try', hash: hashKey('try-key') });
 	// With the IDs, companies and phones of the invented contacts.
 	await database.sql`
 		insert into company_contacts (bitrix_id, phone, company_ids, name)

@@ -1,8 +1,10 @@
 import { createHash } from 'node:crypto';
 import { PassThrough, Readable } from 'node:stream';
 import { maxKeyLength } from '@contacts/common/auth/api-key.js';
+import { urlAs } from '@contacts/common/database/roles.js';
 import { service } from '@contacts/company-contacts/app.js';
 import { startTestApp, type TestApp } from '@contacts/testing/app.js';
+import { rolePassword, withConnection } from '@contacts/testing/database.js';
 import { database, test } from '@contacts/testing/test.js';
 import { afterAll, describe, expect } from 'vitest';
 import { runContacts } from '../program.js';
@@ -187,6 +189,7 @@ describe('key rotate', () => {
 			expect((await json('rotate', String(lasting.id))).expires_at).toBe(null);
 			const made = await json('rotate', String(ending.id), '--overlap', '1d');
 			expect([daysUntil(made.old_expires_at), daysUntil(made.expires_at)]).toEqual([1, 30]);
+			expect(daysUntil((await json('rotate', String(made.id))).expires_at)).toBe(30);
 		}
 	});
 
@@ -209,6 +212,25 @@ describe('key rotate', () => {
 		expect(outcome.stderr).toMatch(/ It ends at \S+Z\. Key \d+ ends at \S+Z\.\n$/);
 		expect(daysUntil(/ Key \d+ ends at (\S+)\.\n$/.exec(outcome.stderr)?.[1] ?? '')).toBe(3);
 		expect(daysUntil((await json('rotate', String(lasting.id))).old_expires_at)).toBe(7);
+	});
+
+	test('the lifetime of a key can’t be changed by the operator, and who may change it leaves a trace', async () => {
+		const { id } = await create('--expires', '30');
+		const statement = `update api_keys set lifetime = '1 day' where id = ${id}`;
+		const asOperator = withConnection(urlAs(database.url, 'operator', rolePassword), (sql) => sql.unsafe(statement));
+		await expect(asOperator).rejects.toMatchObject({ code: '42501' });
+		await database.sql.unsafe(statement);
+		const [last] =
+			await database.sql`select action, details from audit_log where key_id = ${id} order by id desc limit 1`;
+		expect(last).toMatchObject({ action: 'key changed', details: { lifetime: { to: '1 day' } } });
+	});
+
+	test('a second rotation of a key says that it has another successor', async () => {
+		for (const key of [await create(), await create('--expires', '30')]) {
+			const twice = /^Key \d+ was rotated before.*contacts key list one$/m;
+			expect((await run('rotate', String(key.id))).stderr).not.toMatch(twice);
+			expect((await run('rotate', String(key.id))).stderr).toMatch(twice);
+		}
 	});
 
 	test('a revoked, expired or unknown key can’t be rotated', async () => {

@@ -1,11 +1,12 @@
 import { generateKey, hashKey, maxKeyLength } from '@contacts/common/auth/api-key.js';
 import type { ServiceName } from '@contacts/common/auth/key-ring.sql.js';
+import { insertKey, revokeKey } from '@contacts/common/auth/projects.sql.js';
 import { type Command, Option } from 'commander';
 import { parseTime, positiveInteger } from '../arguments.js';
-import { withDatabase, withTransaction } from '../connection.js';
+import { withDatabase } from '../connection.js';
 import { CommandError, UsageError } from '../errors.js';
 import { type Context, examples, type OutputOptions, type Streams } from '../output.js';
-import { checkProject, insertKey, readKeys, revokeKey, rotateKey } from '../projects.sql.js';
+import { checkProject, readKeys, rotateKey } from '../projects.sql.js';
 
 /** Seconds. */
 const day = 86_400;
@@ -99,9 +100,14 @@ export function addKeyCommands(program: Command, { environment, stdin, output }:
 		.addHelpText('after', examples('contacts key rotate 5 --overlap 12h'))
 		.action(async (old: number, { overlap, ...options }: OutputOptions & { overlap: number }) => {
 			const secret = generateKey();
-			const row = await withTransaction(environment, (sql) => rotateKey(sql, old, hashKey(secret), overlap));
-			if (row === undefined) throw notLive(old);
+			const rotated = await withDatabase(environment, (sql) => rotateKey(sql, old, hashKey(secret), overlap));
+			if (rotated === undefined) throw notLive(old);
+			const { was_ending, ...row } = rotated;
 			output.result({ ...row, old_id: old, key: secret }, secret, options);
+			if (was_ending)
+				output.note(
+					`Key ${old} was rotated before, or its end was set by hand. Look for another successor: contacts key list ${row.project}`,
+				);
 			if (options.json) return;
 			const end = row.expires_at === null ? '' : ` It ends at ${row.expires_at}.`;
 			output.note(

@@ -1,8 +1,9 @@
+import { insertProject, setProjectEnabled } from '@contacts/common/auth/projects.sql.js';
 import type { Command } from 'commander';
 import { withDatabase } from '../connection.js';
 import { CommandError, UsageError } from '../errors.js';
 import { type Context, examples, type OutputOptions } from '../output.js';
-import { insertProject, noProject, projectCode, readProjects, setProjectEnabled } from '../projects.sql.js';
+import { noProject, projectCode, readProjects } from '../projects.sql.js';
 
 export function addProjectCommands(program: Command, { environment, output }: Context): void {
 	const project = program.command('project').description('projects: the API clients of the services');
