@@ -4,13 +4,14 @@ import { writeFile } from 'node:fs/promises';
 import { createServer, request as httpRequest, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { promisify } from 'node:util';
 import { service as company } from '@contacts/company-contacts/app.js';
 import { service as personal } from '@contacts/personal-contacts/app.js';
 import { addProject, startTestApp, type TestApp } from '@contacts/testing/app.js';
 import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import { database, test } from '@contacts/testing/test.js';
-import { afterAll, describe, expect, onTestFinished } from 'vitest';
+import { afterAll, beforeEach, describe, expect, onTestFinished } from 'vitest';
 import { pageAt } from '../docs/pages.js';
 
 const key = 'a key +/ü&';
@@ -25,17 +26,35 @@ test.beforeAll(async () => {
 });
 afterAll(() => Promise.all([companyApp?.close(), personalApp?.close()]));
 
-/** Runs a guide's sample in Python with another address, project and key, and with waits that are ten times shorter. */
-async function run(page: string, url: string, { apiKey = key, folder }: { apiKey?: string; folder?: string } = {}) {
-	const sample = pageAt(page).blocks.find(({ language }) => language === 'python');
+const programs = { python: ['python3', 'sample.py'], js: [process.execPath, 'sample.mjs'] } as const;
+
+interface RunOptions {
+	language?: keyof typeof programs;
+	apiKey?: string;
+	folder?: string;
+	/** More lines before the last one, which sends the queue. */
+	more?: string;
+}
+
+/** Runs a guide's sample with another address, project and key, and with waits that are ten times shorter. */
+async function run(
+	page: string,
+	url: string,
+	{ language = 'python', apiKey = key, folder, more = '' }: RunOptions = {},
+) {
+	const sample = pageAt(page).blocks.find((block) => block.language === language);
 	const text = String(sample?.text)
 		.replace(/http:\/\/127\.0\.0\.1:300[01]/, url)
 		.replace(/(["'])demo\1/, '$1partner$1')
 		.replace(/(["'])demo-key\1/, `$1${apiKey}$1`)
-		.replace('sent_at + 6 ', 'sent_at + 0.6 ');
+		.replace('sent_at + 6 ', 'sent_at + 0.6 ')
+		.replace('time.time() + 6,', 'time.time() + 0.6,')
+		.replace('Date.now() + 6000', 'Date.now() + 600')
+		.replace(/\n(send_queue|await sendQueue)\(\);?$/, (last) => `\n${more}${last}`);
 	const cwd = folder ?? (await temporaryFolder());
-	await writeFile(join(cwd, 'sample'), text);
-	return promisify(execFile)('python3', ['sample'], { cwd, env: { PATH: process.env.PATH, HOME: cwd } }).then(
+	const [program, name] = programs[language];
+	await writeFile(join(cwd, name), text);
+	return promisify(execFile)(program, [name], { cwd, env: { PATH: process.env.PATH, HOME: cwd } }).then(
 		({ stdout, stderr }) => ({ code: 0, stdout, stderr }),
 		(error: { code: number; stdout: string; stderr: string }) => error,
 	);
@@ -112,16 +131,22 @@ describe('the sample of a copy', () => {
 });
 
 describe.each([
-	['docs/partners.md', () => companyApp, '2345 contacts\n'],
-	['docs/bot.md', () => personalApp, 'saved\n'],
-] as const)('the sample of %s', (page, app, result) => {
+	['docs/partners.md', 'python', () => companyApp, '2345 contacts\n'],
+	['docs/bot.md', 'python', () => personalApp, 'saved\nsaved\n'],
+	['docs/bot.md', 'js', () => personalApp, 'saved\nsaved\n'],
+] as const)('the sample of %s in %s', (page, language, app, result) => {
+	beforeEach(async () => {
+		await database.sql`delete from direct_subscriptions`;
+		await database.sql`delete from personal_contacts`;
+	});
+
 	test('repeats a request after responses of a proxy and after broken connections', async () => {
-		expect(await run(page, await startFlakyGateway(app()))).toEqual(printed(result));
+		expect(await run(page, await startFlakyGateway(app()), { language })).toEqual(printed(result));
 	});
 
 	test('fails without the key, with the code of the error or because nothing responds', async () => {
-		const refused = await run(page, app().url, { apiKey: 'wrong-canary' });
-		const unreachable = await run(page, 'http://127.0.0.1:1', { apiKey: 'canary' });
+		const refused = await run(page, app().url, { language, apiKey: 'wrong-canary' });
+		const unreachable = await run(page, 'http://127.0.0.1:1', { language, apiKey: 'canary' });
 		expect(refused.stdout + refused.stderr).toMatch(/unauthorized\W+request_id\W+[0-9a-f-]{36}/);
 		expect(unreachable.stdout + unreachable.stderr).toContain('no response');
 		for (const { code, stdout, stderr } of [refused, unreachable]) {
@@ -131,7 +156,59 @@ describe.each([
 	});
 });
 
-test('the sample of the bot saves the user', async () => {
-	const [saved] = await database.sql`select name from personal_contacts where chat_id = 5550004`;
-	expect(saved).toEqual({ name: 'Ivan Petrov' });
+describe.each(['python', 'js'] as const)('the sample of the bot in %s', (language) => {
+	const page = 'docs/bot.md';
+	const put = (path: string, body: string) => `put(${JSON.stringify(path)}, ${body})\n`;
+	const active = language === 'python' ? 'True' : 'true';
+
+	beforeEach(async () => {
+		await database.sql`delete from direct_subscriptions`;
+		await database.sql`delete from personal_contacts`;
+	});
+
+	test('saves the user and then the report, and what follows for the chat is skipped', async () => {
+		const more = put('/api/personal_contacts', '{"chat_id": 5550004, "name": "Later"}');
+		expect(await run(page, personalApp.url, { language, more })).toEqual(printed('saved\nsaved\nskipped\n'));
+		const rows = await database.sql`select name, started_at is not null as subscribed
+			from personal_contacts join direct_subscriptions using (chat_id) where chat_id = 5550004`;
+		expect([...rows]).toEqual([{ name: 'Ivan Petrov', subscribed: true }]);
+	});
+
+	test('gives up a request that is wrong, and goes on with the next one', async () => {
+		const more = put('/api/direct_subscriptions', `{"chat_id": 1, "active": ${active}, "at": "never"}`);
+		const outcome = await run(page, personalApp.url, { language, more });
+		expect(outcome).toEqual({ ...printed('saved\nsaved\n'), stderr: expect.stringContaining('given up: 400') });
+	});
+
+	test('keeps the queue when nothing responds, and sends it in its order afterwards', async () => {
+		const folder = await temporaryFolder();
+		expect(await run(page, 'http://127.0.0.1:1', { language, folder })).toMatchObject({ stdout: '' });
+		const again = await run(page, personalApp.url, { language, folder });
+		// The requests of both runs: those of the second one come after the report of the first one.
+		expect(again).toEqual(printed('saved\nsaved\nskipped\nsaved\n'));
+	});
+
+	test('sends one request at a time for each chat, while another chat that waits stops nobody', async () => {
+		const order: string[] = [];
+		let running = 0;
+		const gateway = await serve(async (request, response) => {
+			const body = JSON.parse(await text(request));
+			order.push(`${body.chat_id} ${request.url?.split(/[/?]/)[2]}`);
+			expect(++running).toBe(1);
+			const isFirst = order.length === 1;
+			setImmediate(() => {
+				running--;
+				if (isFirst) request.socket.destroy();
+				else response.end('{"ok":"saved"}');
+			});
+		});
+		const more = put('/api/personal_contacts', '{"chat_id": 2}');
+		expect(await run(page, gateway, { language, more })).toEqual(printed('saved\nsaved\nsaved\n'));
+		expect(order).toEqual([
+			'5550004 personal_contacts',
+			'2 personal_contacts',
+			'5550004 personal_contacts',
+			'5550004 direct_subscriptions',
+		]);
+	});
 });
