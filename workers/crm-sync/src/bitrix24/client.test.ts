@@ -10,8 +10,10 @@ const begin = Date.UTC(2026, 0, 2);
 /** A client of a CRM that always responds with this body. Its clock moves only while it waits, or when it is set. */
 async function startClient(body: object, signal = new AbortController().signal) {
 	let requests = 0;
-	const server = createServer((_, response) => {
+	const userAgents = new Set<string | undefined>();
+	const server = createServer((request, response) => {
 		requests++;
+		userAgents.add(request.headers['user-agent']);
 		response.end(JSON.stringify(body));
 	}).listen(0, '127.0.0.1');
 	onTestFinished(() => {
@@ -35,6 +37,7 @@ async function startClient(body: object, signal = new AbortController().signal) 
 		clock,
 		waits,
 		requests: () => requests,
+		userAgents,
 		call: () => client.call('crm.item.list', {}, ({ result }) => result),
 	};
 }
@@ -58,6 +61,13 @@ test.each([
 		}
 	},
 );
+
+test('every request names this product and its version, so that an administrator of the CRM knows who calls', async () => {
+	const { client, call, userAgents } = await startClient({ result: [] });
+	await call();
+	await client.batch([{ method: 'crm.item.get', params: { id: 1 } }], { waits: true });
+	expect([...userAgents]).toEqual([expect.stringMatching(/^contacts\/\d+\.\d+\.\d+$/)]);
+});
 
 test('a clock that is set back by a day delays no request by more than one token', async () => {
 	const { call, clock, waits } = await startClient({ result: [] });

@@ -1,3 +1,4 @@
+import { version } from '@contacts/common/process/version.js';
 import type { Clock } from './clock.js';
 import { isRow } from './contact.js';
 import { Bitrix24Error, type ErrorKind, isCode, kindOf, kindOfCommand } from './errors.js';
@@ -78,6 +79,9 @@ const maxAttempts: Partial<Record<ErrorKind, number>> = { retry: 6, slow_down: 9
 
 /** Maximum size of a response. That is 160 KB for each of 50 contacts. */
 const maxResponseBytes = 8 * 1024 * 1024;
+
+/** The CRM's documentation asks for the name and the version of the program. */
+const userAgent = `contacts/${version}`;
 
 /** How long a method that has used up its operating time is not called. The CRM frees a part of it each minute. */
 const pauseMs = 30_000;
@@ -276,7 +280,7 @@ async function post(
 		signal?.throwIfAborted();
 		const response = await fetch(new URL(`${method}.json`, webhookUrl.endsWith('/') ? webhookUrl : `${webhookUrl}/`), {
 			method: 'POST',
-			headers: { 'content-type': 'application/json', accept: 'application/json' },
+			headers: { 'content-type': 'application/json', accept: 'application/json', 'user-agent': userAgent },
 			body: JSON.stringify(params),
 			// Following a redirect would turn the POST into a GET without its body, and its response would be trusted.
 			redirect: 'manual',
