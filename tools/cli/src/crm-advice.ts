@@ -1,3 +1,4 @@
+import { kindOfPage } from '@contacts/crm-sync/bitrix24/errors.js';
 import type { RunRow, SyncState } from '@contacts/crm-sync/sync.sql.js';
 
 const advice: Record<string, string> = {
@@ -16,7 +17,15 @@ export function adviceFor(code: string): string {
 	if (code.startsWith('portal_moved_to_')) return `the CRM has moved to ${code.slice(16)}: set BITRIX24_WEBHOOK_URL`;
 	if (code.startsWith('no_field_'))
 		return `the CRM has no contact field ${code.slice(9)}: check BITRIX24_UF_TROUBLE and BITRIX24_UF_REASON`;
+	if (code.startsWith('not_json_')) return adviceForPage(Number(code.slice(9)));
 	return (Object.hasOwn(advice, code) && advice[code]) || 'try again later';
+}
+
+/** The CRM, or something before it, has sent a page for people, with this HTTP status. */
+function adviceForPage(status: number): string {
+	return kindOfPage(status) === 'stop'
+		? `a page with the HTTP status ${status} came in place of data: look whether the CRM still exists at this address, and whether a firewall or proxy before it refuses this machine or the User-Agent "contacts"`
+		: `a page with the HTTP status ${status} came in place of data, as during maintenance: try again later`;
 }
 
 /** Why a run failed, in one line. */

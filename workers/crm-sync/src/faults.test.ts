@@ -40,6 +40,8 @@ test.each<[string, Fault]>([
 	['a 500 with a code that nobody knows', error('SOMETHING_NEW', 500)],
 	['HTML with 502', { kind: 'html', status: 502 }],
 	['HTML with 200', { kind: 'html', status: 200 }],
+	['HTML with 408', { kind: 'html', status: 408 }],
+	['too many requests, as HTML with 429', { kind: 'html', status: 429 }],
 	['truncated JSON', { kind: 'truncated-json' }],
 	['200 without a result', { kind: 'no-result' }],
 	['rows that are no objects', { kind: 'array-items' }],
@@ -70,7 +72,9 @@ describe('an error ends the run without changes', () => {
 	});
 
 	test.each<[Fault, string]>([
-		[{ kind: 'html', status: 200 }, 'not_json'],
+		[{ kind: 'html', status: 200 }, 'not_json_200'],
+		[{ kind: 'html', status: 503 }, 'not_json_503'],
+		[{ kind: 'html', status: 429 }, 'not_json_429'],
 		[{ kind: 'reset' }, 'network'],
 		[error('QUERY_LIMIT_EXCEEDED'), 'QUERY_LIMIT_EXCEEDED'],
 	])('after the last attempt: %j', async (fault, code) => {
@@ -78,6 +82,17 @@ describe('an error ends the run without changes', () => {
 		await expect(full()).rejects.toMatchObject({ code });
 		expect((await sync.state()).blocked_by).toBe(code);
 	});
+
+	test.each([400, 401, 403, 404, 410])(
+		'after one request, where a page says with %d that somebody has to fix something',
+		async (status) => {
+			sync.standIn.faults.always({ kind: 'html', status });
+			await expect(full()).rejects.toMatchObject({ code: `not_json_${status}`, kind: 'stop' });
+			expect(sync.standIn.requests).toHaveLength(1);
+			const { blocked_by: blocked, blocked_until: until } = await sync.state();
+			expect([blocked, Number(until) > sync.clock.now()]).toEqual([`not_json_${status}`, true]);
+		},
+	);
 
 	test.each([
 		['OVERLOAD_LIMIT', 401],

@@ -129,6 +129,8 @@ test.each<[string, RegExp, RegExp]>([
 	['last_success_at = null', /never equal/, /sync --once/],
 	["last_success_at = now() - interval '1 hour'", /6\d minutes ago/, /sync status/],
 	["last_success_at = now(), blocked_by = 'INVALID_CREDENTIALS'", /held up by INV/, /make a new one/],
+	["last_success_at = now(), blocked_by = 'not_json_403'", /held up by not_json_403/, /status 403 .+ a firewall/],
+	["last_success_at = now(), blocked_by = 'not_json_503'", /held up by not_json_503/, /status 503 .+ try again later/],
 	['last_success_at = now(), held_run = 7, held_deletions = 30', /^30 contacts are missing/, /sync status/],
 ])('synchroniser: %s', async (state, message, advice) => {
 	const mine = await ownDatabase();

@@ -1,7 +1,7 @@
 import { version } from '@contacts/common/process/version.js';
 import type { Clock } from './clock.js';
 import { isRow } from './contact.js';
-import { Bitrix24Error, type ErrorKind, isCode, kindOf, kindOfCommand } from './errors.js';
+import { Bitrix24Error, type ErrorKind, isCode, kindOf, kindOfCommand, kindOfPage } from './errors.js';
 
 /** A token bucket holds `burst` requests and receives `perSecond` new ones a second. */
 export interface RequestPolicy {
@@ -152,6 +152,8 @@ export function createCrmClient(options: CrmClientOptions): CrmClient {
 		await waitForToken();
 		requests++;
 		const { status, body } = await post(options, method, params);
+		if (body === undefined) throw errorOf(kindOfPage(status), `not_json_${status}`, method);
+		if (!isRow(body)) throw new Bitrix24Error('retry', 'no_result', method);
 		if ('error' in body) {
 			const code = codeOf(body.error);
 			throw errorOf(kindOf(code, status), code || `http_${status}`, method);
@@ -262,15 +264,16 @@ function codeOf(error: unknown): string {
 }
 
 /**
- * Sends one request. Anything but a JSON object is an error, never an empty result.
+ * Sends one request.
  *
+ * @returns the JSON of the response; undefined if it is something else, such as a page for people
  * @throws Bitrix24Error `retry` for a temporary error, `stop` for a CRM that has moved
  */
 async function post(
 	{ webhookUrl, responseTimeoutMs = 65_000, signal }: CrmClientOptions,
 	method: string,
 	params: Record<string, unknown>,
-): Promise<{ status: number; body: Record<string, unknown> }> {
+): Promise<{ status: number; body: unknown }> {
 	// AbortSignal.any() would leave an entry in the long-lived signal for each request.
 	const request = new AbortController();
 	const stop = () => request.abort(signal?.reason);
@@ -302,7 +305,7 @@ async function post(
 	}
 }
 
-async function jsonOf(response: Response, method: string): Promise<Record<string, unknown>> {
+async function jsonOf(response: Response, method: string): Promise<unknown> {
 	const chunks: Uint8Array[] = [];
 	let size = 0;
 	for await (const chunk of response.body ?? []) {
@@ -310,14 +313,11 @@ async function jsonOf(response: Response, method: string): Promise<Record<string
 		if (size > maxResponseBytes) throw new Bitrix24Error('retry', 'response_too_large', method);
 		chunks.push(chunk);
 	}
-	let body: unknown;
 	try {
-		body = JSON.parse(Buffer.concat(chunks).toString('utf8'));
+		return JSON.parse(Buffer.concat(chunks).toString('utf8'));
 	} catch {
-		throw new Bitrix24Error('retry', 'not_json', method);
+		return undefined;
 	}
-	if (!isRow(body)) throw new Bitrix24Error('retry', 'no_result', method);
-	return body;
 }
 
 /** Only the host: the URL contains the secret. A host that can't be part of a code is left out. */

@@ -1,6 +1,6 @@
 /**
  * What an error means for the caller:
- * - `retry`: a temporary error (network, 5xx, HTML in place of JSON); the same call is sent again
+ * - `retry`: a temporary error (network, 5xx, a page in place of JSON); the same call is sent again
  * - `slow_down`: too many requests; the same call is sent again, later
  * - `pause`: this method has used up its operating time; other methods work
  * - `stop`: an operator has to change something (credentials, rights, subscription, configuration)
@@ -68,6 +68,15 @@ const known = (code: string): ErrorKind | undefined => (Object.hasOwn(kinds, cod
  */
 export function kindOf(code: string, status: number): ErrorKind {
 	return known(code) ?? (status >= 500 ? 'retry' : 'stop');
+}
+
+/**
+ * Classifies a response that is no JSON: a page of a proxy, a firewall or the CRM itself, of which only the status can be read.
+ * A 4xx does not go away by itself, as where the CRM was deleted or a firewall refuses this program.
+ */
+export function kindOfPage(status: number): ErrorKind {
+	if (status === 429) return 'slow_down';
+	return status >= 400 && status < 500 && status !== 408 ? 'stop' : 'retry';
 }
 
 /** Parses the error of one batch command. An unknown code is about its record, and must not stop the other commands. */
