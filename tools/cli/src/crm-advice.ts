@@ -1,13 +1,32 @@
 import { kindOfPage } from '@contacts/crm-sync/bitrix24/errors.js';
 import type { RunRow, SyncState } from '@contacts/crm-sync/sync.sql.js';
 
+const newWebhook = 'make a new webhook in Bitrix24 and set BITRIX24_WEBHOOK_URL';
+
+/** What to do about each code. Those of the CRM are in upper case, and come in either. */
 const advice: Record<string, string> = {
-	INVALID_CREDENTIALS: 'the webhook is wrong or was deleted: make a new one in Bitrix24 and set BITRIX24_WEBHOOK_URL',
-	NO_AUTH_FOUND: 'the webhook is wrong or was deleted: make a new one in Bitrix24 and set BITRIX24_WEBHOOK_URL',
-	insufficient_scope: 'the webhook lacks the right "CRM": add it in Bitrix24',
+	INVALID_CREDENTIALS: `the webhook is wrong, was deleted or has expired, or its user lacks a right: look at it in Bitrix24, or ${newWebhook}`,
+	NO_AUTH_FOUND: `the webhook is wrong, was deleted or has expired: ${newWebhook}`,
+	EXPIRED_TOKEN: `the webhook has expired: ${newWebhook}`,
+	AUTHORIZATION_ERROR: `the webhook’s user was dismissed or may not log in: as another user, ${newWebhook}`,
+	USER_ACCESS_ERROR: `the webhook’s user has no access to it: as another user, ${newWebhook}`,
+	ALLOWED_ONLY_INTRANET_USER: `the webhook’s user is no employee of the company: as an employee, ${newWebhook}`,
+	INSUFFICIENT_SCOPE: 'the webhook lacks the right "CRM": add it in Bitrix24',
+	ERROR_METHOD_NOT_FOUND: 'the webhook lacks the right "CRM", or this Bitrix24 is too old: add the right, or update it',
+	INVALID_ARG_VALUE: 'the CRM does not know a filter that the mirror needs: update a self-hosted Bitrix24',
 	ACCESS_DENIED: 'the CRM has no subscription that includes REST, or the webhook’s user may not read contacts',
+	PAYMENT_REQUIRED: 'the subscription of the CRM has ended: renew it',
 	OVERLOAD_LIMIT: 'the CRM has blocked its REST interface: ask the Bitrix24 support',
-	PORTAL_DELETED: 'the CRM does not exist any more',
+	PORTAL_DELETED:
+		'the CRM was deleted, or its public part is closed, as a self-hosted one is for maintenance: look whether it opens in a browser',
+	QUERY_LIMIT_EXCEEDED:
+		'other programs at this address call the CRM too, or its plan allows less: check BITRIX24_PLAN, or try again later',
+	OPERATION_TIME_LIMIT:
+		'the CRM has worked too long for this webhook within ten minutes: the synchroniser tries it again',
+	network: 'check whether the CRM can be reached from here',
+	timeout: 'the CRM does not respond within 65 seconds: try again later, or ask its administrator',
+	response_too_large: 'a response is larger than 8 MB: look for contacts with very long texts',
+	no_portal_clock: 'the responses of the CRM lack time.date_start, which the mirror needs: update Bitrix24',
 	configuration_differs:
 		'the mirror was made with another CRM, other fields or another country ("contacts sync status" shows them): set the BITRIX24_ variables as they were, or run "contacts sync --remap" with the new ones',
 };
@@ -18,7 +37,8 @@ export function adviceFor(code: string): string {
 	if (code.startsWith('no_field_'))
 		return `the CRM has no contact field ${code.slice(9)}: check BITRIX24_UF_TROUBLE and BITRIX24_UF_REASON`;
 	if (code.startsWith('not_json_')) return adviceForPage(Number(code.slice(9)));
-	return (Object.hasOwn(advice, code) && advice[code]) || 'try again later';
+	const known = [code, code.toUpperCase()].find((name) => Object.hasOwn(advice, name));
+	return (known && advice[known]) || 'try again later, or look the code up in the documentation of Bitrix24';
 }
 
 /** The CRM, or something before it, has sent a page for people, with this HTTP status. */

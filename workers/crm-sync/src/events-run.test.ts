@@ -121,6 +121,14 @@ describe('events', () => {
 		},
 	);
 
+	test('are deletions where the CRM writes NOT_FOUND in lower case', async () => {
+		const [first = 0] = sync.ids();
+		failFor(first, error('not_found'));
+		await storeEvents(first);
+		expect(await sync.synchroniser.events()).toMatchObject({ deleted: 1 });
+		expect(await waiting()).toEqual([]);
+	});
+
 	test('are tried again after increasing delays, then left to the next full run', async () => {
 		const [first = 0] = sync.ids();
 		failFor(first, error('SOMETHING_NEW'));
@@ -137,16 +145,25 @@ describe('events', () => {
 		expect(sync.log.join('')).toContain(`"bitrix_id":${first},"code":"SOMETHING_NEW"`);
 	});
 
-	test('are kept when the CRM refuses one of them with a code that concerns all of it and stops the run', async () => {
-		const [first = 0, second = 0] = sync.ids();
-		const code = 'insufficient_scope';
-		failFor(second, error(code));
-		sync.standIn.update(first, { lastName: 'Read' });
-		await storeEvents(first, second);
-		await expect(sync.synchroniser.events()).rejects.toMatchObject({ code });
-		expect((await sync.state()).blocked_by).toBe(code);
-		// The other contact of the same request is not requested again.
-		expect((await rowOf(first))?.name).toMatch(/Read$/);
-		expect(await waiting()).toEqual([{ id: second }]);
-	});
+	test.each([
+		'insufficient_scope',
+		'INSUFFICIENT_SCOPE',
+		'PAYMENT_REQUIRED',
+		'authorization_error',
+		'USER_ACCESS_ERROR',
+		'allowed_only_intranet_user',
+	])(
+		'are kept when the CRM refuses one of them with a code that concerns all of it and stops the run: %s',
+		async (code) => {
+			const [first = 0, second = 0] = sync.ids();
+			failFor(second, error(code));
+			sync.standIn.update(first, { lastName: 'Read' });
+			await storeEvents(first, second);
+			await expect(sync.synchroniser.events()).rejects.toMatchObject({ code });
+			expect((await sync.state()).blocked_by).toBe(code);
+			// The other contact of the same request is not requested again.
+			expect((await rowOf(first))?.name).toMatch(/Read$/);
+			expect(await waiting()).toEqual([{ id: second }]);
+		},
+	);
 });

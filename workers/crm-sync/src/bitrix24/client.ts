@@ -193,7 +193,7 @@ export function createCrmClient(options: CrmClientOptions): CrmClient {
 		const outcomes = new Map<string, Outcome>();
 		// What the CRM has executed ends a pause, also beside commands that it has refused.
 		for (const [name, { method }] of commands)
-			if (name in results || errors.get(name) === 'NOT_FOUND') pauses.delete(method);
+			if (name in results || kindOfCommand(errors.get(name) ?? '') === 'not_found') pauses.delete(method);
 		for (const [name, { method }] of commands) {
 			const code = errors.get(name);
 			if (code !== undefined) outcomes.set(name, errorOf(kindOfCommand(code), code || 'batch_error', method));

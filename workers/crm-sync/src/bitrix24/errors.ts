@@ -37,7 +37,10 @@ export function isCode(text: string): boolean {
 	return codePattern.test(text);
 }
 
-/** Codes with the same meaning everywhere: as the whole response, or for one command of a batch. */
+/**
+ * Codes with the same meaning everywhere: as the whole response, or for one command of a batch. A CRM writes them in either case,
+ * such as `insufficient_scope`.
+ */
 const kinds: Record<string, ErrorKind> = {
 	QUERY_LIMIT_EXCEEDED: 'slow_down',
 	OPERATION_TIME_LIMIT: 'pause',
@@ -48,9 +51,11 @@ const kinds: Record<string, ErrorKind> = {
 	PORTAL_DELETED: 'stop',
 	INVALID_CREDENTIALS: 'stop',
 	NO_AUTH_FOUND: 'stop',
-	insufficient_scope: 'stop',
-	expired_token: 'stop',
-	INVALID_REQUEST: 'stop',
+	AUTHORIZATION_ERROR: 'stop',
+	USER_ACCESS_ERROR: 'stop',
+	ALLOWED_ONLY_INTRANET_USER: 'stop',
+	INSUFFICIENT_SCOPE: 'stop',
+	PAYMENT_REQUIRED: 'stop',
 	ERROR_METHOD_NOT_FOUND: 'stop',
 	NOT_FOUND: 'not_found',
 	// For a request of one record, this is about that record. For a list, it means that there is no subscription or no right
@@ -58,8 +63,7 @@ const kinds: Record<string, ErrorKind> = {
 	ACCESS_DENIED: 'access_denied',
 };
 
-/** A CRM may also send the name of something that every object inherits. */
-const known = (code: string): ErrorKind | undefined => (Object.hasOwn(kinds, code) ? kinds[code] : undefined);
+const known = (code: string): ErrorKind | undefined => kinds[code.toUpperCase()];
 
 /**
  * Parses an error body. Only the code decides, never the HTTP status alone or the description. Statuses have changed
