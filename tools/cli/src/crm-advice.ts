@@ -36,6 +36,9 @@ export function adviceFor(code: string): string {
 	if (code.startsWith('portal_moved_to_')) return `the CRM has moved to ${code.slice(16)}: set BITRIX24_WEBHOOK_URL`;
 	if (code.startsWith('no_field_'))
 		return `the CRM has no contact field ${code.slice(9)}: check BITRIX24_UF_TROUBLE and BITRIX24_UF_REASON`;
+	const [, type, field] = /^type_(\w+)_of_(UF_CRM_\w+)$/.exec(code) ?? [];
+	if (field !== undefined)
+		return `the contact field ${field} has the type ${type}: set BITRIX24_UF_TROUBLE and BITRIX24_UF_REASON to fields that are a text, a number, yes or no, a link or a list`;
 	if (code.startsWith('not_json_')) return adviceForPage(Number(code.slice(9)));
 	const known = [code, code.toUpperCase()].find((name) => Object.hasOwn(advice, name));
 	return (known && advice[known]) || 'try again later, or look the code up in the documentation of Bitrix24';

@@ -71,6 +71,33 @@ test('a custom field that was deleted stops the run before anything is overwritt
 	expect((await sync.state()).blocked_by).toBe(code);
 });
 
+test.each([
+	...[
+		'file',
+		'money',
+		'date',
+		'datetime',
+		'address',
+		'employee',
+		'crm',
+		'crm_status',
+		'iblock_section',
+		'iblock_element',
+	],
+	'rest_7_colour',
+])('a custom field of the type %s stops the run by its name, before anything is overwritten', async (type) => {
+	await sync.synchroniser.run();
+	const before = await readMirror();
+	await sync.restart();
+	sync.standIn.fields.splice(0, 1, { name: troubleField, type });
+	sync.standIn.requests.length = 0;
+	const code = `type_${type}_of_${troubleField}`;
+	await expect(sync.synchroniser.run({ full: true })).rejects.toMatchObject({ code, kind: 'stop' });
+	expect(sync.standIn.requests.map(({ method }) => method)).toEqual(['crm.item.fields']);
+	expect(await readMirror()).toEqual(before);
+	expect((await sync.state()).blocked_by).toBe(code);
+});
+
 test('a list whose options the CRM does not return stops the run before their IDs are taken for text', async () => {
 	const items = [{ id: 79, value: 'Price' }];
 	sync.standIn.fields.splice(1, 1, { name: reasonField, type: 'enumeration', items });

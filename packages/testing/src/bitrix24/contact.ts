@@ -34,7 +34,8 @@ export interface StandInContact {
 export interface UserField {
 	/** The original name, with digits alone after UF_CRM_: UF_CRM_1700000000001. */
 	name: string;
-	type: 'boolean' | 'string' | 'enumeration';
+	/** boolean, string, enumeration, or any other type of a CRM, whose values are returned as they are stored. */
+	type: string;
 	multiple?: boolean;
 	items?: { id: number; value: string }[];
 }

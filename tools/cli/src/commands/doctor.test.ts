@@ -16,9 +16,10 @@ import { contacts, environmentOf } from '../testing/command.js';
 import { ownDatabase } from '../testing/own-database.js';
 
 let crm: StandIn;
+const fileField = 'UF_CRM_1700000000009';
 
 test.beforeAll(async () => {
-	crm = await startStandIn({ plan: 'enterprise' });
+	crm = await startStandIn({ plan: 'enterprise', fields: [{ name: fileField, type: 'file' }] });
 	for (let n = 1; n <= 3; n++) crm.add({ lastName: `Contact ${n}` });
 });
 afterAll(() => crm?.close());
@@ -168,6 +169,12 @@ describe('crm', () => {
 			() => ({ ...webhook(crm.webhookUrl), BITRIX24_UF_TROUBLE: 'UF_CRM_404' }),
 			/no_field_UF_CRM_404/,
 			/check BITRIX24_UF_TROUBLE/,
+		],
+		[
+			'a custom field that is a file',
+			() => ({ ...webhook(crm.webhookUrl), BITRIX24_UF_REASON: fileField }),
+			/type_file_of_UF_CRM_1700000000009/,
+			/UF_CRM_1700000000009 has the type file: set .+ BITRIX24_UF_REASON/,
 		],
 	])('%s is reported, and never shown', async (_, environment, message, advice) => {
 		const findings = await look('crm', operator(), environment());

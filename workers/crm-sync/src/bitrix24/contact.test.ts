@@ -55,6 +55,24 @@ test('labels of options are trimmed, so that a setting can name them', () => {
 	expect(trouble?.options).toEqual(new Map([['79', 'Blocked']]));
 });
 
+test.each(['string', 'integer', 'double', 'boolean', 'url'])(
+	'a custom field of the type %s can be mirrored: it is one text, number or flag',
+	(type) => {
+		const all = { ufCrm_1: { upperName: 'UF_CRM_1', type } };
+		const { reason } = customFieldsOf(all, { trouble: undefined, reason: 'UF_CRM_1' });
+		expect(reason).toEqual({ itemName: 'ufCrm_1', options: undefined });
+	},
+);
+
+test.each([undefined, { toString: 1 }, 'x y', '\u001b[31m'])(
+	'a custom field with the type %j is refused by its name, without the CRM’s text',
+	(type) => {
+		const all = { ufCrm_1: { upperName: 'UF_CRM_1', type } };
+		const find = () => customFieldsOf(all, { trouble: undefined, reason: 'UF_CRM_1' });
+		expect(find).toThrow('crm.item.fields: type_unknown_of_UF_CRM_1');
+	},
+);
+
 test.each([[[]], [null], ['x'], [{}], [{ id: 0 }], [{ id: -5 }], [{ id: 1.5 }], [{ id: 'abc' }], [{ id: 2 ** 53 }]])(
 	'%j is not a contact',
 	(value) => {

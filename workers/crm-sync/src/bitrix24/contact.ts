@@ -117,10 +117,13 @@ export function hasLess({ fields }: Item, other: Item): boolean {
 	);
 }
 
+/** The types of custom fields that give one text, number, flag or option, or a list of them. */
+const fieldTypes = new Set(['string', 'url', 'integer', 'double', 'boolean', 'enumeration']);
+
 /**
  * Finds the custom fields among those of crm.item.fields.
  *
- * @throws Bitrix24Error `stop` when the CRM lacks a configured field; `retry` when it returns a list without its options: their IDs
+ * @throws Bitrix24Error `stop` when the CRM lacks a configured field, or it is of another type; `retry` when it returns a list without its options: their IDs
  *   would count as text
  */
 export function customFieldsOf(all: Row, codes: FieldCodes): CustomFields {
@@ -129,7 +132,10 @@ export function customFieldsOf(all: Row, codes: FieldCodes): CustomFields {
 		const entry = Object.entries(all).find(([, field]) => isRow(field) && field.upperName === code);
 		if (entry === undefined) throw new Bitrix24Error('stop', `no_field_${code}`.slice(0, 64), 'crm.item.fields');
 		const [itemName, field] = entry as [string, Row];
-		if (field.type !== 'enumeration') return { itemName, options: undefined };
+		const type = typeof field.type === 'string' && /^\w{1,32}$/.test(field.type) ? field.type : 'unknown';
+		if (!fieldTypes.has(type))
+			throw new Bitrix24Error('stop', `type_${type}_of_${code}`.slice(0, 64), 'crm.item.fields');
+		if (type !== 'enumeration') return { itemName, options: undefined };
 		if (!Array.isArray(field.items)) throw new Bitrix24Error('retry', 'no_options', 'crm.item.fields');
 		const options = field.items
 			.filter(isRow)
