@@ -23,6 +23,19 @@ export interface StandInOptions {
 	operatingSecondsPerCall?: Partial<Record<string, number>>;
 	/** Default: 480. */
 	operatingLimitSeconds?: number;
+	/**
+	 * What a batch costs of the operating time: that of each of its commands, as documented (the default), or of `batch`, as measured
+	 * by others.
+	 */
+	billing?: 'commands' | 'batch';
+	/** Makes the address https. */
+	tls?: TlsOptions;
+}
+
+/** The certificate of the stand-in and its key, as PEM. */
+export interface TlsOptions {
+	key: string;
+	cert: string;
 }
 
 /** The webhook's user, and its secret. */
@@ -43,6 +56,7 @@ export interface CrmState {
 	lastId: number;
 	counter: RequestCounter;
 	operating: OperatingTime;
+	billing: 'commands' | 'batch';
 	faults: FaultScript;
 	requests: RecordedRequest[];
 	requestHooks: Set<Hook<RequestInfo>>;
@@ -78,6 +92,7 @@ export function createCrmState(options: StandInOptions): CrmState {
 		lastId: 0,
 		counter: new RequestCounter(options.plan ?? 'standard', clock),
 		operating: new OperatingTime(options.operatingLimitSeconds ?? 480, clock),
+		billing: options.billing ?? 'commands',
 		faults: new FaultScript(),
 		requests: [],
 		requestHooks: new Set(),

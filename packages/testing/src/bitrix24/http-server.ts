@@ -1,11 +1,9 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import { type BatchCall, type CrmState, type RecordedRequest, secret, userId } from './crm-state.js';
-import { changeRows, type Fault, throwError } from './faults.js';
-import { methods } from './items.js';
-import { encodeArray, formatDate, isMap, type Params, RestError } from './rest.js';
-
-/** The CRM refuses longer batches. */
-const maxCommands = 50;
+import { createServer as createTlsServer } from 'node:https';
+import { callBatch, callMethod } from './calls.js';
+import { type CrmState, type RecordedRequest, secret, type TlsOptions, userId } from './crm-state.js';
+import { type Fault, throwError } from './faults.js';
+import { type Params, parseQuery, RestError } from './rest.js';
 
 /** A response, before it is sent. */
 interface Reply {
@@ -16,22 +14,26 @@ interface Reply {
 }
 
 /** The HTTP side of a CRM. Every REST call is recorded. */
-export function createHttpServer(crm: CrmState): Server {
+export function createHttpServer(crm: CrmState, tls: TlsOptions | undefined): Server {
 	// Longer than any test pauses: a connection that is closed while idle would look like a fault.
-	return createServer({ keepAliveTimeout: 60_000 }, (request, response) => {
+	const options = { keepAliveTimeout: 60_000 };
+	const listener = (request: IncomingMessage, response: ServerResponse) => {
 		handle(crm, request, response).catch((error: unknown) => {
 			// A client that has gone away, or a test's hook that failed.
 			if (!response.destroyed && !response.headersSent)
 				send(response, errorReply(new RestError('STAND_IN', String(error))));
 		});
-	});
+	};
+	return tls === undefined ? createServer(options, listener) : createTlsServer({ ...options, ...tls }, listener);
 }
 
 async function handle(crm: CrmState, request: IncomingMessage, response: ServerResponse): Promise<void> {
 	const chunks: Buffer[] = [];
 	for await (const chunk of request) chunks.push(chunk as Buffer);
-	const [, user, password, method = ''] = /^\/rest\/(\d+)\/([^/]+)\/([^/]+?)(?:\.json)?$/.exec(request.url ?? '') ?? [];
-	const params = chunks.length === 0 ? {} : JSON.parse(Buffer.concat(chunks).toString('utf8'));
+	const { pathname, search } = new URL(request.url ?? '', 'http://stand-in');
+	const [, user, password, method = ''] = /^\/rest\/(\d+)\/([^/]+)\/([^/]+?)(?:\.json)?$/.exec(pathname) ?? [];
+	const body = bodyOf(request, Buffer.concat(chunks).toString('utf8'));
+	const params: Params = { ...parseQuery(search), ...body };
 	const record: RecordedRequest = { method, params, status: 0 };
 	const info = { number: crm.requests.push(record), method, params };
 	if (!crm.counter.admit()) {
@@ -43,6 +45,11 @@ async function handle(crm: CrmState, request: IncomingMessage, response: ServerR
 	const isKnown = user === String(userId) && password === secret;
 	const reply = replacement(faults) ?? (await reply200(crm, record, info.number, faults, isKnown));
 	deliver(response, reply, faults, record);
+}
+
+function bodyOf({ headers }: IncomingMessage, text: string): Params {
+	if (headers['content-type']?.startsWith('application/x-www-form-urlencoded')) return parseQuery(text);
+	return text === '' ? {} : JSON.parse(text);
 }
 
 async function reply200(
@@ -57,74 +64,15 @@ async function reply200(
 	try {
 		throwError(faults);
 		if (!isKnown) throw new RestError('INVALID_CREDENTIALS');
-		const isBatch = method === 'batch';
-		const { time, ...body } = isBatch
-			? { result: await runBatch(crm, params, number, record), time: timeOf(crm, method, 0) }
-			: await callMethod(crm, method, params, faults);
+		const { time, ...body } =
+			method === 'batch'
+				? await callBatch(crm, params, number, record)
+				: await callMethod(crm, { method, params }, faults, true);
 		return json(200, faults.some(({ kind }) => kind === 'without-time') ? body : { ...body, time });
 	} catch (error) {
 		if (error instanceof RestError) return errorReply(error);
 		throw error;
 	}
-}
-
-/** Calls a method, directly or inside a batch. Its operating time is checked before, and billed after. */
-async function callMethod(crm: CrmState, name: string, params: Params, faults: Fault[]) {
-	const method = Object.hasOwn(methods, name) ? methods[name] : undefined;
-	if (method === undefined) throw new RestError('ERROR_METHOD_NOT_FOUND');
-	if (!crm.operating.admit(name)) throw new RestError('OPERATION_TIME_LIMIT');
-	throwError(faults);
-	const seconds = crm.secondsOf(name);
-	// A refused call costs time as well.
-	crm.operating.add(name, seconds);
-	return { ...changeRows(await method(params, crm), faults), time: timeOf(crm, name, seconds) };
-}
-
-/** Its commands are run one after the other. Its own status is 200; their errors are in `result_error`. */
-async function runBatch(crm: CrmState, { cmd }: Params, number: number, record: RecordedRequest): Promise<Params> {
-	const result: [string, unknown][] = [];
-	const errors: [string, unknown][] = [];
-	const times: [string, unknown][] = [];
-	record.calls = [];
-	for (const [index, [key, command]] of Object.entries(isMap(cmd) ? cmd : {}).entries()) {
-		const [method = '', query = ''] = String(command).split('?');
-		const call: BatchCall = { method, params: Object.fromEntries(new URLSearchParams(query)) };
-		record.calls.push(call);
-		try {
-			if (index >= maxCommands) throw new RestError('ERROR_BATCH_LENGTH_EXCEEDED');
-			const faults = crm.faults.take({ number, ...call }, true);
-			const response = await callMethod(crm, method, call.params, faults);
-			result.push([key, response.result]);
-			times.push([key, response.time]);
-		} catch (error) {
-			if (!(error instanceof RestError)) throw error;
-			call.error = error.code;
-			// Its key is missing from `result` and `result_time`.
-			errors.push([key, { error: error.code, error_description: error.description }]);
-		}
-	}
-	return {
-		result: encodeArray(result),
-		result_error: encodeArray(errors),
-		result_total: [],
-		result_next: [],
-		result_time: encodeArray(times),
-	};
-}
-
-/** The `time` of a response, by the CRM's clock and in its zone. */
-function timeOf({ clock, utcOffset, operating }: CrmState, method: string, seconds: number): Params {
-	const start = clock() / 1000;
-	return {
-		start,
-		finish: start + seconds,
-		duration: seconds,
-		processing: seconds,
-		date_start: formatDate(start * 1000, utcOffset),
-		date_finish: formatDate((start + seconds) * 1000, utcOffset),
-		operating_reset_at: operating.resetAt(method),
-		operating: operating.spent(method),
-	};
 }
 
 /** The response of a fault that replaces any response of the REST API. */

@@ -19,6 +19,7 @@ export const methods: Record<string, (params: Params, crm: CrmState) => MethodRe
 	async 'crm.item.list'(params, crm) {
 		requireContacts(params);
 		const matches = readFilter(params.filter, crm);
+		const isDescending = readOrder(params.order);
 		// Without counting, a list ends at its page.
 		const isCounted = Number(params.start ?? 0) >= 0;
 		const first = isCounted ? Number(params.start ?? 0) : 0;
@@ -27,9 +28,9 @@ export const methods: Record<string, (params: Params, crm: CrmState) => MethodRe
 		for (let id = Number(after) + 1; id <= crm.lastId; id++) {
 			const contact = crm.contacts.get(id);
 			if (contact === undefined || contact.readable === false || !matches(contact)) continue;
-			if (ids.push(contact.id) === pageSize && !isCounted) break;
+			if (ids.push(contact.id) === pageSize && !isCounted && !isDescending) break;
 		}
-		if (isMap(params.order) && params.order.id === 'DESC') ids.reverse();
+		if (isDescending) ids.reverse();
 		// The rows are read after the IDs were selected. What was deleted in between makes the page shorter.
 		const page = ids.slice(first, first + pageSize);
 		for (const hook of [...crm.pageHooks]) await hook(page);
@@ -66,21 +67,37 @@ export const methods: Record<string, (params: Params, crm: CrmState) => MethodRe
 	},
 };
 
-function requireContacts({ entityTypeId }: Params): void {
+function requireContacts({ entityTypeId, useOriginalUfNames = 'N' }: Params): void {
+	// Rows with other names than the requested ones would be worse than none.
+	if (useOriginalUfNames !== 'N') throw new RestError('INVALID_ARG_VALUE', 'useOriginalUfNames is not supported');
 	if (Number(entityTypeId) !== contactType) throw new RestError('NOT_FOUND', 'Smart process not found');
 }
 
 /** Reads the filter of a list. Only the conditions that the synchroniser sends are known. */
 function readFilter(filter: unknown, { utcOffset }: CrmState): (contact: StandInContact) => boolean {
-	const conditions = Object.entries(isMap(filter) ? filter : {}).map(([key, value]) => {
-		if (key === '>id') return ({ id }: StandInContact) => id > Number(value);
-		if (key === 'categoryId') return ({ categoryId = 0 }: StandInContact) => categoryId === Number(value);
-		if (key !== '>=updatedTime')
-			throw new RestError('INVALID_ARG_VALUE', `Invalid filter: field '${key}' is not allowed in filter`);
+	const conditions = Object.entries(filter ?? {}).map(([key, value]) => {
+		const [known, number] = [['>id', 'categoryId', '>=updatedTime'].includes(key), Number(value ?? Number.NaN)];
+		if (!known) throw new RestError('INVALID_ARG_VALUE', `Invalid filter: field '${key}' is not allowed in filter`);
 		const since = parseDate(String(value), utcOffset);
+		if (Number.isNaN(key === '>=updatedTime' ? since : number))
+			throw new RestError('INVALID_ARG_VALUE', `Invalid filter: field '${key}' has invalid value`);
+		if (key === '>id') return ({ id }: StandInContact) => id > number;
+		if (key === 'categoryId') return ({ categoryId = 0 }: StandInContact) => categoryId === number;
 		return ({ updatedTime }: StandInContact) => Math.floor(updatedTime.getTime() / 1000) * 1000 >= since;
 	});
 	return (contact) => conditions.every((matches) => matches(contact));
+}
+
+/** Reads the order of a list: only that by ID is known. @returns whether it is descending */
+function readOrder(order: unknown): boolean {
+	const { id: direction = 'ASC', ...others } = isMap(order) ? order : {};
+	for (const field of Object.keys(others))
+		throw new RestError('INVALID_ARG_VALUE', `Invalid order: field '${field}' is not allowed in order`);
+	if (direction !== 'ASC' && direction !== 'DESC') {
+		const text = `Invalid order: allowed sort directions are ASC, DESC. But got '${direction}' for field 'id'`;
+		throw new RestError('INVALID_ARG_VALUE', text);
+	}
+	return direction === 'DESC';
 }
 
 /** A row of crm.item.list. `fm` comes only with all fields. */

@@ -5,7 +5,10 @@ export function isMap(value: unknown): value is Params {
 	return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** The system's errors, with their texts and HTTP statuses. Any other error has the status 400. */
+/**
+ * The system's errors, with their texts and the HTTP statuses of the newest documentation. Earlier ones have others, so no client
+ * may depend on them. Any other error has the status 400.
+ */
 const systemErrors: Record<string, [text: string, status: number]> = {
 	QUERY_LIMIT_EXCEEDED: ['Too many requests', 503],
 	OPERATION_TIME_LIMIT: ['Method is blocked due to operation time limit.', 429],
@@ -13,6 +16,10 @@ const systemErrors: Record<string, [text: string, status: number]> = {
 	INVALID_CREDENTIALS: ['Invalid request credentials', 401],
 	NO_AUTH_FOUND: ['Wrong authorization data', 401],
 	insufficient_scope: ['The request requires higher privileges than provided by the webhook token', 401],
+	ACCESS_DENIED: ['Access denied', 400],
+	PORTAL_DELETED: ['Portal was deleted', 403],
+	ERROR_BATCH_LENGTH_EXCEEDED: ['Max batch length exceeded', 400],
+	ERROR_BATCH_METHOD_NOT_ALLOWED: ['Method is not allowed for batch usage', 405],
 	ERROR_METHOD_NOT_FOUND: ['Method not found!', 404],
 	INTERNAL_SERVER_ERROR: ['Internal server error', 500],
 	ERROR_UNEXPECTED_ANSWER: ['Server returned an unexpected response', 500],
@@ -50,3 +57,26 @@ export function encodeArray(entries: [key: string, value: unknown][]): unknown {
 	const isList = entries.every(([key], index) => key === String(index));
 	return isList ? entries.map(([, value]) => value) : Object.fromEntries(entries);
 }
+
+type Tree = Map<string, string | Tree>;
+
+/** Reads a query or a form as PHP does: `filter[>id]=1` is a map in a map, and `select[]=id` a list. */
+export function parseQuery(query: string): Params {
+	const root: Tree = new Map();
+	for (const [name, value] of new URLSearchParams(query)) {
+		const [first = '', ...inner] = name.split('[');
+		const keys = [first, ...inner.map((key) => key.replace(/\]$/, ''))];
+		let tree = root;
+		for (const key of keys.slice(0, -1)) {
+			const below = tree.get(key);
+			const next: Tree = below instanceof Map ? below : new Map();
+			tree.set(key, next);
+			tree = next;
+		}
+		tree.set(keys.at(-1) || (keys.length > 1 ? String(tree.size) : ''), value);
+	}
+	return Object.fromEntries([...root].map(([name, value]) => [name, encodeTree(value)]));
+}
+
+const encodeTree = (value: string | Tree): unknown =>
+	typeof value === 'string' ? value : encodeArray([...value].map(([key, each]) => [key, encodeTree(each)]));

@@ -14,7 +14,7 @@ export type { Fault } from './faults.js';
 
 /** A running CRM, and everything that a test can do to it. */
 export interface StandIn extends ContactStore {
-	/** http://127.0.0.1:PORT/rest/USER/SECRET/ */
+	/** http://127.0.0.1:PORT/rest/USER/SECRET/, or the same with https */
 	readonly webhookUrl: string;
 	/** The contacts by ID. They may be changed in place; then nothing moves their updatedTime. */
 	readonly contacts: Map<number, StandInContact>;
@@ -46,13 +46,13 @@ export async function startStandIn(options: StandInOptions = {}): Promise<StandI
 	const { contacts, fields, requests, faults, counter, operating } = crm;
 	const store = createContactStore(crm);
 	for (const contact of options.contacts ?? []) store.add(contact);
-	const server = createHttpServer(crm);
+	const server = createHttpServer(crm, options.tls);
 	server.listen(0, '127.0.0.1');
 	await once(server, 'listening');
 	const { port } = server.address() as AddressInfo;
 
 	return {
-		webhookUrl: `http://127.0.0.1:${port}/rest/${userId}/${secret}/`,
+		webhookUrl: `${options.tls === undefined ? 'http' : 'https'}://127.0.0.1:${port}/rest/${userId}/${secret}/`,
 		...{ contacts, fields, requests, faults },
 		...store,
 		removeField(name) {
