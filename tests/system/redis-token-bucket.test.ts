@@ -85,7 +85,11 @@ test('a primary that becomes a replica without closing its connections is left f
 	const servers = await Promise.all([startRedis(formerPort), startRedis(nextPort)]);
 	const [former, next] = [new Redis(formerPort), new Redis(nextPort)];
 	const network = await startTcpProxy(`redis://127.0.0.1:${formerPort}`);
-	const buckets = connectRedisBuckets(network.through(`redis://127.0.0.1:${formerPort}`), { perSecond: 1, burst: 9 }, 5000);
+	const buckets = connectRedisBuckets(
+		network.through(`redis://127.0.0.1:${formerPort}`),
+		{ perSecond: 1, burst: 9 },
+		5000,
+	);
 	onTestFinished(async () => {
 		buckets.close();
 		for (const each of [former, next]) each.disconnect();
