@@ -1,6 +1,6 @@
 import type { FastifyInstance } from 'fastify';
 import fp from 'fastify-plugin';
-import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
+import { Gauge, Histogram, type Registry } from 'prom-client';
 import type { KeyRing } from '../auth/key-ring.js';
 import type { Project } from '../auth/key-ring.sql.js';
 import type { Database } from '../database/database.js';
@@ -8,8 +8,7 @@ import { startDeadline } from '../database/deadline.js';
 import { failureReasons } from '../database/errors.js';
 import type { StatePoll } from '../database/state-poll.js';
 import { probeRoute } from '../observability/logger.js';
-import { counter, gauge } from '../observability/metrics.js';
-import { onResponseEnd } from './response-end.js';
+import { countByLabels, counter, gauge } from '../observability/metrics.js';
 
 interface MetricsOptions {
 	registry: Registry;
@@ -31,7 +30,7 @@ export const metrics = fp<MetricsOptions>(
 		measureDatabase(database, poll, registry);
 		const countOfRoute = measureRoutes(server, registry);
 		const countOfProject = keyRing && measureKeys(keyRing, registry);
-		onResponseEnd(server, (request, reply) => {
+		server.onResponseEnd((request, reply) => {
 			countOfRoute(request.routeOptions.url, request.method, reply.statusCode, reply.elapsedTime / 1000);
 			// Its type is never undefined, but it is set only after authentication.
 			const project = request.project as Project | undefined;
@@ -47,11 +46,10 @@ export const metrics = fp<MetricsOptions>(
 /** @returns a function to call for each response */
 function measureRoutes(server: FastifyInstance, registry: Registry) {
 	const registers = [registry];
-	const requests = new Counter({
+	const count = countByLabels(registry, {
 		name: 'http_requests_total',
 		help: 'Requests with a response.',
 		labelNames: ['method', 'route', 'status'],
-		registers,
 	});
 	const durations = new Histogram({
 		name: 'http_request_duration_seconds',
@@ -62,7 +60,7 @@ function measureRoutes(server: FastifyInstance, registry: Registry) {
 	});
 	// Failures begin at 0, so that `increase()` sees the first one too.
 	const begin = (methods: string | string[], route: string) => {
-		for (const method of [methods].flat()) for (const status of [500, 503]) requests.inc({ method, route, status }, 0);
+		for (const method of [methods].flat()) for (const status of [500, 503]) count([method, route, status], 0);
 	};
 	server.addHook('onRoute', ({ method, url }) => begin(method, url));
 	begin('any', 'none');
@@ -70,7 +68,7 @@ function measureRoutes(server: FastifyInstance, registry: Registry) {
 	// an object that is spread into another one is slow to read for the library.
 	return (url: string | undefined, sent: string, status: number, seconds: number) => {
 		const [method, route] = url === undefined ? ['any', 'none'] : [sent, url];
-		requests.inc({ method, route, status });
+		count([method, route, status]);
 		durations.observe({ method, route }, seconds);
 	};
 }
@@ -93,15 +91,11 @@ function measureKeys(keyRing: KeyRing, registry: Registry) {
 		'When the keys in memory were last known to be current, as a Unix time; 0 before the first time.',
 		() => (keyRing.refreshedAt ?? 0) / 1000,
 	);
-	const requests = new Counter({
+	const count = countByLabels(registry, {
 		name: 'project_requests_total',
 		help: 'Requests with valid credentials that got a response, by project: those with the status 429 were over its limit.',
 		labelNames: ['project', 'status'],
-		registers,
-		collect() {
-			for (const { code: project } of keyRing.liveKeys())
-				for (const status of usualStatuses) this.inc({ project, status }, 0);
-		},
+		known: () => keyRing.liveKeys().flatMap(({ code }) => usualStatuses.map((status) => [code, status])),
 	});
 	new Gauge({
 		name: 'project_last_request_timestamp_seconds',
@@ -126,7 +120,7 @@ function measureKeys(keyRing: KeyRing, registry: Registry) {
 		},
 	});
 	return (project: string, status: number) => {
-		requests.inc({ project, status });
+		count([project, status]);
 		lastRequests.set(project, Date.now());
 	};
 }

@@ -1,7 +1,14 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
-import fastify, { type FastifyBaseLogger, type FastifyInstance, LogController, type RawServerDefault } from 'fastify';
+import fastify, {
+	type FastifyBaseLogger,
+	type FastifyInstance,
+	type FastifyReply,
+	type FastifyRequest,
+	LogController,
+	type RawServerDefault,
+} from 'fastify';
 import { logRequest } from '../observability/logger.js';
 import type { Tracing } from '../observability/tracing.js';
 import { emptyQuery } from '../schemas/credentials.js';
@@ -9,7 +16,6 @@ import { formats, readJson } from '../schemas/fields.js';
 import { createConnections } from './connections.js';
 import { commonHeaders, Problem, sendProblem } from './problems.js';
 import { malformed, type Query, readQuery } from './query.js';
-import { onResponseEnd } from './response-end.js';
 
 export type Server = FastifyInstance<
 	RawServerDefault,
@@ -18,6 +24,18 @@ export type Server = FastifyInstance<
 	FastifyBaseLogger,
 	TypeBoxTypeProvider
 >;
+
+type ResponseListener = (request: FastifyRequest, reply: FastifyReply) => void;
+
+declare module 'fastify' {
+	interface FastifyInstance {
+		/**
+		 * Calls a listener once for each response that has begun, when it has been sent or when its connection is closed. Fastify's hook
+		 * `onResponse` depends on the event `finish`, which Node.js 24 does not emit for a connection that the client has reset.
+		 */
+		onResponseEnd(listener: ResponseListener): void;
+	}
+}
 
 export interface ServerOptions {
 	logger: FastifyBaseLogger;
@@ -115,7 +133,9 @@ export async function createServer(options: ServerOptions): Promise<Server> {
 	if (options.tracing) await server.register(options.tracing.plugin);
 	server.setErrorHandler(sendProblem);
 
-	onResponseEnd(server, logRequest);
+
+	const responseListeners: ResponseListener[] = [logRequest];
+	server.decorate('onResponseEnd', (listener: ResponseListener) => void responseListeners.push(listener));
 
 	/** The methods of each path. */
 	const methods = new Map<string, string[]>();
@@ -126,6 +146,9 @@ export async function createServer(options: ServerOptions): Promise<Server> {
 	// Synchronous hooks use callbacks instead of promises, because each promise costs time in every request. This one decides
 	// before body, credentials and limits are checked.
 	server.addHook('onRequest', (request, reply, done) => {
+		reply.raw.once('close', () => {
+			if (reply.raw.headersSent) for (const listener of responseListeners) listener(request, reply);
+		});
 		reply.headers(commonHeaders).header('x-request-id', request.id);
 		// RFC 9112, section 3.2.
 		if (request.headers.host === undefined && request.raw.httpVersion === '1.1') {

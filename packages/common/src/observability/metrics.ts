@@ -30,6 +30,54 @@ export function gauge(registry: Registry, name: string, help: string, read: () =
 	});
 }
 
+/** The values of a counter's labels, in the order of their names. */
+type LabelValues = readonly (string | number)[];
+
+interface LabelledCounter {
+	name: string;
+	help: string;
+	labelNames: readonly string[];
+	/** Labels that must exist when the metrics are collected, although nothing was counted for them. */
+	known?: () => Iterable<LabelValues>;
+}
+
+/**
+ * Counts numbers, which become a metric when the metrics are collected: for each single event, the library would sort and write
+ * out its labels.
+ *
+ * @returns a function to call for each event
+ */
+export function countByLabels(
+	registry: Registry,
+	{ name, help, labelNames, known = () => [] }: LabelledCounter,
+): (values: LabelValues, by?: number) => void {
+	const counts = new Map<string, { labels: Record<string, string | number>; uncollected: number; isExposed: boolean }>();
+	const count = (values: LabelValues, by = 1) => {
+		const key = values.join('\0');
+		const counted = counts.get(key);
+		if (counted !== undefined) counted.uncollected += by;
+		else {
+			const labels = Object.fromEntries(labelNames.map((label, index) => [label, values[index] as string | number]));
+			counts.set(key, { labels, uncollected: by, isExposed: false });
+		}
+	};
+	new Counter({
+		name,
+		help,
+		labelNames: [...labelNames],
+		registers: [registry],
+		collect() {
+			for (const values of known()) count(values, 0);
+			for (const counted of counts.values()) {
+				if (counted.isExposed && counted.uncollected === 0) continue;
+				this.inc(counted.labels, counted.uncollected);
+				Object.assign(counted, { uncollected: 0, isExposed: true });
+			}
+		},
+	});
+	return count;
+}
+
 /** A counter by the values of one label. All of them begin at 0, so that `increase()` sees the first event too. */
 export function counter<Value extends string>(
 	registry: Registry,
@@ -38,9 +86,9 @@ export function counter<Value extends string>(
 	label: string,
 	values: readonly Value[],
 ): (value: Value, by?: number) => void {
-	const made = new Counter({ name, help, labelNames: [label], registers: [registry] });
-	for (const value of values) made.inc({ [label]: value }, 0);
-	return (value, by) => made.inc({ [label]: value }, by);
+	const count = countByLabels(registry, { name, help, labelNames: [label] });
+	for (const value of values) count([value], 0);
+	return (value, by) => count([value], by);
 }
 
 /** The timeout for one metric. A collection of metrics must finish within seconds. */

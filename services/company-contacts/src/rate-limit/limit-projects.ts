@@ -1,9 +1,9 @@
 import { Problem } from '@contacts/common/http/problems.js';
 import { type BucketPolicy, createBuckets, type Decision } from '@contacts/common/http/token-bucket.js';
-import { gauge } from '@contacts/common/observability/metrics.js';
+import { countByLabels, gauge } from '@contacts/common/observability/metrics.js';
 import rateLimit, { type FastifyRateLimitStore } from '@fastify/rate-limit';
 import fp from 'fastify-plugin';
-import { Counter, type Registry } from 'prom-client';
+import type { Registry } from 'prom-client';
 import { connectRedisBuckets } from './redis-token-bucket.js';
 
 interface LimitProjectsOptions {
@@ -35,13 +35,12 @@ const redisRetryIntervalMs = 200;
 export const limitProjects = fp<LimitProjectsOptions>(
 	async (scope, { policy, redisUrl, registry, clock }) => {
 		const { burst, perSecond } = policy;
-		const decisions = new Counter({
+		const count = countByLabels(registry, {
 			name: 'rate_limit_decisions_total',
 			help: 'Requests that reached the rate limiter.',
 			labelNames: ['decision', 'bucket'],
-			registers: [registry],
 		});
-		for (const decision of ['admitted', 'refused']) decisions.inc({ decision, bucket: 'local' }, 0);
+		for (const decision of ['admitted', 'refused']) count([decision, 'local'], 0);
 		const local = createBuckets(policy, maxProjects, clock);
 		const takeFromRedis = redisUrl === undefined ? undefined : useRedis(redisUrl);
 
@@ -87,7 +86,7 @@ export const limitProjects = fp<LimitProjectsOptions>(
 			/** The library admits a request when `current` is at most `max`, and puts `ttl` (milliseconds) into its headers. */
 			incr(key: string, callback: (error: Error | null, result?: { current: number; ttl: number }) => void): void {
 				const respond = ({ admitted, remaining, waitMs }: Decision, bucket: 'local' | 'redis') => {
-					decisions.inc({ decision: admitted ? 'admitted' : 'refused', bucket });
+					count([admitted ? 'admitted' : 'refused', bucket]);
 					callback(null, { current: admitted ? burst - remaining : burst + 1, ttl: waitMs });
 				};
 				if (takeFromRedis === undefined) respond(local.take(key), 'local');
