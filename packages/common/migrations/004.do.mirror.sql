@@ -31,6 +31,10 @@ create table public.crm_sync_state (
   unread_contacts bigint not null default 0,
   -- Contacts that lacked phones or companies in the last full run although another of their fields told of some.
   contradictory_contacts bigint not null default 0,
+  -- The categories of contacts that the last run has read: when there are more, every contact is read again. And the code with which
+  -- the CRM refused to tell them.
+  categories bigint[] not null default '{}',
+  categories_refused_by text check (categories_refused_by ~ '^[A-Za-z0-9_.-]{1,64}$'),
   -- What a command requests of the synchroniser. It counts for ten minutes.
   requested text check (requested in ('incremental', 'full')),
   requested_at timestamptz,

@@ -36,8 +36,8 @@ test(
 		const ids = [...sync.standIn.contacts.keys()];
 		expect(mirror).toEqual(ids.map((id, index) => expectedRow(id, index + 1)));
 
-		// The fields, the count, the full pages, the comparison of the first page, and the empty last page.
-		const requests = contacts / 50 + 4;
+		// The fields, the categories, the count, the full pages, the comparison of the first page, and the empty last page.
+		const requests = contacts / 50 + 5;
 		expect(outcome).toMatchObject({
 			kind: 'full',
 			seen: contacts,

@@ -171,7 +171,7 @@ test('an unknown option is left out, and causes the fields to be read again', ()
 
 test('a contact becomes the row of this version: another row needs a higher one', () => {
 	const rows: Record<number, CompanyContact> = {
-		1: {
+		2: {
 			bitrix_id: 1,
 			phone: '+442079460101',
 			company_ids: [7, 1],

@@ -16,8 +16,8 @@ import {
 } from './bitrix24/contact.js';
 import type { RunContext } from './run.js';
 
-/** Increase it when the same contact is mapped to a different row: every contact is then read again. */
-export const mappingVersion = 1;
+/** Increase it when a contact is mapped to a different row, or other contacts are mirrored: every contact is then read again. */
+export const mappingVersion = 2;
 
 export interface MappingOptions {
 	country: CountryCode | undefined;

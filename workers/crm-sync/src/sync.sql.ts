@@ -22,6 +22,10 @@ export interface SyncState {
 	denied_contacts: number;
 	unread_contacts: number;
 	contradictory_contacts: number;
+	/** The categories of contacts that the last run has read. */
+	categories: readonly number[];
+	/** The code with which the CRM refused to tell its categories. */
+	categories_refused_by: string | null;
 	bucket_arrival: number;
 	blocked_by: string | null;
 	blocked_until: number | null;
@@ -45,6 +49,7 @@ export async function readState(sql: Sql): Promise<SyncState> {
 		       held_run::float8 as held_run, held_deletions::float8 as held_deletions,
 		       denied_contacts::float8 as denied_contacts, unread_contacts::float8 as unread_contacts,
 		       contradictory_contacts::float8 as contradictory_contacts,
+		       to_json(categories) as categories, categories_refused_by,
 		       bucket_arrival, blocked_by, ${epoch(sql, 'blocked_until')}, configuration,
 		       case when ${counts(sql, 'requested_at')} then requested end as requested
 		from crm_sync_state`;
@@ -155,6 +160,14 @@ export async function saveConfiguration(sql: Sql, configuration: MirrorConfigura
 		update crm_sync_state set configuration = ${JSON.stringify(configuration)}::text::jsonb, watermark = null`;
 }
 
+/** Stores the categories of contacts that a run reads, and why the CRM has not told them. */
+export async function saveCategories(sql: Sql, ids: readonly number[], refusedBy: string | null): Promise<void> {
+	await sql`
+		update crm_sync_state
+		set categories = ${`{${ids}}`}::text::bigint[], categories_refused_by = ${refusedBy}
+		where (categories, categories_refused_by) is distinct from (${`{${ids}}`}::text::bigint[], ${refusedBy}::text)`;
+}
+
 export const runKinds = ['full', 'incremental', 'events'] as const;
 export type RunKind = (typeof runKinds)[number];
 
@@ -182,6 +195,10 @@ export async function beginRun(sql: Sql, kind: RunKind, requestedAt: string | nu
 		insert into crm_sync_runs (kind, requested_at) values (${kind}, ${requestedAt}::text::timestamptz)
 		returning id::float8 as id`;
 	return row.id;
+}
+
+export async function changeKind(sql: Sql, id: number, kind: RunKind): Promise<void> {
+	await sql`update crm_sync_runs set kind = ${kind} where id = ${id}`;
 }
 
 export async function saveProgress(sql: Sql, id: number, seen: number, total: number | undefined): Promise<void> {

@@ -19,6 +19,7 @@ import { addCounts, type Counts, IncompleteRunError, type RunContext } from './r
 import { allContacts, type Session } from './session.js';
 import {
 	beginRun,
+	changeKind,
 	closeInterruptedRuns,
 	discardFull,
 	endRun,
@@ -28,6 +29,7 @@ import {
 	type SyncState,
 	saveBlock,
 	saveBucket,
+	saveCategories,
 	saveConfiguration,
 	saveProgress,
 } from './sync.sql.js';
@@ -78,6 +80,9 @@ export const circuitBreakMs = 600_000;
 /** How often the run's row shows the progress. */
 const progressIntervalMs = 1000;
 
+const refusedCategories =
+	'the CRM does not tell the categories of its contacts: only the general one is read, and what is mirrored of others stays';
+
 const missingOptions = 'BITRIX24_TROUBLE_OPTIONS names options that the field BITRIX24_UF_TROUBLE does not have';
 
 /** Keeps the mirror equal to the CRM's contacts, on the session that holds the lock. */
@@ -107,7 +112,8 @@ export async function createSynchroniser(options: SynchroniserOptions): Promise<
 	});
 	/** It is opened once: what it has found out about its lists holds as long as the process. */
 	const crm = createCrm(client, config.codes);
-	let hasFields = false;
+	let isPrepared = false;
+	let isRefusalLogged = false;
 	let isAdopted = false;
 	let progressSavedAt = Number.NEGATIVE_INFINITY;
 	/** When the last full run was found incomplete. */
@@ -131,11 +137,33 @@ export async function createSynchroniser(options: SynchroniserOptions): Promise<
 		isAdopted = true;
 	}
 
+	/** Reads what a run needs to know of the CRM. @returns the kind that the run has to be */
+	async function prepare(kind: RunKind): Promise<RunKind> {
+		// Runs of events are too frequent. An option or category that is new to them is read when it is found.
+		if (kind === 'events' && isPrepared) return kind;
+		await readFields(kind);
+		// A refusal is an error of the CRM, which need not be repeated every few minutes.
+		if (kind !== 'incremental' || crm.categories().refusedBy === undefined)
+			await crm.readCategories({ waits: kind !== 'events' });
+		isPrepared = true;
+		if (kind === 'events') return kind;
+		return (await saveNewCategories()) ? 'full' : kind;
+	}
+
+	/** @returns whether there is a category whose contacts have not been read. A full run then begins with the first contact. */
+	async function saveNewCategories(): Promise<boolean> {
+		const { ordinary, refusedBy = null } = crm.categories();
+		const { categories: known } = await session.run(readState);
+		const isNew = [...ordinary].some((id) => !known.includes(id));
+		if (isNew) await session.run((sql) => discardFull(sql, { isIncomplete: true }), allContacts);
+		await session.run((sql) => saveCategories(sql, [...ordinary], refusedBy));
+		if (refusedBy !== null && !isRefusalLogged) logger.warn({ code: refusedBy }, refusedCategories);
+		isRefusalLogged = refusedBy !== null;
+		return isNew;
+	}
+
 	async function readFields(kind: RunKind): Promise<void> {
-		// Runs of events are too frequent. An option that is new to them is read when it is found.
-		if (kind === 'events' && hasFields) return;
 		await crm.readFields({ waits: kind !== 'events' });
-		hasFields = true;
 		const unknown = missingTroubleOptions(crm.fields(), config.mapping);
 		if (kind === 'full' && unknown.length > 0) logger.warn({ options: unknown }, missingOptions);
 	}
@@ -153,18 +181,20 @@ export async function createSynchroniser(options: SynchroniserOptions): Promise<
 
 	/** Records a run in the log of runs, and stores the reason if the synchroniser is blocked. */
 	async function record(
-		kind: RunKind,
+		intended: RunKind,
 		requestedAt: string | undefined,
-		work: (context: RunContext) => Promise<Counts>,
+		work: (context: RunContext, kind: RunKind) => Promise<Counts>,
 	): Promise<Outcome> {
-		const runId = await session.run((sql) => beginRun(sql, kind, requestedAt ?? null));
+		let kind = intended;
+		const runId = await session.run((sql) => beginRun(sql, intended, requestedAt ?? null));
 		if (kind !== 'events') await session.run(prune, allContacts);
 		const before = client.requests;
 		let counts: Counts & { unread?: number } = { seen: 0, created: 0, changed: 0, deleted: 0 };
 		let outcome = 'failed';
 		try {
-			await readFields(kind);
-			counts = await work(contextOf(runId));
+			kind = await prepare(intended);
+			if (kind !== intended) await session.run((sql) => changeKind(sql, runId, kind));
+			counts = await work(contextOf(runId), kind);
 			outcome = counts.isHeld ? 'held' : 'done';
 			return { kind, ...counts, requests: client.requests - before };
 		} catch (error) {
@@ -176,8 +206,8 @@ export async function createSynchroniser(options: SynchroniserOptions): Promise<
 				if (kind === 'full') incompleteAt = clock.now();
 			} else if (error instanceof Bitrix24Error) {
 				outcome = error.code;
-				// The fields of the CRM may have changed.
-				hasFields = false;
+				// The fields and categories of the CRM may have changed.
+				isPrepared = false;
 				const isEventsPause = kind === 'events' && error.kind === 'pause';
 				if (!isEventsPause) await session.run((sql) => saveBlock(sql, { code: error.code, until: blockEnd(error) }));
 			}
@@ -208,9 +238,9 @@ export async function createSynchroniser(options: SynchroniserOptions): Promise<
 			if (full) await session.run(discardFull, allContacts);
 			const state = await session.run(readState);
 			const { watermark, full_watermark: since } = state;
-			if (!full && watermark !== null && !isFullDue(state, requestedAt !== undefined))
-				return record('incremental', requestedAt, (context) => incrementalRun(context, watermark));
-			return record('full', requestedAt, async (context) => {
+			const isFull = full || watermark === null || isFullDue(state, requestedAt !== undefined);
+			return record(isFull ? 'full' : 'incremental', requestedAt, async (context, kind) => {
+				if (kind === 'incremental') return incrementalRun(context, watermark ?? 0);
 				const counts = await fullRun(context);
 				if (requestedAt !== undefined && since !== null) addCounts(counts, await incrementalRun(context, since));
 				return counts;

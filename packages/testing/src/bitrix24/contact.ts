@@ -17,7 +17,7 @@ export interface StandInContact {
 	companyIds?: number[];
 	phones?: MultiField[];
 	emails?: MultiField[];
-	/** 0 is the general category. */
+	/** 0 is the general category, 7 that of the catalogue's vendors. */
 	categoryId?: number;
 	/** Returned and compared in whole seconds. */
 	updatedTime: Date;
@@ -28,6 +28,13 @@ export interface StandInContact {
 	readable?: boolean;
 	/** Values of its rows by their names there, whatever is stored. Undefined: the row lacks the field. */
 	raw?: Record<string, unknown>;
+}
+
+/** A category of the CRM's contacts. */
+export interface Category {
+	id: number;
+	/** Made by the CRM itself, such as that of the catalogue's vendors. */
+	isSystem?: boolean;
 }
 
 /** A custom field of the CRM's contacts. */

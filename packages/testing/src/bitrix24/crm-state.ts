@@ -1,4 +1,4 @@
-import type { StandInContact, UserField } from './contact.js';
+import type { Category, StandInContact, UserField } from './contact.js';
 import { FaultScript, type RequestInfo } from './faults.js';
 import { OperatingTime, type Plan, RequestCounter } from './limits.js';
 import type { Params } from './rest.js';
@@ -52,6 +52,7 @@ export interface CrmState {
 	fields: UserField[];
 	lists: { companyIds: ListPart; fm: ListPart };
 	contacts: Map<number, StandInContact>;
+	categories: Category[];
 	/** The highest ID so far. */
 	lastId: number;
 	counter: RequestCounter;
@@ -89,6 +90,7 @@ export function createCrmState(options: StandInOptions): CrmState {
 		fields: [...(options.fields ?? [])],
 		lists: { companyIds: 'all', fm: 'all', ...options.lists },
 		contacts: new Map(),
+		categories: [{ id: 0 }, { id: 7, isSystem: true }],
 		lastId: 0,
 		counter: new RequestCounter(options.plan ?? 'standard', clock),
 		operating: new OperatingTime(options.operatingLimitSeconds ?? 480, clock),

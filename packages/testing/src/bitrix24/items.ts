@@ -52,6 +52,19 @@ export const methods: Record<string, (params: Params, crm: CrmState) => MethodRe
 		return { result: { item: itemRow(contact, crm) } };
 	},
 
+	'crm.category.list'(params, crm) {
+		requireContacts(params);
+		const first = Number(params.start ?? 0);
+		const categories = crm.categories.slice(first, first + pageSize).map(({ id, isSystem = false }) => ({
+			id,
+			entityTypeId: contactType,
+			isDefault: id === 0 ? 'Y' : 'N',
+			isSystem: isSystem ? 'Y' : 'N',
+			...(isSystem ? { code: 'CATALOG_CONTRACTOR_CONTACT' } : {}),
+		}));
+		return { result: { categories }, total: crm.categories.length };
+	},
+
 	'crm.item.fields'(params, crm) {
 		requireContacts(params);
 		const standard = ['id', 'name', 'secondName', 'lastName', 'assignedById', 'companyIds', 'fm'].map((name) => {
@@ -76,6 +89,8 @@ function requireContacts({ entityTypeId, useOriginalUfNames = 'N' }: Params): vo
 /** Reads the filter of a list. Only the conditions that the synchroniser sends are known. */
 function readFilter(filter: unknown, { utcOffset }: CrmState): (contact: StandInContact) => boolean {
 	const conditions = Object.entries(filter ?? {}).map(([key, value]) => {
+		if (key === '@categoryId' && Array.isArray(value))
+			return ({ categoryId = 0 }: StandInContact) => value.map(Number).includes(categoryId);
 		const [known, number] = [['>id', 'categoryId', '>=updatedTime'].includes(key), Number(value ?? Number.NaN)];
 		if (!known) throw new RestError('INVALID_ARG_VALUE', `Invalid filter: field '${key}' is not allowed in filter`);
 		const since = parseDate(String(value), utcOffset);

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
-import type { StandInContact, UserField } from './contact.js';
+import type { Category, StandInContact, UserField } from './contact.js';
 import { type ContactStore, createContactStore } from './contact-store.js';
 import { createCrmState, type Hook, type RecordedRequest, type StandInOptions, secret, userId } from './crm-state.js';
 import type { FaultScript, RequestInfo } from './faults.js';
@@ -8,7 +8,7 @@ import { createHttpServer } from './http-server.js';
 
 // What is documented, and what is only assumed, is in docs/decisions/bitrix24.md.
 
-export type { StandInContact, UserField } from './contact.js';
+export type { Category, StandInContact, UserField } from './contact.js';
 export type { ListPart, StandInOptions } from './crm-state.js';
 export type { Fault } from './faults.js';
 
@@ -18,6 +18,8 @@ export interface StandIn extends ContactStore {
 	readonly webhookUrl: string;
 	/** The contacts by ID. They may be changed in place; then nothing moves their updatedTime. */
 	readonly contacts: Map<number, StandInContact>;
+	/** The contacts' categories; may be changed in place. */
+	readonly categories: Category[];
 	/** The contacts' custom fields; may be changed in place. */
 	readonly fields: UserField[];
 	removeField(name: string): void;
@@ -43,7 +45,7 @@ export interface StandIn extends ContactStore {
 /** Starts a CRM on 127.0.0.1: the methods of its REST API that the synchroniser calls, with its limits. */
 export async function startStandIn(options: StandInOptions = {}): Promise<StandIn> {
 	const crm = createCrmState(options);
-	const { contacts, fields, requests, faults, counter, operating } = crm;
+	const { contacts, categories, fields, requests, faults, counter, operating } = crm;
 	const store = createContactStore(crm);
 	for (const contact of options.contacts ?? []) store.add(contact);
 	const server = createHttpServer(crm, options.tls);
@@ -53,7 +55,7 @@ export async function startStandIn(options: StandInOptions = {}): Promise<StandI
 
 	return {
 		webhookUrl: `${options.tls === undefined ? 'http' : 'https'}://127.0.0.1:${port}/rest/${userId}/${secret}/`,
-		...{ contacts, fields, requests, faults },
+		...{ contacts, categories, fields, requests, faults },
 		...store,
 		removeField(name) {
 			fields.splice(0, fields.length, ...fields.filter((field) => field.name !== name));

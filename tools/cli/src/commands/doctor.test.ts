@@ -153,6 +153,17 @@ test.each<[string, RegExp, RegExp]>([
 	expect(await look('synchroniser', operator(mine), environment)).toEqual([found('problem', message, advice)]);
 });
 
+test('synchroniser: what it has noticed of the CRM', async () => {
+	const mine = await ownDatabase();
+	await mine.sql`
+		update crm_sync_state
+		set last_success_at = now(), contradictory_contacts = 3, categories_refused_by = 'ACCESS_DENIED'`;
+	expect(await look('synchroniser', operator(mine))).toEqual([
+		found('warning', /does not tell the categories of its contacts \(ACCESS_DENIED\)/, /webhook/),
+		found('warning', /^3 contacts have no phones or companies/, /log of the last full run/),
+	]);
+});
+
 describe('crm', () => {
 	const webhook = (url: string) => ({ BITRIX24_WEBHOOK_URL: url });
 

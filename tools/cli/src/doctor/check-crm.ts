@@ -57,6 +57,11 @@ export async function* checkSynchroniser(sql: Sql, environment: NodeJS.ProcessEn
 	if (state.blocked_by !== null)
 		yield problem(`The synchroniser is held up by ${state.blocked_by}.`, sentence(adviceFor(state.blocked_by)));
 	for (const alarm of describeAlarms(state)) yield problem(alarm, 'contacts sync status');
+	if (state.categories_refused_by !== null)
+		yield warning(
+			`The CRM does not tell the categories of its contacts (${state.categories_refused_by}): only the general one is read, and what is mirrored of others stays.`,
+			'Let the webhook’s user read the CRM’s categories, if there are any.',
+		);
 	if (state.contradictory_contacts > 0)
 		yield warning(
 			`${state.contradictory_contacts} contacts have no phones or companies though other fields of the CRM say so.`,

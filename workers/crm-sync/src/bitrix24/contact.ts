@@ -28,7 +28,7 @@ export interface CrmPhone {
 /** A contact as a row of the CRM. */
 export interface Item {
 	id: number;
-	/** 0 for ordinary contacts, not 0 for catalogue vendors. Undefined if the value is unknown. */
+	/** Undefined if the value is unknown. */
 	categoryId: number | undefined;
 	updatedTime: unknown;
 	/** The fields that the row has in a form that can be read. */

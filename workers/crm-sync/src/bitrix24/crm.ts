@@ -8,6 +8,7 @@ import {
 	hasLess,
 	type Item,
 	isRow,
+	positiveInteger,
 	readItem,
 } from './contact.js';
 import { Bitrix24Error, type ErrorKind } from './errors.js';
@@ -45,9 +46,27 @@ export interface Page extends Read {
 	at: number | undefined;
 }
 
+/** The categories of contacts, by their IDs. */
+interface Categories {
+	/** Those whose contacts are mirrored: the general one, and those that somebody has added. */
+	ordinary: ReadonlySet<number>;
+	/** Those that the CRM has made for itself, such as that of the catalogue's vendors. */
+	system: ReadonlySet<number>;
+	/** The code with which the CRM has refused to tell its categories. Only the general one is then read. */
+	refusedBy?: string;
+}
+
 /** The contacts of a CRM. Every method throws Bitrix24Error. */
 export interface Crm {
-	/** How many ordinary contacts there are, and the CRM's clock. */
+	/**
+	 * Reads the categories. Before that, only the general one is known. When a contact is in one that is not known, they are read
+	 * again, once until the next call.
+	 *
+	 * @param waits whether to wait for the end of a rate-limit pause
+	 */
+	readCategories(options: { waits: boolean }): Promise<void>;
+	categories(): Categories;
+	/** How many contacts there are in the ordinary categories, and the CRM's clock. */
 	count(): Promise<{ total: number | undefined; at: number }>;
 	/**
 	 * Up to 50 contacts with a higher ID, in the order of their IDs, changed at or after a time in milliseconds since the epoch.
@@ -71,12 +90,23 @@ export interface Crm {
 	fields(): CustomFields;
 }
 
+/** The ID of the general category, which every CRM has. */
+const general = 0;
+
+/** These say that the CRM does not tell its categories. Any other error is one of the whole CRM, or temporary. */
+const refusals = ['ERROR_METHOD_NOT_FOUND', 'ACCESS_DENIED', 'INSUFFICIENT_SCOPE'];
+
+/** Contacts have no categories but the general one. */
+const notSupported = 'ENTITY_TYPE_NOT_SUPPORTED';
+
 /** Maximum number of contacts to compare. A CRM may have none with two companies, so a list can't always be proven complete. */
 const maxCompared = 1000;
 
 /** @param codes which custom field has which meaning */
 export function createCrm(client: CrmClient, codes: FieldCodes): Crm {
 	let fields: CustomFields = { trouble: undefined, reason: undefined };
+	let categories: Categories = { ordinary: new Set([general]), system: new Set() };
+	let hasReadAgain = false;
 	// No documentation says whether crm.item.list returns all phones and companies; crm.item.get does.
 	let listReturns: 'unknown' | 'everything' | 'less' = 'unknown';
 	const compared = new Set<number>();
@@ -97,6 +127,34 @@ export function createCrm(client: CrmClient, codes: FieldCodes): Crm {
 		if (listReturns === 'unknown' && isProven) listReturns = 'everything';
 	}
 
+	/** Reads all pages of the list of categories. */
+	async function readCategories(waits: boolean): Promise<void> {
+		const ordinary = new Set([general]);
+		const system = new Set<number>();
+		try {
+			for (let start = 0, total = 1; start < total; ) {
+				const params = { entityTypeId, start };
+				const page = await client.call('crm.category.list', params, readCategoryPage, { waits });
+				for (const { id, isSystem } of page.categories) (isSystem ? system : ordinary).add(id);
+				if (page.categories.length === 0) break;
+				start += page.categories.length;
+				total = page.total ?? start;
+			}
+			categories = { ordinary, system };
+		} catch (error) {
+			const code = error instanceof Bitrix24Error ? error.code.toUpperCase() : '';
+			if (![...refusals, notSupported].includes(code)) throw error;
+			categories = { ordinary, system, ...(code !== notSupported && { refusedBy: code }) };
+		}
+	}
+
+	const isKnown = (id: number) => categories.ordinary.has(id) || categories.system.has(id);
+
+	/** Whether contacts of this category are certainly not mirrored. */
+	const isForeign = ({ categoryId: id }: Item) =>
+		id !== undefined &&
+		(categories.system.has(id) || (categories.refusedBy !== undefined && !categories.ordinary.has(id)));
+
 	/** Reads up to 50 contacts by their IDs in one request, with the CRM's error if there was one beside the results. */
 	async function lookUpSome(ids: number[], waits: boolean) {
 		const outcomes = await client.batch(ids.map(itemCommand), { waits });
@@ -107,19 +165,33 @@ export function createCrm(client: CrmClient, codes: FieldCodes): Crm {
 		const items = new Map<number, Item>();
 		for (const [index, id] of ids.entries()) {
 			const outcome = outcomes[index];
+			if (outcome === undefined || outcome instanceof Bitrix24Error) continue;
+			const item = isRow(outcome.result) ? readItem(outcome.result.item, fields) : undefined;
+			if (item?.id === id) items.set(id, item);
+		}
+		const isNew = [...items.values()].some(({ categoryId }) => categoryId !== undefined && !isKnown(categoryId));
+		if (isNew && !hasReadAgain && categories.refusedBy === undefined) {
+			hasReadAgain = true;
+			await readCategories(waits);
+		}
+		for (const [index, id] of ids.entries()) {
+			const outcome = outcomes[index];
 			if (outcome instanceof Bitrix24Error) addError(lookUps, id, outcome);
-			else {
-				const item = isRow(outcome?.result) ? readItem(outcome.result.item, fields) : undefined;
-				if (item?.id === id) items.set(id, item);
-				addItem(lookUps, id, items.get(id));
-			}
+			else addItem(lookUps, id, items.get(id), categories);
 		}
 		const errors = outcomes.filter((outcome) => outcome instanceof Bitrix24Error);
 		const errorOf = (kind: ErrorKind) => errors.find((each) => each.kind === kind);
 		return { lookUps, items, error: errorOf('stop') ?? errorOf('pause') ?? errorOf('slow_down') };
 	}
 
+	const inOrdinary = () => ({ '@categoryId': [...categories.ordinary] });
+
 	return {
+		async readCategories({ waits }) {
+			hasReadAgain = false;
+			await readCategories(waits);
+		},
+		categories: () => categories,
 		fields: () => fields,
 		async readFields(options) {
 			if (codes.trouble === undefined && codes.reason === undefined) return;
@@ -130,7 +202,7 @@ export function createCrm(client: CrmClient, codes: FieldCodes): Crm {
 			fields = await client.call('crm.item.fields', { entityTypeId }, read, options);
 		},
 		async count() {
-			const params = { entityTypeId, select: ['id'], filter: { categoryId: 0 }, order: { id: 'ASC' }, start: 0 };
+			const params = { entityTypeId, select: ['id'], filter: inOrdinary(), order: { id: 'ASC' }, start: 0 };
 			const { total, at } = await client.call('crm.item.list', params, (response) => response);
 			if (at === undefined) throw new Bitrix24Error('stop', 'no_portal_clock', 'crm.item.list');
 			return { total, at };
@@ -140,7 +212,7 @@ export function createCrm(client: CrmClient, codes: FieldCodes): Crm {
 				entityTypeId,
 				// Phones are returned only with all fields.
 				select: ['*'],
-				filter: { categoryId: 0, '>id': after, '>=updatedTime': isoTime(changedSince) },
+				filter: { ...inOrdinary(), '>id': after, '>=updatedTime': isoTime(changedSince) },
 				order: { id: 'ASC' },
 				// No total count: it takes seconds for each page of a large CRM.
 				start: -1,
@@ -150,9 +222,10 @@ export function createCrm(client: CrmClient, codes: FieldCodes): Crm {
 				at,
 			}));
 			const end = { last: rows.at(-1)?.id, at };
-			// Catalogue vendors are not mirrored, even if a CRM should ignore the filter.
-			const listed = rows.filter(({ categoryId }) => categoryId === 0);
-			const isTrusted = (row: Item) => listReturns === 'everything' && row.contradicted.length === 0;
+			// Not even if a CRM should ignore the filter.
+			const listed = rows.filter((row) => !isForeign(row));
+			const isTrusted = ({ categoryId, contradicted }: Item) =>
+				listReturns === 'everything' && contradicted.length === 0 && categories.ordinary.has(categoryId ?? Number.NaN);
 			const contacts = listed.flatMap((row) => (isTrusted(row) && contactOf(row)) || []);
 			const trusted = new Set(contacts.map(({ id }) => id));
 			const doubtful = listed.filter(({ id }) => !trusted.has(id));
@@ -187,12 +260,20 @@ function addError({ deleted, denied, unread }: LookUps, id: number, { kind, code
 	else if (kind === 'retry' || kind === 'unread') unread.set(id, code);
 }
 
-function addItem({ contacts, deleted, unread, contradictory }: LookUps, id: number, item: Item | undefined): void {
+function addItem(
+	{ contacts, deleted, denied, unread, contradictory }: LookUps,
+	id: number,
+	item: Item | undefined,
+	{ ordinary, system, refusedBy }: Categories,
+): void {
 	if (item === undefined) unread.set(id, 'no_item');
 	else if (item.categoryId === undefined) unread.set(id, 'no_category');
-	// A catalogue vendor is not an ordinary contact (any more).
-	else if (item.categoryId !== 0) deleted.push(id);
-	else {
+	// The CRM itself says that this is not an ordinary contact (any more).
+	else if (system.has(item.categoryId)) deleted.push(id);
+	else if (!ordinary.has(item.categoryId)) {
+		if (refusedBy === undefined) unread.set(id, 'unknown_category');
+		else denied.push(id);
+	} else {
 		const contact = contactOf(item);
 		if (contact === undefined) unread.set(id, `no_${item.absent.join('_')}`);
 		else {
@@ -200,6 +281,18 @@ function addItem({ contacts, deleted, unread, contradictory }: LookUps, id: numb
 			if (item.contradicted.length > 0) contradictory.set(id, `contradicted_${item.contradicted.join('_')}`);
 		}
 	}
+}
+
+/** @throws Bitrix24Error `retry`: a category that is left out would be taken for an unknown one */
+function readCategoryPage({ result, total }: CrmResponse) {
+	const rows = isRow(result) ? result.categories : undefined;
+	if (!Array.isArray(rows)) throw new Bitrix24Error('retry', 'no_categories', 'crm.category.list');
+	const categories = rows.map((row) => {
+		const id = isRow(row) && (row.id === general || row.id === `${general}` ? general : positiveInteger(row.id));
+		if (!isRow(row) || typeof id !== 'number') throw new Bitrix24Error('retry', 'no_category_id', 'crm.category.list');
+		return { id, isSystem: row.isSystem === 'Y' };
+	});
+	return { categories, total };
 }
 
 /**
