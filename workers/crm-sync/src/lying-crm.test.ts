@@ -154,6 +154,43 @@ describe('what is stored stays', () => {
 	});
 });
 
+describe('a CRM that is slow', () => {
+	const tooSlow: Fault = { kind: 'html', status: 504 };
+	/** For batches of crm.item.get that fulfil this. */
+	const failBatches = (when: (commands: string[]) => boolean) =>
+		sync.standIn.faults.always(tooSlow, {
+			method: 'batch',
+			when: ({ params }) => when(Object.values(params.cmd as Record<string, string>)),
+		});
+
+	beforeEach(async () => {
+		sync = await startSync({ lists: { companyIds: 'absent' } });
+		sync.fill(120);
+	});
+
+	test('is read in smaller batches', async () => {
+		failBatches((commands) => commands.length > 10);
+		await sync.synchroniser.run();
+		expect(await mirroredIds()).toEqual(sync.ids());
+		expect((await sync.state()).last_success_at).not.toBe(null);
+	});
+
+	test('at one contact leaves it unread, and the mirror does not count as equal to the CRM', async () => {
+		const [, slow = 0] = sync.ids();
+		failBatches((commands) => commands.some((command) => command.endsWith(`&id=${slow}`)));
+		await expect(sync.synchroniser.run()).rejects.toMatchObject({ counts: { created: 119, unread: 1 } });
+		expect(await mirroredIds()).toEqual(sync.ids().filter((id) => id !== slow));
+		expect(await sync.state()).toMatchObject({ last_success_at: null, unread_contacts: 1 });
+	});
+
+	test('at every contact is down: the run fails, and no contact is said to be unread', async () => {
+		failBatches(() => true);
+		await expect(sync.synchroniser.run()).rejects.toMatchObject({ code: 'not_json_504' });
+		expect(await mirroredIds()).toEqual([]);
+		expect(sync.unread).toEqual([]);
+	});
+});
+
 describe('contacts that contradict themselves', () => {
 	const hour = 3_600_000;
 	let before: ExpectedRow[];

@@ -1,7 +1,7 @@
 import { version } from '@contacts/common/process/version.js';
 import type { Clock } from './clock.js';
 import { isRow } from './contact.js';
-import { Bitrix24Error, type ErrorKind, isCode, kindOf, kindOfCommand, kindOfPage } from './errors.js';
+import { Bitrix24Error, CutOffError, type ErrorKind, isCode, kindOf, kindOfCommand, kindOfPage } from './errors.js';
 
 /** A token bucket holds `burst` requests and receives `perSecond` new ones a second. */
 export interface RequestPolicy {
@@ -46,8 +46,9 @@ export interface CrmClient {
 		options?: { waits: boolean },
 	): Promise<T>;
 	/**
-	 * Up to `maxCommands` in one request. A failed command returns its error instead of a response, after the retries of the
-	 * error's kind. The other responses are kept even after a `pause` or a `stop`.
+	 * Up to `maxCommands`, in one request unless the CRM is slow. A failed command returns its error instead of a response, after
+	 * the retries of the error's kind. The other responses are kept even after a `pause` or a `stop`. A batch that is cut off is
+	 * halved; a single command that is cut off is `unread` if others pass.
 	 *
 	 * @param waits whether to wait for the end of a rate-limit pause
 	 */
@@ -83,6 +84,12 @@ const maxResponseBytes = 8 * 1024 * 1024;
 /** The CRM's documentation asks for the name and the version of the program. */
 const userAgent = `contacts/${version}`;
 
+/** A batch that is cut off so often is halved. */
+const maxCutOffs = 2;
+
+/** After so many batches in a row that are not cut off, twice as many commands are tried in one. */
+const batchesUntilDoubled = 50;
+
 /** How long a method that has used up its operating time is not called. The CRM frees a part of it each minute. */
 const pauseMs = 30_000;
 
@@ -100,6 +107,9 @@ export function createCrmClient(options: CrmClientOptions): CrmClient {
 	/** The theoretical arrival time of the next request, by the generic cell rate algorithm. */
 	let arrival = options.arrival ?? 0;
 	let requests = 0;
+	/** How many commands a batch has: fewer than the CRM accepts, if it has not returned so many in time. */
+	let batchSize = maxCommands;
+	let goodBatches = 0;
 	/** When the first pause of a method began since the CRM has last executed it, and when the latest one ends. */
 	const pauses = new Map<string, { begin: number; end: number }>();
 
@@ -152,11 +162,13 @@ export function createCrmClient(options: CrmClientOptions): CrmClient {
 		await waitForToken();
 		requests++;
 		const { status, body } = await post(options, method, params);
-		if (body === undefined) throw errorOf(kindOfPage(status), `not_json_${status}`, method);
+		const failure = (kind: ErrorKind, code: string) =>
+			kind === 'retry' && status === gatewayTimeout ? new CutOffError(code, method) : errorOf(kind, code, method);
+		if (body === undefined) throw failure(kindOfPage(status), `not_json_${status}`);
 		if (!isRow(body)) throw new Bitrix24Error('retry', 'no_result', method);
 		if ('error' in body) {
 			const code = codeOf(body.error);
-			throw errorOf(kindOf(code, status), code || `http_${status}`, method);
+			throw failure(kindOf(code, status), code || `http_${status}`);
 		}
 		const { result, total, time } = body;
 		if (result === undefined || result === null) throw new Bitrix24Error('retry', 'no_result', method);
@@ -168,7 +180,7 @@ export function createCrmClient(options: CrmClientOptions): CrmClient {
 		method: string,
 		params: Record<string, unknown>,
 		read: (response: CrmResponse) => T,
-		{ waits } = { waits: true },
+		{ waits, cutOffs = Number.POSITIVE_INFINITY }: { waits: boolean; cutOffs?: number } = { waits: true },
 	): Promise<T> {
 		const paused = await waitForPause(method, waits);
 		if (paused !== undefined) throw paused;
@@ -178,15 +190,21 @@ export function createCrmClient(options: CrmClientOptions): CrmClient {
 			} catch (error) {
 				if (!(error instanceof Bitrix24Error)) throw error;
 				onError(error);
+				if (error instanceof CutOffError && --cutOffs === 0) throw error;
 				if (!(await waitToRetry(error, tries, waits))) throw error;
 			}
 		}
 	}
 
-	/** Sends commands, by name, in one request. */
-	async function sendBatch(commands: Map<string, Command>, waits: boolean): Promise<Map<string, Outcome>> {
-		const cmd = Object.fromEntries([...commands].map(([name, command]) => [name, queryOf(command)]));
-		const result = await call('batch', { halt: 0, cmd }, (response) => mapOf(response.result), { waits });
+	/**
+	 * Sends commands in one request, and retries it.
+	 *
+	 * @param cutOffs how often it may be cut off until that is an error
+	 */
+	async function sendBatch(commands: NamedCommand[], waits: boolean, cutOffs: number): Promise<Map<string, Outcome>> {
+		const cmd = Object.fromEntries(commands.map(([name, command]) => [name, queryOf(command)]));
+		const options = { waits, cutOffs };
+		const result = await call('batch', { halt: 0, cmd }, (response) => mapOf(response.result), options);
 		const results = mapOf(result.result);
 		const codes = Object.entries(mapOf(result.result_error)).map(([name, error]) => [name, codeOf(mapOf(error).error)]);
 		const errors = new Map(codes as [string, string][]);
@@ -203,6 +221,60 @@ export function createCrmClient(options: CrmClientOptions): CrmClient {
 		return outcomes;
 	}
 
+	/**
+	 * Sends commands in as many requests as they need. A part that is cut off twice is halved, down to single commands.
+	 *
+	 * @returns an outcome of each command. Those that were not sent after a `stop` or a `pause` have its error
+	 * @throws CutOffError when no part has passed: then it is the CRM, and not one of its records
+	 */
+	async function sendParts(commands: NamedCommand[], waits: boolean): Promise<Map<string, Outcome>> {
+		const outcomes = new Map<string, Outcome>();
+		const parts = partsOf(commands, batchSize);
+		/** Single commands that were cut off. */
+		const failed: [NamedCommand, CutOffError][] = [];
+		/** Parts that were cut off once after the first single command, while nothing had passed. */
+		const postponed: NamedCommand[][] = [];
+		/** The size of the largest part that has passed. */
+		let largest = 0;
+		let cutOffs = 0;
+		for (let part = parts.shift(); part !== undefined; part = parts.shift()) {
+			const [first] = part;
+			if (first === undefined) continue;
+			// A CRM that is down cuts off every part. None of them is sent more often than this shows.
+			const seemsDown = largest === 0 && failed.length > 0;
+			try {
+				const attempts = seemsDown ? 1 : maxCutOffs;
+				const sent = await sendBatch(part, waits, commands.length === 1 ? Number.POSITIVE_INFINITY : attempts);
+				for (const [name, outcome] of sent) outcomes.set(name, outcome);
+				largest = Math.max(largest, part.length);
+				goodBatches++;
+				parts.push(...postponed.splice(0));
+				const blocked = [...sent.values()].find(isBlock);
+				if (blocked === undefined) continue;
+				for (const [name] of parts.splice(0).flat()) outcomes.set(name, blocked);
+			} catch (error) {
+				if (!(error instanceof CutOffError)) throw error;
+				goodBatches = 0;
+				cutOffs++;
+				// It may be restarting.
+				if (largest === 0) await clock.sleep(retryDelayMs('retry', Math.min(cutOffs, 3)), signal);
+				if (seemsDown) postponed.push(part);
+				else if (part.length > 1) parts.unshift(...partsOf(part, Math.ceil(part.length / 2)));
+				else failed.push([first, error]);
+			}
+		}
+		const [[, down] = []] = failed;
+		if (largest === 0 && down !== undefined) throw down;
+		for (const [[name, { method }], { code }] of failed) outcomes.set(name, new Bitrix24Error('unread', code, method));
+		// If a single command was cut off, the number of commands was not the reason.
+		if (cutOffs > 0 && failed.length === 0) batchSize = largest;
+		if (goodBatches >= batchesUntilDoubled) {
+			batchSize = Math.min(2 * batchSize, maxCommands);
+			goodBatches = 0;
+		}
+		return outcomes;
+	}
+
 	return {
 		call,
 		async batch(commands, { waits }) {
@@ -210,11 +282,12 @@ export function createCrmClient(options: CrmClientOptions): CrmClient {
 				const paused = await waitForPause(method, waits);
 				if (paused !== undefined) throw paused;
 			}
-			const outcomes = new Map<string, Outcome>();
 			// A map with the keys 0, 1, 2 … would come back as a list.
-			let left = new Map(commands.map((command, index) => [`c${index}`, command]));
-			for (let tries = 1; left.size > 0; tries++) {
-				const sent = await sendBatch(left, waits);
+			const named = commands.map((command, index): NamedCommand => [`c${index}`, command]);
+			const outcomes = new Map<string, Outcome>();
+			let left = named;
+			for (let tries = 1; left.length > 0; tries++) {
+				const sent = await sendParts(left, waits);
 				for (const [name, outcome] of sent) outcomes.set(name, outcome);
 				const errors = [...sent.values()].filter((outcome) => outcome instanceof Bitrix24Error);
 				// A missing record is not an error of the CRM.
@@ -225,15 +298,28 @@ export function createCrmClient(options: CrmClientOptions): CrmClient {
 				const retried = new Set<ErrorKind>();
 				for (const error of kinds.values()) if (await waitToRetry(error, tries, waits)) retried.add(error.kind);
 				const isRetried = (outcome?: Outcome) => outcome instanceof Bitrix24Error && retried.has(outcome.kind);
-				left = new Map([...left].filter(([name]) => isRetried(sent.get(name))));
+				left = left.filter(([name]) => isRetried(sent.get(name)));
 			}
-			return [...outcomes.values()];
+			return named.flatMap(([name]) => outcomes.get(name) ?? []);
 		},
 		get requests() {
 			return requests;
 		},
 	};
 }
+
+/** A command under its name in a batch. */
+type NamedCommand = [name: string, command: Command];
+
+function partsOf(commands: NamedCommand[], size: number): NamedCommand[][] {
+	const parts: NamedCommand[][] = [];
+	for (let from = 0; from < commands.length; from += size) parts.push(commands.slice(from, from + size));
+	return parts;
+}
+
+/** Whether further commands would fail for the same reason. */
+const isBlock = (outcome: Outcome) =>
+	outcome instanceof Bitrix24Error && (outcome.kind === 'stop' || outcome.kind === 'pause');
 
 /** The random part keeps several clients of one CRM from retrying at the same time. */
 function retryDelayMs(kind: ErrorKind, tries: number): number {
@@ -262,6 +348,12 @@ function startOf(time: unknown): number | undefined {
 function codeOf(error: unknown): string {
 	return typeof error === 'string' || typeof error === 'number' ? String(error) : 'unknown_code';
 }
+
+/** The status of a gateway before the CRM that has waited too long for it. */
+const gatewayTimeout = 504;
+
+/** What Node.js says of a connection that ends after the request was sent. A host that is not reached has other codes. */
+const connectionLost = ['ECONNRESET', 'EPIPE', 'UND_ERR_SOCKET', 'UND_ERR_HEADERS_TIMEOUT', 'UND_ERR_BODY_TIMEOUT'];
 
 /**
  * Sends one request.
@@ -297,8 +389,10 @@ async function post(
 	} catch (error) {
 		if (error instanceof Bitrix24Error) throw error;
 		signal?.throwIfAborted();
-		const isTimeout = error instanceof Error && error.name === 'TimeoutError';
-		throw new Bitrix24Error('retry', isTimeout ? 'timeout' : 'network', method);
+		if (request.signal.aborted) throw new CutOffError('timeout', method);
+		const { cause } = error as { cause?: { code?: string } };
+		if (connectionLost.includes(cause?.code ?? '')) throw new CutOffError('network', method);
+		throw new Bitrix24Error('retry', 'network', method);
 	} finally {
 		clearTimeout(timer);
 		signal?.removeEventListener('abort', stop);

@@ -33,6 +33,13 @@ export class Bitrix24Error extends Error {
 	}
 }
 
+/** The request was sent, and its response did not come, or not completely: it may have taken the CRM too long. */
+export class CutOffError extends Bitrix24Error {
+	constructor(code: string, method: string) {
+		super('retry', code, method);
+	}
+}
+
 export function isCode(text: string): boolean {
 	return codePattern.test(text);
 }

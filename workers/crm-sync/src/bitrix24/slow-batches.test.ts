@@ -1,0 +1,148 @@
+import { type Fault, type StandIn, startStandIn } from '@contacts/testing/bitrix24/stand-in.js';
+import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { type CrmClient, createCrmClient, policies } from './client.js';
+
+let standIn: StandIn;
+let client: CrmClient;
+
+// The clock moves only while the client waits.
+let time = Date.now();
+const clock = {
+	now: () => time,
+	async sleep(milliseconds: number) {
+		time += milliseconds;
+	},
+};
+
+function createClient(responseTimeoutMs = 60_000): CrmClient {
+	const { webhookUrl } = standIn;
+	return createCrmClient({ webhookUrl, policy: policies.standard, clock, responseTimeoutMs });
+}
+
+beforeEach(async () => {
+	standIn = await startStandIn({ clock: clock.now });
+	onTestFinished(() => standIn.close());
+	for (let n = 1; n <= 50; n++) standIn.add({ lastName: `Contact ${n}` });
+	client = createClient();
+});
+
+const commandsOf = (ids: number[]) => ids.map((id) => ({ method: 'crm.item.get', params: { entityTypeId: 3, id } }));
+const all = Array.from({ length: 50 }, (_, index) => index + 1);
+
+/** The ID or the error's code of each outcome. */
+async function batch(ids = all): Promise<unknown[]> {
+	const outcomes = await client.batch(commandsOf(ids), { waits: true });
+	return outcomes.map((outcome) =>
+		outcome instanceof Error ? outcome.code : (outcome.result as { item: { id: number } }).item.id,
+	);
+}
+
+const commandsIn = ({ params }: { params: unknown }) => Object.values((params as { cmd: Record<string, string> }).cmd);
+/** How many commands each batch had. */
+const sizes = () => standIn.requests.map((request) => commandsIn(request).length);
+
+/** What batches get that are longer than this, or that have this command. */
+const failLonger = (size: number, fault: Fault) =>
+	standIn.faults.always(fault, { method: 'batch', when: (request) => commandsIn(request).length > size });
+const failWith = (ids: number[], fault: Fault) =>
+	standIn.faults.always(fault, {
+		method: 'batch',
+		when: (request) => commandsIn(request).some((command) => ids.some((id) => command.endsWith(`&id=${id}`))),
+	});
+const tooSlow: Fault = { kind: 'html', status: 504 };
+
+describe('a batch that the CRM does not finish in time', () => {
+	test.each<Fault>([
+		tooSlow,
+		{ kind: 'error', code: 'SOMETHING_NEW', status: 504 },
+		{ kind: 'cut-off' },
+		{ kind: 'reset' },
+	])('is halved at its second failure, and the size that passes is kept: %j', async (fault) => {
+		failLonger(13, fault);
+		expect(await batch()).toEqual(all);
+		expect(sizes()).toEqual([50, 50, 25, 25, 13, 12, 25, 25, 13, 12]);
+		standIn.requests.length = 0;
+		expect(await batch()).toEqual(all);
+		expect(sizes()).toEqual([13, 13, 13, 11]);
+		expect(standIn.blockedRequests).toBe(0);
+	});
+
+	test('is halved when nothing comes before the timeout', async () => {
+		client = createClient(3000);
+		failLonger(25, { kind: 'hang' });
+		expect(await batch()).toEqual(all);
+		expect(sizes()).toEqual([50, 50, 25, 25]);
+	});
+
+	test('is doubled again after fifty good ones', async () => {
+		failLonger(25, tooSlow);
+		await batch();
+		standIn.faults.clear();
+		standIn.requests.length = 0;
+		for (let n = 0; n < 25; n++) await batch();
+		expect(sizes()).toEqual([...Array(48).fill(25), 50]);
+	});
+
+	test('is not halved because of one record, which alone is unread', async () => {
+		failWith([17], tooSlow);
+		const expected: unknown[] = [...all];
+		expected[16] = 'not_json_504';
+		expect(await batch()).toEqual(expected);
+		standIn.faults.clear();
+		standIn.requests.length = 0;
+		expect(await batch()).toEqual(all);
+		expect(sizes()).toEqual([50]);
+	});
+
+	test.each([[[1]], [[1, 2]], [[1, 2, 3, 20, 50]]])(
+		'whose first records are those that take too long has the others read: %j',
+		async (slow) => {
+			failWith(slow, tooSlow);
+			expect(await batch()).toEqual(all.map((id) => (slow.includes(id) ? 'not_json_504' : id)));
+		},
+	);
+
+	test('alone says that the CRM is down, after some more attempts', async () => {
+		failLonger(0, tooSlow);
+		const begun = clock.now();
+		await expect(batch()).rejects.toMatchObject({ code: 'not_json_504', kind: 'retry' });
+		expect(sizes()).toHaveLength(20);
+		expect(clock.now() - begun).toBeGreaterThan(30_000);
+		standIn.requests.length = 0;
+		await expect(batch([7])).rejects.toMatchObject({ code: 'not_json_504' });
+		expect(sizes()).toEqual(Array(6).fill(1));
+		standIn.faults.clear();
+		standIn.requests.length = 0;
+		expect(await batch()).toEqual(all);
+		expect(sizes()).toEqual([50]);
+	});
+});
+
+test.each<[string, Fault]>([
+	['too many requests', { kind: 'error', code: 'QUERY_LIMIT_EXCEEDED' }],
+	['a used-up operating time', { kind: 'error', code: 'OPERATION_TIME_LIMIT' }],
+	['an error of the CRM', { kind: 'error', code: 'INTERNAL_SERVER_ERROR' }],
+	['HTML with another status', { kind: 'html', status: 502 }],
+])('a batch that fails with %s is sent again as it was', async (_, fault) => {
+	standIn.faults.next(fault, { method: 'batch', inBatch: false, times: 3 });
+	expect(await batch()).toEqual(all);
+	expect(sizes()).toEqual([50, 50, 50, 50]);
+});
+
+test('a CRM that refuses connections is tried as often as before', async () => {
+	await standIn.close();
+	await expect(batch()).rejects.toMatchObject({ code: 'network' });
+	expect(client.requests).toBe(6);
+});
+
+test('a part that is refused stops the ones after it, and keeps those before it', async () => {
+	failLonger(25, tooSlow);
+	await batch();
+	standIn.requests.length = 0;
+	standIn.faults.always(
+		{ kind: 'error', code: 'OVERLOAD_LIMIT' },
+		{ method: 'crm.item.get', when: ({ params }) => Number(params.id) === 1 },
+	);
+	expect(await batch()).toEqual(['OVERLOAD_LIMIT', ...all.slice(1, 25), ...Array(25).fill('OVERLOAD_LIMIT')]);
+	expect(sizes()).toEqual([25]);
+});
