@@ -1,7 +1,8 @@
 import { isCountry } from '@contacts/common/company-contacts/phone.js';
+import type { BucketPolicy } from '@contacts/common/http/token-bucket.js';
 import { integerVariable, serviceVariables } from '@contacts/common/process/config.js';
 import { type Static, Type } from '@sinclair/typebox';
-import { policies, type RequestPolicy } from './bitrix24/client.js';
+import { policies } from './bitrix24/client.js';
 import type { FieldCodes } from './bitrix24/contact.js';
 import type { MappingOptions } from './mapping.js';
 
@@ -65,7 +66,7 @@ export const variables = Type.Composite([
 
 export interface CrmConfig {
 	webhookUrl: string;
-	policy: RequestPolicy;
+	policy: BucketPolicy;
 	codes: FieldCodes;
 	mapping: MappingOptions;
 	/** The time between two runs. */

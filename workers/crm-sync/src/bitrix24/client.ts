@@ -1,16 +1,11 @@
+import { type BucketPolicy, decide } from '@contacts/common/http/token-bucket.js';
 import { version } from '@contacts/common/process/version.js';
 import type { Clock } from './clock.js';
 import { isRow } from './contact.js';
 import { Bitrix24Error, CutOffError, type ErrorKind, isCode, kindOf, kindOfCommand, kindOfPage } from './errors.js';
 
-/** A token bucket holds `burst` requests and receives `perSecond` new ones a second. */
-export interface RequestPolicy {
-	perSecond: number;
-	burst: number;
-}
-
 /** The CRM's own buckets are 50 and 2 a second, or 250 and 5 (Enterprise). These values leave some headroom. */
-export const policies: Record<'standard' | 'enterprise', RequestPolicy> = {
+export const policies: Record<'standard' | 'enterprise', BucketPolicy> = {
 	standard: { perSecond: 1.9, burst: 40 },
 	enterprise: { perSecond: 4.8, burst: 225 },
 };
@@ -60,7 +55,7 @@ export interface CrmClient {
 interface CrmClientOptions {
 	/** `https://HOST/rest/USER/SECRET/`; it never appears in an error or a log. */
 	webhookUrl: string;
-	policy: RequestPolicy;
+	policy: BucketPolicy;
 	clock: Clock;
 	/** Where the token bucket stood when an earlier process ended. */
 	arrival?: number;
@@ -102,9 +97,7 @@ export const maxPauseMs = 660_000;
  */
 export function createCrmClient(options: CrmClientOptions): CrmClient {
 	const { policy, clock, signal, onError = () => undefined, onPause } = options;
-	const tokenMs = 1000 / policy.perSecond;
-	const bucketMs = policy.burst * tokenMs;
-	/** The theoretical arrival time of the next request, by the generic cell rate algorithm. */
+	/** Where the token bucket stands. */
 	let arrival = options.arrival ?? 0;
 	let requests = 0;
 	/** How many commands a batch has: fewer than the CRM accepts, if it has not returned so many in time. */
@@ -114,20 +107,18 @@ export function createCrmClient(options: CrmClientOptions): CrmClient {
 	const pauses = new Map<string, { begin: number; end: number }>();
 
 	async function waitForToken(): Promise<void> {
-		for (;;) {
-			const now = clock.now();
-			// A later arrival than that of an empty bucket was saved before the clock was set back, or under another plan.
-			arrival = Math.min(Math.max(arrival, now), now + bucketMs);
-			const waitMs = Math.ceil(arrival - now - (bucketMs - tokenMs));
-			if (waitMs <= 0) break;
-			await clock.sleep(waitMs, signal);
+		for (let isAdmitted = false; !isAdmitted; ) {
+			const [{ admitted, waitMs }, next] = decide(policy, arrival, clock.now());
+			arrival = next;
+			isAdmitted = admitted;
+			if (!isAdmitted) await clock.sleep(waitMs, signal);
 		}
-		arrival += tokenMs;
 		await options.onRequest?.(arrival);
 	}
 
 	function errorOf(kind: ErrorKind, code: string, method: string): Bitrix24Error {
-		if (kind === 'slow_down') arrival = clock.now() + bucketMs;
+		// The CRM's bucket is fuller than ours: ours counts as empty.
+		if (kind === 'slow_down') arrival = Number.POSITIVE_INFINITY;
 		if (kind !== 'pause') return new Bitrix24Error(kind, code, method);
 		const now = clock.now();
 		// A later beginning was stored before the clock was set back.
