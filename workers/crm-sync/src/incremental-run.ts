@@ -41,6 +41,6 @@ export async function incrementalRun(context: RunContext, watermark: number): Pr
 		onUnread('incremental', unread);
 		throw IncompleteRunError.ofContacts(unread, examples, counts);
 	}
-	await session.run((sql) => finishIncremental(sql, begun));
+	await session.run((sql) => finishIncremental(sql, context.runId, begun));
 	return counts;
 }

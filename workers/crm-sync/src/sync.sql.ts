@@ -39,7 +39,7 @@ const epoch = (sql: Sql, column: string) => sql.unsafe(`(extract(epoch from ${co
 const time = (milliseconds: number) => new Date(milliseconds).toISOString();
 
 /** A request and a confirmation count for ten minutes: what somebody has given up must not happen next week. */
-const counts = (sql: Sql, column: string) => sql.unsafe(`${column} > clock_timestamp() - interval '10 minutes'`);
+const stillCounts = (sql: Sql, column: string) => sql.unsafe(`${column} > clock_timestamp() - interval '10 minutes'`);
 
 export async function readState(sql: Sql): Promise<SyncState> {
 	const [state] = await sql<[SyncState]>`
@@ -51,7 +51,7 @@ export async function readState(sql: Sql): Promise<SyncState> {
 		       contradictory_contacts::float8 as contradictory_contacts,
 		       to_json(categories) as categories, categories_refused_by,
 		       bucket_arrival, blocked_by, ${epoch(sql, 'blocked_until')}, configuration,
-		       case when ${counts(sql, 'requested_at')} then requested end as requested
+		       case when ${stillCounts(sql, 'requested_at')} then requested end as requested
 		from crm_sync_state`;
 	return state;
 }
@@ -60,7 +60,7 @@ export async function readState(sql: Sql): Promise<SyncState> {
 export async function requestRun(sql: Sql, kind: RequestedKind): Promise<string> {
 	const [row] = await sql<[{ requested_at: string }]>`
 		update crm_sync_state set
-			requested = case when requested = 'full' and ${counts(sql, 'requested_at')} then 'full' else ${kind} end,
+			requested = case when requested = 'full' and ${stillCounts(sql, 'requested_at')} then 'full' else ${kind} end,
 			requested_at = clock_timestamp()
 		returning requested_at::text as requested_at`;
 	return row.requested_at;
@@ -83,7 +83,7 @@ export async function takeRequest(sql: Sql): Promise<{ kind: RequestedKind; requ
 		), taken as (
 			update crm_sync_state set requested = null, requested_at = null from request
 		)
-		select requested as kind, requested_at::text as "requestedAt" from request where ${counts(sql, 'requested_at')}`;
+		select requested as kind, requested_at::text as "requestedAt" from request where ${stillCounts(sql, 'requested_at')}`;
 	return request;
 }
 
@@ -100,7 +100,7 @@ export async function confirmDeletions(sql: Sql, run: number): Promise<{ deletio
 export async function takeConfirmation(sql: Sql): Promise<void> {
 	await sql`
 		update crm_sync_state
-		set full_confirmed = case when confirmed_run = held_run and ${counts(sql, 'confirmed_at')}
+		set full_confirmed = case when confirmed_run = held_run and ${stillCounts(sql, 'confirmed_at')}
 		                          then confirmed_deletions else full_confirmed end,
 		    confirmed_run = null, confirmed_deletions = null, confirmed_at = null
 		where confirmed_at is not null`;
@@ -129,15 +129,15 @@ export async function discardFull(sql: Sql, { isIncomplete = false } = {}): Prom
 }
 
 /**
- * Ends an incremental run, which is the newest run. The mirror has what had changed until that run began. It counts as equal to
- * the CRM only if the last full run has found it so.
+ * Ends an incremental run. The mirror has what had changed until that run began. It counts as equal to the CRM only if the last
+ * full run has found it so.
  */
-export async function finishIncremental(sql: Sql, watermark: number): Promise<void> {
+export async function finishIncremental(sql: Sql, runId: number, watermark: number): Promise<void> {
 	await sql`
 		update crm_sync_state
 		set watermark = ${time(watermark)}::text::timestamptz, blocked_by = null, blocked_until = null,
 		    last_success_at = case when held_run is not null or last_full_at is null then last_success_at
-		        else (select begun_at from crm_sync_runs order by id desc limit 1) end`;
+		        else (select begun_at from crm_sync_runs where id = ${runId}) end`;
 }
 
 export async function saveBucket(sql: Sql, arrival: number): Promise<void> {
