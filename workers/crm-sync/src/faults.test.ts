@@ -44,7 +44,7 @@ test.each<[string, Fault]>([
 	['too many requests, as HTML with 429', { kind: 'html', status: 429 }],
 	['truncated JSON', { kind: 'truncated-json' }],
 	['200 without a result', { kind: 'no-result' }],
-	['rows that are no objects', { kind: 'array-items' }],
+	['rows without an ID', { kind: 'with-fields', values: { id: undefined } }],
 	['a connection that breaks in the middle', { kind: 'cut-off' }],
 	['a connection that is reset', { kind: 'reset' }],
 	['no response at all', { kind: 'hang' }],

@@ -28,15 +28,13 @@ export type Fault =
 	| { kind: 'reset' }
 	/** No response at all. */
 	| { kind: 'hang' }
-	/** The rows of a list are `[]`, as PHP writes an empty map. */
-	| { kind: 'array-items' }
 	/** A list without rows, with total 0 where it is counted. */
 	| { kind: 'empty-list' }
 	/** Rows and items have these values, whatever is stored. Undefined: they lack the field. */
 	| { kind: 'with-fields'; values: Record<string, unknown> };
 
 /** The faults that change rows. The others replace or break a response. */
-const ofRows = new Set<Fault['kind']>(['array-items', 'empty-list', 'with-fields']);
+const ofRows = new Set<Fault['kind']>(['empty-list', 'with-fields']);
 
 /** Which requests a fault is for. Default: all requests over HTTP. */
 interface FaultTarget {
@@ -99,7 +97,6 @@ export function changeRows<Response extends { result: unknown; total?: number }>
 		if (isMap(result.item)) changed.result = { ...result, item: change(result.item) };
 	};
 	for (const fault of faults) {
-		if (fault.kind === 'array-items') each(() => []);
 		if (fault.kind === 'with-fields') each((row) => ({ ...row, ...fault.values }));
 		if (fault.kind === 'empty-list' && isMap(changed.result) && 'items' in changed.result) {
 			changed.result = { items: [] };

@@ -107,10 +107,10 @@ export function createCrm(client: CrmClient, codes: FieldCodes): Crm {
 	let fields: CustomFields = { trouble: undefined, reason: undefined };
 	let categories: Categories = { ordinary: new Set([general]), system: new Set() };
 	let hasReadAgain = false;
-	// No documentation says whether crm.item.list returns all phones and companies; crm.item.get does.
+	// No documentation says whether crm.item.list returns all companies; crm.item.get does.
 	let listReturns: 'unknown' | 'everything' | 'less' = 'unknown';
 	const compared = new Set<number>();
-	let [hasPhone, hasTwoCompanies] = [false, false];
+	let hasTwoCompanies = false;
 
 	/** Compares rows of a page with the same contacts as crm.item.get returned them. */
 	function compare(listed: Item[], items: Map<number, Item>): void {
@@ -120,10 +120,9 @@ export function createCrm(client: CrmClient, codes: FieldCodes): Crm {
 			if (item === undefined || timeOf(item) !== timeOf(row)) continue;
 			if (hasLess(row, item)) listReturns = 'less';
 			compared.add(item.id);
-			hasPhone ||= (item.fields.phones?.length ?? 0) > 0;
 			hasTwoCompanies ||= (item.fields.companyIds?.length ?? 0) > 1;
 		}
-		const isProven = (hasPhone && hasTwoCompanies) || compared.size >= maxCompared;
+		const isProven = hasTwoCompanies || compared.size >= maxCompared;
 		if (listReturns === 'unknown' && isProven) listReturns = 'everything';
 	}
 
