@@ -1,6 +1,7 @@
 import type { Sql } from '@contacts/common/database/client.js';
 import { ConfigError, readVariables } from '@contacts/common/process/config.js';
 import { describeAlarms } from '@contacts/crm-sync/alarms.js';
+import { type Assumption, examineAssumptions } from '@contacts/crm-sync/bitrix24/assumptions.js';
 import { createCrmClient } from '@contacts/crm-sync/bitrix24/client.js';
 import { systemClock } from '@contacts/crm-sync/bitrix24/clock.js';
 import { createCrm } from '@contacts/crm-sync/bitrix24/crm.js';
@@ -8,12 +9,15 @@ import { Bitrix24Error } from '@contacts/crm-sync/bitrix24/errors.js';
 import { crmVariables, toCrmConfig } from '@contacts/crm-sync/config.js';
 import { readState } from '@contacts/crm-sync/sync.sql.js';
 import { adviceFor } from '../crm-advice.js';
-import { type Check, problem, skipped, warning } from './check.js';
+import { type Check, ok, problem, skipped, warning } from './check.js';
 
 /** The timeout for requests to the CRM, retries included. */
 const timeoutMs = 10_000;
 
-/** Whether the CRM responds, and has the fields that are configured. */
+/** The same for the comparison of contacts: the CRM itself gives up after 60 seconds. */
+const comparisonTimeoutMs = 70_000;
+
+/** Whether the CRM responds, has the fields that are configured, and is as the mirror takes it to be. */
 export async function* checkCrm(environment: NodeJS.ProcessEnv): Check {
 	if (!environment.BITRIX24_WEBHOOK_URL) {
 		yield skipped('BITRIX24_WEBHOOK_URL is not set: there is no CRM to mirror.');
@@ -21,22 +25,25 @@ export async function* checkCrm(environment: NodeJS.ProcessEnv): Check {
 	}
 	let last: Bitrix24Error | undefined;
 	let host = '';
-	let total: number | undefined;
 	try {
 		const config = toCrmConfig(readVariables(crmVariables, environment));
 		({ host } = new URL(config.webhookUrl));
-		const client = createCrmClient({
-			webhookUrl: config.webhookUrl,
-			policy: config.policy,
-			clock: systemClock,
-			signal: AbortSignal.timeout(timeoutMs),
-			onError(error) {
-				last = error;
-			},
-		});
-		const crm = createCrm(client, config.codes);
+		const open = (milliseconds: number) =>
+			createCrmClient({
+				webhookUrl: config.webhookUrl,
+				policy: config.policy,
+				clock: systemClock,
+				signal: AbortSignal.timeout(milliseconds),
+				onError(error) {
+					last = error;
+				},
+			});
+		const crm = createCrm(open(timeoutMs), config.codes);
 		await crm.readFields({ waits: false });
-		({ total } = await crm.count());
+		await crm.readCategories({ waits: false });
+		const { total } = await crm.count();
+		yield ok(`The CRM ${host} responds${total === undefined ? '' : `, with ${total} contacts`}.`);
+		yield* (await examineAssumptions(open(comparisonTimeoutMs), crm, systemClock)).map(findingOf);
 	} catch (error) {
 		const refused = error instanceof Bitrix24Error ? error : last;
 		if (error instanceof ConfigError) for (const line of error.lines) yield problem(line, 'Correct it.');
@@ -48,7 +55,14 @@ export async function* checkCrm(environment: NodeJS.ProcessEnv): Check {
 				sentence(adviceFor(refused.code)),
 			);
 	}
-	return `The CRM ${host} responds${total === undefined ? '' : `, with ${total} contacts`}.`;
+	return '';
+}
+
+function findingOf({ text, state, seen, consequence, isSerious }: Assumption) {
+	if (state === 'holds') return ok(`Holds: ${text} (${seen}).`);
+	if (state === 'not seen') return skipped(`Not seen: ${text} (${seen}).`);
+	const find = isSerious ? problem : warning;
+	return find(`Does not hold: ${text} (${seen}).`, sentence(`what then: ${consequence}`));
 }
 
 /** Whether the synchroniser keeps the mirror up to date, and what blocks it. */

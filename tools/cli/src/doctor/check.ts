@@ -9,14 +9,15 @@ export interface Finding {
 	advice?: string;
 }
 
-type Trouble = Omit<Finding, 'check'>;
+type Result = Omit<Finding, 'check'>;
 
-/** Yields what is not well, and returns what is well when nothing else is to be said. */
-export type Check = AsyncGenerator<Trouble, string>;
+/** Yields what it finds, and returns what is well when it has found nothing. */
+export type Check = AsyncGenerator<Result, string>;
 
-export const problem = (message: string, advice: string): Trouble => ({ state: 'problem', message, advice });
-export const warning = (message: string, advice: string): Trouble => ({ state: 'warning', message, advice });
-export const skipped = (message: string): Trouble => ({ state: 'skipped', message });
+export const ok = (message: string): Result => ({ state: 'ok', message });
+export const problem = (message: string, advice: string): Result => ({ state: 'problem', message, advice });
+export const warning = (message: string, advice: string): Result => ({ state: 'warning', message, advice });
+export const skipped = (message: string): Result => ({ state: 'skipped', message });
 
 export async function findingsOf(name: string, check: Check): Promise<Finding[]> {
 	const findings: Finding[] = [];

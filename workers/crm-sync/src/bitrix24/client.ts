@@ -15,6 +15,8 @@ export interface CrmResponse {
 	/** The CRM's clock at the beginning of the call; milliseconds since the epoch. */
 	at: number | undefined;
 	total: number | undefined;
+	/** How long the method has worked within ten minutes. */
+	operatingSeconds: number | undefined;
 }
 
 export interface Command {
@@ -164,7 +166,13 @@ export function createCrmClient(options: CrmClientOptions): CrmClient {
 		const { result, total, time } = body;
 		if (result === undefined || result === null) throw new Bitrix24Error('retry', 'no_result', method);
 		pauses.delete(method);
-		return { result, total: typeof total === 'number' ? total : undefined, at: startOf(time) };
+		const { operating } = mapOf(time);
+		return {
+			result,
+			at: startOf(time),
+			total: typeof total === 'number' ? total : undefined,
+			operatingSeconds: typeof operating === 'number' ? operating : undefined,
+		};
 	}
 
 	async function call<T>(

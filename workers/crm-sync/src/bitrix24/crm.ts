@@ -56,6 +56,11 @@ interface Categories {
 	refusedBy?: string;
 }
 
+interface PageQuery {
+	after: number;
+	changedSince?: number;
+}
+
 /** The contacts of a CRM. Every method throws Bitrix24Error. */
 export interface Crm {
 	/**
@@ -72,7 +77,9 @@ export interface Crm {
 	 * Up to 50 contacts with a higher ID, in the order of their IDs, changed at or after a time in milliseconds since the epoch.
 	 * Only a page without a last contact is the end.
 	 */
-	page(query: { after: number; changedSince?: number }): Promise<Page>;
+	page(query: PageQuery): Promise<Page>;
+	/** The parameters of crm.item.list for a page. */
+	pageParams(query: PageQuery): Record<string, unknown>;
 	/**
 	 * Reads contacts by their IDs, 50 a request, and yields the result of each request: results next to an error of the CRM
 	 * are yielded before the error is thrown.
@@ -185,6 +192,18 @@ export function createCrm(client: CrmClient, codes: FieldCodes): Crm {
 
 	const inOrdinary = () => ({ '@categoryId': [...categories.ordinary] });
 
+	function pageParams({ after, changedSince }: PageQuery): Record<string, unknown> {
+		return {
+			entityTypeId,
+			// Phones are returned only with all fields.
+			select: ['*'],
+			filter: { ...inOrdinary(), '>id': after, '>=updatedTime': isoTime(changedSince) },
+			order: { id: 'ASC' },
+			// No total count: it takes seconds for each page of a large CRM.
+			start: -1,
+		};
+	}
+
 	return {
 		async readCategories({ waits }) {
 			hasReadAgain = false;
@@ -206,18 +225,10 @@ export function createCrm(client: CrmClient, codes: FieldCodes): Crm {
 			if (at === undefined) throw new Bitrix24Error('stop', 'no_portal_clock', 'crm.item.list');
 			return { total, at };
 		},
-		async page({ after, changedSince }) {
-			const params = {
-				entityTypeId,
-				// Phones are returned only with all fields.
-				select: ['*'],
-				filter: { ...inOrdinary(), '>id': after, '>=updatedTime': isoTime(changedSince) },
-				order: { id: 'ASC' },
-				// No total count: it takes seconds for each page of a large CRM.
-				start: -1,
-			};
-			const { rows, at } = await client.call('crm.item.list', params, ({ result, at }) => ({
-				rows: readRows(isRow(result) ? result.items : undefined, fields, after),
+		pageParams,
+		async page(query) {
+			const { rows, at } = await client.call('crm.item.list', pageParams(query), ({ result, at }) => ({
+				rows: readRows(isRow(result) ? result.items : undefined, fields, query.after),
 				at,
 			}));
 			const end = { last: rows.at(-1)?.id, at };
@@ -251,7 +262,7 @@ export function createCrm(client: CrmClient, codes: FieldCodes): Crm {
 /** NaN, which equals no time, if it can't be read. */
 const timeOf = ({ updatedTime }: Item) => (typeof updatedTime === 'string' ? Date.parse(updatedTime) : Number.NaN);
 
-const itemCommand = (id: number): Command => ({ method: 'crm.item.get', params: { entityTypeId, id } });
+export const itemCommand = (id: number): Command => ({ method: 'crm.item.get', params: { entityTypeId, id } });
 
 function addError({ deleted, denied, unread }: LookUps, id: number, { kind, code }: Bitrix24Error): void {
 	if (kind === 'not_found') deleted.push(id);
