@@ -70,44 +70,54 @@ export async function eraseCompanyContacts(sql: Sql, bitrixIds: readonly unknown
 /** The maximum number of rows of each table that one statement deletes. */
 const maxPruned = 5000;
 
+/** Before the first chat. */
+const beforeAll = -(2 ** 53);
+
 const isOld = (sql: Sql, column: string, months: number) =>
 	sql`${sql(column)} < now() - make_interval(months => ${months}::int)`;
 
 /**
- * The chats of personal contacts that nobody has written for that long, except those of subscribed chats, which are in use, and
- * of subscriptions that ended before then.
+ * What nobody needs any more: personal contacts that nobody has written for that long, except those of subscribed chats, which are in
+ * use, and subscriptions that ended before then. Each as the condition of a row that is called `stored`.
  */
-const unused = (sql: Sql, months: number) => ({
-	contacts: sql`select chat_id from personal_contacts c where ${isOld(sql, 'updated_at', months)} and not exists (
-		select from direct_subscriptions s where s.chat_id = c.chat_id and ${sql.unsafe(isActiveSubscription('s'))}
+const unused = {
+	personal_contacts: (sql: Sql, months: number) => sql`${isOld(sql, 'stored.updated_at', months)} and not exists (
+		select from direct_subscriptions s where s.chat_id = stored.chat_id and ${sql.unsafe(isActiveSubscription('s'))}
 	)`,
-	subscriptions: sql`select chat_id from direct_subscriptions where ${isOld(sql, 'ended_at', months)}`,
-});
+	direct_subscriptions: (sql: Sql, months: number) => isOld(sql, 'stored.ended_at', months),
+};
 
-/** What `prunePersons` would delete if it were called until nothing is left. */
+/** What `prunePersons` would delete. */
 export async function countUnused(sql: Sql, months: number): Promise<Deleted> {
-	const { contacts, subscriptions } = unused(sql, months);
-	const [row] = await sql<[Deleted]>`
-		select (select count(*) from (${contacts}) c)::int as personal_contacts,
-		       (select count(*) from (${subscriptions}) s)::int as direct_subscriptions`;
+	const count = (table: keyof Deleted) =>
+		sql`(select count(*) from ${sql(table)} stored where ${unused[table](sql, months)})::int as ${sql(table)}`;
+	const [row] = await sql<[Deleted]>`select ${count('personal_contacts')}, ${count('direct_subscriptions')}`;
 	return row;
 }
 
-/** Deletes at most `maxPruned` rows of each table. A row that somebody else writes meanwhile is not old any more, and stays. */
-export async function prunePersons(sql: Sql, months: number): Promise<Deleted> {
-	const { contacts, subscriptions } = unused(sql, months);
-	const [row] = await sql<[Deleted]>`
-		with old_contacts as materialized (${contacts} limit ${maxPruned}),
-		old_subscriptions as materialized (${subscriptions} limit ${maxPruned}),
-		deleted_contacts as (
-			delete from personal_contacts
-			where chat_id in (select chat_id from old_contacts) and ${isOld(sql, 'updated_at', months)} returning 1
+/**
+ * Deletes what nobody needs from a table, at most `maxPruned` rows. It follows the key, so that it looks at each row once: an index on
+ * `updated_at` would make every upsert dearer. A row that somebody else writes meanwhile is not old any more, and stays.
+ *
+ * @param after the chat up to which an earlier call has come
+ * @returns the number of deleted rows, and the chat up to which it has come; null: to the end
+ */
+export async function prunePersons(
+	sql: Sql,
+	table: keyof Deleted,
+	months: number,
+	after = beforeAll,
+): Promise<{ deleted: number; last: number | null }> {
+	const condition = unused[table](sql, months);
+	const [row] = await sql<[{ deleted: number; last: number | null }]>`
+		with page as materialized (
+			select chat_id from ${sql(table)} stored
+			where chat_id > ${after}::float8::bigint and ${condition} order by chat_id limit ${maxPruned}
 		),
-		deleted_subscriptions as (
-			delete from direct_subscriptions
-			where chat_id in (select chat_id from old_subscriptions) and ${isOld(sql, 'ended_at', months)} returning 1
+		deleted as (
+			delete from ${sql(table)} stored using page where stored.chat_id = page.chat_id and ${condition} returning 1
 		)
-		select (select count(*) from deleted_contacts)::int as personal_contacts,
-		       (select count(*) from deleted_subscriptions)::int as direct_subscriptions`;
+		select (select count(*) from deleted)::int as deleted,
+		       (select case when count(*) = ${maxPruned} then max(chat_id) end from page)::float8 as last`;
 	return row;
 }

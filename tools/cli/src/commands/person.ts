@@ -2,7 +2,7 @@ import { toE164 } from '@contacts/common/company-contacts/phone.js';
 import type { Sql } from '@contacts/common/database/client.js';
 import type { Command } from 'commander';
 import { chatId, positiveInteger } from '../arguments.js';
-import { withDatabase, withTransaction } from '../connection.js';
+import { withDatabase, withTransaction, withTransactions } from '../connection.js';
 import { CommandError, UsageError } from '../errors.js';
 import { type Context, examples } from '../output.js';
 import {
@@ -114,18 +114,27 @@ async function eraseContacts(sql: Sql, bitrixIds: readonly unknown[]) {
 /** Deletes in small transactions, so that an upsert never waits long. Each one records what it has deleted. */
 async function pruneAll({ environment, output }: Context, months: number): Promise<Deleted> {
 	const total = { personal_contacts: 0, direct_subscriptions: 0 };
-	for (;;) {
-		const deleted = await withTransaction(environment, async (sql) => {
-			const counts = await prunePersons(sql, months);
-			if (counts.personal_contacts + counts.direct_subscriptions === 0) return undefined;
-			await recordOperation(sql, 'personal contacts pruned', { months, ...counts });
-			return counts;
-		});
-		if (deleted === undefined) return total;
-		total.personal_contacts += deleted.personal_contacts;
-		total.direct_subscriptions += deleted.direct_subscriptions;
-		output.progress(`deleted: ${describe(total)}`);
-	}
+	const tables = ['personal_contacts', 'direct_subscriptions'] as const;
+	/** How far each table has come; null: to its end. */
+	const last: { [table in keyof Deleted]?: number | null } = {};
+	await withTransactions(environment, async (_, transaction) => {
+		while (tables.some((table) => last[table] !== null)) {
+			const counts = await transaction(async (sql) => {
+				const deleted = { personal_contacts: 0, direct_subscriptions: 0 };
+				for (const table of tables) {
+					const from = last[table];
+					if (from !== null)
+						({ deleted: deleted[table], last: last[table] } = await prunePersons(sql, table, months, from));
+				}
+				if (tables.some((table) => deleted[table] > 0))
+					await recordOperation(sql, 'personal contacts pruned', { months, ...deleted });
+				return deleted;
+			});
+			for (const table of tables) total[table] += counts[table];
+			output.progress(`deleted: ${describe(total)}`);
+		}
+	});
+	return total;
 }
 
 /** The one option that says who. */
