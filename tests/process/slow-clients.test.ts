@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { countResults, openLoop, quantile, type Shot, send, spread } from '@contacts/testing/load.js';
-import { residentMiB } from '@contacts/testing/proc.js';
+import { residentMiB, unsentBytes } from '@contacts/testing/proc.js';
 import type { RunningService } from '@contacts/testing/services.js';
 import { database, test } from '@contacts/testing/test.js';
 import { describe, expect, onTestFinished, vi } from 'vitest';
@@ -93,5 +93,41 @@ describe('slow clients do not block others', () => {
 		await probe(service, '500 clients that do not read 5 MB', () => list(2));
 		// The list that all of them requested is kept only once.
 		expect(residentMiB(service.pid) - before).toBeLessThan(200);
+	});
+
+	/** Clients without a key that read only the beginning of a response. @returns the statuses */
+	async function stopReading(service: RunningService, path: string) {
+		const sockets = await connectMany(service, 1500, (socket) => {
+			socket.write(`GET ${path} HTTP/1.1\r\nHost: a\r\n\r\n`);
+		});
+		const statuses = sockets.map(async (socket) => {
+			const [start] = await once(socket, 'data');
+			socket.pause();
+			return String(start).slice(9, 12);
+		});
+		return new Set(await Promise.all(statuses));
+	}
+
+	test.each(['/docs', '/openapi.json'])('1,500 responses to GET %s that are not read', async (path) => {
+		const service = await start('company-contacts', unlimited);
+		await send(service.url, { method: 'GET', path });
+		const before = residentMiB(service.pid);
+		expect(await stopReading(service, path)).toEqual(new Set(['200']));
+		await probe(service, `1,500 clients that do not read ${path}`, () => list(2));
+		expect(residentMiB(service.pid) - before).toBeLessThan(60);
+	});
+
+	test('1,500 requests for the script of /docs whose responses are not read', async () => {
+		const service = await start('company-contacts', unlimited);
+		const script: Shot = { method: 'GET', path: '/docs/scalar.js' };
+		expect(await send(service.url, script)).toMatchObject({ result: 200 });
+		const before = residentMiB(service.pid);
+		expect(await stopReading(service, script.path)).toEqual(new Set(['200', '503']));
+		await probe(service, '1,500 clients that do not read /docs/scalar.js', () => list(2));
+		expect(residentMiB(service.pid) - before).toBeLessThan(60);
+		// Together less than half of what the container and the unit may use.
+		expect(unsentBytes(Number(new URL(service.url).port)) / 1_048_576).toBeLessThan(61);
+		// Clients that don't read give way after ten seconds.
+		await expect.poll(async () => (await send(service.url, script)).result).toBe(200);
 	});
 });

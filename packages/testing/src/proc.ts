@@ -50,6 +50,16 @@ export function openBytes(pid: number, folder: string): number {
 	return sum;
 }
 
+/** What the system buffers of the responses of a server on this port that their clients have not received, in bytes. */
+export function unsentBytes(port: number): number {
+	const address = `0100007F:${port.toString(16).toUpperCase().padStart(4, '0')}`;
+	const lines = read('/proc/net/tcp')
+		.split('\n')
+		.map((line) => line.trim().split(/\s+/));
+	const queues = lines.filter(([, local]) => local === address).map(([, , , , queue]) => String(queue).split(':')[0]);
+	return queues.reduce((sum, bytes) => sum + Number.parseInt(String(bytes), 16), 0);
+}
+
 function read(file: string): string {
 	try {
 		return readFileSync(file, 'utf8');

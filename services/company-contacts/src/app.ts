@@ -34,7 +34,7 @@ export async function buildApp(parts: ServiceParts, config: Config): Promise<Ser
 	const server = await createServer(serverOptions);
 	await server.register(metrics, { registry, database, poll, keyRing });
 	await server.register(health, { poll });
-	await server.register(apiReference, { reference: reference(policy) });
+	await server.register(apiReference, { reference: reference(policy), clock });
 
 	await server.register(async function publicApi(api) {
 		await api.register(loadShedding);

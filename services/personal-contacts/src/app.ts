@@ -13,12 +13,12 @@ import { upsertPersonalContact } from './upsert-personal-contact.js';
 
 /** Builds the service. Plugins are registered in the order in which a request passes through them. */
 export async function buildApp(parts: ServiceParts): Promise<Server> {
-	const { serverOptions, database, poll, keyRing, registry } = parts;
+	const { serverOptions, database, poll, keyRing, registry, clock } = parts;
 	const server = await createServer(serverOptions);
 	acceptJson(server);
 	await server.register(metrics, { registry, database, poll, keyRing });
 	await server.register(health, { poll, writes: true });
-	await server.register(apiReference, { reference: reference() });
+	await server.register(apiReference, { reference: reference(), clock });
 
 	const batcher = createUpsertBatcher({ database, registry });
 	await server.register(async function internalApi(api) {

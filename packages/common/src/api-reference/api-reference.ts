@@ -1,11 +1,12 @@
 import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
-import { brotliCompressSync, constants, createGunzip, gzipSync } from 'node:zlib';
+import { brotliCompressSync, constants, gunzipSync, gzipSync } from 'node:zlib';
 import swagger from '@fastify/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import fp from 'fastify-plugin';
-import { entityTagOf, isNotModified, negotiateEncoding } from '../http/representations.js';
+import { type Encoding, entityTagOf, isNotModified, negotiateEncoding } from '../http/representations.js';
 import { documentOptions, type ReferenceInfo } from './document.js';
+import { limitUnreadResponses } from './unread-responses.js';
 
 const page = (name: string) => readFile(new URL(`../../api-reference/${name}`, import.meta.url));
 /** Written by the build, see tools/build.mjs. */
@@ -27,11 +28,17 @@ const pagePolicy = [
 	"frame-ancestors 'none'",
 ].join('; ');
 
+interface ApiReferenceOptions {
+	reference: ReferenceInfo;
+	/** A monotonic clock in milliseconds. Default: that of the process. */
+	clock?: (() => number) | undefined;
+}
+
 /**
  * `GET /openapi.json` and, for people, `GET /docs`: an OpenAPI 3.1 document of all routes with an operation ID, and a page to
  * read it and to send requests. They need no credentials. Register it on the root, before those routes.
  */
-export const apiReference = fp<{ reference: ReferenceInfo }>(async (server, { reference }) => {
+export const apiReference = fp<ApiReferenceOptions>(async (server, { reference, clock = () => performance.now() }) => {
 	await server.register(swagger, documentOptions(reference));
 
 	let sendDocument: ReturnType<typeof staticFile> | undefined;
@@ -47,36 +54,40 @@ export const apiReference = fp<{ reference: ReferenceInfo }>(async (server, { re
 	server.get('/', (_request, reply) => reply.redirect('/docs'));
 
 	const script = 'text/javascript; charset=utf-8';
-	const scalar = { br: await built('scalar.js.br'), gzip: await built('scalar.js.gz') };
-	server.get('/docs/scalar.js', staticFile(script, scalar));
+	const [br, gzip] = await Promise.all([built('scalar.js.br'), built('scalar.js.gz')]);
+	const admit = limitUnreadResponses(clock);
+	server.get('/docs/scalar.js', staticFile(script, { br, gzip, identity: gunzipSync(gzip) }, {}, admit));
 	server.get('/docs/start.js', staticFile(script, compress(await page('start.js'))));
 	server.get('/docs/scalar.LICENSE', staticFile('text/plain; charset=utf-8', compress(await page('scalar.LICENSE'))));
 	server.get('/docs/icon.svg', staticFile('image/svg+xml', compress(await page('icon.svg'))));
 });
 
-interface Compressed {
-	br: Buffer;
-	gzip: Buffer;
-}
-
-function compress(content: string | Buffer): Compressed {
+function compress(content: string | Buffer): Record<Encoding, Buffer> {
 	return {
 		br: brotliCompressSync(content, { params: { [constants.BROTLI_PARAM_QUALITY]: 5 } }),
 		gzip: gzipSync(content),
+		identity: Buffer.from(content),
 	};
 }
 
-/** A handler that sends a file, the same to everybody. Browsers cache and revalidate it. */
-function staticFile(type: string, { br, gzip }: Compressed, headers: Record<string, string> = {}) {
-	const digest = createHash('sha256').update(br).digest('base64url').slice(0, 27);
+/**
+ * A handler that sends a file, the same to everybody. Browsers cache and revalidate it. All responses share these buffers: anybody
+ * can request a file, and read it slowly.
+ */
+function staticFile(
+	type: string,
+	bodies: Record<Encoding, Buffer>,
+	headers: Record<string, string> = {},
+	admit?: ReturnType<typeof limitUnreadResponses>,
+) {
+	const digest = createHash('sha256').update(bodies.identity).digest('base64url').slice(0, 27);
 	return function sendFile(request: FastifyRequest, reply: FastifyReply) {
 		const encoding = negotiateEncoding(request);
 		const entityTag = entityTagOf(digest, encoding);
 		reply.headers({ ...headers, 'cache-control': 'public, no-cache', vary: 'Accept-Encoding', etag: entityTag });
 		if (isNotModified(request, entityTag)) return reply.code(304).send();
-		reply.type(type);
-		// Few clients accept no compression: each has its copy inflated as fast as it reads.
-		if (encoding === 'identity') return reply.send(createGunzip().end(gzip));
-		return reply.header('content-encoding', encoding).send(encoding === 'br' ? br : gzip);
+		admit?.(request.raw.socket, bodies[encoding].length);
+		if (encoding !== 'identity') reply.header('content-encoding', encoding);
+		return reply.type(type).send(bodies[encoding]);
 	};
 }

@@ -125,7 +125,8 @@ export async function createServer(options: ServerOptions): Promise<Server> {
 	server.server.maxConnections = maxConnections;
 	// Their size limits the headers. Beyond a number, Node.js 20 would drop headers silently, and later versions refuse the request.
 	server.server.maxHeadersCount = 0;
-	server.server.setTimeout(stallTimeoutMs);
+	// After a usual close the system would keep what it has buffered for a client that reads nothing.
+	server.server.setTimeout(stallTimeoutMs, (socket) => socket.resetAndDestroy());
 
 	// A body that no route reads is not parsed either.
 	server.removeAllContentTypeParsers();
