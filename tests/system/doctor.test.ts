@@ -27,7 +27,7 @@ test('contacts doctor reports a healthy Redis, one that evicts keys, and one tha
 	expect(await look()).toMatchObject([{ state: 'warning', message, advice }]);
 	await redis.config('SET', 'maxmemory-policy', 'noeviction');
 	await redis.config('SET', 'requirepass', 'secret');
-	const refused = [{ state: 'problem', message: expect.stringContaining('refuses the password') }];
+	const refused = [{ state: 'problem', message: expect.stringContaining('refuses the user or the password') }];
 	for (const password of ['', ':canary@']) expect(await look(password)).toMatchObject(refused);
 	expect(await look(':secret@')).toMatchObject([{ state: 'ok' }]);
 });

@@ -38,6 +38,27 @@ test('a bucket in Redis expires when it would be full, even after an arrival far
 	expect(ttl).toBeLessThanOrEqual(50_000);
 });
 
+test('a bucket that somebody has overwritten decides again, and expires', async () => {
+	const buckets = connectRedisBuckets(url, { perSecond: 5, burst: 250 }, 5000);
+	onTestFinished(() => buckets.close());
+	await expect.poll(() => buckets.take('connected').catch(() => undefined)).toMatchObject({ admitted: true });
+	const name = 'company-contacts:bucket:poisoned';
+	const full = { admitted: true, remaining: 249, waitMs: 200 };
+	const empty = { admitted: false, remaining: 0, waitMs: 200 };
+	for (const [value, decision] of [
+		...['nan', '-nan', 'text', '', '1,5', '-inf', '-1e300'].map((text) => [text, full] as const),
+		...['inf', '1e300', '1e15'].map((text) => [text, empty] as const),
+	]) {
+		await redis.set(name, value);
+		expect([value, await buckets.take('poisoned')]).toEqual([value, decision]);
+		expect([value, Number(await redis.get(name))]).toEqual([value, expect.closeTo(Date.now() + 25_000, -5)]);
+		expect(await redis.pttl(name)).toBeGreaterThan(0);
+	}
+	await redis.del(name);
+	await redis.lpush(name, 'a list');
+	expect(await buckets.take('poisoned')).toEqual(full);
+});
+
 test('the script in Redis decides like the process, however clock and limits change', async () => {
 	// The same script with a clock as a parameter, so that no key expires by Redis's own clock. Each step is a whole number of
 	// 1/8 ms, which both sides hold exactly.
@@ -78,6 +99,7 @@ test('the script in Redis decides like the process, however clock and limits cha
 	};
 	await fc.assert(fc.asyncProperty(policy, fc.array(step, { minLength: 1, maxLength: 12 }), check), { numRuns: 150 });
 	expect(Math.min(...Object.values(seen))).toBeGreaterThan(100);
+	expect(seen.admitted + seen.refused).toBeGreaterThan(5000);
 });
 
 test('a primary that becomes a replica without closing its connections is left for the new one', async () => {

@@ -11,13 +11,15 @@ interface RedisBuckets {
 /**
  * The algorithm of `token-bucket.ts` as one script. Redis runs it atomically and uses its own clock, so the clocks of the
  * replicas need not agree. A full bucket expires. A refused request writes nothing, unless the stored arrival is impossibly late.
+ * What is no number counts as no bucket, and is overwritten: with `nan`, which `min` and `max` let through, no decision is possible.
  */
 export const script = `
 local time = redis.call('TIME')
 local now = time[1] * 1000 + time[2] / 1000
 local interval = 1000 / ARGV[1]
 local burst = tonumber(ARGV[2])
-local arrival = tonumber(redis.call('GET', KEYS[1]) or '0')
+local arrival = tonumber(redis.pcall('GET', KEYS[1]))
+if not arrival or arrival ~= arrival then arrival = 0 end
 local effectiveArrival = math.min(math.max(arrival, now), now + burst * interval)
 local tolerance = (burst - 1) * interval
 if effectiveArrival - now > tolerance then

@@ -35,7 +35,9 @@ export async function* checkRedis(url: string | undefined): Check {
 	} catch (error) {
 		const { message } = reason ?? (error as Error);
 		if (/NOAUTH|WRONGPASS|invalid password/i.test(message))
-			yield problem(`Redis at ${host} refuses the password.`, 'Correct REDIS_URL.');
+			yield problem(`Redis at ${host} refuses the user or the password.`, 'Correct REDIS_URL.');
+		else if (/NOPERM/.test(message))
+			yield problem(`Redis at ${host} lets this user do too little.`, 'Allow what operations/redis/redis.conf allows.');
 		else
 			yield problem(
 				`Redis at ${host} does not respond (${/E[A-Z]{4,}/.exec(message)?.[0] ?? 'no reply in time'}): each process has its own limit meanwhile.`,
