@@ -7,7 +7,7 @@ import { read } from './pages.js';
 
 const compose = read('docker-compose.yml');
 const { services: containers } = parse(compose, { merge: true }) as {
-	services: Record<string, { environment?: Record<string, string> }>;
+	services: Record<string, { environment?: Record<string, string>; env_file?: unknown }>;
 };
 const environmentOf = (container: string) => containers[container]?.environment ?? {};
 
@@ -18,7 +18,6 @@ const matches = (text: string, pattern: RegExp) => [...text.matchAll(pattern)].m
 const example = new Map(
 	[...read('.env.example').matchAll(/^(?:# )?([A-Z][A-Z0-9_]+)=(.*)$/gm)].map(([, name = '', value]) => [name, value]),
 );
-const tracing = [...example.keys()].filter((name) => name.startsWith('OTEL_'));
 
 /** Variables that the compose file builds from others, or fixes for the network between the containers. */
 const composed = ['DATABASE_URL', 'REDIS_URL', 'HOST', 'PORT'];
@@ -49,7 +48,7 @@ function filledIn(container: string, settings: Record<string, string>): Record<s
 }
 
 describe.each(programs)('the container %s', (container, variables) => {
-	const names = [...Object.keys(variables.properties), ...tracing];
+	const names = Object.keys(variables.properties);
 
 	test('gets the variables that its program reads and no other, and passes on what .env sets', () => {
 		expect(names.filter((name) => !(name in filledIn(container, {})))).toEqual([]);
@@ -77,6 +76,14 @@ describe.each(programs)('the container %s', (container, variables) => {
 	});
 });
 
+test('only the programs read variables of OpenTelemetry, all of them, from a file that has no passwords and need not exist', () => {
+	const read = Object.entries(containers).filter(([, each]) => each.env_file !== undefined);
+	expect(read.map(([name]) => name).toSorted()).toEqual(programs.map(([name]) => name).toSorted());
+	for (const [, { env_file }] of read) expect(env_file).toEqual([{ path: 'opentelemetry.env', required: false }]);
+	// What stands in the compose file would hide the file's value.
+	expect(compose).not.toContain('OTEL_');
+});
+
 test('only the database’s container gets the passwords of the roles, each the one that is part of a URL', () => {
 	const passwords = matches(read('operations/postgres/passwords.sql'), /\\getenv \w+ (\w+)/g);
 	const given = Object.keys(environmentOf('postgres')).filter((name) => name.endsWith('_DATABASE_PASSWORD'));
@@ -102,11 +109,11 @@ test.each([
 });
 
 test('.env.example has the variables that a service or the compose file reads, and their defaults', () => {
-	const withTls = compose + read('operations/tls/docker-compose.yml');
-	const interpolated = matches(withTls, /\$\{([A-Z0-9_]+)/g);
+	const all = compose + read('operations/tls/docker-compose.yml');
+	const interpolated = matches(all, /\$\{([A-Z0-9_]+)/g);
 	const names = programs.flatMap(([, variables]) => Object.keys(variables.properties));
 	const ofTracing = matches(read('packages/common/src/process/config.ts'), /'?\b(OTEL_[A-Z_]+)\b/g);
 	expect(new Set(example.keys())).toEqual(new Set([...names, ...ofTracing, ...interpolated]));
-	for (const [, name = '', usual] of withTls.matchAll(/\$\{([A-Z0-9_]+):-([^}]*)\}/g))
+	for (const [, name = '', usual] of all.matchAll(/\$\{([A-Z0-9_]+):-([^}]*)\}/g))
 		if (!/PASSWORD|TRUST_PROXY/.test(name)) expect(example.get(name), name).toBe(usual);
 });
