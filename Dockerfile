@@ -1,4 +1,4 @@
-# One file, a target for each image: docker build --target company-contacts -t contacts/company-contacts .
+# One file, a target for each image: docker build --target company-contacts -t localhost/contacts/company-contacts .
 # Use a name with a digest for a reproducible base image: see docs/deploy.md.
 ARG NODE_IMAGE=node:24-trixie-slim
 

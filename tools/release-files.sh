@@ -15,7 +15,9 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 git archive --prefix=contacts/ HEAD docker-compose.yml .env.example contacts gateway operations packages/common/owner.sql docs \
   packages/client/README.md packages/client/examples README.md CONTRIBUTING.md CHANGELOG.md SECURITY.md LICENSE | tar --extract --directory "$work"
-sed -i -e "s|\${CONTACTS_IMAGES:-contacts}|\${CONTACTS_IMAGES:-$prefix}|" -e '/^ *build: /d' "$work/contacts/docker-compose.yml"
+sed -i -e "s|\(CONTACTS_IMAGES:-\)localhost/contacts|\1$prefix|" -e 's|\(CONTACTS_PULL_POLICY:-\)never|\1missing|' -e '/^ *build: /d' \
+  "$work/contacts/docker-compose.yml"
+sed -i -e "s|\(CONTACTS_IMAGES=\)localhost/contacts|\1$prefix|" -e 's|\(CONTACTS_PULL_POLICY=\)never|\1missing|' "$work/contacts/.env.example"
 tar --create --gzip --owner=0 --group=0 --file "$folder/contacts-$version.tar.gz" --directory "$work" contacts
 
 # The changelog's section of this version.

@@ -4,9 +4,11 @@ import { join } from 'node:path';
 import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import { describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
-import { read, root } from './pages.js';
+import { files, read, root } from './pages.js';
 
 interface ComposeService {
+	image: string;
+	pull_policy?: string;
 	environment?: Record<string, string>;
 	volumes?: string[];
 	networks: string[];
@@ -48,17 +50,57 @@ test('a container reaches the outside only where it needs to, and publishes its 
 	for (const [, { ports = [] }] of containers) for (const port of ports) expect(port).toMatch(/^127\.0\.0\.1:/);
 });
 
-test('a gateway can reach its services and nothing else and fills no memory with files, and Prometheus every process that has metrics', () => {
+test('a gateway can reach its services and nothing else, and fills no memory with files', () => {
 	expect(reachedBy('gateway')).toEqual(['company-contacts', 'crm-sync', 'gateway']);
 	expect(reachedBy('bot-gateway')).toEqual(['bot-gateway', 'personal-contacts']);
 	for (const name of ['gateway', 'bot-gateway'])
 		expect(services[name]?.tmpfs?.filter((file) => !/size=\d+m/.test(file))).toEqual([]);
+});
+
+test('Prometheus can reach every process that has metrics, and nothing else', () => {
 	const { scrape_configs } = parse(read('operations/prometheus/prometheus.yml')) as {
 		scrape_configs: { dns_sd_configs: { names: string[] }[] }[];
 	};
 	const targets = scrape_configs.flatMap((job) => job.dns_sd_configs.flatMap(({ names }) => names));
 	expect(targets).toEqual(['personal-contacts', 'company-contacts', 'crm-sync']);
-	expect(reachedBy('prometheus')).toEqual(expect.arrayContaining(targets));
+	expect(reachedBy('prometheus')).toEqual([...targets, 'prometheus'].toSorted());
+});
+
+test('no program can reach another one', () => {
+	const programs = ['personal-contacts', 'company-contacts', 'crm-sync'];
+	for (const program of programs)
+		expect(reachedBy(program).filter((name) => programs.includes(name))).toEqual([program]);
+});
+
+/** Every override that publishes a port. */
+const overrides = ['operations/tls/docker-compose.yml', 'operations/tls/ipv6.yml', 'operations/bot-address.yml'];
+
+test.each(overrides)('%s opens a port to other machines, and requires each password that has a default', (path) => {
+	const passwords = new Set(
+		[...read('docker-compose.yml').matchAll(/\$\{([A-Z_]+):-local-only-/g)].map(([, name]) => name),
+	);
+	const override = parse(read(path)) as { 'x-passwords': string[]; services: Record<string, ComposeService> };
+	const ports = Object.values(override.services).flatMap((each) => each.ports ?? []);
+	expect(ports.length).toBeGreaterThan(0);
+	for (const port of ports) expect(port).not.toMatch(/^(127\.|\[::1\])/);
+	const required = override['x-passwords'].map((value) => /^\$\{([A-Z_]+):\?[^}]+\}$/.exec(value)?.[1]);
+	expect(required.toSorted()).toEqual([...passwords].toSorted());
+});
+
+test('there is no other file that publishes a port', () => {
+	const compose = files.filter((path) => /^operations\/.*\.yml$/.test(path) && /^ *ports:/m.test(read(path)));
+	expect(compose.toSorted()).toEqual(overrides.toSorted());
+});
+
+test('the containers of this repository’s images never ask a registry, unless a setting says so', () => {
+	for (const [name, { image, pull_policy }] of containers) {
+		if (!image.includes('CONTACTS_IMAGES')) continue;
+		expect([name, image.split('/')[0], pull_policy]).toEqual([
+			name,
+			// biome-ignore lint/suspicious/noTemplateCurlyInString: a variable of the compose file
+			...['${CONTACTS_IMAGES:-localhost', '${CONTACTS_PULL_POLICY:-never}'],
+		]);
+	}
 });
 
 test('the database lies in the volume with every version of PostgreSQL', () => {

@@ -109,7 +109,7 @@ test.each([
 });
 
 test('.env.example has the variables that a service or the compose file reads, and their defaults', () => {
-	const all = compose + read('operations/tls/docker-compose.yml');
+	const all = compose + read('operations/tls/docker-compose.yml') + read('operations/bot-address.yml');
 	const interpolated = matches(all, /\$\{([A-Z0-9_]+)/g);
 	const names = programs.flatMap(([, variables]) => Object.keys(variables.properties));
 	const ofTracing = matches(read('packages/common/src/process/config.ts'), /'?\b(OTEL_[A-Z_]+)\b/g);
