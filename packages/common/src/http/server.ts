@@ -134,7 +134,6 @@ export async function createServer(options: ServerOptions): Promise<Server> {
 	if (options.tracing) await server.register(options.tracing.plugin);
 	server.setErrorHandler(sendProblem);
 
-
 	const responseListeners: ResponseListener[] = [logRequest];
 	server.decorate('onResponseEnd', (listener: ResponseListener) => void responseListeners.push(listener));
 

@@ -51,7 +51,10 @@ export function countByLabels(
 	registry: Registry,
 	{ name, help, labelNames, known = () => [] }: LabelledCounter,
 ): (values: LabelValues, by?: number) => void {
-	const counts = new Map<string, { labels: Record<string, string | number>; uncollected: number; isExposed: boolean }>();
+	const counts = new Map<
+		string,
+		{ labels: Record<string, string | number>; uncollected: number; isExposed: boolean }
+	>();
 	const count = (values: LabelValues, by = 1) => {
 		const key = values.join('\0');
 		const counted = counts.get(key);

@@ -214,7 +214,9 @@ describe('crm', () => {
 		onTestFinished(() => standIn.close());
 		standIn.add({ raw: { companyIds: undefined } });
 		const findings = await look('crm', operator(), webhook(standIn.webhookUrl));
-		expect(findings).toContainEqual(found('problem', /^Does not hold: `crm.item.get` .+ \(1 of 1/, /contacts .+ unread/));
+		expect(findings).toContainEqual(
+			found('problem', /^Does not hold: `crm.item.get` .+ \(1 of 1/, /contacts .+ unread/),
+		);
 	});
 });
 
