@@ -23,7 +23,8 @@ const minListedShare = 0.98;
  * missing, the deletions are put on hold until somebody confirms that many. This happens, for example, when the webhook's user
  * has lost its rights.
  *
- * Contacts that contradict themselves are saved, unless they are many: then they are unread. If a contact is unread, everything else becomes visible, deletions too, and the run fails.
+ * Contacts that contradict themselves are saved, unless they are many: then they are unread. If a contact is unread, everything
+ * else becomes visible, deletions too, and the run fails.
  *
  * @throws Bitrix24Error, SessionLostError, IncompleteRunError
  */

@@ -239,7 +239,7 @@ export function createCrmClient(options: CrmClientOptions): CrmClient {
 		for (let part = parts.shift(); part !== undefined; part = parts.shift()) {
 			const [first] = part;
 			if (first === undefined) continue;
-			// A CRM that is down cuts off every part. None of them is sent more often than this shows.
+			// A CRM that is down cuts off every part: each further one is sent once, to see whether one passes.
 			const seemsDown = largest === 0 && failed.length > 0;
 			try {
 				const attempts = seemsDown ? 1 : maxCutOffs;
