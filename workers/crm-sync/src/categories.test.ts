@@ -47,6 +47,15 @@ test('contacts of every category are mirrored but those of a system category, an
 	expect(await readMirror()).toEqual(before);
 });
 
+test('the general category is not taken for a system one, even if the CRM calls it so', async () => {
+	sync.standIn.categories.splice(0, 1, { id: 0, isSystem: true });
+	for (const id of sync.ids().slice(0, 5)) sync.standIn.update(id, { lastName: 'New' });
+	await storeEvents(...sync.ids().slice(0, 5));
+	await sync.restart();
+	expect(await sync.synchroniser.events()).toMatchObject({ changed: 5, deleted: 0 });
+	expect(await full()).toMatchObject({ changed: 0, deleted: 0 });
+});
+
 test('more categories than fit on a page are all read', async () => {
 	for (let id = 100; id < 160; id++) sync.standIn.categories.push({ id });
 	sync.standIn.add({ ...makeContact(1), categoryId: 159 });

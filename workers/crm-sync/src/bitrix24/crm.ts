@@ -141,7 +141,8 @@ export function createCrm(client: CrmClient, codes: FieldCodes): Crm {
 			for (let start = 0, total = 1; start < total; ) {
 				const params = { entityTypeId, start };
 				const page = await client.call('crm.category.list', params, readCategoryPage, { waits });
-				for (const { id, isSystem } of page.categories) (isSystem ? system : ordinary).add(id);
+				// The general one is no system category, whatever the CRM says of it.
+				for (const { id, isSystem } of page.categories) (isSystem && id !== general ? system : ordinary).add(id);
 				if (page.categories.length === 0) break;
 				start += page.categories.length;
 				total = page.total ?? start;
@@ -190,14 +191,14 @@ export function createCrm(client: CrmClient, codes: FieldCodes): Crm {
 		return { lookUps, items, error: errorOf('stop') ?? errorOf('pause') ?? errorOf('slow_down') };
 	}
 
-	const inOrdinary = () => ({ '@categoryId': [...categories.ordinary] });
+	const categoryFilter = () => ({ '@categoryId': [...categories.ordinary] });
 
 	function pageParams({ after, changedSince }: PageQuery): Record<string, unknown> {
 		return {
 			entityTypeId,
 			// Phones are returned only with all fields.
 			select: ['*'],
-			filter: { ...inOrdinary(), '>id': after, '>=updatedTime': isoTime(changedSince) },
+			filter: { ...categoryFilter(), '>id': after, '>=updatedTime': isoTime(changedSince) },
 			order: { id: 'ASC' },
 			// No total count: it takes seconds for each page of a large CRM.
 			start: -1,
@@ -220,7 +221,7 @@ export function createCrm(client: CrmClient, codes: FieldCodes): Crm {
 			fields = await client.call('crm.item.fields', { entityTypeId }, read, options);
 		},
 		async count() {
-			const params = { entityTypeId, select: ['id'], filter: inOrdinary(), order: { id: 'ASC' }, start: 0 };
+			const params = { entityTypeId, select: ['id'], filter: categoryFilter(), order: { id: 'ASC' }, start: 0 };
 			const { total, at } = await client.call('crm.item.list', params, (response) => response);
 			if (at === undefined) throw new Bitrix24Error('stop', 'no_portal_clock', 'crm.item.list');
 			return { total, at };
