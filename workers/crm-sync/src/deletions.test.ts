@@ -130,6 +130,18 @@ test.each([
 	},
 );
 
+test('many deletions are confirmed, too, where the CRM bills a batch as a method, and not its commands', async () => {
+	const seconds = { 'crm.item.get': 1 };
+	sync = await startSync({ billing: 'batch', operatingSecondsPerCall: seconds, operatingLimitSeconds: 70 });
+	sync.fill(240);
+	await sync.synchroniser.run();
+	for (const id of sync.ids().slice(0, 160)) sync.standIn.remove(id);
+	await confirmHeldDeletions();
+	await run();
+	expect(await mirroredIds()).toEqual(sync.ids());
+	expect(sync.standIn.blockedOperations).toBeGreaterThan(0);
+});
+
 describe('many deletions', () => {
 	beforeEach(async () => {
 		// 71 look-ups within ten minutes; then the CRM pauses the method.

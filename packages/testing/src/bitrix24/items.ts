@@ -89,15 +89,13 @@ function requireContacts({ entityTypeId, useOriginalUfNames = 'N' }: Params): vo
 /** Reads the filter of a list. Only the conditions that the synchroniser sends are known. */
 function readFilter(filter: unknown, { utcOffset }: CrmState): (contact: StandInContact) => boolean {
 	const conditions = Object.entries(filter ?? {}).map(([key, value]) => {
-		if (key === '@categoryId' && Array.isArray(value))
-			return ({ categoryId = 0 }: StandInContact) => value.map(Number).includes(categoryId);
-		const [known, number] = [['>id', 'categoryId', '>=updatedTime'].includes(key), Number(value ?? Number.NaN)];
-		if (!known) throw new RestError('INVALID_ARG_VALUE', `Invalid filter: field '${key}' is not allowed in filter`);
+		const invalid = (what: string) => new RestError('INVALID_ARG_VALUE', `Invalid filter: field '${key}' ${what}`);
+		if (!['>id', '@categoryId', '>=updatedTime'].includes(key)) throw invalid('is not allowed in filter');
+		const numbers = (Array.isArray(value) ? value : [value ?? Number.NaN]).map(Number);
 		const since = parseDate(String(value), utcOffset);
-		if (Number.isNaN(key === '>=updatedTime' ? since : number))
-			throw new RestError('INVALID_ARG_VALUE', `Invalid filter: field '${key}' has invalid value`);
-		if (key === '>id') return ({ id }: StandInContact) => id > number;
-		if (key === 'categoryId') return ({ categoryId = 0 }: StandInContact) => categoryId === number;
+		if (key === '>=updatedTime' ? Number.isNaN(since) : numbers.some(Number.isNaN)) throw invalid('has invalid value');
+		if (key === '>id') return ({ id }: StandInContact) => id > (numbers[0] ?? 0);
+		if (key === '@categoryId') return ({ categoryId = 0 }: StandInContact) => numbers.includes(categoryId);
 		return ({ updatedTime }: StandInContact) => Math.floor(updatedTime.getTime() / 1000) * 1000 >= since;
 	});
 	return (contact) => conditions.every((matches) => matches(contact));

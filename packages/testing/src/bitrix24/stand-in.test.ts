@@ -126,6 +126,8 @@ test.each([
 	[list, { 'filter[@id][]': '1' }],
 	[list, { 'filter[0][logic]': 'OR' }],
 	[list, { 'filter[>id]': 'abc' }],
+	[list, { 'filter[@categoryId][]': 'general' }],
+	[list, { 'filter[categoryId]': '0' }],
 	[list, { 'order[name]': 'ASC' }],
 	[list, { 'order[id]': 'up' }],
 	[list, { useOriginalUfNames: 'Y' }],
