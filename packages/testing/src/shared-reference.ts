@@ -33,6 +33,12 @@ export interface DocumentedOperation {
 }
 
 const credentials = 'project=partner&api_key=partner-key';
+/** The ID of a heading on the page. */
+const slugOf = (heading: string) =>
+	heading
+		.toLowerCase()
+		.replace(/[^\p{L}\p{N}\s_-]/gu, '')
+		.replaceAll(' ', '-');
 const json = { 'content-type': 'application/json' };
 
 /**
@@ -74,6 +80,25 @@ export function describeReference<V extends TObject>(
 			expect(document.servers).toEqual([{ url: '/' }]);
 		});
 	});
+
+	test('each link in its texts leads to a heading of the guide, or to what the service serves', async () => {
+		const texts = JSON.stringify(document);
+		const headings = [...(document.info.description ?? '').matchAll(/^#+ (.*)$/gm)].map(([, text]) =>
+			slugOf(String(text)),
+		);
+		const links = [...texts.matchAll(/\]\(([^)]*)\)/g)].map(([, link]) => String(link));
+		expect(links.length).toBeGreaterThan(2);
+		const served = new Map(await Promise.all(links.map(async (link) => [link, await isServed(link)] as const)));
+		const isDead = (link: string) => (link.startsWith('#') ? !headings.includes(link.slice(1)) : !served.get(link));
+		expect(links.filter(isDead)).toEqual([]);
+	});
+
+	/** Whether the page can lead to it. The page is at /docs. */
+	async function isServed(link: string): Promise<boolean> {
+		if (link.startsWith('#')) return false;
+		const { pathname, origin } = new URL(link, 'http://page/docs');
+		return origin === 'http://page' && (await app.fetch(pathname)).status === 200;
+	}
 
 	describe.each(operations)('$method $path', ({ method, path, body, cases, ofGateway = [] }) => {
 		let reference: Documented;
