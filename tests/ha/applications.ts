@@ -120,13 +120,13 @@ export async function startApplications(
 }
 
 function gateway(machine: Machine, folder: string, upstream: string): Supervised {
-	const server = gatewayConfig('company_contacts')
+	const config = gatewayConfig({ group: upstream })
 		.replaceAll('127.0.0.1:PORT', `${machine.address}:8080`)
 		.replaceAll('FOLDER', folder)
 		.replaceAll('ACCESS_LOG', join(folder, 'access.log'));
 	return supervise(machine, {
 		name: `gateway on ${machine.name}`,
 		log: `${folder}/output.log`,
-		command: ['nginx', ...configureNginx(folder, `${upstream}\n${server}`)],
+		command: ['nginx', ...configureNginx(folder, config)],
 	});
 }

@@ -40,6 +40,7 @@ export class Machine {
 			'etc/contacts',
 			'etc/postgresql',
 			'etc/nginx/tls',
+			'etc/nginx/upstreams',
 			'opt/contacts',
 			'var/log/journal',
 		];

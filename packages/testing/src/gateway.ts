@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 const read = (path: string) => readFileSync(new URL(`../../../${path}`, import.meta.url), 'utf8');
 
 export interface GatewayOptions {
-	/** Address of the name server that resolves replicas. */
+	/** Address of the name server that resolves the replicas of personal-contacts. */
 	resolver?: string;
 	/** Default: that of the compose file. */
 	connectionsPerClient?: number;
@@ -14,16 +14,29 @@ export interface GatewayOptions {
 /**
  * The public gateway's template for `startNginx`, filled in as in the container, except for the log files.
  *
- * @param companyContacts host and port of company-contacts, in nginx's format
+ * @param companyContacts hosts and ports of the replicas of company-contacts, in nginx's format, or a whole group
  */
-export function gatewayConfig(companyContacts: string, options: GatewayOptions = {}): string {
+export function gatewayConfig(
+	companyContacts: string | readonly string[] | { group: string },
+	options: GatewayOptions = {},
+): string {
 	const [, connectionsPerClient] = /GATEWAY_CONNECTIONS_PER_CLIENT:-(\d+)/.exec(read('docker-compose.yml')) ?? [];
-	return filledIn('default.conf.template', options, {
+	const group =
+		typeof companyContacts === 'object' && 'group' in companyContacts
+			? companyContacts.group
+			: groupOf([companyContacts].flat());
+	const server = filledIn('default.conf.template', options, {
 		GATEWAY_CONNECTIONS_PER_CLIENT: String(options.connectionsPerClient ?? connectionsPerClient),
-		COMPANY_CONTACTS_ADDRESS: companyContacts,
 		BITRIX24_EVENTS_ADDRESS: options.events ?? '',
 	});
+	return `${group}\n${server}`;
 }
+
+/** The group of a machine, with these replicas. That of the containers has a name that only nginx 1.27.3 resolves. */
+const groupOf = (replicas: readonly string[]) =>
+	read('operations/systemd/upstream.conf').replace(/^( *server )\S+(.*\n)/m, (_, start: string, end: string) =>
+		replicas.map((address) => start + address + end).join(''),
+	);
 
 /** The same for the bot's gateway. `personalContacts` is host and port of personal-contacts. */
 export function botGatewayConfig(personalContacts: string, options: Pick<GatewayOptions, 'resolver'> = {}): string {
