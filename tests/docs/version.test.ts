@@ -21,7 +21,7 @@ test('packages, images, OpenAPI documents and running services have the same ver
 });
 
 test('images, workflows and pages use the version of pnpm that package.json names', () => {
-	const workflows = ['ci', 'nightly', 'release'].map((name) => read(`.github/workflows/${name}.yml`));
+	const workflows = ['ci', 'compose', 'nightly', 'release'].map((name) => read(`.github/workflows/${name}.yml`));
 	for (const text of [read('Dockerfile'), ...workflows]) expect(text).toContain(` ${root.packageManager}\n`);
 	const inPages = pages.flatMap(({ text }) => text.match(/pnpm@\d+\.\d+\.\d+/g) ?? []);
 	expect(new Set(inPages)).toEqual(new Set([root.packageManager]));
