@@ -42,8 +42,7 @@ export interface paths {
         /**
          * Report that a chat subscribes to the bot directly, or leaves it
          * @description Send it as soon as a chat subscribes to the bot directly (`"active": true`) or leaves it (`false`): while the subscription is
-         *     active, `personal_contacts.upsert` saves nothing for the chat. An upsert that is sent after the response to this request sees the
-         *     change.
+         *     active, saving a user of the chat is `skipped`, from the response to this request on.
          *
          *     It is idempotent: `true` for an active subscription, and `false` if none is active, change nothing. The requests for one chat count
          *     in the order in which they were sent, and **the last one decides**, whatever its `at` says.
