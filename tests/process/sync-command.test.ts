@@ -72,8 +72,8 @@ const companiesOf = async (id: number) =>
 	(await database.sql`select array_to_string(company_ids, ',') as ids from company_contacts where bitrix_id = ${id}`)[0]
 		?.ids;
 /** On a busy machine a line with the progress comes first. */
-const failure = (line: RegExp): CommandOutcome => ({
-	code: 1,
+const failure = (line: RegExp, code = 1): CommandOutcome => ({
+	code,
 	out: '',
 	error: expect.stringMatching(new RegExp(line, 'm')),
 });
@@ -164,7 +164,7 @@ describe('Ctrl-C', () => {
 		const waiting = start('--confirm-mass-delete', '7');
 		await vi.waitUntil(async () => (await requested()) === 'full', patient);
 		waiting.interrupt();
-		expect(await waiting.outcome).toEqual(failure(/^error: Interrupted: nothing was done\.\n$/));
+		expect(await waiting.outcome).toEqual(failure(/^error: Interrupted: nothing was done\.\n$/, 130));
 		expect(await database.sql`select requested, confirmed_at from crm_sync_state`).toEqual([
 			{ requested: null, confirmed_at: null },
 		]);
@@ -179,7 +179,7 @@ describe('Ctrl-C', () => {
 		const busy = start('--full');
 		await vi.waitUntil(page.isHeld, patient);
 		busy.interrupt();
-		expect(await busy.outcome).toEqual(failure(/^error: Interrupted, but the synchroniser goes on with it/));
+		expect(await busy.outcome).toEqual(failure(/^error: Interrupted, but the synchroniser goes on with it/, 130));
 		page.release();
 		await vi.waitUntil(async () => (await count()) === ids().length, patient);
 	});

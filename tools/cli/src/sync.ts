@@ -27,7 +27,8 @@ import {
 import { createSynchroniser } from '@contacts/crm-sync/synchroniser.js';
 import { findDatabaseUrl, withDatabase } from './connection.js';
 import { explainFailure } from './crm-advice.js';
-import { CommandError } from './errors.js';
+import { CommandError, InterruptedError } from './errors.js';
+import { interruptible } from './interrupt.js';
 import type { Context, OutputOptions } from './output.js';
 import { recordOperation } from './projects.sql.js';
 
@@ -50,8 +51,6 @@ const requestTimeoutMs = 600_000;
 /** A synchroniser with another configuration than the mirror tries each second whether it may work, and holds the lock meanwhile. */
 const trialTimeoutMs = 3000;
 
-const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
-
 /** What this process needs to do the work itself. */
 interface Here extends Pick<Context, 'environment' | 'output'> {
 	options: SyncOptions;
@@ -61,14 +60,13 @@ interface Here extends Pick<Context, 'environment' | 'output'> {
 
 /** `contacts sync` */
 export async function runSync({ environment, output }: Context, options: SyncOptions): Promise<void> {
-	const stop = new AbortController();
-	const onSignal = () => stop.abort();
-	for (const name of signals) process.once(name, onSignal);
 	try {
 		await withDatabase(environment, async (sql) => {
-			const here = { environment, output, options, signal: stop.signal };
-			await prepare(sql, here);
-			const run = await serve(sql, here);
+			const run = await interruptible(async (signal) => {
+				const here = { environment, output, options, signal };
+				await prepare(sql, here);
+				return serve(sql, here);
+			});
 			const state = await readState(sql);
 			const { kind, outcome, created, changed, deleted, seen, requests } = run;
 			if (outcome !== 'done' && outcome !== 'held') throw new CommandError(explainFailure(run, state));
@@ -85,8 +83,6 @@ export async function runSync({ environment, output }: Context, options: SyncOpt
 		throw new CommandError(
 			`The mirror was made with another configuration: ${error.differences.join('; ')}. Nothing was changed. Set the variables as they were, or say --remap to read every contact again with these.`,
 		);
-	} finally {
-		for (const name of signals) process.removeListener(name, onSignal);
 	}
 }
 
@@ -95,6 +91,7 @@ async function prepare(sql: Sql, here: Here): Promise<void> {
 	const { remap, confirmMassDelete: run } = here.options;
 	// Beside a synchroniser that runs no variable is needed.
 	if (await isFree(sql, here.options)) {
+		requireOnce(here.options);
 		const { configuration } = await readState(sql);
 		const own = mirrorConfiguration(configOf(here));
 		const differences = configuration === null || remap ? [] : differencesOf(configuration, own);
@@ -123,30 +120,40 @@ async function isFree(sql: Sql, { remap }: SyncOptions): Promise<boolean> {
 	return holder === undefined;
 }
 
-/** @throws ConfigError */
-function configOf({ environment, options }: Here): CrmConfig {
-	if (!options.once && !options.remap)
-		throw new CommandError('No synchroniser runs: start it, or say --once to do this here.');
-	return toCrmConfig(readVariables(crmVariables, environment));
+/** @throws CommandError when this command may not do the work itself */
+function requireOnce({ once, remap }: SyncOptions): void {
+	if (!once && !remap) throw new CommandError('No synchroniser runs: start it, or say --once to do this here.');
 }
+
+/** @throws ConfigError */
+const configOf = ({ environment }: Here): CrmConfig => toCrmConfig(readVariables(crmVariables, environment));
 
 /** Has the contacts synchronised by the synchroniser that runs, or here. @returns the run that has done it */
 async function serve(sql: Sql, here: Here): Promise<RunRow> {
+	const { full, remap, confirmMassDelete } = here.options;
+	const kind = full || remap || confirmMassDelete !== undefined ? 'full' : 'incremental';
+	for (;;) {
+		const run = await watch(sql, here, await requestRun(sql, kind));
+		if (run !== undefined) return run;
+	}
+}
+
+/** Waits for the run that serves a request, and runs it here where no synchroniser runs. @returns undefined: request it again */
+async function watch(sql: Sql, here: Here, requestedAt: string): Promise<RunRow | undefined> {
 	const { options, output, signal } = here;
-	const isFull = options.full || options.remap || options.confirmMassDelete !== undefined;
-	const requestedAt = await requestRun(sql, isFull ? 'full' : 'incremental');
 	const expiresAt = performance.now() + requestTimeoutMs;
 	for (;;) {
 		const run = await readServingRun(sql, requestedAt);
 		// A synchroniser that ends in the middle leaves the work to the next one, or to this command.
-		if (run?.outcome === 'interrupted') return serve(sql, here);
+		if (run?.outcome === 'interrupted') return undefined;
 		if (run?.ended_at) return run;
 		output.progress(progressOf(run?.seen ?? 0, run?.total));
 		const holder = await findLockHolder(sql);
 		if (holder === undefined) {
+			requireOnce(options);
 			await runRequest(here);
 			// Another command may have replaced the request with its own, and taken that back.
-			if ((await readServingRun(sql, requestedAt)) === undefined) return serve(sql, here);
+			if ((await readServingRun(sql, requestedAt)) === undefined) return undefined;
 			continue;
 		}
 		if (run === undefined && performance.now() > expiresAt) {
@@ -154,7 +161,7 @@ async function serve(sql: Sql, here: Here): Promise<RunRow> {
 			if (latest?.ended_at === null) {
 				// A run that takes longer than a request counts: it is requested again, and confirmed again.
 				if (options.confirmMassDelete !== undefined) await confirmDeletions(sql, options.confirmMassDelete);
-				return serve(sql, here);
+				return undefined;
 			}
 			await withdrawRequest(sql, requestedAt);
 			throw new CommandError(
@@ -162,11 +169,12 @@ async function serve(sql: Sql, here: Here): Promise<RunRow> {
 			);
 		}
 		await delay(pollIntervalMs, undefined, { signal }).catch(async () => {
-			throw new CommandError(
-				(await withdrawRequest(sql, requestedAt))
-					? 'Interrupted: nothing was done.'
-					: 'Interrupted, but the synchroniser goes on with it: see "contacts sync status".',
-			);
+			throw (await withdrawRequest(sql, requestedAt))
+				? signal.reason
+				: new InterruptedError(
+						signal.reason.signal,
+						'Interrupted, but the synchroniser goes on with it: see "contacts sync status".',
+					);
 		});
 	}
 }
@@ -193,7 +201,11 @@ async function runRequest(here: Here): Promise<void> {
 		if (request !== undefined)
 			await synchroniser.run({ full: request.kind === 'full', requestedAt: request.requestedAt });
 	} catch (error) {
-		if (signal.aborted) throw new CommandError('Interrupted: a full run continues from its last page next time.');
+		if (signal.aborted)
+			throw new InterruptedError(
+				signal.reason.signal,
+				'Interrupted: a full run continues from its last page next time.',
+			);
 		// The row of the run says it.
 		if (!(error instanceof Bitrix24Error || error instanceof IncompleteRunError)) throw error;
 	} finally {

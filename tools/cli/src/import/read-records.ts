@@ -122,6 +122,7 @@ export async function* readCsv(chunks: AsyncIterable<Buffer>, columns: Columns):
 				records.push({ line: start, error: 'a quote within a value: the value needs quotes, and this one is doubled' });
 				[start, pending] = [line + 1, 0];
 			},
+			// write and end pass it to their callbacks. Without a listener it would end the process.
 		}).on('error', () => undefined);
 	async function* feed(parser: Parser, text: string | undefined): AsyncGenerator<SourceRecord> {
 		const error = await new Promise<Error | null | undefined>((resolve) => {
