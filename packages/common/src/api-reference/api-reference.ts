@@ -55,7 +55,7 @@ export const apiReference = fp<ApiReferenceOptions>(async (server, { reference, 
 
 	const script = 'text/javascript; charset=utf-8';
 	const [br, gzip] = await Promise.all([built('scalar.js.br'), built('scalar.js.gz')]);
-	const admit = limitUnreadResponses(clock);
+	const admit = limitUnreadResponses(server.server, clock);
 	server.get('/docs/scalar.js', staticFile(script, { br, gzip, identity: gunzipSync(gzip) }, {}, admit));
 	server.get('/docs/start.js', staticFile(script, compress(await page('start.js'))));
 	server.get('/docs/scalar.LICENSE', staticFile('text/plain; charset=utf-8', compress(await page('scalar.LICENSE'))));

@@ -1,3 +1,4 @@
+import type { Server } from 'node:http';
 import type { Socket } from 'node:net';
 import { Problem } from '../http/problems.js';
 
@@ -11,21 +12,25 @@ const maxBytes = 60 * 1_048_576;
 const readTimeMs = 10_000;
 
 /**
- * Bounds what the system buffers of a large file that anybody may request. A response counts until its connection is closed: this
- * side can't see whether the client has read it. For a further one the oldest connection is closed, after its time to read.
+ * Bounds what the system buffers of a large file that anybody may request. A response counts until its connection is closed or has
+ * another request, because this side can't see whether the client has read it. For a further one the oldest connection is closed,
+ * after its time to read. So a connection of a proxy is closed only while no other request is in progress on it.
  *
  * @returns a function to call before each response. It rejects the request when there are too many.
  */
-export function limitUnreadResponses(clock: () => number): (socket: Socket, bytes: number) => void {
+export function limitUnreadResponses(server: Server, clock: () => number): (socket: Socket, bytes: number) => void {
 	const connections = new Map<Socket, { bytes: number; sentAt: number }>();
 	let sum = 0;
 
-	function remove(socket: Socket): number {
-		const { bytes } = connections.get(socket) ?? { bytes: 0 };
+	function remove(socket: Socket): void {
+		sum -= connections.get(socket)?.bytes ?? 0;
 		connections.delete(socket);
-		sum -= bytes;
-		return bytes;
 	}
+
+	server
+		// Before the response to this request is counted.
+		.prependListener('request', ({ socket }) => remove(socket))
+		.on('connection', (socket: Socket) => socket.once('close', () => remove(socket)));
 
 	return function admit(socket, bytes) {
 		const now = clock();
@@ -36,9 +41,7 @@ export function limitUnreadResponses(clock: () => number): (socket: Socket, byte
 			// After a usual close the system would keep what it has buffered.
 			oldest.resetAndDestroy();
 		}
-		if (!connections.has(socket)) socket.once('close', () => remove(socket));
-		const total = remove(socket) + bytes;
-		connections.set(socket, { bytes: total, sentAt: now });
-		sum += total;
+		connections.set(socket, { bytes, sentAt: now });
+		sum += bytes;
 	};
 }
