@@ -1,4 +1,4 @@
-// Compiles what changed, and compresses the script of the API reference when there is another version of it:
+// Compiles what changed, and adapts and compresses the script of the API reference when there is another version of it:
 // `node tools/build.mjs` for everything, `node tools/build.mjs services/company-contacts` for a project and what it imports.
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -20,8 +20,31 @@ const scalar = join(root, 'packages', 'common', 'node_modules', '@scalar', 'api-
 const target = join(root, 'packages', 'common', 'dist', 'api-reference');
 const { version } = JSON.parse(readFileSync(join(scalar, 'package.json'), 'utf8'));
 const marker = join(target, 'scalar.version');
-if (!existsSync(marker) || readFileSync(marker, 'utf8') !== version) {
-	const script = readFileSync(join(scalar, 'dist', 'browser', 'standalone.js'));
+/**
+ * Texts of Scalar that no option changes, each with what replaces it and the number of its places. Its own placeholder of a
+ * credential looks like a key, and it would mask the project.
+ */
+const replacements = [
+	[
+		'modelValue:t[`x-scalar-secret-token`],placeholder:`QUxMIFlPVVIgQkFTRSBBUkUgQkVMT05HIFRPIFVT`,type:`password`',
+		'modelValue:t[`x-scalar-secret-token`],placeholder:t.name===`project`?`your project`:`your key`,type:t.name===`project`?`text`:`password`',
+		1,
+	],
+	[
+		'if(n.type===`apiKey`){let e=n[`x-scalar-secret-token`]||`YOUR_SECRET_TOKEN`',
+		'if(n.type===`apiKey`){let e=n[`x-scalar-secret-token`]||(n.name===`project`?`YOUR_PROJECT`:`YOUR_KEY`)',
+		1,
+	],
+];
+const state = JSON.stringify([version, replacements]);
+if (!existsSync(marker) || readFileSync(marker, 'utf8') !== state) {
+	let text = readFileSync(join(scalar, 'dist', 'browser', 'standalone.js'), 'utf8');
+	for (const [old, replacement, expected] of replacements) {
+		const places = text.split(old).length - 1;
+		if (places !== expected) throw new Error(`Scalar ${version} has ${places} places of ${old}, not ${expected}.`);
+		text = text.replaceAll(old, () => replacement);
+	}
+	const script = Buffer.from(text);
 	// Quality 11 saves another tenth, and takes ten times as long.
 	const params = {
 		[constants.BROTLI_PARAM_QUALITY]: 9,
@@ -31,5 +54,5 @@ if (!existsSync(marker) || readFileSync(marker, 'utf8') !== version) {
 	mkdirSync(target, { recursive: true });
 	writeFileSync(join(target, 'scalar.js.br'), brotliCompressSync(script, { params }));
 	writeFileSync(join(target, 'scalar.js.gz'), gzipSync(script, { level: 9 }));
-	writeFileSync(marker, version);
+	writeFileSync(marker, state);
 }

@@ -55,13 +55,18 @@ test('a request on the page of the API reference lists the contacts; it contacts
 	const page = await browser.newPage();
 	await page.goto(`${gateway.url}/docs`);
 	// Scalar uses the credentials at the top of the page for every request.
-	const credentials = page.locator('input.scalar-password-input');
-	await credentials.first().waitFor();
+	const project = page.locator('[data-placeholder="your project"]').first();
+	const keyInput = page.locator('input.scalar-password-input[placeholder="your key"]');
+	await keyInput.waitFor();
 	expect(await page.title()).toBe('Company contacts');
 	expect((await page.locator('pre').allTextContents()).join('\n')).toContain(`${gateway.url}/api/`);
-	await credentials.nth(0).fill('partner');
-	await credentials.nth(1).fill(key);
+	expect([await project.textContent(), await keyInput.inputValue()]).toEqual(['', '']);
 	await page.evaluate(`location.hash = [...document.querySelectorAll('[id$="${list}"]')][0].id.replace('api/', '')`);
+	const samples = async () => (await page.locator('pre').allTextContents()).join('\n');
+	await expect.poll(samples).toContain('project=YOUR_PROJECT&api_key=YOUR_KEY');
+	expect(await samples()).not.toContain('SECRET');
+	await project.fill('partner');
+	await keyInput.fill(key);
 	await page.getByRole('button', { name: new RegExp(`Test Request.*${list}\\)`, 's') }).click();
 	await sendButton(page).waitFor();
 	const data = [{ name: 'Nobody of the guide' }, { name: 'Chen Wei' }];
@@ -82,8 +87,8 @@ test('a request on the page of the API reference lists the contacts; it contacts
 	expect(await storedBy(page)).toEqual(nothing);
 
 	await page.reload();
-	await credentials.first().waitFor();
-	for (const input of await credentials.all()) expect(await input.inputValue()).toBe('');
+	await keyInput.waitFor();
+	expect([await project.textContent(), await keyInput.inputValue()]).toEqual(['', '']);
 	expect(await page.content()).not.toContain('canary');
 	expect(page.url()).not.toContain('canary');
 	await browser.close();
