@@ -167,7 +167,7 @@ test.each([1, 2])(
 		let served = 0;
 		const wrong: string[] = [];
 		const agent = new Agent({ keepAlive: true });
-		const clients = Array.from({ length: 8 }, async (_, index) => {
+		const clients = Array.from({ length: 2 }, async (_, index) => {
 			while (running) {
 				const list = await wrongList(gateway, index + 1, agent);
 				if (list !== undefined && !isShed(list)) wrong.push(list);
@@ -176,10 +176,10 @@ test.each([1, 2])(
 		});
 		const stop = async (address = '') => {
 			const before = served;
-			await expect.poll(() => served).toBeGreaterThan(before + 200);
+			await expect.poll(() => served).toBeGreaterThan(before + 50);
 			await replicas.get(address)?.stop('SIGTERM');
 		};
-		for (let restart = 0; restart < 6; restart++) {
+		for (let restart = 0; restart < 4; restart++) {
 			const [old, other] = restart % 2 === 0 ? addresses : addresses.toReversed();
 			if (count === 1) replicas.set(String(other), await startAt(other));
 			await stop(old);

@@ -86,16 +86,13 @@ describe('three addresses without a key close the API to no other address', () =
 		['slow bodies for a page', unfinished('GET', '/docs'), { 413: 1500 }],
 		// What an address may have at once waits for its body.
 		['slow events', unfinished('POST', '/bitrix24/events'), { 429: 1440 }],
-		// Of the 150 that pass the gateway, the service admits as many as it may keep in memory.
-		[
-			'unread pages',
-			'GET /docs/scalar.js HTTP/1.1\r\nHost: a\r\n\r\n',
-			{ 200: expect.any(Number), 503: expect.any(Number), 429: 1350 },
-		],
+		['unread pages', 'GET /docs/scalar.js HTTP/1.1\r\nHost: a\r\n\r\n', { 200: 150, 429: 1350 }],
 	])('with %s', async (_, bytes, responses) => {
 		const { statuses } = await attack(bytes, attackers, connectionsEach);
 		await expectPartnerServed();
-		await expect.poll(() => counted(statuses())).toEqual(responses);
+		// The service refuses some of the pages that the gateway passes.
+		const passed = () => statuses().map((status) => (status === 503 ? 200 : status));
+		await expect.poll(() => counted(passed())).toEqual(responses);
 		await expectPartnerServed();
 	});
 });
