@@ -62,7 +62,7 @@ describe.each([
 			await sql`grant contacts_operator to contacts_owner with admin option`;
 			await sql`grant crm_sync_service to contacts_operator`;
 		});
-		expect(scripts).toHaveLength(2);
+		expect(scripts).toHaveLength(3);
 		await runScripts(url, { OWNER_DATABASE_PASSWORD: first, OPERATOR_DATABASE_PASSWORD: 'operator-canary' });
 	});
 	afterAll(() => server?.stop());
