@@ -152,15 +152,22 @@ test.concurrent('upserts do not fail while two replicas restart one after the ot
 	console.info(`${clients.acknowledged} upserts over ${restarts} restarts: ${JSON.stringify([...clients.outcomes])}`);
 
 	const during = (one: Time, other: Time) => one.begun < other.ended && other.begun < one.ended;
+	const failed = clients.failures.filter(({ outcome }) => outcome === 502);
+	// The name server is in this process, and nginx waits for it for two seconds.
+	const unresolved = failed.filter(({ begun, ended }) => machine.during(begun, ended) > 1500);
+	const lost = failed.filter((failure) => !unresolved.includes(failure));
 	// nginx does not send an upsert again that it has sent. A request meets the 30 microseconds between the last look for
 	// connections and the end of listening in less than one stop of a hundred, without that look in most stops.
-	const lost = clients.failures.filter(({ outcome }) => outcome === 502);
 	expect(stops.filter((stop) => lost.some((failure) => during(failure, stop))).length).toBeLessThanOrEqual(1);
 	// A process on a machine that stands still for half a second sheds load.
 	const shed = clients.failures.filter(
 		({ outcome, begun, ended }) => outcome === 503 && machine.during(begun - 1000, ended) > 250,
 	);
-	const explained = new Set([...shed, ...lost.filter((failure) => stops.some((stop) => during(failure, stop)))]);
+	const explained = new Set([
+		...shed,
+		...unresolved,
+		...lost.filter((failure) => stops.some((stop) => during(failure, stop))),
+	]);
 	expect(clients.failures.filter((failure) => !explained.has(failure))).toEqual([]);
 	expect(clients.acknowledged).toBeGreaterThan(500 / machine.slowdown);
 	const stored = await database.sql<{ chat: number; username: string }[]>`
