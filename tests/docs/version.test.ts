@@ -6,6 +6,23 @@ import { files, pages, read } from './pages.js';
 
 const root = JSON.parse(read('package.json')) as { packageManager: string; engines: { node: string } };
 
+interface Step {
+	uses?: string;
+	with?: Record<string, unknown>;
+}
+interface Workflow {
+	jobs?: Record<string, { steps: Step[] }>;
+	runs?: { steps: Step[] };
+}
+
+const workflows = files
+	.filter((path) => /^\.github\/(workflows|actions)\/.*\.yml$/.test(path))
+	.map((path) => ({ path, text: read(path) }));
+const stepsOf = ({ jobs = {}, runs }: Workflow) => [
+	...Object.values(jobs).flatMap(({ steps }) => steps),
+	...(runs?.steps ?? []),
+];
+
 test('packages, images, OpenAPI documents and running services have the same version', () => {
 	const manifests = files.filter((path) =>
 		/^(package|(packages|services|workers|tools)\/[^/]+\/package)\.json$/.test(path),
@@ -20,11 +37,20 @@ test('packages, images, OpenAPI documents and running services have the same ver
 	expect(new Set(versions)).toEqual(new Set([version]));
 });
 
-test('images, workflows and pages use the version of pnpm that package.json names', () => {
-	const workflows = ['ci', 'compose', 'nightly', 'release'].map((name) => read(`.github/workflows/${name}.yml`));
-	for (const text of [read('Dockerfile'), ...workflows]) expect(text).toContain(` ${root.packageManager}\n`);
+test('the images and the pages use the version of pnpm that package.json names, and workflows read it there', () => {
+	expect(read('Dockerfile')).toContain(` ${root.packageManager}\n`);
 	const inPages = pages.flatMap(({ text }) => text.match(/pnpm@\d+\.\d+\.\d+/g) ?? []);
 	expect(new Set(inPages)).toEqual(new Set([root.packageManager]));
+	for (const { path, text } of workflows) expect(text.match(/pnpm@\d+\./g), path).toBeNull();
+});
+
+test('every checkout of a workflow forgets its credentials, and every action of others is pinned to a commit', () => {
+	const steps = workflows.flatMap(({ text }) => stepsOf(parse(text) as Workflow));
+	const used = steps.flatMap(({ uses }) => uses ?? []);
+	expect(used.filter((name) => !/^\.\/|@[0-9a-f]{40}$/.test(name))).toEqual([]);
+	const checkouts = steps.filter(({ uses }) => uses?.startsWith('actions/checkout@'));
+	expect(checkouts.length).toBeGreaterThan(8);
+	expect(checkouts.filter((step) => step.with?.['persist-credentials'] !== false)).toEqual([]);
 });
 
 test('every package of the lock file supports the oldest supported Node.js, so an installation prints no warning', () => {
