@@ -104,7 +104,7 @@ describe('an error of the gateway itself is a problem like all others', () => {
 		const alone = await startNginx(gatewayConfig('127.0.0.1:1'));
 		await expectOverloaded(await exchangeText(alone.url, get));
 		expect(alone.errorLog() + alone.accessLog() + alone.output()).not.toContain('canary');
-		expect(JSON.parse(alone.accessLog())).toMatchObject({ status: 503, upstream_status: '502' });
+		expect(JSON.parse(alone.accessLog())).toMatchObject({ status: 503, upstream_status: '502 : 502' });
 		await alone.stop();
 	});
 
@@ -144,7 +144,8 @@ describe('an error of the gateway itself is a problem like all others', () => {
 		);
 		// From ngx_http_special_response.c, without redirections, what only other modules set (401 to 403, 409, 412, 416, 507), and 408, which it never sends.
 		const own = [400, 404, 405, 411, 413, 414, 421, 431, 494, 495, 496, 497, 500, 501, 502, 503, 504, 505, ...more];
-		expect(covered.map(Number).toSorted((a, b) => a - b)).toEqual(own.toSorted((a, b) => a - b));
+		// A request that is sent again has pages of its own.
+		expect([...new Set(covered.map(Number))].toSorted((a, b) => a - b)).toEqual(own.toSorted((a, b) => a - b));
 	});
 });
 

@@ -76,6 +76,19 @@ test('two hundred requests, each from a client of its own, share one connection 
 	expect(connections).toBe(1);
 });
 
+test('a list whose only replica goes away during the request is requested once more', async () => {
+	let requests = 0;
+	const service = createServer((request, response) => {
+		if (requests++ === 0) request.socket.destroy();
+		else response.end('served');
+	}).listen(0, '127.0.0.1');
+	onTestFinished(() => void service.close().closeAllConnections());
+	await once(service, 'listening');
+	const gateway = await startGateway(`127.0.0.1:${(service.address() as AddressInfo).port}`);
+	const response = await fetch(gateway.url + listOf(1));
+	expect([response.status, await response.text(), requests]).toEqual([200, 'served', 2]);
+});
+
 /** A request within a request: if the service ever reads it as one, another client gets its response. */
 const hidden = `GET ${listOf(companies)} HTTP/1.1\r\nHost: a\r\n\r\n`;
 const chunk = `${hidden.length.toString(16)}\r\n${hidden}\r\n0\r\n\r\n`;
