@@ -57,7 +57,11 @@ describe('docker compose', () => {
 	});
 
 	test('lets 250 of 300 requests at once pass, and what is refilled meanwhile', async () => {
-		await new Promise((resolve) => setTimeout(resolve, 1000));
+		// A process that has just started decides by itself when Redis takes more than 50 ms: this is about one that has run.
+		here.sh('./contacts project create warm-up');
+		const { key } = JSON.parse(here.sh('./contacts key create warm-up --json')) as { key: string };
+		const warmUp = listUrl().replace(credentials, `project=warm-up&api_key=${key}`);
+		for (let wave = 0; wave < 10; wave++) await Promise.all(Array.from({ length: 50 }, () => send(warmUp)));
 		const startedAt = performance.now();
 		const responses = await Promise.all(Array.from({ length: 300 }, list));
 		const refilled = Math.ceil(((performance.now() - startedAt) / 1000) * 5);
@@ -131,7 +135,7 @@ test('a nightly dump is restored by the commands of docs/backup.md', async () =>
 	here.sh(commands.replace('contacts-DATE.dump', dump).replaceAll('exec postgres', 'exec -T postgres'));
 	await allHealthy();
 	expect(stored(1)).toContain('First');
-	expect(stored(2)).not.toContain('After the dump');
+	expect(() => stored(2)).toThrow('Nothing is stored about this person.');
 });
 
 describe('operations/upgrade.sh', () => {
@@ -184,8 +188,9 @@ test.each([...['postgres', 'redis', 'company-contacts', 'personal-contacts', 'cr
 	async (service) => {
 		const [container = ''] = here.containers(service);
 		const [pid, started] = here.inspect('{{.State.Pid}} {{.State.StartedAt}}', container).split(' ');
-		const kill = `--rm --pid host --user 0 --entrypoint kill ${here.images}/cli:0.1.0 -9 ${pid}`;
-		here.sh(`docker run --cap-add KILL ${kill}`);
+		// From a container: the main process of one cannot be killed from within, and "docker kill" would keep it stopped.
+		const bash = `--rm --pid host --user 0 --entrypoint bash ${here.images}/cli:0.1.0`;
+		here.sh(`docker run --cap-add KILL ${bash} -c 'kill -9 ${pid}'`);
 		await waitUntil(() => here.inspect('{{.State.StartedAt}}', container) !== started, { timeoutMs: 60_000 });
 		await allHealthy();
 		await expect.poll(list, { timeout: 60_000 }).toMatchObject({ status: 200 });
@@ -232,7 +237,8 @@ describe('docker compose config', () => {
 	])('opens a port with %s, and refuses default passwords then', (_, file) => {
 		const address = 'BOT_GATEWAY_ADDRESS=10.0.0.1';
 		const refused = here.try(`${address} docker compose ${withoutEnv} ${main} ${file} config`);
-		expect(refused).toMatchObject({ status: 1, stderr: expect.stringContaining('_PASSWORD') });
+		expect(refused.status).not.toBe(0);
+		expect(refused.stderr).toMatch(/required variable \w+_PASSWORD/);
 		const { status, stdout } = here.try(`${address} docker compose ${main} ${file} --profile '*' config`);
 		expect([status, openPorts(stdout).length]).toEqual([0, 1]);
 		expect(stdout).not.toContain('local-only');

@@ -70,7 +70,7 @@ export class Installation {
 
 	/** Runs shell commands to their end, whatever that is. */
 	try(commands: string, input = '') {
-		return spawnSync('bash', ['-euo', 'pipefail', '-c', commands], {
+		return spawnSync('sh', ['-eu', '-c', commands], {
 			cwd: this.folder,
 			input,
 			encoding: 'utf8',
