@@ -28,6 +28,9 @@ const meanings: Record<string, string> = {
 		'The database user may not do this: connect as contacts_privacy for "contacts person", else as the operator or the owner.',
 	CONNECTION_CLOSED: connectionLost,
 	CONNECTION_ENDED: connectionLost,
+	// The lost connection was written to before its end was read.
+	ECONNRESET: connectionLost,
+	EPIPE: connectionLost,
 	'55P03': 'Somebody else has been writing for 10 seconds, so this was not done. Try again, or stop them.',
 	ERR_INVALID_URL: `DATABASE_URL is wrong: it must be ${databaseUrlForm}.`,
 };
