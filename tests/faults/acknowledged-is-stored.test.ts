@@ -11,7 +11,7 @@ import { columnsOf, startClients } from '@contacts/testing/upserting-clients.js'
 import { expect, type TestContext } from 'vitest';
 
 /** Of both systems together. Each also goes through all faults once. */
-const minWrites = 100_000;
+const minWrites = 40_000;
 /** Milliseconds within which the service must recover by itself once the database is back: the longest time of a request. */
 const recoveryLimit = 5000;
 const user = 'personal-contacts';

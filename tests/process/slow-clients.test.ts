@@ -96,9 +96,9 @@ describe('slow clients do not block others', () => {
 	});
 
 	/** Clients without a key that read only the beginning of a response. @returns the statuses */
-	async function stopReading(service: RunningService, path: string) {
-		const sockets = await connectMany(service, 1500, (socket) => {
-			socket.write(`GET ${path} HTTP/1.1\r\nHost: a\r\n\r\n`);
+	async function stopReading(service: RunningService, ...paths: string[]) {
+		const sockets = await connectMany(service, 1500, (socket, index) => {
+			socket.write(`GET ${paths[index % paths.length]} HTTP/1.1\r\nHost: a\r\n\r\n`);
 		});
 		const statuses = sockets.map(async (socket) => {
 			const [start] = await once(socket, 'data');
@@ -108,12 +108,12 @@ describe('slow clients do not block others', () => {
 		return new Set(await Promise.all(statuses));
 	}
 
-	test.each(['/docs', '/openapi.json'])('1,500 responses to GET %s that are not read', async (path) => {
+	test('1,500 responses to GET /docs and /openapi.json that are not read', async () => {
 		const service = await start('company-contacts', unlimited);
-		await send(service.url, { method: 'GET', path });
+		for (const path of ['/docs', '/openapi.json']) await send(service.url, { method: 'GET', path });
 		const before = residentMiB(service.pid);
-		expect(await stopReading(service, path)).toEqual(new Set(['200']));
-		await probe(service, `1,500 clients that do not read ${path}`, () => list(2));
+		expect(await stopReading(service, '/docs', '/openapi.json')).toEqual(new Set(['200']));
+		await probe(service, '1,500 clients that do not read /docs and /openapi.json', () => list(2));
 		expect(residentMiB(service.pid) - before).toBeLessThan(60);
 	});
 
