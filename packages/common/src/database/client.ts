@@ -1,6 +1,6 @@
 import type postgres from 'postgres';
 import { connect } from './connect.js';
-import { ServerClock } from './expiring-write.js';
+import { ServerClock } from './server-clock.js';
 
 /** A postgres.js client. */
 export type Sql = postgres.Sql;

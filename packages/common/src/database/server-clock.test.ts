@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { ServerClock } from './expiring-write.js';
+import { ServerClock } from './server-clock.js';
 
 test('the bound never exceeds the server’s clock and uses the fastest response', () => {
 	const clock = new ServerClock();
