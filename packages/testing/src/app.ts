@@ -71,10 +71,12 @@ export async function startTestApp<V extends TObject>(
 		onReconnect: () => database.renew(),
 		...options.poll,
 	});
-	const keyRing = await openKeyRing(
-		{ poll, database, service: service.name, ...(options.now ? { now: options.now } : {}) },
-		() => false,
-	);
+	const keyRing = await openKeyRing({
+		poll,
+		database,
+		service: service.name,
+		...(options.now ? { now: options.now } : {}),
+	});
 	const registry = new Registry();
 	const serverOptions: ServerOptions = {
 		logger,

@@ -1,7 +1,8 @@
+import { classify } from '@contacts/common/database/errors.js';
 import { health } from '@contacts/common/http/health.js';
 import { metrics } from '@contacts/common/http/metrics.js';
 import { createServer } from '@contacts/common/http/server.js';
-import { isTemporary, runProgram } from '@contacts/common/process/run.js';
+import { runProgram } from '@contacts/common/process/run.js';
 import { systemClock } from './bitrix24/clock.js';
 import { toCrmConfig, variables } from './config.js';
 import { synchronise } from './loop.js';
@@ -21,7 +22,7 @@ await runProgram(
 			const config = toCrmConfig(values);
 			// A wrong password or a missing schema ends the start; an unreachable database does not.
 			await database.query(readState).catch((error: unknown) => {
-				if (!isTemporary(error)) throw error;
+				if (classify(error).isPermanent) throw error;
 			});
 
 			const { logger } = serverOptions;

@@ -5,7 +5,7 @@ import { database as db, test } from '@contacts/testing/test.js';
 import { describe, expect, onTestFinished, vi } from 'vitest';
 import { type Database, openDatabase } from '../database/database.js';
 import { startDeadline } from '../database/deadline.js';
-import { classify, DatabaseError } from '../database/errors.js';
+import { DatabaseError } from '../database/errors.js';
 import { urlAs } from '../database/roles.js';
 import { openStatePoll, type StatePoll, type StatePollOptions } from '../database/state-poll.js';
 import { type KeyRing, type KeyRingOptions, openKeyRing } from './key-ring.js';
@@ -13,8 +13,6 @@ import { revokeKey, setProjectEnabled } from './projects.sql.js';
 
 /** Longer than any test, so that polls are started by the test alone. */
 const never = 600_000;
-/** As in production. */
-const isTemporary = (error: unknown) => error instanceof DatabaseError && !classify(error).isPermanent;
 
 interface Observed {
 	ring: KeyRing;
@@ -53,10 +51,12 @@ async function open(options: Pick<KeyRingOptions, 'now'> & Partial<StatePollOpti
 				await follower(state, counted);
 			}),
 	};
-	const ring = await openKeyRing(
-		{ poll: observedPoll, database, service: 'company-contacts', ...(now ? { now } : {}) },
-		isTemporary,
-	);
+	const ring = await openKeyRing({
+		poll: observedPoll,
+		database,
+		service: 'company-contacts',
+		...(now ? { now } : {}),
+	});
 	onTestFinished(() => ring.stop());
 	return Object.assign(observed, { ring }) as Observed;
 }

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import type { Database } from '../database/database.js';
 import { type Deadline, startDeadline, withTimeout } from '../database/deadline.js';
-import { DatabaseError } from '../database/errors.js';
+import { classify, DatabaseError } from '../database/errors.js';
 import type { StatePoll } from '../database/state-poll.js';
 import {
 	type Project,
@@ -74,9 +74,9 @@ interface Snapshot {
  * Opens the snapshot of all keys, which every process keeps in memory. It is loaded at once, and again in each poll that
  * finds another version, another server, or itself on another connection.
  *
- * @throws DatabaseError when the first load fails, unless `isTemporary` returns true for it: then it is retried.
+ * @throws DatabaseError when the database rejects this configuration. It is asked again after every other failure.
  */
-export async function openKeyRing(options: KeyRingOptions, isTemporary: (error: unknown) => boolean): Promise<KeyRing> {
+export async function openKeyRing(options: KeyRingOptions): Promise<KeyRing> {
 	const { poll, database, service, now = Date.now } = options;
 	/** The last uses of keys that are not stored yet, in milliseconds since the epoch. */
 	let uses = new Map<number, number>();
@@ -120,7 +120,7 @@ export async function openKeyRing(options: KeyRingOptions, isTemporary: (error: 
 	try {
 		await poll.refresh(startDeadline(maxLoadMs));
 	} catch (error) {
-		if (!isTemporary(error)) throw error;
+		if (classify(error).isPermanent) throw error;
 	}
 	const usesTimer = setInterval(flushUses, flushIntervalMs).unref();
 

@@ -48,7 +48,7 @@ interface Consequences {
 	isUnwritten: boolean;
 	/** Whether the server has refused the statement for now. */
 	isTemporary?: boolean;
-	/** Whether an operator has to change something, so that a retry does not help. */
+	/** Whether the database rejects this configuration: it will reject it again until an operator changes something. */
 	isPermanent?: boolean;
 	/** `busy`: too many callers waited. `deadline`: no response in time, by our clock or by the server's. */
 	reason: FailureReason;

@@ -49,7 +49,7 @@ test('a process that authenticates is not ready until its keys were loaded, alth
 	proxy.cut();
 	const keys = openDatabase({ url: proxy.through(db.url), applicationName: 'keys', poolSize: 1 });
 	const poll = openStatePoll({ url: proxy.through(db.url), applicationName: 'keys', watched: ['keys'] });
-	const keyRing = await openKeyRing({ poll, database: keys, service: 'company-contacts' }, () => true);
+	const keyRing = await openKeyRing({ poll, database: keys, service: 'company-contacts' });
 	onTestFinished(async () => {
 		await keyRing.stop();
 		await keys.close();

@@ -57,7 +57,7 @@ export function runService<Variables extends TObject>(
 		{
 			...service,
 			async buildApp(parts, config) {
-				const keyRing = await openKeyRing({ ...parts, service: service.name }, isTemporary);
+				const keyRing = await openKeyRing({ ...parts, service: service.name });
 				const app = await service.buildApp({ ...parts, keyRing }, config);
 				app.addHook('onClose', () => keyRing.stop());
 				return app;
@@ -65,11 +65,6 @@ export function runService<Variables extends TObject>(
 		},
 		environment,
 	);
-}
-
-/** An unreachable database may return. A database that rejects this configuration will reject it again. */
-export function isTemporary(error: unknown): boolean {
-	return error instanceof DatabaseError && !classify(error).isPermanent;
 }
 
 /**
@@ -153,12 +148,13 @@ async function start<Variables extends TObject>(
 
 /** @throws UnsupportedDatabaseError; never because the database can't be reached */
 async function checkSupport(database: Database): Promise<void> {
-	try {
-		for (const row of await database.query((sql) => sql<DatabaseSupport[]>`${sql.unsafe(databaseSupport)}`))
-			rejectUnsupported(row);
-	} catch (error) {
-		if (!isTemporary(error)) throw error;
-	}
+	const rows = await database
+		.query((sql) => sql<DatabaseSupport[]>`${sql.unsafe(databaseSupport)}`)
+		.catch((error: unknown) => {
+			if (classify(error).isPermanent) throw error;
+			return [];
+		});
+	for (const row of rows) rejectUnsupported(row);
 }
 
 const wrongHost = 'HOST is no address of this machine.';
