@@ -38,7 +38,11 @@ export async function buildApp(parts: ServiceParts, config: Config): Promise<Ser
 
 	await server.register(async function publicApi(api) {
 		await api.register(loadShedding);
-		await api.register(authenticate, { keyRing, onFailure: limitFailures(policy, registry, clock) });
+		await api.register(authenticate, {
+			keyRing,
+			deadlineMs: database.deadlineMs,
+			onFailure: limitFailures(policy, registry, clock),
+		});
 		await api.register(limitProjects, { policy, redisUrl: config.REDIS_URL, registry, clock });
 		await api.register(sandbox);
 		await api.register(listCompanyContacts, { cache, database, poll, keyRing });

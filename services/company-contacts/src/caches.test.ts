@@ -1,4 +1,5 @@
 import { type Database, openDatabase } from '@contacts/common/database/database.js';
+import { type Deadline, startDeadline } from '@contacts/common/database/deadline.js';
 import { DatabaseError, DeadlineError } from '@contacts/common/database/errors.js';
 import { addProject, startTestApp } from '@contacts/testing/app.js';
 import { startTcpProxy } from '@contacts/testing/tcp-proxy.js';
@@ -54,7 +55,7 @@ function openObservedDatabase() {
 /** The responses of one process. Its statements are counted, and it polls only when a test says so. */
 type Observed = ReturnType<typeof openObservedDatabase> & {
 	/** A response that has the name of company 7's contact after a change. */
-	read(askedAt?: number): Promise<string>;
+	read(deadline?: Deadline): Promise<string>;
 	/** Finds what was committed before. */
 	see(): Promise<unknown>;
 };
@@ -67,18 +68,19 @@ function openProcess() {
 async function openList({ maxBytes = 10_000_000 } = {}) {
 	const { observed, poll, see, registry } = openProcess();
 	const cache = createListCache({ database: observed.database, poll, registry, maxBytes, maxListBytes: 10_000_000 });
-	const get = async (company?: string, askedAt?: number) => cache.find(company) ?? (await cache.read(company, askedAt));
-	const text = async (company?: string, askedAt?: number) =>
-		String((await (await get(company, askedAt)).representations?.get('identity'))?.body);
+	const get = async (company?: string, deadline?: Deadline) =>
+		cache.find(company) ?? (await cache.read(company, deadline));
+	const text = async (company?: string, deadline?: Deadline) =>
+		String((await (await get(company, deadline)).representations?.get('identity'))?.body);
 	await see();
-	return Object.assign(observed, { cache, see, get, text, read: (askedAt?: number) => text('7', askedAt) });
+	return Object.assign(observed, { cache, see, get, text, read: (deadline?: Deadline) => text('7', deadline) });
 }
 
 async function openFeed() {
 	const { observed, poll, see, registry } = openProcess();
 	const feed = createChangeFeed({ database: observed.database, poll, registry });
-	const page = async (cursor?: string, askedAt?: number) => {
-		const response = feed.find(cursor, 1000) ?? (await feed.read(cursor, 1000, askedAt));
+	const page = async (cursor?: string, deadline?: Deadline) => {
+		const response = feed.find(cursor, 1000) ?? (await feed.read(cursor, 1000, deadline));
 		return JSON.parse(String((await response.get('identity')).body)) as ChangesBody;
 	};
 	let body = await page();
@@ -86,7 +88,7 @@ async function openFeed() {
 	/** After all changes. */
 	const { cursor } = body;
 	observed.queries = 0;
-	const read = async (askedAt?: number) => JSON.stringify(await page(cursor, askedAt));
+	const read = async (deadline?: Deadline) => JSON.stringify(await page(cursor, deadline));
 	return Object.assign(observed, { page, see, cursor, read });
 }
 
@@ -154,8 +156,7 @@ describe.each<[string, () => Promise<Observed>, number]>([
 		onTestFinished(() => lock.release());
 		await lock`begin`;
 		await lock`lock table company_contacts in access exclusive mode`;
-		const { deadlineMs } = observed.database;
-		const late = observed.read(performance.now() - deadlineMs + 200);
+		const late = observed.read(startDeadline(200));
 		// Asked just now, it may wait for longer.
 		const early = observed.read();
 		const first = await Promise.race([early, late.catch((error: unknown) => error)]);

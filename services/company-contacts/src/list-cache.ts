@@ -23,10 +23,10 @@ export interface ListCache {
 	/**
 	 * Returns such a list, or reads it from the table.
 	 *
-	 * @param startedAt when the request began, in milliseconds of `performance.now()`
+	 * @param deadline that of the request. Default: `Database.deadlineMs` from now
 	 * @throws DatabaseError, DatabaseBusyError: it never returns an old list as a current one
 	 */
-	read(companyId: string | undefined, startedAt?: number): Promise<CachedList>;
+	read(companyId: string | undefined, deadline?: Deadline): Promise<CachedList>;
 }
 
 interface ListCacheOptions {
@@ -129,7 +129,7 @@ export function createListCache(options: ListCacheOptions): ListCache {
 			const entry = state && findCurrent(companyId, state);
 			return entry && count(entry, 'memory');
 		},
-		read: (companyId, startedAt) =>
+		read: (companyId, requestDeadline) =>
 			database.admit(async (deadline) => {
 				const state = await poll.confirm(deadline);
 				const entry = findCurrent(companyId, state);
@@ -137,7 +137,7 @@ export function createListCache(options: ListCacheOptions): ListCache {
 				// A query that was sent in an earlier state may lack a change, so only requests of the same state share it.
 				const key = `${state.generation} ${state.contacts?.version} ${keyOf(companyId)}`;
 				return count(await queries.join(key, deadline, () => query(companyId, state, deadline)), 'database');
-			}, startedAt),
+			}, requestDeadline),
 	};
 }
 

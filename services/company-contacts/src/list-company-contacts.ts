@@ -83,15 +83,15 @@ async function route(api: Server, { cache, ...source }: ListOptions): Promise<vo
 				return;
 			}
 			return (async () => {
-				const { project, askedAt } = request;
-				const { representations, ...head } = cached ?? (await cache.read(companyId, askedAt));
+				const { project, deadline } = request;
+				const { representations, ...head } = cached ?? (await cache.read(companyId, deadline));
 				if (representations !== undefined)
 					return send(request, reply, await representations.get(encoding), head.syncedAt);
 				// Without a stream: a project has few of them, and each counts the contacts first.
 				const entityTag = streamTagOf(head, encoding);
 				if (isNotModified(request, entityTag))
 					return send(request, reply, { encoding, entityTag, body: '' }, head.syncedAt);
-				const stream = await streamList(source, { companyId, encoding, project, askedAt });
+				const stream = await streamList(source, { companyId, encoding, project, deadline });
 				return send(request, reply, stream, stream.syncedAt);
 			})();
 		},

@@ -3,6 +3,7 @@ import { get, type IncomingMessage } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { brotliDecompressSync, gunzipSync } from 'node:zlib';
 import { type Database, openDatabase } from '@contacts/common/database/database.js';
+import { startDeadline } from '@contacts/common/database/deadline.js';
 import { DatabaseError } from '@contacts/common/database/errors.js';
 import { type Encoding, sendRepresentation } from '@contacts/common/http/representations.js';
 import { createServer } from '@contacts/common/http/server.js';
@@ -96,7 +97,7 @@ const request = (rest: Partial<StreamRequest> = {}): StreamRequest => ({
 	companyId: undefined,
 	encoding: 'identity',
 	project: { id: lastProject++, keyId: 1, code: 'any', isSandbox: false },
-	askedAt: performance.now(),
+	deadline: startDeadline(4000),
 	...rest,
 });
 
@@ -270,10 +271,11 @@ describe('a list that fails before its first byte', () => {
 	test('fails at the deadline of its request, however late its statements were sent', async () => {
 		const source = await openSource();
 		const unlock = await lockTable();
-		const read = (askedAt: number) => streamList(source, request({ companyId: '7', askedAt }));
+		const read = (timeoutMs: number) =>
+			streamList(source, request({ companyId: '7', deadline: startDeadline(timeoutMs) }));
 		// Asked just now, a request may wait for longer.
-		const early = read(performance.now());
-		const late = read(performance.now() - source.database.deadlineMs + 200).catch((error: unknown) => error);
+		const early = read(source.database.deadlineMs);
+		const late = read(200).catch((error: unknown) => error);
 		expect(await Promise.race([early, late])).toBeInstanceOf(DatabaseError);
 		await unlock();
 		expect(JSON.parse(await text((await early).body)).count).toBeGreaterThan(0);

@@ -35,8 +35,7 @@ export interface StreamRequest {
 	encoding: Encoding;
 	/** The client. A project has one stream at a time. */
 	project: Project;
-	/** When the request began, in milliseconds of `performance.now()`. */
-	askedAt: number;
+	deadline: Deadline;
 }
 
 /** Maximum time in which a client reads the whole list: one of 100 MB needs a rate of 330 KB a second. */
@@ -53,8 +52,7 @@ export async function streamList(
 	request: StreamRequest,
 	timeoutMs = maxStreamMs,
 ): Promise<ListStream> {
-	const { encoding, askedAt } = request;
-	const deadline = startDeadline(source.database.deadlineMs, askedAt);
+	const { encoding, deadline } = request;
 	/** Ends a reading whose list must not be sent, and waits until its connection is free. */
 	let abandon = async () => {};
 	const list = await readConfirmed(

@@ -83,16 +83,13 @@ async function route(api: Server, { database }: { database: Database }): Promise
 			response: { 200: response },
 		},
 		config: { examples },
-		async handler({ body: { chat_id: chatId, active: isActive, at: text }, askedAt }) {
+		async handler({ body: { chat_id: chatId, active: isActive, at: text }, deadline }) {
 			const at = text === undefined ? undefined : readTimestamp(text);
 			if (at !== undefined && at > Date.now() + maxClockLeadMs) {
 				throw new Problem('invalid_body', { errors: [{ field: 'at', message: 'must not be in the future' }] });
 			}
 			const report = { chatId, isActive, ...(at === undefined ? {} : { at }) };
-			await database.admit(
-				(deadline) => inOrder(chatId, () => applySubscriptionReport(database, report, deadline)),
-				askedAt,
-			);
+			await database.admit(() => inOrder(chatId, () => applySubscriptionReport(database, report, deadline)), deadline);
 			return { ok: 'saved' as const };
 		},
 	});

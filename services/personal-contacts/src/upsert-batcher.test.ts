@@ -256,7 +256,7 @@ describe('a response', () => {
 		onTestFinished(() => behind.close());
 		const writer = createUpsertBatcher({ database: behind, registry: new Registry() });
 		const save = (chat_id: number, leftMs: number) =>
-			writer.save({ contact: { chat_id }, projectId: 1 }, performance.now() - deadlineMs + leftMs);
+			writer.save({ contact: { chat_id }, projectId: 1 }, startDeadline(leftMs));
 		expect(await save(130_000, deadlineMs)).toBe('saved');
 		network.holdBack();
 		const [late, early] = await Promise.allSettled([save(130_001, 700), save(130_002, deadlineMs)]);

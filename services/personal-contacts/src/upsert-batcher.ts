@@ -10,11 +10,11 @@ export interface UpsertBatcher {
 	 * Saves a contact, unless its chat has an active direct subscription. Contacts of the same chat are applied in the order of
 	 * the calls.
 	 *
-	 * @param startedAt when the request began, in milliseconds of `performance.now()`; its deadline counts from then
+	 * @param deadline that of the request. Default: `Database.deadlineMs` from now
 	 * @returns its outcome; a saved row is durably committed
 	 * @throws DatabaseError, DatabaseBusyError: see `Admission`
 	 */
-	save(sent: SentContact, startedAt?: number): Promise<Outcome>;
+	save(sent: SentContact, deadline?: Deadline): Promise<Outcome>;
 }
 
 /** The second batch is executed while the first is committed. */
@@ -168,7 +168,7 @@ export function createUpsertBatcher({ database, registry }: { database: Database
 	}
 
 	return {
-		save: ({ contact, projectId }, startedAt) =>
+		save: ({ contact, projectId }, requestDeadline) =>
 			database.admit(
 				(deadline) =>
 					new Promise((resolve, reject) => {
@@ -184,7 +184,7 @@ export function createUpsertBatcher({ database, registry }: { database: Database
 						queue.push(waiting);
 						startSoon();
 					}),
-				startedAt,
+				requestDeadline,
 			),
 	};
 }

@@ -76,8 +76,8 @@ async function route(api: Server, { batcher }: { batcher: UpsertBatcher }): Prom
 			response: { 200: response },
 		},
 		config: { examples },
-		async handler({ body: contact, project, askedAt }) {
-			return { ok: await batcher.save({ contact, projectId: project.id }, askedAt) };
+		async handler({ body: contact, project, deadline }) {
+			return { ok: await batcher.save({ contact, projectId: project.id }, deadline) };
 		},
 	});
 }

@@ -60,12 +60,12 @@ export class Admission {
 	/**
 	 * Admits a caller, or refuses it.
 	 *
-	 * @param startedAt when the caller's request began, in milliseconds of `performance.now()`
+	 * @param deadline that of the caller. Default: `deadlineMs` from now
 	 * @throws DatabaseBusyError at once when the queue is full, or at the deadline when it waited for capacity while others
 	 *   were served
 	 * @throws DatabaseError in every other case
 	 */
-	async run<Result>(work: (deadline: Deadline) => Promise<Result>, startedAt?: number): Promise<Result> {
+	async run<Result>(work: (deadline: Deadline) => Promise<Result>, deadline?: Deadline): Promise<Result> {
 		const { deadlineMs, onFailure } = this.options;
 		if (this.isFull) {
 			onFailure('busy');
@@ -74,7 +74,7 @@ export class Admission {
 		const servedBefore = this.#served;
 		this.#callers++;
 		try {
-			const result = await work(startDeadline(deadlineMs, startedAt));
+			const result = await work(deadline ?? startDeadline(deadlineMs));
 			this.#served++;
 			return result;
 		} catch (error) {

@@ -55,10 +55,9 @@ export interface Database {
 	/**
 	 * Admits a caller with several statements, or with statements that are shared with others, or refuses it.
 	 *
-	 * @param startedAt when the caller's request began, in milliseconds of `performance.now()`; its deadline counts from
-	 *   then. Default: now
+	 * @param deadline that of the caller's request. Default: `deadlineMs` from now
 	 */
-	admit<Result>(work: (deadline: Deadline) => Promise<Result>, startedAt?: number): Promise<Result>;
+	admit<Result>(work: (deadline: Deadline) => Promise<Result>, deadline?: Deadline): Promise<Result>;
 	/** Counts somebody as waiting for capacity: see `Admission`. @returns a function to call when the wait is over */
 	startWaiting(): () => void;
 	/** Whether a new caller is refused: see `Admission`. */
@@ -129,7 +128,7 @@ export function openDatabase(options: DatabaseOptions): Database {
 			admitted(deadline, (until) => pool.query(until, statement, isOnNew)),
 		write: (statement, { deadline, retryRefused = true } = {}) =>
 			admitted(deadline, (until) => sendWrite(until, statement, retryRefused)),
-		admit: (work, startedAt) => admission.run(work, startedAt),
+		admit: (work, deadline) => admission.run(work, deadline),
 		startWaiting: () => admission.startWaiting(),
 		get isFull() {
 			return admission.isFull;

@@ -4,8 +4,8 @@ export interface Deadline {
 	readonly expiresAt: number;
 }
 
-/** @param startedAt when the caller's request began. Default: now */
-export function startDeadline(timeoutMs: number, startedAt = performance.now()): Deadline {
+export function startDeadline(timeoutMs: number): Deadline {
+	const startedAt = performance.now();
 	return { startedAt, expiresAt: startedAt + timeoutMs };
 }
 

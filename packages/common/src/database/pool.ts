@@ -123,18 +123,18 @@ export class ConnectionPool {
 		neededMs = 0,
 	): Promise<Result> {
 		if (this.#isClosed) throw closedError();
-		const askedAt = performance.now();
+		const startedAt = performance.now();
 		let waitedMs: number | undefined;
 		try {
 			const connection = this.#idle.pop() ?? (await this.#wait(deadline, neededMs));
-			waitedMs = performance.now() - askedAt;
+			waitedMs = performance.now() - startedAt;
 			try {
 				return await work(connection);
 			} finally {
 				this.#release(connection);
 			}
 		} finally {
-			const tookMs = performance.now() - askedAt;
+			const tookMs = performance.now() - startedAt;
 			this.options.onStatement?.(waitedMs ?? tookMs, tookMs);
 		}
 	}

@@ -3,7 +3,7 @@ import fp from 'fastify-plugin';
 import { maxKeyLength } from '../auth/api-key.js';
 import type { KeyRing } from '../auth/key-ring.js';
 import type { Project, RejectionReason } from '../auth/key-ring.sql.js';
-import { startDeadline } from '../database/deadline.js';
+import { type Deadline, startDeadline } from '../database/deadline.js';
 import { Problem } from './problems.js';
 import { malformed } from './query.js';
 
@@ -11,16 +11,15 @@ declare module 'fastify' {
 	interface FastifyRequest {
 		/** The caller. It is set for every request that passed authentication. */
 		project: Project;
-		/**
-		 * When the request was complete and its parameters were checked, in milliseconds of `performance.now()`. The deadline
-		 * of its response counts from then.
-		 */
-		askedAt: number;
+		/** When it must have its response. The time counts since the request was complete and its parameters were checked. */
+		deadline: Deadline;
 	}
 }
 
 interface AuthenticateOptions {
 	keyRing: KeyRing;
+	/** The maximum time until the response, in milliseconds. */
+	deadlineMs: number;
 	/** Called before a request is rejected. An error that it throws replaces the 401. */
 	onFailure?: (request: FastifyRequest) => void;
 }
@@ -31,9 +30,9 @@ interface AuthenticateOptions {
  * the reason.
  */
 export const authenticate = fp<AuthenticateOptions>(
-	async (scope, { keyRing, onFailure = () => undefined }) => {
+	async (scope, { keyRing, deadlineMs, onFailure = () => undefined }) => {
 		scope.decorateRequest('project');
-		scope.decorateRequest('askedAt', 0);
+		scope.decorateRequest('deadline');
 		scope.addHook('onRequest', (request, _reply, done) => {
 			const project = findProject(request, keyRing);
 			if (project === undefined) {
@@ -47,9 +46,9 @@ export const authenticate = fp<AuthenticateOptions>(
 		// request with a wrong parameter is refused also while the keys can't be confirmed.
 		scope.addHook('preHandler', (request, _reply, done) => {
 			const check = () => done(keyRing.isLive(request.project) ? undefined : unauthorized(request, keyRing));
-			request.askedAt = performance.now();
+			request.deadline = startDeadline(deadlineMs);
 			if (keyRing.isConfirmed) check();
-			else keyRing.confirm(startDeadline(maxConfirmMs, request.askedAt)).then(check, done);
+			else keyRing.confirm(startDeadline(maxConfirmMs)).then(check, done);
 		});
 	},
 	{ name: 'authenticate', fastify: '5.x', dependencies: ['metrics', 'load-shedding'] },

@@ -1,5 +1,5 @@
 import type { Database } from '@contacts/common/database/database.js';
-import { startDeadline } from '@contacts/common/database/deadline.js';
+import { type Deadline, startDeadline } from '@contacts/common/database/deadline.js';
 import { type DatabaseState, readConfirmed, type StatePoll } from '@contacts/common/database/state-poll.js';
 import type { ContactsState } from '@contacts/common/database/state-poll.sql.js';
 import { Problem } from '@contacts/common/http/problems.js';
@@ -17,10 +17,10 @@ export interface ChangeFeed {
 	/**
 	 * Returns the changes after a cursor. Without a cursor it returns all contacts, from the first one on.
 	 *
-	 * @param startedAt when the request began, in milliseconds of `performance.now()`
+	 * @param deadline that of the request. Default: `Database.deadlineMs` from now
 	 * @throws Problem `invalid_query`, `cursor_expired`; DatabaseError, DatabaseBusyError; it never returns only some of the changes
 	 */
-	read(cursor: string | undefined, limit: number, startedAt?: number): Promise<Representations>;
+	read(cursor: string | undefined, limit: number, deadline?: Deadline): Promise<Representations>;
 }
 
 interface ChangeFeedOptions {
@@ -67,10 +67,10 @@ export function createChangeFeed({ database, poll, registry }: ChangeFeedOptions
 		['memory', 'database'],
 	);
 
-	async function readPage(cursor: Cursor | undefined, startedAt: number | undefined): Promise<ChangesPage> {
+	async function readPage(cursor: Cursor | undefined, requestDeadline: Deadline): Promise<ChangesPage> {
 		const page = await database.admit(
 			(deadline) => readConfirmed(poll, (isOnNew) => readChanges(database, cursor, { deadline, isOnNew }), deadline),
-			startedAt,
+			requestDeadline,
 		);
 		if (cursor !== undefined) check(cursor, page);
 		return page;
@@ -94,9 +94,8 @@ export function createChangeFeed({ database, poll, registry }: ChangeFeedOptions
 			const response = state && findCurrent(keyOf(text, limit), state);
 			return response && count(response, 'memory');
 		},
-		async read(text, limit, startedAt) {
+		async read(text, limit, deadline = startDeadline(database.deadlineMs)) {
 			const cursor = text === undefined ? undefined : decodeCursor(text);
-			const deadline = startDeadline(database.deadlineMs, startedAt);
 			let state = await poll.confirm(deadline);
 			// Another process may have seen a change before this one.
 			if (cursor !== undefined && isUnknown(cursor, contactsOf(state))) state = await poll.refresh(deadline);
@@ -106,7 +105,7 @@ export function createChangeFeed({ database, poll, registry }: ChangeFeedOptions
 			const isAtEnd = text === encodeCursor(cursorAtEnd(contacts));
 			const key = keyOf(text, limit);
 			const begin = async () => {
-				const page = isAtEnd ? { ...contacts, changes: [] } : await readPage(cursor, startedAt);
+				const page = isAtEnd ? { ...contacts, changes: [] } : await readPage(cursor, deadline);
 				const response = createRepresentations(bodyOf(page, limit, cursor), () => {
 					// Another representation adds bytes, so the entry's size is calculated again.
 					const entry = responses.peek(key);

@@ -107,7 +107,7 @@ async function route(api: Server, { feed }: { feed: ChangeFeed }): Promise<void>
 				return;
 			}
 			return (async () => {
-				const response = kept ?? (await feed.read(cursor, limit, request.askedAt));
+				const response = kept ?? (await feed.read(cursor, limit, request.deadline));
 				sendRepresentation(request, reply, await response.get(encoding));
 				return reply;
 			})();
