@@ -3,7 +3,7 @@ import { startPgBouncer } from '@contacts/testing/pgbouncer.js';
 import type { RunningService } from '@contacts/testing/services.js';
 import { startTcpProxy } from '@contacts/testing/tcp-proxy.js';
 import { database, test } from '@contacts/testing/test.js';
-import { createUpsertClient, type Outcome, type UpsertClient } from '@contacts/testing/upsert-client.js';
+import { createUpsertClient, type ResponseStatus, type UpsertClient } from '@contacts/testing/upsert-client.js';
 import { afterAll, expect, onTestFinished } from 'vitest';
 import { urlFor } from '../services.js';
 import { databaseIsQuiet, endSessions, executed, prepare, start } from './late-statements.js';
@@ -30,7 +30,7 @@ async function saveAll(
 	client: UpsertClient,
 	atOnce = chats.length,
 ) {
-	const outcomes: Outcome[] = [];
+	const outcomes: ResponseStatus[] = [];
 	for (let from = 0; from < chats.length; from += atOnce) {
 		const some = chats.slice(from, from + atOnce);
 		// Refusals come at once. Those of one moment must not refuse all chats.

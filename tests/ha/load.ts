@@ -1,12 +1,12 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Random } from '@contacts/testing/random.js';
-import { createUpsertClient, type Outcome } from '@contacts/testing/upsert-client.js';
+import { createUpsertClient, type ResponseStatus } from '@contacts/testing/upsert-client.js';
 import { columnsOf } from '@contacts/testing/upserting-clients.js';
 
 /** A response or a failure; times are milliseconds of `performance.now()`. */
 export interface Seen {
 	at: number;
-	outcome: Outcome;
+	outcome: ResponseStatus;
 }
 
 export interface Load {
@@ -44,7 +44,7 @@ export function startLoad(personal: readonly string[], gateways: readonly string
 			await delay(outcome === 200 ? 25 : 50);
 		}
 	}
-	const get = async (gateway: string | undefined, project: string): Promise<Outcome> => {
+	const get = async (gateway: string | undefined, project: string): Promise<ResponseStatus> => {
 		try {
 			const url = `${gateway}/api/company_contacts.list?project=${project}&api_key=${project}-key`;
 			const response = await fetch(url, { signal: AbortSignal.timeout(5000) });

@@ -1,10 +1,10 @@
 import {
 	closedLoop,
 	countResults,
-	type Outcome,
 	openLoop,
 	quantile,
 	type Shot,
+	type ShotResult,
 	send,
 	spread,
 } from '@contacts/testing/load.js';
@@ -25,12 +25,12 @@ import {
 
 test.beforeAll(addLoadProject);
 
-const withResult = (outcomes: Outcome[], result: number) => outcomes.filter((outcome) => outcome.result === result);
+const withResult = (outcomes: ShotResult[], result: number) => outcomes.filter((outcome) => outcome.result === result);
 
 /** Sends far more than the service can handle, and checks the responses and the service. */
 async function overload(
 	service: RunningService,
-	load: (send: (index: number) => Shot, seconds: number) => Promise<Outcome[]>,
+	load: (send: (index: number) => Shot, seconds: number) => Promise<ShotResult[]>,
 	next: (index: number) => Shot,
 ) {
 	// Memory that a process allocates with its first work is not growth.
@@ -59,7 +59,7 @@ async function overload(
 	// The database shares the processor here. When it is starved, a statement may exceed its timeout of three seconds. Then
 	// the database delays the statements of this test too.
 	const failed = withResult(outcomes, 500);
-	const delayOf = ({ begun, latency }: Outcome) =>
+	const delayOf = ({ begun, latency }: ShotResult) =>
 		Math.max(...[ofDatabase, machine].map((each) => each.during(begun, begun + latency)));
 	const unexplained = failed.filter((outcome) => delayOf(outcome) < 1000);
 	expect(served.length + refused.length + failed.length).toBe(outcomes.length);

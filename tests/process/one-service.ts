@@ -1,5 +1,5 @@
 import { addProject } from '@contacts/testing/app.js';
-import { type Outcome, type Shot, send } from '@contacts/testing/load.js';
+import { type Shot, type ShotResult, send } from '@contacts/testing/load.js';
 import { type MachineDelays, watchDelays } from '@contacts/testing/machine-delays.js';
 import type { RunningService } from '@contacts/testing/services.js';
 import { database } from '@contacts/testing/test.js';
@@ -38,7 +38,7 @@ export async function watchMachine({ pid }: RunningService): Promise<() => Promi
 }
 
 /** The same outcomes, without the delays of the machine. */
-export const withoutDelays = (outcomes: readonly Outcome[], machine: MachineDelays): Outcome[] =>
+export const withoutDelays = (outcomes: readonly ShotResult[], machine: MachineDelays): ShotResult[] =>
 	outcomes.map((each) => ({
 		...each,
 		latency: Math.max(0, each.latency - machine.during(each.begun, each.begun + each.latency)),

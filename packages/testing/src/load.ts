@@ -1,7 +1,7 @@
 import { Agent, type IncomingMessage, request } from 'node:http';
 
-/** The outcome of one request. */
-export interface Outcome {
+/** What became of one request. */
+export interface ShotResult {
 	/** The status, or the code of the error that ended it. */
 	result: number | string;
 	/** When it was sent, in milliseconds of `performance.now()`. */
@@ -28,9 +28,9 @@ export async function openLoop(
 	perSecond: number,
 	seconds: number,
 	next: (index: number) => Shot,
-): Promise<Outcome[]> {
+): Promise<ShotResult[]> {
 	const agent = new Agent({ keepAlive: true, maxSockets: 4000, maxFreeSockets: 4000 });
-	const outcomes: Promise<Outcome>[] = [];
+	const outcomes: Promise<ShotResult>[] = [];
 	const begun = performance.now();
 	await new Promise<void>((resolve) => {
 		const timer = setInterval(() => {
@@ -52,9 +52,9 @@ export async function closedLoop(
 	clients: number,
 	seconds: number,
 	next: (index: number) => Shot,
-): Promise<Outcome[]> {
+): Promise<ShotResult[]> {
 	const agent = new Agent({ keepAlive: true, maxSockets: clients });
-	const outcomes: Outcome[] = [];
+	const outcomes: ShotResult[] = [];
 	const end = performance.now() + seconds * 1000;
 	let index = 0;
 	const work = async () => {
@@ -66,7 +66,7 @@ export async function closedLoop(
 }
 
 /** Sends one request and reads the whole response. */
-export function send(url: string, { method, path, body }: Shot, agent?: Agent): Promise<Outcome> {
+export function send(url: string, { method, path, body }: Shot, agent?: Agent): Promise<ShotResult> {
 	const begun = performance.now();
 	return new Promise((resolve) => {
 		let response: IncomingMessage | undefined;
@@ -90,19 +90,19 @@ export function send(url: string, { method, path, body }: Shot, agent?: Agent): 
 }
 
 /** The number of outcomes of each result. */
-export function countResults(outcomes: readonly Outcome[]): Record<string, number> {
+export function countResults(outcomes: readonly ShotResult[]): Record<string, number> {
 	const counts: Record<string, number> = {};
 	for (const { result } of outcomes) counts[result] = (counts[result] ?? 0) + 1;
 	return counts;
 }
 
 /** The latency quantile of the outcomes, in whole milliseconds. Without outcomes, 0. */
-export function quantile(outcomes: readonly Outcome[], part: number): number {
+export function quantile(outcomes: readonly ShotResult[], part: number): number {
 	const sorted = outcomes.map(({ latency }) => latency).sort((a, b) => a - b);
 	return Math.round(sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))] ?? 0);
 }
 
 /** `median / 99 % / longest` in milliseconds. */
-export function spread(outcomes: readonly Outcome[]): string {
+export function spread(outcomes: readonly ShotResult[]): string {
 	return `${[0.5, 0.99, 1].map((part) => quantile(outcomes, part)).join(' / ')} ms`;
 }

@@ -1,18 +1,18 @@
 import { connect, type Socket } from 'node:net';
 
 /** The status of a response, or an error code. `HUNG` means no response within ten seconds. */
-export type Outcome = number | string;
+export type ResponseStatus = number | string;
 
 /** Sends upserts on keep-alive connections. A request of node:http costs more than the service takes to serve it. */
 export interface UpsertClient {
 	/** Sends one upsert. The response must be `saved`. */
-	upsert(url: string, contact: object): Promise<Outcome>;
+	upsert(url: string, contact: object): Promise<ResponseStatus>;
 	close(): void;
 }
 
 interface Connection {
 	host: string;
-	exchange(request: string): Promise<Outcome>;
+	exchange(request: string): Promise<ResponseStatus>;
 }
 
 export function createUpsertClient(): UpsertClient {
@@ -22,7 +22,7 @@ export function createUpsertClient(): UpsertClient {
 	function open({ host, hostname, port }: URL): Connection {
 		const socket = connect({ port: Number(port), host: hostname, noDelay: true });
 		let received = '';
-		let report: (outcome: Outcome) => void = () => undefined;
+		let report: (outcome: ResponseStatus) => void = () => undefined;
 		const connection: Connection = {
 			host,
 			exchange: (request) =>

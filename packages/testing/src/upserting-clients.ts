@@ -1,11 +1,11 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Time } from './machine-delays.js';
 import type { Random } from './random.js';
-import { createUpsertClient, type Outcome } from './upsert-client.js';
+import { createUpsertClient, type ResponseStatus } from './upsert-client.js';
 
 /** A request that was not acknowledged. */
 export interface Failure extends Time {
-	outcome: Outcome;
+	outcome: ResponseStatus;
 }
 
 export interface Clients {
@@ -14,7 +14,7 @@ export interface Clients {
 	/** By chat: the last version that was sent, and the last one that was acknowledged. */
 	readonly sent: ReadonlyMap<number, number>;
 	readonly stored: ReadonlyMap<number, number>;
-	readonly outcomes: ReadonlyMap<Outcome, number>;
+	readonly outcomes: ReadonlyMap<ResponseStatus, number>;
 	readonly failures: readonly Failure[];
 	/** The requests that took more than a second. */
 	readonly slow: readonly Time[];
@@ -33,7 +33,7 @@ export function startClients(url: string, count: number, chatsEach: number, rand
 	const client = createUpsertClient();
 	const sent = new Map<number, number>();
 	const stored = new Map<number, number>();
-	const outcomes = new Map<Outcome, number>();
+	const outcomes = new Map<ResponseStatus, number>();
 	const failures: Failure[] = [];
 	const slow: Time[] = [];
 	let acknowledged = 0;

@@ -24,8 +24,10 @@ export type Outcome = 'saved' | 'skipped';
 interface SaveOptions {
 	/** The deadline of the callers, or of the one with the least time left. */
 	deadline: Deadline;
-	/** Maximum time in which the statement may write. If it is refused, it is not sent again. */
+	/** Maximum time in which the statement may write. Default: what `Database.write` allows. */
 	timeoutMs?: number;
+	/** See `Database.write`. */
+	retryRefused?: boolean;
 }
 
 /**
@@ -44,7 +46,7 @@ interface SaveOptions {
 export async function savePersonalContacts(
 	database: Database,
 	sent: readonly SentContact[],
-	{ deadline, timeoutMs = Number.POSITIVE_INFINITY }: SaveOptions,
+	{ deadline, timeoutMs = Number.POSITIVE_INFINITY, retryRefused = true }: SaveOptions,
 ): Promise<Map<number, Outcome>> {
 	const contacts = JSON.stringify(
 		sent.map(({ contact: { chat_id, username, name, birth_date }, projectId }) => ({
@@ -100,7 +102,7 @@ export async function savePersonalContacts(
 					(extract(epoch from clock_timestamp()) * 1000)::float8 as clock
 				from sent left join written using (chat_id)`;
 		},
-		{ deadline, retryRefused: timeoutMs === Number.POSITIVE_INFINITY },
+		{ deadline, retryRefused },
 	);
 	return new Map(rows.flatMap(({ chat_id, outcome }) => (outcome === null ? [] : [[chat_id, outcome]])));
 }

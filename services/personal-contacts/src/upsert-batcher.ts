@@ -125,7 +125,8 @@ export function createUpsertBatcher({ database, registry }: { database: Database
 			startSoon();
 		}, slowBatchMs);
 		try {
-			const outcomes = await savePersonalContacts(database, chats.map(merge), { deadline, timeoutMs: batchTimeoutMs });
+			const options = { deadline, timeoutMs: batchTimeoutMs, retryRefused: false };
+			const outcomes = await savePersonalContacts(database, chats.map(merge), options);
 			for (const [chat, contacts] of batch) {
 				const outcome = outcomes.get(chat);
 				if (outcome === undefined) void writeOneByOne(chat, contacts);

@@ -2,12 +2,11 @@ import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import type { ServiceName } from '@contacts/common/auth/key-ring.sql.js';
 import { ConfigError } from '@contacts/common/process/config.js';
 
 /** A service is ready within a second. This is for a machine that is busy with much else. */
 const readyTimeoutMs = 120_000;
-
-export type ServiceName = 'personal-contacts' | 'company-contacts';
 
 interface ChildService {
 	/** Resolves when it has ended. */

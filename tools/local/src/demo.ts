@@ -1,6 +1,6 @@
 import { hashKey } from '@contacts/common/auth/api-key.js';
 import { insertKey, insertProject } from '@contacts/common/auth/projects.sql.js';
-import type { CompanyContactFields } from '@contacts/common/company-contacts/company-contact-columns.sql.js';
+import type { PartialContactRow } from '@contacts/common/company-contacts/company-contact-columns.sql.js';
 import { saveCompanyContacts } from '@contacts/common/company-contacts/save-company-contacts.sql.js';
 import type { Sql } from '@contacts/common/database/client.js';
 
@@ -8,7 +8,7 @@ export const demoProject = 'demo';
 export const demoKey = 'demo-key';
 
 /** Made-up contacts. Their numbers are from ranges reserved for fiction, where a country has one. */
-const sampleContacts: CompanyContactFields[] = [
+const sampleContacts: PartialContactRow[] = [
 	{ bitrix_id: 1002, phone: '+442079460101', company_ids: ['1'], name: 'Alice Carter', assigned_by_id: 5 },
 	{
 		bitrix_id: 1005,

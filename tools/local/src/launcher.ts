@@ -1,9 +1,10 @@
 import { once } from 'node:events';
 import { createServer } from 'node:net';
+import type { ServiceName } from '@contacts/common/auth/key-ring.sql.js';
 import { migrate } from '@contacts/common/database/migrate.js';
 import { escapeControls } from '@contacts/common/observability/escape-controls.js';
 import { ConfigError } from '@contacts/common/process/config.js';
-import { type ServiceName, spawnService } from './child-service.js';
+import { spawnService } from './child-service.js';
 import { startLocalDatabase } from './local-database.js';
 import type { Settings } from './settings.js';
 

@@ -1,11 +1,11 @@
 import { randomBytes } from 'node:crypto';
 import { linkSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import type { ServiceName } from '@contacts/common/auth/key-ring.sql.js';
 import { connectSingle } from '@contacts/common/database/connect.js';
 import { migrate } from '@contacts/common/database/migrate.js';
 import { setUpRoles, urlAs } from '@contacts/common/database/roles.js';
 import { startLocalPostgres } from '@contacts/testing/embedded-postgres.js';
-import type { ServiceName } from './child-service.js';
 import { addDemo } from './demo.js';
 import type { StopSteps } from './launcher.js';
 

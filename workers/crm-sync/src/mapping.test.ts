@@ -1,4 +1,4 @@
-import type { CompanyContact } from '@contacts/common/company-contacts/company-contact-columns.sql.js';
+import type { ContactRow } from '@contacts/common/company-contacts/company-contact-columns.sql.js';
 import { describe, expect, test } from 'vitest';
 import type { CrmContact, CustomField, FieldValue } from './bitrix24/contact.js';
 import { type MappingOptions, mapContact, mappingVersion } from './mapping.js';
@@ -170,7 +170,7 @@ test('an unknown option is left out, and causes the fields to be read again', ()
 });
 
 test('a contact becomes the row of this version: another row needs a higher one', () => {
-	const rows: Record<number, CompanyContact> = {
+	const rows: Record<number, ContactRow> = {
 		2: {
 			bitrix_id: 1,
 			phone: '+442079460101',

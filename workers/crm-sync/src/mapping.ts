@@ -1,6 +1,6 @@
 import {
-	type CompanyContact,
 	type ContactColumn,
+	type ContactRow,
 	firstCharacters,
 	maxCharacters,
 } from '@contacts/common/company-contacts/company-contact-columns.sql.js';
@@ -26,7 +26,7 @@ export interface MappingOptions {
 }
 
 interface Mapped {
-	contact: CompanyContact;
+	contact: ContactRow;
 	/** The columns whose values could not be mapped, and became null, or were too long, and were cut. */
 	unmapped: ContactColumn[];
 	/** Whether a value is an option that is newer than the list of options. */
@@ -41,7 +41,7 @@ export function createMapper({
 	crm,
 	mapping,
 	onUnmapped,
-}: Pick<RunContext, 'crm' | 'mapping' | 'onUnmapped'>): (contacts: CrmContact[]) => Promise<CompanyContact[]> {
+}: Pick<RunContext, 'crm' | 'mapping' | 'onUnmapped'>): (contacts: CrmContact[]) => Promise<ContactRow[]> {
 	let refreshed = false;
 	return async (contacts) => {
 		let mapped = contacts.map((contact) => mapContact(contact, crm.fields(), mapping));
@@ -70,7 +70,7 @@ export function mapContact(contact: CrmContact, fields: CustomFields, options: M
 	if (reason.unknownOption) unmapped.add('perplexity_reason');
 	const companyIds = contact.companyIds.flatMap((id) => positiveInteger(id) ?? []);
 	if (companyIds.length !== contact.companyIds.length) unmapped.add('company_ids');
-	const row: CompanyContact = {
+	const row: ContactRow = {
 		bitrix_id: contact.id,
 		phone,
 		company_ids: companyIds.length ? [...new Set(companyIds)] : null,

@@ -1,7 +1,4 @@
-import {
-	type CompanyContact,
-	contactColumnNames,
-} from '@contacts/common/company-contacts/company-contact-columns.sql.js';
+import { type ContactRow, contactColumnNames } from '@contacts/common/company-contacts/company-contact-columns.sql.js';
 import {
 	type SaveResult,
 	saveCompanyContacts,
@@ -16,7 +13,7 @@ type StagedState = 'listed' | 'contradictory' | 'unread' | 'deleted' | 'denied';
 
 /** What a request of a full run has read. */
 export interface Staged {
-	contacts: readonly CompanyContact[];
+	contacts: readonly ContactRow[];
 	/** Those among `contacts` that contradict themselves. */
 	contradictory: ReadonlyMap<number, unknown>;
 	/** Contacts that could not be read. */

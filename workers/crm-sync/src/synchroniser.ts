@@ -48,7 +48,7 @@ export interface SynchroniserOptions extends Partial<Pick<RunContext, 'onProgres
 }
 
 /** The result of a run. */
-export interface Outcome extends Counts {
+export interface RunResult extends Counts {
 	kind: RunKind;
 	requests: number;
 }
@@ -63,9 +63,9 @@ export interface Synchroniser {
 	 * @param request when a command has requested this run. The mirror is then complete up to then: what has changed since an
 	 *   unfinished full run began is read too.
 	 */
-	run(options?: { full?: boolean; requestedAt?: string }): Promise<Outcome>;
+	run(options?: { full?: boolean; requestedAt?: string }): Promise<RunResult>;
 	/** @throws Bitrix24Error `pause`: events do not wait for the end of a rate-limit pause, so that runs and requests go on */
-	events(): Promise<Outcome>;
+	events(): Promise<RunResult>;
 }
 
 /** Only a full run finds every deletion, merge and changed link. */
@@ -184,7 +184,7 @@ export async function createSynchroniser(options: SynchroniserOptions): Promise<
 		intended: RunKind,
 		requestedAt: string | undefined,
 		work: (context: RunContext, kind: RunKind) => Promise<Counts>,
-	): Promise<Outcome> {
+	): Promise<RunResult> {
 		let kind = intended;
 		const runId = await session.run((sql) => beginRun(sql, intended, requestedAt ?? null));
 		if (kind !== 'events') await session.run(prune, allContacts);

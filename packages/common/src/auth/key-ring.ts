@@ -60,7 +60,7 @@ const flushIntervalMs = 30_000;
 /** The maximum wait for a load. A service starts without keys if the database can't be reached. */
 const maxLoadMs = 4000;
 
-interface Snapshot {
+interface LoadedKeys {
 	version: string | undefined;
 	/** See `DatabaseState`. */
 	generation: number;
@@ -80,7 +80,7 @@ export async function openKeyRing(options: KeyRingOptions): Promise<KeyRing> {
 	const { poll, database, service, now = Date.now } = options;
 	/** The last uses of keys that are not stored yet, in milliseconds since the epoch. */
 	let uses = new Map<number, number>();
-	let snapshot: Snapshot | undefined;
+	let snapshot: LoadedKeys | undefined;
 	let refreshedAt: number | undefined;
 
 	const isLive = (key?: UnrevokedKey): key is UnrevokedKey => key !== undefined && key.expiresAt > now();
@@ -88,7 +88,7 @@ export async function openKeyRing(options: KeyRingOptions): Promise<KeyRing> {
 	poll.follow(async ({ keys: version, generation, foundAt }, sql) => {
 		// After a change between the two reads, the next poll loads the keys again.
 		if (version !== snapshot?.version || generation !== snapshot?.generation) {
-			const next: Snapshot = { version, generation, keys: new Map(), byId: new Map(), reasons: new Map() };
+			const next: LoadedKeys = { version, generation, keys: new Map(), byId: new Map(), reasons: new Map() };
 			for (const row of await readKeyRing(sql, service)) {
 				const index = row.hash === null ? row.code : indexOf(row.code, row.hash);
 				if (row.reason !== null) next.reasons.set(index, row.reason);

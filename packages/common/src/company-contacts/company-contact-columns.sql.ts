@@ -59,13 +59,13 @@ export const contactColumnNames = Object.keys(contactColumns) as ContactColumn[]
 
 const definitions: readonly Column[] = Object.values(contactColumns);
 
-/** A contact as the CRM or a file provides it. */
-export type CompanyContact = { bitrix_id: number } & {
+/** A row of company contacts as the CRM or a file provides it: without the ID of the service. */
+export type ContactRow = { bitrix_id: number } & {
 	[Name in ContactColumn]: Values[(typeof contactColumns)[Name]['type']];
 };
 
 /** A contact with only some of its columns. Those that are absent keep their stored values. */
-export type CompanyContactFields = Pick<CompanyContact, 'bitrix_id'> & Partial<CompanyContact>;
+export type PartialContactRow = Pick<ContactRow, 'bitrix_id'> & Partial<ContactRow>;
 
 /** The columns with their types, as SQL. */
 export const columnDefinitions = contactColumnNames.map((name) => `${name} ${contactColumns[name].type}`).join(', ');

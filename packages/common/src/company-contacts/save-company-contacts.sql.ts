@@ -1,9 +1,9 @@
 import type { Sql } from '../database/client.js';
 import {
-	type CompanyContactFields,
 	type ContactColumn,
 	columnDefinitions,
 	contactColumnNames,
+	type PartialContactRow,
 } from './company-contact-columns.sql.js';
 
 export interface SaveResult {
@@ -45,7 +45,7 @@ export const savedCounts = `
  * Saves contacts, each `bitrix_id` once, in one statement. Of a contact with absent columns nobody else may write these columns
  * meanwhile: lock the table first.
  */
-export async function saveCompanyContacts(sql: Sql, contacts: readonly CompanyContactFields[]): Promise<SaveResult> {
+export async function saveCompanyContacts(sql: Sql, contacts: readonly PartialContactRow[]): Promise<SaveResult> {
 	const given = contacts.map((contact) => ({ ...contact, absent: absentColumns(contact) }));
 	const [result] = await sql<[SaveResult]>`
 		with given as materialized (
@@ -56,7 +56,7 @@ export async function saveCompanyContacts(sql: Sql, contacts: readonly CompanyCo
 	return result;
 }
 
-const absentColumns = (contact: CompanyContactFields): ContactColumn[] =>
+const absentColumns = (contact: PartialContactRow): ContactColumn[] =>
 	contactColumnNames.filter((name) => contact[name] === undefined);
 
 /** Deletes the tombstones of contacts that were deleted long ago. */

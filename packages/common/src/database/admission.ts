@@ -12,7 +12,7 @@ interface AdmissionOptions {
 }
 
 /** Up to this many callers may always wait for capacity, so that they survive a short outage of the database. */
-const alwaysAdmitted = 50;
+const alwaysAllowedToWait = 50;
 
 /** A queue in which a caller has waited this long is growing. A checkpoint or a garbage collection takes less. */
 const maxCapacityWaitMs = 500;
@@ -45,7 +45,7 @@ export class Admission {
 	get isFull(): boolean {
 		const { maxCallers, clock } = this.options;
 		if (this.#callers >= maxCallers) return true;
-		if (this.#waiting.size <= alwaysAdmitted) return false;
+		if (this.#waiting.size <= alwaysAllowedToWait) return false;
 		const [first] = this.#waiting;
 		return first !== undefined && clock() - first.since >= maxCapacityWaitMs;
 	}

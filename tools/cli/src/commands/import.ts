@@ -1,7 +1,7 @@
 import { basename } from 'node:path';
 import {
-	type CompanyContactFields,
 	contactColumnNames,
+	type PartialContactRow,
 } from '@contacts/common/company-contacts/company-contact-columns.sql.js';
 import { pruneTombstones, saveCompanyContacts } from '@contacts/common/company-contacts/save-company-contacts.sql.js';
 import { readState } from '@contacts/crm-sync/sync.sql.js';
@@ -90,8 +90,8 @@ export async function importContacts(
 	reading: { signal: AbortSignal; part(): number | undefined },
 ): Promise<ImportResult> {
 	const written = { created: 0, changed: 0 };
-	async function save(batch: readonly CompanyContactFields[]): Promise<void> {
-		const contacts = new Map<number, CompanyContactFields>();
+	async function save(batch: readonly PartialContactRow[]): Promise<void> {
+		const contacts = new Map<number, PartialContactRow>();
 		for (const contact of batch) contacts.set(contact.bitrix_id, { ...contacts.get(contact.bitrix_id), ...contact });
 		const { created, changed } = await transaction(async (sql) => {
 			// An absent column keeps what is stored, also if somebody else writes it at this moment.

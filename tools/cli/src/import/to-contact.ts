@@ -1,10 +1,10 @@
 import {
-	type CompanyContact,
-	type CompanyContactFields,
 	type ContactColumn,
+	type ContactRow,
 	contactColumnNames,
 	firstCharacters,
 	maxCharacters,
+	type PartialContactRow,
 } from '@contacts/common/company-contacts/company-contact-columns.sql.js';
 import { toE164 } from '@contacts/common/company-contacts/phone.js';
 import { isId } from '../arguments.js';
@@ -19,14 +19,14 @@ const maxBigint = 2n ** 63n - 1n;
  *
  * @throws RecordError for the first field that is wrong
  */
-export function toContact(fields: Record<string, unknown>): CompanyContactFields {
+export function toContact(fields: Record<string, unknown>): PartialContactRow {
 	const { id, bitrix_id, ...given } = fields;
 	void id;
 	if (Object.keys(given).some((name) => !Object.hasOwn(parsers, name)))
 		throw new RecordError('a field that is not known');
 	const bitrixId = toId('bitrix_id', bitrix_id);
 	if (bitrixId === null) throw new RecordError('bitrix_id: missing');
-	const contact: CompanyContactFields = { bitrix_id: bitrixId };
+	const contact: PartialContactRow = { bitrix_id: bitrixId };
 	for (const name of contactColumnNames) {
 		if (given[name] !== undefined) Object.assign(contact, { [name]: parsers[name](name, given[name]) });
 	}
@@ -34,7 +34,7 @@ export function toContact(fields: Record<string, unknown>): CompanyContactFields
 }
 
 /** The parser of each column. */
-const parsers: { [Name in ContactColumn]: (field: string, value: unknown) => CompanyContact[Name] } = {
+const parsers: { [Name in ContactColumn]: (field: string, value: unknown) => ContactRow[Name] } = {
 	phone: toPhone,
 	company_ids: toCompanyIds,
 	name: (field, value) => toText(field, value, maxCharacters.name),

@@ -10,7 +10,7 @@ import { runContacts } from '../program.js';
 
 export const main = fileURLToPath(new URL('../../dist/main.js', import.meta.url));
 
-interface Outcome {
+interface CommandOutput {
 	code: number | string;
 	stdout: string;
 	stderr: string;
@@ -36,7 +36,7 @@ export async function contacts(
 	databaseUrl: string | undefined,
 	args: string[],
 	{ input = '', environment, isTTY = false, columns }: RunOptions = {},
-): Promise<Outcome> {
+): Promise<CommandOutput> {
 	const stdout = Object.assign(new PassThrough(), columns === undefined ? {} : { isTTY: true, columns });
 	const stderr = Object.assign(new PassThrough(), { isTTY });
 	const written = [text(stdout), text(stderr)];
@@ -53,7 +53,7 @@ async function* bytesOf(texts: AsyncIterable<string>): AsyncGenerator<Buffer> {
 }
 
 /** Expects a failure with one line on standard error and nothing on standard output. */
-export function expectOneLine(outcome: Outcome, code: 1 | 2, line: string | RegExp): void {
+export function expectOneLine(outcome: CommandOutput, code: 1 | 2, line: string | RegExp): void {
 	expect(outcome).toEqual({ code, stdout: '', stderr: expect.stringMatching(/^error: [^\n]+\n$/) });
 	if (typeof line === 'string') expect(outcome.stderr).toContain(line);
 	else expect(outcome.stderr).toMatch(line);

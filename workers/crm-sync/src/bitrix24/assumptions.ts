@@ -1,4 +1,4 @@
-import type { Command, CrmClient, Outcome } from './client.js';
+import type { Command, CommandResult, CrmClient } from './client.js';
 import type { Clock } from './clock.js';
 import { type CustomFields, hasLess, type Item, isRow, positiveInteger, readItem } from './contact.js';
 import { type Crm, itemCommand } from './crm.js';
@@ -211,7 +211,7 @@ export async function examineAssumptions(client: CrmClient, crm: Crm, clock: Clo
 		.slice(0, listed.length + 1)
 		.find((outcome) => outcome instanceof Bitrix24Error && ['stop', 'pause'].includes(outcome.kind));
 	if (stopped instanceof Bitrix24Error) throw stopped;
-	const resultOf = (outcome: Outcome | undefined, name: string) =>
+	const resultOf = (outcome: CommandResult | undefined, name: string) =>
 		outcome instanceof Bitrix24Error || !isRow(outcome?.result) ? undefined : outcome.result[name];
 	const gotten = entriesOf(
 		outcomes.slice(0, listed.length).map((outcome) => resultOf(outcome, 'item')),

@@ -25,7 +25,7 @@ export interface Command {
 }
 
 /** The result of a command in a batch. */
-export type Outcome = { result: unknown } | Bitrix24Error;
+export type CommandResult = { result: unknown } | Bitrix24Error;
 
 /** The CRM refuses longer batches. */
 export const maxCommands = 50;
@@ -49,7 +49,7 @@ export interface CrmClient {
 	 *
 	 * @param waits whether to wait for the end of a rate-limit pause
 	 */
-	batch(commands: Command[], options: { waits: boolean }): Promise<Outcome[]>;
+	batch(commands: Command[], options: { waits: boolean }): Promise<CommandResult[]>;
 	/** The number of requests so far. */
 	readonly requests: number;
 }
@@ -200,14 +200,18 @@ export function createCrmClient(options: CrmClientOptions): CrmClient {
 	 *
 	 * @param cutOffs how often it may be cut off until that is an error
 	 */
-	async function sendBatch(commands: NamedCommand[], waits: boolean, cutOffs: number): Promise<Map<string, Outcome>> {
+	async function sendBatch(
+		commands: NamedCommand[],
+		waits: boolean,
+		cutOffs: number,
+	): Promise<Map<string, CommandResult>> {
 		const cmd = Object.fromEntries(commands.map(([name, command]) => [name, queryOf(command)]));
 		const options = { waits, cutOffs };
 		const result = await call('batch', { halt: 0, cmd }, (response) => mapOf(response.result), options);
 		const results = mapOf(result.result);
 		const codes = Object.entries(mapOf(result.result_error)).map(([name, error]) => [name, codeOf(mapOf(error).error)]);
 		const errors = new Map(codes as [string, string][]);
-		const outcomes = new Map<string, Outcome>();
+		const outcomes = new Map<string, CommandResult>();
 		// What the CRM has executed ends a pause, also beside commands that it has refused.
 		for (const [name, { method }] of commands)
 			if (name in results || kindOfCommand(errors.get(name) ?? '') === 'not_found') pauses.delete(method);
@@ -226,8 +230,8 @@ export function createCrmClient(options: CrmClientOptions): CrmClient {
 	 * @returns an outcome of each command. Those that were not sent after a `stop` or a `pause` have its error
 	 * @throws CutOffError when no part has passed: then it is the CRM, and not one of its records
 	 */
-	async function sendParts(commands: NamedCommand[], waits: boolean): Promise<Map<string, Outcome>> {
-		const outcomes = new Map<string, Outcome>();
+	async function sendParts(commands: NamedCommand[], waits: boolean): Promise<Map<string, CommandResult>> {
+		const outcomes = new Map<string, CommandResult>();
 		const parts = partsOf(commands, batchSize);
 		/** Single commands that were cut off. */
 		const failed: [NamedCommand, CutOffError][] = [];
@@ -283,7 +287,7 @@ export function createCrmClient(options: CrmClientOptions): CrmClient {
 			}
 			// A map with the keys 0, 1, 2 … would come back as a list.
 			const named = commands.map((command, index): NamedCommand => [`c${index}`, command]);
-			const outcomes = new Map<string, Outcome>();
+			const outcomes = new Map<string, CommandResult>();
 			let left = named;
 			for (let tries = 1; left.length > 0; tries++) {
 				const sent = await sendParts(left, waits);
@@ -296,7 +300,7 @@ export function createCrmClient(options: CrmClientOptions): CrmClient {
 				if (kinds.has('stop') || (kinds.has('pause') && !waits)) break;
 				const retried = new Set<ErrorKind>();
 				for (const error of kinds.values()) if (await waitToRetry(error, tries, waits)) retried.add(error.kind);
-				const isRetried = (outcome?: Outcome) => outcome instanceof Bitrix24Error && retried.has(outcome.kind);
+				const isRetried = (outcome?: CommandResult) => outcome instanceof Bitrix24Error && retried.has(outcome.kind);
 				left = left.filter(([name]) => isRetried(sent.get(name)));
 			}
 			return named.flatMap(([name]) => outcomes.get(name) ?? []);
@@ -317,7 +321,7 @@ function partsOf(commands: NamedCommand[], size: number): NamedCommand[][] {
 }
 
 /** Whether further commands would fail for the same reason. */
-const isBlock = (outcome: Outcome) =>
+const isBlock = (outcome: CommandResult) =>
 	outcome instanceof Bitrix24Error && (outcome.kind === 'stop' || outcome.kind === 'pause');
 
 /** The random part keeps several clients of one CRM from retrying at the same time. */
