@@ -194,17 +194,18 @@ describe('lists in memory', () => {
 		const endRun = (at: number) => db.sql`update crm_sync_state set last_success_at = ${new Date(at)}`;
 		await endRun(first);
 		const observed = await openList();
-		expect((await observed.get('7')).syncedAt).toBe(first);
+		const syncedAt = async () => observed.cache.syncedAt(await observed.get('7'));
+		expect(await syncedAt()).toBe(first);
 		await rename('Of the second run');
 		await endRun(second);
 		// Until this process sees the change, its list is from before that run.
-		expect(observed.cache.find('7')?.syncedAt).toBe(first);
+		expect(await syncedAt()).toBe(first);
 		await observed.see();
-		expect((await observed.get('7')).syncedAt).toBe(second);
+		expect(await syncedAt()).toBe(second);
 		await endRun(second + 1000);
 		await observed.see();
 		// Nothing has changed since it was read.
-		expect(observed.cache.find('7')?.syncedAt).toBe(second + 1000);
+		expect(await syncedAt()).toBe(second + 1000);
 	});
 
 	test('requests that share a query which misses its deadline ask again together, once; no later request fails', async () => {

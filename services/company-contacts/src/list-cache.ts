@@ -1,21 +1,14 @@
 import type { Database } from '@contacts/common/database/database.js';
 import type { Deadline } from '@contacts/common/database/deadline.js';
-import { type DatabaseState, readConfirmed, type StatePoll } from '@contacts/common/database/state-poll.js';
-import type { ContactsState } from '@contacts/common/database/state-poll.sql.js';
+import { readConfirmed, type StatePoll } from '@contacts/common/database/state-poll.js';
 import { createRepresentations, type Representations } from '@contacts/common/http/representations.js';
 import { counter, gauge } from '@contacts/common/observability/metrics.js';
-import { LRUCache } from 'lru-cache';
 import type { Registry } from 'prom-client';
 import { type ListHead, readCompanyContacts } from './company-contacts.sql.js';
-import { SharedQueries } from './shared-queries.js';
+import { type CachedResponse, ResponseCache } from './response-cache.js';
 
 /** A list as it was when its query started, or later. */
-export interface CachedList extends ListHead {
-	/** See `DatabaseState`. */
-	generation: number;
-	/** Undefined if the list is too large for memory. */
-	representations: Representations | undefined;
-}
+export interface CachedList extends ListHead, CachedResponse {}
 
 export interface ListCache {
 	/** Returns a list that is in memory and current, without waiting. */
@@ -27,6 +20,8 @@ export interface ListCache {
 	 * @throws DatabaseError, DatabaseBusyError: it never returns an old list as a current one
 	 */
 	read(companyId: string | undefined, deadline?: Deadline): Promise<CachedList>;
+	/** When the mirror was last found equal to the CRM with the contacts of this list, in milliseconds since the epoch. */
+	syncedAt(list: CachedList): number | null;
 }
 
 interface ListCacheOptions {
@@ -40,9 +35,6 @@ interface ListCacheOptions {
 	maxListBytes: number;
 }
 
-/** What an entry takes in memory besides its list, rounded up. */
-const entryBytes = 800;
-
 /** Maximum number of lists, whatever their size. */
 const maxLists = 50_000;
 
@@ -51,19 +43,9 @@ const emptyBody = Buffer.from('{"count":0,"data":[]}');
 /** Shared by all companies without contacts. */
 const emptyList = createRepresentations(emptyBody);
 
-/**
- * Keeps lists as bytes. One version of the table, which the poll confirms, covers all lists. Only a list that is new or may
- * have changed is read, and concurrent requests for it share one query. See docs/decisions/list-cache.md.
- */
+/** Keeps lists in memory, if they are not too large for it. */
 export function createListCache(options: ListCacheOptions): ListCache {
 	const { database, poll, registry, maxBytes, maxListBytes } = options;
-	const lists = new LRUCache<string, CachedList>({
-		max: maxLists,
-		maxSize: maxBytes,
-		sizeCalculation: ({ representations }) =>
-			entryBytes + (representations === undefined || representations === emptyList ? 0 : representations.size),
-	});
-	const queries = new SharedQueries<CachedList>();
 	const countResponse = counter(
 		registry,
 		'list_responses_total',
@@ -71,7 +53,15 @@ export function createListCache(options: ListCacheOptions): ListCache {
 		'source',
 		['memory', 'database', 'stream'],
 	);
-	gauge(registry, 'list_cache_bytes', 'Bytes of the lists in memory.', () => lists.calculatedSize);
+	const cache = new ResponseCache<CachedList>({
+		poll,
+		maxEntries: maxLists,
+		maxBytes,
+		shared: emptyList,
+		isCurrent: (list, { version }) => list.version >= version,
+		onServed: ({ representations }, source) => countResponse(representations === undefined ? 'stream' : source),
+	});
+	gauge(registry, 'list_cache_bytes', 'Bytes of the lists in memory.', () => cache.bytes);
 	gauge(
 		registry,
 		'crm_last_success_timestamp_seconds',
@@ -81,63 +71,34 @@ export function createListCache(options: ListCacheOptions): ListCache {
 
 	function representationsOf(key: string, body: Buffer): Representations {
 		if (body.equals(emptyBody)) return emptyList;
-		const made = createRepresentations(body, () => {
-			// Another representation adds bytes, so the entry's size is calculated again.
-			const entry = lists.peek(key);
-			if (entry !== undefined && entry.representations === made) lists.set(key, { ...entry });
-		});
+		const made = cache.represent(key, body);
 		// The same list was read again. Reuse it: slow clients hold the bytes that they receive, and must not hold many copies.
-		const known = lists.peek(key)?.representations;
+		const known = cache.peek(key);
 		return known?.digest === made.digest ? known : made;
 	}
 
-	async function query(
-		companyId: string | undefined,
-		{ generation }: DatabaseState,
-		deadline: Deadline,
-	): Promise<CachedList> {
-		const key = keyOf(companyId);
+	async function query(companyId: string | undefined, generation: number, deadline: Deadline): Promise<CachedList> {
 		const { body, ...head } = await readConfirmed(
 			poll,
 			(isOnNew) => readCompanyContacts(database, companyId, Math.min(maxListBytes, maxBytes), { deadline, isOnNew }),
 			deadline,
 		);
-		const entry = { ...head, generation, representations: body && representationsOf(key, body) };
-		const known = lists.peek(key);
-		// A query that was sent later may have ended before.
-		if (known?.generation !== generation || known.version <= head.version) lists.set(key, entry);
-		return entry;
-	}
-
-	function findCurrent(companyId: string | undefined, { generation, contacts }: DatabaseState): CachedList | undefined {
-		const entry = lists.get(keyOf(companyId));
-		const { version, syncedAt } = contacts as ContactsState;
-		if (entry?.generation !== generation || entry.version < version) return undefined;
-		// A sync run that changed nothing may have ended since it was read.
-		if (entry.version === version && syncedAt !== null) entry.syncedAt = Math.max(syncedAt, entry.syncedAt ?? 0);
-		return entry;
-	}
-
-	function count(list: CachedList, source: 'memory' | 'database'): CachedList {
-		countResponse(list.representations === undefined ? 'stream' : source);
-		return list;
+		return { ...head, generation, representations: body && representationsOf(keyOf(companyId), body) };
 	}
 
 	return {
-		find(companyId) {
-			const state = poll.confirmed;
-			const entry = state && findCurrent(companyId, state);
-			return entry && count(entry, 'memory');
-		},
+		find: (companyId) => cache.find(keyOf(companyId)),
 		read: (companyId, requestDeadline) =>
 			database.admit(async (deadline) => {
 				const state = await poll.confirm(deadline);
-				const entry = findCurrent(companyId, state);
-				if (entry !== undefined) return count(entry, 'memory');
-				// A query that was sent in an earlier state may lack a change, so only requests of the same state share it.
-				const key = `${state.generation} ${state.contacts?.version} ${keyOf(companyId)}`;
-				return count(await queries.join(key, deadline, () => query(companyId, state, deadline)), 'database');
+				return cache.read(keyOf(companyId), state, deadline, () => query(companyId, state.generation, deadline));
 			}, requestDeadline),
+		syncedAt({ generation, version, syncedAt }) {
+			const { state } = poll;
+			if (state?.generation !== generation || state.contacts?.version !== version) return syncedAt;
+			// A sync run that changed nothing may have ended since it was read.
+			return state.contacts.syncedAt === null ? syncedAt : Math.max(state.contacts.syncedAt, syncedAt ?? 0);
+		},
 	};
 }
 

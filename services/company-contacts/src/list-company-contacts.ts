@@ -79,18 +79,19 @@ async function route(api: Server, { cache, ...source }: ListOptions): Promise<vo
 			const cached = cache.find(companyId);
 			const known = cached?.representations?.get(encoding);
 			if (cached !== undefined && known !== undefined && !(known instanceof Promise)) {
-				send(request, reply, known, cached.syncedAt);
+				send(request, reply, known, cache.syncedAt(cached));
 				return;
 			}
 			return (async () => {
 				const { project, deadline } = request;
-				const { representations, ...head } = cached ?? (await cache.read(companyId, deadline));
+				const list = cached ?? (await cache.read(companyId, deadline));
+				const { representations } = list;
 				if (representations !== undefined)
-					return send(request, reply, await representations.get(encoding), head.syncedAt);
+					return send(request, reply, await representations.get(encoding), cache.syncedAt(list));
 				// Without a stream: a project has few of them, and each counts the contacts first.
-				const entityTag = streamTagOf(head, encoding);
+				const entityTag = streamTagOf(list, encoding);
 				if (isNotModified(request, entityTag))
-					return send(request, reply, { encoding, entityTag, body: '' }, head.syncedAt);
+					return send(request, reply, { encoding, entityTag, body: '' }, cache.syncedAt(list));
 				const stream = await streamList(source, { companyId, encoding, project, deadline });
 				return send(request, reply, stream, stream.syncedAt);
 			})();

@@ -1,13 +1,12 @@
 import type { Database } from '@contacts/common/database/database.js';
 import { type Deadline, startDeadline } from '@contacts/common/database/deadline.js';
-import { type DatabaseState, readConfirmed, type StatePoll } from '@contacts/common/database/state-poll.js';
+import { readConfirmed, type StatePoll } from '@contacts/common/database/state-poll.js';
 import type { ContactsState } from '@contacts/common/database/state-poll.sql.js';
 import { Problem } from '@contacts/common/http/problems.js';
-import { createRepresentations, type Representations } from '@contacts/common/http/representations.js';
+import type { Representations } from '@contacts/common/http/representations.js';
 import { counter } from '@contacts/common/observability/metrics.js';
-import { LRUCache } from 'lru-cache';
 import type { Registry } from 'prom-client';
-import { SharedQueries } from '../shared-queries.js';
+import { type CachedResponse, contactsOf, ResponseCache } from '../response-cache.js';
 import { type ChangesPage, readChanges } from './changes.sql.js';
 import { type Cursor, decodeCursor, encodeCursor, lastId } from './feed-cursor.js';
 
@@ -30,11 +29,8 @@ interface ChangeFeedOptions {
 	registry: Registry;
 }
 
-/** A response, and the state that it belongs to. */
-interface KeptResponse extends Pick<ContactsState, 'version' | 'pruned'> {
-	/** See `DatabaseState`. */
-	generation: number;
-	response: Representations;
+interface CachedPage extends CachedResponse, Pick<ContactsState, 'pruned'> {
+	representations: Representations;
 }
 
 /** Maximum size of the responses in memory. */
@@ -43,22 +39,8 @@ const maxResponseBytes = 16_000_000;
 /** Maximum number of responses in memory, whatever their size. */
 const maxResponses = 10_000;
 
-/** What an entry takes in memory besides its response, rounded up. */
-const entryBytes = 800;
-
-/**
- * Keeps responses in memory, for the version of the contacts that the poll confirms. A change costs one query for each cursor,
- * however many clients poll with it, and no change costs none.
- */
+/** Keeps responses in memory. A change costs one query for each cursor, however many clients poll with it, and no change costs none. */
 export function createChangeFeed({ database, poll, registry }: ChangeFeedOptions): ChangeFeed {
-	/** By limit and cursor: the response of a newer state replaces that of an older one. */
-	const responses = new LRUCache<string, KeptResponse>({
-		max: maxResponses,
-		maxSize: maxResponseBytes,
-		sizeCalculation: ({ response }) => response.size + entryBytes,
-	});
-	/** A query counts as one caller of the database: so any number of clients may poll at once. */
-	const queries = new SharedQueries<Representations>();
 	const countResponse = counter(
 		registry,
 		'changes_responses_total',
@@ -66,7 +48,16 @@ export function createChangeFeed({ database, poll, registry }: ChangeFeedOptions
 		'source',
 		['memory', 'database'],
 	);
+	/** By limit and cursor. */
+	const cache = new ResponseCache<CachedPage>({
+		poll,
+		maxEntries: maxResponses,
+		maxBytes: maxResponseBytes,
+		isCurrent: (page, { version, pruned }) => page.version === version && page.pruned === pruned,
+		onServed: (_, source) => countResponse(source),
+	});
 
+	/** A query counts as one caller of the database: so any number of clients may poll at once. */
 	async function readPage(cursor: Cursor | undefined, requestDeadline: Deadline): Promise<ChangesPage> {
 		const page = await database.admit(
 			(deadline) => readConfirmed(poll, (isOnNew) => readChanges(database, cursor, { deadline, isOnNew }), deadline),
@@ -76,24 +67,8 @@ export function createChangeFeed({ database, poll, registry }: ChangeFeedOptions
 		return page;
 	}
 
-	function findCurrent(key: string, state: DatabaseState): Representations | undefined {
-		const entry = responses.get(key);
-		const { version, pruned } = contactsOf(state);
-		const isCurrent = entry?.generation === state.generation && entry.version === version && entry.pruned === pruned;
-		return isCurrent ? entry.response : undefined;
-	}
-
-	function count(response: Representations, source: 'memory' | 'database'): Representations {
-		countResponse(source);
-		return response;
-	}
-
 	return {
-		find(text, limit) {
-			const state = poll.confirmed;
-			const response = state && findCurrent(keyOf(text, limit), state);
-			return response && count(response, 'memory');
-		},
+		find: (text, limit) => cache.find(keyOf(text, limit))?.representations,
 		async read(text, limit, deadline = startDeadline(database.deadlineMs)) {
 			const cursor = text === undefined ? undefined : decodeCursor(text);
 			let state = await poll.confirm(deadline);
@@ -102,28 +77,19 @@ export function createChangeFeed({ database, poll, registry }: ChangeFeedOptions
 			const { generation } = state;
 			const contacts = contactsOf(state);
 			const { version, pruned } = contacts;
-			const isAtEnd = text === encodeCursor(cursorAtEnd(contacts));
 			const key = keyOf(text, limit);
-			const begin = async () => {
-				const page = isAtEnd ? { ...contacts, changes: [] } : await readPage(cursor, deadline);
-				const response = createRepresentations(bodyOf(page, limit, cursor), () => {
-					// Another representation adds bytes, so the entry's size is calculated again.
-					const entry = responses.peek(key);
-					if (entry?.response === response) responses.set(key, { ...entry });
-				});
-				responses.set(key, { generation, version, pruned, response });
-				return response;
-			};
-			const known = findCurrent(key, state);
-			if (known !== undefined) return count(known, 'memory');
-			const made = await queries.join(`${generation} ${version} ${pruned} ${key}`, deadline, begin);
-			return count(made, isAtEnd ? 'memory' : 'database');
+			const pageOf = (page: Page): CachedPage => ({
+				generation,
+				version,
+				pruned,
+				representations: cache.represent(key, bodyOf(page, limit, cursor)),
+			});
+			if (text === encodeCursor(cursorAtEnd(contacts))) cache.keep(key, pageOf({ ...contacts, changes: [] }));
+			const query = async () => pageOf(await readPage(cursor, deadline));
+			return (await cache.read(key, state, deadline, query)).representations;
 		},
 	};
 }
-
-/** The poll watches the contacts. */
-const contactsOf = ({ contacts }: DatabaseState) => contacts as ContactsState;
 
 /** An empty text is no cursor, and differs from none. */
 const keyOf = (cursor: string | undefined, limit: number) => (cursor === undefined ? `${limit}` : `${limit} ${cursor}`);
