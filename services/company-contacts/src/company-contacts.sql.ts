@@ -77,36 +77,37 @@ export async function readCompanyContacts(
 	return { ...(JSON.parse(String(read)) as ListHead), body: body ?? undefined };
 }
 
+/** Some elements of a list, as JSON. */
+export interface ListBatch {
+	/** The same in each batch. */
+	start: StreamStart;
+	elements: Buffer[];
+}
+
 /**
- * Reads the same list in batches, all from one snapshot.
+ * Reads the same list in batches, all from one snapshot. See `Database.readInBatches`.
  *
  * @param options.reader the client that reads: each has a share of the concurrent list reads
  * @param options.deadline the deadline of the first batch
- * @param onBatch receives the JSON of some elements, separated by commas. It resolves to whether to continue, and must not
- * reject.
  * @throws DatabaseError, DatabaseBusyError
  */
-export async function readCompanyContactsInBatches(
+export async function* readCompanyContactsInBatches(
 	database: Database,
 	companyId: string | undefined,
 	options: { reader: string; deadline: Deadline; isOnNew: boolean },
-	onBatch: (elements: Buffer[], start: StreamStart) => Promise<boolean>,
-): Promise<void> {
+): AsyncGenerator<ListBatch, void> {
 	let start: StreamStart | undefined;
-	await database.readInBatches(
+	const batches = database.readInBatches(
 		(sql) => sql`
 			-- PostgreSQL executes the parts in this order, and the second one by its index.
 			select null as element, ${head(sql, sql`(select count(*) from company_contacts ${linkedTo(sql, companyId)})`)} as start
 			union all
 			(select ${element(sql)}, null from company_contacts ${linkedTo(sql, companyId)} order by id)`,
 		contactsPerBatch,
-		async (rows) => {
-			start ??= JSON.parse(String(rows[0]?.[1])) as StreamStart;
-			return onBatch(
-				rows.flatMap(([element]) => element ?? []),
-				start,
-			);
-		},
 		options,
 	);
+	for await (const rows of batches) {
+		start ??= JSON.parse(String(rows[0]?.[1])) as StreamStart;
+		yield { start, elements: rows.flatMap(([element]) => element ?? []) };
+	}
 }

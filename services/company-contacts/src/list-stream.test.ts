@@ -149,7 +149,7 @@ describe('a streamed list', () => {
 		const attempts: boolean[] = [];
 		const source = await openSource({}, ({ readInBatches }) => ({
 			readInBatches(...reading) {
-				const isOnNew = reading[3]?.isOnNew ?? false;
+				const [, , { isOnNew }] = reading;
 				attempts.push(isOnNew);
 				return isOnNew && isRecovered ? readInBatches(...reading) : other.readInBatches(...reading);
 			},
@@ -251,17 +251,12 @@ describe('a list that fails before its first byte', () => {
 
 	test('is a 500 when the database connection is lost while Brotli has no output yet', async () => {
 		const source = await openSource({}, ({ readInBatches }) => ({
-			readInBatches: (statement, _rows, onBatch, options) =>
-				readInBatches(
-					statement,
-					10,
-					async (batch) => {
-						const goesOn = await onBatch(batch);
-						await killReaders('source');
-						return goesOn;
-					},
-					options,
-				),
+			async *readInBatches(statement, _rows, options) {
+				for await (const batch of readInBatches(statement, 10, options)) {
+					yield batch;
+					await killReaders('source');
+				}
+			},
 		}));
 		const response = await responseOf('br', source);
 		expect(response.headers.get('retry-after')).toBe('2');

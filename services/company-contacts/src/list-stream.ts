@@ -12,7 +12,7 @@ import {
 	entityTagOf,
 	type Representation,
 } from '@contacts/common/http/representations.js';
-import { type ListHead, readCompanyContactsInBatches, type StreamStart } from './company-contacts.sql.js';
+import { type ListBatch, type ListHead, readCompanyContactsInBatches } from './company-contacts.sql.js';
 
 /** A list that is read from the database while it is sent. */
 interface ListStream extends Representation<Readable> {
@@ -48,31 +48,49 @@ const maxStreamMs = 300_000;
  * @throws DatabaseError, DatabaseBusyError
  */
 export async function streamList(
-	source: StreamSource,
-	request: StreamRequest,
+	{ database, poll, keyRing }: StreamSource,
+	{ companyId, encoding, project, deadline }: StreamRequest,
 	timeoutMs = maxStreamMs,
 ): Promise<ListStream> {
-	const { encoding, deadline } = request;
-	/** Ends a reading whose list must not be sent, and waits until its connection is free. */
-	let abandon = async () => {};
+	let batches: AsyncGenerator<ListBatch, void> | undefined;
 	const list = await readConfirmed(
-		source.poll,
+		poll,
 		async (isOnNew) => {
-			await abandon();
-			const { start, elements, ended } = read(source, request, timeoutMs, { deadline, isOnNew });
-			abandon = () => {
-				elements.destroy();
-				return ended;
-			};
-			return { ...(await start), elements };
+			await batches?.return();
+			const options = { reader: String(project.id), deadline, isOnNew };
+			const rest = readCompanyContactsInBatches(database, companyId, options);
+			batches = rest;
+			// It has a start, also if there are no contacts.
+			const first = (await rest.next()).value as ListBatch;
+			return { ...first.start, first, rest };
 		},
 		deadline,
 	).catch(async (error) => {
-		await abandon();
+		await batches?.return();
 		throw error;
 	});
-	const body =
-		encoding === 'identity' ? list.elements : pipeline(list.elements, createCompressor[encoding](), () => undefined);
+
+	async function checkKey(): Promise<void> {
+		await keyRing.confirm(startDeadline(database.deadlineMs));
+		if (!keyRing.isLive(project)) throw new Problem('unauthorized', { cause: new Error('the key was revoked') });
+	}
+
+	const elements = Readable.from(bytesOf(list.first, list.rest, checkKey), {
+		objectMode: false,
+		highWaterMark: 256 * 1024,
+	});
+	const timer = setTimeout(
+		() => elements.destroy(new Error(`the client did not read the list within ${timeoutMs} ms`)),
+		timeoutMs,
+	);
+	// Fastify sees the error in the stream's state. Without this listener an error before sending would be uncaught.
+	elements.on('error', () => undefined);
+	// Also of a list that nobody has begun to read, whose generator has not begun either.
+	elements.once('close', () => {
+		clearTimeout(timer);
+		void list.rest.return();
+	});
+	const body = encoding === 'identity' ? elements : pipeline(elements, createCompressor[encoding](), () => undefined);
 	return { encoding, entityTag: streamTagOf(list, encoding), body, syncedAt: list.syncedAt };
 }
 
@@ -81,83 +99,24 @@ export function streamTagOf({ epoch, version }: Pick<ListHead, 'epoch' | 'versio
 	return entityTagOf(`${epoch}-${version}`, encoding);
 }
 
-interface Reading {
-	/** What comes before the contacts. It rejects when the list can't be read. */
-	start: Promise<StreamStart>;
-	/** The body. Nothing is read beyond the first batch until somebody reads it. */
-	elements: Readable;
-	/** Resolves when the connection is free. */
-	ended: Promise<void>;
-}
-
 const comma = Buffer.from(',');
 
-function read(
-	{ database, keyRing }: StreamSource,
-	{ companyId, project }: StreamRequest,
-	timeoutMs: number,
-	options: { deadline: Deadline; isOnNew: boolean },
-): Reading {
-	let onDemand: () => void = () => undefined;
-	/** Resolves when the buffer has room, or the stream is destroyed. */
-	const nextDemand = () =>
-		new Promise<void>((resolve) => {
-			onDemand = resolve;
-		});
-	let demand = nextDemand();
-	const elements = new Readable({
-		highWaterMark: 256 * 1024,
-		read: () => onDemand(),
-		destroy(error, callback) {
-			clearTimeout(timer);
-			onDemand();
-			callback(error);
-		},
-	});
-	const timer = setTimeout(
-		() => elements.destroy(new Error(`the client did not read the list within ${timeoutMs} ms`)),
-		timeoutMs,
-	);
-	// Fastify sees the error in the stream's state. Without this listener an error before sending would be uncaught.
-	elements.on('error', () => undefined);
-
-	async function checkKey(): Promise<void> {
-		await keyRing.confirm(startDeadline(database.deadlineMs));
-		if (!keyRing.isLive(project)) throw new Problem('unauthorized', { cause: new Error('the key was revoked') });
+/** The body, batch by batch. Nothing is read beyond the first batch until somebody reads it. */
+async function* bytesOf(
+	first: ListBatch,
+	rest: AsyncGenerator<ListBatch, void>,
+	checkKey: () => Promise<void>,
+): AsyncGenerator<Buffer, void> {
+	const { count } = first.start;
+	let sent = 0;
+	for (let batch: ListBatch | undefined = first; batch; batch = (await rest.next()).value ?? undefined) {
+		await checkKey();
+		const lead = batch === first ? [Buffer.from(`{"count":${count},"data":[`)] : [];
+		const separated = batch.elements.flatMap((element, n) => (sent + n === 0 ? [element] : [comma, element]));
+		sent += batch.elements.length;
+		yield Buffer.concat([...lead, ...separated]);
 	}
-
-	let begin: (start: StreamStart) => void = () => undefined;
-	let fail: (error: unknown) => void = () => undefined;
-	const start = new Promise<StreamStart>((resolve, reject) => {
-		[begin, fail] = [resolve, reject];
-	});
-	let [sent, count] = [0, -1];
-
-	/** Sends a batch. @returns whether to read another */
-	async function send(batch: Buffer[], head: StreamStart): Promise<boolean> {
-		begin(head);
-		await demand;
-		await checkKey().catch((error) => elements.destroy(error));
-		if (elements.destroyed) return false;
-		const lead = count < 0 ? [Buffer.from(`{"count":${head.count},"data":[`)] : [];
-		const separated = batch.flatMap((element, n) => (sent + n === 0 ? [element] : [comma, element]));
-		count = head.count;
-		sent += batch.length;
-		if (!elements.push(Buffer.concat([...lead, ...separated]))) demand = nextDemand();
-		return true;
-	}
-
-	const reader = { reader: String(project.id), ...options };
-	const ended = readCompanyContactsInBatches(database, companyId, reader, send)
-		.then(() => {
-			// The database client ends a cursor without an error when the connection is lost between two batches.
-			if (sent !== count) throw new DatabaseError(new Error(`${sent} of ${count} contacts were read`));
-			elements.push(']}');
-			elements.push(null);
-		})
-		.catch((error) => {
-			fail(error);
-			elements.destroy(error);
-		});
-	return { start, elements, ended };
+	// The database client ends a cursor without an error when the connection is lost between two batches.
+	if (sent !== count) throw new DatabaseError(new Error(`${sent} of ${count} contacts were read`));
+	yield Buffer.from(']}');
 }

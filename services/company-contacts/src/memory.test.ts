@@ -1,12 +1,14 @@
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { type Database, openDatabase } from '@contacts/common/database/database.js';
+import { startDeadline } from '@contacts/common/database/deadline.js';
 import { database as db, test } from '@contacts/testing/test.js';
 import { Registry } from 'prom-client';
 import { expect, onTestFinished } from 'vitest';
 import { createChangeFeed } from './changes/change-feed.js';
 import { createListCache } from './list-cache.js';
-import { openManualPoll } from './testing/manual-poll.js';
+import { streamList } from './list-stream.js';
+import { openManualPoll, openSeenPoll } from './testing/manual-poll.js';
 
 setFlagsFromString('--expose-gc');
 const collectGarbage = runInNewContext('gc') as () => void;
@@ -121,4 +123,28 @@ test('a response of the change feed counts in every encoding: one that takes mor
 	await response.get('br');
 	await response.get('gzip');
 	expect(feed.find(cursor, 1000)).toBe(undefined);
+});
+
+test('a list that is streamed takes no more memory at its end than at its beginning', async () => {
+	await db.sql`
+		insert into company_contacts (bitrix_id, company_ids, perplexity_reason)
+		select 200000 + n, array[20_000], repeat(md5(n::text), 16) from generate_series(1, 30000) n`;
+	const poll = await openSeenPoll();
+	const { body } = await streamList(
+		{ database: open(), poll, keyRing: { confirm: poll.confirm, isLive: () => true } },
+		{
+			companyId: '20000',
+			encoding: 'identity',
+			project: { id: 1, keyId: 1, code: 'any', isSandbox: false },
+			deadline: startDeadline(4000),
+		},
+	);
+	let [read, first, last] = [0, 0, 0];
+	for await (const chunk of body) {
+		read += chunk.length;
+		if (first === 0 && read > 3_000_000) first = await usedBytes();
+		if (last === 0 && read > 17_000_000) last = await usedBytes();
+	}
+	console.log(`${Math.round((last - first) / 1000)} KB for 14 MB`);
+	expect(last - first).toBeLessThan(4_000_000);
 });

@@ -1,8 +1,8 @@
 import type postgres from 'postgres';
-import type { Sql } from './client.js';
+import type { ClientOptions, Sql } from './client.js';
 import { type Deadline, remainingMs } from './deadline.js';
-import { classify, DatabaseBusyError, DatabaseError, DeadlineError } from './errors.js';
-import { type Connection, ConnectionPool, type PoolOptions } from './pool.js';
+import { classify, DatabaseBusyError, DatabaseError, type FailureReason } from './errors.js';
+import { Connection } from './pool.js';
 
 /** A row as PostgreSQL sends it: the bytes of each column in its text form. */
 type RawRow = Buffer[];
@@ -21,12 +21,15 @@ interface ReadOptions {
 
 type Statement = (sql: Sql) => postgres.PendingQuery<postgres.Row[]>;
 
-/** Resolves to whether to continue, and must not reject. The cursor keeps its connection until then. */
-type BatchHandler = (rows: RawRow[]) => Promise<boolean>;
+interface CursorOptions extends ClientOptions {
+	/** The deadline of each further batch, in milliseconds. */
+	deadlineMs: number;
+	onFailure: (reason: FailureReason) => void;
+}
 
 export interface CursorReader {
 	/** See `Database.readInBatches`. */
-	read(statement: Statement, rowsPerBatch: number, onBatch: BatchHandler, options: ReadOptions): Promise<void>;
+	read(statement: Statement, rowsPerBatch: number, options: ReadOptions): AsyncGenerator<RawRow[], void>;
 	/** The number of results that are being read. */
 	readonly reading: number;
 	/** Uses new connections from now on. Open cursors are read to their end. */
@@ -34,91 +37,104 @@ export interface CursorReader {
 	close(): Promise<void>;
 }
 
-/**
- * Reads long results with a cursor. It has a separate connection pool, because short statements must not wait for a slow
- * client.
- *
- * @param deadlineMs the deadline of each batch
- */
-export function createCursorReader(options: PoolOptions, deadlineMs: number): CursorReader {
+/** Reads long results with a cursor, over separate connections, because short statements must not wait for a slow client. */
+export function createCursorReader(options: CursorOptions): CursorReader {
+	const { deadlineMs, onFailure } = options;
 	// The server's time limit would include the pauses of a slow client. The deadline of each batch replaces it.
-	const pool = new ConnectionPool({ ...options, poolSize: maxReaders, statementTimeoutMs: 0 });
+	const connections = Array.from({ length: maxReaders }, () => new Connection({ ...options, statementTimeoutMs: 0 }));
+	const idle = [...connections];
 	/** Who is reading. */
 	const readers = new Set<string>();
 
-	async function attempt(
+	/** Yields the batches of a cursor. When nobody reads them any more, it closes the cursor. */
+	async function* attempt(
 		connection: Connection,
 		first: Deadline,
 		statement: Statement,
 		rowsPerBatch: number,
-		onBatch: BatchHandler,
-	): Promise<void> {
+	): AsyncGenerator<RawRow[], void> {
 		connection.refresh();
 		const { sql } = connection.client;
-		let over = false;
-		let batch = Promise.resolve(true);
-		let timer: NodeJS.Timeout | undefined;
-		let expire: (error: Error) => void;
-		const expired = new Promise<never>((_, reject) => {
-			expire = reject;
-		});
-		const awaitBatch = (timeoutMs: number) => {
-			timer = setTimeout(() => {
-				expire(new DeadlineError(timeoutMs, true));
-				connection.replace();
-			}, Math.ceil(timeoutMs));
-		};
-		awaitBatch(remainingMs(first));
-		try {
-			const read = statement(sql)
-				.raw()
-				.cursor(rowsPerBatch, async (rows) => {
-					clearTimeout(timer);
-					batch = onBatch(rows);
-					const goOn = await batch;
-					// The connection is closed, and its replacement may run another statement. Send nothing over it.
-					if (over) return new Promise<never>(() => undefined);
-					awaitBatch(deadlineMs);
-					return goOn ? undefined : sql.CLOSE;
+		let isEnded = false;
+		let receive: (rows: RawRow[] | undefined) => void = () => undefined;
+		let fail: (error: unknown) => void = () => undefined;
+		let proceed: (close?: typeof sql.CLOSE) => void = () => undefined;
+		const ended = statement(sql)
+			.raw()
+			.cursor(rowsPerBatch, (rows) => {
+				receive(rows);
+				return new Promise<typeof sql.CLOSE | undefined>((resolve) => {
+					proceed = resolve;
 				});
-			await Promise.race([read, expired]);
-			// The client does not wait for the last one.
-			await batch;
+			})
+			.then(() => undefined)
+			.finally(() => {
+				isEnded = true;
+			});
+		ended.then(
+			() => receive(undefined),
+			(error) => fail(error),
+		);
+		// Not by a race with `ended`, which would keep every batch in memory.
+		const nextBatch = (): Promise<RawRow[] | undefined> =>
+			isEnded
+				? ended
+				: new Promise((resolve, reject) => {
+						[receive, fail] = [resolve, reject];
+					});
+		try {
+			for (let timeoutMs = remainingMs(first); ; timeoutMs = deadlineMs) {
+				const batch = nextBatch();
+				// The connection of a cursor that has ended may run another statement. Send nothing over it.
+				if (!isEnded) proceed();
+				const rows = await connection.respond(batch, timeoutMs);
+				if (rows === undefined) return;
+				yield rows;
+			}
 		} finally {
-			over = true;
-			clearTimeout(timer);
+			if (!isEnded) {
+				proceed(sql.CLOSE);
+				await connection.respond(ended, deadlineMs).catch(() => undefined);
+			}
 		}
 	}
 
 	return {
-		async read(statement, rowsPerBatch, onBatch, { reader, deadline, isOnNew }) {
-			if (readers.size >= maxReaders || readers.has(reader)) throw new DatabaseBusyError();
+		async *read(statement, rowsPerBatch, { reader, deadline, isOnNew }) {
+			// There is a connection for each reader, so none waits.
+			const connection = readers.has(reader) ? undefined : idle.pop();
+			if (connection === undefined) {
+				onFailure('busy');
+				throw new DatabaseBusyError();
+			}
 			readers.add(reader);
-			let isStarted = false;
-			const onRows: BatchHandler = (rows) => {
-				isStarted = true;
-				return onBatch(rows);
-			};
+			if (isOnNew) connection.outdate();
+			const open = () => attempt(connection, deadline, statement, rowsPerBatch);
+			let batches = open();
 			try {
-				// There is a connection for each reader, so none waits.
-				await pool.run(deadline, async (connection) => {
-					if (isOnNew) connection.outdate();
-					const send = () => attempt(connection, deadline, statement, rowsPerBatch, onRows);
-					await send().catch((error: unknown) => {
-						if (isStarted || classify(error).kind !== 'lost') throw error;
-						return send();
-					});
+				const first = batches.next().catch((error: unknown) => {
+					if (classify(error).kind !== 'lost') throw error;
+					batches = open();
+					return batches.next();
 				});
+				for (let next = await first; !next.done; next = await batches.next()) yield next.value;
 			} catch (error) {
+				onFailure(classify(error).reason);
 				throw new DatabaseError(error);
 			} finally {
+				await batches.return();
 				readers.delete(reader);
+				idle.push(connection);
 			}
 		},
 		get reading() {
 			return readers.size;
 		},
-		renew: () => pool.renew(),
-		close: () => pool.close(),
+		renew() {
+			for (const connection of connections) connection.outdate();
+		},
+		async close() {
+			await Promise.all(connections.map((connection) => connection.close()));
+		},
 	};
 }

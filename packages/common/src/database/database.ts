@@ -2,7 +2,7 @@ import { Admission } from './admission.js';
 import type { ClientOptions, PendingStatement, Sql } from './client.js';
 import { type CursorReader, createCursorReader } from './cursor.js';
 import type { Deadline } from './deadline.js';
-import { classify, type FailureReason } from './errors.js';
+import type { FailureReason } from './errors.js';
 import { type ClockedRows, createWriteSender, type WriteStatement } from './expiring-write.js';
 import { ConnectionPool } from './pool.js';
 
@@ -69,9 +69,9 @@ export interface Database {
 	renew(): void;
 	/**
 	 * Reads a long result in batches with a cursor. The whole result is a snapshot of the moment at which the statement
-	 * began. Each batch is requested after the one before was processed.
+	 * began. Each batch is requested after the one before was processed. The cursor keeps its connection until the generator
+	 * is finished: read it to its end, or call its `return()`.
 	 *
-	 * @param onBatch resolves to whether to continue, and must not reject. The cursor keeps its connection until then.
 	 * @throws DatabaseError when it fails or a batch exceeds the deadline; the batches so far are then incomplete
 	 * @throws DatabaseBusyError at once, when the maximum number of cursors is open
 	 */
@@ -116,7 +116,7 @@ export function openDatabase(options: DatabaseOptions): Database {
 		onStatement: (waitedMs, tookMs) => observer?.onStatement(waitedMs, tookMs),
 	});
 	const sendWrite = createWriteSender(pool);
-	const cursors = createCursorReader({ ...options, admission }, deadlineMs);
+	const cursors = createCursorReader({ ...options, deadlineMs, onFailure });
 
 	/** Runs the work of an admitted caller, or of a new one. */
 	function admitted<Result>(deadline: Deadline | undefined, work: (deadline: Deadline) => Promise<Result>) {
@@ -137,11 +137,7 @@ export function openDatabase(options: DatabaseOptions): Database {
 			pool.renew();
 			cursors.renew();
 		},
-		readInBatches: (...reading) =>
-			cursors.read(...reading).catch((error: unknown) => {
-				onFailure(classify(error).reason);
-				throw error;
-			}),
+		readInBatches: cursors.read,
 		deadlineMs,
 		get callers() {
 			return admission.callers;
