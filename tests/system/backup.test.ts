@@ -1,4 +1,5 @@
 import { execFileSync } from 'node:child_process';
+import { X509Certificate } from 'node:crypto';
 import { mkdtempSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createPersonalContactsClient } from '@contacts/client';
@@ -268,6 +269,27 @@ describe('the nightly backup', () => {
 		expect(successAt).toBeDefined();
 		const unreachable = await run(['-ec', commands.join('\n')], backups, metrics, { PGPORT: '1' });
 		expect(unreachable).toEqual({ code: 1, successAt, expectedSince });
+	});
+
+	test('reports when the certificate ends, 0 when it can’t be read, and nothing without one', async () => {
+		const [metrics, certificates] = [await temporaryFolder(), await temporaryFolder()];
+		const [certificate, report] = [join(certificates, 'fullchain.pem'), join(metrics, 'contacts-certificate.prom')];
+		const [command = ''] = /(?<=^ExecStartPre=-\+).*report-certificate.*$/m.exec(unit) ?? [];
+		const reported = (TLS_CERTIFICATE: string) => {
+			const env = environmentOf({ BACKUP_METRICS_DIRECTORY: metrics, TLS_CERTIFICATE });
+			execFileSync('sh', ['-ec', command], { cwd: root, env, stdio: 'pipe' });
+			return readdirSync(metrics).map((name) => [name, readFileSync(join(metrics, name), 'utf8').split('\n').at(-2)]);
+		};
+		const metric = 'contacts_certificate_not_after_timestamp_seconds';
+		expect(reported(certificate)).toEqual([['contacts-certificate.prom', `${metric} 0`]]);
+		execFileSync('openssl', [
+			...['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '20'],
+			...['-subj', '/CN=localhost', '-keyout', join(certificates, 'privkey.pem'), '-out', certificate],
+		]);
+		const notAfter = Date.parse(new X509Certificate(readFileSync(certificate)).validTo) / 1000;
+		expect(reported(certificate)).toEqual([['contacts-certificate.prom', `${metric} ${notAfter}`]]);
+		expect(statSync(report).mode & 0o777).toBe(0o644);
+		expect(reported('')).toEqual([]);
 	});
 
 	test('in a container it runs every night at 02:30 UTC, goes on after a failure, and reports only a success', async () => {
