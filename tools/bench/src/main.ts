@@ -10,6 +10,7 @@ import { baselineSide, checkoutSide } from './servers.js';
 
 interface Options {
 	against?: string;
+	fastify?: true;
 	only: string[];
 	rounds: number;
 	seconds: number;
@@ -22,6 +23,9 @@ const names = scenarios.map(({ name }) => name);
 const program = new Command('bench')
 	.description('Measures both services of this checkout beside baseline servers, or beside those of another checkout.')
 	.option('--against <folder>', 'compare with the services of this checkout, which must be built', otherCheckout)
+	.addOption(
+		new Option('--fastify', 'compare lists and changes with Fastify alone, not with node:http').conflicts('against'),
+	)
 	.addOption(new Option('--only <name...>', 'only these scenarios').choices(names).default(names, 'all'))
 	.option('--rounds <number>', 'pairs of new processes', atLeast(1), 5)
 	.option('--seconds <number>', 'length of one measurement, of which a round has five', atLeast(0.1), 0.4)
@@ -41,7 +45,7 @@ try {
 	process.exitCode = 1;
 }
 
-async function run({ against, only, slowerCommits, ...options }: Options): Promise<void> {
+async function run({ against, fastify, only, slowerCommits, ...options }: Options): Promise<void> {
 	const { signal } = interrupted;
 	const cleanup: (() => unknown)[] = [];
 	try {
@@ -50,7 +54,8 @@ async function run({ against, only, slowerCommits, ...options }: Options): Promi
 			return checkoutSide(checkout, await startDatabase(checkout, slowerCommits, cleanup, signal));
 		};
 		const ours = await sideOf(root);
-		const baseline = against === undefined ? baselineSide(ours) : await sideOf(against);
+		const baseline =
+			against === undefined ? baselineSide(ours, fastify ? 'fastify-alone' : 'same-bytes') : await sideOf(against);
 		const chosen = scenarios.filter(({ name }) => only.includes(name));
 		moveToLoadCore();
 		const figures = await compare({ ...options, ours, baseline, scenarios: chosen, cleanup, signal, progress });

@@ -41,14 +41,18 @@ export function checkoutSide(checkout: string, database: BenchDatabase): Side {
 	};
 }
 
-/** The simplest servers with the same responses. They share the database of our services. */
-export function baselineSide({ database }: Side): Side {
+/**
+ * The simplest servers with the same responses. They share the database of our services.
+ *
+ * @param reader the one that sends what company-contacts sends
+ */
+export function baselineSide({ database }: Side, reader: 'same-bytes' | 'fastify-alone'): Side {
 	const file = (name: string) => fileURLToPath(new URL(`./baselines/${name}.js`, import.meta.url));
 	return {
 		database,
 		program: (name, ownPort) =>
 			name === 'company-contacts'
-				? { file: file('same-bytes'), env: { SERVICE_URL: `http://127.0.0.1:${ownPort}` } }
+				? { file: file(reader), env: { SERVICE_URL: `http://127.0.0.1:${ownPort}` } }
 				: { file: file('single-statement'), env: { DATABASE_URL: database.personalUrl } },
 	};
 }
