@@ -89,3 +89,9 @@ describe.each(pages.map((page) => [page.path, page] as const))('%s', (path, page
 		expect(called.filter((script) => !known.includes(String(script)))).toEqual([]);
 	});
 });
+
+test('the map of the test kit names every file of it', () => {
+	const named = new Set(pageAt('packages/testing/README.md').spans.map((span) => span.split('/').at(-1)));
+	const kit = files.filter((path) => /^packages\/testing\/src\/[^/]*\.ts$/.test(path));
+	expect(kit.filter((path) => !named.has(posix.basename(path)))).toEqual([]);
+});
