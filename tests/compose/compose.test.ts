@@ -38,8 +38,8 @@ describe('docker compose', () => {
 		await allHealthy();
 		const services = here.sh("docker compose ps --format '{{.Service}}'").trim().split('\n');
 		expect(services.toSorted()).toEqual([
-			...['backup', 'bot-gateway', 'company-contacts', 'gateway', 'personal-contacts', 'postgres', 'prometheus'],
-			'redis',
+			...['alertmanager', 'backup', 'bot-gateway', 'company-contacts', 'gateway', 'grafana', 'node-exporter'],
+			...['personal-contacts', 'postgres', 'prometheus', 'redis'],
 		]);
 		for (const container of here.containers()) {
 			const ports = here.inspect('{{range .NetworkSettings.Ports}}{{range .}}{{.HostIp}} {{end}}{{end}}', container);
@@ -85,7 +85,8 @@ test('each container reaches only what it needs to, by name and by address', asy
 	here.sh('docker compose up --detach --wait --wait-timeout 300');
 	const ports: Record<string, number> = {
 		...{ postgres: 5432, redis: 6379, 'personal-contacts': 3001, 'company-contacts': 3000, 'crm-sync': 3002 },
-		...{ gateway: 8080, 'bot-gateway': 3001, prometheus: 9090 },
+		...{ gateway: 8080, 'bot-gateway': 3001 },
+		...{ prometheus: 9090, alertmanager: 9093, 'node-exporter': 9100, grafana: 3000 },
 	};
 	const services = [...Object.keys(ports), 'backup'];
 	const containers = Object.fromEntries(services.map((name) => [name, here.containers(name)[0] ?? '']));
@@ -122,7 +123,10 @@ test('each container reaches only what it needs to, by name and by address', asy
 		'crm-sync': ['gateway', 'postgres', 'prometheus'],
 		gateway: ['company-contacts', 'crm-sync'],
 		'bot-gateway': ['personal-contacts'],
-		prometheus: ['company-contacts', 'crm-sync', 'personal-contacts'],
+		prometheus: ['alertmanager', 'company-contacts', 'crm-sync', 'grafana', 'node-exporter', 'personal-contacts'],
+		alertmanager: ['prometheus'],
+		'node-exporter': ['prometheus'],
+		grafana: ['prometheus'],
 	});
 });
 

@@ -40,6 +40,8 @@ export class Installation {
 			GATEWAY_PORT: String(this.publicPort),
 			PERSONAL_CONTACTS_PORT: String(this.botPort),
 			PROMETHEUS_PORT: String(await freePort()),
+			ALERTMANAGER_PORT: String(await freePort()),
+			GRAFANA_PORT: String(await freePort()),
 			COMPOSE_PROFILES: 'backup,monitoring',
 		});
 		// For machines whose builds reach package registries only through the host's network.

@@ -12,6 +12,7 @@ interface ComposeService {
 	environment?: Record<string, string>;
 	volumes?: string[];
 	networks: string[];
+	user?: string;
 	ports?: string[];
 	read_only?: boolean;
 	pids_limit?: number;
@@ -45,7 +46,9 @@ test('a container reaches the outside only where it needs to, and publishes its 
 		'bot-gateway': ['bot'],
 		'crm-sync': ['crm'],
 		contacts: ['crm'],
-		prometheus: ['monitoring'],
+		prometheus: ['prometheus'],
+		alertmanager: ['alertmanager'],
+		grafana: ['grafana'],
 	});
 	for (const [, { ports = [] }] of containers) for (const port of ports) expect(port).toMatch(/^127\.0\.0\.1:/);
 });
@@ -57,13 +60,60 @@ test('a gateway can reach its services and nothing else, and fills no memory wit
 		expect(services[name]?.tmpfs?.filter((file) => !/size=\d+m/.test(file))).toEqual([]);
 });
 
-test('Prometheus can reach every process that has metrics, and nothing else', () => {
-	const { scrape_configs } = parse(read('operations/prometheus/prometheus.yml')) as {
-		scrape_configs: { dns_sd_configs: { names: string[] }[] }[];
+test('Prometheus can reach every process that has metrics, and what monitors with it, and these only Prometheus', () => {
+	interface Targets {
+		static_configs?: { targets: string[] }[];
+		dns_sd_configs?: { names: string[] }[];
+	}
+	const config = parse(read('operations/prometheus/prometheus.yml')) as {
+		scrape_configs: Targets[];
+		alerting: { alertmanagers: Targets[] };
 	};
-	const targets = scrape_configs.flatMap((job) => job.dns_sd_configs.flatMap(({ names }) => names));
-	expect(targets).toEqual(['personal-contacts', 'company-contacts', 'crm-sync']);
-	expect(reachedBy('prometheus')).toEqual([...targets, 'prometheus'].toSorted());
+	const hostsOf = (all: Targets[]) =>
+		all.flatMap(({ dns_sd_configs = [], static_configs = [] }) => [
+			...dns_sd_configs.flatMap(({ names }) => names),
+			...static_configs.flatMap(({ targets }) => targets.map((target) => target.split(':')[0])),
+		]);
+	const scraped = hostsOf(config.scrape_configs);
+	expect(scraped).toEqual(['personal-contacts', 'company-contacts', 'crm-sync', 'node-exporter']);
+	const others = [...hostsOf(config.alerting.alertmanagers), 'grafana'];
+	expect(reachedBy('prometheus')).toEqual([...scraped, ...others, 'prometheus'].toSorted());
+	for (const name of ['node-exporter', 'alertmanager', 'grafana']) {
+		expect(reachedBy(name)).toEqual([name, 'prometheus'].toSorted());
+	}
+});
+
+test('the node exporter is nobody, and writes nowhere', () => {
+	expect(services['node-exporter']?.user).toBe('65534:65534');
+	expect(services['node-exporter']?.volumes?.filter((volume) => !volume.endsWith(':ro'))).toEqual([]);
+});
+
+describe('Grafana', () => {
+	const { environment = {}, volumes = [] } = services.grafana as ComposeService;
+	const [local = '', folder = ''] = volumes[0]?.split(':') ?? [];
+	const provisioned = (path: string) => parse(read(join(local, path))) as Record<string, unknown>;
+
+	test('reads its provisioning from the folder that the repository has', () => {
+		expect(environment.GF_PATHS_PROVISIONING).toBe(folder);
+		expect(provisioned('datasources/prometheus.yml')).toMatchObject({
+			apiVersion: 1,
+			datasources: [{ type: 'prometheus', access: 'proxy', url: 'http://prometheus:9090', isDefault: true }],
+		});
+		expect(provisioned('dashboards/contacts.yml')).toMatchObject({
+			apiVersion: 1,
+			providers: [{ type: 'file', options: { path: folder } }],
+		});
+		const home = environment.GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH?.replace(folder, local) ?? '';
+		expect(JSON.parse(read(home))).toMatchObject({ uid: 'contacts' });
+	});
+
+	test('has no user, so nobody logs in with a password that everybody knows', () => {
+		expect(environment).toMatchObject({
+			GF_SECURITY_DISABLE_INITIAL_ADMIN_CREATION: 'true',
+			GF_AUTH_ANONYMOUS_ENABLED: 'true',
+		});
+		expect(environment.GF_AUTH_ANONYMOUS_ORG_ROLE ?? 'Viewer').toBe('Viewer');
+	});
 });
 
 test('no program can reach another one', () => {
