@@ -17,7 +17,7 @@ test.beforeAll(async () => {
 	await addProject(database.sql, 'partner', 'partner-key');
 	await saveCompanyContacts(database.sql, [
 		{ bitrix_id: 1, name: 'Ann', company_ids: ['11'] },
-		{ bitrix_id: 2, name: 'Bob', company_ids: [] },
+		{ bitrix_id: 2, name: 'Bob', company_ids: null },
 	]);
 	app = await startTestApp(companyContacts, database.url);
 });

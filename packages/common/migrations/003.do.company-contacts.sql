@@ -7,7 +7,8 @@ create table public.company_contacts (
   phone text check (phone ~ '^\+[1-9][0-9]{1,14}$'),
   -- Linked companies in the CRM's order, primary first; null when there are none.
   company_ids bigint[] check (
-    array_ndims(company_ids) = 1 and 0 < all (company_ids) and array_position(company_ids, null) is null
+    array_ndims(company_ids) = 1 and cardinality(company_ids) > 0
+    and 0 < all (company_ids) and array_position(company_ids, null) is null
   ),
   name text check (char_length(name) <= 1000),
   assigned_by_id bigint check (assigned_by_id between 1 and 9007199254740991),

@@ -20,8 +20,7 @@ test.beforeAll(async () => {
 			(30, null, '{21,10}', 'Иван 🙂', 9007199254740991, false, null),
 			(20, null, null, 'None', null, false, null),
 			(10, null, '{9223372036854775807}', 'Largest', null, false, null),
-			-- SQL by hand can store an empty array.
-			(5, null, '{}', null, null, false, null)`;
+			(5, null, null, null, null, false, null)`;
 	app = await startTestApp(service, database.url, { environment });
 });
 afterAll(() => app?.close());
@@ -202,3 +201,11 @@ test('Contacts-Synced-At and a metric are the last time when the mirror equalled
 	expect(await headerOf({ 'if-none-match': '*' })).toBe('2025-11-04T09:30:00.500Z');
 	await expect.poll(async () => Number(await metric())).toBe(Date.parse('2025-11-04T09:30:00.500Z') / 1000);
 });
+
+test.each(['{}', '{{7,1}}', '{7,0}', '{7,null}'])(
+	'SQL by hand can’t store %s as the companies of a contact',
+	async (ids) => {
+		const insert = database.sql`insert into company_contacts (bitrix_id, company_ids) values (80, ${ids}::text::bigint[])`;
+		await expect(insert).rejects.toMatchObject({ code: '23514' });
+	},
+);

@@ -31,7 +31,7 @@ export async function readPerson(sql: Sql, { chat, phone, bitrix }: PersonQuery)
 				select coalesce(
 					json_agg(
 						-- A JSON number would lose digits above 2^53.
-						to_jsonb(c) || jsonb_build_object('company_ids', array_to_string(nullif(company_ids, '{}'), ','))
+						to_jsonb(c) || jsonb_build_object('company_ids', array_to_string(company_ids, ','))
 						order by c.id
 					),
 					'[]'

@@ -32,7 +32,7 @@ export const contactColumns = {
 	phone: { type: 'text', json: `coalesce('"' || phone || '"', 'null')` },
 	company_ids: {
 		type: 'bigint[]',
-		json: `coalesce('"' || array_to_string(nullif(company_ids, '{}'), ',') || '"', 'null')`,
+		json: `coalesce('"' || array_to_string(company_ids, ',') || '"', 'null')`,
 		bytes: '20 * coalesce(cardinality(company_ids), 0)',
 	},
 	name: anyText('name'),
