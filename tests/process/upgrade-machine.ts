@@ -6,7 +6,7 @@ import { root } from '../docs/pages.js';
 
 // operations/upgrade.sh with a stub in place of Docker. tests/compose runs the script with the containers.
 
-export const services = ['company-contacts', 'personal-contacts'];
+const services = ['company-contacts', 'personal-contacts'];
 export const folder = sharedFolder();
 
 /**

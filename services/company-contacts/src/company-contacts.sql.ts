@@ -14,7 +14,7 @@ export interface ListHead extends Snapshot {
 }
 
 /** What comes before the contacts of a list that is read in batches. */
-export interface StreamStart extends ListHead {
+interface StreamStart extends ListHead {
 	count: number;
 }
 

@@ -8,7 +8,7 @@ import { type ListHead, readCompanyContacts } from './company-contacts.sql.js';
 import { type CachedResponse, ResponseCache } from './response-cache.js';
 
 /** A list as it was when its query started, or later. */
-export interface CachedList extends ListHead, CachedResponse {}
+interface CachedList extends ListHead, CachedResponse {}
 
 export interface ListCache {
 	/** Returns a list that is in memory and current, without waiting. */

@@ -9,7 +9,7 @@ import type { Cursor, Position } from './feed-cursor.js';
 export const maxChanges = 1000;
 
 /** The last change of a contact, with the contact's ID. */
-export interface Change extends Position {
+interface Change extends Position {
 	/** An element of the response, as JSON. */
 	json: string;
 }

@@ -1,6 +1,6 @@
 import type { TestApp } from '@contacts/testing/app.js';
 
-export type Change =
+type Change =
 	| { deleted: false; contact: { id: number; bitrix_id: number } }
 	| { deleted: true; contact: { id: number; bitrix_id: number } };
 
