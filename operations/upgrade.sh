@@ -73,6 +73,8 @@ remove_new() {
     docker logs --tail 20 "$container" >&2
     remove "$container"
   done
+  # It runs again before each replica starts.
+  docker logs --tail 5 "$migration" >&2
   echo 'The upgrade failed. What served before still runs.' >&2
 }
 

@@ -73,7 +73,8 @@ case "$*" in
     for id in "\${ids[@]}"; do read -r _ _ health <"containers/$id"; echo "$health $id"; done ;;
   'compose ps --all --quiet '*) for each in "\${@:5}"; do look "$each"; [ \${#ids[@]} = 0 ] || printf '%s\\n' "\${ids[@]}"; done ;;
   'compose ps --quiet prometheus') ;;
-  'stop '* | 'logs '*) ;;
+  'stop '*) ;;
+  'logs '*) echo "log of \${@: -1}" ;;
   'rm '*) rm "containers/$2" ;;
   *) echo "unknown: $*" >&2; exit 64 ;;
 esac

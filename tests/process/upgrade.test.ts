@@ -77,6 +77,11 @@ describe('operations/upgrade.sh', () => {
 		expect([it.text(), it.containers(), tooFew(it)]).toEqual([hostile, running('0.1.0'), false]);
 	});
 
+	test('shows the end of the logs of the migration and of a replica that can’t serve', () => {
+		const { output } = machine('').upgrade('0.2.0', { UNHEALTHY: 'company-contacts-0.2.0' });
+		expect(output).toMatch(/^log of \d\S+\nlog of migration\nThe upgrade failed\. What served before still runs\.$/m);
+	});
+
 	test('takes the number of replicas from .env, and removes what is unhealthy or too many', () => {
 		const it = machine('CONTACTS_VERSION=0.1.0\n', 3);
 		writeFileSync(join(it.cwd, 'containers/company-contacts-4'), 'company-contacts 0.2.0 unhealthy\n');
