@@ -66,7 +66,7 @@ function start(...args: string[]) {
 const count = async () => (await database.sql`select from company_contacts`).length;
 const lastDone = async () =>
 	Number((await database.sql`select coalesce(max(id), 0) as id from crm_sync_runs where outcome = 'done'`)[0]?.id);
-const requested = async () => (await database.sql`select requested from crm_sync_state`)[0]?.requested;
+const requested = async () => (await database.sql`select requested from crm_sync_requests`)[0]?.requested;
 const ids = () => [...standIn.contacts.keys()];
 const companiesOf = async (id: number) =>
 	(await database.sql`select array_to_string(company_ids, ',') as ids from company_contacts where bitrix_id = ${id}`)[0]
@@ -148,7 +148,7 @@ test('a request that was made more than ten minutes ago is not served', async ()
 	await withSynchroniser();
 	const before = await lastDone();
 	await database.sql`
-		update crm_sync_state set requested = 'full', requested_at = now() - interval '11 minutes'`;
+		update crm_sync_requests set requested = 'full', requested_at = now() - interval '11 minutes'`;
 	await vi.waitUntil(async () => (await requested()) === null, patient);
 	expect(await sync([])).toMatchObject({ code: 0, out: expect.stringMatching(/^Incremental run/) });
 	expect(await database.sql`select kind from crm_sync_runs where id > ${before} and kind = 'full'`).toHaveLength(0);
@@ -165,7 +165,7 @@ describe('Ctrl-C', () => {
 		await vi.waitUntil(async () => (await requested()) === 'full', patient);
 		waiting.interrupt();
 		expect(await waiting.outcome).toEqual(failure(/^error: Interrupted: nothing was done\.\n$/, 130));
-		expect(await database.sql`select requested, confirmed_at from crm_sync_state`).toEqual([
+		expect(await database.sql`select requested, confirmed_at from crm_sync_requests`).toEqual([
 			{ requested: null, confirmed_at: null },
 		]);
 		page.release();

@@ -21,10 +21,6 @@ create table public.crm_sync_state (
   held_run bigint,
   held_deletions bigint,
   check ((held_run is null) = (held_deletions is null)),
-  -- The confirmation of these deletions. It counts for ten minutes: a full run that begins later ignores it.
-  confirmed_run bigint,
-  confirmed_deletions bigint,
-  confirmed_at timestamptz,
   -- Contacts that the last full run kept as they were: the webhook's user may not read them any more, or the CRM did not return
   -- them, or not completely.
   denied_contacts bigint not null default 0,
@@ -35,9 +31,6 @@ create table public.crm_sync_state (
   -- the CRM refused to tell them.
   categories bigint[] not null default '{}',
   categories_refused_by text check (categories_refused_by ~ '^[A-Za-z0-9_.-]{1,64}$'),
-  -- What a command requests of the synchroniser. It counts for ten minutes.
-  requested text check (requested in ('incremental', 'full')),
-  requested_at timestamptz,
   -- Where the bucket of requests stands, in milliseconds since the epoch: a restart is no new burst.
   bucket_arrival double precision not null default 0,
   -- What keeps it from working, and until when if that is known. A code from outside is a short word: it is stored, logged and
@@ -46,6 +39,19 @@ create table public.crm_sync_state (
   blocked_until timestamptz
 );
 insert into public.crm_sync_state default values;
+
+-- What commands request of the synchroniser. One row, apart from the state, which is written before each request to the CRM.
+create table public.crm_sync_requests (
+  only_row boolean primary key default true check (only_row),
+  -- A run. It counts for ten minutes.
+  requested text check (requested in ('incremental', 'full')),
+  requested_at timestamptz,
+  -- The confirmation of deletions on hold. It counts for ten minutes: a full run that begins later ignores it.
+  confirmed_run bigint,
+  confirmed_deletions bigint,
+  confirmed_at timestamptz
+);
+insert into public.crm_sync_requests default values;
 
 -- With another CRM, or other fields of it, the same IDs name other contacts.
 create function public.begin_epoch_of_configuration() returns trigger language plpgsql

@@ -217,7 +217,7 @@ describe('many deletions', () => {
 		removeMany();
 		await confirmHeldDeletions();
 		if (change === '') sync.standIn.remove(sync.ids()[0] ?? 0);
-		else await database.sql.unsafe(`update crm_sync_state set ${change}`);
+		else await database.sql.unsafe(`update crm_sync_requests set ${change}`);
 		for (let round = 0; round < 2; round++) {
 			expect(await run()).toMatchObject({ deleted: 0, isHeld: true });
 			expect(await mirroredIds()).toHaveLength(240);

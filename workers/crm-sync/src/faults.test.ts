@@ -208,7 +208,8 @@ test('the webhook’s secret is in no log line, error or row', async () => {
 		);
 		sync.standIn.faults.clear();
 	}
-	const rows = await database.sql`select s::text, r::text from crm_sync_state s, crm_sync_runs r`;
+	const rows =
+		await database.sql`select s::text, q::text, r::text from crm_sync_state s, crm_sync_requests q, crm_sync_runs r`;
 	const heard = [...sync.log, ...errors, JSON.stringify(rows)].join('\n');
 	expect(errors).toHaveLength(3 * faults.length);
 	expect(secret.length).toBeGreaterThan(5);

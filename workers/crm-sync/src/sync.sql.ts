@@ -52,14 +52,14 @@ export async function readState(sql: Sql): Promise<SyncState> {
 		       to_json(categories) as categories, categories_refused_by,
 		       bucket_arrival, blocked_by, ${epoch(sql, 'blocked_until')}, configuration,
 		       case when ${stillCounts(sql, 'requested_at')} then requested end as requested
-		from crm_sync_state`;
+		from crm_sync_state, crm_sync_requests`;
 	return state;
 }
 
 /** Requests a run. Of two requests that wait, the larger kind counts. @returns when, to find the run that serves it */
 export async function requestRun(sql: Sql, kind: RequestedKind): Promise<string> {
 	const [row] = await sql<[{ requested_at: string }]>`
-		update crm_sync_state set
+		update crm_sync_requests set
 			requested = case when requested = 'full' and ${stillCounts(sql, 'requested_at')} then 'full' else ${kind} end,
 			requested_at = clock_timestamp()
 		returning requested_at::text as requested_at`;
@@ -69,7 +69,7 @@ export async function requestRun(sql: Sql, kind: RequestedKind): Promise<string>
 /** Takes a request back, unless it was taken or another command has made one since. */
 export async function withdrawRequest(sql: Sql, requestedAt: string): Promise<boolean> {
 	const withdrawn = await sql`
-		update crm_sync_state
+		update crm_sync_requests
 		set requested = null, requested_at = null, confirmed_run = null, confirmed_deletions = null, confirmed_at = null
 		where requested_at = ${requestedAt}::text::timestamptz returning 1`;
 	return withdrawn.length > 0;
@@ -79,9 +79,9 @@ export async function withdrawRequest(sql: Sql, requestedAt: string): Promise<bo
 export async function takeRequest(sql: Sql): Promise<{ kind: RequestedKind; requestedAt: string } | undefined> {
 	const [request] = await sql<{ kind: RequestedKind; requestedAt: string }[]>`
 		with request as materialized (
-			select requested, requested_at from crm_sync_state where requested is not null for update
+			select requested, requested_at from crm_sync_requests where requested is not null for update
 		), taken as (
-			update crm_sync_state set requested = null, requested_at = null from request
+			update crm_sync_requests set requested = null, requested_at = null from request
 		)
 		select requested as kind, requested_at::text as "requestedAt" from request where ${stillCounts(sql, 'requested_at')}`;
 	return request;
@@ -90,20 +90,22 @@ export async function takeRequest(sql: Sql): Promise<{ kind: RequestedKind; requ
 /** Confirms the deletions that a run has put on hold. @returns undefined if that run's deletions are not on hold (any more) */
 export async function confirmDeletions(sql: Sql, run: number): Promise<{ deletions: number } | undefined> {
 	const [row] = await sql<{ deletions: number }[]>`
-		update crm_sync_state
+		update crm_sync_requests
 		set confirmed_run = held_run, confirmed_deletions = held_deletions, confirmed_at = clock_timestamp()
-		where held_run = ${run} returning held_deletions::float8 as deletions`;
+		from crm_sync_state where held_run = ${run} returning held_deletions::float8 as deletions`;
 	return row;
 }
 
 /** Gives the full run under way a confirmation that still counts for the deletions on hold. No later run gets it. */
 export async function takeConfirmation(sql: Sql): Promise<void> {
 	await sql`
-		update crm_sync_state
-		set full_confirmed = case when confirmed_run = held_run and ${stillCounts(sql, 'confirmed_at')}
-		                          then confirmed_deletions else full_confirmed end,
-		    confirmed_run = null, confirmed_deletions = null, confirmed_at = null
-		where confirmed_at is not null`;
+		with confirmation as materialized (
+			select confirmed_run, confirmed_deletions, confirmed_at from crm_sync_requests where confirmed_at is not null for update
+		), taken as (
+			update crm_sync_requests set confirmed_run = null, confirmed_deletions = null, confirmed_at = null from confirmation
+		)
+		update crm_sync_state set full_confirmed = confirmed_deletions
+		from confirmation where confirmed_run = held_run and ${stillCounts(sql, 'confirmed_at')}`;
 }
 
 /** Starts a full run from the beginning, after an unfinished one was discarded. */

@@ -76,7 +76,7 @@ test('a request is renewed while a run takes longer than it counts, and given up
 		await session?.close();
 	});
 	const times = async () =>
-		(await database.sql`select requested_at::text, confirmed_at::text from crm_sync_state`)[0] ?? {};
+		(await database.sql`select requested_at::text, confirmed_at::text from crm_sync_requests`)[0] ?? {};
 	const outcome = run(['--confirm-mass-delete', '7']);
 	await expect.poll(async () => (await times()).requested_at).toBeTruthy();
 	const { requested_at: requestedAt, confirmed_at: confirmedAt } = await times();
@@ -92,7 +92,7 @@ test('a request is renewed while a run takes longer than it counts, and given up
 test('without --once it fails where no synchroniser runs, and requests nothing', async () => {
 	for (const args of [[], ['--full'], ['--confirm-mass-delete', '7']])
 		expectOneLine(await run(args, { BITRIX24_WEBHOOK_URL: '' }), 1, 'No synchroniser runs: start it, or say --once');
-	expect(await database.sql`select requested, confirmed_at from crm_sync_state`).toEqual([
+	expect(await database.sql`select requested, confirmed_at from crm_sync_requests`).toEqual([
 		{ requested: null, confirmed_at: null },
 	]);
 });
@@ -103,7 +103,7 @@ test('a confirmation with another configuration than that of the mirror is refus
 	await database.sql`update crm_sync_state set held_run = 7, held_deletions = 30`;
 	const audited = await database.sql`select from audit_log`;
 	expectOneLine(await run(['--once', '--confirm-mass-delete', '7'], country), 1, 'made with another configuration');
-	expect(await database.sql`select requested, confirmed_at from crm_sync_state`).toEqual([
+	expect(await database.sql`select requested, confirmed_at from crm_sync_requests`).toEqual([
 		{ requested: null, confirmed_at: null },
 	]);
 	expect(await database.sql`select from audit_log`).toHaveLength(audited.length);
@@ -112,7 +112,7 @@ test('a confirmation with another configuration than that of the mirror is refus
 test('a confirmation of another run than the one that holds the deletions is refused', async () => {
 	await database.sql`update crm_sync_state set held_run = 7, held_deletions = 30`;
 	expectOneLine(await run(['--once', '--confirm-mass-delete', '6']), 1, 'No deletions of run 6 are on hold');
-	expect(await database.sql`select confirmed_at from crm_sync_state`).toEqual([{ confirmed_at: null }]);
+	expect(await database.sql`select confirmed_at from crm_sync_requests`).toEqual([{ confirmed_at: null }]);
 });
 
 test('a run shows its progress, and the status says what holds the mirror up, with times as RFC 3339', async () => {

@@ -22,7 +22,8 @@ export async function emptyMirror(): Promise<void> {
 	await database.sql.unsafe(`
 		delete from company_contacts; delete from crm_sync_staging; delete from crm_event_inbox;
 		delete from crm_sync_runs;
-		delete from crm_sync_state; insert into crm_sync_state default values`);
+		delete from crm_sync_state; insert into crm_sync_state default values;
+		delete from crm_sync_requests; insert into crm_sync_requests default values`);
 }
 
 export type SyncHarness = Awaited<ReturnType<typeof startSync>>;
