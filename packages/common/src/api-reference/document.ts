@@ -6,7 +6,7 @@ import type { OpenAPIV3_1 } from 'openapi-types';
 import { clientErrors } from '../http/connections.js';
 import { catalogue, Problem, type ProblemCode } from '../http/problems.js';
 import { version } from '../process/version.js';
-import { ProblemSchema } from '../schemas/problem.js';
+import { ProblemSchema } from './problem-schema.js';
 
 /** The content of a service's document, apart from its operations, which are the routes with an operation ID. */
 export interface ReferenceInfo {
