@@ -4,7 +4,7 @@ import { insertKey, insertProject, type NewKey } from '@contacts/common/auth/pro
 import type { Sql } from '@contacts/common/database/client.js';
 import { type Database, type DatabaseOptions, openDatabase } from '@contacts/common/database/database.js';
 import { urlAs } from '@contacts/common/database/roles.js';
-import { openStatePoll, type StatePollOptions } from '@contacts/common/database/state-poll.js';
+import { openStatePoll, type StatePoll, type StatePollOptions } from '@contacts/common/database/state-poll.js';
 import type { ServerLimits, ServerOptions } from '@contacts/common/http/server.js';
 import { createLogger } from '@contacts/common/observability/logger.js';
 import { readVariables } from '@contacts/common/process/config.js';
@@ -35,6 +35,8 @@ export interface TestApp {
 	/** Everything that was logged, at every level. */
 	log: string[];
 	keyRing: KeyRing;
+	/** It watches the keys, and what else the service does. */
+	poll: StatePoll;
 	registry: Registry;
 	/** The database of requests. */
 	database: Database;
@@ -91,6 +93,7 @@ export async function startTestApp<V extends TObject>(
 		url: address,
 		log,
 		keyRing,
+		poll,
 		registry,
 		database,
 		fetch: (path, init) => fetch(address + path, { redirect: 'manual', ...init }),

@@ -24,7 +24,7 @@ interface Observed {
 	between: (() => Promise<unknown>) | undefined;
 }
 
-/** A key ring of company-contacts on a real database, which polls only when the test calls `ring.refresh`. */
+/** A key ring of company-contacts on a real database, which polls only when the test calls `refresh`. */
 async function open(options: Pick<KeyRingOptions, 'now'> & Partial<StatePollOptions> = {}): Promise<Observed> {
 	const { url = urlAs(db.url, 'company-contacts', rolePassword), now, ...rest } = options;
 	const database = openDatabase({ url, applicationName: 'key uses', poolSize: 3 });
@@ -61,6 +61,9 @@ async function open(options: Pick<KeyRingOptions, 'now'> & Partial<StatePollOpti
 	return Object.assign(observed, { ring }) as Observed;
 }
 
+/** Finds what was committed before. */
+const refresh = (poll: StatePoll) => poll.refresh(startDeadline(4000));
+
 const idOf = async (project: string) => {
 	const [row] = await db.sql<{ id: number }[]>`
 		select k.id::float8 as id from api_keys k join projects p on p.id = k.project_id where p.code = ${project}`;
@@ -70,7 +73,7 @@ const codeOf = (ring: KeyRing, project: string) => ring.find(project, `${project
 
 describe('a poll', () => {
 	test('finds a new key, a disabled project, one that is enabled again, a revoked key', async () => {
-		const { ring } = await open();
+		const { ring, poll } = await open();
 		expect(codeOf(ring, 'new')).toBeUndefined();
 		for (const [change, found] of [
 			[() => addProject(db.sql, 'new', 'new-key'), 'new'],
@@ -79,7 +82,7 @@ describe('a poll', () => {
 			[async () => revokeKey(db.sql, await idOf('new')), undefined],
 		] as const) {
 			await change();
-			await ring.refresh();
+			await refresh(poll);
 			expect(codeOf(ring, 'new')).toBe(found);
 		}
 	});
@@ -91,9 +94,9 @@ describe('a poll', () => {
 		await addProject(db.sql, 'another', 'another-key');
 		const { loads } = observed;
 		observed.between = async () => observed.loads === loads && (await revokeKey(db.sql, id));
-		await observed.ring.refresh();
+		await refresh(observed.poll);
 		expect(observed.loads).toBe(loads + 1);
-		await observed.ring.refresh();
+		await refresh(observed.poll);
 		expect(codeOf(observed.ring, 'another')).toBe('another');
 		expect(codeOf(observed.ring, 'between')).toBeUndefined();
 	});
@@ -106,7 +109,7 @@ describe('a poll', () => {
 			expect(codeOf(observed.ring, 'asked')).toBe('asked');
 			expect(observed.ring.find('asked', `wrong ${tries}`)).toBeUndefined();
 		}
-		await observed.ring.refresh();
+		await refresh(observed.poll);
 		expect(observed.loads).toBe(loads);
 	});
 
@@ -114,12 +117,12 @@ describe('a poll', () => {
 		await addProject(db.sql, 'taken', 'taken-key');
 		const proxy = await startTcpProxy(db.url);
 		onTestFinished(() => proxy.close());
-		const { ring } = await open({ url: proxy.through(db.url) });
+		const { ring, poll } = await open({ url: proxy.through(db.url) });
 		expect(codeOf(ring, 'taken')).toBe('taken');
 		proxy.cut();
 		await revokeKey(db.sql, await idOf('taken'));
 		await db.sql`update key_ring_version set version = version - 1`;
-		await expect(ring.refresh()).rejects.toBeInstanceOf(DatabaseError);
+		await expect(refresh(poll)).rejects.toBeInstanceOf(DatabaseError);
 		await proxy.restore();
 		await expect.poll(() => codeOf(ring, 'taken')).toBeUndefined();
 		await db.sql`update key_ring_version set version = version + 1`;
@@ -165,10 +168,10 @@ describe('while the database is unreachable', () => {
 		proxy.cut();
 		const onStateChange = vi.fn();
 		let now = 0;
-		const { ring } = await open({ url: proxy.through(db.url), onStateChange, clock: () => now });
+		const { ring, poll } = await open({ url: proxy.through(db.url), onStateChange, clock: () => now });
 		expect(() => codeOf(ring, 'early')).toThrow(DatabaseError);
 		expect([ring.refreshedAt, ring.isConfirmed]).toEqual([undefined, false]);
-		for (let tries = 0; tries < 3; tries++) await expect(ring.refresh()).rejects.toBeInstanceOf(DatabaseError);
+		for (let tries = 0; tries < 3; tries++) await expect(refresh(poll)).rejects.toBeInstanceOf(DatabaseError);
 		expect(onStateChange.mock.calls).toEqual([[expect.any(DatabaseError)]]);
 
 		await proxy.restore();
@@ -199,7 +202,7 @@ describe('the uses of keys', () => {
 		const other = await db.sql.reserve();
 		await other`begin`;
 		await other`delete from api_keys where id = ${await idOf('vanishing')}`;
-		const flushed = ring.flushUses();
+		const flushed = ring.stop();
 		// The statement still sees the key, and waits for the deletion to commit.
 		await expect
 			.poll(
@@ -211,8 +214,8 @@ describe('the uses of keys', () => {
 		await other`commit`;
 		other.release();
 		await flushed;
-		await ring.flushUses();
-		expect(await used()).toContain('stays');
+		await ring.stop();
+		await expect.poll(used).toContain('stays');
 	});
 
 	test('are kept on a read-only server, and no connection is replaced, until it can be written', async () => {
@@ -223,7 +226,7 @@ describe('the uses of keys', () => {
 			alter role ${role} set default_transaction_read_only = on`);
 		onTestFinished(() => db.sql.unsafe(`drop role ${role}`).then(() => undefined));
 		const url = Object.assign(new URL(db.url), { username: role, password: 'reader' }).href;
-		const { ring, database } = await open({ url });
+		const { ring, poll, database } = await open({ url });
 		/** Sends a statement over each connection. */
 		const onEach = <Row>(statement: string) =>
 			Promise.all([1, 2, 3].map(() => database.query((sql) => sql.unsafe<Row[]>(statement))));
@@ -233,7 +236,7 @@ describe('the uses of keys', () => {
 		};
 		const before = await backends();
 		expect(codeOf(ring, 'partner')).toBe('partner');
-		await ring.flushUses();
+		await ring.stop();
 		expect(await backends()).toEqual(before);
 		expect(await used()).not.toContain('partner');
 
@@ -241,10 +244,10 @@ describe('the uses of keys', () => {
 		await onEach('set default_transaction_read_only = off');
 		await db.sql.unsafe(`alter role ${role} set default_transaction_read_only = off`);
 		// The poll's session is read-only as long as it lasts.
-		await ring.flushUses();
-		await ring.refresh();
-		await ring.flushUses();
-		expect(await used()).toContain('partner');
+		await ring.stop();
+		await refresh(poll);
+		await ring.stop();
+		await expect.poll(used).toContain('partner');
 		expect(await backends()).toEqual(before);
 	});
 });

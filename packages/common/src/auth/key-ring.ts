@@ -32,15 +32,11 @@ export interface KeyRing {
 	 * @throws DatabaseError, DatabaseBusyError: see `StatePoll.confirm`
 	 */
 	confirm(deadline: Deadline): Promise<unknown>;
-	/** The same with a poll that begins after this call, at once. */
-	refresh(): Promise<unknown>;
 	/** When the snapshot was last known to be current, in milliseconds since the epoch; undefined before the first. */
 	readonly refreshedAt: number | undefined;
 	/** The live keys of the snapshot. */
 	liveKeys(): UnrevokedKey[];
-	/** Stores when each key was last used. This also happens at regular intervals. */
-	flushUses(): Promise<void>;
-	/** Stores the last uses of keys, and does so no more. */
+	/** Stores when each key was last used, as at regular intervals before. */
 	stop(): Promise<void>;
 }
 
@@ -142,12 +138,10 @@ export async function openKeyRing(options: KeyRingOptions): Promise<KeyRing> {
 			return poll.confirmed !== undefined;
 		},
 		confirm: poll.confirm,
-		refresh: () => poll.refresh(startDeadline(maxLoadMs)),
 		get refreshedAt() {
 			return refreshedAt;
 		},
 		liveKeys: () => [...(snapshot?.keys.values() ?? [])].filter(isLive),
-		flushUses,
 		async stop() {
 			clearInterval(usesTimer);
 			// The last uses are not worth a longer wait.
