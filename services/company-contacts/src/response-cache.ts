@@ -1,9 +1,9 @@
-import type { Deadline } from '@contacts/common/database/deadline.js';
+import { type Deadline, remainingMs } from '@contacts/common/database/deadline.js';
+import { classify } from '@contacts/common/database/errors.js';
 import type { DatabaseState, StatePoll } from '@contacts/common/database/state-poll.js';
 import type { ContactsState } from '@contacts/common/database/state-poll.sql.js';
 import { createRepresentations, type Representations } from '@contacts/common/http/representations.js';
 import { LRUCache } from 'lru-cache';
-import { SharedQueries } from './shared-queries.js';
 
 /** A response, and the state that it belongs to. */
 export interface CachedResponse {
@@ -39,7 +39,8 @@ const entryBytes = 800;
  */
 export class ResponseCache<Response extends CachedResponse> {
 	readonly #responses: LRUCache<string, Response>;
-	readonly #queries = new SharedQueries<Response>();
+	/** Queries under way, each of which any number of callers share. */
+	readonly #queries = new Map<string, Promise<Response>>();
 
 	constructor(readonly options: ResponseCacheOptions<Response>) {
 		const { maxEntries, maxBytes, shared } = options;
@@ -73,7 +74,7 @@ export class ResponseCache<Response extends CachedResponse> {
 		const { generation } = state;
 		const { version, pruned } = contactsOf(state);
 		// A query that was sent in an earlier state may lack a change, so only requests of the same state share it.
-		const read = await this.#queries.join(`${generation} ${version} ${pruned} ${key}`, deadline, async () => {
+		const read = await this.#join(`${generation} ${version} ${pruned} ${key}`, deadline, async () => {
 			const response = await query();
 			this.keep(key, response);
 			return response;
@@ -102,6 +103,26 @@ export class ResponseCache<Response extends CachedResponse> {
 			if (entry?.representations === made) this.#responses.set(key, { ...entry });
 		});
 		return made;
+	}
+
+	/**
+	 * Joins the query with this key, or starts one. A query fails at the deadline of the caller that started it. One that joined
+	 * it and has time left asks again, once.
+	 */
+	async #join(key: string, deadline: Deadline, query: () => Promise<Response>): Promise<Response> {
+		const start = () => {
+			const shared = query().finally(() => this.#queries.delete(key));
+			this.#queries.set(key, shared);
+			return shared;
+		};
+		const known = this.#queries.get(key);
+		if (known === undefined) return start();
+		try {
+			return await known;
+		} catch (error) {
+			if (classify(error).reason !== 'deadline' || remainingMs(deadline) <= 0) throw error;
+			return this.#queries.get(key) ?? start();
+		}
 	}
 
 	#serveKnown(key: string, state: DatabaseState): Response | undefined {
