@@ -1,19 +1,23 @@
 # One file, a target for each image: docker build --target company-contacts -t localhost/contacts/company-contacts .
-# Use a name with a digest for a reproducible base image: see docs/deploy.md.
-ARG NODE_IMAGE=node:24-trixie-slim
+# Another base image, such as one of a mirror or with a digest:
+#   docker build --build-context node:24-trixie-slim=docker-image://registry.example.com/node@sha256:… …
 
 # Builds on the machine's own architecture: what is copied from here has no native code.
-FROM --platform=$BUILDPLATFORM ${NODE_IMAGE} AS build
+FROM --platform=$BUILDPLATFORM node:24-trixie-slim AS build
 WORKDIR /build
 # pnpm in the version that wrote the lock file
 RUN npm install --global --no-audit --no-fund pnpm@12.21.0
+RUN pnpm config set store-dir /store
+# What the lock file names, before the sources: a change of a source file fetches and unpacks nothing.
+COPY package.json pnpm-lock.yaml pnpm-workspace.yaml .pnpmfile.cjs ./
+COPY patches patches
+RUN --mount=type=cache,id=contacts-pnpm,target=/store pnpm fetch
 COPY . .
-RUN pnpm install --frozen-lockfile \
- && node tools/build.mjs services/personal-contacts services/company-contacts workers/crm-sync tools/cli \
- && for image in personal-contacts company-contacts crm-sync cli; do sh tools/deploy.sh "$image" "/out/$image" || exit 1; done
+RUN --mount=type=cache,id=contacts-pnpm,target=/store \
+  pnpm install --frozen-lockfile --prefer-offline && sh tools/deploy.sh /out
 
-FROM ${NODE_IMAGE} AS runtime
-LABEL org.opencontainers.image.title=contacts org.opencontainers.image.version=0.1.0
+FROM node:24-trixie-slim AS runtime
+LABEL org.opencontainers.image.title=contacts org.opencontainers.image.version=0.1.0 org.opencontainers.image.licenses=MIT
 ENV NODE_ENV=production
 USER node
 WORKDIR /app
@@ -28,21 +32,21 @@ CMD ["node", "dist/main.js"]
 FROM service AS personal-contacts
 ENV PORT=3001
 EXPOSE 3001
-COPY --from=build /out/personal-contacts ./
+COPY --from=build /out/services/personal-contacts ./
 # The introduction of /docs. Seen from dist, its place is the same as in the repository.
 COPY docs/bot.md /docs/bot.md
 
 FROM service AS company-contacts
 ENV PORT=3000
 EXPOSE 3000
-COPY --from=build /out/company-contacts ./
+COPY --from=build /out/services/company-contacts ./
 COPY docs/partners.md /docs/partners.md
 
 FROM service AS crm-sync
 ENV PORT=3002
 EXPOSE 3002
-COPY --from=build /out/crm-sync ./
+COPY --from=build /out/workers/crm-sync ./
 
 FROM runtime AS cli
-COPY --from=build /out/cli ./
+COPY --from=build /out/tools/cli ./
 ENTRYPOINT ["node", "dist/main.js"]

@@ -44,6 +44,15 @@ test('the images and the pages use the version of pnpm that package.json names, 
 	for (const { path, text } of workflows) expect(text.match(/pnpm@\d+\./g), path).toBeNull();
 });
 
+test('the Dockerfile names one base image without a variable, which Dependabot could not read', () => {
+	const stages = [...read('Dockerfile').matchAll(/^FROM (?:--platform=\S+ )?(\S+) AS (\S+)$/gm)];
+	const names = stages.map(([, , name]) => name);
+	const images = stages.flatMap(([, image = '']) => (names.includes(image) ? [] : [image]));
+	expect(images).toEqual([images[0], images[0]]);
+	expect(images[0]).toMatch(/^node:\d+-\w+-slim$/);
+	expect(read('Dockerfile').match(/^FROM /gm)).toHaveLength(stages.length);
+});
+
 test('every checkout of a workflow forgets its credentials, and every action of others is pinned to a commit', () => {
 	const steps = workflows.flatMap(({ text }) => stepsOf(parse(text) as Workflow));
 	const used = steps.flatMap(({ uses }) => uses ?? []);
