@@ -1,5 +1,6 @@
 #!/bin/sh
-# Writes the files of a release into a folder: the client's package, what a machine with Docker Compose needs, and the notes.
+# Writes the files of a release into a folder: the client's package, what a machine with Docker Compose needs, what a machine without
+# containers needs, and the notes.
 #   sh tools/release-files.sh REGISTRY/OWNER 0.2.0 FOLDER
 set -eu
 cd "$(dirname "$0")/.."
@@ -10,15 +11,29 @@ pnpm=${PNPM:-pnpm}
 
 $pnpm --filter @contacts/client pack --pack-destination "$folder"
 
-# The files of the commit, with this release's images in place of the build.
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-git archive --prefix=contacts/ HEAD docker-compose.yml .env.example contacts gateway operations packages/common/owner.sql docs \
-  packages/client/README.md packages/client/examples README.md CONTRIBUTING.md CHANGELOG.md SECURITY.md LICENSE | tar --extract --directory "$work"
+# files FOLDER FILE...: of the commit, what both kinds of machines need, and these files.
+files() {
+  target=$1
+  shift
+  git archive --prefix="$target/" HEAD "$@" gateway operations packages/common/owner.sql docs packages/client/README.md \
+    packages/client/examples README.md CONTRIBUTING.md CHANGELOG.md SECURITY.md LICENSE | tar --extract --directory "$work"
+}
+# Readable for every user, whatever the umask is here.
+pack() { tar --create --gzip --owner=0 --group=0 --mode=u+rw,go+r,go-w,a+X --file "$folder/$1-$version.tar.gz" --directory "$work" "$2"; }
+
+# With this release's images in place of the build.
+files contacts docker-compose.yml .env.example contacts
 sed -i -e "s|\(CONTACTS_IMAGES:-\)localhost/contacts|\1$prefix|" -e 's|\(CONTACTS_PULL_POLICY:-\)never|\1missing|' -e '/^ *build: /d' \
   "$work/contacts/docker-compose.yml"
 sed -i -e "s|\(CONTACTS_IMAGES=\)localhost/contacts|\1$prefix|" -e 's|\(CONTACTS_PULL_POLICY=\)never|\1missing|' "$work/contacts/.env.example"
-tar --create --gzip --owner=0 --group=0 --file "$folder/contacts-$version.tar.gz" --directory "$work" contacts
+pack contacts contacts
+
+# With the built programs. They have no native code, and run on every platform.
+sh tools/deploy.sh "$work/$version"
+files "$version"
+pack contacts-programs "$version"
 
 # The changelog's section of this version.
 awk -v heading="## [$version]" 'index($0, heading) == 1 { found = 1; next } /^## / { found = 0 } found' CHANGELOG.md >"$folder/notes.md"

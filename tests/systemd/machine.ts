@@ -18,14 +18,18 @@ import { waitUntil } from '@contacts/testing/wait-until.js';
 const repository = fileURLToPath(new URL('../..', import.meta.url));
 
 /**
- * A machine that runs systemd as PID 1: a container of systemd-nspawn with this machine's programs and this repository in
- * /opt/contacts. What it writes is kept in memory, until `remove`.
+ * A machine that runs systemd as PID 1: a container of systemd-nspawn with this machine's programs, the files of a release in
+ * /srv/release, and this repository in /srv/crm, for the stand-in of the CRM alone. What it writes is kept in memory, until
+ * `remove`.
  */
 export class Machine {
 	readonly #folder = mkdtempSync('/var/tmp/contacts-machine-');
+	readonly #release: string;
 	#container: RunningProcess | undefined;
 
-	constructor() {
+	/** @param release the folder with the files of the release */
+	constructor(release: string) {
+		this.#release = release;
 		execFileSync('mount', ['-t', 'tmpfs', 'tmpfs', this.#folder]);
 		const [root, upper, work] = ['root', 'upper', 'work'].map((name) => join(this.#folder, name)) as [
 			string,
@@ -47,8 +51,8 @@ export class Machine {
 		for (const folder of [...emptied, 'var/lib/postgresql', 'var/lib/prometheus', 'var/lib/contacts-backup']) {
 			rmSync(join(root, folder), { recursive: true, force: true });
 		}
-		for (const folder of ['etc/systemd/system', 'etc/postgresql', 'opt/contacts', 'var/lib/postgresql'])
-			mkdirSync(join(root, folder));
+		for (const folder of ['etc/systemd/system', 'etc/postgresql', 'srv/release', 'srv/crm', 'var/lib/postgresql'])
+			mkdirSync(join(root, folder), { recursive: true });
 		writeFileSync(join(root, 'etc/fstab'), '');
 		writeFileSync(join(root, 'etc/machine-id'), '0123456789abcdef0123456789abcdef\n');
 		execFileSync('ln', [
@@ -64,7 +68,8 @@ export class Machine {
 		this.#container = startProcess('systemd-nspawn', [
 			...['--quiet', '--boot', '--console=read-only', '--register=no', ...(isBootedWithSystemd ? [] : ['--keep-unit'])],
 			...['--private-network', '--link-journal=no', '--resolv-conf=off', '--timezone=off', '--machine=contacts-test'],
-			...[`--directory=${join(this.#folder, 'root')}`, `--bind-ro=${repository}:/opt/contacts`],
+			...[`--directory=${join(this.#folder, 'root')}`, `--bind-ro=${repository}:/srv/crm`],
+			`--bind-ro=${this.#release}:/srv/release`,
 			`--bind-ro=${process.execPath}:/usr/bin/node`,
 		]);
 		await waitUntil(() => this.#init !== undefined && this.#try('systemctl show-environment').status === 0, {

@@ -1,6 +1,8 @@
+import { sharedFolder } from '@contacts/testing/temporary-folder.js';
 import { waitUntil } from '@contacts/testing/wait-until.js';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { pageAt } from '../docs/pages.js';
+import { makeRelease } from '../release.js';
 import { attempt, attemptsOnFiles, attemptsOnProcess } from './attempts.js';
 import { Machine, postgresVersion } from './machine.js';
 
@@ -8,7 +10,9 @@ const processes = ['contacts-personal', 'contacts-company', 'contacts-crm-sync',
 /** Units that end. */
 const tasks = ['contacts-migrate', 'contacts-backup'];
 const database = `postgresql@${postgresVersion()}-main`;
-const machine = new Machine();
+const version = '99.0.0';
+const release = sharedFolder(0o755);
+const machine = new Machine(release);
 let key: string;
 
 /** The status of a list that is requested through the gateway. */
@@ -22,10 +26,11 @@ const allActive = processes.map(() => 'active');
 
 // As docs/deploy.md says: from the user and the units to the first client.
 beforeAll(async () => {
+	makeRelease(version, release);
 	await machine.boot();
 	machine.run(`pg_createcluster ${postgresVersion()} main && systemctl enable --now postgresql ${database}`);
 	machine.run(`systemd-run --unit=crm node --input-type=module --eval "
-		import { startStandIn } from '/opt/contacts/packages/testing/dist/bitrix24/stand-in.js';
+		import { startStandIn } from '/srv/crm/packages/testing/dist/bitrix24/stand-in.js';
 		const { webhookUrl } = await startStandIn({ contacts: [{ lastName: 'Carter' }] });
 		console.log(webhookUrl);"`);
 	const webhook = await waitUntil(
@@ -34,11 +39,13 @@ beforeAll(async () => {
 	);
 	const blocks = pageAt('docs/deploy.md').blocks.map(({ text }) => text);
 	const at = (command: string) => blocks.findIndex((text) => text.includes(command));
-	const [environment, start, client] = [
+	const [unpack, environment, start, client] = [
+		at('tar --extract'),
 		at('systemd/new-env.sh'),
 		at('systemctl enable --now'),
 		at('contacts_as operator doctor'),
 	];
+	machine.run(`cd /srv/release\n${String(blocks[unpack]).replaceAll('VERSION', version)}`);
 	for (const block of blocks.slice(environment, start)) machine.run(block);
 	machine.run(`sed -i 's#^BITRIX24_WEBHOOK_URL=.*#BITRIX24_WEBHOOK_URL=${webhook}#' /etc/contacts/crm-sync.env`);
 	machine.run(`${blocks[start]}\nsystemctl enable --now contacts-crm-sync`);
@@ -60,6 +67,64 @@ test('every process runs, hardened, as a user who may do nothing else, and a par
 	}
 });
 
+test('the machine has no clone and no package for development, and every program runs from the release', () => {
+	const folders = machine.run('ls --almost-all /opt/contacts/current/').split('\n');
+	expect(folders).not.toEqual(expect.arrayContaining(['.git']));
+	expect(machine.run('find /opt/contacts -name typescript -o -name vitest -o -name "*.node"')).toBe('');
+	for (const unit of processes.filter((name) => name !== 'contacts-gateway')) {
+		const cwd = machine.run(`readlink /proc/${machine.show(unit, 'MainPID')}/cwd`);
+		expect(cwd, unit).toMatch(/^\/opt\/contacts\/99\.0\.0\//);
+	}
+});
+
+test('a release is replaced and rolled back by the link and restarts: only requests at the moment of a restart fail', async () => {
+	const next = '99.0.1';
+	// The same programs with another version.
+	machine.run(`
+		cp --archive /opt/contacts/${version} /opt/contacts/${next}
+		find /opt/contacts/${next} -path '*/@contacts/common/package.json' -exec sed -i 's/"${version}"/"${next}"/' {} +`);
+	const upgrade = pageAt('docs/run.md').blocks.find(({ text }) => text.includes('restart contacts-migrate'))?.text;
+	const switchTo = (to: string) => {
+		const lines = String(upgrade).replaceAll('0.2.0', to).split('\n').slice(1);
+		const startedAt = performance.now();
+		// As the page says: the next restart follows when the process before can serve.
+		machine.run(
+			lines
+				.map((line) => {
+					const [, port] = /restart contacts-(personal|company)/.test(line)
+						? ['', line.endsWith('personal') ? 3001 : 3000]
+						: [];
+					const ready = `until curl --silent --fail --output /dev/null http://127.0.0.1:${port}/health/ready; do sleep 0.1; done`;
+					return port === undefined ? line : `${line}\n${ready}`;
+				})
+				.join('\n'),
+		);
+		return (performance.now() - startedAt) / 1000;
+	};
+	machine.run(`cat >/run/load.sh <<'end'
+		while [ ! -e /run/load-ends ]; do
+			curl --silent --output /run/load.json --write-out '%{http_code} ' http://127.0.0.1:8080/openapi.json
+			grep --only-matching --max-count=1 '"version":"[^"]*"' /run/load.json || echo
+			rm --force /run/load.json
+		done >>/run/load.log
+end
+		systemd-run --unit=load sh /run/load.sh`);
+	const seconds = [next, version].map(switchTo);
+	const responses = () => machine.run('cat /run/load.log').split('\n');
+	await expect.poll(() => responses().at(-2)).toBe(`200 "version":"${version}"`);
+	machine.run('touch /run/load-ends');
+	expect(states(), journal()).toEqual(allActive);
+	const lines = responses();
+	const failed = lines.filter((line) => !line.startsWith('200 '));
+	console.info(
+		`upgrade ${seconds[0]?.toFixed(1)} s, rollback ${seconds[1]?.toFixed(1)} s, ${failed.length} of ${lines.length} requests failed`,
+	);
+	const versions = lines.flatMap((line) => /"version":"([^"]+)"/.exec(line)?.[1] ?? []);
+	expect(versions.filter((each, i) => each !== versions[i - 1])).toEqual([version, next, version]);
+	// The service is away, or the gateway is: nothing else happens.
+	expect(failed.filter((line) => !/^(000|502|503) /.test(line))).toEqual([]);
+});
+
 test('a process that is killed restarts, and systemd never gives up', async () => {
 	const killed = processes.map((unit) => machine.show(unit, 'MainPID'));
 	machine.run(`kill -KILL ${killed.join(' ')}`);
@@ -78,10 +143,10 @@ test('the nightly backup can be restored, and reports its success to a node expo
 	expect(machine.run('cat /var/lib/prometheus/node-exporter/contacts.prom')).toMatch(/_timestamp_seconds \d{10}$/);
 	const restored = machine.run(`
 		su postgres -c 'createdb --template=template0 --encoding=UTF8 --locale=C restored'
-		su postgres -c 'psql --variable=ON_ERROR_STOP=1 --file=/opt/contacts/packages/common/owner.sql restored'
+		su postgres -c 'psql --variable=ON_ERROR_STOP=1 --file=/opt/contacts/current/packages/common/owner.sql restored'
 		set -a; . /etc/contacts/owner.env; DATABASE_URL=\${DATABASE_URL%/contacts}/restored
 		pg_restore --schema=public --no-owner --no-acl --single-transaction --dbname="$DATABASE_URL" /var/lib/contacts-backup/contacts-*
-		cd /opt/contacts
+		cd /opt/contacts/current
 		node tools/cli/dist/main.js migrate
 		. /etc/contacts/operator.env; DATABASE_URL=\${DATABASE_URL%/contacts}/restored
 		node tools/cli/dist/main.js project list`);
@@ -174,7 +239,7 @@ test('only the gateway can tell company-contacts the address of a client, and it
 	const users = ['root', 'nobody', 'postgres', ...processes, ...tasks];
 	const refused = users.filter((user) => user !== 'contacts-gateway');
 
-	const limitConnections = 'nft --file /opt/contacts/gateway/connections.nft';
+	const limitConnections = 'nft --file /opt/contacts/current/gateway/connections.nft';
 	for (const change of ['true', limitConnections, 'systemctl reload nftables', 'systemctl restart nftables']) {
 		machine.run(change);
 		machine.run('until curl --silent --fail --output /dev/null http://127.0.0.1:3000/health/live; do sleep 0.2; done');
