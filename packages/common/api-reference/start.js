@@ -1,15 +1,48 @@
-// Shows /openapi.json with Scalar (https://github.com/scalar/scalar). It stores nothing: what a visitor types does not outlive
-// the page. Options that would store a choice, such as the language of the samples, are left at their defaults.
-const response = await fetch('/openapi.json');
-// The samples of the guide call the address that served this page.
-const text = (await response.text()).replaceAll(/http:\/\/127\.0\.0\.1:300[01]/g, location.origin);
+// Shows /openapi.json with Scalar (https://github.com/scalar/scalar), in place of the guide that the page has from the beginning. It
+// stores nothing: what a visitor types does not outlive the page. Options that would store a choice, such as the language of the
+// samples, are left at their defaults.
+const guide = document.querySelector('#guide');
+
+// The samples call the address that served this page.
+const withOwnAddress = (text) => text.replaceAll(/http:\/\/127\.0\.0\.1:300[01]/g, location.origin);
+const texts = document.createTreeWalker(guide, NodeFilter.SHOW_TEXT);
+while (texts.nextNode()) texts.currentNode.data = withOwnAddress(texts.currentNode.data);
+
+/** The service refuses the script while too many clients have not read theirs. */
+const retryDelaysMs = [1_000, 2_000, 4_000, 8_000, 15_000];
+
+async function loadScalar() {
+	for (const delay of [...retryDelaysMs, undefined]) {
+		const script = Object.assign(document.createElement('script'), { src: '/docs/scalar.js' });
+		const isLoaded = new Promise((resolve) => {
+			script.onload = () => resolve(true);
+			script.onerror = () => resolve(false);
+		});
+		document.head.append(script);
+		if (await isLoaded) return;
+		script.remove();
+		if (delay === undefined) throw new Error('The script of the reference could not be loaded.');
+		await new Promise((resolve) => setTimeout(resolve, delay));
+	}
+}
+
+const [response] = await Promise.all([fetch('/openapi.json'), loadScalar()]);
+const content = JSON.parse(withOwnAddress(await response.text()));
+
+// Whoever has read on goes on with the same section.
+const section = [...guide.querySelectorAll('h2')].findLast((heading) => heading.getBoundingClientRect().top < 100);
+if (section && scrollY > 0) history.replaceState(null, '', `#${section.id}`);
+guide.remove();
 
 Scalar.createApiReference('#reference', {
-	content: JSON.parse(text),
+	content,
 	slug: 'api',
 	// A link within the guide, such as #errors, works here as it does in its Markdown.
 	generateHeadingSlug: ({ slug }) => `api/${slug}`,
 	defaultOpenAllTags: true,
+	// The order of the response.
+	orderSchemaPropertiesBy: 'preserve',
+	orderRequiredPropertiesFirst: false,
 	// The browser's cache would keep the response under its URL, which contains the key.
 	customFetch: (request, options) =>
 		fetch(request, { ...options, cache: 'no-store', credentials: 'omit', referrerPolicy: 'no-referrer' }),

@@ -138,7 +138,15 @@ export function refusedByServer(): Record<string, RefusedRequest> {
 			...notFound,
 		},
 	};
-	for (const path of ['/health/live', '/health/ready', '/metrics', '/openapi.json', '/docs', '/docs/start.js'])
+	for (const path of [
+		'/health/live',
+		'/health/ready',
+		'/metrics',
+		'/openapi.json',
+		'/docs',
+		'/docs/start.js',
+		'/docs/style.css',
+	])
 		for (const part of ['canary=1', good, 'x=%zz'])
 			refused[`${path}?${part}`] = {
 				path,

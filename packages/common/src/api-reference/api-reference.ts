@@ -4,6 +4,7 @@ import { brotliCompressSync, constants, gunzipSync, gzipSync } from 'node:zlib';
 import swagger from '@fastify/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import fp from 'fastify-plugin';
+import { Marked } from 'marked';
 import { type Encoding, entityTagOf, isNotModified, negotiateEncoding } from '../http/representations.js';
 import { documentOptions, type ReferenceInfo } from './document.js';
 import { limitUnreadResponses } from './unread-responses.js';
@@ -48,7 +49,10 @@ export const apiReference = fp<ApiReferenceOptions>(async (server, { reference, 
 		return sendDocument(request, reply);
 	});
 
-	const html = (await page('page.html')).toString().replace('TITLE', reference.title);
+	const html = (await page('page.html'))
+		.toString()
+		.replaceAll('TITLE', reference.title)
+		.replace('GUIDE', () => guideHtml(reference.description));
 	const sendPage = staticFile('text/html; charset=utf-8', compress(html), { 'content-security-policy': pagePolicy });
 	for (const url of ['/docs', '/docs/']) server.get(url, sendPage);
 	server.get('/', (_request, reply) => reply.redirect('/docs'));
@@ -58,9 +62,26 @@ export const apiReference = fp<ApiReferenceOptions>(async (server, { reference, 
 	const admit = limitUnreadResponses(server.server, clock);
 	server.get('/docs/scalar.js', staticFile(script, { br, gzip, identity: gunzipSync(gzip) }, {}, admit));
 	server.get('/docs/start.js', staticFile(script, compress(await page('start.js'))));
+	server.get('/docs/style.css', staticFile('text/css; charset=utf-8', compress(await page('style.css'))));
 	server.get('/docs/scalar.LICENSE', staticFile('text/plain; charset=utf-8', compress(await page('scalar.LICENSE'))));
 	server.get('/docs/icon.svg', staticFile('image/svg+xml', compress(await page('icon.svg'))));
 });
+
+/** The guide as HTML. A heading has the ID that Scalar and GitHub give it, so links to it work before the script has arrived. */
+function guideHtml(text: string): string {
+	const marked = new Marked({
+		renderer: {
+			heading({ tokens, depth, text: heading }) {
+				const id = heading
+					.toLowerCase()
+					.replaceAll(/[^\p{L}\p{N}\s_-]/gu, '')
+					.replaceAll(' ', '-');
+				return `<h${depth} id="${id}">${this.parser.parseInline(tokens)}</h${depth}>\n`;
+			},
+		},
+	});
+	return marked.parse(text, { async: false });
+}
 
 function compress(content: string | Buffer): Record<Encoding, Buffer> {
 	return {
