@@ -6,8 +6,11 @@ import type { RunningService } from '@contacts/testing/services.js';
 import { test } from '@contacts/testing/test.js';
 import type { AxeResults } from 'axe-core';
 import { type Browser, chromium, type Page } from 'playwright-core';
-import { expect, onTestFinished } from 'vitest';
+import { expect, onTestFinished, vi } from 'vitest';
 import { startService } from '../services.js';
+
+// On a busy machine a browser takes its time.
+vi.setConfig({ testTimeout: 300_000 });
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 const names = ['company-contacts', 'personal-contacts'] as const;
@@ -27,6 +30,7 @@ test.afterAll(async () => {
 async function openPage(): Promise<Page> {
 	const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, colorScheme: 'light' });
 	onTestFinished(() => context.close());
+	context.setDefaultTimeout(120_000);
 	return context.newPage();
 }
 
@@ -83,7 +87,7 @@ test.each(names)(
 	},
 );
 
-test('the guide is shown before the script of the page, which is requested again after a refusal', async () => {
+test('the guide is shown before the script and the document of the reference, which are requested again after a refusal', async () => {
 	const page = await openPage();
 	const released = new EventEmitter();
 	const isReleased = once(released, 'released');
@@ -93,6 +97,10 @@ test('the guide is shown before the script of the page, which is requested again
 		await isReleased;
 		return route.continue();
 	});
+	let documents = 0;
+	await page.route('**/openapi.json', (route) =>
+		documents++ === 0 ? route.fulfill({ status: 503, body: '{}' }) : route.continue(),
+	);
 	const { url = '' } = services.get('company-contacts') ?? {};
 	await page.goto(`${url}/docs#errors`, { waitUntil: 'commit' });
 	const top = (selector: string) =>

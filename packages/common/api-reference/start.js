@@ -11,23 +11,30 @@ while (texts.nextNode()) texts.currentNode.data = withOwnAddress(texts.currentNo
 /** The service refuses the script while too many clients have not read theirs. */
 const retryDelaysMs = [1_000, 2_000, 4_000, 8_000, 15_000];
 
-async function loadScalar() {
+/** Tries until there is a result. */
+async function repeat(attempt) {
 	for (const delay of [...retryDelaysMs, undefined]) {
-		const script = Object.assign(document.createElement('script'), { src: '/docs/scalar.js' });
-		const isLoaded = new Promise((resolve) => {
-			script.onload = () => resolve(true);
-			script.onerror = () => resolve(false);
-		});
-		document.head.append(script);
-		if (await isLoaded) return;
-		script.remove();
-		if (delay === undefined) throw new Error('The script of the reference could not be loaded.');
+		const result = await attempt();
+		if (result !== undefined) return result;
+		if (delay === undefined) throw new Error('The reference could not be loaded. Its guide stays.');
 		await new Promise((resolve) => setTimeout(resolve, delay));
 	}
 }
 
-const [response] = await Promise.all([fetch('/openapi.json'), loadScalar()]);
-const content = JSON.parse(withOwnAddress(await response.text()));
+const loadScript = () =>
+	new Promise((resolve) => {
+		const script = Object.assign(document.createElement('script'), { src: '/docs/scalar.js' });
+		script.onload = () => resolve(true);
+		script.onerror = () => resolve(undefined);
+		document.head.append(script);
+	});
+
+async function loadDocument() {
+	const response = await fetch('/openapi.json').catch(() => undefined);
+	return response?.ok ? JSON.parse(withOwnAddress(await response.text())) : undefined;
+}
+
+const [content] = await Promise.all([repeat(loadDocument), repeat(loadScript)]);
 
 // Whoever has read on goes on with the same section.
 const section = [...guide.querySelectorAll('h2')].findLast((heading) => heading.getBoundingClientRect().top < 100);
