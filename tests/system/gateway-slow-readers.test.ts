@@ -30,7 +30,7 @@ test.beforeAll(async () => {
 		await response.arrayBuffer();
 		return response.status;
 	};
-	await waitUntil(async () => (await readList()) === 200, { timeoutMs: 20_000 });
+	await waitUntil(async () => (await readList()) === 200, { timeoutMs: 100_000 });
 });
 afterAll(async () => {
 	for (const socket of open) socket.destroy();
