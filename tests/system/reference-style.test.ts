@@ -56,8 +56,9 @@ const flaws = `(() => {
 	return {
 		page: document.documentElement.scrollWidth > innerWidth ? all('body *').filter(isOutside).map(shown) : [],
 		words: all('.markdown td > code').filter((code) => !/[\\s-]/.test(shown(code)) && !isOneLine(code)).map(shown),
+		cells: all('.markdown :is(th, td)').filter(isCut).map(shown),
 		samples: all('pre').filter((pre) => isCut(pre) || all('pre code').some(isCut)).map(shown),
-		tabs: all('.response-card .scalar-card-header-title').filter(isCut).map(shown),
+		tabs: all('.response-card .tab-list').filter(isCut).map(shown),
 	};
 })()`;
 
@@ -82,7 +83,10 @@ test.each(names)(
 			await page.setViewportSize({ width, height: 900 });
 			await scrollThrough(page);
 			expect(await page.locator('.markdown table').count()).toBeGreaterThan(0);
-			expect([width, await page.evaluate(flaws)]).toEqual([width, { page: [], words: [], samples: [], tabs: [] }]);
+			expect([width, await page.evaluate(flaws)]).toEqual([
+				width,
+				{ page: [], words: [], cells: [], samples: [], tabs: [] },
+			]);
 		}
 	},
 );
