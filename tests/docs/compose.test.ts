@@ -145,11 +145,8 @@ test('there is no other file that publishes a port', () => {
 test('the containers of this repository’s images never ask a registry, unless a setting says so', () => {
 	for (const [name, { image, pull_policy }] of containers) {
 		if (!image.includes('CONTACTS_IMAGES')) continue;
-		expect([name, image.split('/')[0], pull_policy]).toEqual([
-			name,
-			// biome-ignore lint/suspicious/noTemplateCurlyInString: a variable of the compose file
-			...['${CONTACTS_IMAGES:-localhost', '${CONTACTS_PULL_POLICY:-never}'],
-		]);
+		expect(image, name).toMatch(/^\$\{CONTACTS_IMAGES:-localhost\//);
+		expect(pull_policy, name).toMatch(/^\$\{CONTACTS_PULL_POLICY:-never\}$/);
 	}
 });
 
