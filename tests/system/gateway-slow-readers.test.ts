@@ -10,8 +10,8 @@ import { waitUntil } from '@contacts/testing/wait-until.js';
 import { afterAll, expect } from 'vitest';
 import { startService } from '../services.js';
 
-/** The list has some 28 MB, more than the buffers of all sockets on its way hold. */
-const contacts = 25_000;
+/** The list has some 9 MB, more than the buffers of all sockets on its way hold. */
+const contacts = 8_000;
 const readers = 40;
 let service: RunningService;
 let gateway: RunningNginx;
@@ -64,6 +64,6 @@ test('forty clients that read nothing of a large list fill neither the disk nor 
 	// 40 KB of buffers for each.
 	expect(gateway.memory() - before).toBeLessThan(readers * 0.25 + 10);
 	// The service keeps one copy of the list, however many clients read it.
-	expect(residentMiB(service.pid)).toBeLessThan(600);
+	expect(residentMiB(service.pid)).toBeLessThan(300);
 	expect((await fetch(`${gateway.url}/openapi.json`)).status).toBe(200);
 });
