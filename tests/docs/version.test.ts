@@ -25,7 +25,7 @@ const stepsOf = ({ jobs = {}, runs }: Workflow) => [
 
 test('packages, images, OpenAPI documents and running services have the same version', () => {
 	const manifests = files.filter((path) =>
-		/^(package|(packages|services|workers|tools)\/[^/]+\/package)\.json$/.test(path),
+		/^(package|tests\/package|(packages|services|workers|tools)\/[^/]+\/package)\.json$/.test(path),
 	);
 	const documents = files.filter((path) => path.startsWith('docs/openapi/'));
 	const versions = [

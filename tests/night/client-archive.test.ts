@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
-import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
-import { delimiter, join } from 'node:path';
+import { access, mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
+import { delimiter, dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { saveCompanyContacts } from '@contacts/common/company-contacts/save-company-contacts.sql.js';
 import { service as companyContacts } from '@contacts/company-contacts/app.js';
@@ -67,10 +67,24 @@ test('a client that is packed in a fresh clone and installed into a new project 
 	});
 
 	const installed = join(project, 'node_modules/@contacts/client');
-	expect((await readdir(installed)).sort()).toEqual(['LICENSE', 'README.md', 'dist', 'examples', 'package.json']);
+	expect((await readdir(installed)).sort()).toEqual([
+		'LICENSE',
+		'README.md',
+		'dist',
+		'examples',
+		'package.json',
+		'src',
+	]);
 	expect(JSON.parse(await readFile(join(installed, 'package.json'), 'utf8'))).not.toHaveProperty('dependencies');
 	const files = await readdir(join(installed, 'dist'), { recursive: true });
 	expect(files).toContain('index.d.ts');
+	const links = [...(await readFile(join(installed, 'README.md'), 'utf8')).matchAll(/\]\((?!\w+:)([^)#]+)/g)];
+	expect(links.length).toBeGreaterThan(2);
+	for (const [, link = ''] of links) await access(join(installed, link));
+	for (const map of files.filter((name) => name.endsWith('.map'))) {
+		const { sources } = JSON.parse(await readFile(join(installed, 'dist', map), 'utf8')) as { sources: string[] };
+		for (const source of sources) await access(join(installed, 'dist', dirname(map), source));
+	}
 	// It runs in a bundle, where there is no module of Node.js and no file beside it.
 	for (const file of files.filter((name) => name.endsWith('.js')))
 		expect(await readFile(join(installed, 'dist', file), 'utf8')).not.toMatch(/['"]node:|import\.meta|\bprocess\b/);

@@ -178,10 +178,10 @@ describe('a client', () => {
 		const unlock = await lockTable();
 		const early = get(streaming.url + pathOf('first')).on('error', () => undefined);
 		// The first time it waits for the size of the list, later for the list.
-		await expect.poll(() => streaming.database.callers + streaming.database.reading).toBe(1);
+		await expect.poll(() => streaming.database.connections.inUse + streaming.database.reading).toBe(1);
 		early.destroy();
 		await unlock();
-		await expect.poll(() => streaming.database.callers + streaming.database.reading).toBe(0);
+		await expect.poll(() => streaming.database.connections.inUse + streaming.database.reading).toBe(0);
 	});
 
 	test('that reads slowly makes the service read slowly, and is disconnected in the end', async () => {

@@ -24,8 +24,8 @@ const anyText = (name: string) =>
 	}) as const;
 
 /**
- * Every column that is mirrored, imported and listed, in the order of the list. The list, the import, the mirror, the dry run
- * and the types are derived from it. A backup contains all columns of the table.
+ * Every column that is mirrored, imported and listed, in the order of the list. The list, the changes, the
+ * import, the mirror and the types are derived from it.
  */
 export const contactColumns = {
 	// E.164 contains nothing that JSON escapes.

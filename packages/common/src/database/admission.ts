@@ -31,15 +31,11 @@ const maxCapacityWaitMs = 500;
 export class Admission {
 	/** When each of those who wait for capacity began to wait, the first one first. */
 	readonly #waiting = new Set<{ since: number }>();
+	/** How many have no response yet. */
 	#callers = 0;
 	#served = 0;
 
 	constructor(readonly options: AdmissionOptions) {}
-
-	/** Callers that have no response yet. */
-	get callers(): number {
-		return this.#callers;
-	}
 
 	/** Whether a new caller is refused. Ask this before doing any work for a request: `run` asks the same. */
 	get isFull(): boolean {

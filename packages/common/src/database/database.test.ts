@@ -40,7 +40,7 @@ describe('the deadline', () => {
 		const first = causeOf(sleep(database));
 		const others = Array.from({ length: 20 }, () => causeOf(database.query((sql) => sql`select nextval('calls')`)));
 		expect(new Set(await Promise.all([first, ...others]))).toEqual(new Set(['QUERY_DEADLINE']));
-		expect(database.callers).toBe(0);
+		expect(database.connections.waiting).toBe(0);
 		await proxy.restore();
 		await expect.poll(() => respond(database).catch(() => undefined)).toBeTypeOf('number');
 		expect(await db.sql`select is_called from calls`).toEqual([{ is_called: false }]);

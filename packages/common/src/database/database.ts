@@ -78,8 +78,6 @@ export interface Database {
 	readInBatches: CursorReader['read'];
 	/** The maximum time that a caller waits for a response, in milliseconds. */
 	readonly deadlineMs: number;
-	/** Callers that have no response yet. */
-	readonly callers: number;
 	/** Connections for statements. Cursors have separate connections. */
 	readonly connections: Pick<ConnectionPool, 'limit' | 'inUse' | 'waiting'>;
 	/** Open cursors. */
@@ -139,9 +137,6 @@ export function openDatabase(options: DatabaseOptions): Database {
 		},
 		readInBatches: cursors.read,
 		deadlineMs,
-		get callers() {
-			return admission.callers;
-		},
 		connections: pool,
 		get reading() {
 			return cursors.reading;
