@@ -22,7 +22,7 @@ const { version } = JSON.parse(readFileSync(join(scalar, 'package.json'), 'utf8'
 const marker = join(target, 'scalar.version');
 /**
  * Texts of Scalar that no option changes, each with what replaces it and the number of its places. Its own placeholder of a
- * credential looks like a key, and it would mask the project.
+ * credential looks like a key, it would mask the project, and it would warn of an optional parameter that is left empty.
  */
 const replacements = [
 	[
@@ -33,6 +33,11 @@ const replacements = [
 	[
 		'if(n.type===`apiKey`){let e=n[`x-scalar-secret-token`]||`YOUR_SECRET_TOKEN`',
 		'if(n.type===`apiKey`){let e=n[`x-scalar-secret-token`]||(n.name===`project`?`YOUR_PROJECT`:`YOUR_KEY`)',
+		1,
+	],
+	[
+		'if(!e||!(`type`in e)||typeof t!=`string`)return{ok:!0}',
+		'if(!e||!(`type`in e)||typeof t!=`string`||t===``)return{ok:!0}',
 		1,
 	],
 ];

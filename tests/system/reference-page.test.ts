@@ -73,10 +73,15 @@ test('a request on the page of the API reference lists the contacts; it contacts
 	expect(await send(page)).toMatchObject({ status: 200, body: { count: 2, data } });
 	await page.getByText('Nobody of the guide').waitFor();
 
+	const warning = page.locator('.alert', { has: page.getByLabel('Include company_id in request') });
+	expect(await warning.count()).toBe(0);
 	const parameter = page
 		.getByLabel('Include company_id in request')
 		.locator('xpath=ancestor::*[.//*[@data-placeholder="Value"]][1]');
-	await parameter.locator('[data-placeholder="Value"]').fill('11');
+	const value = parameter.locator('[data-placeholder="Value"]');
+	await value.fill('x');
+	await warning.waitFor();
+	await value.fill('11');
 	expect(await send(page)).toMatchObject({ status: 200, body: { count: 1, data: [{ name: 'Chen Wei' }] } });
 	expect(requests.at(-1)).toBe(`${gateway.url}${list}?company_id=11&project=partner&api_key=${key}`);
 	expect(complaints).toEqual([]);

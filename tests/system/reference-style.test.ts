@@ -79,6 +79,7 @@ test.each(names)(
 			expect([colorScheme, failures]).toEqual([colorScheme, []]);
 			expect(passes.find(({ id }) => id === 'color-contrast')?.nodes.length).toBeGreaterThan(50);
 		}
+		expect(await page.getByText('const:').filter({ visible: true }).count()).toBe(0);
 		for (const width of [1440, 1024, 390]) {
 			await page.setViewportSize({ width, height: 900 });
 			await scrollThrough(page);

@@ -9,7 +9,7 @@ import { applySubscriptionReport } from './direct-subscriptions.sql.js';
 
 const body = Type.Object(
 	{
-		chat_id: nonZeroInteger({ description: 'ID of the personal chat.', examples: [5550001] }),
+		chat_id: nonZeroInteger({ description: 'ID of the personal chat, not 0.', examples: [5550001] }),
 		active: Type.Boolean({ description: 'Whether the chat has a direct subscription to the bot.' }),
 		at: Type.Optional(
 			Type.String({

@@ -7,7 +7,7 @@ import type { UpsertBatcher } from './upsert-batcher.js';
 
 const body = Type.Object(
 	{
-		chat_id: nonZeroInteger({ description: 'ID of the personal chat.', examples: [5550001] }),
+		chat_id: nonZeroInteger({ description: 'ID of the personal chat, not 0.', examples: [5550001] }),
 		username: Type.Optional(
 			nullableString({
 				format: 'stored-text',

@@ -152,7 +152,7 @@ export interface operations {
             content: {
                 "application/json": {
                     /**
-                     * @description ID of the personal chat.
+                     * @description ID of the personal chat, not 0.
                      * @example 5550001
                      */
                     chat_id: number;
@@ -301,7 +301,7 @@ export interface operations {
             content: {
                 "application/json": {
                     /**
-                     * @description ID of the personal chat.
+                     * @description ID of the personal chat, not 0.
                      * @example 5550001
                      */
                     chat_id: number;
