@@ -1,4 +1,4 @@
-import { chmodSync, mkdtempSync, rmSync } from 'node:fs';
+import { chmodSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -66,7 +66,22 @@ test('a machine with services can reach PostgreSQL on the database machines, and
 	for (const target of database.machines) {
 		expect(openPorts(service, target)).toEqual([5432]);
 		expect(openPorts(other, target)).toEqual([]);
+		expect(openPorts(database.monitoring, target)).toEqual([8008]);
 		for (const machine of database.machines) expect(openPorts(machine, target)).toEqual([2379, 2380, 5432, 8008]);
+	}
+});
+
+test('the monitoring machine reads the metrics of the alert on standbys, and changes nothing', () => {
+	const { monitoring, certificates, machines } = database;
+	const certificate = join(certificates, monitoring.address);
+	const own = ['--cacert', join(certificate, 'ca.crt'), ...presenting(certificate)];
+	const alerts = readFileSync(new URL('../../operations/prometheus/alerts.yml', import.meta.url), 'utf8');
+	const names = new Set(alerts.match(/\bpatroni_\w+/g));
+	expect(names.size).toBe(3);
+	for (const target of machines) {
+		const metrics = monitoring.run('curl', '--silent', ...own, `https://${target.address}:8008/metrics`);
+		for (const name of names) expect(metrics).toMatch(new RegExp(`^${name}\\{.*scope="contacts"`, 'm'));
+		expect(accepted(monitoring, target, 'https', ...own)).toEqual(['read Patroni']);
 	}
 });
 

@@ -15,6 +15,8 @@ import { type Supervised, supervise } from './supervisor.js';
 
 export interface DatabaseCluster {
 	machines: readonly Machine[];
+	/** It may read Patroni. */
+	monitoring: Machine;
 	/** etcd and Patroni of each machine. */
 	processes: readonly Supervised[];
 	/** `host:port,host:port,…` */
@@ -56,6 +58,7 @@ export async function startDatabaseCluster(
 	services: readonly Machine[],
 ): Promise<DatabaseCluster> {
 	const machines = [1, 2, 3].map((n) => network.machine(`db${n}`, 20 + n));
+	const monitoring = network.machine('monitoring', 41);
 	const list = (each: (machine: Machine) => string) => machines.map(each).join();
 	const rules = join(folder, 'database.nft');
 	fillIn(
@@ -63,11 +66,12 @@ export async function startDatabaseCluster(
 		{
 			DATABASES: [...machines, network].map(({ address }) => address).join(),
 			SERVICES: services.map(({ address }) => address).join(),
+			MONITORING: monitoring.address,
 		},
 		rules,
 	);
 	const certificates = join(folder, 'certificates');
-	makeCertificates(certificates, ...[...machines, network].map(({ address }) => address));
+	makeCertificates(certificates, ...[...machines, monitoring, network].map(({ address }) => address));
 	const processes = machines.flatMap((machine) => {
 		machine.run('nft', '-f', rules);
 		const data = join(folder, machine.name);
@@ -160,6 +164,7 @@ export async function startDatabaseCluster(
 	await sql.end();
 	return {
 		machines,
+		monitoring,
 		processes,
 		hosts: list(({ address }) => `${address}:5432`),
 		primary,
