@@ -42,29 +42,36 @@ interface ApiReferenceOptions {
 export const apiReference = fp<ApiReferenceOptions>(async (server, { reference, clock = () => performance.now() }) => {
 	await server.register(swagger, documentOptions(reference));
 
-	let sendDocument: ReturnType<typeof staticFile> | undefined;
-	server.get('/openapi.json', (request, reply) => {
-		// Created at the first request, when all routes are registered.
-		sendDocument ??= staticFile('application/json; charset=utf-8', compress(JSON.stringify(server.swagger())));
-		return sendDocument(request, reply);
-	});
+	// Of all routes, which are registered when it is requested.
+	const document = () => compress(JSON.stringify(server.swagger()));
+	server.get('/openapi.json', staticFile('application/json; charset=utf-8', document));
 
-	const html = (await page('page.html'))
-		.toString()
-		.replaceAll('TITLE', reference.title)
-		.replace('GUIDE', () => guideHtml(reference.description));
-	const sendPage = staticFile('text/html; charset=utf-8', compress(html), { 'content-security-policy': pagePolicy });
+	const template = (await page('page.html')).toString().replaceAll('TITLE', reference.title);
+	const html = () => compress(template.replace('GUIDE', () => guideHtml(reference.description)));
+	const sendPage = staticFile('text/html; charset=utf-8', html, { 'content-security-policy': pagePolicy });
 	for (const url of ['/docs', '/docs/']) server.get(url, sendPage);
 	server.get('/', (_request, reply) => reply.redirect('/docs'));
 
 	const script = 'text/javascript; charset=utf-8';
 	const [br, gzip] = await Promise.all([built('scalar.js.br'), built('scalar.js.gz')]);
 	const admit = limitUnreadResponses(server.server, clock);
-	server.get('/docs/scalar.js', staticFile(script, { br, gzip, identity: gunzipSync(gzip) }, {}, admit));
-	server.get('/docs/start.js', staticFile(script, compress(await page('start.js'))));
-	server.get('/docs/style.css', staticFile('text/css; charset=utf-8', compress(await page('style.css'))));
-	server.get('/docs/scalar.LICENSE', staticFile('text/plain; charset=utf-8', compress(await page('scalar.LICENSE'))));
-	server.get('/docs/icon.svg', staticFile('image/svg+xml', compress(await page('icon.svg'))));
+	server.get(
+		'/docs/scalar.js',
+		staticFile(script, () => ({ br, gzip, identity: gunzipSync(gzip) }), {}, admit),
+	);
+	const files = {
+		'start.js': script,
+		'style.css': 'text/css; charset=utf-8',
+		'scalar.LICENSE': 'text/plain; charset=utf-8',
+		'icon.svg': 'image/svg+xml',
+	};
+	for (const [name, type] of Object.entries(files)) {
+		const content = await page(name);
+		server.get(
+			`/docs/${name}`,
+			staticFile(type, () => compress(content)),
+		);
+	}
 });
 
 /** The guide as HTML. A heading has the ID that Scalar and GitHub give it, so links to it work before the script has arrived. */
@@ -92,17 +99,24 @@ function compress(content: string | Buffer): Record<Encoding, Buffer> {
 }
 
 /**
- * A handler that sends a file, the same to everybody. Browsers cache and revalidate it. All responses share these buffers: anybody
- * can request a file, and read it slowly.
+ * A handler that sends a file, the same to everybody. Browsers cache and revalidate it. It is made at the first request, as most
+ * processes get none. All responses share its buffers: anybody can request a file, and read it slowly.
  */
 function staticFile(
 	type: string,
-	bodies: Record<Encoding, Buffer>,
+	make: () => Record<Encoding, Buffer>,
 	headers: Record<string, string> = {},
 	admit?: ReturnType<typeof limitUnreadResponses>,
 ) {
-	const digest = createHash('sha256').update(bodies.identity).digest('base64url').slice(0, 27);
+	let made: { bodies: Record<Encoding, Buffer>; digest: string } | undefined;
+	function file() {
+		if (made !== undefined) return made;
+		const bodies = make();
+		made = { bodies, digest: createHash('sha256').update(bodies.identity).digest('base64url').slice(0, 27) };
+		return made;
+	}
 	return function sendFile(request: FastifyRequest, reply: FastifyReply) {
+		const { bodies, digest } = file();
 		const encoding = negotiateEncoding(request);
 		const entityTag = entityTagOf(digest, encoding);
 		reply.headers({ ...headers, 'cache-control': 'public, no-cache', vary: 'Accept-Encoding', etag: entityTag });

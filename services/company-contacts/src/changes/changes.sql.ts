@@ -60,7 +60,8 @@ export async function readChanges(
 			         then format('{"deleted":false,"contact":%s}', ${sql.unsafe(contactJson)})
 			         else format('{"deleted":true,"contact":{"id":%s,"bitrix_id":%s}}', contact_id, deleted_bitrix_id)
 			       end as json
-			from company_contacts_version head
+			-- The planner would expect many rows of this table, and compile the statement.
+			from (select * from company_contacts_version limit 1) head
 			left join (page left join company_contacts on id = contact_id) on true
 			order by page.version, contact_id`,
 		options,
