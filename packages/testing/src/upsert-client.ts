@@ -29,7 +29,8 @@ export function createUpsertClient(): UpsertClient {
 				new Promise((resolve) => {
 					const limit = setTimeout(() => {
 						report('HUNG');
-						socket.destroy();
+						// Of a socket that is merely closed, the system delivers the request when the network returns, over a newer one.
+						socket.resetAndDestroy();
 					}, 10_000);
 					report = (outcome) => {
 						clearTimeout(limit);
