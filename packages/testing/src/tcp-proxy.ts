@@ -5,6 +5,8 @@ import { connect, createServer, type Socket } from 'node:net';
 export interface TcpProxy {
 	/** The number of connections accepted so far. */
 	readonly taken: number;
+	/** The number of connections that were open at the last stall and on which a client has sent something since. */
+	readonly held: number;
 	/** The same URL, but through this proxy. */
 	through(url: string): string;
 	/** Closes all connections and refuses new ones. */
@@ -37,6 +39,8 @@ export interface TcpProxy {
 
 interface Pair {
 	sockets: readonly [client: Socket, server: Socket];
+	/** What the client had sent when the network stalled, in bytes. A paused socket still reads some. */
+	sentBefore: number;
 	silentForEver: boolean;
 }
 
@@ -52,7 +56,7 @@ export async function startTcpProxy(target: string): Promise<TcpProxy> {
 		taken++;
 		if (state === 'hanging up') return void client.on('error', () => undefined).end();
 		const sockets = [client, connect({ host: hostname, port: Number(targetPort) })] as const;
-		const pair: Pair = { sockets, silentForEver: state === 'silent' };
+		const pair: Pair = { sockets, sentBefore: Number.POSITIVE_INFINITY, silentForEver: state === 'silent' };
 		pairs.add(pair);
 		const pass = (from: Socket, to: Socket) => {
 			// Keeps the order of arrival, even if the latency has changed meanwhile.
@@ -99,6 +103,9 @@ export async function startTcpProxy(target: string): Promise<TcpProxy> {
 		get taken() {
 			return taken;
 		},
+		get held() {
+			return [...pairs].filter(({ sockets, sentBefore }) => sockets[0].bytesRead > sentBefore).length;
+		},
 		through: (url) => Object.assign(new URL(url), { hostname: '127.0.0.1', port: String(port) }).href,
 		cut,
 		refuse,
@@ -114,6 +121,7 @@ export async function startTcpProxy(target: string): Promise<TcpProxy> {
 		stall() {
 			state = 'stalled';
 			pause();
+			for (const pair of pairs) pair.sentBefore = pair.sockets[0].bytesRead;
 		},
 		holdBack: pause,
 		holdResponses() {

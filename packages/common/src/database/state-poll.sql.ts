@@ -48,10 +48,11 @@ export interface StateRow {
 
 /** The statement of the poll. All of it is one snapshot. */
 export function stateStatement(watched: readonly Watched[]): string {
+	// A database without tables fails at the first of them, and not at a function.
 	const all = [
+		...watched.map((each) => columns[each]),
 		`${serverIdentity} as server`,
 		`current_setting('transaction_read_only')::boolean as "readOnly"`,
-		...watched.map((each) => columns[each]),
 	];
 	return `select ${all.join(', ')}`;
 }
