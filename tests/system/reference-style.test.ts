@@ -40,7 +40,11 @@ async function scrollThrough(page: Page): Promise<void> {
 	await page.evaluate(`(async () => {
 		for (let top = 0; top < document.documentElement.scrollHeight; top += 600) {
 			scrollTo(0, top);
-			await new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)));
+			await new Promise((resolve) => {
+				requestAnimationFrame(() => requestAnimationFrame(resolve));
+				// A browser on a busy machine may draw nothing for a while.
+				setTimeout(resolve, 500);
+			});
 		}
 	})()`);
 	await page.locator('.response-card').last().waitFor();

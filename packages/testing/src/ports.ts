@@ -1,14 +1,24 @@
+import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
-import { type AddressInfo, connect, createServer } from 'node:net';
+import { connect, createServer } from 'node:net';
 
-/** A TCP port of 127.0.0.1 that is free at the moment. */
+/**
+ * A TCP port of 127.0.0.1 that is free at the moment. It is none of those that the system gives to connections (on Linux from 32768
+ * on), so none of them takes it before it is used.
+ */
 export async function freePort(): Promise<number> {
-	const server = createServer().listen(0, '127.0.0.1');
-	await once(server, 'listening');
-	const { port } = server.address() as AddressInfo;
-	server.close();
-	await once(server, 'close');
-	return port;
+	for (;;) {
+		const port = randomInt(10_000, 32_768);
+		const server = createServer().listen(port, '127.0.0.1');
+		const isFree = await once(server, 'listening').then(
+			() => true,
+			() => false,
+		);
+		if (!isFree) continue;
+		server.close();
+		await once(server, 'close');
+		return port;
+	}
 }
 
 /** Whether something listens on this port of 127.0.0.1. */
