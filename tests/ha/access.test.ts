@@ -71,18 +71,21 @@ test('a machine with services can reach PostgreSQL on the database machines, and
 	}
 });
 
-test('the monitoring machine reads the metrics of the alert on standbys, and changes nothing', () => {
+test('the monitoring machine reads the metrics of the alert on standbys, and changes nothing', async () => {
 	const { monitoring, certificates, machines } = database;
 	const certificate = join(certificates, monitoring.address);
 	const own = ['--cacert', join(certificate, 'ca.crt'), ...presenting(certificate)];
 	const alerts = readFileSync(new URL('../../operations/prometheus/alerts.yml', import.meta.url), 'utf8');
 	const names = new Set(alerts.match(/\bpatroni_\w+/g));
-	expect(names.size).toBe(3);
-	for (const target of machines) {
-		const metrics = monitoring.run('curl', '--silent', ...own, `https://${target.address}:8008/metrics`);
-		for (const name of names) expect(metrics).toMatch(new RegExp(`^${name}\\{.*scope="contacts"`, 'm'));
-		expect(accepted(monitoring, target, 'https', ...own)).toEqual(['read Patroni']);
-	}
+	const read = () =>
+		machines.map((target) => {
+			const metrics = monitoring.run('curl', '--silent', ...own, `https://${target.address}:8008/metrics`);
+			return [...names].map((name) => new RegExp(`^${name}\\{.*\\} ([01])$`, 'm').exec(metrics)?.[1]).join();
+		});
+	expect([...names]).toEqual(['patroni_sync_standby', 'patroni_primary']);
+	// One primary, and two standbys that it waits for.
+	await expect.poll(() => read().toSorted(), { timeout: 60_000 }).toEqual(['0,1', '1,0', '1,0']);
+	for (const target of machines) expect(accepted(monitoring, target, 'https', ...own)).toEqual(['read Patroni']);
 });
 
 test('without the rules, Patroni and etcd refuse every client that has no certificate of the cluster', () => {
@@ -95,6 +98,8 @@ test('without the rules, Patroni and etcd refuse every client that has no certif
 		expect(accepted(service, target, 'https', '--insecure')).toEqual([]);
 		const presented = presenting(join(ofAnother, service.address));
 		expect(accepted(service, target, 'https', '--insecure', ...presented)).toEqual([]);
+		const reading = presenting(join(database.certificates, database.monitoring.address));
+		expect(accepted(database.monitoring, target, 'https', '--insecure', ...reading)).toEqual(['read Patroni']);
 	}
 	const [target, member] = database.machines as [Machine, Machine];
 	const certificate = join(database.certificates, member.address);

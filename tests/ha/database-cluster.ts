@@ -42,7 +42,7 @@ const password = 'superuser';
 /** The programs of the newest PostgreSQL from Debian on this machine. */
 const programs = () => `/usr/lib/postgresql/${Math.max(...readdirSync('/usr/lib/postgresql').map(Number))}/bin`;
 
-/** Signs a certificate for each address into `folder/ADDRESS`, as operations/ha says. */
+/** Signs a certificate for each address into `folder/ADDRESS`, as operations/ha says. With `--reader` first, for one that reads. */
 export function makeCertificates(folder: string, ...addresses: string[]): void {
 	const script = fileURLToPath(new URL('../../operations/ha/certificates.sh', import.meta.url));
 	execFileSync(script, [folder, ...addresses], { stdio: 'pipe' });
@@ -71,7 +71,8 @@ export async function startDatabaseCluster(
 		rules,
 	);
 	const certificates = join(folder, 'certificates');
-	makeCertificates(certificates, ...[...machines, monitoring, network].map(({ address }) => address));
+	makeCertificates(certificates, ...[...machines, network].map(({ address }) => address));
+	makeCertificates(certificates, '--reader', monitoring.address);
 	const processes = machines.flatMap((machine) => {
 		machine.run('nft', '-f', rules);
 		const data = join(folder, machine.name);
