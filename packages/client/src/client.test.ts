@@ -96,7 +96,7 @@ test('a call is retried when the connection breaks before or within a response',
 	expect(asked).toHaveLength(3);
 });
 
-test('an upsert without a response is repeated after 6 seconds, when the first one can no longer be saved, and a list at once', async () => {
+test('an upsert without a response is repeated after 6 seconds, and a list at once', async () => {
 	vi.useFakeTimers({ toFake: ['setTimeout', 'performance'] });
 	onTestFinished(() => void vi.useRealTimers());
 	const sent: number[] = [];

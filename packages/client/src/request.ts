@@ -50,7 +50,7 @@ const undecidedStatuses = new Set([408, 502, 504]);
 
 /**
  * Milliseconds until a response must have begun, or that of a write has ended: a service responds within 5 seconds. After this time
- * a write without a response can no longer be saved. See docs/bot.md.
+ * a write without a response can no longer be saved, unless the network failed for seconds. See docs/bot.md.
  */
 const responseTimeoutMs = 6000;
 
