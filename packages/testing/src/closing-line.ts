@@ -25,5 +25,6 @@ export default class ClosingLine implements Reporter {
 	}
 }
 
-const firstLine = (where: string, error: { message: string } | undefined) =>
-	`${where}: ${error?.message.split('\n')[0] ?? 'no error was told'}`;
+/** A test may throw something without a message. */
+const firstLine = (where: string, error: { message?: string } | undefined) =>
+	`${where}: ${error?.message?.split('\n')[0] ?? 'no error was told'}`;

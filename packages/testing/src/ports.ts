@@ -4,15 +4,18 @@ import { connect, createServer } from 'node:net';
 
 /**
  * A TCP port of 127.0.0.1 that is free at the moment. It is none of those that the system gives to connections (on Linux from 32768
- * on), so none of them takes it before it is used.
+ * on), so none of them takes it before it is used. It is above 10080, which browsers and `fetch` refuse.
  */
 export async function freePort(): Promise<number> {
 	for (;;) {
-		const port = randomInt(10_000, 32_768);
+		const port = randomInt(10_081, 32_768);
 		const server = createServer().listen(port, '127.0.0.1');
 		const isFree = await once(server, 'listening').then(
 			() => true,
-			() => false,
+			(error: NodeJS.ErrnoException) => {
+				if (error.code !== 'EADDRINUSE') throw error;
+				return false;
+			},
 		);
 		if (!isFree) continue;
 		server.close();
