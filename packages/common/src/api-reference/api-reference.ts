@@ -99,8 +99,8 @@ function compress(content: string | Buffer): Record<Encoding, Buffer> {
 }
 
 /**
- * A handler that sends a file, the same to everybody. Browsers cache and revalidate it. It is made at the first request, as most
- * processes get none. All responses share its buffers: anybody can request a file, and read it slowly.
+ * A handler that sends a file, the same to everybody. Browsers cache and revalidate it. It is made at the first request: that
+ * of the page takes longer than a start should. All responses share its buffers: anybody can request a file, and read it slowly.
  */
 function staticFile(
 	type: string,
