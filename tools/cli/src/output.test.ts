@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { open } from 'node:fs/promises';
-import { PassThrough, Readable } from 'node:stream';
+import { PassThrough, Readable, Writable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { addProject } from '@contacts/testing/app.js';
 import { database, test } from '@contacts/testing/test.js';
@@ -80,12 +80,17 @@ test('a full disk makes the command fail with one line', async () => {
 describe('the progress of long work', () => {
 	/** Reports progress every 100 ms for 25 seconds, and then a line. @returns what standard error got */
 	function report(isTTY: boolean): string {
-		const [stdin, stdout, stderr] = [Readable.from([]), new PassThrough(), new PassThrough()];
+		let written = '';
+		const write = (chunk: Buffer, _: string, done: () => void) => {
+			written += chunk;
+			done();
+		};
+		const [stdin, stdout, stderr] = [Readable.from([]), new PassThrough(), new Writable({ write })];
 		let time = 0;
 		const output = createOutput({ stdin, stdout, stderr: Object.assign(stderr, { isTTY, columns: 8 }) }, () => time);
 		for (; time < 25_000; time += 100) output.progress(`${time} ms of 25,000`);
 		output.note('done');
-		return String(stderr.read());
+		return written;
 	}
 
 	test('is one line on a terminal, replaced at most four times a second, and cleared before other output', () => {
