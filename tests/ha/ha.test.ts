@@ -26,6 +26,9 @@ test(`no acknowledged write is lost in ${minutes} minutes of process and machine
 	const removeAll = () => network.remove();
 	process.once('exit', removeAll);
 	const pids: number[] = [];
+	const faults: Fault[] = [];
+	let begun = 0;
+	let result = '';
 	try {
 		const services = [network.machine('app1', 11), network.machine('app2', 12)] as const;
 		const database = await startDatabaseCluster(network, folder, services);
@@ -33,9 +36,8 @@ test(`no acknowledged write is lost in ${minutes} minutes of process and machine
 		const machines = [...database.machines, ...applications.machines];
 		const processes = [...database.processes, ...applications.processes];
 
-		const begun = performance.now();
+		begun = performance.now();
 		const reigns: Reign[] = [];
-		const faults: Fault[] = [];
 		let stopped = false;
 		const watch = async () => {
 			for (; !stopped; await delay(200)) {
@@ -56,7 +58,10 @@ test(`no acknowledged write is lost in ${minutes} minutes of process and machine
 		stopped = true;
 		await watching;
 
-		const sql = postgres(await database.superuserUrl(), { max: 1, fetch_types: false });
+		const superuser = await database.superuserUrl().catch((error: unknown) => {
+			throw broken ?? error;
+		});
+		const sql = postgres(superuser, { max: 1, fetch_types: false });
 		const rows = await sql<
 			{ chat: number; name: string }[]
 		>`select chat_id::float8 as chat, name from personal_contacts`;
@@ -66,22 +71,16 @@ test(`no acknowledged write is lost in ${minutes} minutes of process and machine
 		};
 		const found = new Map(rows.map(({ chat, name }) => [chat, Number(name.slice(1))]));
 		const run: Run = { begun, ended: performance.now(), load, faults, reigns, found };
-		const result = evaluate(run);
-		const text = table(random.seed, run, result);
-		mkdirSync(output, { recursive: true });
-		for (const name of readdirSync(folder)) if (name.endsWith('.log')) cpSync(join(folder, name), join(output, name));
-		writeFileSync(
-			join(output, 'result.md'),
-			`${text}\n\n${faults.map(({ what, begun: at, whole }) => `- ${Math.round((at - begun) / 1000)} s: ${what}; whole again after ${Math.round((whole - at) / 1000)} s`).join('\n')}\n`,
-		);
-		console.info(text);
+		const outcome = evaluate(run);
+		result = table(random.seed, run, outcome);
+		console.info(result);
 		expect(broken).toBe(undefined);
-		expect(result.lost).toEqual([]);
+		expect(outcome.lost).toEqual([]);
 		expect([...found].filter(([chat, version]) => version > (load.sent.get(chat) ?? 0))).toEqual([]);
-		expect(result.acknowledged).toBeGreaterThan(minutes * 60);
-		expect(result.longestAfterPromotion).toBeLessThan(5000);
-		expect(result.listsFailedWithoutFault).toBe(0);
-		expect(result.admitted).toBeLessThanOrEqual(result.admittedLimit);
+		expect(outcome.acknowledged).toBeGreaterThan(minutes * 60);
+		expect(outcome.longestAfterPromotion).toBeLessThan(5000);
+		expect(outcome.listsFailedWithoutFault).toBe(0);
+		expect(outcome.admitted).toBeLessThanOrEqual(outcome.admittedLimit);
 		await expect
 			.poll(mirrored, { timeout: 30_000, interval: 500 })
 			.toEqual([...applications.crm.contacts.keys()].sort((a, b) => a - b));
@@ -93,6 +92,13 @@ test(`no acknowledged write is lost in ${minutes} minutes of process and machine
 	} finally {
 		network.remove();
 		process.off('exit', removeAll);
+		mkdirSync(output, { recursive: true });
+		for (const name of readdirSync(folder)) if (name.endsWith('.log')) cpSync(join(folder, name), join(output, name));
+		const seconds = (from: number, to: number) => Math.round((to - from) / 1000);
+		const list = faults.map(
+			({ what, begun: at, whole }) => `- ${seconds(begun, at)} s: ${what}; whole again after ${seconds(at, whole)} s`,
+		);
+		writeFileSync(join(output, 'result.md'), `${[result, '', ...list].join('\n')}\n`);
 		rmSync(folder, { recursive: true, force: true });
 	}
 	await expect.poll(() => pids.filter(isAlive), { timeout: 10_000 }).toEqual([]);
