@@ -16,7 +16,8 @@ new_certificate() { openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-25
 mkdir -p "$folder"
 cd "$folder"
 for name in ca readers; do
-  [ -e $name.key ] || new_certificate -days 7300 -subj /CN=contacts-ha-$name -keyout $name.key -out $name.crt
+  [ -e $name.key ] || new_certificate -days 7300 -subj /CN=contacts-ha-$name -addext 'keyUsage=critical,keyCertSign,cRLSign' \
+    -keyout $name.key -out $name.crt
 done
 for address; do
   mkdir -p "$address"

@@ -40,9 +40,8 @@ const requests: [name: string, port: number, path: string, ...args: string[]][] 
 	['change Patroni', 8008, '/config', '--request', 'PATCH', '--data', '{"maximum_lag_on_failover":1048577}'],
 	['restart PostgreSQL', 8008, '/restart', '--data', '{"schedule":"2099-01-01T00:00:00Z"}'],
 	['read Patroni', 8008, '/config'],
-	['put on etcd', 2379, '/v2/keys/contacts', '--request', 'PUT', '--data', 'value=changed'],
-	['put on etcd, version 3', 2379, '/v3/kv/put', '--data', '{"key":"a2V5","value":"dmFsdWU="}'],
-	['read etcd', 2379, '/v2/keys/service/contacts/config'],
+	['put on etcd', 2379, '/v3/kv/put', '--data', '{"key":"a2V5","value":"dmFsdWU="}'],
+	['read etcd', 2379, '/v3/kv/range', '--data', '{"key":"a2V5"}'],
 	['read the members of etcd', 2380, '/members'],
 ];
 
@@ -104,8 +103,9 @@ test('without the rules, Patroni and etcd refuse every client that has no certif
 	const [target, member] = database.machines as [Machine, Machine];
 	const certificate = join(database.certificates, member.address);
 	const ofCluster = ['--cacert', join(certificate, 'ca.crt'), ...presenting(certificate)];
-	const read = (url: string) => member.run('curl', '--silent', ...ofCluster, `https://${target.address}:${url}`);
+	const read = (url: string, ...args: string[]) =>
+		member.run('curl', '--silent', ...ofCluster, ...args, `https://${target.address}:${url}`);
 	expect(read('8008/config')).toContain('"maximum_lag_on_failover": 1048576');
-	expect(read('2379/v2/keys/contacts')).toContain('Key not found');
+	expect(read('2379/v3/kv/range', '--data', '{"key":"a2V5"}')).not.toContain('kvs');
 	expect(accepted(member, target, 'https', ...ofCluster)).toEqual(requests.map(([name]) => name));
 });
