@@ -85,7 +85,7 @@ async function work(options: SynchroniserOptions & LoopOptions): Promise<void> {
 	const { session, clock, signal, logger } = options;
 	const { intervalMs } = options.config;
 	const synchroniser = await createSynchroniser(options);
-	await adoptConfiguration(synchroniser, session);
+	await checkConfiguration(synchroniser, session);
 	options.onWorking();
 	// At once: what has changed since the last run began may have had events that nobody received.
 	let [nextRun, nextEvents] = [0, 0];
@@ -140,9 +140,9 @@ async function work(options: SynchroniserOptions & LoopOptions): Promise<void> {
 }
 
 /** @throws ConfigurationDiffersError, which the state then shows as the reason of the block */
-async function adoptConfiguration(synchroniser: Synchroniser, session: Session): Promise<void> {
+async function checkConfiguration(synchroniser: Synchroniser, session: Session): Promise<void> {
 	try {
-		await synchroniser.adoptConfiguration();
+		await synchroniser.checkConfiguration();
 	} catch (error) {
 		const { blocked_by: blockedBy } = await session.run(readState);
 		// A block by the CRM stays: it applies to every configuration.

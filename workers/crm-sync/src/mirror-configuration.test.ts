@@ -3,7 +3,15 @@ import { database, test } from '@contacts/testing/test.js';
 import { afterEach, beforeEach, describe, expect } from 'vitest';
 import { type CrmConfig, crmVariables, toCrmConfig } from './config.js';
 import { differencesOf, mirrorConfiguration } from './mirror-configuration.js';
-import { interrupt, readMirror, reasonField, type SyncHarness, startSync, troubleField } from './testing/harness.js';
+import {
+	error,
+	interrupt,
+	readMirror,
+	reasonField,
+	type SyncHarness,
+	startSync,
+	troubleField,
+} from './testing/harness.js';
 
 let sync: SyncHarness;
 
@@ -79,20 +87,48 @@ test('a confirmed configuration makes an interrupted run begin from the start', 
 	expect(await sync.synchroniser.run()).toMatchObject({ kind: 'full', created: 120 });
 });
 
-describe('without a confirmation', () => {
-	test('a webhook of another user is used, and every contact is read again from the first one on', async () => {
-		await interrupt(sync);
-		await sync.restart({ config: configWith(webhook(/\/rest\/\d+\//, '/rest/77/')) });
-		await sync.synchroniser.adoptConfiguration();
-		expect(await sync.state()).toMatchObject({ watermark: null, full_begun_at: null, full_cursor: null });
-		expect(await database.sql`select from crm_sync_staging`).toHaveLength(0);
+describe('a configuration whose CRM has not responded yet', () => {
+	const refused = { code: 'INVALID_CREDENTIALS' };
+	const countryless = () => configWith({ BITRIX24_DEFAULT_COUNTRY: undefined });
+
+	test('is forgotten: nothing counts as mirrored, and another one needs no confirmation', async () => {
+		sync.standIn.faults.next(error(refused.code));
+		await expect(sync.synchroniser.run()).rejects.toMatchObject(refused);
+		expect((await sync.state()).configuration).toBe(null);
+		expect(await database.sql`select erase_company_contacts('{1}') as erased`).toEqual([{ erased: 0 }]);
+		await sync.restart({ config: countryless() });
+		expect(await sync.synchroniser.run()).toMatchObject({ kind: 'full', created: 120 });
 	});
+
+	test('replaces no other one, even if it is confirmed', async () => {
+		await sync.synchroniser.run();
+		await sync.restart({ config: countryless(), remap: true });
+		sync.standIn.faults.next(error(refused.code));
+		await expect(sync.synchroniser.run()).rejects.toMatchObject(refused);
+		await sync.restart();
+		expect(await sync.synchroniser.run()).toMatchObject({ kind: 'incremental' });
+	});
+});
+
+describe('without a confirmation', () => {
+	test.each(['run', 'events'] as const)(
+		'a webhook of another user is used by %s, and every contact is read again from the first one on',
+		async (work) => {
+			await interrupt(sync);
+			await database.sql`update crm_sync_state set configuration = jsonb_set(configuration, '{webhook_user}', '77')`;
+			await sync.restart();
+			sync.standIn.faults.next(error('INVALID_CREDENTIALS'), { method: 'crm.item.list' });
+			await sync.synchroniser[work]().catch(() => undefined);
+			expect(await sync.state()).toMatchObject({ watermark: null, full_begun_at: null, full_cursor: null });
+			expect(await database.sql`select from crm_sync_staging`).toHaveLength(0);
+		},
+	);
 
 	test('the same configuration continues an interrupted run, with a new secret and on another port too', async () => {
 		await interrupt(sync);
 		const { full_cursor, full_begun_at } = await sync.state();
 		await sync.restart({ config: configWith(webhook(/:\d+(.+\/)[^/]+\/$/, ':1$1new-secret/')) });
-		await sync.synchroniser.adoptConfiguration();
+		await sync.synchroniser.checkConfiguration();
 		expect(await sync.state()).toMatchObject({ full_cursor, full_begun_at });
 	});
 

@@ -53,10 +53,9 @@ export interface RunResult extends Counts {
 	requests: number;
 }
 
-/** Each run that writes throws ConfigurationDiffersError if the mirror belongs to another configuration. */
+/** Each function throws ConfigurationDiffersError if the mirror belongs to another configuration. */
 export interface Synchroniser {
-	/** Assigns this configuration to the mirror. If it is new, the full run in progress is discarded. */
-	adoptConfiguration(): Promise<void>;
+	checkConfiguration(): Promise<void>;
 	/**
 	 * Makes a full run from the start if `full`; else a full run that is due or unfinished; else an incremental run.
 	 *
@@ -110,31 +109,24 @@ export async function createSynchroniser(options: SynchroniserOptions): Promise<
 				logger.warn({ method: error.method, until: isoTime(error.until) }, 'waiting for the end of a rate-limit pause');
 		},
 	});
+	const own = mirrorConfiguration(config);
 	/** It is opened once: what it has found out about its lists holds as long as the process. */
 	const crm = createCrm(client, config.codes);
 	let isPrepared = false;
 	let isRefusalLogged = false;
-	let isAdopted = false;
+	let isChecked = false;
 	let progressSavedAt = Number.NEGATIVE_INFINITY;
 	/** When the last full run was found incomplete. */
 	let incompleteAt = Number.NEGATIVE_INFINITY;
 
-	async function adoptConfiguration(): Promise<void> {
+	async function checkConfiguration(): Promise<void> {
 		// Nobody else changes it while this synchroniser holds the lock.
-		if (isAdopted) return;
-		const own = mirrorConfiguration(config);
+		if (isChecked) return;
 		const { configuration: stored, blocked_by: blockedBy } = await session.run(readState);
 		const differences = stored === null || options.remap ? [] : differencesOf(stored, own);
 		if (differences.length > 0) throw new ConfigurationDiffersError(differences);
-		if (needsFullRun(stored, own)) {
-			if (stored === null) logger.info({ own }, 'first run: every contact is read');
-			else logger.warn({ stored, own }, 'the mirror gets another configuration: every contact is read again');
-			// First: a crash between the two must not let the new configuration continue the run of the old one.
-			await session.run(discardFull, allContacts);
-			await session.run((sql) => saveConfiguration(sql, own));
-		}
 		if (blockedBy === configurationDiffers) await session.run((sql) => saveBlock(sql, undefined));
-		isAdopted = true;
+		isChecked = true;
 	}
 
 	/** Reads what a run needs to know of the CRM. @returns the kind that the run has to be */
@@ -145,9 +137,26 @@ export async function createSynchroniser(options: SynchroniserOptions): Promise<
 		// A refusal is an error of the CRM, which need not be repeated every few minutes.
 		if (kind !== 'incremental' || crm.categories().refusedBy === undefined)
 			await crm.readCategories({ waits: kind !== 'events' });
+		const isNew = await adoptConfiguration();
 		isPrepared = true;
 		if (kind === 'events') return kind;
-		return (await saveNewCategories()) ? 'full' : kind;
+		return (await saveNewCategories()) || isNew ? 'full' : kind;
+	}
+
+	/**
+	 * Assigns this configuration to the mirror, after the CRM has responded: a wrong address must not count as mirrored.
+	 *
+	 * @returns whether it is new. Every contact is then read again
+	 */
+	async function adoptConfiguration(): Promise<boolean> {
+		const { configuration: stored } = await session.run(readState);
+		if (!needsFullRun(stored, own)) return false;
+		if (stored === null) logger.info({ own }, 'first run: every contact is read');
+		else logger.warn({ stored, own }, 'the mirror gets another configuration: every contact is read again');
+		// First: a crash between the two must not let the new configuration continue the run of the old one.
+		await session.run(discardFull, allContacts);
+		await session.run((sql) => saveConfiguration(sql, own));
+		return true;
 	}
 
 	/** @returns whether there is a category whose contacts have not been read. A full run then begins with the first contact. */
@@ -232,14 +241,14 @@ export async function createSynchroniser(options: SynchroniserOptions): Promise<
 	}
 
 	return {
-		adoptConfiguration,
+		checkConfiguration,
 		async run({ full = false, requestedAt } = {}) {
-			await adoptConfiguration();
+			await checkConfiguration();
 			if (full) await session.run(discardFull, allContacts);
 			const state = await session.run(readState);
-			const { watermark, full_watermark: since } = state;
-			const isFull = full || watermark === null || isFullDue(state, requestedAt !== undefined);
+			const isFull = full || state.watermark === null || isFullDue(state, requestedAt !== undefined);
 			return record(isFull ? 'full' : 'incremental', requestedAt, async (context, kind) => {
+				const { watermark, full_watermark: since } = await session.run(readState);
 				if (kind === 'incremental') return incrementalRun(context, watermark ?? 0);
 				const counts = await fullRun(context);
 				if (requestedAt !== undefined && since !== null) addCounts(counts, await incrementalRun(context, since));
@@ -247,7 +256,7 @@ export async function createSynchroniser(options: SynchroniserOptions): Promise<
 			});
 		},
 		async events() {
-			await adoptConfiguration();
+			await checkConfiguration();
 			return record('events', undefined, eventsRun);
 		},
 	};
