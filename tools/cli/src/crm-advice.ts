@@ -63,7 +63,7 @@ export function explainFailure({ outcome, unread, deleted }: RunRow, { blocked_u
 		}
 		default: {
 			const when = until === null ? '' : `, not before ${new Date(until).toISOString()}`;
-			return `The CRM refused it with ${outcome}: ${adviceFor(String(outcome))}${when}. Nothing was deleted.`;
+			return `The run failed with ${outcome}: ${adviceFor(String(outcome))}${when}. Nothing was deleted.`;
 		}
 	}
 }

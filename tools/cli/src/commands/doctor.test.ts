@@ -175,7 +175,7 @@ describe('crm', () => {
 		[
 			'a webhook that was deleted',
 			() => webhook(crm.webhookUrl.replace(/[^/]+\/?$/, 'canary/')),
-			/refused .+ with INVALID_CREDENTIALS/,
+			/\S+ of the CRM \S+ fails with INVALID_CREDENTIALS/,
 			/make a new webhook in Bitrix24/,
 		],
 		[

@@ -104,7 +104,7 @@ describe('person erase', () => {
 			action: 'person erased',
 			actor: 'officer',
 			role: 'contacts_privacy',
-			details: { personal_contacts: 1, direct_subscriptions: 1 },
+			details: { by: 'chat', personal_contacts: 1, direct_subscriptions: 1 },
 		});
 		expect(JSON.stringify(rows)).not.toMatch(/canary|Canary|1990-05-17|\b300\b/);
 	});
@@ -145,7 +145,7 @@ describe('person erase', () => {
 		expect(outcome.stderr).toContain('Backups keep it');
 		expect([await contactsWith('+12025550105'), await contactsWith('+12025550107')]).toEqual([0, 1]);
 		const [latest] = await auditRows();
-		expect(latest).toMatchObject({ action: 'person erased', details: { company_contacts: 2 } });
+		expect(latest).toMatchObject({ action: 'person erased', details: { by: 'phone', company_contacts: 2 } });
 		expect(JSON.stringify(latest)).not.toContain('2025550105');
 		const tombstones = await database.sql`
 			select bitrix_id::int from company_contacts_changes where deleted_at is not null order by 1`;

@@ -60,7 +60,7 @@ export function addPersonCommands(program: Command, context: Context): void {
 			}
 			const deleted = await withTransaction(environment, async (sql) => {
 				const erased = await erase(sql, query);
-				await recordOperation(sql, 'person erased', erased.counts);
+				await recordOperation(sql, 'person erased', { by: identifierOf(query), ...erased.counts });
 				return erased;
 			});
 			output.print(`Deleted for good: ${deleted.what}.`);

@@ -51,7 +51,7 @@ export async function* checkCrm(environment: NodeJS.ProcessEnv): Check {
 			yield problem(`The CRM ${host} does not respond.`, 'Check whether it can be reached from here.');
 		else
 			yield problem(
-				`The CRM ${host} refused ${refused.method} with ${refused.code}.`,
+				`${refused.method} of the CRM ${host} fails with ${refused.code}.`,
 				sentence(adviceFor(refused.code)),
 			);
 	}
@@ -84,7 +84,7 @@ export async function* checkSynchroniser(sql: Sql, environment: NodeJS.ProcessEn
 	if (state.last_success_at === null) {
 		if (environment.BITRIX24_WEBHOOK_URL)
 			yield problem('The mirror was never equal to the CRM.', 'Start the synchroniser, or: contacts sync --once');
-		else yield skipped('There has been no synchronisation.');
+		else yield skipped('No sync run has succeeded yet.');
 		return '';
 	}
 	const age = Date.now() - state.last_success_at;
