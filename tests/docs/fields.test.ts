@@ -31,3 +31,13 @@ test('the guide for the bot’s backend explains every field of a user', () => {
 	const { schema } = paths['/api/personal_contacts']?.post.requestBody.content['application/json'] ?? {};
 	expect(namedBelow('docs/bot.md', 'Save a user')).toEqual(Object.keys(schema?.properties ?? {}));
 });
+
+test.each([
+	['docs/partners.md', 'company-contacts'],
+	['docs/bot.md', 'personal-contacts'],
+])('%s says for every error of %s what to do', (guide, service) => {
+	const codes = new Set([...read(`docs/openapi/${service}.json`).matchAll(/"code": "(\w+)"/g)].map(([, code]) => code));
+	expect(codes).toContain('unauthorized');
+	const explained = sectionOf(guide, 'Errors');
+	expect([...codes].filter((code) => !explained.includes(`\`${code}\``))).toEqual([]);
+});
