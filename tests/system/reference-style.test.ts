@@ -127,20 +127,32 @@ test('the guide is shown before the script and the document of the reference, wh
 	await expect.poll(() => top('h2[id="api/errors"]')).toBeLessThan(200);
 });
 
-test('a search finds the section that explains a term', async () => {
+test.each<[string, [term: string, heading: string][]]>([
+	[
+		'company-contacts',
+		[
+			['429', 'Limits: 429 and Retry-After'],
+			['Retry-After', 'Limits: 429 and Retry-After'],
+			['etag', 'A fresh list: ETag'],
+			['pagination', 'A copy: changes with pagination'],
+			['sandbox', 'A sandbox project'],
+		],
+	],
+	[
+		'personal-contacts',
+		[
+			['429', 'No sandbox, no 429'],
+			['sandbox', 'No sandbox, no 429'],
+		],
+	],
+])('a search on the page of %s finds the section that explains a term', async (service, sections) => {
 	const page = await openPage();
-	await page.goto(`${services.get('company-contacts')?.url}/docs`);
+	await page.goto(`${services.get(service)?.url}/docs`);
 	await page
 		.getByRole('button', { name: /Search/ })
 		.first()
 		.click();
-	for (const [term = '', heading] of [
-		['429', 'Limits: 429 and Retry-After'],
-		['Retry-After', 'Limits: 429 and Retry-After'],
-		['etag', 'A fresh list: ETag'],
-		['pagination', 'A copy: changes with pagination'],
-		['sandbox', 'A sandbox project'],
-	]) {
+	for (const [term, heading] of sections) {
 		await page.keyboard.press('Control+A');
 		await page.keyboard.type(term);
 		await page.getByRole('option', { name: `Heading: ${heading}` }).waitFor();

@@ -31,7 +31,7 @@ const response = Type.Object(
 	{
 		$id: 'Outcome',
 		description:
-			'`saved`: the row is durably committed. `skipped`: the chat has an active direct subscription, and nothing was written.',
+			'`saved`: the row is durably committed. `skipped`: the chat has an active direct subscription, and nothing was written, but for the rare case in the guide.',
 	},
 );
 

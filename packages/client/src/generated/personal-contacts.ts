@@ -112,7 +112,7 @@ export interface components {
                 message: string;
             }[];
         };
-        /** @description `saved`: the row is durably committed. `skipped`: the chat has an active direct subscription, and nothing was written. */
+        /** @description `saved`: the row is durably committed. `skipped`: the chat has an active direct subscription, and nothing was written, but for the rare case in the guide. */
         Outcome: {
             ok: "saved" | "skipped";
         };
@@ -176,7 +176,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description `saved`: the row is durably committed. `skipped`: the chat has an active direct subscription, and nothing was written. */
+            /** @description `saved`: the row is durably committed. `skipped`: the chat has an active direct subscription, and nothing was written, but for the rare case in the guide. */
             200: {
                 headers: {
                     "x-request-id": components["headers"]["x-request-id"];
