@@ -70,7 +70,7 @@ export class DrainedConnections {
 		if (this.#isStopping && open.size > 0) return false;
 		connection.last = response;
 		open.add(response);
-		response.once('close', () => {
+		response.on('close', () => {
 			open.delete(response);
 			if (this.#isStopping && open.size === 0) {
 				socket.destroy();

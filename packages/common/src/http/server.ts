@@ -146,7 +146,8 @@ export async function createServer(options: ServerOptions): Promise<Server> {
 	// Synchronous hooks use callbacks instead of promises, because each promise costs time in every request. This one decides
 	// before body, credentials and limits are checked.
 	server.addHook('onRequest', (request, reply, done) => {
-		reply.raw.once('close', () => {
+		// Not `once`, here and in `DrainedConnections`: it costs time in every request, and the event comes once.
+		reply.raw.on('close', () => {
 			if (reply.raw.headersSent) for (const listener of responseListeners) listener(request, reply);
 		});
 		reply.headers(commonHeaders).header('x-request-id', request.id);

@@ -1,6 +1,6 @@
 import { createRequire } from 'node:module';
 import { isIP } from 'node:net';
-import type { FastifyBaseLogger, FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyBaseLogger, FastifyContextConfig, FastifyReply, FastifyRequest } from 'fastify';
 import { type DestinationStream, type Logger, pino } from 'pino';
 import { escapeJsonLines } from './escape-controls.js';
 import { openStandardOutput } from './standard-output.js';
@@ -70,14 +70,16 @@ function formatTime(): string {
 
 /** Logs a request that was responded to. */
 export function logRequest(request: FastifyRequest, reply: FastifyReply): void {
-	request.log[levelOf(request, reply)](
+	// Each reading creates an object.
+	const { url, config } = request.routeOptions;
+	request.log[levelOf(config, reply.statusCode)](
 		{
 			request_id: request.id,
 			project: request.project?.code,
 			key_id: request.project?.keyId,
 			client: clientOf(request),
 			method: request.method,
-			route: request.routeOptions.url,
+			route: url,
 			status: reply.statusCode,
 			code: request.problem?.code,
 			reason: request.problem?.reason,
@@ -89,9 +91,9 @@ export function logRequest(request: FastifyRequest, reply: FastifyReply): void {
 }
 
 /** `error` for failures of the service, `debug` for probe routes, `info` for everything else. */
-function levelOf(request: FastifyRequest, reply: FastifyReply): 'debug' | 'info' | 'error' {
-	if (request.routeOptions.config?.probe) return 'debug';
-	return reply.statusCode >= 500 ? 'error' : 'info';
+function levelOf(config: FastifyContextConfig | undefined, status: number): 'debug' | 'info' | 'error' {
+	if (config?.probe) return 'debug';
+	return status >= 500 ? 'error' : 'info';
 }
 
 /** The client's address as trusted proxies report it. A proxy may pass on any text: only an address goes into the log. */
