@@ -1,11 +1,11 @@
 import { join } from 'node:path';
 import { migrate } from '@contacts/common/database/migrate.js';
 import { type RoleUser, setUpRoles, urlAs } from '@contacts/common/database/roles.js';
+import { startLocalPostgres } from '@contacts/local-postgres/local-postgres.js';
 import { addProject } from '@contacts/testing/app.js';
 import { startStandIn } from '@contacts/testing/bitrix24/stand-in.js';
 import { rolePassword, withConnection } from '@contacts/testing/database.js';
 import { debianInstallation } from '@contacts/testing/debian-postgres.js';
-import { startLocalPostgres } from '@contacts/testing/embedded-postgres.js';
 import { type ProgramName, startService } from '@contacts/testing/services.js';
 import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import { expect, onTestFinished, test } from 'vitest';
@@ -44,7 +44,7 @@ test('PostgreSQL compiles no statement of the services, in tables of which it ha
 	}
 	const synchroniser = await start('crm-sync', { BITRIX24_WEBHOOK_URL: crm.webhookUrl });
 	await synchroniser.waitForLine(/run done/);
-	// Of the list of all, every batch is read by a statement of its own kind.
+	// So the list of all contacts is sent as a stream, in batches, with a statement of its own.
 	const company = await start('company-contacts', { LIST_STREAM_MEGABYTES: '0' });
 	const personal = await start('personal-contacts');
 	const credentials = 'project=acme&api_key=acme-key';
