@@ -3,7 +3,7 @@ import { appendFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { freePort } from '@contacts/testing/ports.js';
+import { freePort } from '@contacts/local-postgres/ports.js';
 import { environmentOf } from '@contacts/testing/process.js';
 
 const repository = fileURLToPath(new URL('../..', import.meta.url));

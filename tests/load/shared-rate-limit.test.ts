@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { freePort } from '@contacts/local-postgres/ports.js';
 import { addProject } from '@contacts/testing/app.js';
 import { type Time, watchDelays } from '@contacts/testing/machine-delays.js';
-import { freePort } from '@contacts/testing/ports.js';
 import type { RunningProcess } from '@contacts/testing/process.js';
 import { startRedis } from '@contacts/testing/redis.js';
 import type { RunningService } from '@contacts/testing/services.js';

@@ -1,8 +1,8 @@
 import { execFileSync, spawnSync } from 'node:child_process';
 import { mkdirSync, readdirSync, readFileSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
+import { freePort } from '@contacts/local-postgres/ports.js';
 import { createTestDatabase } from '@contacts/testing/database.js';
-import { freePort } from '@contacts/testing/ports.js';
 import { startProcess } from '@contacts/testing/process.js';
 import { sharedFolder } from '@contacts/testing/temporary-folder.js';
 import { beforeAll, expect, onTestFinished, test } from 'vitest';

@@ -1,4 +1,4 @@
-import { freePort } from '@contacts/testing/ports.js';
+import { freePort } from '@contacts/local-postgres/ports.js';
 import { startRedis } from '@contacts/testing/redis.js';
 import { database, test } from '@contacts/testing/test.js';
 import { Redis } from 'ioredis';

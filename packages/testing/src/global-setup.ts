@@ -2,9 +2,9 @@ import { existsSync, mkdtempSync, rmSync, statfsSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { migrate } from '@contacts/common/database/migrate.js';
+import { startLocalPostgres } from '@contacts/local-postgres/local-postgres.js';
 import type { TestProject } from 'vitest/node';
 import { templateDatabase, withConnection } from './database.js';
-import { startLocalPostgres } from './embedded-postgres.js';
 import { createRoles } from './roles.js';
 
 /** The space that must be free in `/dev/shm`. A run needs less than 2 GB of it, and its processes share this memory. */

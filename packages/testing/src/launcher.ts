@@ -2,7 +2,7 @@ import { randomInt } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { accepts } from './ports.js';
+import { accepts } from '@contacts/local-postgres/ports.js';
 import { isAlive } from './proc.js';
 import { environmentOf, type RunningProcess, startProcess } from './process.js';
 import { waitUntil } from './wait-until.js';

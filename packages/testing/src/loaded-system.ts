@@ -1,8 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { RoleUser } from '@contacts/common/database/roles.js';
+import { freePort } from '@contacts/local-postgres/ports.js';
 import { type StandIn, startStandIn } from '@contacts/testing/bitrix24/stand-in.js';
 import { vi } from 'vitest';
-import { freePort } from './ports.js';
 import { seededRandom } from './random.js';
 import { type RunningService, spawnService, startService } from './services.js';
 import { type Clients, startClients } from './upserting-clients.js';

@@ -1,7 +1,7 @@
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { accepts, freePort } from './ports.js';
+import { accepts, freePort } from '@contacts/local-postgres/ports.js';
 import { startProcess } from './process.js';
 import { waitUntil } from './wait-until.js';
 

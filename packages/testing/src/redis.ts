@@ -1,4 +1,4 @@
-import { accepts } from './ports.js';
+import { accepts } from '@contacts/local-postgres/ports.js';
 import { type RunningProcess, startProcess } from './process.js';
 import { waitUntil } from './wait-until.js';
 

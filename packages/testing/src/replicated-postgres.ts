@@ -4,9 +4,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Sql } from '@contacts/common/database/client.js';
 import { migrate } from '@contacts/common/database/migrate.js';
+import { type LocalPostgres, startLocalPostgres } from '@contacts/local-postgres/local-postgres.js';
 import { vi } from 'vitest';
 import { withConnection } from './database.js';
-import { type LocalPostgres, startLocalPostgres } from './embedded-postgres.js';
 import { createRoles } from './roles.js';
 
 /** A primary and a standby that replicates it synchronously: a commit returns when both have it. */

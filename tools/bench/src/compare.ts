@@ -1,4 +1,4 @@
-import { freePort } from '@contacts/testing/ports.js';
+import { freePort } from '@contacts/local-postgres/ports.js';
 import { memoryOf } from '@contacts/testing/proc.js';
 import type { BenchDatabase } from './database.js';
 import { type Measurement, measure } from './load.js';

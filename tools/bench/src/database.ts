@@ -3,7 +3,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { startLocalPostgres } from '@contacts/testing/embedded-postgres.js';
+import { startLocalPostgres } from '@contacts/local-postgres/local-postgres.js';
 import { childrenOf, cpuSecondsOf } from '@contacts/testing/proc.js';
 import postgres, { type Sql } from 'postgres';
 import { contacts } from './scenarios.js';

@@ -5,7 +5,7 @@ import type { ServiceName } from '@contacts/common/auth/key-ring.sql.js';
 import { connectSingle } from '@contacts/common/database/connect.js';
 import { migrate } from '@contacts/common/database/migrate.js';
 import { setUpRoles, urlAs } from '@contacts/common/database/roles.js';
-import { startLocalPostgres } from '@contacts/testing/embedded-postgres.js';
+import { startLocalPostgres } from '@contacts/local-postgres/local-postgres.js';
 import { addDemo } from './demo.js';
 import type { StopSteps } from './launcher.js';
 

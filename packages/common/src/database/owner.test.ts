@@ -1,7 +1,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type LocalPostgres, startLocalPostgres } from '@contacts/testing/embedded-postgres.js';
+import { type LocalPostgres, startLocalPostgres } from '@contacts/local-postgres/local-postgres.js';
 import postgres from 'postgres';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import type { Sql } from './client.js';
