@@ -105,6 +105,16 @@ test('a key that is moved to another project has a row in both', async () => {
 	expect(await changesOf('taker')).toEqual([row]);
 });
 
+test('a key and a project that are deleted by hand leave a row each', async () => {
+	await addProject(database.sql, 'deleted', 'deleted-key');
+	await database.sql`delete from api_keys where project_id = (select id from projects where code = 'deleted')`;
+	await database.sql`delete from projects where code = 'deleted'`;
+	expect(await changesOf('deleted')).toEqual([
+		{ action: 'key deleted', details: {} },
+		{ action: 'project deleted', details: {} },
+	]);
+});
+
 test('an operation is one of a list, so that it can’t imitate what triggers record, with at most 16 KiB of details', async () => {
 	const sql = connect({}, 'privacy');
 	const record = (action: string, details: object = {}) =>
