@@ -45,24 +45,28 @@ export interface ServerOptions {
 	tracing?: Tracing | undefined;
 }
 
-/** How long a client may take to send a request. */
+/** How long a client may take to send a request, and to read its response. */
 export interface ServerLimits {
 	headersTimeoutMs: number;
 	requestTimeoutMs: number;
 	/** Milliseconds between two checks for connections that exceed those timeouts. */
 	checkIntervalMs: number;
+	/** Milliseconds without progress after which a connection is closed, when its client does not read. */
+	stallTimeoutMs: number;
 }
 
-const defaultLimits: ServerLimits = { headersTimeoutMs: 10_000, requestTimeoutMs: 15_000, checkIntervalMs: 1_000 };
+const defaultLimits: ServerLimits = {
+	headersTimeoutMs: 10_000,
+	requestTimeoutMs: 15_000,
+	checkIntervalMs: 1_000,
+	stallTimeoutMs: 30_000,
+};
 
 /** Maximum size of a body, in bytes. */
 const maxBodyBytes = 16_384;
 
 /** Maximum number of connections. Further ones are closed at once. */
 const maxConnections = 10_000;
-
-/** Milliseconds without progress after which a connection is closed, when a client does not read its response. */
-const stallTimeoutMs = 30_000;
 
 /**
  * How requests are validated. Coercion is off: it would turn null into 0 and true into 1, and wrong data would be stored
@@ -86,7 +90,10 @@ const strictValidation = {
  * one log line per request, and limits for slow and oversized requests. It accepts bodies of no media type.
  */
 export async function createServer(options: ServerOptions): Promise<Server> {
-	const { headersTimeoutMs, requestTimeoutMs, checkIntervalMs } = { ...defaultLimits, ...options.limits };
+	const { headersTimeoutMs, requestTimeoutMs, checkIntervalMs, stallTimeoutMs } = {
+		...defaultLimits,
+		...options.limits,
+	};
 	const httpOptions = {
 		// A proxy must close idle connections before this server does: nginx keeps them for 60 seconds.
 		keepAliveTimeout: 72_000,
