@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { cpSync, mkdirSync, readdirSync, readFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { Agent, get } from 'node:https';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
@@ -57,6 +57,7 @@ export async function startDatabaseCluster(
 	folder: string,
 	services: readonly Machine[],
 ): Promise<DatabaseCluster> {
+	await checkThisMachine();
 	const machines = [1, 2, 3].map((n) => network.machine(`db${n}`, 20 + n));
 	const monitoring = network.machine('monitoring', 41);
 	const list = (each: (machine: Machine) => string) => machines.map(each).join();
@@ -173,6 +174,18 @@ export async function startDatabaseCluster(
 		superuserUrl,
 		certificates,
 	};
+}
+
+/** @throws Error when this machine can't run what operations/ha describes */
+async function checkThisMachine(): Promise<void> {
+	const version = execFileSync('patroni', ['--version'], { encoding: 'utf8' }).trim();
+	// https://github.com/patroni/patroni/pull/2689
+	const why = 'with etcd, one before 3.0.3 may take the lock back from the primary that has replaced it';
+	if (Number(/\d+/.exec(version)?.[0]) < 4) throw new Error(`operations/ha needs Patroni 4, not ${version}: ${why}`);
+	// PostgreSQL that Patroni has started is an orphan, and Patroni waits until it is gone.
+	const orphan = execFileSync('sh', ['-c', 'sleep 0.1 >/dev/null & echo $!'], { encoding: 'utf8' }).trim();
+	const message = () => 'process 1 reaps no orphans: start the container with --init';
+	await waitUntil(() => !existsSync(`/proc/${orphan}`), { timeoutMs: 5000, intervalMs: 100, message });
 }
 
 /** The postmaster of a machine and all its children: whatever runs the program `postgres` there. */
