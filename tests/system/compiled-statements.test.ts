@@ -44,7 +44,7 @@ test('PostgreSQL compiles no statement of the services, in tables of which it ha
 	}
 	const synchroniser = await start('crm-sync', { BITRIX24_WEBHOOK_URL: crm.webhookUrl });
 	await synchroniser.waitForLine(/run done/);
-	// So the list of all contacts is sent as a stream, in batches, with a statement of its own.
+	// No list fits into 0 MB, so each is read from the table in batches.
 	const company = await start('company-contacts', { LIST_STREAM_MEGABYTES: '0' });
 	const personal = await start('personal-contacts');
 	const credentials = 'project=acme&api_key=acme-key';
