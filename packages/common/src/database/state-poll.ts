@@ -169,11 +169,8 @@ export function openStatePoll(options: StatePollOptions): StatePoll {
 	async function poll(): Promise<void> {
 		const [number, confirmedAt, foundAt] = [++started, clock(), Date.now()];
 		const { from, row } = await ask();
-		if (row.server === null) {
-			// The name may lead to the primary soon.
-			drop(from);
-			throw Object.assign(new Error('the server is a standby'), { code: 'NO_SUITABLE_SERVER' });
-		}
+		// The next poll opens a new connection: the name may lead to the primary by then.
+		if (row.server === null) throw Object.assign(new Error('the server is a standby'), { code: 'NO_SUITABLE_SERVER' });
 		if (row.server !== server || from !== connection) {
 			generation++;
 			// Not at the first poll: nothing was opened before it.
