@@ -4,8 +4,8 @@ import {
 	firstCharacters,
 	maxCharacters,
 } from '@contacts/common/company-contacts/company-contact-columns.sql.js';
-import { toE164 } from '@contacts/common/company-contacts/phone.js';
-import type { CountryCode } from 'libphonenumber-js/min';
+import { readPhone } from '@contacts/common/company-contacts/phone.js';
+import type { CountryCode } from 'libphonenumber-js/max';
 import {
 	type CrmContact,
 	type CrmPhone,
@@ -17,7 +17,7 @@ import {
 import type { RunContext } from './run.js';
 
 /** Increase it when a contact is mapped to a different row, or other contacts are mirrored: every contact is then read again. */
-export const mappingVersion = 2;
+export const mappingVersion = 3;
 
 export interface MappingOptions {
 	country: CountryCode | undefined;
@@ -106,27 +106,14 @@ function mapPhone(phones: CrmPhone[], country: CountryCode | undefined): string 
 	const rank = ({ kind }: CrmPhone) => rankOfKind[kind.toUpperCase()] ?? 3;
 	const ordered = phones.filter(isDialled).sort((a, b) => rank(a) - rank(b) || a.id - b.id);
 	for (const { value } of ordered) {
-		// People write several numbers into one field.
-		for (const part of value.split(/[,;/\n]/)) {
-			const number = readNumber(part, country);
-			if (number !== null) return number;
-		}
+		const number = readPhone(value, country);
+		if (number !== null) return number;
 	}
 	return null;
 }
 
 function isDialled({ kind, value }: CrmPhone): boolean {
 	return !['FAX', 'PAGER'].includes(kind.toUpperCase()) && value.trim() !== '';
-}
-
-function readNumber(raw: string, country: CountryCode | undefined): string | null {
-	// A word before the number is its label. From a word after the number on, the text is an extension or a remark.
-	const [digits = ''] = raw.replace(/^[^\p{Nd}+＋(]+/u, '').split(/[\p{L}#]/u, 1);
-	const number = toE164(digits, country);
-	if (number !== null || country === undefined || digits.includes('+')) return number;
-	// A number of another country, written without its plus.
-	const bare = digits.replace(/\D/g, '');
-	return bare.length >= 11 ? toE164(`+${bare}`) : null;
 }
 
 /** @returns undefined if the meaning of the value is unknown */
