@@ -56,7 +56,8 @@ grant select (last_success_at) on public.crm_sync_state to company_contacts_serv
 -- The operator's "contacts sync" does the synchroniser's work by hand.
 grant select, insert, update, delete on public.company_contacts to crm_sync_service, contacts_operator;
 grant select, update on public.crm_sync_state, public.crm_sync_requests to crm_sync_service, contacts_operator;
-grant select, insert, update, delete on public.crm_sync_staging, public.crm_sync_runs, public.crm_event_inbox
+grant select, insert, update, delete on public.crm_sync_staging, public.crm_sync_runs, public.crm_event_inbox,
+  public.crm_sync_unreadable_phones
   to crm_sync_service, contacts_operator;
 grant execute on function public.prune_company_contacts_tombstones() to crm_sync_service, contacts_operator;
 
@@ -81,7 +82,8 @@ grant select on
   public.schema_migrations, public.projects, public.api_keys, public.api_key_uses, public.key_ring_version, public.audit_log,
   public.personal_contacts, public.direct_subscriptions,
   public.company_contacts, public.company_contacts_version, public.company_contacts_changes,
-  public.crm_sync_state, public.crm_sync_requests, public.crm_sync_staging, public.crm_sync_runs, public.crm_event_inbox
+  public.crm_sync_state, public.crm_sync_requests, public.crm_sync_staging, public.crm_sync_runs, public.crm_event_inbox,
+  public.crm_sync_unreadable_phones
   to contacts_backup;
 grant select on sequence
   public.projects_id_seq, public.api_keys_id_seq, public.audit_log_id_seq, public.company_contacts_id_seq,

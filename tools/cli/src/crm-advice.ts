@@ -26,6 +26,8 @@ const advice: Record<string, string> = {
 	network: 'check whether the CRM can be reached from here',
 	timeout: 'the CRM does not respond within 65 seconds: try again later, or ask its administrator',
 	response_too_large: 'a response is larger than 8 MB: look for contacts with very long texts',
+	text_before_json:
+		'the CRM writes text in front of its data, such as a warning of PHP: its administrator has to turn that off',
 	no_portal_clock: 'the responses of the CRM lack time.date_start, which the mirror needs: update Bitrix24',
 	configuration_differs:
 		'the mirror was made with another CRM, other fields or another country ("contacts sync status" shows them): set the BITRIX24_ variables as they were, or run "contacts sync --remap" with the new ones',

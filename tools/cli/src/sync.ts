@@ -25,6 +25,7 @@ import {
 	withdrawRequest,
 } from '@contacts/crm-sync/sync.sql.js';
 import { createSynchroniser } from '@contacts/crm-sync/synchroniser.js';
+import { describeUnreadablePhones, readUnreadablePhones } from '@contacts/crm-sync/unreadable-phones.sql.js';
 import { findDatabaseUrl, withDatabase } from './connection.js';
 import { explainFailure } from './crm-advice.js';
 import { CommandError, InterruptedError } from './errors.js';
@@ -215,10 +216,11 @@ async function runRequest(here: Here): Promise<void> {
 
 /** `contacts sync status` */
 export async function printSyncStatus({ environment, output }: Context, options: OutputOptions): Promise<void> {
-	const { state, runs, holder } = await withDatabase(environment, async (sql) => ({
+	const { state, runs, holder, unreadable } = await withDatabase(environment, async (sql) => ({
 		state: await readState(sql),
 		runs: await readRuns(sql, 5),
 		holder: await findLockHolder(sql),
+		unreadable: await readUnreadablePhones(sql),
 	}));
 	const times = {
 		watermark: iso(state.watermark),
@@ -230,7 +232,12 @@ export async function printSyncStatus({ environment, output }: Context, options:
 	};
 	// For the synchroniser alone.
 	const { bucket_arrival, full_cursor, ...shown } = { ...state, ...times };
-	if (options.json) return output.result({ synchroniser: holder ?? null, state: shown, runs }, '', options);
+	if (options.json)
+		return output.result(
+			{ synchroniser: holder ?? null, state: shown, unreadable_phones: unreadable, runs },
+			'',
+			options,
+		);
 	if (state.configuration === null && runs.length === 0 && holder === undefined)
 		return output.print('No CRM is mirrored: set BITRIX24_WEBHOOK_URL, and start the synchroniser.');
 
@@ -244,6 +251,7 @@ export async function printSyncStatus({ environment, output }: Context, options:
 		['requested', state.requested && `a run (${state.requested})`],
 		['blocked by', state.blocked_by && `${state.blocked_by}${until}`],
 		...describeAlarms(state).map((alarm) => ['alarm', alarm]),
+		['phones', describeUnreadablePhones(unreadable)],
 		...Object.entries(state.configuration ?? {}).map(([name, value]) => [
 			name === 'portal' ? 'crm host' : name,
 			String(value ?? '-'),

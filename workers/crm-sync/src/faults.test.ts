@@ -114,6 +114,13 @@ describe('an error ends the run without changes', () => {
 		expect([blocked, Number(until) > sync.clock.now()]).toEqual([code, true]);
 	});
 
+	test('after one request, where the CRM prints something in front of its data', async () => {
+		const text = '<br />\n<b>Warning</b>: Undefined variable {"x"} in <b>/home/bitrix/www/init.php</b>\n';
+		sync.standIn.faults.always({ kind: 'text-before-json', text });
+		await expect(full()).rejects.toMatchObject({ code: 'text_before_json', kind: 'stop' });
+		expect(sync.standIn.requests).toHaveLength(1);
+	});
+
 	test('where the CRM has moved: the redirect is not followed, and the new host is reported', async () => {
 		sync.standIn.faults.always({ kind: 'redirect', to: 'https://new.example.test/rest/1/secret/crm.item.list.json' });
 		await expect(full()).rejects.toMatchObject({ code: 'portal_moved_to_new.example.test' });
@@ -214,4 +221,9 @@ test('the webhook’s secret is in no log line, error or row', async () => {
 	expect(errors).toHaveLength(3 * faults.length);
 	expect(secret.length).toBeGreaterThan(5);
 	expect(heard).not.toContain(secret);
+});
+
+test('a byte order mark in front of the responses of the CRM changes nothing', async () => {
+	sync.standIn.faults.always({ kind: 'text-before-json', text: '\uFEFF' });
+	expect(await full()).toMatchObject({ kind: 'full', seen: before.length });
 });

@@ -17,6 +17,7 @@ import {
 	startSync,
 	troubleField,
 } from './testing/harness.js';
+import { readUnreadablePhones } from './unreadable-phones.sql.js';
 
 let sync: SyncHarness;
 const hour = 3_600_000;
@@ -324,4 +325,24 @@ test('a contact that changes between the list and its item is mirrored as it is 
 	expect((await rowOf(id))?.company_ids).toBe('9001,9002');
 	// The list still counts as complete, so the other pages were not looked up.
 	expect(sync.standIn.requests.filter(({ method }) => method === 'batch')).toHaveLength(1);
+});
+
+test('contacts whose phone can’t be read are stored until somebody corrects them, and a run counts the phones that it changes', async () => {
+	const phones = (value: string) => ({ phones: [{ id: 1, valueType: 'WORK', value }] });
+	const [first = 0, second = 0, third = 0] = sync.ids();
+	sync.standIn.update(first, phones('+7 812 345-67-89 (12) (34)'));
+	sync.standIn.update(second, phones('call the office'));
+	sync.standIn.update(third, phones('+79001234567'));
+	await sync.synchroniser.run({ full: true });
+	expect(await readUnreadablePhones(database.sql)).toEqual({ count: 2, contacts: [first, second] });
+
+	sync.standIn.update(first, phones('+7 812 345-67-89'));
+	sync.standIn.remove(second);
+	sync.standIn.update(third, phones('+79007654321'));
+	await sync.synchroniser.run();
+	expect(await readUnreadablePhones(database.sql)).toEqual({ count: 1, contacts: [second] });
+	sync.standIn.contacts.get(first)?.phones?.splice(0);
+	Object.assign(sync.standIn.contacts.get(third) ?? {}, phones('+79001234567'));
+	expect(await sync.synchroniser.run({ full: true })).toMatchObject({ phones: { changed: 1, removed: 1 } });
+	expect(await readUnreadablePhones(database.sql)).toEqual({ count: 0, contacts: [] });
 });

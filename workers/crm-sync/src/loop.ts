@@ -6,6 +6,7 @@ import { openSession, type Session, SessionLostError } from './session.js';
 import type { LockHolder } from './session.sql.js';
 import { readState, saveBlock, takeRequest } from './sync.sql.js';
 import { circuitBreakMs, createSynchroniser, type Synchroniser, type SynchroniserOptions } from './synchroniser.js';
+import { readUnreadablePhones } from './unreadable-phones.sql.js';
 
 interface LoopOptions extends Omit<SynchroniserOptions, 'session'> {
 	/** Connects with the synchroniser's role. */
@@ -108,7 +109,8 @@ async function work(options: SynchroniserOptions & LoopOptions): Promise<void> {
 	async function run(request: { full?: boolean; requestedAt?: string } = {}): Promise<void> {
 		nextRun = clock.now() + intervalMs;
 		const retryAt = await attempt(async () => {
-			logger.info(await synchroniser.run(request), 'run done');
+			const result = await synchroniser.run(request);
+			logger.info({ ...result, unreadablePhones: await session.run(readUnreadablePhones) }, 'run done');
 			options.onRun?.('done');
 		});
 		nextRun = retryAt ?? nextRun;

@@ -171,7 +171,7 @@ test('an unknown option is left out, and causes the fields to be read again', ()
 
 test('a contact becomes the row of this version: another row needs a higher one', () => {
 	const rows: Record<number, ContactRow> = {
-		2: {
+		3: {
 			bitrix_id: 1,
 			phone: '+442079460101',
 			company_ids: [7, 1],
@@ -185,7 +185,7 @@ test('a contact becomes the row of this version: another row needs a higher one'
 		names: ['Anna ', null, 'Weber'],
 		phones: [
 			{ id: 1, kind: 'FAX', value: '+44 20 7946 0100' },
-			{ id: 2, kind: 'WORK', value: '+44 20 7946 0101 ext. 5' },
+			{ id: 2, kind: 'WORK', value: '(+44) 20 7946 0101 (5)' },
 		],
 		companyIds: ['7', 1],
 		assignedById: '5',

@@ -4,6 +4,7 @@ import {
 	firstCharacters,
 	maxCharacters,
 } from '@contacts/common/company-contacts/company-contact-columns.sql.js';
+import { cleanName } from '@contacts/common/company-contacts/name.js';
 import { readPhone } from '@contacts/common/company-contacts/phone.js';
 import type { CountryCode } from 'libphonenumber-js/max';
 import {
@@ -15,6 +16,7 @@ import {
 	positiveInteger,
 } from './bitrix24/contact.js';
 import type { RunContext } from './run.js';
+import { saveUnreadablePhones } from './unreadable-phones.sql.js';
 
 /** Increase it when a contact is mapped to a different row, or other contacts are mirrored: every contact is then read again. */
 export const mappingVersion = 3;
@@ -34,14 +36,15 @@ interface Mapped {
 }
 
 /**
- * Maps contacts. An unknown option of a list causes the options to be read again, at most once a run. If it is still unknown,
+ * Maps contacts, and stores whose phones could not be read. An unknown option of a list causes the options to be read again, at most once a run. If it is still unknown,
  * the column stays null and is counted.
  */
 export function createMapper({
 	crm,
 	mapping,
+	session,
 	onUnmapped,
-}: Pick<RunContext, 'crm' | 'mapping' | 'onUnmapped'>): (contacts: CrmContact[]) => Promise<ContactRow[]> {
+}: Pick<RunContext, 'crm' | 'mapping' | 'session' | 'onUnmapped'>): (contacts: CrmContact[]) => Promise<ContactRow[]> {
 	let refreshed = false;
 	return async (contacts) => {
 		let mapped = contacts.map((contact) => mapContact(contact, crm.fields(), mapping));
@@ -51,6 +54,11 @@ export function createMapper({
 			mapped = contacts.map((contact) => mapContact(contact, crm.fields(), mapping));
 		}
 		for (const { unmapped } of mapped) unmapped.forEach(onUnmapped);
+		const unreadable = mapped
+			.filter(({ unmapped }) => unmapped.includes('phone'))
+			.map(({ contact }) => contact.bitrix_id);
+		const read = contacts.map(({ id }) => id);
+		if (read.length > 0) await session.run((sql) => saveUnreadablePhones(sql, read, unreadable));
 		return mapped.map(({ contact }) => contact);
 	};
 }
@@ -74,7 +82,7 @@ export function mapContact(contact: CrmContact, fields: CustomFields, options: M
 		bitrix_id: contact.id,
 		phone,
 		company_ids: companyIds.length ? [...new Set(companyIds)] : null,
-		name: contact.names.flatMap((part) => clean(part) ?? []).join(' '),
+		name: contact.names.flatMap((part) => cleanName(storable(part) ?? '') ?? []).join(' '),
 		assigned_by_id: assigned ?? null,
 		trouble_contact: trouble ?? false,
 		perplexity_reason: reason.text,
@@ -167,9 +175,4 @@ function isNothing(value: FieldValue | FieldValue[]): boolean {
 function storable(value: FieldValue | undefined): string | undefined {
 	if (typeof value !== 'string' && typeof value !== 'number') return undefined;
 	return String(value).replaceAll('\0', '').toWellFormed().trim() || undefined;
-}
-
-/** Returns a part of a name: also with collapsed white space and in one Unicode form. */
-function clean(value: FieldValue): string | undefined {
-	return storable(value)?.normalize('NFC').replace(/\s+/gu, ' ');
 }

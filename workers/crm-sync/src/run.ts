@@ -30,6 +30,8 @@ export interface Counts {
 	deleted: number;
 	/** Set if a full run has put its deletions on hold. */
 	isHeld?: boolean;
+	/** How many phones a full run has replaced by another number, and how many it has taken away. */
+	phones?: { changed: number; removed: number };
 }
 
 /** Adds what a page or another run has done. */

@@ -107,10 +107,10 @@ interface FullResult {
 export async function finishFull(
 	sql: Sql,
 	{ held, denied, unread, contradictory, isBelieved }: FullResult,
-): Promise<SaveResult & { deleted: number }> {
+): Promise<SaveResult & { deleted: number; phones: { changed: number; removed: number } }> {
 	const isComplete = unread === 0;
 	const read = isBelieved ? `'listed', 'contradictory'` : `'listed'`;
-	const [changes] = await sql<[SaveResult & { deleted: number }]>`
+	const [changes] = await sql<[SaveResult & { deleted: number; phones: { changed: number; removed: number } }]>`
 		with ${sql.unsafe(savingQuery(`(select *, '{}'::text[] as absent from crm_sync_staging where state in (${read}))`))},
 		deleted as (
 			delete from company_contacts c using crm_sync_staging s
@@ -128,11 +128,17 @@ export async function finishFull(
 				last_full_at = case when ${isComplete} and full_begun_at is not null then clock_timestamp() end,
 				blocked_by = null, blocked_until = null,
 				${sql.unsafe(noFullRun)}
+		), phones as (
+			-- Of the table as it was before this statement.
+			select count(*) filter (where s.phone <> c.phone) as changed, count(*) filter (where s.phone is null) as removed
+			from crm_sync_staging s join company_contacts c using (bitrix_id)
+			where s.state in (${sql.unsafe(read)}) and c.phone is not null
 		), emptied as (
 			-- TRUNCATE would wait for every reader, such as a long dump.
 			delete from crm_sync_staging
 		)
-		select ${sql.unsafe(savedCounts)}, (select count(*) from deleted)::int as deleted`;
+		select ${sql.unsafe(savedCounts)}, (select count(*) from deleted)::int as deleted,
+			(select row_to_json(phones) from phones) as phones`;
 	return changes;
 }
 

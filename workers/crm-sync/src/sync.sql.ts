@@ -1,6 +1,7 @@
 import { pruneTombstones, type SaveResult } from '@contacts/common/company-contacts/save-company-contacts.sql.js';
 import type { Sql } from '@contacts/common/database/client.js';
 import type { MirrorConfiguration } from './mirror-configuration.js';
+import { pruneUnreadablePhones } from './unreadable-phones.sql.js';
 
 /** What a command can request of the synchroniser. A full run does everything that an incremental one does. */
 type RequestedKind = 'incremental' | 'full';
@@ -247,6 +248,7 @@ const keptRuns = { days: 30, max: 10_000 };
 /** Deletes old runs and expired tombstones. Cheap enough for each run. */
 export async function prune(sql: Sql): Promise<void> {
 	await pruneTombstones(sql);
+	await pruneUnreadablePhones(sql);
 	await sql`
 		delete from crm_sync_runs
 		where id <= (select id from crm_sync_runs order by id desc offset ${keptRuns.max} limit 1)

@@ -20,6 +20,8 @@ export type Fault =
 	| { kind: 'no-result' }
 	/** The response says nothing of the CRM's clock. */
 	| { kind: 'without-time' }
+	/** Something prints this in front of the response's JSON. */
+	| { kind: 'text-before-json'; text: string }
 	/** The response's JSON ends in the middle; as HTTP it is complete. */
 	| { kind: 'truncated-json' }
 	/** The connection breaks in the middle of the response. */

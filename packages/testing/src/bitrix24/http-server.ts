@@ -90,6 +90,8 @@ function replacement(faults: Fault[]): Reply | undefined {
 /** Sends the reply, or breaks it as a fault says. */
 function deliver(response: ServerResponse, reply: Reply, faults: Fault[], record: RecordedRequest): void {
 	const kinds = new Set(faults.map(({ kind }) => kind));
+	for (const fault of faults)
+		if (fault.kind === 'text-before-json') reply = { ...reply, body: fault.text + reply.body };
 	const half = reply.body.slice(0, Math.ceil(reply.body.length / 2));
 	if (kinds.has('hang')) return;
 	if (kinds.has('reset')) response.socket?.resetAndDestroy();

@@ -161,9 +161,16 @@ test('synchroniser: what it has noticed of the CRM', async () => {
 	await mine.sql`
 		update crm_sync_state
 		set last_success_at = now(), contradictory_contacts = 3, categories_refused_by = 'ACCESS_DENIED'`;
+	await mine.sql`insert into company_contacts (bitrix_id) select n from generate_series(1, 12) n`;
+	await mine.sql`insert into crm_sync_unreadable_phones select n from generate_series(1, 13) n`;
 	expect(await look('synchroniser', operator(mine))).toEqual([
 		found('warning', /does not tell the categories of its contacts \(ACCESS_DENIED\)/, /webhook/),
 		found('warning', /^3 contacts have no phones or companies/, /log of the last full run/),
+		found(
+			'warning',
+			/^12 contacts have a phone that can't be read, .*: 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, …\.$/,
+			/in the CRM/,
+		),
 	]);
 });
 

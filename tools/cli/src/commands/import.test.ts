@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { text } from 'node:stream/consumers';
+import { gzipSync } from 'node:zlib';
 import { startProcess } from '@contacts/testing/process.js';
 import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import { database, test } from '@contacts/testing/test.js';
@@ -32,7 +33,7 @@ const rows = () => database.sql`select *, xmin::text from company_contacts order
 const csv = 'bitrix_id,name\n1,a\n2,b\n';
 const ndjson = '{"bitrix_id":1,"name":"a"}\n{"bitrix_id":2,"name":"b"}\n';
 const notId = 'bitrix_id: not a positive integer up to 9007199254740991';
-const badPhone = 'phone: not a valid number with a leading plus';
+const badPhone = 'phone: a number needs a leading plus and its country code';
 
 describe('the format', () => {
 	test.each([
@@ -55,6 +56,13 @@ test.each([
 	['list.csv', 'bitrix_id,name\n\n', 'The file has no records: nothing was imported.'],
 	['list.ndjson', '\n\n', 'The file has no records: nothing was imported.'],
 	['list.csv', 'id,title\n1,a\n', 'it has others: title'],
+	['list.csv', 'sep=;\nbitrix_id;name\n1;a\n', 'which only Excel reads'],
+	['list.csv', 'bitrix_id\tname\n1\ta\n', 'separated by tabs'],
+	['list.csv', 'bitrix_id,name\r1,a\r2,b\r', 'CR alone'],
+	['list.csv', Buffer.from('\uFEFFbitrix_id\tname\n', 'utf16le'), 'UTF-16'],
+	['list.csv', gzipSync(csv), 'compressed with gzip'],
+	['list.ndjson', gzipSync(ndjson), 'compressed with gzip'],
+	['list.csv', Buffer.from('504b030414000600', 'hex'), 'an Excel workbook'],
 ])('a file without records or columns fails with one line: %s %j', async (name, content, message) => {
 	const path = await fileWith(content, name);
 	for (const args of [[], ['--json']]) expectOneLine(await run(path, ...args), 1, message);
@@ -161,7 +169,7 @@ describe('a wrong record is refused with its line and reason, and the others are
 		});
 		expect(await stored()).toMatchObject([
 			{ bitrix_id: '1', phone: null, company_ids: '9', name: 'the same contact again' },
-			{ bitrix_id: '3', phone: null, company_ids: null, name: 'quoted, "x"\nof two lines' },
+			{ bitrix_id: '3', phone: null, company_ids: null, name: 'quoted, "x" of two lines' },
 		]);
 	});
 

@@ -8,6 +8,7 @@ import { createCrm } from '@contacts/crm-sync/bitrix24/crm.js';
 import { Bitrix24Error } from '@contacts/crm-sync/bitrix24/errors.js';
 import { crmVariables, toCrmConfig } from '@contacts/crm-sync/config.js';
 import { readState } from '@contacts/crm-sync/sync.sql.js';
+import { describeUnreadablePhones, readUnreadablePhones } from '@contacts/crm-sync/unreadable-phones.sql.js';
 import { adviceFor } from '../crm-advice.js';
 import { type Check, ok, problem, skipped, warning } from './check.js';
 
@@ -81,6 +82,8 @@ export async function* checkSynchroniser(sql: Sql, environment: NodeJS.ProcessEn
 			`${state.contradictory_contacts} contacts have no phones or companies though other fields of the CRM say so.`,
 			'Look at the examples in the log of the last full run.',
 		);
+	const phones = describeUnreadablePhones(await readUnreadablePhones(sql));
+	if (phones !== undefined) yield warning(phones, 'Correct them in the CRM.');
 	if (state.last_success_at === null) {
 		if (environment.BITRIX24_WEBHOOK_URL)
 			yield problem('The mirror was never equal to the CRM.', 'Start the synchroniser, or: contacts sync --once');

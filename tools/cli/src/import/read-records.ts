@@ -38,7 +38,27 @@ export function readerFor(path: string, format: Format | undefined): RecordReade
 	const found = format ?? (extension === 'jsonl' ? 'ndjson' : extension);
 	if (!Object.hasOwn(readers, found))
 		throw new UsageError('The file name does not end in .csv or .ndjson: say --format.');
-	return readers[found as Format];
+	const read = readers[found as Format];
+	return (chunks, columns) => read(ofKnownKind(chunks), columns);
+}
+
+/** How files begin that are neither CSV nor NDJSON in UTF-8, in hexadecimal, and what to do with them. */
+const otherKinds: Record<string, string> = {
+	'1f8b': 'is compressed with gzip: unpack it first',
+	'504b0304': 'is an Excel workbook or another archive: save it as "CSV UTF-8"',
+	fffe: 'is UTF-16, which Excel calls Unicode text: save it as "CSV UTF-8"',
+	feff: 'is UTF-16, which Excel calls Unicode text: save it as "CSV UTF-8"',
+};
+
+/** @throws CommandError when the file is of another kind */
+async function* ofKnownKind(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+	let isFirst = true;
+	for await (const chunk of chunks) {
+		const kind = Object.keys(otherKinds).find((begin) => isFirst && chunk.toString('hex', 0, 4).startsWith(begin));
+		if (kind !== undefined) throw new CommandError(`The file ${otherKinds[kind]}.`);
+		isFirst = false;
+		yield chunk;
+	}
 }
 
 const unreadable = (line: number, reason: string) =>
@@ -173,6 +193,13 @@ async function* decode(chunks: AsyncIterable<Buffer>): AsyncGenerator<string> {
 
 function checkNames(texts: readonly string[], columns: Columns): string[] {
 	const names = texts.map((text) => text.trim());
+	const [first = ''] = texts;
+	if (/^sep=/i.test(first)) throw new CommandError('The first line is "sep=", which only Excel reads: remove it.');
+	if (first.includes('\t'))
+		throw new CommandError('The columns are separated by tabs: save it with commas or semicolons.');
+	const [line = '', ...others] = texts.join().split('\r');
+	if (others.length > 0 && line.split(',').every((name) => columns.names.includes(name)))
+		throw new CommandError('The lines end with CR alone: save it with line ends of Windows or Unix.');
 	const unknown = names.filter((name) => !columns.names.includes(name));
 	if (unknown.length > 0)
 		throw new CommandError(

@@ -6,6 +6,7 @@ import {
 	maxCharacters,
 	type PartialContactRow,
 } from '@contacts/common/company-contacts/company-contact-columns.sql.js';
+import { cleanName } from '@contacts/common/company-contacts/name.js';
 import { toE164 } from '@contacts/common/company-contacts/phone.js';
 import { isId } from '../arguments.js';
 import { RecordError } from './save-records.js';
@@ -37,19 +38,25 @@ export function toContact(fields: Record<string, unknown>): PartialContactRow {
 const parsers: { [Name in ContactColumn]: (field: string, value: unknown) => ContactRow[Name] } = {
 	phone: toPhone,
 	company_ids: toCompanyIds,
-	name: (field, value) => toText(field, value, maxCharacters.name),
+	name: (field, value) => toText(field, value, maxCharacters.name, cleanName),
 	assigned_by_id: toId,
 	trouble_contact: toFlag,
 	perplexity_reason: (field, value) => toText(field, value, maxCharacters.perplexity_reason),
 };
 
-function toText(field: string, value: unknown, max?: number): string | null {
+/** @param clean returns the text as it is stored; null if nothing is left */
+function toText(
+	field: string,
+	value: unknown,
+	max?: number,
+	clean = (text: string): string | null => text,
+): string | null {
 	if (value === null || value === undefined) return null;
 	if (typeof value !== 'string') throw new RecordError(`${field}: not a text`);
 	// U+FFFD stands for bytes that are not UTF-8.
 	if (/[\0\uFFFD]/.test(value) || !value.isWellFormed())
 		throw new RecordError(`${field}: a character that can't be stored, or is not UTF-8`);
-	const text = value.trim();
+	const text = clean(value.trim()) ?? '';
 	if (max !== undefined && firstCharacters(text, max) !== text)
 		throw new RecordError(`${field}: longer than ${max} characters`);
 	return text || null;
@@ -67,8 +74,11 @@ function toPhone(field: string, value: unknown): string | null {
 	const text = toText(field, value);
 	if (text === null) return null;
 	const number = toE164(text);
-	if (number === null) throw new RecordError(`${field}: not a valid number with a leading plus`);
-	return number;
+	if (number !== null) return number;
+	if (!text.includes('+')) throw new RecordError(`${field}: a number needs a leading plus and its country code`);
+	if (/[^+\d\s().-]/u.test(text) || /\)$/.test(text))
+		throw new RecordError(`${field}: more than one number, such as an extension or a remark`);
+	throw new RecordError(`${field}: not a valid number of its country`);
 }
 
 function toCompanyIds(field: string, value: unknown): string[] | null {
@@ -85,6 +95,8 @@ function toCompanyIds(field: string, value: unknown): string[] | null {
 function toFlag(field: string, value: unknown): boolean {
 	if (typeof value === 'boolean') return value;
 	const text = toText(field, value);
-	if (text === null || text === 'true') return text !== null;
-	throw new RecordError(`${field}: neither "true" nor empty`);
+	// As spreadsheets write them.
+	if (text !== null && /^(true|истина)$/iu.test(text)) return true;
+	if (text === null || /^(false|ложь)$/iu.test(text)) return false;
+	throw new RecordError(`${field}: neither "true" nor "false" nor empty`);
 }

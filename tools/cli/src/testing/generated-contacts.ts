@@ -4,7 +4,7 @@ export type GeneratedContact = Record<
 	string | null
 >;
 
-const names = ['Anna "Ann" Lee', 'Иван Петров', 'O’Neill, Emil', "D'Arcy", '王小明', 'Zoë 🙂', 'line one\nline two'];
+const names = ['Anna "Ann" Lee', 'Иван Петров', 'O’Neill, Emil', "D'Arcy", '王小明', 'Zoë 🙂', 'one line'];
 
 /** Valid contacts with all features of real files: large companies and small ones, quotes, missing fields. */
 export function generateContacts(count: number): GeneratedContact[] {
@@ -15,7 +15,7 @@ export function generateContacts(count: number): GeneratedContact[] {
 		name: index % 20 === 19 ? null : `${names[index % names.length]} ${index}`,
 		assigned_by_id: index % 11 === 10 ? null : String(1 + (index % 40)),
 		trouble_contact: index % 17 === 16 ? 'true' : null,
-		perplexity_reason: index % 17 === 16 ? 'Asks, "why?"' : null,
+		perplexity_reason: index % 17 === 16 ? 'Asks,\n"why?"' : null,
 	}));
 }
 

@@ -410,8 +410,17 @@ async function jsonOf(response: Response, method: string): Promise<unknown> {
 		if (size > maxResponseBytes) throw new Bitrix24Error('retry', 'response_too_large', method);
 		chunks.push(chunk);
 	}
+	// Without a byte order mark.
+	const text = new TextDecoder().decode(Buffer.concat(chunks));
+	const parsed = parse(text);
+	if (parsed === undefined && parse(text.slice(text.search(/\{"(?:result|error|time)"|$/))) !== undefined)
+		throw new Bitrix24Error('stop', 'text_before_json', method);
+	return parsed;
+}
+
+function parse(text: string): unknown {
 	try {
-		return JSON.parse(Buffer.concat(chunks).toString('utf8'));
+		return JSON.parse(text);
 	} catch {
 		return undefined;
 	}

@@ -40,6 +40,10 @@ test('a row without phones is complete if its CRM says that the contact has none
 	expect(read({ fm: undefined, hasPhone: 'N' })?.fields.phones).toEqual([]);
 });
 
+test('null in place of a list is an empty list', () => {
+	expect(read({ fm: null, companyIds: null })).toMatchObject({ absent: [], fields: { phones: [], companyIds: [] } });
+});
+
 test('an e-mail address is no phone', () => {
 	const email = { id: 1, typeId: 'EMAIL', valueType: 'WORK', value: '+442079460101' };
 	expect(read({ fm: [email] })?.fields.phones).toEqual([]);

@@ -168,7 +168,7 @@ function isListOfValues(value: unknown): value is FieldValue[] {
 
 /** @returns undefined if the phones can't be read */
 function phonesOf({ fm, hasPhone }: Row): CrmPhone[] | undefined {
-	if (fm === undefined && hasPhone === 'N') return [];
+	if (fm === null || (fm === undefined && hasPhone === 'N')) return [];
 	if (!Array.isArray(fm)) return undefined;
 	const phones: CrmPhone[] = [];
 	for (const entry of fm) {
@@ -183,7 +183,8 @@ function phonesOf({ fm, hasPhone }: Row): CrmPhone[] | undefined {
 }
 
 /** @returns undefined if the companies can't be read */
-function companyIdsOf({ companyId = null, companyIds }: Row): FieldValue[] | undefined {
+function companyIdsOf({ companyId = null, companyIds: given }: Row): FieldValue[] | undefined {
+	const companyIds = given === null ? [] : given;
 	if (!isListOfValues(companyIds) || !isValue(companyId)) return undefined;
 	const primary = positiveInteger(companyId);
 	if (primary === undefined || companyIds.length === 0) return companyIds;
