@@ -96,34 +96,73 @@ test('a call is retried when the connection breaks before or within a response',
 	expect(asked).toHaveLength(3);
 });
 
-test('an upsert without a response is repeated after 6 seconds, and a list at once', async () => {
-	vi.useFakeTimers({ toFake: ['setTimeout', 'performance'] });
-	onTestFinished(() => void vi.useRealTimers());
-	const sent: number[] = [];
-	const steps = [
-		() => Promise.reject(new TypeError('fetch failed')),
-		async () => new Response('upstream connect error', { status: 503 }),
-		async () => new Response('', { status: 504 }),
-		async () => new Response('', { status: 502, headers: { 'retry-after': '1' } }),
-		async () => new Response('{"ok":"saved","count":0,"data":[]}'),
-	];
-	const options: ClientOptions = {
-		...{ baseUrl: 'http://127.0.0.1:1', project: 'partner', apiKey: key },
-		fetch: () => steps[(sent.push(performance.now()) - 1) % steps.length]?.() as Promise<Response>,
-	};
-	for (const call of [
-		() => createPersonalContactsClient(options).upsert({ chat_id: 1 }),
-		() => createCompanyContactsClient(options).list(),
-	]) {
-		const called = call();
-		await vi.advanceTimersByTimeAsync(29_000);
-		await called;
-	}
-	const pauses = sent.map((at, index) => at - Number(sent[index - 1]));
-	for (const pause of pauses.slice(1, 5)) expect(pause).toBeGreaterThanOrEqual(6000);
-	for (const pause of pauses.slice(6)) expect(pause).toBeLessThan(2200);
-	expect(sent).toHaveLength(10);
+const page = (status: number, headers: Record<string, string> = {}): Scripted => ({
+	status,
+	headers: { 'content-type': 'text/html', ...headers },
+	...(status === 204 ? {} : { body: `<p>${key}</p>` }),
 });
+const otherProblem: Scripted = {
+	...page(500, { 'content-type': 'application/problem+json' }),
+	body: '{"title":"Oops"}',
+};
+const statuses = (first: number, last: number) => Array.from({ length: last - first + 1 }, (_, index) => first + index);
+
+test.each<[string, Scripted | undefined]>([
+	['none', undefined],
+	['a redirection, which is not followed', page(302, { location: '/elsewhere' })],
+	['200 with a page', page(200)],
+	['half a response', { ...empty, body: `{"${key}` }],
+	['an empty response', { ...empty, body: '' }],
+	['another object', json({ ok: true })],
+	['nothing', json(null)],
+	['202 with a body of this API', { ...json({ ok: 'saved', count: 0, data: [] }), status: 202 }],
+	['a problem of something else', otherProblem],
+	['a date in Retry-After', page(503, { 'retry-after': 'Thu, 26 Nov 2026 16:13:32 GMT' })],
+	['a fraction in Retry-After', page(503, { 'retry-after': '1.5' })],
+	...[204, 408, 425, 429, 499, ...statuses(500, 511), ...statuses(520, 530), 599].map((status): [string, Scripted] => [
+		`a page with ${status}`,
+		page(status),
+	]),
+])(
+	'a response that is not the service’s own leaves the outcome open, so an upsert is repeated after 6 seconds, and a list soon: %s',
+	async (_, step) => {
+		vi.useFakeTimers({ toFake: ['setTimeout', 'performance'] });
+		onTestFinished(() => void vi.useRealTimers());
+		const sent: number[] = [];
+		const options: ClientOptions = {
+			...{ baseUrl: 'http://127.0.0.1:1', project: 'partner', apiKey: key, attempts: 3 },
+			fetch: async () => {
+				sent.push(performance.now());
+				if (sent.length % 3 === 0 && sent.length <= 6) return new Response('{"ok":"saved","count":0,"data":[]}');
+				if (step === undefined) throw new TypeError('fetch failed');
+				return new Response(step.body ?? null, { status: step.status, headers: step.headers ?? {} });
+			},
+		};
+		const upsert = () => createPersonalContactsClient(options).upsert({ chat_id: 1 });
+		const list = () => createCompanyContactsClient(options).list();
+		for (const call of [upsert, list]) {
+			const called = call();
+			await vi.advanceTimersByTimeAsync(29_000);
+			await called;
+		}
+		const pauses = sent.map((at, index) => at - Number(sent[index - 1]));
+		for (const pause of [pauses[1], pauses[2]]) expect(pause).toBeGreaterThanOrEqual(6000);
+		for (const pause of [pauses[4], pauses[5]]) expect(pause).toBeLessThan(1000);
+
+		const failed = failureOf(upsert());
+		await vi.advanceTimersByTimeAsync(29_000);
+		expect(await failed).toMatchObject(
+			step === undefined
+				? { reason: 'the connection failed' }
+				: {
+						code: 'unexpected_response',
+						status: step.status,
+						message: expect.stringContaining('not the service’s own'),
+					},
+		);
+		expect(sent).toHaveLength(9);
+	},
+);
 
 test('an attempt that gets no response is given up after 6 seconds and repeated, and a response that has begun is read to its end', async () => {
 	vi.useFakeTimers({ toFake: ['setTimeout', 'performance'] });
@@ -169,28 +208,23 @@ test('a service that can’t be reached fails with the reason', async () => {
 const unreachable = (url: URL) =>
 	Promise.reject(new TypeError(`fetch failed: ${url}`, { cause: { code: 'ECONNREFUSED' } }));
 
-test.each<[string, Scripted]>([
-	['a redirection, which is not followed', { status: 302, headers: { location: '/elsewhere' } }],
-	['a page of some proxy', { status: 200, headers: { 'content-type': 'text/html' }, body: `<p>${key}</p>` }],
-	['an error page', { status: 403, headers: { 'content-type': 'text/html' }, body: `<p>${key}</p>` }],
-	['half a response', { ...empty, body: `{"${key}` }],
-	['an empty response', { ...empty, body: '' }],
-	['another object', json({ ok: true })],
-	['nothing', json(null)],
-])('a response that did not come from the service fails with unexpected_response: %s', async (_, step) => {
-	const { asked, company, personal } = await startServer(step);
-	const apply = vi.fn();
-	for (const call of [
-		() => personal.upsert({ chat_id: 1 }),
-		() => personal.setDirectSubscription({ chat_id: 1, active: true }),
-		() => company.list(),
-		() => company.changes().next(),
-		() => company.keepCopy({ readCursor: () => 'stored', apply }),
-	]) {
-		expect(await failureOf(call())).toMatchObject({ code: 'unexpected_response', status: step.status });
-	}
-	expect([asked.length, apply.mock.calls]).toEqual([5, []]);
-});
+test.each([400, 401, 403, 404, 405, 410, 413, 451])(
+	'a refusal by something in between ends the call at once, because it has not passed the request on: %i',
+	async (status) => {
+		const { asked, company, personal } = await startServer(page(status));
+		const apply = vi.fn();
+		for (const call of [
+			() => personal.upsert({ chat_id: 1 }),
+			() => personal.setDirectSubscription({ chat_id: 1, active: true }),
+			() => company.list(),
+			() => company.changes().next(),
+			() => company.keepCopy({ readCursor: () => 'stored', apply }),
+		]) {
+			expect(await failureOf(call())).toMatchObject({ code: 'unexpected_response', status });
+		}
+		expect([asked.length, apply.mock.calls]).toEqual([5, []]);
+	},
+);
 
 test.each<[string, Partial<ClientOptions>]>([
 	['baseUrl', { baseUrl: `not an address ${key}` }],

@@ -25,9 +25,9 @@ export class ContactsError extends Error {
 	constructor(response: Response, body: unknown) {
 		const {
 			code = 'unexpected_response',
-			detail = 'The response is not one of this API.',
+			detail = 'The response is not the service’s own.',
 			...problem
-		}: Partial<Problem> = isProblem(body) ? body : {};
+		}: Partial<Problem> = isProblem(response, body) ? body : {};
 		const requestId = problem.request_id ?? response.headers.get('x-request-id') ?? undefined;
 		super(`${response.status} ${code}: ${detail}${requestId === undefined ? '' : ` (request ${requestId})`}`);
 		this.code = code;
@@ -57,8 +57,9 @@ export function retryAfterOf(response: Response): number | undefined {
 	return /^\d+$/.test(value) ? Number(value) : undefined;
 }
 
-/** Whether this is the body of an error of the services or of their gateways. */
-export function isProblem(body: unknown): body is Problem {
-	const { code, detail } = Object(body) as Partial<Problem>;
-	return typeof code === 'string' && typeof detail === 'string';
+/** Whether this is an error of the services or of their gateways, and not of something else in between. */
+export function isProblem({ headers }: Response, body: unknown): body is Problem {
+	const { code, detail, request_id: requestId } = Object(body) as Partial<Problem>;
+	const isOfThisType = /^application\/problem\+json\b/i.test(headers.get('content-type') ?? '');
+	return isOfThisType && [code, detail, requestId].every((field) => typeof field === 'string');
 }

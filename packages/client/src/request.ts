@@ -39,14 +39,11 @@ interface Failure {
 	error: unknown;
 }
 
-/** Statuses that a later attempt may resolve. A 500 is retried only with `Retry-After`. */
-const temporaryStatuses = new Set([408, 429, 502, 503, 504]);
+/** Refusals that a later attempt may resolve, whoever sends them. Nginx sends 499 for a request that its client has given up. */
+const temporaryRefusals = new Set([408, 425, 429, 499]);
 
 /** Maximum delay of a timer in milliseconds. Beyond it, a timer would fire at once. */
 const maxTimeoutMs = 2 ** 31 - 1;
-
-/** Statuses of a proxy or a closed connection: the service may have received the request, or may still. */
-const undecidedStatuses = new Set([408, 502, 504]);
 
 /**
  * Milliseconds until a response must have begun, or that of a write has ended: a service responds within 5 seconds. After this time
@@ -91,11 +88,11 @@ export function createSend(options: ClientOptions): Send {
 			const settlesAt = method === 'POST' ? performance.now() + responseTimeoutMs : 0;
 			const result = await attempt((ending) => send(url, { ...init, signal: ending }), method, end, signal);
 			signal?.throwIfAborted();
+			if (isSuccess(result, isBody)) return { body: result.body, headers: result.response.headers };
 			const wait = waitAfter(result, made, settlesAt);
-			const over = made >= attempts || performance.now() + (wait ?? 0) >= end;
-			if (wait === undefined || over) {
+			if (wait === undefined || made >= attempts || performance.now() + wait >= end) {
 				if ('error' in result) throw new ContactsConnectionError(base.origin, reasonOf(result));
-				return { body: bodyOf(result, isBody), headers: result.response.headers };
+				throw new ContactsError(result.response, result.body);
 			}
 			await delay(wait, signal);
 			signal?.throwIfAborted();
@@ -143,11 +140,12 @@ function parse(text: string): unknown {
 	}
 }
 
-/** @throws ContactsError for an unsuccessful response, and for a body that is not one of this API */
-function bodyOf<Body>({ response, body }: Received, isBody: (body: Partial<Body>) => boolean): Body {
-	if (!response.ok) throw new ContactsError(response, body);
-	if (typeof body !== 'object' || body === null || !isBody(body)) throw new ContactsError(response, undefined);
-	return body as Body;
+function isSuccess<Body>(
+	result: Received | Failure,
+	isBody: (body: Partial<Body>) => boolean,
+): result is Received & { body: Body } {
+	if ('error' in result || result.response.status !== 200) return false;
+	return typeof result.body === 'object' && result.body !== null && isBody(result.body);
 }
 
 /** Resolves after this time, or when the signal is aborted. */
@@ -164,7 +162,9 @@ function delay(ms: number, signal: AbortSignal | undefined): Promise<void> {
 }
 
 /**
- * Returns the milliseconds before the next attempt; undefined when a retry would not help.
+ * Returns the milliseconds before the next attempt; undefined when a retry would not help. Something in between that responds for
+ * the service, with whatever status, may have passed the request on before, or may do so later: the outcome is open, as without a
+ * response. Only with a refusal of its own it has not.
  *
  * @param settlesAt from when on the attempt can no longer be saved, by the clock of `performance`. Before, it could overwrite what
  *   the caller sends after this call.
@@ -175,13 +175,15 @@ function waitAfter(result: Received | Failure, made: number, settlesAt: number):
 	const backoff = firstWaitMs * 2 ** (made - 1) + jitter;
 	const settlesInMs = settlesAt - performance.now();
 	if ('error' in result) return Math.max(backoff, settlesInMs);
-	const { status } = result.response;
-	const asked = retryAfterOf(result.response);
-	if (!temporaryStatuses.has(status) && (status !== 500 || asked === undefined)) return undefined;
+	const { response, body } = result;
+	const { status } = response;
+	const asked = retryAfterOf(response);
+	const isOwn = isProblem(response, body);
+	if (status >= 400 && status < 500 && !temporaryRefusals.has(status)) return undefined;
+	if (isOwn && status === 500 && asked === undefined) return undefined;
 	// Zero seconds are no reason to make all attempts at once.
 	const wait = asked ? asked * 1000 + jitter : backoff;
-	const isUndecided = undecidedStatuses.has(status) || !isProblem(result.body);
-	return isUndecided ? Math.max(wait, settlesInMs) : wait;
+	return isOwn && status !== 408 ? wait : Math.max(wait, settlesInMs);
 }
 
 /** Returns the system's error code. The message is not used, because it may contain the URL. */
