@@ -1,5 +1,6 @@
 import { brotliDecompressSync, gunzipSync } from 'node:zlib';
 import { addProject, startTestApp, type TestApp } from '@contacts/testing/app.js';
+import { setOutputSettings } from '@contacts/testing/output-settings.js';
 import { database, test } from '@contacts/testing/test.js';
 import { afterAll, describe, expect } from 'vitest';
 import { service } from './app.js';
@@ -21,6 +22,8 @@ test.beforeAll(async () => {
 			(20, null, null, 'None', null, false, null),
 			(10, null, '{9223372036854775807}', 'Largest', null, false, null),
 			(5, null, null, null, null, false, null)`;
+	// What is listed must not depend on them.
+	await setOutputSettings(database.sql);
 	app = await startTestApp(service, database.url, { environment });
 });
 afterAll(() => app?.close());

@@ -1,6 +1,7 @@
 import { apiReference } from '@contacts/common/api-reference/api-reference.js';
 import { authenticate } from '@contacts/common/http/authenticate.js';
 import { health } from '@contacts/common/http/health.js';
+import { Heartbeat } from '@contacts/common/http/heartbeat.js';
 import { loadShedding } from '@contacts/common/http/load-shedding.js';
 import { metrics } from '@contacts/common/http/metrics.js';
 import { acceptJson, createServer, type Server } from '@contacts/common/http/server.js';
@@ -13,17 +14,19 @@ import { upsertPersonalContact } from './upsert-personal-contact.js';
 
 /** Builds the service. Plugins are registered in the order in which a request passes through them. */
 export async function buildApp(parts: ServiceParts): Promise<Server> {
-	const { serverOptions, database, poll, keyRing, registry, clock } = parts;
+	const { serverOptions, database, poll, keyRing, registry, clock = () => performance.now() } = parts;
 	const server = await createServer(serverOptions);
 	acceptJson(server);
 	await server.register(metrics, { registry, database, poll, keyRing });
 	await server.register(health, { poll, writes: true });
 	await server.register(apiReference, { reference: reference(), clock });
 
+	const heartbeat = new Heartbeat(clock);
+	server.addHook('onClose', async () => heartbeat.stop());
 	const batcher = createUpsertBatcher({ database, registry });
 	await server.register(async function internalApi(api) {
 		await api.register(loadShedding, { database });
-		await api.register(authenticate, { keyRing, deadlineMs: database.deadlineMs });
+		await api.register(authenticate, { keyRing, deadlineMs: database.deadlineMs, heartbeat });
 		await api.register(upsertPersonalContact, { batcher });
 		await api.register(setDirectSubscription, { database });
 	});

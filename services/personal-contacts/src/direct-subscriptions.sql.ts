@@ -14,8 +14,7 @@ interface SubscriptionReport {
 /**
  * Applies a report, in one atomic statement: the last report decides whether the subscription is active, and `at` says only since
  * when. A start lies before now, an end between the start and now; a start removes a planned end. When it resolves, the report is
- * durably committed. A report that expires before it is applied is sent again, and so is one that may be older than the report that
- * was applied last.
+ * durably committed.
  *
  * @param deadline that of the caller
  * @throws what `Database.write` throws with a deadline: a report not applied by then is never applied later
@@ -25,9 +24,8 @@ export async function applySubscriptionReport(
 	{ chatId, isActive, at }: SubscriptionReport,
 	deadline: Deadline,
 ): Promise<void> {
-	for (let isApplied = false; !isApplied; ) {
-		const rows = await database.write(
-			(sql, { sentAtLeast, expires }) => sql<{ is_applied: boolean; clock: number }[]>`
+	await database.write(
+		(sql, { sentAtLeast, expires }) => sql<{ outcome: 'saved' | null; clock: number }[]>`
 				with report as materialized (
 					select ${chatId}::float8::bigint as chat_id, ${isActive}::boolean as is_active, clock_timestamp() as moment,
 						least(to_timestamp(${at ?? null}::float8 / 1000), clock_timestamp()) as at,
@@ -56,9 +54,7 @@ export async function applySubscriptionReport(
 					  and (stored.reported_at <= to_timestamp(${sentAtLeast}::float8 / 1000) or stored.reported_at > clock_timestamp())
 					returning chat_id
 				)
-				select exists (select from applied) as is_applied, (extract(epoch from clock_timestamp()) * 1000)::float8 as clock`,
-			{ deadline },
-		);
-		isApplied = rows[0]?.is_applied ?? false;
-	}
+				select (select 'saved' from applied) as outcome, (extract(epoch from clock_timestamp()) * 1000)::float8 as clock`,
+		{ deadline },
+	);
 }

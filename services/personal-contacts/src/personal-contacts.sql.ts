@@ -27,7 +27,7 @@ interface SaveOptions {
 	/** Maximum time in which the statement may write. Default: what `Database.write` allows. */
 	timeoutMs?: number;
 	/** See `Database.write`. */
-	retryRefused?: boolean;
+	repeatsUndone?: boolean;
 }
 
 /**
@@ -39,14 +39,14 @@ interface SaveOptions {
  * - Rows are locked in the order of their chats, so that two such statements cannot deadlock.
  *
  * @param sent each chat once
- * @returns the outcome of each chat; the saved rows are durably committed. A chat without an outcome was not written: the
- *   statement expired before its deadline, or its row may be newer.
+ * @returns the outcome of each chat; the saved rows are durably committed. Without `repeatsUndone`, a chat without an outcome was
+ *   not written: the statement expired before its deadline, or its row may be newer.
  * @throws what `Database.write` throws with a deadline: what was not saved by then is never saved later
  */
 export async function savePersonalContacts(
 	database: Database,
 	sent: readonly SentContact[],
-	{ deadline, timeoutMs = Number.POSITIVE_INFINITY, retryRefused = true }: SaveOptions,
+	{ deadline, timeoutMs = Number.POSITIVE_INFINITY, repeatsUndone = true }: SaveOptions,
 ): Promise<Map<number, Outcome>> {
 	const contacts = JSON.stringify(
 		sent.map(({ contact: { chat_id, username, name, birth_date }, projectId }) => ({
@@ -97,12 +97,13 @@ export async function savePersonalContacts(
 					  and (stored.updated_at <= to_timestamp(${sentAt}::float8) or stored.updated_at > clock_timestamp())
 					returning chat_id
 				)
-				select chat_id::float8,
+				-- Not as float8: a server may be set to print 15 digits of one.
+				select to_json(chat_id) as chat_id,
 					case when is_subscribed then 'skipped' when written.chat_id is not null then 'saved' end as outcome,
 					(extract(epoch from clock_timestamp()) * 1000)::float8 as clock
 				from sent left join written using (chat_id)`;
 		},
-		{ deadline, retryRefused },
+		{ deadline, repeatsUndone },
 	);
 	return new Map(rows.flatMap(({ chat_id, outcome }) => (outcome === null ? [] : [[chat_id, outcome]])));
 }

@@ -243,7 +243,10 @@ describe('a response', () => {
 		},
 	);
 
-	test('is a failure only for the contact at its deadline, when a batch has no response', async () => {
+	test.each([
+		['has no response', false],
+		['loses its connection', true],
+	])('is a failure only for the contact at its deadline, when a batch %s', async (_, isCut) => {
 		const network = await startTcpProxy(test_.url);
 		onTestFinished(() => network.close());
 		const deadlineMs = 60_000;
@@ -257,9 +260,17 @@ describe('a response', () => {
 		const writer = createUpsertBatcher({ database: behind, registry: new Registry() });
 		const save = (chat_id: number, leftMs: number) =>
 			writer.save({ contact: { chat_id }, projectId: 1 }, startDeadline(leftMs));
-		expect(await save(130_000, deadlineMs)).toBe('saved');
-		network.holdBack();
-		const [late, early] = await Promise.allSettled([save(130_001, 700), save(130_002, deadlineMs)]);
+		const first = isCut ? 140_000 : 130_000;
+		expect(await save(first, deadlineMs)).toBe('saved');
+		if (isCut) network.stall();
+		else network.holdBack();
+		const saved = Promise.allSettled([save(first + 1, 700), save(first + 2, deadlineMs)]);
+		if (isCut) {
+			await expect.poll(() => network.held).toBeGreaterThan(0);
+			network.cut();
+			await network.restore();
+		}
+		const [late, early] = await saved;
 		expect(late).toMatchObject({ status: 'rejected', reason: { name: 'DatabaseError' } });
 		expect(early).toEqual({ status: 'fulfilled', value: 'saved' });
 	});
@@ -328,6 +339,7 @@ test('a statement that was sent before its row was written changes nothing, alth
 		const deadline = startDeadline(database.deadlineMs);
 		return savePersonalContacts({ ...database, write }, [{ contact: { chat_id: 950, name }, projectId: 1 }], {
 			deadline,
+			repeatsUndone: false,
 		});
 	};
 	expect(await save('newer', 0)).toEqual(new Map([[950, 'saved']]));

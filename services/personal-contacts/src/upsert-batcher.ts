@@ -116,8 +116,10 @@ export function createUpsertBatcher({ database, registry }: { database: Database
 		const chats = [...batch.values()];
 		const members = chats.flat();
 		sizes.observe(members.length);
-		const expiresAt = Math.min(...members.map((waiting) => waiting.deadline.expiresAt));
-		const deadline = { startedAt: performance.now(), expiresAt };
+		const deadline = {
+			startedAt: Math.min(...members.map((waiting) => waiting.deadline.startedAt)),
+			expiresAt: Math.min(...members.map((waiting) => waiting.deadline.expiresAt)),
+		};
 		let isSlow = false;
 		const slow = setTimeout(() => {
 			isSlow = true;
@@ -125,7 +127,7 @@ export function createUpsertBatcher({ database, registry }: { database: Database
 			startSoon();
 		}, slowBatchMs);
 		try {
-			const options = { deadline, timeoutMs: batchTimeoutMs, retryRefused: false };
+			const options = { deadline, timeoutMs: batchTimeoutMs, repeatsUndone: false };
 			const outcomes = await savePersonalContacts(database, chats.map(merge), options);
 			for (const [chat, contacts] of batch) {
 				const outcome = outcomes.get(chat);
@@ -133,9 +135,9 @@ export function createUpsertBatcher({ database, registry }: { database: Database
 				else for (const { resolve } of release(chat, contacts)) resolve(outcome);
 			}
 		} catch (error) {
-			// Alone they are sent again after a temporary refusal, such as of a locked row. A batch is late when its oldest contact is.
-			const { isTemporary, kind, reason } = classify(error);
-			if (isTemporary || kind === 'late' || reason === 'statement') {
+			// Alone they are sent again after a temporary refusal, such as of a locked row, and a batch has the time of its oldest contact.
+			const { isTemporary, isSentAgain, reason } = classify(error);
+			if (isTemporary || isSentAgain || reason === 'statement') {
 				split.inc();
 				for (const [chat, contacts] of batch) void writeOneByOne(chat, contacts);
 			} else {
@@ -155,10 +157,8 @@ export function createUpsertBatcher({ database, registry }: { database: Database
 	}
 
 	async function writeAlone({ contact, projectId, deadline }: Waiting): Promise<Outcome> {
-		let outcome: Outcome | undefined;
-		while (outcome === undefined)
-			outcome = (await savePersonalContacts(database, [{ contact, projectId }], { deadline })).get(contact.chat_id);
-		return outcome;
+		const outcomes = await savePersonalContacts(database, [{ contact, projectId }], { deadline });
+		return outcomes.get(contact.chat_id) as Outcome;
 	}
 
 	/** Lets the next contacts of this chat enter a batch. */

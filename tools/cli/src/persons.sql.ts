@@ -118,6 +118,6 @@ export async function prunePersons(
 			delete from ${sql(table)} stored using page where stored.chat_id = page.chat_id and ${condition} returning 1
 		)
 		select (select count(*) from deleted)::int as deleted,
-		       (select case when count(*) = ${maxPruned} then max(chat_id) end from page)::float8 as last`;
+		       to_json((select case when count(*) = ${maxPruned} then max(chat_id) end from page)) as last`;
 	return row;
 }

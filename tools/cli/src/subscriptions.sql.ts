@@ -117,7 +117,7 @@ export async function saveSubscriptions(
 /** The subscription of a chat, or all active ones without a chat. Newest first, with times as RFC 3339. */
 export function readSubscriptions(sql: Sql, chatId?: number): Promise<readonly object[]> {
 	return sql`
-		select chat_id::float8 as chat_id,
+		select to_json(chat_id) as chat_id,
 		       case when ${isActive(sql, 'stored')} then 'active' else 'ended' end as state,
 		       to_char(started_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as started_at,
 		       to_char(ended_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as ended_at

@@ -3,7 +3,7 @@ import type { ClientOptions, PendingStatement, Sql } from './client.js';
 import { type CursorReader, createCursorReader } from './cursor.js';
 import type { Deadline } from './deadline.js';
 import type { FailureReason } from './errors.js';
-import { type ClockedRows, createWriteSender, type WriteStatement } from './expiring-write.js';
+import { createWriteSender, type WriteStatement, type WrittenRows } from './expiring-write.js';
 import { ConnectionPool } from './pool.js';
 
 /** Receives every statement. It must be quick and not throw. */
@@ -29,8 +29,11 @@ interface QueryOptions {
 interface WriteOptions {
 	/** See `QueryOptions`. */
 	deadline?: Deadline | undefined;
-	/** Whether to send it again after a temporary refusal by the server, such as a lock. Default: true. */
-	retryRefused?: boolean;
+	/**
+	 * Whether to send it again after a temporary refusal by the server, such as a lock, and once if it has done nothing because it had
+	 * expired or a stored row may be newer. Default: true.
+	 */
+	repeatsUndone?: boolean;
 }
 
 /** The interface of the database for requests. */
@@ -47,11 +50,11 @@ export interface Database {
 	 * Runs one idempotent statement that must not be executed after a newer one: it carries an expiry. It is sent again if
 	 * the first attempt can no longer be executed and there is time.
 	 *
-	 * @returns its rows, including those that report that it has expired
-	 * @throws what `query` throws. The statement can then no longer be executed. It may have been executed already, if only
+	 * @returns its rows; without `repeatsUndone` some may have no outcome
+	 * @throws StoodStillError, NoOutcomeError, and what `query` throws. The statement can then no longer be executed. It may have been executed already, if only
 	 *   its response was lost.
 	 */
-	write<Rows extends ClockedRows>(statement: WriteStatement<Rows>, options?: WriteOptions): Promise<Rows>;
+	write<Rows extends WrittenRows>(statement: WriteStatement<Rows>, options?: WriteOptions): Promise<Rows>;
 	/**
 	 * Admits a caller with several statements, or with statements that are shared with others, or refuses it.
 	 *
@@ -124,8 +127,8 @@ export function openDatabase(options: DatabaseOptions): Database {
 	return {
 		query: (statement, { deadline, isOnNew } = {}) =>
 			admitted(deadline, (until) => pool.query(until, statement, isOnNew)),
-		write: (statement, { deadline, retryRefused = true } = {}) =>
-			admitted(deadline, (until) => sendWrite(until, statement, retryRefused)),
+		write: (statement, { deadline, repeatsUndone = true } = {}) =>
+			admitted(deadline, (until) => sendWrite(until, statement, repeatsUndone)),
 		admit: (work, deadline) => admission.run(work, deadline),
 		startWaiting: () => admission.startWaiting(),
 		get isFull() {

@@ -11,11 +11,27 @@ export class UnsupportedDatabaseError extends Error {
 	override name = 'UnsupportedDatabaseError';
 }
 
-/** Too many callers wait for the database. */
+/** The caller is refused: nothing was written for it, and nothing will be. */
 export class DatabaseBusyError extends Error {
 	override name = 'DatabaseBusyError';
+	constructor(message = 'too many requests wait for the database') {
+		super(message);
+	}
+}
+
+/** The server's clock shows that this process or its machine stood still: the caller may have given up long ago. */
+export class StoodStillError extends DatabaseBusyError {
+	override name = 'StoodStillError';
 	constructor() {
-		super('too many requests wait for the database');
+		super('the process stood still while the write waited');
+	}
+}
+
+/** The server has executed a write twice, and it was neither applied nor refused. */
+export class NoOutcomeError extends Error {
+	override name = 'NoOutcomeError';
+	constructor() {
+		super('the server has reported no outcome of a write, twice');
 	}
 }
 
@@ -46,6 +62,8 @@ export type FailureReason = (typeof failureReasons)[number];
 interface Consequences {
 	/** Whether the statement has certainly changed nothing, and never will. */
 	isUnwritten: boolean;
+	/** Whether a write is sent again, as soon as it can no longer be executed. */
+	isSentAgain?: boolean;
 	/** Whether the server has refused the statement for now. */
 	isTemporary?: boolean;
 	/** Whether the database rejects this configuration: it will reject it again until an operator changes something. */
@@ -56,9 +74,9 @@ interface Consequences {
 
 const consequences = {
 	/** The connection was lost during the statement, which may have been executed. */
-	lost: { isUnwritten: false, reason: 'connection' },
+	lost: { isUnwritten: false, isSentAgain: true, reason: 'connection' },
 	/** No response in time, by our clock. The statement may still be executed. */
-	late: { isUnwritten: false, reason: 'deadline' },
+	late: { isUnwritten: false, isSentAgain: true, reason: 'deadline' },
 	/** No error of a database. */
 	unknown: { isUnwritten: false, reason: 'connection' },
 	/** The connection was never open, so no statement was sent. */
@@ -66,7 +84,7 @@ const consequences = {
 	/** The server accepts no connections at the moment. */
 	unavailable: { isUnwritten: true, isTemporary: true, reason: 'connection' },
 	/** The server is a standby or a former primary, or its operator has made it read-only. */
-	'read-only': { isUnwritten: true, reason: 'connection' },
+	'read-only': { isUnwritten: true, isSentAgain: true, reason: 'connection' },
 	/** The server has refused the statement because of other statements. */
 	conflict: { isUnwritten: true, isTemporary: true, reason: 'statement' },
 	/** The server has ended the statement at its time limit. */

@@ -22,26 +22,26 @@ async function openDocument(name: string, options: Partial<DatabaseOptions> = {}
 	/** @returns whether it was written (true) or had expired */
 	async function save(
 		version: number,
-		{ until, retryRefused = true }: { until?: number; retryRefused?: boolean } = {},
+		{ until, repeatsUndone = true }: { until?: number; repeatsUndone?: boolean } = {},
 		check = 'true',
 	): Promise<boolean> {
 		const rows = await database.admit((deadline) =>
 			database.write(
 				(sql, expiry) => {
 					expiries.push(expiry);
-					return sql<{ saved: boolean; clock: number }[]>`
+					return sql<{ outcome: 'saved' | null; clock: number }[]>`
 				with written as (
 					update documents set version = ${version}::int
 					where name = ${name} and clock_timestamp() < to_timestamp(${expiry.expires}::float8 / 1000)
 					  and ${sql.unsafe(check)}
 					returning 1
 				)
-				select exists (select from written) as saved, (extract(epoch from clock_timestamp()) * 1000)::float8 as clock`;
+				select (select 'saved' from written) as outcome, (extract(epoch from clock_timestamp()) * 1000)::float8 as clock`;
 				},
-				{ deadline: { ...deadline, expiresAt: until ?? deadline.expiresAt }, retryRefused },
+				{ deadline: { ...deadline, expiresAt: until ?? deadline.expiresAt }, repeatsUndone },
 			),
 		);
-		return rows[0]?.saved ?? false;
+		return rows[0]?.outcome === 'saved';
 	}
 	/** Prepares the statement, so that the next execution sends it in one packet. */
 	expect(await save(0)).toBe(true);
@@ -108,7 +108,7 @@ describe('a write is sent again', () => {
 		expect(expiries).toHaveLength(2);
 		expect(expiries[1]?.sentAtLeast).toBeLessThan(expiries[0]?.expires ?? 0);
 		await db.sql`select setval('failures', 1, false)`;
-		expect(await codeOf(save(2, { retryRefused: false }, 'fail_once()'))).toBe('40P01');
+		expect(await codeOf(save(2, { repeatsUndone: false }, 'fail_once()'))).toBe('40P01');
 	});
 
 	test('never when the server has refused it for a permanent reason', async () => {

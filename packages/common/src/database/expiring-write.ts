@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { PendingStatement, Sql } from './client.js';
 import { type Deadline, remainingMs } from './deadline.js';
-import { classify, DeadlineError, type ErrorKind } from './errors.js';
+import { classify, DeadlineError, NoOutcomeError, StoodStillError } from './errors.js';
 import type { Connection, ConnectionPool } from './pool.js';
 
 /** The times that every write must carry, in milliseconds since the epoch by the database's clock. */
@@ -15,8 +15,13 @@ export interface Expiry {
 	expires: number;
 }
 
-/** Rows with the time of the server's clock while they were made, in milliseconds since the epoch. */
-export type ClockedRows = readonly { clock: number }[];
+/** What a statement has done, row by row. */
+export type WrittenRows = readonly {
+	/** The time of the server's clock while the row was made, in milliseconds since the epoch. */
+	clock: number;
+	/** Null: nothing was done, because the statement had expired, or the stored row may be newer. */
+	outcome: 'saved' | 'skipped' | null;
+}[];
 
 export type WriteStatement<Rows> = (sql: Sql, expiry: Expiry) => PendingStatement<Rows>;
 
@@ -28,6 +33,9 @@ const minWriteWindowMs = 200;
 
 /** How far the clocks of a cluster's servers may differ, and how far the server's clock may be set back. */
 const clockMarginMs = 250;
+
+/** A write with less time left is not sent. */
+export const minWriteMs = minWriteWindowMs + clockMarginMs;
 
 /** How long to wait for the server's time, including up to 2 seconds for the connection. */
 const clockTimeoutMs = 2250;
@@ -42,13 +50,10 @@ export const maxLockWaitMs = 50;
 const minRetryMs = 20;
 const maxRetryMs = 250;
 
-/** Errors after which a statement is sent again, as soon as it can no longer be executed. */
-const retried: readonly ErrorKind[] = ['lost', 'late', 'read-only'];
-
-type SendWrite = <Rows extends ClockedRows>(
+type SendWrite = <Rows extends WrittenRows>(
 	deadline: Deadline,
 	statement: WriteStatement<Rows>,
-	retryRefused: boolean,
+	repeatsUndone: boolean,
 ) => Promise<Rows>;
 
 /** Until when a failed attempt may still write, in milliseconds of `performance.now()`. */
@@ -63,9 +68,14 @@ type Attempt<Rows> = { rows: Rows } | { error: unknown; openUntil: number };
  * finds a row that was written after it was sent, and does nothing. A write that finds a row from the moment before it was
  * sent can't tell which is newer: it does nothing either, and is sent again.
  *
- * The server's clock must keep running, and must not be set back by more than `clockMarginMs`.
+ * The server's clock must keep running, and must not be set back by more than `clockMarginMs`. If the machine of this process is
+ * paused, its monotonic clock stands still, and only the server's clock shows it: the statement has expired earlier than it can
+ * have by our own clock. Then its caller may have given up long ago, so it is refused, and so is every write that began before.
  */
 export function createWriteSender(pool: ConnectionPool): SendWrite {
+	/** When this process was last found to have stood still, in milliseconds of `performance.now()`. */
+	let stoodStillAt = Number.NEGATIVE_INFINITY;
+
 	/** Asks the server for its time if there is no recent sample. This also opens the connection. */
 	async function readClock(connection: Connection, deadline: Deadline): Promise<void> {
 		const { sql, clock } = connection.client;
@@ -78,7 +88,7 @@ export function createWriteSender(pool: ConnectionPool): SendWrite {
 		);
 	}
 
-	async function respond<Rows extends ClockedRows>(
+	async function respond<Rows extends readonly { clock: number }[]>(
 		connection: Connection,
 		response: Promise<Rows>,
 		timeoutMs: number,
@@ -90,24 +100,38 @@ export function createWriteSender(pool: ConnectionPool): SendWrite {
 		return rows;
 	}
 
-	async function attempt<Rows extends ClockedRows>(
+	/** Sends the statement, and once more if it has done nothing: the response says how late it is by the server's clock. */
+	async function attempt<Rows extends WrittenRows>(
 		connection: Connection,
 		deadline: Deadline,
 		statement: WriteStatement<Rows>,
+		repeatsUndone: boolean,
 	): Promise<Attempt<Rows>> {
 		let openUntil = Number.NEGATIVE_INFINITY;
 		try {
 			connection.refresh();
 			await readClock(connection, deadline);
 			const { sql, clock } = connection.client;
-			const now = performance.now();
-			const windowMs = Math.min(maxWriteWindowMs, deadline.expiresAt - clockMarginMs - now);
-			const sentAtLeast = clock.atLeast(now);
-			if (sentAtLeast === undefined || windowMs < minWriteWindowMs)
-				throw new DeadlineError(deadline.expiresAt - deadline.startedAt, true);
-			openUntil = now + windowMs + clockMarginMs;
-			const query = statement(sql, { sentAtLeast, expires: sentAtLeast + windowMs });
-			return { rows: await respond(connection, query, windowMs + clockMarginMs) };
+			for (let isSecond = false; ; isSecond = true) {
+				if (deadline.startedAt <= stoodStillAt) throw new StoodStillError();
+				const now = performance.now();
+				const windowMs = Math.min(maxWriteWindowMs, deadline.expiresAt - clockMarginMs - now);
+				const sentAtLeast = clock.atLeast(now);
+				if (sentAtLeast === undefined || windowMs < minWriteWindowMs)
+					throw new DeadlineError(deadline.expiresAt - deadline.startedAt, true);
+				const expires = sentAtLeast + windowMs;
+				openUntil = now + windowMs + clockMarginMs;
+				const rows = await respond(connection, statement(sql, { sentAtLeast, expires }), windowMs + clockMarginMs);
+				openUntil = Number.NEGATIVE_INFINITY;
+				const undone = rows.filter(({ outcome }) => outcome === null);
+				const isSaved = rows.some(({ outcome }) => outcome === 'saved');
+				if (!isSaved && undone.some((row) => row.clock >= expires) && performance.now() < now + windowMs) {
+					stoodStillAt = performance.now();
+					throw new StoodStillError();
+				}
+				if (undone.length === 0 || !repeatsUndone) return { rows };
+				if (isSecond) throw new NoOutcomeError();
+			}
 		} catch (error) {
 			const { kind, isUnwritten } = classify(error);
 			if (kind === 'read-only') pool.onReadOnly();
@@ -115,24 +139,25 @@ export function createWriteSender(pool: ConnectionPool): SendWrite {
 		}
 	}
 
-	return async (deadline, statement, retryRefused) => {
-		const neededMs = minWriteWindowMs + clockMarginMs;
+	return async (deadline, statement, repeatsUndone) => {
 		let failure: unknown;
 		for (let retryMs = minRetryMs; ; retryMs = Math.min(maxRetryMs, retryMs * 2)) {
 			// While the statement waits to be sent again, its connection is free for others.
 			const result = await pool
-				.run(deadline, (connection) => attempt(connection, deadline, statement), neededMs)
+				.run(deadline, (connection) => attempt(connection, deadline, statement, repeatsUndone), minWriteMs)
 				.catch((error: unknown) => {
 					throw failure ?? error;
 				});
 			if ('rows' in result) return result.rows;
 			const { error, openUntil } = result;
+			// What an earlier attempt has done is not known.
+			if (error instanceof StoodStillError) throw failure ?? error;
 			failure = error;
-			const { kind, isTemporary } = classify(error);
-			const again = retried.includes(kind) || (retryRefused && isTemporary);
+			const { isSentAgain, isTemporary } = classify(error);
+			const again = isSentAgain || (repeatsUndone && isTemporary);
 			const waitMs = Math.max(openUntil - performance.now(), again ? retryMs : 0);
 			if (waitMs > 0) await delay(Math.ceil(waitMs));
-			if (!again || remainingMs(deadline) < neededMs) throw error;
+			if (!again || remainingMs(deadline) < minWriteMs) throw error;
 		}
 	};
 }

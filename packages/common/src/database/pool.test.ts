@@ -59,8 +59,8 @@ describe('a server that is read-only', () => {
 
 	const write = (database: Database) =>
 		database.write(
-			(sql) => sql<{ clock: number }[]>`
-				insert into written values (1) returning (extract(epoch from clock_timestamp()) * 1000)::float8 as clock`,
+			(sql) => sql<{ outcome: 'saved'; clock: number }[]>`
+				insert into written values (1) returning 'saved' as outcome, (extract(epoch from clock_timestamp()) * 1000)::float8 as clock`,
 		);
 
 	test.beforeAll(async () => {

@@ -4,6 +4,8 @@ import { maxKeyLength } from '../auth/api-key.js';
 import type { KeyRing } from '../auth/key-ring.js';
 import type { Project, RejectionReason } from '../auth/key-ring.sql.js';
 import { type Deadline, startDeadline } from '../database/deadline.js';
+import { minWriteMs } from '../database/expiring-write.js';
+import type { Heartbeat } from './heartbeat.js';
 import { Problem } from './problems.js';
 import { malformed } from './query.js';
 
@@ -20,6 +22,8 @@ interface AuthenticateOptions {
 	keyRing: KeyRing;
 	/** The maximum time until the response, in milliseconds. */
 	deadlineMs: number;
+	/** Of a scope whose requests write: it refuses a request that may have waited in a socket while the process stood still. */
+	heartbeat?: Heartbeat;
 	/** Called before a request is rejected. An error that it throws replaces the 401. */
 	onFailure?: (request: FastifyRequest) => void;
 }
@@ -30,7 +34,7 @@ interface AuthenticateOptions {
  * the reason.
  */
 export const authenticate = fp<AuthenticateOptions>(
-	async (scope, { keyRing, deadlineMs, onFailure = () => undefined }) => {
+	async (scope, { keyRing, deadlineMs, heartbeat, onFailure = () => undefined }) => {
 		scope.decorateRequest('project');
 		scope.decorateRequest('deadline');
 		scope.addHook('onRequest', (request, _reply, done) => {
@@ -46,7 +50,9 @@ export const authenticate = fp<AuthenticateOptions>(
 		// request with a wrong parameter is refused also while the keys can't be confirmed.
 		scope.addHook('preHandler', (request, _reply, done) => {
 			const check = () => done(keyRing.isLive(request.project) ? undefined : unauthorized(request, keyRing));
-			request.deadline = startDeadline(deadlineMs);
+			const timeMs = deadlineMs - (heartbeat?.lateMs ?? 0);
+			if (timeMs < minWriteMs) throw new Problem('overloaded', { reason: 'stood_still' });
+			request.deadline = startDeadline(timeMs);
 			if (keyRing.isConfirmed) check();
 			else keyRing.confirm(startDeadline(maxConfirmMs)).then(check, done);
 		});

@@ -1,7 +1,7 @@
 import { STATUS_CODES } from 'node:http';
 import type { TObject } from '@sinclair/typebox';
 import type { FastifyError, FastifyReply, FastifyRequest, FastifySchemaValidationError } from 'fastify';
-import { DatabaseBusyError, DatabaseError } from '../database/errors.js';
+import { DatabaseBusyError, DatabaseError, StoodStillError } from '../database/errors.js';
 import { type FormatName, formats } from '../schemas/fields.js';
 
 /** Which field is wrong and what is allowed there, but never the value that was sent. */
@@ -176,6 +176,7 @@ const frameworkCodes: Record<string, ProblemCode> = {
 /** The problem that describes an error of any kind. */
 export function toProblem(error: unknown): Problem {
 	if (error instanceof Problem) return error;
+	if (error instanceof StoodStillError) return new Problem('overloaded', { reason: 'stood_still' });
 	if (error instanceof DatabaseBusyError) return new Problem('overloaded');
 	if (error instanceof DatabaseError) return new Problem('database_error', { cause: error.cause });
 	const { validation, validationContext, code } = error as Partial<FastifyError>;

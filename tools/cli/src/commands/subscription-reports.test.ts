@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import type { Sql } from '@contacts/common/database/client.js';
 import type { Database } from '@contacts/common/database/database.js';
 import type { Deadline } from '@contacts/common/database/deadline.js';
-import type { ClockedRows, WriteStatement } from '@contacts/common/database/expiring-write.js';
+import type { WriteStatement, WrittenRows } from '@contacts/common/database/expiring-write.js';
 import { applySubscriptionReport } from '@contacts/personal-contacts/direct-subscriptions.sql.js';
 import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import { database, test } from '@contacts/testing/test.js';
@@ -23,7 +23,7 @@ const databaseTime = async (sql: Sql = database.sql) =>
 	(await sql<[{ at: number }]>`select (extract(epoch from clock_timestamp()) * 1000)::float8 as at`)[0].at;
 
 /**
- * Delivers a report of personal-contacts once. The service itself sends it again when it was not applied.
+ * Delivers a report of personal-contacts once.
  *
  * @param sentAt when it was sent, by the database's clock
  * @param lifetimeMs until it expires, counted from its delivery
@@ -35,24 +35,13 @@ async function deliver(
 	sentAt: number,
 	{ lifetimeMs = 3_600_000, sql = database.sql as Sql } = {},
 ): Promise<boolean> {
-	const notApplied = new Error('the report was not applied');
-	let isDelivered = false;
-	const write = async (statement: WriteStatement<ClockedRows>) => {
-		if (isDelivered) throw notApplied;
-		isDelivered = true;
-		return statement(sql, { sentAtLeast: sentAt, expires: (await databaseTime(sql)) + lifetimeMs });
+	let rows: WrittenRows = [];
+	const write = async (statement: WriteStatement<WrittenRows>) => {
+		rows = await statement(sql, { sentAtLeast: sentAt, expires: (await databaseTime(sql)) + lifetimeMs });
+		return rows;
 	};
-	try {
-		await applySubscriptionReport(
-			{ write } as Pick<Database, 'write'> as Database,
-			{ chatId, isActive },
-			{} as Deadline,
-		);
-	} catch (error) {
-		if (error === notApplied) return false;
-		throw error;
-	}
-	return true;
+	await applySubscriptionReport({ write } as Pick<Database, 'write'> as Database, { chatId, isActive }, {} as Deadline);
+	return rows[0]?.outcome === 'saved';
 }
 
 const isSubscribed = async (chatId: number) =>
