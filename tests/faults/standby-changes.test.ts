@@ -1,4 +1,4 @@
-import { type CompanyContact, type CopyStore, createCompanyContactsClient } from '@contacts/client';
+import { createCompanyContactsClient } from '@contacts/client';
 import { type RoleUser, urlAs } from '@contacts/common/database/roles.js';
 import { addProject, revokeKeysOf } from '@contacts/testing/app.js';
 import { rolePassword } from '@contacts/testing/database.js';
@@ -6,35 +6,9 @@ import { type ReplicatedPostgres, startReplicatedPostgres } from '@contacts/test
 import { startServiceProcess } from '@contacts/testing/service-process.js';
 import { startTcpProxy, type TcpProxy } from '@contacts/testing/tcp-proxy.js';
 import { beforeEach, expect, onTestFinished, test } from 'vitest';
+import { Copy } from './judges/copy.js';
 
 const credentials = { project: 'partner', apiKey: 'partner-key' };
-
-/** A copy in memory, with the number of times that it was begun. */
-class Copy implements CopyStore {
-	contacts = new Map<number, CompanyContact>();
-	cursor: string | undefined;
-	begun = 0;
-
-	readCursor(): string | undefined {
-		return this.cursor;
-	}
-
-	apply({ changes, cursor, reset }: Parameters<CopyStore['apply']>[0]): void {
-		if (reset) {
-			this.begun++;
-			this.contacts.clear();
-		}
-		for (const change of changes) {
-			if (change.deleted) this.contacts.delete(change.contact.id);
-			else this.contacts.set(change.contact.id, change.contact);
-		}
-		this.cursor = cursor;
-	}
-
-	get list(): CompanyContact[] {
-		return [...this.contacts.values()].sort((one, other) => one.id - other.id);
-	}
-}
 
 let servers: ReplicatedPostgres;
 /** What the name of the database leads to. */

@@ -1,0 +1,43 @@
+import { createCaller, type Judge, repeat, type Seen } from './judge.js';
+
+const [burst, perSecond, replicas] = [250, 5, 2];
+
+/** Sends more than a project may, through the gateway, and counts what is admitted. */
+export const limited: Judge = {
+	name: 'limited',
+	promise: 4,
+	start(place, random) {
+		const seen: Seen[] = [];
+		const judged: number[] = [];
+		const caller = createCaller(random, seen);
+		const begun = performance.now();
+		let admitted = 0;
+		const ask = async () => {
+			const { outcome, ended } = await caller.call(
+				`${place.gateway}/api/company_contacts.list?company_id=1&project=greedy&api_key=greedy-key`,
+			);
+			// A response that was lost on the way took a token, too.
+			if (outcome === 200) admitted++;
+			if (outcome === 429) judged.push(ended);
+		};
+		const atOnce = Promise.all(Array.from({ length: burst + 20 }, ask));
+		const loop = repeat(async () => {
+			await Promise.all([ask(), ask()]);
+		}, 100);
+		return {
+			judged,
+			seen,
+			async stop({ redis }) {
+				await Promise.all([atOnce, loop.stop()]);
+				caller.close();
+				const ended = performance.now();
+				// Each process has a bucket of its own while Redis is away, and a Redis that comes back has new ones.
+				const more = redis.changes * (replicas + 1) * burst + (redis.awayMs / 1000) * replicas * perSecond;
+				const allowed = Math.floor(burst + ((ended - begun) / 1000) * perSecond + more);
+				return admitted > allowed
+					? [{ what: `${admitted} requests were admitted, of at most ${allowed}`, begun, ended }]
+					: [];
+			},
+		};
+	},
+};

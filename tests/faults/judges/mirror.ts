@@ -1,0 +1,57 @@
+import { waitUntil } from '@contacts/testing/wait-until.js';
+import { type Breach, createCaller, type Judge, repeat, type Seen } from './judge.js';
+
+/** How long the mirror may take at rest: an interval of the synchroniser, and a pause after a failure. */
+const limitMs = 40_000;
+
+/** Changes contacts in the CRM. Those that nobody touches are always listed, and at rest the table equals the CRM. */
+export const mirror: Judge = {
+	name: 'mirror',
+	promise: 7,
+	start(place, random) {
+		const seen: Seen[] = [];
+		const judged: number[] = [];
+		const breaches: Breach[] = [];
+		const caller = createCaller(random, seen);
+		const untouched = [...place.crm.contacts.keys()];
+		const added: number[] = [];
+		let changes = 0;
+		const loops = [
+			repeat(async () => {
+				const lastName = `Changed ${++changes}`;
+				if (changes % 3 === 0 || added.length === 0) added.push(place.crm.add({ lastName }).id);
+				else place.crm.update(added[random.integer(0, added.length - 1)] as number, { lastName });
+			}, 500),
+			repeat(async () => {
+				const reply = await caller.call(`${place.gateway}/api/company_contacts.list?project=mirror&api_key=mirror-key`);
+				if (reply.outcome !== 200) return;
+				judged.push(reply.ended);
+				const { data } = JSON.parse(reply.body) as { data: { bitrix_id: number }[] };
+				const listed = new Set(data.map(({ bitrix_id }) => bitrix_id));
+				const gone = untouched.filter((id) => !listed.has(id));
+				const { begun, ended } = reply;
+				if (gone.length > 0) breaches.push({ what: `a list lacks contacts ${gone} of the CRM`, begun, ended });
+			}, 300),
+		];
+		const inTable = () =>
+			place.asOwner(
+				(sql) => sql<{ id: number; name: string }[]>`
+				select bitrix_id::float8 as id, name from company_contacts where bitrix_id < 8000000000 order by bitrix_id`,
+			);
+		const inCrm = () =>
+			[...place.crm.contacts.values()].map(({ id, lastName }) => ({ id, name: lastName })).sort((a, b) => a.id - b.id);
+		return {
+			judged,
+			seen,
+			async stop() {
+				await Promise.all(loops.map((loop) => loop.stop()));
+				caller.close();
+				const isEqual = async () => JSON.stringify(await inTable()) === JSON.stringify(inCrm());
+				await waitUntil(isEqual, { timeoutMs: limitMs, intervalMs: 100 }).catch(() =>
+					breaches.push({ what: 'the table does not equal the CRM', begun: 0, ended: performance.now() }),
+				);
+				return breaches;
+			},
+		};
+	},
+};

@@ -1,0 +1,165 @@
+import type { Sql } from '@contacts/common/database/client.js';
+import type { RoleUser } from '@contacts/common/database/roles.js';
+import { freePort } from '@contacts/local-postgres/ports.js';
+import { addProject } from '@contacts/testing/app.js';
+import { type StandIn, startStandIn } from '@contacts/testing/bitrix24/stand-in.js';
+import { type CrashablePostgres, startCrashablePostgres } from '@contacts/testing/crashable-postgres.js';
+import { gatewayConfig } from '@contacts/testing/gateway.js';
+import { type HttpProxy, startHttpProxy } from '@contacts/testing/http-proxy.js';
+import { type RunningNginx, startNginx } from '@contacts/testing/nginx.js';
+import type { RunningProcess } from '@contacts/testing/process.js';
+import { startRedis } from '@contacts/testing/redis.js';
+import { type ProgramName, type ServiceProcess, spawnService } from '@contacts/testing/services.js';
+import { startTcpProxy, type TcpProxy } from '@contacts/testing/tcp-proxy.js';
+
+/** Addresses: all that a judge knows. */
+export interface Place {
+	/** A URL for each replica of personal-contacts. */
+	personal: readonly string[];
+	/** A URL for each replica of company-contacts, behind the gateway. */
+	company: readonly string[];
+	gateway: string;
+	crm: StandIn;
+	/** Runs this as the owner, on a connection that nothing disturbs. */
+	asOwner<T>(work: (sql: Sql) => Promise<T>): Promise<T>;
+}
+
+/** A process, and a hand on its connections. */
+export interface Replica {
+	readonly name: ProgramName;
+	readonly process: ServiceProcess;
+	toDatabase: TcpProxy;
+	/** The synchroniser has no clients. */
+	toClients: HttpProxy;
+	/** Ends the process with this signal, and starts it again. */
+	restart(signal: NodeJS.Signals): Promise<void>;
+}
+
+/** Both services with two replicas, the synchroniser, and everything that they depend on. */
+export interface System extends Place {
+	replicas: { personal: readonly [Replica, Replica]; company: readonly [Replica, Replica]; sync: Replica };
+	postgres: CrashablePostgres;
+	redis: RunningProcess;
+	nginx: RunningNginx;
+	/** Stops all processes gracefully. @returns every process that was started, with its end and what it wrote */
+	stop(): Promise<EndedProcess[]>;
+}
+
+export interface EndedProcess {
+	name: ProgramName;
+	/** Its exit code, or the signal that ended it. */
+	code: number | string;
+	/** The signal by which a disturbance has ended it. */
+	killedBy: NodeJS.Signals | undefined;
+	stdout: string;
+	stderr: string;
+}
+
+/** A project for each judge that is limited. */
+const projects = ['bot', 'partner', 'fresh', 'copy', 'mirror', 'greedy'] as const;
+
+export async function startSystem(): Promise<System> {
+	const crm = await startStandIn({ plan: 'enterprise' });
+	for (let n = 0; n < 100; n++) crm.add({ lastName: `Contact ${n}`, companyIds: [1 + (n % 7)] });
+	const postgres = await startCrashablePostgres();
+	await postgres.asSuperuser(async (sql) => {
+		for (const project of projects) await addProject(sql, project, `${project}-key`);
+	});
+	const redisPort = await freePort();
+	const redis = await startRedis(redisPort);
+	const ended: EndedProcess[] = [];
+	const running: { stop(): Promise<void> }[] = [];
+	let isStopping = false;
+
+	async function startReplica(name: ProgramName, settings: Record<string, string>, user: RoleUser): Promise<Replica> {
+		const toDatabase = await startTcpProxy(postgres.urlAs(user));
+		const env = { DATABASE_URL: toDatabase.through(postgres.urlAs(user)), PORT: String(await freePort()), ...settings };
+		let service = spawnService(name, env);
+		let killedBy: NodeJS.Signals | undefined;
+		const record = async (one: ServiceProcess, signal: NodeJS.Signals | undefined) =>
+			void ended.push({ name, code: await one.exit, killedBy: signal, stdout: one.stdout(), stderr: one.stderr() });
+		/** What runs a synchroniser starts it again when it has lost its session. */
+		async function keepRunning(): Promise<void> {
+			for (;;) {
+				const one = service;
+				await one.exit;
+				await record(one, killedBy);
+				killedBy = undefined;
+				if (isStopping) return;
+				service = spawnService(name, env);
+			}
+		}
+		const url = await service.listening();
+		const kept = keepRunning();
+		running.push({
+			async stop() {
+				service.kill('SIGTERM');
+				await kept;
+			},
+		});
+		const toClients = await startHttpProxy(url);
+		return {
+			name,
+			get process() {
+				return service;
+			},
+			toDatabase,
+			toClients,
+			async restart(signal) {
+				const old = service;
+				killedBy = signal;
+				await old.stop(signal);
+				while (service === old) await new Promise(setImmediate);
+				await service.listening();
+			},
+		};
+	}
+
+	const personal = [
+		await startReplica('personal-contacts', {}, 'personal-contacts'),
+		await startReplica('personal-contacts', {}, 'personal-contacts'),
+	] as const;
+	const company = await (async () => {
+		const settings = { REDIS_URL: `redis://127.0.0.1:${redisPort}` };
+		return [
+			await startReplica('company-contacts', settings, 'company-contacts'),
+			await startReplica('company-contacts', settings, 'company-contacts'),
+		] as const;
+	})();
+	const sync = await startReplica(
+		'crm-sync',
+		{
+			BITRIX24_WEBHOOK_URL: crm.webhookUrl,
+			BITRIX24_PLAN: 'enterprise',
+			BITRIX24_INTERVAL_SECONDS: '5',
+			BITRIX24_APPLICATION_TOKEN: 'x'.repeat(32),
+		},
+		'crm-sync',
+	);
+	await sync.process.waitForLine(/run done/);
+	const nginx = await startNginx(gatewayConfig(company.map(({ toClients }) => new URL(toClients.url).host)));
+	const all = [...personal, ...company, sync];
+
+	return {
+		personal: personal.map(({ toClients }) => toClients.url),
+		company: company.map(({ toClients }) => toClients.url),
+		gateway: nginx.url,
+		crm,
+		asOwner: postgres.asSuperuser,
+		replicas: { personal, company, sync },
+		postgres,
+		redis,
+		nginx,
+		async stop() {
+			isStopping = true;
+			await nginx.stop();
+			await Promise.all(all.map(({ toClients }) => toClients.close()));
+			await Promise.all(running.map((replica) => replica.stop()));
+			for (const { toDatabase } of all) toDatabase.close();
+			await redis.stop();
+			await crm.close();
+			await postgres.remove();
+			return ended;
+		},
+	};
+}
