@@ -46,6 +46,10 @@ export function createOutput({ stdin, stdout, stderr }: Streams, now?: () => num
 	return {
 		print,
 		note,
+		/** Prints a line on standard error for a person at a terminal. */
+		hint(line: string): void {
+			if (stderr.isTTY) note(line);
+		},
 		/** Prints a text behind its label, on a terminal wrapped under itself. */
 		entry(label: string, text: string): void {
 			for (const line of width === undefined ? [label + text] : hang(label, [escapeControls(text)], width)) print(line);

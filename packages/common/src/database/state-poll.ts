@@ -72,8 +72,8 @@ export interface StatePollOptions {
 /** Four polls fit into the second within which a change must be seen. */
 const defaultIntervalMs = 250;
 
-/** How old a confirmed state may be. */
-const maxAgeMs = 1000;
+/** How old a confirmed state may be, in milliseconds: after this time every process has seen a change, or serves nothing. */
+export const maxStateAgeMs = 1000;
 
 /** A poll without a response after this time is also sent over a fresh connection, so that it still responds within a second. */
 const hedgeAfterMs = 400;
@@ -247,7 +247,7 @@ export function openStatePoll(options: StatePollOptions): StatePoll {
 		}
 	}
 
-	const isConfirmedAt = (time: number) => state !== undefined && time - state.confirmedAt < maxAgeMs;
+	const isConfirmedAt = (time: number) => state !== undefined && time - state.confirmedAt < maxStateAgeMs;
 
 	return {
 		get state() {

@@ -10,7 +10,7 @@ import { database, test } from '@contacts/testing/test.js';
 import { afterAll, describe, expect } from 'vitest';
 import { runContacts } from '../program.js';
 import { contacts, environmentOf, expectOneLine } from '../testing/command.js';
-import { lockWaiters } from '../testing/own-database.js';
+import { lockWaiters, ownDatabase } from '../testing/own-database.js';
 
 const day = 86_400_000;
 let app: TestApp;
@@ -265,4 +265,20 @@ describe('key list and key revoke', () => {
 		for (const not of [id, 999_999])
 			expectOneLine(await run('revoke', String(not)), 1, `There is no key ${not} that is live`);
 	});
+});
+
+test('a command says what it does not know when it loses its connection', async () => {
+	const own = await ownDatabase();
+	await contacts(own.url, ['project', 'create', 'acme']);
+	await own.sql.unsafe(`
+		create function lose() returns trigger language plpgsql security definer as
+			$$ begin perform pg_terminate_backend(pg_backend_pid()); return null; end $$;
+		create constraint trigger lose after insert on api_keys deferrable initially deferred for each row execute function lose()`);
+	expectOneLine(await contacts(own.url, ['key', 'create', 'acme']), 1, 'it is not known whether this was done');
+});
+
+test('a command says at a terminal that it waits until its change is in force', async () => {
+	const { stderr } = await contacts(database.url, ['project', 'create', 'waiting'], { isTTY: true, waits: true });
+	expect(stderr).toContain('Waiting a second, until this is in force in every process.');
+	expect((await contacts(database.url, ['project', 'disable', 'waiting'], { isTTY: true })).stderr).toBe('');
 });

@@ -5,6 +5,7 @@ import { type Command, Option } from 'commander';
 import { parseTime, positiveInteger } from '../arguments.js';
 import { withDatabase } from '../connection.js';
 import { CommandError, UsageError } from '../errors.js';
+import { changeKeys, noWait, untilInForce, type WaitOptions } from '../in-force.js';
 import { type Context, examples, type OutputOptions, type Streams } from '../output.js';
 import { checkProject, readKeys, rotateKey } from '../projects.sql.js';
 
@@ -18,7 +19,7 @@ const guessable = `A key of fewer than ${minKeyLength} characters can be guessed
 
 const keyId = positiveInteger('The ID of a key');
 
-interface CreateOptions extends OutputOptions {
+interface CreateOptions extends OutputOptions, WaitOptions {
 	name?: string | null;
 	service?: ServiceName | null;
 	expires?: Date | null;
@@ -40,6 +41,7 @@ export function addKeyCommands(program: Command, { environment, stdin, output }:
 		.option('--expires <when>', 'after a number of days (90), or on a date (2027-01-31, at 00:00 UTC)', expiryOf)
 		.option('--stdin', 'import a key that the client already has, from standard input')
 		.option('-y, --yes', `import a key of fewer than ${minKeyLength} characters without asking`)
+		.option(...noWait)
 		.option('--json', 'print JSON')
 		.addHelpText(
 			'after',
@@ -60,16 +62,20 @@ export function addKeyCommands(program: Command, { environment, stdin, output }:
 					if (options.yes) output.note(guessable);
 					else await output.confirm(guessable);
 				}
-				const id = await withDatabase(environment, async (sql) => {
+				const id = await changeKeys(environment, async (sql) => {
 					await checkProject(sql, project);
 					return insertKey(sql, { project, hash: hashKey(secret), name, service, expiresAt });
 				});
 				if (id === undefined)
 					throw new CommandError('This project has, or had, this very key: contacts key list shows it.');
 				const record = { id, project, name, service, expires_at: expiresAt?.toISOString() ?? null };
-				if (options.stdin) return output.result(record, `Imported as key ${id} of ${project}.`, options);
-				output.result({ ...record, key: secret }, secret, options);
-				if (!options.json) output.note(`This is key ${id} of ${project}. It is shown only now: keep it safe.`);
+				if (options.stdin) {
+					output.result(record, `Imported as key ${id} of ${project}.`, options);
+				} else {
+					output.result({ ...record, key: secret }, secret, options);
+					if (!options.json) output.note(`This is key ${id} of ${project}. It is shown only now: keep it safe.`);
+				}
+				await untilInForce(output, options);
 			},
 		);
 
@@ -96,11 +102,12 @@ export function addKeyCommands(program: Command, { environment, stdin, output }:
 				.argParser(overlapOf)
 				.default(7 * day, '7d'),
 		)
+		.option(...noWait)
 		.option('--json', 'print JSON')
 		.addHelpText('after', examples('contacts key rotate 5 --overlap 12h'))
-		.action(async (old: number, { overlap, ...options }: OutputOptions & { overlap: number }) => {
+		.action(async (old: number, { overlap, ...options }: OutputOptions & WaitOptions & { overlap: number }) => {
 			const secret = generateKey();
-			const rotated = await withDatabase(environment, (sql) => rotateKey(sql, old, hashKey(secret), overlap));
+			const rotated = await changeKeys(environment, (sql) => rotateKey(sql, old, hashKey(secret), overlap));
 			if (rotated === undefined) throw notLive(old);
 			const { was_ending, ...row } = rotated;
 			output.result({ ...row, old_id: old, key: secret }, secret, options);
@@ -108,21 +115,24 @@ export function addKeyCommands(program: Command, { environment, stdin, output }:
 				output.note(
 					`Key ${old} was rotated before, or its end was set by hand. Look for another successor: contacts key list ${row.project}`,
 				);
-			if (options.json) return;
 			const end = row.expires_at === null ? '' : ` It ends at ${row.expires_at}.`;
-			output.note(
-				`This is key ${row.id} of ${row.project}. It is shown only now: keep it safe.${end} Key ${old} ends at ${row.old_expires_at}.`,
-			);
+			if (!options.json)
+				output.note(
+					`This is key ${row.id} of ${row.project}. It is shown only now: keep it safe.${end} Key ${old} ends at ${row.old_expires_at}.`,
+				);
+			await untilInForce(output, options);
 		});
 
 	key
 		.command('revoke')
 		.argument('<id>', 'from the list', keyId)
-		.description('revoke a key for good: refused by every running process within a second')
+		.description('revoke a key for good: when the command ends, every process refuses it')
+		.option(...noWait)
 		.addHelpText('after', examples('contacts key revoke 5'))
-		.action(async (id: number) => {
-			if (!(await withDatabase(environment, (sql) => revokeKey(sql, id)))) throw notLive(id);
+		.action(async (id: number, options: WaitOptions) => {
+			if (!(await changeKeys(environment, (sql) => revokeKey(sql, id)))) throw notLive(id);
 			output.print(`Key ${id} is revoked.`);
+			await untilInForce(output, options);
 		});
 }
 

@@ -22,6 +22,8 @@ interface RunOptions {
 	environment?: Record<string, string>;
 	/** Whether standard input and standard error are a terminal. */
 	isTTY?: boolean;
+	/** Whether a command that changes keys waits until the change is in force. */
+	waits?: boolean;
 	/** The width of the terminal that standard output is. Default: it is a pipe. */
 	columns?: number;
 }
@@ -35,14 +37,16 @@ export function environmentOf(databaseUrl: string | undefined, more: Record<stri
 export async function contacts(
 	databaseUrl: string | undefined,
 	args: string[],
-	{ input = '', environment, isTTY = false, columns }: RunOptions = {},
+	{ input = '', environment, isTTY = false, waits = false, columns }: RunOptions = {},
 ): Promise<CommandOutput> {
 	const stdout = Object.assign(new PassThrough(), columns === undefined ? {} : { isTTY: true, columns });
 	const stderr = Object.assign(new PassThrough(), { isTTY });
 	const written = [text(stdout), text(stderr)];
 	const isText = typeof input === 'string' || Buffer.isBuffer(input);
 	const stdin = Object.assign(Readable.from(isText ? [Buffer.from(input)] : bytesOf(input)), { isTTY });
-	const code = await runContacts(args, environmentOf(databaseUrl, environment), { stdin, stdout, stderr });
+	const changesKeys = /^(key (create|rotate|revoke)|project (create|enable|disable))$/.test(args.slice(0, 2).join(' '));
+	const given = changesKeys && !waits ? [...args.slice(0, 2), '--no-wait', ...args.slice(2)] : args;
+	const code = await runContacts(given, environmentOf(databaseUrl, environment), { stdin, stdout, stderr });
 	for (const stream of [stdout, stderr]) stream.end();
 	const [out = '', error = ''] = await Promise.all(written);
 	return { code, stdout: out, stderr: error };
