@@ -26,6 +26,7 @@ function start(name: ServiceName, environment: Record<string, string> = {}): Ser
 let empty: TestDatabase;
 let older: TestDatabase;
 let withoutFunction: TestDatabase;
+let elsewhere: TestDatabase;
 let ascii: TestDatabase;
 
 test.beforeAll(async () => {
@@ -37,6 +38,8 @@ test.beforeAll(async () => {
 	await older.sql`alter table projects drop column sandbox`;
 	withoutFunction = await createTestDatabase();
 	await withoutFunction.sql`drop function database_history`;
+	elsewhere = await createTestDatabase();
+	await elsewhere.sql.unsafe(`alter database ${new URL(elsewhere.url).pathname.slice(1)} set search_path = pg_catalog`);
 	await database.sql.unsafe(`create role ${role()} superuser login password '${password}'`);
 	await addProject(database.sql, 'good', 'good-key');
 });
@@ -45,6 +48,7 @@ afterAll(async () => {
 	await empty?.drop();
 	await older?.drop();
 	await withoutFunction?.drop();
+	await elsewhere?.drop();
 	await ascii?.drop();
 });
 
@@ -63,6 +67,11 @@ describe('a service does not start, and says why', () => {
 		['a missing database', () => urlWithSecret({ pathname: '/no_such_database' }), /database .* does not exist/],
 		['a database without tables', () => empty.url, /no tables yet: run "contacts migrate"/],
 		['a database in another encoding than UTF-8', () => ascii.url, /has the encoding SQL_ASCII, but it must be UTF8/],
+		[
+			'a search_path without the tables',
+			() => elsewhere.url,
+			/The search_path of the database or its user lacks the schema public/,
+		],
 		['tables of an older release', () => older.url, /older than this release: run "contacts migrate"/],
 		['a schema that lacks a function', () => withoutFunction.url, /older than this release: run "contacts migrate"/],
 		[
@@ -114,6 +123,6 @@ test.each<[ServiceName, string, string]>([
 );
 
 test('no process writes the password of DATABASE_URL to its output', () => {
-	expect(written).toHaveLength(11);
+	expect(written).toHaveLength(12);
 	expect(written.join('\n')).not.toContain('canary');
 });

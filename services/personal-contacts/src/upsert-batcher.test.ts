@@ -66,6 +66,7 @@ async function hold(statement: string): Promise<() => Promise<void>> {
 	return release;
 }
 
+const waiting = async ({ registry }: TestApp) => Number(/^upserts_waiting (\d+)$/m.exec(await registry.metrics())?.[1]);
 const waitingForLocks = async () =>
 	(await test_.sql`select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`)
 		.length;
@@ -219,12 +220,12 @@ describe('a response', () => {
 		'is not refused while many chats wait for locked rows of %s',
 		async (table) => {
 			// With few connections, and so much time that only waits for each other can exhaust it.
-			const busy = await startTestApp(service, test_.url, { database: { poolSize: 2, deadlineMs: 20_000 } });
+			const busy = await startTestApp(service, test_.url, { database: { poolSize: 4, deadlineMs: 20_000 } });
 			onTestFinished(() => busy.close());
-			const base = table === 'personal_contacts' ? 110_000 : 120_000;
+			const [base, locked] = [table === 'personal_contacts' ? 110_000 : 120_000, 120];
 			const [columns, values] = table === 'personal_contacts' ? ['chat_id, project_id', ', 1'] : ['chat_id', ''];
 			await test_.sql.unsafe(
-				`insert into ${table} (${columns}) select ${base} + n ${values} from generate_series(0, 29) n`,
+				`insert into ${table} (${columns}) select ${base} + n ${values} from generate_series(0, ${locked - 1}) n`,
 			);
 			const release = await hold(`select from ${table} where chat_id >= ${base} for update`);
 			const report = (chat_id: number) =>
@@ -233,13 +234,13 @@ describe('a response', () => {
 					headers: { 'content-type': 'application/json' },
 					body: JSON.stringify({ chat_id, active: true }),
 				});
-			const waiting = Array.from({ length: 30 }, (_, n) =>
+			const waiting = Array.from({ length: locked }, (_, n) =>
 				table === 'personal_contacts' ? post({ chat_id: base + n }, busy) : report(base + n),
 			);
 			await expect.poll(waitingForLocks).toBeGreaterThan(0);
-			for (let n = 0; n < 20; n++) expect((await post({ chat_id: base + 100 + n }, busy)).status).toBe(200);
+			for (let n = 0; n < 20; n++) expect((await post({ chat_id: base + 1000 + n }, busy)).status).toBe(200);
 			await release();
-			expect((await Promise.all(waiting)).map(({ status }) => status)).toEqual(Array(30).fill(200));
+			expect((await Promise.all(waiting)).map(({ status }) => status)).toEqual(Array(locked).fill(200));
 		},
 	);
 
@@ -320,7 +321,7 @@ describe('a response', () => {
 		await post({ chat_id: 940 });
 		const release = await hold('select from personal_contacts where chat_id = 940 for update');
 		const first = post({ chat_id: 940, name: 'first' }, other);
-		await expect.poll(waitingForLocks).toBe(1);
+		await expect.poll(() => waiting(other)).toBe(1);
 		const second = post({ chat_id: 940, name: 'second' }, other);
 		expect([(await first).status, (await second).status]).toEqual([500, 500]);
 		await release();

@@ -4,6 +4,12 @@ import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Sql } from '@contacts/common/database/client.js';
 import { connectSingle, reach } from '@contacts/common/database/connect.js';
+import { errorCode } from '@contacts/common/database/errors.js';
+import {
+	type DatabaseSupport,
+	databaseSupport,
+	rejectUnsupported,
+} from '@contacts/common/database/supported-database.sql.js';
 import { CommandError } from './errors.js';
 
 const root = fileURLToPath(new URL('../../..', import.meta.url));
@@ -50,6 +56,13 @@ export async function withDatabase<T>(
 	try {
 		await reach(sql);
 		return await work(sql);
+	} catch (error) {
+		// A table that is not found may be there.
+		if (errorCode(error) === '42P01') {
+			const rows = await sql.unsafe<DatabaseSupport[]>(databaseSupport).catch(() => []);
+			for (const row of rows) rejectUnsupported(row);
+		}
+		throw error;
 	} finally {
 		await sql.end({ timeout: 5 });
 	}

@@ -189,3 +189,10 @@ test('a transaction whose connection is lost changes nothing, and its rest runs 
 	await expect(outcome).rejects.toThrow();
 	expect(await database.sql`select from projects where code in ('lost', 'outside')`).toHaveLength(0);
 });
+
+test('a search_path without the tables is named, in place of the advice to migrate', async () => {
+	const own = await ownDatabase();
+	await own.sql.unsafe(`alter database ${new URL(own.url).pathname.slice(1)} set search_path = pg_catalog`);
+	expectOneLine(await contacts(own.url, ['project', 'list']), 1, 'The search_path of the database or its user lacks');
+	expectOneLine(await contacts(own.url, ['migrate']), 1, 'The search_path of the database or its user lacks');
+});

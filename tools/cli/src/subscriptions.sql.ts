@@ -63,6 +63,9 @@ interface SavedSubscriptions {
 	older: number;
 }
 
+/** A part of an import locks thousands of rows while it waits for one, so it gives up soon and is sent again. */
+export const partLockTimeoutMs = 200;
+
 /** This moment by the database's clock, exactly. */
 export async function readClock(sql: Sql): Promise<string> {
 	const [{ now }] = await sql<[{ now: string }]>`
@@ -75,6 +78,7 @@ export async function readClock(sql: Sql): Promise<string> {
  * unless something newer was reported. A line without a start means that the chat is subscribed now, unless it has ended.
  *
  * @param now one moment for all lines of the file, by the database's clock: a report that was applied later stays
+ * @throws the error 55P03 of the server after `partLockTimeoutMs`, when a row is locked
  */
 export async function saveSubscriptions(
 	sql: Sql,
@@ -82,7 +86,9 @@ export async function saveSubscriptions(
 	now: string,
 ): Promise<SavedSubscriptions> {
 	const [row] = await sql<[SavedSubscriptions]>`
-		with import as (select ${now}::text::timestamptz as now),
+		with import as materialized (
+			select ${now}::text::timestamptz as now, set_config('lock_timeout', ${partLockTimeoutMs}::int::text, true)
+		),
 		given as materialized (
 			select line, chat_id, ended_at,
 				case when ended_at <= now then started_at else least(started_at, now) end as started_at,

@@ -42,13 +42,13 @@ const clockTimeoutMs = 2250;
 
 /**
  * How long a statement may wait for a locked row, in milliseconds: its connection waits with it. After that the server refuses the
- * statement, and it is sent again.
+ * statement, and it is sent again. With 50 ms, 300 locked chats kept all ten connections busy.
  */
-export const maxLockWaitMs = 50;
+export const maxLockWaitMs = 10;
 
 /** The first and the longest wait before a refused statement is sent again. Each wait is twice as long as the one before. */
 const minRetryMs = 20;
-const maxRetryMs = 250;
+const maxRetryMs = 1000;
 
 type SendWrite = <Rows extends WrittenRows>(
 	deadline: Deadline,

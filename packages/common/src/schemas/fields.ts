@@ -11,7 +11,7 @@ const maxBigint = 2n ** 63n - 1n;
  * - `stored-text`: what PostgreSQL stores unchanged. Its text type can't hold U+0000, and a lone surrogate has no UTF-8
  *   form, so it would be replaced silently.
  * - `calendar-date`: a day of the Gregorian calendar, RFC 3339 full-date, from 0001-01-01 on: PostgreSQL knows no year 0.
- * - `timestamp`: a moment, RFC 3339 date-time, of a real calendar date. `readTimestamp` returns its milliseconds.
+ * - `timestamp`: a moment, RFC 3339 date-time, of a real calendar date, in the years 1 to 9999 of UTC. `readTimestamp` returns its milliseconds.
  * - `decimal-id`: a positive integer up to 2^63 − 1 (PostgreSQL's bigint) in decimal digits without a leading zero.
  * - `page-limit`: the maximum number of elements in a response, 1 to 1000.
  */
@@ -69,6 +69,9 @@ function isCalendarDate(text: string): boolean {
 	return year >= 1 && day >= 1 && day <= (lengths[month - 1] ?? 0);
 }
 
+/** The years 1 to 9999 in UTC, in milliseconds since the epoch. With its offset a time may lie outside of the year that it names. */
+const [minTimestamp, maxTimestamp] = [Date.parse('0001-01-01T00:00:00Z'), Date.parse('9999-12-31T23:59:59.999Z')];
+
 /** @returns the milliseconds since the epoch of an RFC 3339 date-time, rounded down; undefined if it is not one */
 export function readTimestamp(text: string): number | undefined {
 	const match =
@@ -78,7 +81,8 @@ export function readTimestamp(text: string): number | undefined {
 	if (!isCalendarDate(date)) return undefined;
 	// A leap second counts as the first second of the next minute.
 	const [whole, leap] = seconds === '60' ? ['59', 1000] : [seconds, 0];
-	return Date.parse(`${date}T${hours}:${minutes}:${whole}${fraction.slice(0, 4)}${offset.toUpperCase()}`) + leap;
+	const time = Date.parse(`${date}T${hours}:${minutes}:${whole}${fraction.slice(0, 4)}${offset.toUpperCase()}`) + leap;
+	return time >= minTimestamp && time <= maxTimestamp ? time : undefined;
 }
 
 const utf8 = new TextDecoder('utf-8', { fatal: true });

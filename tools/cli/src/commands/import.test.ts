@@ -244,6 +244,24 @@ test.each([
 	},
 );
 
+test('Ctrl-C before the file is read ends an import with one line, and the audit log has its end', async () => {
+	const lock = await database.sql.reserve();
+	await lock`begin`;
+	await lock`lock table audit_log in exclusive mode`;
+	const path = await fileWith(csv, 'early.csv');
+	const command = startProcess(process.execPath, [main, 'import', path], { env: environmentOf(database.url) });
+	const waiting = () => database.sql`
+		select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
+	await expect.poll(waiting, { timeout: 20_000 }).toHaveLength(1);
+	command.kill('SIGINT');
+	await lock`commit`;
+	lock.release();
+	expect(await command.exit).toBe(130);
+	expect(command.output()).toBe('error: Interrupted: nothing was done.\n');
+	const log = await database.sql`select action from audit_log where details->>'file' = 'early.csv' order by id`;
+	expect(log.map(({ action }) => action)).toEqual(['contacts import started', 'contacts imported']);
+});
+
 test('Ctrl-C ends an import that waits for its input, and nothing is saved', async () => {
 	const command = spawn(process.execPath, [main, 'import', '-', '--format', 'csv'], {
 		env: environmentOf(database.url),

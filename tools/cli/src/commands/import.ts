@@ -53,9 +53,10 @@ export function addImportCommand(program: Command, context: Context): void {
 							const source = read(input.read(signal), contactColumns);
 							return importContacts(transaction, source, output, { signal, part: input.part });
 						});
-						await recordEnd(context, 'contacts imported', { file, ...counts }, failure);
+						await recordEnd(context, sql, 'contacts imported', { file, ...counts }, failure);
 						// Without a CRM no synchroniser does it.
-						if (failure === undefined) await pruneTombstones(sql);
+						// The next import does it when this connection is lost.
+						if (failure === undefined) await pruneTombstones(sql).catch(() => undefined);
 						return { ...counts, failure: withCount(failure, counts.accepted) };
 					},
 					// A sync run may hold the table for minutes.

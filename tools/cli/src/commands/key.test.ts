@@ -128,19 +128,27 @@ describe('key create --stdin', () => {
 	});
 
 	test.each([
+		['a space that has no width', 'canary-key\u200b', 'does not print (U+200B)'],
+		['a soft hyphen', 'canary\u00adkey', 'does not print (U+00AD)'],
+		['marks of direction', '\u202acanary-key\u202c', 'does not print (U+202A)'],
+		['quotes around it', '"canary-key"', 'has quotes around it'],
+		['other quotes around it', '«canary-key»', 'has quotes around it'],
 		['nothing', ''],
 		['white space within', 'canary key'],
 		['two lines', 'canary\nkey\n'],
 		['a control character', 'canary\u0007'],
 		['one character too many', `canary${'x'.repeat(maxKeyLength - 5)}`],
 		['bytes that are not UTF-8', Buffer.from([0x63, 0x61, 0xff, 0x6e])],
-	])('an invalid key is wrong usage, is not echoed and is not stored: %s', async (_, input) => {
-		const before = await countKeys();
-		const outcome = await given(input);
-		expectOneLine(outcome, 2, '--stdin takes one line with the key');
-		expect(outcome.stderr).not.toContain('canary');
-		expect(await countKeys()).toEqual(before);
-	});
+	])(
+		'an invalid key is wrong usage, is not echoed and is not stored: %s',
+		async (_, input, what = '--stdin takes one line with the key') => {
+			const before = await countKeys();
+			const outcome = await given(input);
+			expectOneLine(outcome, 2, what);
+			expect(outcome.stderr).not.toContain('canary');
+			expect(await countKeys()).toEqual(before);
+		},
+	);
 
 	test('input without an end is refused and not read on', async () => {
 		let read = 0;

@@ -170,5 +170,11 @@ async function readKey(stdin: Streams['stdin']): Promise<string> {
 		throw new UsageError(
 			`--stdin takes one line with the key: UTF-8, at most ${maxKeyLength} characters, no white space.`,
 		);
+	const [invisible] = /\p{Cf}/u.exec(key) ?? [];
+	if (invisible !== undefined)
+		throw new UsageError(
+			`The key has a character that does not print (U+${invisible.codePointAt(0)?.toString(16).toUpperCase().padStart(4, '0')}): remove it.`,
+		);
+	if (/^(["'`«“„‘]).*["'`»”“’]$/u.test(key)) throw new UsageError('The key has quotes around it: remove them.');
 	return key;
 }

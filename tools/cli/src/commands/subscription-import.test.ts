@@ -125,6 +125,7 @@ describe('a wrong line is named, and nothing is imported', () => {
 		['1.00000000000000000001,,', 'chat_id is no integer other than 0'],
 		[',,', 'chat_id is no integer'],
 		['7,2026-02-30,', 'started_at is neither a date nor a time'],
+		['7,0001-01-01T00:00:00+03:00,', 'started_at is neither a date nor a time'],
 		['7,2026-01-01T00:00:00,', 'started_at is neither'],
 		['7,,never', 'ended_at is neither'],
 		['7,2026-01-02,2026-01-01', 'ended_at is before started_at'],

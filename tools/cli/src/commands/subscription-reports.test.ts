@@ -147,6 +147,25 @@ test.each([
 	},
 );
 
+test('an import that waits for one locked chat holds up no report of another one, and goes on when it is free', async () => {
+	const own = await ownDatabase();
+	await own.sql`insert into direct_subscriptions (chat_id, started_at) select n, '2020-01-01' from generate_series(1, 3) n`;
+	const lock = await own.sql.reserve();
+	await lock`begin`;
+	await lock`select from direct_subscriptions where chat_id = 3 for update`;
+	let isDone = false;
+	const done = contacts(own.url, ['subscription', 'import', await fileWith('chat_id\n1\n2\n3\n')]).finally(() => {
+		isDone = true;
+	});
+	await lockWaiters(own);
+	const report = async () => deliver(1, false, await databaseTime(own.sql), { sql: own.sql }).catch(() => false);
+	await expect.poll(report).toBe(true);
+	expect(isDone).toBe(false);
+	await lock`commit`;
+	lock.release();
+	expect(await done).toMatchObject({ code: 0, stderr: '' });
+});
+
 test('a report that is acknowledged after an import began stays, also while the import still waits for its file', async () => {
 	const own = await ownDatabase();
 	const path = join(await temporaryFolder(), 'subscribers.csv');

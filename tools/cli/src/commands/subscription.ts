@@ -1,4 +1,6 @@
 import { basename } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { errorCode } from '@contacts/common/database/errors.js';
 import type { Command } from 'commander';
 import { chatId, parseChatId, parseTime, timeOf } from '../arguments.js';
 import { longWorkSettings, withDatabase, withTransaction } from '../connection.js';
@@ -12,6 +14,7 @@ import { recordOperation } from '../projects.sql.js';
 import {
 	endSubscription,
 	type GivenSubscription,
+	partLockTimeoutMs,
 	readClock,
 	readSubscriptions,
 	saveSubscriptions,
@@ -113,6 +116,20 @@ interface SubscriptionImport {
 	read: RecordReader;
 }
 
+/** Sends a part again for as long as other long work waits for a lock. @throws the error of the server when the row stays locked */
+async function untilUnlocked<T>(save: () => Promise<T>): Promise<T> {
+	const end = performance.now() + longWorkSettings.lock_timeout;
+	for (;;) {
+		try {
+			return await save();
+		} catch (error) {
+			if (errorCode(error) !== '55P03' || performance.now() > end) throw error;
+			// Reports of the other chats wait no longer than this between two attempts.
+			await delay(partLockTimeoutMs);
+		}
+	}
+}
+
 /** Checks all lines, and then saves them in parts, so that a report never waits long for a row. */
 async function importSubscriptions(context: Context, { file, input, signal, read }: SubscriptionImport) {
 	const { environment, output } = context;
@@ -133,7 +150,7 @@ async function importSubscriptions(context: Context, { file, input, signal, read
 					throw new CommandError(`${checked.refused} of ${checked.records} records are wrong: nothing was imported.`);
 				await recordOperation(sql, 'subscriptions import started', { file, begun_at: now });
 				const saved = await readAll('Saving: ', async (batch) => {
-					const { applied, older } = await saveSubscriptions(sql, batch, now);
+					const { applied, older } = await untilUnlocked(() => saveSubscriptions(sql, batch, now));
 					counts.records += batch.length;
 					counts.applied += applied;
 					counts.older += older;
@@ -142,7 +159,7 @@ async function importSubscriptions(context: Context, { file, input, signal, read
 				const failure = isChanged
 					? new CommandError('The file was changed while it was imported.')
 					: withCount(saved.failure, counts.records);
-				await recordEnd(context, 'subscriptions imported', { file, ...counts }, failure);
+				await recordEnd(context, sql, 'subscriptions imported', { file, ...counts }, failure);
 				return { ...counts, failure };
 			});
 		},

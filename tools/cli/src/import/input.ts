@@ -10,7 +10,7 @@ export interface Input {
 	/** Whether it can be read more than once. */
 	isRereadable: boolean;
 	/** Reads it from its beginning, until the import is interrupted. */
-	read(signal: AbortSignal): Readable;
+	read(signal: AbortSignal): AsyncGenerator<Buffer>;
 	/** The part that was read since then. Undefined when its size is not known. */
 	part(): number | undefined;
 }
@@ -23,7 +23,7 @@ export interface Input {
  */
 export async function withInput<T>(path: string, stdin: Readable, work: (input: Input) => Promise<T>): Promise<T> {
 	if (path === '-')
-		return work({ isRereadable: false, read: (signal) => addAbortSignal(signal, stdin), part: () => undefined });
+		return work({ isRereadable: false, read: (signal) => readUntil(signal, () => stdin), part: () => undefined });
 	const file = await open(path).catch(({ code }: NodeJS.ErrnoException) => {
 		throw new CommandError(code === 'ENOENT' ? `There is no file ${path}.` : `${path} can't be opened (${code}).`);
 	});
@@ -54,6 +54,12 @@ export async function withRereadable<T>(
 	}
 }
 
+/** A stream that gets an aborted signal fails when nobody listens to it yet, which would end the process. */
+async function* readUntil(signal: AbortSignal, open: () => Readable): AsyncGenerator<Buffer> {
+	signal.throwIfAborted();
+	yield* addAbortSignal(signal, open());
+}
+
 /** @param size undefined: it is no regular file */
 function inputOf(file: FileHandle, size: number | undefined): Input {
 	const isRereadable = size !== undefined;
@@ -61,10 +67,11 @@ function inputOf(file: FileHandle, size: number | undefined): Input {
 	let stream: ReadStream | undefined;
 	return {
 		isRereadable,
-		read(signal) {
-			stream = file.createReadStream(options);
-			return addAbortSignal(signal, stream);
-		},
+		read: (signal) =>
+			readUntil(signal, () => {
+				stream = file.createReadStream(options);
+				return stream;
+			}),
 		part: () => (stream && size ? Math.min(1, stream.bytesRead / size) : undefined),
 	};
 }

@@ -1,3 +1,4 @@
+import type { Sql } from '@contacts/common/database/client.js';
 import { withDatabase } from '../connection.js';
 import { CommandError, describeError, InterruptedError } from '../errors.js';
 import { type Context, counted, type Output } from '../output.js';
@@ -81,19 +82,23 @@ export async function saveRecords<T>(
 export const withOutcome = (counts: object, failure: unknown): object =>
 	failure === undefined ? counts : { ...counts, broken_off: true };
 
-/** Records in the audit log how an import has ended, over a connection of its own: that of the import may be what has failed. */
+/**
+ * Records in the audit log how an import has ended. After a failure it uses another connection: that of the import may be what has
+ * failed. If that is impossible, the counts of the import are printed all the same.
+ */
 export async function recordEnd(
 	{ environment, output }: Context,
+	sql: Sql,
 	operation: Operation,
 	counts: object,
 	failure: unknown,
 ): Promise<void> {
-	const recorded = withDatabase(environment, (sql) => recordOperation(sql, operation, withOutcome(counts, failure)));
-	if (failure === undefined) await recorded;
-	else
-		await recorded.catch((error) =>
-			output.note(`The audit log lacks the end of this import: ${describeError(error, environment)}`),
-		);
+	const record = (connection: Sql) => recordOperation(connection, operation, withOutcome(counts, failure));
+	const elsewhere = () => withDatabase(environment, record);
+	const recorded = failure === undefined ? record(sql).catch(elsewhere) : elsewhere();
+	await recorded.catch((error) =>
+		output.note(`The audit log lacks the end of this import: ${describeError(error, environment)}`),
+	);
 }
 
 /** The failure of an import in which this many records were saved. */
