@@ -1,7 +1,13 @@
 import { execFile } from 'node:child_process';
 import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
-import { createServer, request as httpRequest, type RequestListener } from 'node:http';
+import {
+	createServer,
+	request as httpRequest,
+	type IncomingMessage,
+	type RequestListener,
+	type ServerResponse,
+} from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
@@ -76,14 +82,30 @@ function startFlakyGateway(app: TestApp): Promise<string> {
 		if (requests === 1) response.writeHead(502, { 'content-length': 99 }).write('<h1>', () => request.socket.destroy());
 		else if (requests === 2) response.writeHead(503, { 'content-type': 'text/html' }).end('<h1>Try again</h1>');
 		else if (requests === 3) request.socket.destroy();
-		else {
-			const { method, headers } = request;
-			request.pipe(
-				httpRequest(`${app.url}${request.url}`, { method, headers }, (forwarded) => forwarded.pipe(response)),
-			);
-		}
+		else forward(app, request, response);
 	});
 }
+
+function forward({ url }: TestApp, request: IncomingMessage, response: ServerResponse): void {
+	const { method, headers } = request;
+	request.pipe(httpRequest(`${url}${request.url}`, { method, headers }, (forwarded) => forwarded.pipe(response)));
+}
+
+/** What programs in between send, before they pass requests on again. */
+const foreign: Record<string, [status: number, headers: Record<string, string>, body: string]> = {
+	'a date in Retry-After': [
+		503,
+		{ 'retry-after': 'Thu, 26 Nov 2026 16:13:32 GMT' },
+		'{"code":"overloaded","detail":"x"}',
+	],
+	'a fraction in Retry-After': [503, { 'retry-after': '1.5' }, '{"code":"overloaded","detail":"x"}'],
+	'a 429 with a date': [429, { 'retry-after': 'Thu, 26 Nov 2026 16:13:32 GMT' }, '<h1>Slow down</h1>'],
+	'a 200 with a page': [200, { 'content-type': 'text/html' }, '<h1>Sign in</h1>'],
+	'a 200 with other JSON': [200, { 'content-type': 'application/json' }, '[]'],
+	'a 204': [204, {}, ''],
+	'a 522': [522, {}, '<h1>Timed out</h1>'],
+	'a 599': [599, {}, ''],
+};
 
 const printed = (stdout: string) => ({ code: 0, stdout, stderr: '' });
 
@@ -142,6 +164,23 @@ describe.each([
 
 	test('repeats a request after responses of a proxy and after broken connections', async () => {
 		expect(await run(page, await startFlakyGateway(app()), { language })).toEqual(printed(result));
+	});
+
+	test.each(Object.entries(foreign))('repeats a request after %s', async (_, [status, headers, body]) => {
+		let isFirst = true;
+		const url = await serve((request, response) => {
+			if (!isFirst) return forward(app(), request, response);
+			isFirst = false;
+			response.writeHead(status, headers).end(body);
+		});
+		expect(await run(page, url, { language })).toEqual(printed(result));
+	});
+
+	test('ends with the refusal of something in between', async () => {
+		const url = await serve((_, response) => void response.writeHead(403).end('<h1>Firewall</h1>'));
+		const { code, stdout, stderr } = await run(page, url, { language });
+		expect([code, stdout]).toEqual([1, '']);
+		expect(stderr).toContain('403 <h1>Firewall</h1>');
 	});
 
 	test('fails without the key, with the code of the error or because nothing responds', async () => {
