@@ -11,7 +11,7 @@ sed "s#/tmp/nginx-#$RUNTIME_DIRECTORY/#" gateway/nginx.conf >"$RUNTIME_DIRECTORY
   echo "proxy_bind $GATEWAY_SOURCE_ADDRESS;"
   # Standard output is a socket under systemd, and nginx can't open a socket as a file.
   # shellcheck disable=SC2016 # envsubst reads these names.
-  envsubst '$GATEWAY_PORT $GATEWAY_RESOLVER $GATEWAY_CONNECTIONS_PER_CLIENT $BITRIX24_EVENTS_ADDRESS' \
+  envsubst '$GATEWAY_PORT $GATEWAY_RESOLVER $GATEWAY_CONNECTIONS_PER_CLIENT $GATEWAY_REQUESTS_PER_SECOND $GATEWAY_BURST $BITRIX24_EVENTS_ADDRESS $BITRIX24_EVENTS_SECRET' \
     <gateway/default.conf.template |
     sed 's#access_log /dev/stdout#access_log syslog:server=unix:/dev/log,nohostname,tag=gateway#'
 } >"$RUNTIME_DIRECTORY/conf.d/default.conf"

@@ -4,6 +4,7 @@ import type { ServiceName } from '@contacts/common/auth/key-ring.sql.js';
 import { migrate } from '@contacts/common/database/migrate.js';
 import { addProject } from '@contacts/testing/app.js';
 import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
+import { exchangeText } from '@contacts/testing/raw-http.js';
 import { startServiceProcess } from '@contacts/testing/service-process.js';
 import type { ServiceProcess } from '@contacts/testing/services.js';
 import { startTcpProxy } from '@contacts/testing/tcp-proxy.js';
@@ -93,6 +94,19 @@ describe('a service does not start, and says why', () => {
 	});
 });
 
+test('a request behind an upgrade in the same packet is not left without a response: the connection ends, at each address', async () => {
+	const service = start('company-contacts', { HOST: 'localhost' });
+	await service.listening();
+	const urls = service.log().flatMap(({ msg }) => /^Server listening at (http:\S+)$/.exec(msg)?.[1] ?? []);
+	expect(urls.length).toBeGreaterThan(0);
+	const upgrade = 'Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n';
+	const get = (headers: string) => `GET /health/live HTTP/1.1\r\nHost: a\r\n${headers}\r\n`;
+	for (const url of urls) {
+		const received = await exchangeText(url, get(upgrade) + get(''));
+		expect(received).toMatch(/^HTTP\/1\.1 200 OK\r\n[\s\S]*\r\nconnection: close\r\n/i);
+	}
+});
+
 test.each<[ServiceName, string, string]>([
 	['personal-contacts', 'POST', '/api/personal_contacts'],
 	['company-contacts', 'GET', '/api/company_contacts.list'],
@@ -123,6 +137,6 @@ test.each<[ServiceName, string, string]>([
 );
 
 test('no process writes the password of DATABASE_URL to its output', () => {
-	expect(written).toHaveLength(12);
+	expect(written).toHaveLength(13);
 	expect(written.join('\n')).not.toContain('canary');
 });

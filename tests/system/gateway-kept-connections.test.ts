@@ -31,7 +31,7 @@ const start = (environment: Record<string, string> = {}) =>
 	});
 
 async function startGateway(replicas: string | readonly string[]): Promise<RunningNginx> {
-	const gateway = await startNginx(gatewayConfig(replicas));
+	const gateway = await startNginx(gatewayConfig(replicas, { requestsPerSecond: 100_000, burst: 100_000 }));
 	onTestFinished(() => gateway.stop('SIGTERM'));
 	return gateway;
 }

@@ -125,6 +125,64 @@ test('the access log has the status and the time of the service beside those of 
 	]);
 });
 
+/** Headers that describe a body, and what is behind them. */
+const nothing: Record<string, string> = {
+	'no bytes in chunks': 'Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n',
+	'an encoding of nothing': 'Content-Encoding: gzip\r\n\r\n',
+	'the character set as an encoding': 'Content-Encoding: utf-8\r\n\r\n',
+	'an empty encoding': 'Content-Encoding:\r\n\r\n',
+	'no bytes, and their encoding': 'Content-Length: 0\r\nContent-Encoding: br\r\n\r\n',
+};
+
+test.each(Object.entries(nothing))(
+	'headers of a body that is not there change nothing, here and beside it: %s',
+	async (_, rest) => {
+		const targets = [
+			path + query,
+			`/api/company_contacts.changes${query.replace('company_id', 'limit')}`,
+			'/docs',
+			'/openapi.json',
+		];
+		for (const url of [gateway.url, service.url])
+			for (const target of targets) {
+				const request = `GET ${target} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n${rest}`;
+				expect([url, target, responseOf(await exchangeText(url, request)).status]).toEqual([url, target, 200]);
+			}
+	},
+);
+
+test.each(['/', '/docs', '/openapi.json'])('HEAD of %s is GET without the body, here and beside it', async (target) => {
+	for (const url of [gateway.url, service.url]) {
+		const [got, head] = await Promise.all(
+			['GET', 'HEAD'].map((method) => fetch(url + target, { method, redirect: 'manual' })),
+		);
+		expect(await head?.text()).toBe('');
+		for (const name of ['content-type', 'etag', 'location', 'cache-control', 'content-security-policy'])
+			expect([name, head?.headers.get(name)]).toEqual([name, got?.headers.get(name)]);
+		expect(head?.status).toBe(got?.status);
+	}
+});
+
+test.each([
+	['401', `${path}?project=first&api_key=wrong`, 401],
+	['a page', '/openapi.json', 200],
+	['404', '/nothing', 404],
+])(
+	'a response that needed no key closes its connection, and has the request ID of the service: %s',
+	async (_, target, status) => {
+		const url = new URL(gateway.url);
+		const received = await exchangeText(gateway.url, `GET ${target} HTTP/1.1\r\nHost: ${url.host}\r\n\r\n`);
+		const response = responseOf(received);
+		expect([response.status, response.headers.get('connection')]).toEqual([status, 'close']);
+		if (status !== 401) return;
+		await expectProblem(response.clone(), 401, 'unauthorized');
+		expect(response.headers.get('www-authenticate')).toBe('ApiKey realm="contacts"');
+		expect(response.headers.get('x-accel-redirect')).toBeNull();
+		const { request_id: id } = (await response.json()) as { request_id: string };
+		await expect.poll(() => service.log().map(({ request_id }) => request_id)).toContain(id);
+	},
+);
+
 test('HEAD gets the headers of a 405, and a body of no bytes is no body', async () => {
 	const send = (method: string, more: string) =>
 		exchangeText(gateway.url, `${method} ${path}${query} HTTP/1.1\r\nHost: a\r\n${more}Connection: close\r\n\r\n`);

@@ -31,7 +31,17 @@ const loadScript = () =>
 
 async function loadDocument() {
 	const response = await fetch('/openapi.json').catch(() => undefined);
-	return response?.ok ? JSON.parse(withOwnAddress(await response.text())) : undefined;
+	return response?.ok ? withProject(JSON.parse(withOwnAddress(await response.text()))) : undefined;
+}
+
+/** The project is entered once, beside the key, and not for each operation. */
+function withProject(document) {
+	const project = { type: 'apiKey', in: 'query', name: 'project', description: 'The code of your project.' };
+	document.components.securitySchemes = { project, ...document.components.securitySchemes };
+	document.security = [{ project: [], api_key: [] }];
+	for (const operation of Object.values(document.paths).flatMap((path) => Object.values(path)))
+		operation.parameters = operation.parameters?.filter(({ name }) => name !== 'project');
+	return document;
 }
 
 const [content] = await Promise.all([repeat(loadDocument), repeat(loadScript)]);

@@ -7,8 +7,14 @@ export interface GatewayOptions {
 	resolver?: string;
 	/** Default: that of the compose file. */
 	connectionsPerClient?: number;
+	/** Default: that of the compose file. */
+	requestsPerSecond?: number;
+	/** Default: that of the compose file. */
+	burst?: number;
 	/** Host and port of the receiver of events. Default: none. */
 	events?: string;
+	/** The secret in the query of the handler's URL. Default: none. */
+	eventsSecret?: string;
 }
 
 /**
@@ -20,14 +26,17 @@ export function gatewayConfig(
 	companyContacts: string | readonly string[] | { group: string },
 	options: GatewayOptions = {},
 ): string {
-	const [, connectionsPerClient] = /GATEWAY_CONNECTIONS_PER_CLIENT:-(\d+)/.exec(read('docker-compose.yml')) ?? [];
+	const defaultOf = (name: string) => new RegExp(`\\{${name}:-(\\d+)`).exec(read('docker-compose.yml'))?.[1];
 	const group =
 		typeof companyContacts === 'object' && 'group' in companyContacts
 			? companyContacts.group
 			: groupOf([companyContacts].flat());
 	const server = filledIn('default.conf.template', options, {
-		GATEWAY_CONNECTIONS_PER_CLIENT: String(options.connectionsPerClient ?? connectionsPerClient),
+		GATEWAY_CONNECTIONS_PER_CLIENT: String(options.connectionsPerClient ?? defaultOf('GATEWAY_CONNECTIONS_PER_CLIENT')),
+		GATEWAY_REQUESTS_PER_SECOND: String(options.requestsPerSecond ?? defaultOf('GATEWAY_REQUESTS_PER_SECOND')),
+		GATEWAY_BURST: String(options.burst ?? defaultOf('GATEWAY_BURST')),
 		BITRIX24_EVENTS_ADDRESS: options.events ?? '',
+		BITRIX24_EVENTS_SECRET: options.eventsSecret ?? '',
 	});
 	return `${group}\n${server}`;
 }

@@ -76,7 +76,13 @@ export function describeReference<V extends TObject>(
 		test('has only these operations, both credentials, and no host name', () => {
 			const paths = Object.entries(document.paths ?? {}).map(([name, item]) => [name, Object.keys(item ?? {}).join()]);
 			expect(paths.sort()).toEqual(operations.map(({ path, method }) => [path, method.toLowerCase()]).sort());
-			expect(document.security).toEqual([{ project: [], api_key: [] }]);
+			// Of two keys that are required together, Postman and Bruno would import the first alone.
+			expect(document.security).toEqual([{ api_key: [] }]);
+			for (const item of Object.values(document.paths ?? {}))
+				for (const operation of Object.values(item ?? {}) as OpenAPIV3_1.OperationObject[])
+					expect(operation.parameters).toContainEqual(
+						expect.objectContaining({ name: 'project', in: 'query', required: true }),
+					);
 			expect(document.servers).toEqual([{ url: '/' }]);
 		});
 	});
@@ -160,8 +166,11 @@ export function describeReference<V extends TObject>(
 				const tag = String(response.headers.get('etag'));
 				const again = await app.fetch(each, { headers: { 'if-none-match': tag } });
 				expect([again.status, await again.text(), again.headers.get('etag')]).toEqual([304, '', tag]);
+				const head = await app.fetch(each, { method: 'HEAD' });
+				expect([head.status, head.headers.get('etag'), await head.text()]).toEqual([200, tag, '']);
+				expect(Number(head.headers.get('content-length'))).toBeGreaterThan(100);
 				const other = await app.fetch(each, { method: 'POST', body: '{}', headers: json });
-				expect(other.headers.get('allow')).toBe('GET');
+				expect(other.headers.get('allow')).toBe('GET, HEAD');
 				await expectProblem(other, 405, 'method_not_allowed');
 			},
 		);
@@ -169,6 +178,7 @@ export function describeReference<V extends TObject>(
 		test('/ redirects to /docs', async () => {
 			const response = await app.fetch('/');
 			expect([response.status, response.headers.get('location')]).toEqual([302, '/docs']);
+			expect((await app.fetch('/', { method: 'HEAD' })).status).toBe(302);
 			expectCommonHeaders(response);
 		});
 

@@ -228,7 +228,9 @@ export type $defs = Record<string, never>;
 export interface operations {
     "company_contacts.list": {
         parameters: {
-            query?: {
+            query: {
+                /** @description Code of the project that the API client belongs to. */
+                project: string;
                 /** @description Only the contacts linked to this company in the CRM, such as 7. */
                 company_id?: number;
             };
@@ -388,7 +390,9 @@ export interface operations {
     };
     "company_contacts.changes": {
         parameters: {
-            query?: {
+            query: {
+                /** @description Code of the project that the API client belongs to. */
+                project: string;
                 /** @description The `cursor` of an earlier response. Without it, the response starts with the first contact. */
                 cursor?: string;
                 /** @description Maximum number of changes in a response, 1 to 1000. Default: 1000. */

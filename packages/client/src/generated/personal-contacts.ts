@@ -143,7 +143,10 @@ export type $defs = Record<string, never>;
 export interface operations {
     "personal_contacts.upsert": {
         parameters: {
-            query?: never;
+            query: {
+                /** @description Code of the project that the API client belongs to. */
+                project: string;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -292,7 +295,10 @@ export interface operations {
     };
     "direct_subscriptions.set": {
         parameters: {
-            query?: never;
+            query: {
+                /** @description Code of the project that the API client belongs to. */
+                project: string;
+            };
             header?: never;
             path?: never;
             cookie?: never;

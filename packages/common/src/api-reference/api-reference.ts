@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { brotliCompressSync, constants, gunzipSync, gzipSync } from 'node:zlib';
 import swagger from '@fastify/swagger';
-import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyReply, FastifyRequest, RouteHandlerMethod } from 'fastify';
 import fp from 'fastify-plugin';
 import { Marked } from 'marked';
 import { type Encoding, entityTagOf, isNotModified, negotiateEncoding } from '../http/representations.js';
@@ -42,20 +42,24 @@ interface ApiReferenceOptions {
 export const apiReference = fp<ApiReferenceOptions>(async (server, { reference, clock = () => performance.now() }) => {
 	await server.register(swagger, documentOptions(reference));
 
+	// HEAD too: monitors of uptime send nothing else.
+	const serve = (url: string, handler: RouteHandlerMethod) =>
+		void server.route({ method: ['GET', 'HEAD'], url, handler });
+
 	// Of all routes, which are registered when it is requested.
 	const document = () => compress(JSON.stringify(server.swagger()));
-	server.get('/openapi.json', staticFile('application/json; charset=utf-8', document));
+	serve('/openapi.json', staticFile('application/json; charset=utf-8', document));
 
 	const template = (await page('page.html')).toString().replaceAll('TITLE', reference.title);
 	const html = () => compress(template.replace('GUIDE', () => guideHtml(reference.description)));
 	const sendPage = staticFile('text/html; charset=utf-8', html, { 'content-security-policy': pagePolicy });
-	for (const url of ['/docs', '/docs/']) server.get(url, sendPage);
-	server.get('/', (_request, reply) => reply.redirect('/docs'));
+	for (const url of ['/docs', '/docs/']) serve(url, sendPage);
+	serve('/', (_request, reply) => reply.redirect('/docs'));
 
 	const script = 'text/javascript; charset=utf-8';
 	const [br, gzip] = await Promise.all([built('scalar.js.br'), built('scalar.js.gz')]);
 	const admit = limitUnreadResponses(server.server, clock);
-	server.get(
+	serve(
 		'/docs/scalar.js',
 		staticFile(script, () => ({ br, gzip, identity: gunzipSync(gzip) }), {}, admit),
 	);
@@ -67,7 +71,7 @@ export const apiReference = fp<ApiReferenceOptions>(async (server, { reference, 
 	};
 	for (const [name, type] of Object.entries(files)) {
 		const content = await page(name);
-		server.get(
+		serve(
 			`/docs/${name}`,
 			staticFile(type, () => compress(content)),
 		);

@@ -84,13 +84,19 @@ export function documentOptions(reference: ReferenceInfo): FastifyDynamicSwagger
 	const routes = new Map<string | undefined, RouteOptions>();
 	const openapi: Partial<OpenAPIV3_1.Document> = {
 		openapi: '3.1.0',
-		info: { title, summary, description, version },
+		info: {
+			...{ title, summary, description, version },
+			license: { name: 'MIT', identifier: 'MIT' },
+			contact: { name: 'The operator of this service' },
+		},
+		tags: [{ name: title }],
 		// Relative: it also works behind the gateway.
 		servers: [{ url: '/' }],
-		security: [{ project: [], api_key: [] }],
+		// The project is a parameter of each operation: of two keys that are required together, tools import the first alone. The page
+		// makes a credential of it (start.js).
+		security: [{ api_key: [] }],
 		components: {
 			securitySchemes: {
-				project: { type: 'apiKey', in: 'query', name: 'project', description: 'The code of your project.' },
 				api_key: {
 					type: 'apiKey',
 					in: 'query',

@@ -46,6 +46,9 @@ export function createConnections(options: ServerOptions, logger: FastifyBaseLog
 
 	function serverFactory(handle: RequestListener): Server {
 		const server = createServer(options, (request, response) => {
+			// Node drops what is behind the headers of such a request in the same packet, such as another one.
+			if (request.headers.upgrade !== undefined && /\bupgrade\b/i.test(request.headers.connection ?? ''))
+				response.shouldKeepAlive = false;
 			if (connections.accept(request.socket, response)) handle(request, response);
 		});
 		connections.observe(server);

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import fastify, {
 	type FastifyBaseLogger,
@@ -172,11 +172,17 @@ export async function createServer(options: ServerOptions): Promise<Server> {
 		if (malformed in (request.query as Query)) {
 			throw new Problem('invalid_query', { errors: [{ field: 'query', message: 'must be percent-encoded UTF-8' }] });
 		}
-		const encoding = request.headers['content-encoding'];
-		if (encoding !== undefined && encoding.toLowerCase() !== 'identity') throw new Problem('unsupported_media_type');
+		if (isEncoded(request.headers)) throw new Problem('unsupported_media_type');
 		done();
 	});
 	return server;
+}
+
+/** Whether there is a body, and it is encoded. Some send this header with each request, also where it describes nothing. */
+function isEncoded(headers: IncomingHttpHeaders): boolean {
+	const { 'content-encoding': encoding = '', 'content-length': length = '', 'transfer-encoding': chunked } = headers;
+	const hasBody = chunked !== undefined || !/^0*$/.test(length);
+	return hasBody && !['', 'identity'].includes(encoding.trim().toLowerCase());
 }
 
 /** Accepts bodies of strict JSON on the routes of this server. */

@@ -47,7 +47,9 @@ export function decodeCursor(text: string): Cursor {
 
 /** The error for a text that is not a cursor. */
 export function invalidCursor(): Problem {
-	const errors = [{ field: 'cursor', message: 'must be the cursor of an earlier response' }];
+	const errors = [
+		{ field: 'cursor', message: 'must be the cursor of an earlier response; leave it out at the first request' },
+	];
 	return new Problem('invalid_query', { errors });
 }
 
