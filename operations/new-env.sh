@@ -1,7 +1,7 @@
 #!/bin/sh
 # Writes .env beside docker-compose.yml: .env.example, with a random password wherever the compose file has a default one.
 set -eu
-cd "$(dirname "$0")/.."
+CDPATH= cd -- "$(dirname -- "$0")/.."
 random() { od -An -v -tx1 -N "$1" /dev/urandom | tr -d ' \n'; }
 umask 077
 if [ -e .env ]; then

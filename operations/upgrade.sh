@@ -6,7 +6,7 @@
 set -eu
 # Letters are those of ASCII.
 export LC_ALL=C
-cd "$(dirname "$0")/.."
+CDPATH= cd -- "$(dirname -- "$0")/.."
 
 fail() { echo "$1" >&2; exit 1; }
 

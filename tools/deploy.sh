@@ -3,7 +3,7 @@
 # production dependencies and nothing else.
 #   sh tools/deploy.sh FOLDER
 set -eu
-cd "$(dirname "$0")/.."
+CDPATH= cd -- "$(dirname -- "$0")/.."
 mkdir -p "$1"
 folder=$(cd "$1" && pwd)
 pnpm=${PNPM:-pnpm}

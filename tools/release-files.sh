@@ -3,7 +3,7 @@
 # containers needs, and the notes.
 #   sh tools/release-files.sh REGISTRY/OWNER 0.2.0 FOLDER
 set -eu
-cd "$(dirname "$0")/.."
+CDPATH= cd -- "$(dirname -- "$0")/.."
 prefix=$1 version=$2
 mkdir -p "$3"
 folder=$(cd "$3" && pwd)

@@ -2,7 +2,7 @@
 # For the container: makes a backup every night at 02:30 UTC, and reports its success and the end of the certificate. After a failure
 # the next night tries again.
 set -eu
-cd "$(dirname "$0")"
+CDPATH= cd -- "$(dirname -- "$0")"
 sh report-backup.sh never
 while :; do
 	sh report-certificate.sh || true

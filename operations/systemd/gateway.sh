@@ -2,7 +2,7 @@
 # Fills in the gateway's template from the environment and runs nginx in the foreground, which logs to the journal.
 # Arguments are passed to nginx: -t tests the configuration.
 set -eu
-cd "$(dirname "$0")/../.."
+CDPATH= cd -- "$(dirname -- "$0")/../.."
 mkdir -p "$RUNTIME_DIRECTORY/conf.d"
 cp gateway/problems.conf "$RUNTIME_DIRECTORY/problems.conf"
 sed "s#/tmp/nginx-#$RUNTIME_DIRECTORY/#" gateway/nginx.conf >"$RUNTIME_DIRECTORY/nginx.conf"

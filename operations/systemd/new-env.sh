@@ -8,6 +8,10 @@ set -C
 cd /etc/contacts
 random() { od -An -v -tx1 -N "$1" /dev/urandom | tr -d ' \n'; }
 address=${DATABASE_ADDRESS:-127.0.0.1:5432}
+if ! echo "$address" | grep -Eqx '((\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):[0-9]+(,|$))+'; then
+  echo 'DATABASE_ADDRESS must be HOST:PORT, of IPv6 [ADDRESS]:PORT, several separated by commas: nothing was written.' >&2
+  exit 1
+fi
 url() { echo "DATABASE_URL=postgres://$1:$2@$address/contacts"; }
 
 owner=$(random 24) personal=$(random 24) company=$(random 24) sync=$(random 24) operator=$(random 24) privacy=$(random 24)
@@ -47,7 +51,7 @@ url contacts_operator "$operator" >operator.env
 url contacts_privacy "$privacy" >privacy.env
 # For pg_dump: a password in a URL would be seen on its command line.
 cat >backup.env <<EOF
-PGHOST=$(echo "$address" | sed 's/:[0-9]*\(,\|$\)/\1/g')
+PGHOST=$(echo "$address" | sed 's/:[0-9]*\(,\|$\)/\1/g' | tr -d '[]')
 PGPORT=$(echo "$address" | sed 's/[^,]*://g')
 PGTARGETSESSIONATTRS=read-write
 PGDATABASE=contacts

@@ -1,5 +1,5 @@
 import { execFileSync, spawnSync } from 'node:child_process';
-import { cpSync, mkdirSync, readFileSync, statSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import { expect, test } from 'vitest';
@@ -24,3 +24,40 @@ test('operations/new-env.sh gives each default password of the compose file a ra
 	expect([again.status, again.stderr]).toEqual([1, expect.stringMatching(/^There is a \.env already.*\n$/)]);
 	expect(readFileSync(written, 'utf8')).toBe(text);
 });
+
+test('operations/new-env.sh writes beside its own compose file, whatever CDPATH leads elsewhere', async () => {
+	const [folder, other] = [await temporaryFolder(), await temporaryFolder()];
+	for (const each of [folder, other]) mkdirSync(join(each, 'operations'));
+	for (const file of ['.env.example', 'operations/new-env.sh']) cpSync(join(root, file), join(folder, file));
+	execFileSync('sh', ['operations/new-env.sh'], { cwd: folder, env: { PATH: process.env.PATH, CDPATH: other } });
+	expect([existsSync(join(folder, '.env')), existsSync(join(other, '.env'))]).toEqual([true, false]);
+});
+
+/** Runs the script of the units in another folder than /etc/contacts. */
+async function writeUnits(address: string) {
+	const cwd = await temporaryFolder();
+	const script = read('operations/systemd/new-env.sh').replace('cd /etc/contacts\n', '');
+	const env = { PATH: process.env.PATH, DATABASE_ADDRESS: address };
+	return { cwd, ...spawnSync('sh', ['-c', script], { cwd, env, encoding: 'utf8' }) };
+}
+
+test.each([
+	['[fd00::5]:5432', 'fd00::5', '5432'],
+	['db.internal:6000', 'db.internal', '6000'],
+	['a:5432,[fd00::5]:5433', 'a,fd00::5', '5432,5433'],
+])('operations/systemd/new-env.sh tells libpq where %s is', async (address, host, port) => {
+	const { cwd, status } = await writeUnits(address);
+	expect(status).toBe(0);
+	const backup = readFileSync(join(cwd, 'backup.env'), 'utf8');
+	expect([/^PGHOST=(.*)$/m.exec(backup)?.[1], /^PGPORT=(.*)$/m.exec(backup)?.[1]]).toEqual([host, port]);
+	expect(readFileSync(join(cwd, 'company.env'), 'utf8')).toContain(`@${address}/contacts`);
+});
+
+test.each(['fd00::5', 'db.internal', '[fd00::5]', 'a:5432,b', ':5432', 'a:5432 '])(
+	'operations/systemd/new-env.sh refuses "%s", and writes nothing',
+	async (address) => {
+		const { cwd, status, stderr } = await writeUnits(address);
+		expect([status, stderr]).toEqual([1, expect.stringMatching(/^DATABASE_ADDRESS must be HOST:PORT[^\n]*\n$/)]);
+		expect(readdirSync(cwd)).toEqual([]);
+	},
+);

@@ -242,13 +242,12 @@ describe('the nightly backup', () => {
 		const [backups, metrics] = [await temporaryFolder(), await temporaryFolder()];
 		const commands = [...unit.matchAll(/^ExecStart(?:Pre|Post)?=[-+]*(.+)$/gm)].map(([, command]) => command);
 		const backUp = () => run(['-ec', commands.join('\n')], backups, metrics);
-		for (const [name, age] of [
-			['contacts-old.dump', '40 days'],
-			['contacts-recent.dump', '3 days'],
-			['contacts-killed.dump.part', '3 days'],
-			['contacts-running.dump.part', '3 hours'],
-		] as const)
-			execFileSync('touch', ['-d', `${age} ago`, join(backups, name)]);
+		const nameOf = (daysAgo: number) =>
+			`contacts-${new Date(Date.now() - daysAgo * 86_400_000).toISOString().replace(/\.\d+|[-:]/g, '')}.dump`;
+		const recent = [9, 8, 7, 6, 5, 4, 3].map(nameOf);
+		const [old, killed, running] = [nameOf(40), `${nameOf(2)}.part`, `${nameOf(0.1)}.part`];
+		for (const name of [old, ...recent, killed, running]) writeFileSync(join(backups, name), '');
+		execFileSync('touch', ['-d', '3 days ago', join(backups, killed)]);
 
 		await withConnection(server.url('contacts'), async (sql) => {
 			await sql`revoke select on personal_contacts from contacts_backup`;
@@ -257,15 +256,14 @@ describe('the nightly backup', () => {
 			// The second failure does not change the time.
 			execFileSync('sed', ['-i', '$s/[0-9]*$/1700000000/', join(metrics, 'contacts.prom')]);
 			expect(await backUp()).toEqual({ ...never, expectedSince: '1700000000' });
-			const kept = ['contacts-old.dump', 'contacts-recent.dump', 'contacts-running.dump.part'];
-			expect(readdirSync(backups).sort()).toEqual(kept);
+			expect(readdirSync(backups).sort()).toEqual([old, ...recent, running]);
 			await sql`grant select on personal_contacts to contacts_backup`;
 		});
 		const { code, successAt, expectedSince } = await backUp();
 		expect([code, expectedSince]).toEqual([0, undefined]);
-		const [made = '', ...others] = readdirSync(backups).sort();
+		const [made = '', ...others] = readdirSync(backups).sort().reverse();
 		expect(made).toMatch(/^contacts-\d{8}T\d{6}Z\.dump$/);
-		expect(others).toEqual(['contacts-recent.dump', 'contacts-running.dump.part']);
+		expect(others.reverse()).toEqual([...recent, running]);
 		expect(statSync(join(backups, made)).mode & 0o777).toBe(0o600);
 		expect(secondsSince(successAt)).toBeLessThan(600);
 		const unreachable = await run(['-ec', commands.join('\n')], backups, metrics, { PGPORT: '1' });

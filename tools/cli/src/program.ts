@@ -1,3 +1,4 @@
+import { trimmed } from '@contacts/common/process/config.js';
 import { version } from '@contacts/common/process/version.js';
 import { Command, CommanderError } from 'commander';
 import { addAuditCommand } from './commands/audit.js';
@@ -73,7 +74,8 @@ function addHelpCommand(program: Command): void {
  * @param args the arguments after `contacts`
  * @returns its exit code: 0 on success, 1 on failure, 2 on wrong usage
  */
-export async function runContacts(args: string[], environment: NodeJS.ProcessEnv, streams: Streams): Promise<number> {
+export async function runContacts(args: string[], given: NodeJS.ProcessEnv, streams: Streams): Promise<number> {
+	const environment = trimmed(given);
 	const output = createOutput(streams);
 	try {
 		await createProgram(environment, streams, output).parseAsync(args, { from: 'user' });

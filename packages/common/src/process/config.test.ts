@@ -39,7 +39,7 @@ const table: { name: string; right: Record<string, unknown>; wrong: string[] }[]
 	{
 		name: 'PORT',
 		right: { '0': 0, '65535': 65_535 },
-		wrong: ['65536', '-1', '1.5', '1e3', '0x50', '+80', ' 80', '80 ', 'http', '٣'],
+		wrong: ['65536', '-1', '1.5', '1e3', '0x50', '+80', 'http', '٣'],
 	},
 	{ name: 'LOG_LEVEL', right: same('fatal', 'info', 'silent'), wrong: ['INFO', 'verbose', '30'] },
 	{
@@ -96,4 +96,9 @@ test('every wrong variable gets one line, and no line repeats a value', () => {
 	expect(lines.join('\n')).not.toContain('canary');
 	expect(linesOf({ PORT: 'canary', LOG_LEVEL: 'canary' })).toHaveLength(3);
 	expect(new ConfigError(lines).message).toBe(lines.join('\n'));
+});
+
+test.each(['\n', '\r\n', ' ', '\t', '\u00a0'])('white space at the ends of a value is no part of it: %j', (space) => {
+	const environment = { DATABASE_URL: `${url}${space}`, PORT: `${space}3000${space}`, HOST: space };
+	expect(readVariables(schema, environment)).toMatchObject({ DATABASE_URL: url, PORT: 3000, HOST: '127.0.0.1' });
 });

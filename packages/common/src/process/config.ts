@@ -91,8 +91,14 @@ export function serviceVariables(port: number) {
 
 export type ServiceVariables = Static<ReturnType<typeof serviceVariables>>;
 
+/** The environment without white space around its values: files, and what makes secrets of files, often end with a line end. */
+export function trimmed(environment: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+	return Object.fromEntries(Object.entries(environment).map(([name, text]) => [name, text?.trim()]));
+}
+
 /**
- * Checks the environment against a schema of variables, and fills in the defaults. An empty variable counts as not set.
+ * Checks the environment against a schema of variables, and fills in the defaults. A variable that is empty, or white space, counts as
+ * not set.
  * In the schema `accepts` checks a text, and `read` returns the value that it stands for.
  *
  * @throws ConfigError
@@ -102,7 +108,8 @@ export function readVariables<T extends TObject>(schema: T, environment: NodeJS.
 	const validate = (accepts: (text: string) => boolean, text: string) => accepts(text);
 	ajv.addKeyword({ keyword: 'accepts', type: 'string', validate, errors: false });
 	const texts: Record<string, string> = {};
-	for (const name of Object.keys(schema.properties)) if (environment[name]) texts[name] = environment[name];
+	for (const [name, text] of Object.entries(trimmed(environment)))
+		if (Object.hasOwn(schema.properties, name) && text) texts[name] = text;
 	const isValid = ajv.compile(schema);
 	if (!isValid(texts)) {
 		const lines = (isValid.errors ?? []).map(({ instancePath, params }) => {
