@@ -3,6 +3,9 @@
 # Arguments are passed to nginx: -t tests the configuration.
 set -eu
 CDPATH= cd -- "$(dirname -- "$0")/../.."
+# An environment file of an earlier release lacks these.
+export "GATEWAY_REQUESTS_PER_SECOND=${GATEWAY_REQUESTS_PER_SECOND:-50}" "GATEWAY_BURST=${GATEWAY_BURST:-500}"
+export "BITRIX24_EVENTS_SECRET=${BITRIX24_EVENTS_SECRET:-}"
 mkdir -p "$RUNTIME_DIRECTORY/conf.d"
 cp gateway/problems.conf "$RUNTIME_DIRECTORY/problems.conf"
 sed "s#/tmp/nginx-#$RUNTIME_DIRECTORY/#" gateway/nginx.conf >"$RUNTIME_DIRECTORY/nginx.conf"
