@@ -132,6 +132,7 @@ const nothing: Record<string, string> = {
 	'the character set as an encoding': 'Content-Encoding: utf-8\r\n\r\n',
 	'an empty encoding': 'Content-Encoding:\r\n\r\n',
 	'no bytes, and their encoding': 'Content-Length: 0\r\nContent-Encoding: br\r\n\r\n',
+	'no bytes in chunks, and their encoding': 'Transfer-Encoding: chunked\r\nContent-Encoding: utf-8\r\n\r\n0\r\n\r\n',
 };
 
 test.each(Object.entries(nothing))(

@@ -122,6 +122,10 @@ test('413 for more than 16 KiB', async () => {
 	await expectProblem(await post('{"chat_id":1}'.padEnd(16_385)), 413, 'payload_too_large');
 });
 
+test.each(['', 'identity'])('an encoding that changes nothing is accepted: "%s"', async (encoding) => {
+	expect((await post('{"chat_id":1}', { ...json, 'content-encoding': encoding })).status).toBe(200);
+});
+
 test.each<Record<string, string>>([
 	{ 'content-type': 'application/jsonp' },
 	{ 'content-type': '*/*' },

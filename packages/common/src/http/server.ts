@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import fastify, {
 	type FastifyBaseLogger,
@@ -172,16 +172,16 @@ export async function createServer(options: ServerOptions): Promise<Server> {
 		if (malformed in (request.query as Query)) {
 			throw new Problem('invalid_query', { errors: [{ field: 'query', message: 'must be percent-encoded UTF-8' }] });
 		}
-		if (isEncoded(request.headers)) throw new Problem('unsupported_media_type');
+		if (isEncoded(request)) throw new Problem('unsupported_media_type');
 		done();
 	});
 	return server;
 }
 
-/** Whether there is a body, and it is encoded. Some send this header with each request, also where it describes nothing. */
-function isEncoded(headers: IncomingHttpHeaders): boolean {
+/** Whether there is a body to read, and it is encoded. Some send this header with each request, also where it describes nothing. */
+function isEncoded({ method, headers }: FastifyRequest): boolean {
 	const { 'content-encoding': encoding = '', 'content-length': length = '', 'transfer-encoding': chunked } = headers;
-	const hasBody = chunked !== undefined || !/^0*$/.test(length);
+	const hasBody = method === 'POST' && (chunked !== undefined || !/^0*$/.test(length));
 	return hasBody && !['', 'identity'].includes(encoding.trim().toLowerCase());
 }
 
