@@ -9,7 +9,7 @@ import { type RunningNginx, startNginx } from '@contacts/testing/nginx.js';
 import { exchangeText } from '@contacts/testing/raw-http.js';
 import type { RunningService } from '@contacts/testing/services.js';
 import { database, test } from '@contacts/testing/test.js';
-import { afterAll, expect } from 'vitest';
+import { afterAll, expect, onTestFinished } from 'vitest';
 import { startService } from '../services.js';
 
 const path = '/api/company_contacts.list';
@@ -162,6 +162,26 @@ test.each(['/', '/docs', '/openapi.json'])('HEAD of %s is GET without the body, 
 			expect([name, head?.headers.get(name)]).toEqual([name, got?.headers.get(name)]);
 		expect(head?.status).toBe(got?.status);
 	}
+});
+
+test.each([
+	['GET', path, '\r\n'],
+	['GET', path, nothing['no bytes in chunks']],
+	['GET', '/docs', nothing['no bytes in chunks']],
+	['HEAD', '/docs', '\r\n'],
+])('%s %s gets a response when the replica breaks off once: %j', async (method, target, rest) => {
+	let requests = 0;
+	const replica = createServer((incoming, response) => {
+		if (++requests === 1) incoming.socket.destroy();
+		else response.end();
+	}).listen(0, '127.0.0.1');
+	onTestFinished(() => void replica.close());
+	await once(replica, 'listening');
+	const nginx = await startNginx(gatewayConfig(`127.0.0.1:${(replica.address() as AddressInfo).port}`));
+	onTestFinished(() => nginx.stop('SIGTERM'));
+	const request = `${method} ${target} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n${rest}`;
+	expect(responseOf(await exchangeText(nginx.url, request)).status).toBe(200);
+	expect(requests).toBe(2);
 });
 
 test.each([
