@@ -61,6 +61,9 @@ test('a request on the page of the API reference lists the contacts; it contacts
 	expect(await page.title()).toBe('Company contacts');
 	expect((await page.locator('pre').allTextContents()).join('\n')).toContain(`${gateway.url}/api/`);
 	expect([await project.textContent(), await keyInput.inputValue()]).toEqual(['', '']);
+	// Tools import that document, and not the one of the page, which has the project as a second credential.
+	const download = page.getByRole('link', { name: 'Download OpenAPI Document' });
+	expect(await download.getAttribute('href')).toBe(`${gateway.url}/openapi.json`);
 	await page.evaluate(`location.hash = [...document.querySelectorAll('[id$="${list}"]')][0].id.replace('api/', '')`);
 	const samples = async () => (await page.locator('pre').allTextContents()).join('\n');
 	await expect.poll(samples).toContain('project=YOUR_PROJECT&api_key=YOUR_KEY');

@@ -29,8 +29,10 @@ const loadScript = () =>
 		document.head.append(script);
 	});
 
+const documentUrl = `${location.origin}/openapi.json`;
+
 async function loadDocument() {
-	const response = await fetch('/openapi.json').catch(() => undefined);
+	const response = await fetch(documentUrl).catch(() => undefined);
 	return response?.ok ? withProject(JSON.parse(withOwnAddress(await response.text()))) : undefined;
 }
 
@@ -52,7 +54,9 @@ if (section && scrollY > 0) history.replaceState(null, '', `#${section.id}`);
 guide.remove();
 
 Scalar.createApiReference('#reference', {
-	content,
+	url: documentUrl,
+	// Of the service's own document: that of this page would be imported with the project as its only credential.
+	documentDownloadType: 'direct',
 	slug: 'api',
 	// A link within the guide, such as #errors, works here as it does in its Markdown.
 	generateHeadingSlug: ({ slug }) => `api/${slug}`,
@@ -61,8 +65,10 @@ Scalar.createApiReference('#reference', {
 	orderSchemaPropertiesBy: 'preserve',
 	orderRequiredPropertiesFirst: false,
 	// The browser's cache would keep the response under its URL, which contains the key.
-	customFetch: (request, options) =>
-		fetch(request, { ...options, cache: 'no-store', credentials: 'omit', referrerPolicy: 'no-referrer' }),
+	customFetch: async (request, options) =>
+		(request.url ?? request) === documentUrl
+			? Response.json(content)
+			: fetch(request, { ...options, cache: 'no-store', credentials: 'omit', referrerPolicy: 'no-referrer' }),
 	persistAuth: false,
 	telemetry: false,
 	withDefaultFonts: false,
