@@ -89,7 +89,7 @@ export function documentOptions(reference: ReferenceInfo): FastifyDynamicSwagger
 			license: { name: 'MIT', identifier: 'MIT' },
 			contact: { name: 'The operator of this service' },
 		},
-		tags: [{ name: title }],
+		tags: [{ name: title, description: summary }],
 		// Relative: it also works behind the gateway.
 		servers: [{ url: '/' }],
 		// The project is a parameter of each operation: of two keys that are required together, tools import the first alone. The page
