@@ -43,6 +43,9 @@ export class Installation {
 			ALERTMANAGER_PORT: String(await freePort()),
 			GRAFANA_PORT: String(await freePort()),
 			COMPOSE_PROFILES: 'backup,monitoring',
+			// The tests' clients all have one address, and send more than the rate of an address.
+			GATEWAY_REQUESTS_PER_SECOND: '100000',
+			GATEWAY_BURST: '100000',
 		});
 		// For machines whose builds reach package registries only through the host's network.
 		const network = process.env.BUILD_NETWORK;

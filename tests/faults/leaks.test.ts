@@ -5,7 +5,7 @@ import { migrate } from '@contacts/common/database/migrate.js';
 import { setUpRoles, urlAs } from '@contacts/common/database/roles.js';
 import { type LocalPostgres, startLocalPostgres } from '@contacts/local-postgres/local-postgres.js';
 import { addProject } from '@contacts/testing/app.js';
-import { gatewayConfig } from '@contacts/testing/gateway.js';
+import { gatewayConfig, withoutRate } from '@contacts/testing/gateway.js';
 import { type RunningNginx, startNginx } from '@contacts/testing/nginx.js';
 import { exchange } from '@contacts/testing/raw-http.js';
 import { type RunningService, startService } from '@contacts/testing/services.js';
@@ -49,7 +49,7 @@ beforeAll(async () => {
 	});
 	personal = await startService('personal-contacts', environment('personal-contacts'));
 	company = await startService('company-contacts', environment('company-contacts'));
-	gateway = await startNginx(gatewayConfig(new URL(company.url).host));
+	gateway = await startNginx(gatewayConfig(new URL(company.url).host, withoutRate));
 });
 afterAll(async () => {
 	await gateway?.stop();

@@ -4,7 +4,7 @@ import { freePort } from '@contacts/local-postgres/ports.js';
 import { addProject } from '@contacts/testing/app.js';
 import { type StandIn, startStandIn } from '@contacts/testing/bitrix24/stand-in.js';
 import { type CrashablePostgres, startCrashablePostgres } from '@contacts/testing/crashable-postgres.js';
-import { gatewayConfig } from '@contacts/testing/gateway.js';
+import { gatewayConfig, withoutRate } from '@contacts/testing/gateway.js';
 import { type HttpProxy, startHttpProxy } from '@contacts/testing/http-proxy.js';
 import { type RunningNginx, startNginx } from '@contacts/testing/nginx.js';
 import type { RunningProcess } from '@contacts/testing/process.js';
@@ -137,7 +137,12 @@ export async function startSystem(): Promise<System> {
 		'crm-sync',
 	);
 	await sync.process.waitForLine(/run done/);
-	const nginx = await startNginx(gatewayConfig(company.map(({ toClients }) => new URL(toClients.url).host)));
+	const nginx = await startNginx(
+		gatewayConfig(
+			company.map(({ toClients }) => new URL(toClients.url).host),
+			withoutRate,
+		),
+	);
 	const all = [...personal, ...company, sync];
 
 	return {

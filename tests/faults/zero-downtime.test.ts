@@ -4,7 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { ServiceName } from '@contacts/common/auth/key-ring.sql.js';
 import { freePort } from '@contacts/local-postgres/ports.js';
 import { addProject } from '@contacts/testing/app.js';
-import { botGatewayConfig, gatewayConfig } from '@contacts/testing/gateway.js';
+import { botGatewayConfig, gatewayConfig, withoutRate } from '@contacts/testing/gateway.js';
 import { type Time, watchDelays } from '@contacts/testing/machine-delays.js';
 import { type NameServer, startNameServer } from '@contacts/testing/name-server.js';
 import { type RunningNginx, startNginx } from '@contacts/testing/nginx.js';
@@ -37,7 +37,12 @@ test.beforeAll(async () => {
 		upserts.push(await start('personal-contacts', address));
 	}
 	names = await startNameServer(addresses);
-	gateway = await startNginx(gatewayConfig(addresses.map((address) => `${address}:${ports['company-contacts']}`)));
+	gateway = await startNginx(
+		gatewayConfig(
+			addresses.map((address) => `${address}:${ports['company-contacts']}`),
+			withoutRate,
+		),
+	);
 	const bot = `personal-contacts.test:${ports['personal-contacts']}`;
 	botGateway = await startNginx(botGatewayConfig(bot, { resolver: names.address }));
 });

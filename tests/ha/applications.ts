@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { type RoleUser, urlAs } from '@contacts/common/database/roles.js';
 import { type StandIn, startStandIn } from '@contacts/testing/bitrix24/stand-in.js';
 import { rolePassword } from '@contacts/testing/database.js';
-import { gatewayConfig } from '@contacts/testing/gateway.js';
+import { gatewayConfig, withoutRate } from '@contacts/testing/gateway.js';
 import { configureNginx } from '@contacts/testing/nginx.js';
 import { waitUntil } from '@contacts/testing/wait-until.js';
 import type { DatabaseCluster } from './database-cluster.js';
@@ -120,7 +120,7 @@ export async function startApplications(
 }
 
 function gateway(machine: Machine, folder: string, upstream: string): Supervised {
-	const config = gatewayConfig({ group: upstream })
+	const config = gatewayConfig({ group: upstream }, withoutRate)
 		.replaceAll('127.0.0.1:PORT', `${machine.address}:8080`)
 		.replaceAll('FOLDER', folder)
 		.replaceAll('ACCESS_LOG', join(folder, 'access.log'));

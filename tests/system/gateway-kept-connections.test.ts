@@ -4,7 +4,7 @@ import { type AddressInfo, connect } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { freePort } from '@contacts/local-postgres/ports.js';
 import { addProject } from '@contacts/testing/app.js';
-import { gatewayConfig } from '@contacts/testing/gateway.js';
+import { gatewayConfig, withoutRate } from '@contacts/testing/gateway.js';
 import { type RunningNginx, startNginx } from '@contacts/testing/nginx.js';
 import type { RunningService } from '@contacts/testing/services.js';
 import { database, test } from '@contacts/testing/test.js';
@@ -31,7 +31,7 @@ const start = (environment: Record<string, string> = {}) =>
 	});
 
 async function startGateway(replicas: string | readonly string[]): Promise<RunningNginx> {
-	const gateway = await startNginx(gatewayConfig(replicas, { requestsPerSecond: 100_000, burst: 100_000 }));
+	const gateway = await startNginx(gatewayConfig(replicas, withoutRate));
 	onTestFinished(() => gateway.stop('SIGTERM'));
 	return gateway;
 }

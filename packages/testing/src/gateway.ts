@@ -17,6 +17,9 @@ export interface GatewayOptions {
 	eventsSecret?: string;
 }
 
+/** For tests whose clients at one address send more than the rate of an address. */
+export const withoutRate = { requestsPerSecond: 100_000, burst: 100_000 };
+
 /**
  * The public gateway's template for `startNginx`, filled in as in the container, except for the log files.
  *
