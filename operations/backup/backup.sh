@@ -14,11 +14,11 @@ forever) ;;
 esac
 # A week of nights: so many are needed to find a dump from before a mistake. A clock that is years ahead must not delete them.
 min_kept=7
-cd "$BACKUP_DIRECTORY"
+CDPATH= cd -- "$BACKUP_DIRECTORY"
 day='[0-9][0-9][0-9][0-9][0-9][0-9][0-9][0-9]'
 ours="contacts-${day}T[0-9][0-9][0-9][0-9][0-9][0-9]Z.dump"
 # What a killed run left. Two days: another one may still be written.
-find . -maxdepth 1 -name "$ours.part" -mtime +1 -delete
+find . -maxdepth 1 -type f -name "$ours.part" -mtime +1 -exec rm {} +
 file=contacts-$(date -u +%Y%m%dT%H%M%SZ).dump
 trap 'rm -f "$file.part"' EXIT
 pg_dump --format=custom --schema=public --no-password --file="$file.part"
@@ -28,7 +28,7 @@ mv "$file.part" "$file"
 [ "$days" != forever ] || exit 0
 oldest=$(date -u -d "@$(($(date +%s) - days * 86400))" +%Y%m%d%H%M%S)
 # By the names of the dumps: the time of a file changes when somebody copies it.
-find . -maxdepth 1 -name "$ours" | sort -r | tail -n +$((min_kept + 1)) | while read -r dump; do
+find . -maxdepth 1 -type f -name "$ours" | sort -r | tail -n +$((min_kept + 1)) | while read -r dump; do
 	[ "$(echo "$dump" | tr -cd 0-9)" -lt "$oldest" ] || continue
 	rm "$dump"
 	echo "Deleted ${dump#./}: older than $days days."

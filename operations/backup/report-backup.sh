@@ -5,7 +5,7 @@
 set -eu
 umask 022
 [ -d "$BACKUP_METRICS_DIRECTORY" ] || exit 0
-cd "$BACKUP_METRICS_DIRECTORY"
+CDPATH= cd -- "$BACKUP_METRICS_DIRECTORY"
 metric=contacts_backup_last_success_timestamp_seconds
 help='When the last backup was written and read again.'
 if [ "${1-}" = never ]; then

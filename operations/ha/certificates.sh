@@ -14,7 +14,7 @@ if [ "$1" = --reader ]; then
 fi
 new_certificate() { openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -noenc "$@"; }
 mkdir -p "$folder"
-cd "$folder"
+CDPATH= cd -- "$folder"
 for name in ca readers; do
   [ -e $name.key ] || new_certificate -days 7300 -subj /CN=contacts-ha-$name -addext 'keyUsage=critical,keyCertSign,cRLSign' \
     -keyout $name.key -out $name.crt

@@ -1,4 +1,4 @@
-import { chmodSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, readdirSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { startProcess } from '@contacts/testing/process.js';
@@ -42,7 +42,7 @@ async function run(days: string | undefined, now = tonight, more: Record<string,
 		...(days === undefined ? {} : { BACKUP_KEEP_DAYS: days }),
 		...more,
 	};
-	const backup = startProcess('sh', [script], { env });
+	const backup = startProcess('sh', [script], { env, cwd: join(folder, '..') });
 	const code = await backup.exit;
 	return { code, kept: readdirSync(folder).sort(), stdout: backup.stdout(), stderr: backup.stderr() };
 }
@@ -89,4 +89,23 @@ test.each([
 
 test('a dump that fails deletes nothing', async () => {
 	expect(await run('1', tonight, { DUMP_STATUS: '1' })).toMatchObject({ code: 1, kept: [...dumps, ...others].sort() });
+});
+
+test('a folder and a link that are named like an old dump stay, and fail no backup', async () => {
+	mkdirSync(join(folder, 'contacts-20250101T023000Z.dump'));
+	symlinkSync('other.dump', join(folder, 'contacts-20250102T023000Z.dump'));
+	mkdirSync(join(folder, 'contacts-20250103T023000Z.dump.part'));
+	utimesSync(join(folder, 'contacts-20250103T023000Z.dump.part'), 0, 0);
+	const { code, kept } = await run('30');
+	expect(code).toBe(0);
+	expect(kept.filter((name) => name.startsWith('contacts-2025'))).toHaveLength(3);
+});
+
+test('CDPATH leads a relative BACKUP_DIRECTORY into no other folder', async () => {
+	const elsewhere = join(folder, '..', 'elsewhere');
+	mkdirSync(join(elsewhere, 'dumps'), { recursive: true });
+	for (const name of dumps) writeFileSync(join(elsewhere, 'dumps', name), 'a dump');
+	const { code, kept } = await run('30', tonight, { BACKUP_DIRECTORY: 'dumps', CDPATH: elsewhere });
+	expect({ code, kept }).toEqual({ code: 0, kept: newest(30) });
+	expect(readdirSync(join(elsewhere, 'dumps'))).toEqual(dumps);
 });
