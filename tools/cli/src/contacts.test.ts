@@ -35,6 +35,9 @@ test.each(leaves(createProgram({})))('"%s --help" shows examples that are valid 
 
 const notChatIds = ['0', '-0', '007', '1.5', '1e3', 'abc', '', '9007199254740992'];
 
+/** .NET's default of a time, in Moscow: in UTC it lies before the year 1. */
+const beforeYearOne = '0001-01-01T00:00:00+03:00';
+
 /** Calls that are refused with each of these values at their end, and what the line says. */
 test.each<[call: string, values: string[], line: string]>([
 	['project', ['nonsense'], 'unknown command'],
@@ -45,7 +48,7 @@ test.each<[call: string, values: string[], line: string]>([
 	['key create one --name', ['', 'x'.repeat(101), 'a\nb', '\u001b[2J'], '--name takes 1 to 100'],
 	[
 		'key create one --expires',
-		['0', '-1', '1w', '1.5', ' 5', '100000', '', '2027-1-1', '2027-02-29'],
+		['0', '-1', '1w', '1.5', ' 5', '100000', '', '2027-1-1', '2027-02-29', beforeYearOne],
 		'--expires takes',
 	],
 	['key create one --expires', ['2026-03-01'], '--expires must be in the future'],
@@ -54,11 +57,11 @@ test.each<[call: string, values: string[], line: string]>([
 	['subscription start --', notChatIds, 'A chat ID is an integer other than 0'],
 	['subscription end --', notChatIds, 'A chat ID is an integer other than 0'],
 	['subscription list --', notChatIds, 'A chat ID is an integer other than 0'],
-	['subscription start 83 --from', ['tomorrow', ''], '--from takes a date'],
+	['subscription start 83 --from', ['tomorrow', '', beforeYearOne], '--from takes a date'],
 	['subscription start 83 --from', ['2999-01-01'], '--from must not be in the future'],
-	['subscription start 83 --until', ['2026-02-30'], '--until takes a date'],
+	['subscription start 83 --until', ['2026-02-30', beforeYearOne], '--until takes a date'],
 	['subscription start 83 --until', ['2026-01-01'], '--until must be in the future'],
-	['subscription end 83 --at', [''], '--at takes a date'],
+	['subscription end 83 --at', ['', beforeYearOne], '--at takes a date'],
 	['person', ['export', 'erase'], 'Say one of --chat, --phone and --bitrix'],
 	['person erase --chat 1 --bitrix', ['2'], 'Say one of --chat, --phone and --bitrix'],
 	['person export --chat', notChatIds, 'A chat ID is an integer other than 0'],
@@ -164,6 +167,17 @@ describe('no database: exit 1 with one line, which shows no password', () => {
 		await once(server, 'listening');
 		const { port } = server.address() as { port: number };
 		expectOneLine(await contacts(withPart({ port: String(port) }), list), 1, 'does not respond (CONNECT_TIMEOUT)');
+	});
+
+	test('a pooler without a server refuses the login, so nothing was done', async () => {
+		const fields = 'SFATAL\0VFATAL\0C08P01\0Mserver login failed\0\0';
+		const refusal = Buffer.concat([Buffer.from('E\0\0\0'), Buffer.from([fields.length + 4]), Buffer.from(fields)]);
+		const server = createServer((socket) => void socket.once('data', () => socket.end(refusal))).listen(0, '127.0.0.1');
+		onTestFinished(() => void server.close());
+		await once(server, 'listening');
+		const { port } = server.address() as { port: number };
+		const outcome = await contacts(withPart({ port: String(port) }), ['key', 'create', 'acme']);
+		expectOneLine(outcome, 1, 'does not respond (08P01)');
 	});
 
 	test('an invalid DATABASE_URL is not echoed', async () => {

@@ -17,16 +17,16 @@ export interface WaitOptions {
 }
 
 /** Changes keys or projects. @throws CommandError also when it is not known whether the change was made */
-export async function changeKeys<T>(environment: NodeJS.ProcessEnv, work: (sql: Sql) => Promise<T>): Promise<T> {
-	try {
-		return await withDatabase(environment, work);
-	} catch (error) {
-		if (classify(error).kind !== 'lost') throw error;
-		throw new CommandError(
-			'The connection to the database was lost, so it is not known whether this was done: see "contacts key list" and "contacts project list".',
-		);
-	}
-}
+export const changeKeys = <T>(environment: NodeJS.ProcessEnv, work: (sql: Sql) => Promise<T>): Promise<T> =>
+	withDatabase(environment, (sql) =>
+		// Only of the work: when no connection opens, nothing was done.
+		work(sql).catch((error: unknown) => {
+			if (classify(error).kind !== 'lost') throw error;
+			throw new CommandError(
+				'The connection to the database was lost, so it is not known whether this was done: see "contacts key list" and "contacts project list".',
+			);
+		}),
+	);
 
 /** Waits until every process has seen the change, so that the next line of a script can rely on it. */
 export async function untilInForce(output: Output, { wait = true }: WaitOptions): Promise<void> {

@@ -49,7 +49,7 @@ describe('a reader that closes the output ends the command quietly, with 141', (
 	});
 
 	test('and the command finishes its work: a key that nobody could read is stored, and can be revoked', async () => {
-		const child = start(['key', 'create', 'acme', '--json', '--name', 'unread']);
+		const child = start(['key', 'create', 'acme', '--no-wait', '--json', '--name', 'unread']);
 		child.stdout?.destroy();
 		expect(await outcomeOf(child)).toEqual({ code: 141, stderr: '' });
 		expect(await database.sql`select from api_keys where name = 'unread'`).toHaveLength(1);

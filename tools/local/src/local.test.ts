@@ -131,7 +131,7 @@ test('a later start keeps all data and does not add the demo again; SIGKILL of t
 	await start();
 	const [, saving = ''] = curlLines();
 	expect(await paste(saving.replace('5550001', '77'))).toEqual({ ok: 'skipped' });
-	expect((await contacts(folder, 'project', 'create', 'mine')).code).toBe(0);
+	expect((await contacts(folder, 'project', 'create', '--no-wait', 'mine')).code).toBe(0);
 	expect(await paste(saving.replace('5550001', '4242'))).toEqual({ ok: 'saved' });
 	const parts = partsOf(running);
 	running.kill('SIGKILL');

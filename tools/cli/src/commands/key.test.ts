@@ -127,16 +127,21 @@ describe('key create --stdin', () => {
 		expect((await contacts(database.url, args, { input: 'canary-key-of-two' })).code).toBe(0);
 	});
 
-	test.each([
+	test.each<[string, string | Buffer, string?]>([
 		['a space that has no width', 'canary-key\u200b', 'does not print (U+200B)'],
 		['a soft hyphen', 'canary\u00adkey', 'does not print (U+00AD)'],
 		['marks of direction', '\u202acanary-key\u202c', 'does not print (U+202A)'],
-		['quotes around it', '"canary-key"', 'has quotes around it'],
-		['other quotes around it', '«canary-key»', 'has quotes around it'],
+		['a second byte order mark', '\ufeff\ufeffcanary-key', 'does not print (U+FEFF)'],
+		['a filler of Hangul', 'canary\u3164key', 'does not print (U+3164)'],
+		['a control character', 'canary\u0007', 'does not print (U+0007)'],
+		...['""', "''", '“”', '„“', '«»', '»«', '‹›', '‚‘'].map(([open, close]): [string, string, string] => [
+			`${open}quotes${close} around it`,
+			`${open}canary-key${close}`,
+			'has quotes around it',
+		]),
 		['nothing', ''],
 		['white space within', 'canary key'],
 		['two lines', 'canary\nkey\n'],
-		['a control character', 'canary\u0007'],
 		['one character too many', `canary${'x'.repeat(maxKeyLength - 5)}`],
 		['bytes that are not UTF-8', Buffer.from([0x63, 0x61, 0xff, 0x6e])],
 	])(

@@ -166,15 +166,16 @@ async function readKey(stdin: Streams['stdin']): Promise<string> {
 		if (given.length > maxKeyLength + '\r\n'.length || (stdin.isTTY && given.endsWith('\n'))) break;
 	}
 	const key = (given + decoder.decode()).replace(/\r?\n$/, '');
-	if (key === '' || key.length > maxKeyLength || /[\s\p{Cc}\uFFFD]/u.test(key))
+	if (key === '' || key.length > maxKeyLength || /[\p{White_Space}\uFFFD]/u.test(key))
 		throw new UsageError(
 			`--stdin takes one line with the key: UTF-8, at most ${maxKeyLength} characters, no white space.`,
 		);
-	const [invisible] = /\p{Cf}/u.exec(key) ?? [];
+	const [invisible] = /[\p{Cc}\p{Cf}\p{Default_Ignorable_Code_Point}]/u.exec(key) ?? [];
 	if (invisible !== undefined)
 		throw new UsageError(
 			`The key has a character that does not print (U+${invisible.codePointAt(0)?.toString(16).toUpperCase().padStart(4, '0')}): remove it.`,
 		);
-	if (/^(["'`«“„‘]).*["'`»”“’]$/u.test(key)) throw new UsageError('The key has quotes around it: remove them.');
+	if (/^["'`‚„\p{Pi}\p{Pf}].*["'`\p{Pi}\p{Pf}]$/u.test(key))
+		throw new UsageError('The key has quotes around it: remove them.');
 	return key;
 }
