@@ -101,8 +101,14 @@ const foreign: Record<string, [status: number, headers: Record<string, string>, 
 	'a fraction in Retry-After': [503, { 'retry-after': '1.5' }, '{"code":"overloaded","detail":"x"}'],
 	'a 429 with a date': [429, { 'retry-after': 'Thu, 26 Nov 2026 16:13:32 GMT' }, '<h1>Slow down</h1>'],
 	'a 200 with a page': [200, { 'content-type': 'text/html' }, '<h1>Sign in</h1>'],
-	'a 200 with other JSON': [200, { 'content-type': 'application/json' }, '[]'],
+	...Object.fromEntries(
+		['[]', 'null', '"cursor"', '{"ok":true,"cursor":"1"}', '{"ok":null}'].map((body) => [
+			`a 200 with ${body}`,
+			[200, { 'content-type': 'application/json' }, body],
+		]),
+	),
 	'a 204': [204, {}, ''],
+	'a 307 that leads nowhere': [307, {}, ''],
 	'a 522': [522, {}, '<h1>Timed out</h1>'],
 	'a 599': [599, {}, ''],
 };
@@ -176,12 +182,15 @@ describe.each([
 		expect(await run(page, url, { language })).toEqual(printed(result));
 	});
 
-	test('ends with the refusal of something in between', async () => {
-		const url = await serve((_, response) => void response.writeHead(403).end('<h1>Firewall</h1>'));
-		const { code, stdout, stderr } = await run(page, url, { language });
-		expect([code, stdout]).toEqual([1, '']);
-		expect(stderr).toContain('403 <h1>Firewall</h1>');
-	});
+	test.each(['<h1>Firewall</h1>', '{"code":"forbidden"}'])(
+		'ends with the refusal of something in between: %s',
+		async (body) => {
+			const url = await serve((_, response) => void response.writeHead(403).end(body));
+			const { code, stdout, stderr } = await run(page, url, { language });
+			expect([code, stdout]).toEqual([1, '']);
+			expect(stderr).toContain(`403 ${body}`);
+		},
+	);
 
 	test('fails without the key, with the code of the error or because nothing responds', async () => {
 		const refused = await run(page, app().url, { language, apiKey: 'wrong-canary' });
@@ -203,6 +212,16 @@ describe.each(['python', 'js'] as const)('the sample of the bot in %s', (languag
 	beforeEach(async () => {
 		await database.sql`delete from direct_subscriptions`;
 		await database.sql`delete from personal_contacts`;
+	});
+
+	test('waits six seconds after a 503 of something in between, and not as long as that says', async () => {
+		let isFirst = true;
+		const url = await serve((request, response) => {
+			if (!isFirst) return forward(personalApp, request, response);
+			isFirst = false;
+			response.writeHead(503, { 'retry-after': '300', 'content-type': 'application/json' }).end('{"code":503}');
+		});
+		expect(await run(page, url, { language })).toEqual(printed('saved\nsaved\n'));
 	});
 
 	test('saves the user and then the report, and what follows for the chat is skipped', async () => {
