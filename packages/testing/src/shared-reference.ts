@@ -147,9 +147,9 @@ export function describeReference<V extends TObject>(
 			await reference.expect(await app.fetch(`${path}/`));
 			const limits = { headersTimeoutMs: 100, requestTimeoutMs: 200, checkIntervalMs: 25 };
 			const hasty = await startTestApp(service, database.url, { limits });
-			for (const bytes of ['GET / HTTP/1.1\r\nHost: a\r\n', `GET /?${'x'.repeat(20_000)} HTTP/1.1\r\nHost: a\r\n\r\n`])
-				await reference.expect(responseOf(await hasty.raw(bytes)));
+			await reference.expect(responseOf(await hasty.raw('GET / HTTP/1.1\r\nHost: a\r\n')));
 			await hasty.close();
+			await reference.expect(responseOf(await app.raw(`GET /?${'x'.repeat(20_000)} HTTP/1.1\r\nHost: a\r\n\r\n`)));
 			expect(reference.unseen()).toEqual([...ofGateway, '500 internal_error']);
 		});
 	});

@@ -222,7 +222,7 @@ describe('a response', () => {
 			// With few connections, and so much time that only waits for each other can exhaust it.
 			const busy = await startTestApp(service, test_.url, { database: { poolSize: 4, deadlineMs: 20_000 } });
 			onTestFinished(() => busy.close());
-			const [base, locked] = [table === 'personal_contacts' ? 110_000 : 120_000, 120];
+			const [base, locked] = [table === 'personal_contacts' ? 110_000 : 120_000, 80];
 			const [columns, values] = table === 'personal_contacts' ? ['chat_id, project_id', ', 1'] : ['chat_id', ''];
 			await test_.sql.unsafe(
 				`insert into ${table} (${columns}) select ${base} + n ${values} from generate_series(0, ${locked - 1}) n`,

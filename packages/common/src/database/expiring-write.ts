@@ -144,7 +144,10 @@ export function createWriteSender(pool: ConnectionPool): SendWrite {
 		for (let retryMs = minRetryMs; ; retryMs = Math.min(maxRetryMs, retryMs * 2)) {
 			// While the statement waits to be sent again, its connection is free for others.
 			const result = await pool
-				.run(deadline, (connection) => attempt(connection, deadline, statement, repeatsUndone), minWriteMs)
+				.run(deadline, (connection) => attempt(connection, deadline, statement, repeatsUndone), {
+					neededMs: minWriteMs,
+					isRepeated: failure !== undefined,
+				})
 				.catch((error: unknown) => {
 					throw failure ?? error;
 				});

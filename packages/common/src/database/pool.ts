@@ -114,19 +114,21 @@ export class ConnectionPool {
 	/**
 	 * Runs work on a connection that nobody else uses.
 	 *
-	 * @param neededMs milliseconds that must be left until the deadline when it begins
+	 * @param options.neededMs milliseconds that must be left until the deadline when it begins
+	 * @param options.isRepeated it was refused before, for a reason of its own such as a locked row: its wait says nothing about
+	 *   the capacity for others
 	 * @throws DeadlineError when no connection was free in time
 	 */
 	async run<Result>(
 		deadline: Deadline,
 		work: (connection: Connection) => Promise<Result>,
-		neededMs = 0,
+		{ neededMs = 0, isRepeated = false } = {},
 	): Promise<Result> {
 		if (this.#isClosed) throw closedError();
 		const startedAt = performance.now();
 		let waitedMs: number | undefined;
 		try {
-			const connection = this.#idle.pop() ?? (await this.#wait(deadline, neededMs));
+			const connection = this.#idle.pop() ?? (await this.#wait(deadline, neededMs, isRepeated));
 			waitedMs = performance.now() - startedAt;
 			try {
 				return await work(connection);
@@ -190,7 +192,8 @@ export class ConnectionPool {
 		await Promise.all(this.#connections.map((connection) => connection.close()));
 	}
 
-	#wait(deadline: Deadline, neededMs: number): Promise<Connection> {
+	#wait(deadline: Deadline, neededMs: number, isRepeated: boolean): Promise<Connection> {
+		const endWaiting = isRepeated ? () => undefined : this.options.admission.startWaiting();
 		return new Promise((resolve, reject) => {
 			const expire = () => {
 				this.#queue.splice(this.#queue.indexOf(waiter), 1);
@@ -198,7 +201,7 @@ export class ConnectionPool {
 				reject(new DeadlineError(deadline.expiresAt - deadline.startedAt, false));
 			};
 			const timer = setTimeout(expire, Math.ceil(remainingMs(deadline) - neededMs));
-			const waiter: Waiter = { resolve, reject, timer, endWaiting: this.options.admission.startWaiting() };
+			const waiter: Waiter = { resolve, reject, timer, endWaiting };
 			this.#queue.push(waiter);
 		});
 	}
