@@ -1,3 +1,4 @@
+import type { Breach, Sitting } from '../faults/judges/judge.js';
 import { limit } from './applications.js';
 import type { Fault } from './faults.js';
 import type { Load, Seen } from './load.js';
@@ -12,16 +13,15 @@ export interface Run {
 	begun: number;
 	ended: number;
 	load: Load;
+	/** Clients that save, and what they found to be wrong at the end. */
+	saving: Sitting;
+	breaches: readonly Breach[];
 	faults: readonly Fault[];
 	reigns: readonly Reign[];
-	/** The stored version at the end, by chat. */
-	found: ReadonlyMap<number, number>;
 }
 
 interface Result {
 	acknowledged: number;
-	/** Chats whose last acknowledged version is missing or replaced by an older one. */
-	lost: number[];
 	lists: number;
 	/** Lists that failed while nothing was broken. */
 	listsFailedWithoutFault: number;
@@ -37,8 +37,8 @@ interface Result {
 
 const isOk = ({ outcome }: Seen) => outcome === 200;
 
-export function evaluate({ begun, ended, load, faults, reigns, found }: Run): Result {
-	const saved = load.upserts.filter(isOk).map(({ at }) => at);
+export function evaluate({ begun, ended, load, saving, faults, reigns }: Run): Result {
+	const saved = [...saving.judged].sort((a, b) => a - b);
 	const moments = [begun, ...saved, ended];
 	const promotions = reigns.filter(({ primary }, index) => {
 		const before = reigns.slice(0, index).findLast((each) => each.primary !== undefined);
@@ -51,7 +51,6 @@ export function evaluate({ begun, ended, load, faults, reigns, found }: Run): Re
 	const processes = 2;
 	return {
 		acknowledged: saved.length,
-		lost: [...load.stored].filter(([chat, version]) => (found.get(chat) ?? 0) < version).map(([chat]) => chat),
 		lists: load.lists.length,
 		listsFailed: failed.length,
 		listsFailedWithoutFault: failed.filter(({ at }) => !isDuring(at)).length,
@@ -70,7 +69,7 @@ export function evaluate({ begun, ended, load, faults, reigns, found }: Run): Re
 	};
 }
 
-function outcomes(seen: readonly Seen[]): string {
+function outcomes(seen: readonly Pick<Seen, 'outcome'>[]): string {
 	const counts = new Map<Seen['outcome'], number>();
 	for (const { outcome } of seen) counts.set(outcome, (counts.get(outcome) ?? 0) + 1);
 	return [...counts].map(([outcome, count]) => `${outcome}: ${count}`).join(', ');
@@ -83,8 +82,8 @@ export function table(seed: number, run: Run, result: Result): string {
 		['faults', run.faults.length],
 		['promotions', result.promotions],
 		['writes acknowledged', result.acknowledged],
-		['writes lost or overtaken', result.lost.length],
-		['responses to upserts', outcomes(run.load.upserts)],
+		['writes lost or overtaken', run.breaches.length],
+		['responses to upserts', outcomes(run.saving.seen)],
 		['lists', result.lists],
 		['responses to lists', outcomes(run.load.lists)],
 		['lists failed, of these without a fault', `${result.listsFailed}, ${result.listsFailedWithoutFault}`],

@@ -36,7 +36,7 @@ export interface Judge {
 	start(place: Place, random: Random): Sitting | Promise<Sitting>;
 }
 
-interface Sitting {
+export interface Sitting {
 	/** When it could have seen a breach. */
 	readonly judged: readonly number[];
 	/** Every response. */
