@@ -1,4 +1,4 @@
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import { chownSync, copyFileSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { openClient } from '@contacts/common/database/client.js';
@@ -10,9 +10,11 @@ import { withConnection } from '@contacts/testing/database.js';
 import { startService } from '@contacts/testing/services.js';
 import { sharedFolder } from '@contacts/testing/temporary-folder.js';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { root } from '../docs/pages.js';
 
 const password = 'managed';
 const folder = sharedFolder();
+const sockets = sharedFolder(0o777);
 let server: LocalPostgres;
 /** A server as cloud providers run it: TLS by a private authority, and an administrator without superuser rights. */
 let url: URL;
@@ -22,7 +24,11 @@ beforeAll(async () => {
 	await (await startLocalPostgres({ dataDirectory, password })).stop();
 	for (const host of ['localhost', 'elsewhere']) makeCertificate(host);
 	giveCertificate('localhost');
-	server = await startLocalPostgres({ dataDirectory, password, settings: { ssl: 'on' } });
+	server = await startLocalPostgres({
+		dataDirectory,
+		password,
+		settings: { ssl: 'on', unix_socket_directories: sockets },
+	});
 
 	await withConnection(server.url('postgres'), async (superuser) => {
 		await superuser.unsafe(`create role provider_user login createrole createdb password '${password}'`);
@@ -83,6 +89,12 @@ test.each(['sslmode=verify-full', 'sslmode=verify-ca'])('%s refuses an unknown a
 	await expect(isEncrypted(withParameters(parameters))).rejects.toThrow(/self-signed certificate/);
 });
 
+test('a socket is a host, without TLS', async () => {
+	const socket = url.href.replace('localhost', encodeURIComponent(sockets));
+	for (const address of [socket, `${socket}?sslmode=verify-full`])
+		expect([address, await isEncrypted(address)]).toEqual([address, false]);
+});
+
 /** Lets the server read its certificate and its rules again. */
 const reload = () => withConnection(server.url('contacts'), (sql) => sql`select pg_reload_conf()`);
 
@@ -126,9 +138,24 @@ describe('a service of an administrator without superuser rights, on a server th
 		expect(await statusWith('localhost')).toMatchObject({ status: 200, encryption: [{ ssl: true }] });
 	});
 
-	test('refuses a certificate for another name', async () => {
+	test('refuses a certificate for another name, but with verify-ca', async () => {
 		giveCertificate('elsewhere');
 		await reload();
+		const program = join(root, 'tools/cli/dist/main.js');
+		const tried = (sslmode: string, authority: string) => {
+			const env = { DATABASE_URL: withParameters(`sslmode=${sslmode}`), NODE_EXTRA_CA_CERTS: authorityOf(authority) };
+			const { status, stderr } = spawnSync(process.execPath, [program, 'project', 'list'], { env, encoding: 'utf8' });
+			return [status, stderr];
+		};
+		expect(tried('verify-ca', 'elsewhere')).toEqual([0, '']);
+		expect(tried('verify-full', 'elsewhere')).toEqual([
+			1,
+			expect.stringMatching(/^error: [^\n]*is for another name[^\n]*verify-ca[^\n]*\n$/),
+		]);
+		expect(tried('verify-ca', 'localhost')).toEqual([
+			1,
+			expect.stringMatching(/^error: [^\n]*\(DEPTH_ZERO_SELF_SIGNED_CERT\)[^\n]*NODE_EXTRA_CA_CERTS[^\n]*\n$/),
+		]);
 		const { status, output } = await statusWith('elsewhere');
 		expect(status).toBe(503);
 		expect(output).toContain('ERR_TLS_CERT_ALTNAME_INVALID');

@@ -153,12 +153,22 @@ describe('no database: exit 1 with one line, which shows no password', () => {
 		// Without a name server the error differs, but the sentence is the same.
 		['the host is unknown', { hostname: 'nowhere.invalid' }, /does not respond \((ENOTFOUND|EAI_AGAIN)\)/],
 		['the password is wrong', {}, /refuses the user or the password/],
+		['it asks for TLS', { search: '?sslmode=require' }, /has no TLS.*sslmode/],
+		['there is no socket', { host: '%2Fnowhere' }, /does not respond \(ENOENT\)/],
 	])('%s', async (_, part, line) => {
 		for (const call of [list, ['migrate'], ['subscription', 'end', '1']]) {
 			const outcome = await contacts(withPart(part), call);
 			expectOneLine(outcome, 1, line);
 			expect(outcome.stderr).not.toContain('canary');
 		}
+	});
+
+	test.each([
+		['sslrootcert=x', 'refuses its parameter "sslrootcert": set NODE_EXTRA_CA_CERTS'],
+		['pgbouncer=true', 'refuses its parameter "pgbouncer": leave it out'],
+		['host=/tmp', 'refuses its parameter "host": write the host before'],
+	])('a parameter of other clients is named: %s', async (parameter, line) => {
+		expectOneLine(await contacts(`${database.url}?${parameter}`, list), 1, line);
 	});
 
 	test('a load balancer without a server accepts connections and closes them', async () => {

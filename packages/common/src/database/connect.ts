@@ -2,7 +2,7 @@ import { connect as openSocket, Socket } from 'node:net';
 import postgres from 'postgres';
 import { type DatabaseUrl, readDatabaseUrl } from './database-url.js';
 import { timedOut, withTimeout } from './deadline.js';
-import { type ConnectionOptions, findPrimary } from './find-primary.js';
+import { type ConnectionOptions, findPrimary, hostOptions } from './find-primary.js';
 
 /** The timeout for a host to accept a connection. The client's own timeout begins after that. */
 const connectTimeoutMs = 2000;
@@ -22,14 +22,11 @@ const sessionSettings = { DateStyle: 'ISO, MDY', TimeZone: 'UTC' };
  */
 export function connect(url: string, options: ConnectionOptions): postgres.Sql {
 	const address = readDatabaseUrl(url);
-	const { hosts, database, ofFirstHost } = address;
-	const [{ host, port }] = hosts;
+	const { hosts, database, ofFirstHost, sslMode } = address;
 	const settings = {
 		...options,
 		...(database === '' ? {} : { database }),
-		// Lists, which the published types lack. The client would split an IPv6 address in a string.
-		host: [host],
-		port: [port],
+		...hostOptions(hosts[0], sslMode),
 		connection: { ...sessionSettings, ...options.connection },
 	} as unknown as ConnectionOptions;
 	if (hosts.length === 1) return postgres(ofFirstHost, settings);

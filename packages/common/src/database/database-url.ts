@@ -1,5 +1,5 @@
 export interface Host {
-	/** A name or an address; an IPv6 address without its brackets. */
+	/** A name or an address; an IPv6 address without its brackets; or, alone, the folder of a socket, which begins with `/`. */
 	host: string;
 	port: number;
 }
@@ -11,6 +11,8 @@ export interface DatabaseUrl {
 	database: string;
 	/** The same URL with only its first host and without `target_session_attrs`, which the client can parse. */
 	ofFirstHost: string;
+	/** Null: without TLS, unless a setting of the client says otherwise. */
+	sslMode: string | null;
 	/** The hosts as in the URL. Only they and the database's name may be shown to people. */
 	hostList: string;
 }
@@ -22,14 +24,16 @@ const sslModes = ['disable', 'allow', 'prefer', 'require', 'verify-ca', 'verify-
 const targets = ['read-write', 'primary'];
 
 /** What a URL must be, to complete a sentence for people. */
-export const databaseUrlForm = `a URL like postgres://user:password@host:5432/database, or with several hosts postgres://user:password@host1:5432,host2:5432/database; sslmode may be ${sslModes.join(', ')}`;
+export const databaseUrlForm = `a URL like postgres://user:password@host:5432/database, or with several hosts postgres://user:password@host1:5432,host2:5432/database; characters such as @ / ? # % within a part are percent-encoded; sslmode may be ${sslModes.join(', ')}`;
 
-const shape = /^postgres(?:ql)?:\/\/(?:([^/?#]*)@)?([^/?#@]*)(\/[^?#]*)?(?:\?([^#]*))?$/;
+// A second @ is that of a password which is not encoded: its end would be shown as the host.
+const shape = /^postgres(?:ql)?:\/\/(?:([^/?#]*)@)?([^/?#@]*)(\/[^?#@]*)?(?:\?([^#@]*))?$/;
 const hostShape = /^(?:\[([0-9a-f:.]+)\]|([^:[\]\s]+))(?::([0-9]{1,5}))?$/i;
 
 /**
  * Reads a URL like `postgres://user:password@host:5432/database?sslmode=require`. Several hosts are separated by commas;
- * each may have a port, with the default 5432.
+ * each may have a port, with the default 5432. A host may be the folder of a socket, percent-encoded:
+ * `%2Fvar%2Frun%2Fpostgresql`.
  *
  * @returns undefined for anything else
  */
@@ -39,6 +43,7 @@ export function parseDatabaseUrl(text: string): DatabaseUrl | undefined {
 	const [, credentials, hostList = '', path = '', query = ''] = parts;
 	const [first, ...others] = hostList.split(',').map(parseHost);
 	if (first === undefined || !isAll(others)) return undefined;
+	if (others.length > 0 && [first, ...others].some(({ host }) => host.startsWith('/'))) return undefined;
 	const parameters = new URLSearchParams(query);
 	if (!parameters.getAll('sslmode').every((mode) => sslModes.includes(mode))) return undefined;
 	if (!parameters.getAll('target_session_attrs').every((target) => targets.includes(target))) return undefined;
@@ -51,7 +56,13 @@ export function parseDatabaseUrl(text: string): DatabaseUrl | undefined {
 	const { username, password } = new URL(ofFirstHost);
 	const decoded = [username, password, path.slice(1)].map(decode);
 	if (!isAll(decoded)) return undefined;
-	return { hosts: [first, ...others], database: decoded[2] ?? '', ofFirstHost, hostList };
+	return {
+		hosts: [first, ...others],
+		database: decoded[2] ?? '',
+		ofFirstHost,
+		sslMode: parameters.get('sslmode'),
+		hostList,
+	};
 }
 
 /** @throws TypeError with the code ERR_INVALID_URL, as `new URL` does */
@@ -63,8 +74,8 @@ export function readDatabaseUrl(text: string): DatabaseUrl {
 
 function parseHost(text: string): Host | undefined {
 	const [, address, name, port = '5432'] = hostShape.exec(text) ?? [];
-	const host = address ?? name;
-	if (host === undefined || Number(port) > 65_535) return undefined;
+	const host = address ?? decode(name ?? '');
+	if (!host || Number(port) > 65_535) return undefined;
 	return { host, port: Number(port) };
 }
 

@@ -100,6 +100,25 @@ const consequences = {
 /** What an error means for its statement. */
 export type ErrorKind = keyof typeof consequences;
 
+/** Why Node.js refuses a certificate. */
+const certificateErrors = [
+	'CERT_HAS_EXPIRED',
+	'CERT_NOT_YET_VALID',
+	'CERT_UNTRUSTED',
+	'DEPTH_ZERO_SELF_SIGNED_CERT',
+	'ERR_TLS_CERT_ALTNAME_INVALID',
+	'SELF_SIGNED_CERT_IN_CHAIN',
+	'UNABLE_TO_GET_ISSUER_CERT',
+	'UNABLE_TO_GET_ISSUER_CERT_LOCALLY',
+	'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
+];
+
+/** What to do about parameters that clients of PostgreSQL do not pass on to the server, and this one does. */
+const parameterAdvice: Record<string, string> = {
+	sslrootcert: 'set NODE_EXTRA_CA_CERTS to the file of the authority',
+	host: 'write the host before the database, the folder of a socket as %2Fvar%2Frun%2Fpostgresql',
+};
+
 /**
  * The kind of an error by its SQLSTATE, the class of its SQLSTATE (two characters), or the code of the client or the
  * network.
@@ -132,6 +151,8 @@ const kinds: Record<string, ErrorKind> = {
 	ECONNREFUSED: 'unreachable',
 	ENOTFOUND: 'unreachable',
 	NO_SUITABLE_SERVER: 'unreachable',
+	TLS_UNAVAILABLE: 'unreachable',
+	...Object.fromEntries(certificateErrors.map((code) => [code, 'unreachable'] as const)),
 
 	'53300': 'unavailable', // too many connections
 	'57P03': 'unavailable', // cannot connect now
@@ -162,8 +183,11 @@ interface ErrorMeaning extends Consequences {
 export function classify(error: unknown): ErrorMeaning {
 	const cause = error instanceof DatabaseError ? error.cause : error;
 	const code = errorCode(cause) ?? '';
-	const isFromServer = typeof (cause as { severity?: unknown } | null | undefined)?.severity === 'string';
-	const kind = kinds[code] ?? (isFromServer ? (kinds[code.slice(0, 2)] ?? 'statement') : 'unknown');
+	const { severity, syscall } = (cause ?? {}) as { severity?: unknown; syscall?: unknown };
+	const isFromServer = typeof severity === 'string';
+	// Such as ENOENT, when a socket is not there.
+	const otherwise = syscall === 'connect' ? 'unreachable' : 'unknown';
+	const kind = kinds[code] ?? (isFromServer ? (kinds[code.slice(0, 2)] ?? 'statement') : otherwise);
 	const meaning: ErrorMeaning = { kind, code, ...consequences[kind] };
 	return cause instanceof DatabaseBusyError ? { ...meaning, reason: 'busy' } : meaning;
 }
@@ -185,14 +209,35 @@ export function describeDatabaseError(error: unknown, hostList?: string): string
 	if (code === '42P01') return 'The database has no tables yet: run "contacts migrate" first.';
 	if (code === '42703' || code === '42883')
 		return 'The tables of the database are older than this release: run "contacts migrate" first.';
-	if ((code === '22023' || code === '42704') && (error as { severity?: string }).severity === 'FATAL')
-		return 'DATABASE_URL is wrong: the server refuses one of its parameters.';
+	if (isParameterRefused(error, code)) {
+		// The server's language may be any, and a pooler has a sentence of its own.
+		const name = /"([\w.]+)"|parameter: (\w+)/
+			.exec((error as Error).message)
+			?.slice(1)
+			.find(Boolean);
+		if (name === undefined) return 'DATABASE_URL is wrong: the server refuses one of its parameters.';
+		return `DATABASE_URL is wrong: the server refuses its parameter "${name}": ${parameterAdvice[name] ?? 'leave it out'}.`;
+	}
 	if (code === '3D000') return 'The database that DATABASE_URL names does not exist.';
 	if (code.startsWith('28')) return 'The database refuses the user or the password in DATABASE_URL.';
 	if (code === 'CLEARTEXT_PASSWORD')
 		return 'The database asks for the password in clear, so it was not sent: use sslmode=verify-full in DATABASE_URL, or scram-sha-256 on the server.';
+	if (code === 'TLS_UNAVAILABLE')
+		return 'The database has no TLS, which sslmode in DATABASE_URL asks for: set up TLS there, or use sslmode=disable.';
+	if (code === 'ERR_TLS_CERT_ALTNAME_INVALID')
+		return "The database's certificate is for another name than that in DATABASE_URL: use its name, or sslmode=verify-ca.";
+	if (certificateErrors.includes(code))
+		return `The database's certificate can't be verified (${code}): set NODE_EXTRA_CA_CERTS to the file of its authority, or renew it.`;
+	if (code === '53100') return 'The disk of the database is full.';
 	if (code === 'NO_SUITABLE_SERVER') return `The database can't be used: ${(error as Error).message}.`;
 	if (kind === 'lost' || kind === 'unreachable')
 		return `The database${hostList ? ` at ${hostList}` : ''} does not respond (${code}). Is it running, and is DATABASE_URL right?`;
 	return undefined;
+}
+
+/** Whether the server or a pooler has refused a connection for a parameter of the URL. */
+function isParameterRefused(error: unknown, code: string): boolean {
+	const { severity, message } = error as { severity?: string; message?: string };
+	if (severity !== 'FATAL') return false;
+	return code === '22023' || code === '42704' || (code === '08P01' && /startup parameter/.test(message ?? ''));
 }

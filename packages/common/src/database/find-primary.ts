@@ -22,6 +22,18 @@ class NoPrimaryError extends Error {
 	}
 }
 
+/** The options of a client that connects to this host. */
+export function hostOptions({ host, port }: Host, sslMode: string | null): ConnectionOptions {
+	return {
+		// Lists, which the published types lack. The client would split an IPv6 address in a string.
+		host: [host],
+		port: [port],
+		// As in libpq, verify-ca accepts a certificate for another name, and a socket has no TLS.
+		...(sslMode === 'verify-ca' ? { ssl: { checkServerIdentity: () => undefined } } : {}),
+		...(host.startsWith('/') ? { path: `${host}/.s.PGSQL.${port}`, ssl: false } : {}),
+	} as unknown as ConnectionOptions;
+}
+
 /** Running searches, by URL. Connections that are opened at the same time share one. */
 const searches = new Map<string, Promise<Host>>();
 
@@ -41,9 +53,10 @@ export function findPrimary(address: DatabaseUrl, options: ConnectionOptions): P
 	return search;
 }
 
-async function choose({ hosts, ofFirstHost }: DatabaseUrl, options: ConnectionOptions): Promise<Host> {
+async function choose(address: DatabaseUrl, options: ConnectionOptions): Promise<Host> {
+	const { hosts } = address;
 	try {
-		return await Promise.any(hosts.map((host) => requirePrimary(host, ofFirstHost, options)));
+		return await Promise.any(hosts.map((host) => requirePrimary(host, address, options)));
 	} catch (error) {
 		const reasons = (error as AggregateError).errors as unknown[];
 		if (reasons.every((reason) => classify(reason).isPermanent)) throw reasons[0];
@@ -52,16 +65,18 @@ async function choose({ hosts, ofFirstHost }: DatabaseUrl, options: ConnectionOp
 }
 
 /** Connects to one host, and rejects unless it is the primary and can be written. */
-async function requirePrimary(host: Host, url: string, options: ConnectionOptions): Promise<Host> {
-	const sql = postgres(url, {
+async function requirePrimary(
+	host: Host,
+	{ ofFirstHost, sslMode }: DatabaseUrl,
+	options: ConnectionOptions,
+): Promise<Host> {
+	const sql = postgres(ofFirstHost, {
 		...options,
-		// Lists, which the published types lack. The client would split an IPv6 address in a string.
-		host: [host.host],
-		port: [host.port],
+		...hostOptions(host, sslMode),
 		max: 1,
 		connect_timeout: probeTimeoutMs / 1000,
 		onclose: () => undefined,
-	} as unknown as ConnectionOptions);
+	});
 	try {
 		const response = await withTimeout(
 			sql<[{ standby: boolean; readOnly: boolean }]>`

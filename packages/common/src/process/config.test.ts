@@ -23,6 +23,7 @@ const table: { name: string; right: Record<string, unknown>; wrong: string[] }[]
 			'postgresql://u:p@[::1]:5432/db?sslmode=require',
 			'postgresql://u:p%40%2C%2F@a,[::1]:5433,10.0.0.3/db?sslmode=verify-full&target_session_attrs=primary',
 			'postgres://u@a,b/db?target_session_attrs=read-write',
+			'postgres://u@%2Fvar%2Frun%2Fpostgresql/db',
 		),
 		wrong: [
 			...['host/db', 'mysql://host/db', 'postgres', '5432', 'postgres://host:port/db', 'postgres://::1/db'],
@@ -33,6 +34,8 @@ const table: { name: string; right: Record<string, unknown>; wrong: string[] }[]
 				'postgres://u@a/db?sslmode=verify_full',
 				'postgres://u@a/db?sslmode=',
 			],
+			'postgres://u:p@ss/w@host/db',
+			'postgres://u@a,%2Fvar%2Frun%2Fpostgresql/db',
 			...['writable', 'any', 'prefer-standby'].map((target) => `postgres://u@a,b/db?target_session_attrs=${target}`),
 		],
 	},

@@ -13,7 +13,12 @@ export class ConfigError extends Error {
 
 const logLevels = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'];
 
-const isUrl = (text: string, protocols: string[]) => URL.canParse(text) && protocols.includes(new URL(text).protocol);
+/**
+ * Whether it is a URL of one of these protocols, such as `redis:`. A second @ is that of a password which is not encoded: its end would be shown as
+ * the host.
+ */
+export const isUrl = (text: string, protocols: string[]) =>
+	URL.canParse(text) && protocols.includes(new URL(text).protocol) && text.split('@').length <= 2;
 
 const isInteger = (text: string, min: number, max: number) =>
 	/^[0-9]{1,15}$/.test(text) && Number(text) >= min && Number(text) <= max;

@@ -229,6 +229,7 @@ describe('crm', () => {
 
 test.each([
 	['http://canary', /no URL like redis:/],
+	['redis://:p@canary/w@127.0.0.1:1', /no URL like redis:/],
 	['redis://:canary@127.0.0.1:1', /does not respond \(ECONNREFUSED\)/],
 ])('redis: %s', async (url, message) => {
 	const findings = await look('redis', operator(), { REDIS_URL: url });

@@ -1,3 +1,4 @@
+import { isUrl } from '@contacts/common/process/config.js';
 import { Redis } from 'ioredis';
 import { type Check, problem, skipped, warning } from './check.js';
 
@@ -7,8 +8,8 @@ export async function* checkRedis(url: string | undefined): Check {
 		yield skipped('REDIS_URL is not set: each process of company-contacts has its own limit.');
 		return '';
 	}
-	if (!URL.canParse(url) || !/^rediss?:$/.test(new URL(url).protocol)) {
-		yield problem('REDIS_URL is no URL like redis://:password@host:6379.', 'Correct it.');
+	if (!isUrl(url, ['redis:', 'rediss:'])) {
+		yield problem('REDIS_URL is no URL like redis://:password@host:6379.', 'Percent-encode @ / ? # % in the password.');
 		return '';
 	}
 	const { host } = new URL(url);
