@@ -34,13 +34,13 @@ ENV PORT=3001
 EXPOSE 3001
 COPY --from=build /out/services/personal-contacts ./
 # The introduction of /docs. Seen from dist, its place is the same as in the repository.
-COPY docs/bot.md /docs/bot.md
+COPY --chmod=644 docs/bot.md /docs/bot.md
 
 FROM service AS company-contacts
 ENV PORT=3000
 EXPOSE 3000
 COPY --from=build /out/services/company-contacts ./
-COPY docs/partners.md /docs/partners.md
+COPY --chmod=644 docs/partners.md /docs/partners.md
 
 FROM service AS crm-sync
 ENV PORT=3002

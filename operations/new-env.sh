@@ -16,8 +16,5 @@ while IFS= read -r line; do
     *) printf '%s\n' "$line" ;;
   esac
 done <.env.example >.env
-cat <<'EOF'
-Wrote .env. If the database was started before, its volume has other passwords. Give it these:
-  docker compose up --detach --wait postgres
-  docker compose exec postgres psql --username=postgres --dbname=contacts --file=/docker-entrypoint-initdb.d/2-passwords.sql
-EOF
+sh operations/readable.sh
+echo 'Wrote .env. The next "docker compose up" gives the roles of the database these passwords.'

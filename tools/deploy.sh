@@ -5,7 +5,7 @@
 set -eu
 CDPATH= cd -- "$(dirname -- "$0")/.."
 mkdir -p "$1"
-folder=$(cd "$1" && pwd)
+folder=$(CDPATH= cd -- "$1" && pwd)
 pnpm=${PNPM:-pnpm}
 programs='services/personal-contacts services/company-contacts workers/crm-sync tools/cli'
 
@@ -21,3 +21,5 @@ find "$folder" -type d \( -name test -o -name tests -o -name __tests__ -o -name 
   -o -name example -o -name examples -o -name .github \) -path '*/node_modules/.pnpm/*' -prune -exec rm -rf {} +
 find "$folder" -type f \( -name '*.map' -o -name '*.ts' -o -name '*.mts' -o -name '*.cts' -o -name '*.tsbuildinfo' \
   -o -name '*.test.js' -o -name '*.md' ! -iname 'licen*' \) -delete
+# Every user may read them, whatever the umask is here.
+chmod -R a+rX "$folder"

@@ -6,7 +6,7 @@ set -eu
 CDPATH= cd -- "$(dirname -- "$0")/.."
 prefix=$1 version=$2
 mkdir -p "$3"
-folder=$(cd "$3" && pwd)
+folder=$(CDPATH= cd -- "$3" && pwd)
 pnpm=${PNPM:-pnpm}
 
 $pnpm --filter @contacts/client pack --pack-destination "$folder"

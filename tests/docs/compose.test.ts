@@ -11,7 +11,8 @@ interface ComposeService {
 	pull_policy?: string;
 	environment?: Record<string, string>;
 	volumes?: string[];
-	networks: string[];
+	/** None: it reaches nothing. */
+	networks?: string[];
 	user?: string;
 	ports?: string[];
 	read_only?: boolean;
@@ -28,8 +29,8 @@ const { services, networks } = parse(read('docker-compose.yml'), { merge: true }
 const containers = Object.entries(services);
 const isInternal = (network: string) => networks[network]?.internal === true;
 const membersOf = (network: string) =>
-	containers.filter(([, each]) => each.networks.includes(network)).map(([name]) => name);
-const reachedBy = (container: string) => [...new Set(services[container]?.networks.flatMap(membersOf))].toSorted();
+	containers.filter(([, each]) => each.networks?.includes(network)).map(([name]) => name);
+const reachedBy = (container: string) => [...new Set(services[container]?.networks?.flatMap(membersOf))].toSorted();
 
 test.each(containers)(
 	'%s has a read-only file system, no capabilities that it does not add, a limit of processes, and writes no core file',
@@ -40,7 +41,10 @@ test.each(containers)(
 );
 
 test('a container reaches the outside only where it needs to, and publishes its ports on 127.0.0.1 only', () => {
-	const outside = containers.map(([name, each]) => [name, each.networks.filter((network) => !isInternal(network))]);
+	const outside = containers.map(([name, { networks: all = [] }]) => [
+		name,
+		all.filter((network) => !isInternal(network)),
+	]);
 	expect(Object.fromEntries(outside.filter(([, network]) => network?.length !== 0))).toEqual({
 		gateway: ['public'],
 		'bot-gateway': ['bot'],

@@ -84,18 +84,18 @@ test('only the programs read variables of OpenTelemetry, all of them, from a fil
 	expect(compose).not.toContain('OTEL_');
 });
 
-test('only the database’s container gets the passwords of the roles, each the one that is part of a URL', () => {
+test('only the container “roles” gets the passwords of the roles, each the one that is part of a URL', () => {
 	const passwords = matches(read('operations/postgres/passwords.sql'), /\\getenv \w+ (\w+)/g);
-	const given = Object.keys(environmentOf('postgres')).filter((name) => name.endsWith('_DATABASE_PASSWORD'));
+	const given = Object.keys(environmentOf('roles')).filter((name) => name.endsWith('_DATABASE_PASSWORD'));
 	expect(given.toSorted()).toEqual(passwords.toSorted());
 	for (const [container, { environment = {} }] of Object.entries(containers)) {
-		if (container === 'postgres') continue;
+		if (container === 'roles') continue;
 		expect([container, Object.keys(environment).filter((name) => passwords.includes(name))]).toEqual([container, []]);
 		const [password = environment.PGPASSWORD] = matches(
 			environment.DATABASE_URL ?? '',
 			/:(\$\{\w+:-[^}]*\})@postgres:/g,
 		);
-		if (password !== undefined) expect(Object.values(environmentOf('postgres')), container).toContain(password);
+		if (password !== undefined) expect(Object.values(environmentOf('roles')), container).toContain(password);
 	}
 });
 

@@ -1,14 +1,15 @@
 import { execFileSync, spawnSync } from 'node:child_process';
-import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import { expect, test } from 'vitest';
 import { read, root } from './pages.js';
 
+const needed = ['.env.example', 'operations', 'gateway', 'packages/common/owner.sql'];
+
 test('operations/new-env.sh gives each default password of the compose file a random value, and never replaces .env', async () => {
 	const folder = await temporaryFolder();
-	mkdirSync(join(folder, 'operations'));
-	for (const file of ['.env.example', 'operations/new-env.sh']) cpSync(join(root, file), join(folder, file));
+	for (const file of needed) cpSync(join(root, file), join(folder, file), { recursive: true });
 	const [script, written] = [join(folder, 'operations/new-env.sh'), join(folder, '.env')];
 
 	execFileSync('sh', [script]);
@@ -27,10 +28,35 @@ test('operations/new-env.sh gives each default password of the compose file a ra
 
 test('operations/new-env.sh writes beside its own compose file, whatever CDPATH leads elsewhere', async () => {
 	const [folder, other] = [await temporaryFolder(), await temporaryFolder()];
-	for (const each of [folder, other]) mkdirSync(join(each, 'operations'));
-	for (const file of ['.env.example', 'operations/new-env.sh']) cpSync(join(root, file), join(folder, file));
+	mkdirSync(join(other, 'operations'));
+	for (const file of needed) cpSync(join(root, file), join(folder, file), { recursive: true });
 	execFileSync('sh', ['operations/new-env.sh'], { cwd: folder, env: { PATH: process.env.PATH, CDPATH: other } });
 	expect([existsSync(join(folder, '.env')), existsSync(join(other, '.env'))]).toEqual([true, false]);
+});
+
+test('whatever the umask of a clone was, containers can read what they mount, and nothing else becomes readable', async () => {
+	const folder = await temporaryFolder();
+	for (const file of needed) cpSync(join(root, file), join(folder, file), { recursive: true });
+	mkdirSync(join(folder, 'operations/tls/private'));
+	const secrets = ['operations/tls/private/key.pem', 'operations/redis/password'].map((file) => join(folder, file));
+	for (const file of secrets) writeFileSync(file, 'secret');
+	execFileSync('chmod', ['-R', 'go=', folder]);
+	execFileSync('sh', ['-c', 'umask 077; sh operations/new-env.sh'], { cwd: folder });
+	const files = ['docker-compose.yml', 'operations/tls/docker-compose.yml', 'operations/tls/ipv6.yml']
+		.map(read)
+		.join('\n');
+	const mounted = [...files.matchAll(/(?:- |")(?:\$\{\w+:-)?(\.\/[\w./-]+)\}?:\//g)].map(([, path]) => String(path));
+	expect(mounted.length).toBeGreaterThan(15);
+	const closed = execFileSync(
+		'find',
+		[...mounted.filter((path) => existsSync(join(root, path))), '!', '-perm', '-004'],
+		{
+			cwd: folder,
+			encoding: 'utf8',
+		},
+	);
+	expect(closed).toBe('');
+	for (const file of [...secrets, join(folder, '.env')]) expect([file, statSync(file).mode & 0o077]).toEqual([file, 0]);
 });
 
 /** Runs the script of the units in another folder than /etc/contacts. */

@@ -19,10 +19,11 @@ const outcomeOf = (url: string, statement: string) =>
 		(error: { code: string }) => error.code,
 	);
 
-/** The scripts that the PostgreSQL container runs on a new volume, in the order of their names there. */
-const scripts = [...read('docker-compose.yml').matchAll(/\.\/(\S+):(\/docker-entrypoint-initdb\.d\/\S+):ro/g)]
-	.sort((one, other) => String(one[2]).localeCompare(String(other[2])))
-	.map(([, file]) => join(root, String(file)));
+/** The scripts that the container "roles" runs, in its order. */
+const scripts = [...read('docker-compose.yml').matchAll(/--file=(\/sql\/[\w-]+\.sql)/g)].map(([, mounted]) => {
+	const [, file] = new RegExp(`\\./(\\S+):${mounted}:ro`).exec(read('docker-compose.yml')) ?? [];
+	return join(root, String(file));
+});
 
 const runScripts = (url: string, passwords: Record<string, string>) =>
 	promisify(execFile)(
