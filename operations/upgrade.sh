@@ -26,6 +26,9 @@ esac
 exec 9<.
 flock --nonblock 9 || fail 'Another upgrade is running in this folder.'
 
+[ ! -e .env ] || sh operations/with-env.sh .env true
+sh operations/readable.sh
+
 for image in $(docker compose config --images); do
   case $image in *":$1") ;; *) continue ;; esac
   docker image inspect "$image" >/dev/null 2>&1 && continue

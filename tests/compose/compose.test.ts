@@ -1,7 +1,9 @@
 import { execFile } from 'node:child_process';
-import { readdirSync, readFileSync } from 'node:fs';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { acceptedLines } from '@contacts/testing/environment-files.js';
+import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import { waitUntil } from '@contacts/testing/wait-until.js';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { pages } from '../docs/pages.js';
@@ -29,11 +31,20 @@ async function allHealthy(): Promise<void> {
 
 beforeAll(async () => {
 	await here.create();
-	here.sh('docker compose up --build --detach --wait --wait-timeout 300');
+	here.sh("docker compose --profile '*' build");
+	here.useProxy();
 });
 afterAll(() => here.remove());
 
 describe('docker compose', () => {
+	test('finishes a first start that failed', () => {
+		here.sh('chmod go= packages/common/owner.sql');
+		const failed = here.try('docker compose up --detach');
+		expect([failed.status, failed.stderr]).toEqual([1, expect.stringContaining('service "roles" didn\'t complete')]);
+		here.sh('sh operations/readable.sh');
+		here.sh('docker compose up --detach --wait --wait-timeout 300');
+	});
+
 	test('starts everything, and publishes ports on 127.0.0.1 only', async () => {
 		await allHealthy();
 		const services = here.sh("docker compose ps --format '{{.Service}}'").trim().split('\n');
@@ -240,6 +251,19 @@ describe('docker compose config', () => {
 			expect(stdout).toContain('host_ip: 127.0.0.1');
 		},
 	);
+
+	test('reads each value of .env as operations/with-env.sh does', async () => {
+		const { text, values } = await acceptedLines();
+		const folder = await temporaryFolder();
+		writeFileSync(join(folder, 'some.env'), text);
+		const environment = Object.fromEntries(Object.keys(values).map((name) => [name, `\${${name}}`]));
+		writeFileSync(join(folder, 'some.yml'), JSON.stringify({ services: { some: { image: 'some', environment } } }));
+		const printed = here.sh(`cd '${folder}'; docker compose --env-file some.env --file some.yml config --format json`);
+		const { services } = JSON.parse(printed) as { services: { some: { environment: Record<string, string> } } };
+		// What is printed could be read again, with "$$" for "$".
+		const read = Object.entries(services.some.environment).map(([name, value]) => [name, value.replaceAll('$$', '$')]);
+		expect(Object.fromEntries(read)).toEqual(values);
+	});
 
 	test('has no default password with the .env of new-env.sh', () => {
 		const { status, stdout } = config("--profile '*'");

@@ -1,6 +1,15 @@
 import { execFileSync, spawnSync } from 'node:child_process';
-import { appendFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import {
+	appendFileSync,
+	cpSync,
+	existsSync,
+	mkdirSync,
+	mkdtempSync,
+	readFileSync,
+	rmSync,
+	writeFileSync,
+} from 'node:fs';
+import { homedir, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { freePort } from '@contacts/local-postgres/ports.js';
@@ -31,7 +40,9 @@ export class Installation {
 			input: list,
 			maxBuffer: 1 << 30,
 		});
-		execFileSync('tar', ['--extract', '--directory', this.folder], { input: archive });
+		// On many servers nobody else may read what root writes.
+		const unpack = 'umask 077; tar --extract --no-same-permissions --directory "$1"';
+		execFileSync('sh', ['-c', unpack, 'sh', this.folder], { input: archive });
 		this.sh('sh operations/new-env.sh');
 		[this.publicPort, this.botPort] = [await freePort(), await freePort()];
 		this.set({
@@ -54,6 +65,19 @@ export class Installation {
 			writeFileSync(join(this.folder, 'build-network.yml'), `services:\n${services}`);
 			this.set({ COMPOSE_FILE: 'docker-compose.yml:build-network.yml' });
 		}
+	}
+
+	/** Lets Docker give each container a proxy, which reaches none of the others. Images must have been built, because builds use it, too. */
+	useProxy(): void {
+		const [folder, file] = [join(this.folder, 'docker'), join(this.folder, 'docker', 'config.json')];
+		const own = process.env.DOCKER_CONFIG ?? join(homedir(), '.docker');
+		if (existsSync(own)) cpSync(own, folder, { recursive: true, verbatimSymlinks: true });
+		else mkdirSync(folder);
+		const settings = existsSync(file) ? (JSON.parse(readFileSync(file, 'utf8')) as object) : {};
+		const proxy = 'http://127.0.0.1:9';
+		const proxies = { default: { httpProxy: proxy, httpsProxy: proxy } };
+		writeFileSync(file, JSON.stringify({ ...settings, proxies }));
+		environment.DOCKER_CONFIG = folder;
 	}
 
 	/** Adds lines to `.env`. The last line of a name counts. */

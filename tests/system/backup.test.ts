@@ -240,7 +240,11 @@ describe('the nightly backup', () => {
 
 	test('keeps every older dump until a new one is complete, which only its owner may read, deletes what a killed backup left, and reports the time of its success', async () => {
 		const [backups, metrics] = [await temporaryFolder(), await temporaryFolder()];
-		const commands = [...unit.matchAll(/^ExecStart(?:Pre|Post)?=[-+]*(.+)$/gm)].map(([, command]) => command);
+		const file = join(await temporaryFolder(), 'backup.env');
+		writeFileSync(file, "PGPASSWORD='$'\n");
+		const commands = [
+			...unit.replace('/etc/contacts/backup.env true', `${file} true`).matchAll(/^ExecStart(?:Pre|Post)?=[-+]*(.+)$/gm),
+		].map(([, command]) => command);
 		const backUp = () => run(['-ec', commands.join('\n')], backups, metrics);
 		const nameOf = (daysAgo: number) =>
 			`contacts-${new Date(Date.now() - daysAgo * 86_400_000).toISOString().replace(/\.\d+|[-:]/g, '')}.dump`;

@@ -1,3 +1,4 @@
+import { acceptedLines } from '@contacts/testing/environment-files.js';
 import { sharedFolder } from '@contacts/testing/temporary-folder.js';
 import { waitUntil } from '@contacts/testing/wait-until.js';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
@@ -65,6 +66,30 @@ test('every process runs, hardened, as a user who may do nothing else, and a par
 		expect([unit, field('CapBnd'), field('NoNewPrivs'), field('Seccomp')]).toEqual([unit, capabilities, '1', '2']);
 		expect(field('Uid')?.split('\t')[0], unit).toBe(machine.run(`id --user ${unit}`));
 	}
+});
+
+test('systemd reads each value as operations/with-env.sh does, which starts no process with a file that it refuses', async () => {
+	const { text, values } = await acceptedLines();
+	machine.run(`echo ${Buffer.from(text).toString('base64')} | base64 --decode >/run/some.env`);
+	const printed = machine.run(
+		'systemd-run --quiet --pipe --wait -p EnvironmentFile=/run/some.env env --null | base64 --wrap=0',
+	);
+	const pairs = Buffer.from(printed, 'base64')
+		.toString()
+		.split('\0')
+		.filter((pair) => pair.startsWith('VALUE_'));
+	expect(pairs.toSorted()).toEqual(
+		Object.entries(values)
+			.map((pair) => pair.join('='))
+			.toSorted(),
+	);
+
+	machine.run('echo "BACKUP_KEEP_DAYS=30 # a month" >>/etc/contacts/backup.env');
+	onTestFinished(() => void machine.run("sed -i '/# a month/d' /etc/contacts/backup.env"));
+	const failed = machine.run(
+		'systemctl start contacts-backup 2>&1 || journalctl --unit=contacts-backup --output=cat --lines=9',
+	);
+	expect(failed).toMatch(/^\/etc\/contacts\/backup\.env, line 7: write BACKUP_KEEP_DAYS='value'/m);
 });
 
 test('the machine has no clone and no package for development, and every program runs from the release', () => {
