@@ -1,13 +1,21 @@
 // Compiles what changed, and adapts and compresses the script of the API reference when there is another version of it:
 // `node tools/build.mjs` for everything, `node tools/build.mjs services/company-contacts` for a project and what it imports.
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, utimesSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { brotliCompressSync, constants, gzipSync } from 'node:zlib';
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
+const readJson = (file) => JSON.parse(readFileSync(join(root, file), 'utf8'));
+// tsc asks for the contents of a file only if it is newer than what was compiled from it. Files that were restored have old times, and a
+// clock may have been ahead. So what was compiled becomes the oldest.
+for (const { path } of readJson('tsconfig.json').references) {
+	const config = path.endsWith('.json') ? path : join(path, 'tsconfig.json');
+	const compiled = join(root, dirname(config), readJson(config).compilerOptions.tsBuildInfoFile);
+	if (existsSync(compiled)) utimesSync(compiled, 0, 0);
+}
 const compiler = createRequire(import.meta.url).resolve('typescript/package.json');
 const { status } = spawnSync(
 	process.execPath,
