@@ -66,13 +66,6 @@ interface SavedSubscriptions {
 /** A part of an import locks thousands of rows while it waits for one, so it gives up soon and is sent again. */
 export const partLockTimeoutMs = 200;
 
-/** This moment by the database's clock, exactly. */
-export async function readClock(sql: Sql): Promise<string> {
-	const [{ now }] = await sql<[{ now: string }]>`
-		select to_char(clock_timestamp() at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as now`;
-	return now;
-}
-
 /**
  * Saves lines of a file. A line is as old as its end when that has passed, or else as its start. The newest line of a chat counts,
  * unless something newer was reported. A line without a start means that the chat is subscribed now, unless it has ended.

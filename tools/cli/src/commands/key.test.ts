@@ -7,7 +7,7 @@ import { service } from '@contacts/company-contacts/app.js';
 import { startTestApp, type TestApp } from '@contacts/testing/app.js';
 import { rolePassword, withConnection } from '@contacts/testing/database.js';
 import { database, test } from '@contacts/testing/test.js';
-import { afterAll, describe, expect } from 'vitest';
+import { afterAll, describe, expect, onTestFinished, vi } from 'vitest';
 import { runContacts } from '../program.js';
 import { contacts, environmentOf, expectOneLine } from '../testing/command.js';
 import { lockWaiters, ownDatabase } from '../testing/own-database.js';
@@ -167,6 +167,16 @@ describe('key create --stdin', () => {
 });
 
 describe('key create --expires', () => {
+	test.each(['1970-01-01', '2040-01-01'])('goes by the clock of the database, on a machine in %s', async (now) => {
+		vi.useFakeTimers({ toFake: ['Date'], now: new Date(now) });
+		onTestFinished(() => void vi.useRealTimers());
+		const { id } = await create('--expires', '7');
+		const [row] = await database.sql`select expires_at - now() as left from api_keys where id = ${id}`;
+		expect(row?.left).toMatch(/^6 days 23:59/);
+		const past = await contacts(database.url, ['key', 'create', 'one', '--expires', '2026-03-01']);
+		expectOneLine(past, 2, '--expires must be in the future');
+	});
+
 	test('makes a key that the service refuses once it has expired', async () => {
 		const days = await create('--expires', '30');
 		expect(daysUntil(days.expires_at)).toBe(30);

@@ -1,8 +1,10 @@
 import { generateKey, hashKey, maxKeyLength } from '@contacts/common/auth/api-key.js';
 import type { ServiceName } from '@contacts/common/auth/key-ring.sql.js';
 import { insertKey, revokeKey } from '@contacts/common/auth/projects.sql.js';
+import type { Sql } from '@contacts/common/database/client.js';
 import { type Command, Option } from 'commander';
 import { parseTime, positiveInteger } from '../arguments.js';
+import { readClock } from '../clock.sql.js';
 import { withDatabase } from '../connection.js';
 import { CommandError, UsageError } from '../errors.js';
 import { changeKeys, noWait, untilInForce, type WaitOptions } from '../in-force.js';
@@ -11,6 +13,9 @@ import { checkProject, readKeys, rotateKey } from '../projects.sql.js';
 
 /** Seconds. */
 const day = 86_400;
+
+/** When a key ends: seconds from now, or a time in RFC 3339. */
+type Expiry = { seconds: number } | { time: string };
 
 /** The search space of a shorter key is small, even if it is random. */
 const minKeyLength = 16;
@@ -22,7 +27,7 @@ const keyId = positiveInteger('The ID of a key');
 interface CreateOptions extends OutputOptions, WaitOptions {
 	name?: string | null;
 	service?: ServiceName | null;
-	expires?: Date | null;
+	expires?: Expiry;
 	stdin?: boolean;
 	yes?: boolean;
 }
@@ -50,34 +55,31 @@ export function addKeyCommands(program: Command, { environment, stdin, output }:
 				'contacts key create acme --stdin < key.txt',
 			),
 		)
-		.action(
-			async (
-				project: string,
-				{ name = null, service = null, expires: expiresAt = null, ...options }: CreateOptions,
-			) => {
-				if (name !== null && !/^\P{Cc}{1,100}$/u.test(name))
-					throw new UsageError('--name takes 1 to 100 characters, none of them a control character.');
-				const secret = options.stdin ? await readKey(stdin) : generateKey();
-				if (secret.length < minKeyLength) {
-					if (options.yes) output.note(guessable);
-					else await output.confirm(guessable);
-				}
-				const id = await changeKeys(environment, async (sql) => {
-					await checkProject(sql, project);
-					return insertKey(sql, { project, hash: hashKey(secret), name, service, expiresAt });
-				});
-				if (id === undefined)
-					throw new CommandError('This project has, or had, this very key: contacts key list shows it.');
-				const record = { id, project, name, service, expires_at: expiresAt?.toISOString() ?? null };
-				if (options.stdin) {
-					output.result(record, `Imported as key ${id} of ${project}.`, options);
-				} else {
-					output.result({ ...record, key: secret }, secret, options);
-					if (!options.json) output.note(`This is key ${id} of ${project}. It is shown only now: keep it safe.`);
-				}
-				await untilInForce(output, options);
-			},
-		);
+		.action(async (project: string, { name = null, service = null, expires, ...options }: CreateOptions) => {
+			if (name !== null && !/^\P{Cc}{1,100}$/u.test(name))
+				throw new UsageError('--name takes 1 to 100 characters, none of them a control character.');
+			const secret = options.stdin ? await readKey(stdin) : generateKey();
+			if (secret.length < minKeyLength) {
+				if (options.yes) output.note(guessable);
+				else await output.confirm(guessable);
+			}
+			const { id, expiresAt } = await changeKeys(environment, async (sql) => {
+				await checkProject(sql, project);
+				const expiresAt = expires === undefined ? null : await endOf(sql, expires);
+				return { id: await insertKey(sql, { project, hash: hashKey(secret), name, service, expiresAt }), expiresAt };
+			});
+			if (id === undefined)
+				throw new CommandError('This project has, or had, this very key: contacts key list shows it.');
+			const record = { id, project, name, service, expires_at: expiresAt?.toISOString() ?? null };
+			if (options.stdin) {
+				output.result(record, `Imported as key ${id} of ${project}.`, options);
+			} else {
+				output.result({ ...record, key: secret }, secret, options);
+				const end = expiresAt === null ? '' : ` It ends at ${expiresAt.toISOString()}.`;
+				if (!options.json) output.note(`This is key ${id} of ${project}. It is shown only now: keep it safe.${end}`);
+			}
+			await untilInForce(output, options);
+		});
 
 	key
 		.command('list')
@@ -147,12 +149,19 @@ function overlapOf(given: string): number {
 }
 
 /** Days from now, a date (the start of that day in UTC), or an RFC 3339 time. */
-function expiryOf(given: string): Date {
-	const isDays = /^[1-9][0-9]{0,4}$/.test(given);
-	const time = isDays ? Date.now() + Number(given) * day * 1000 : parseTime(given);
+function expiryOf(given: string): Expiry {
+	if (/^[1-9][0-9]{0,4}$/.test(given)) return { seconds: Number(given) * day };
+	const time = parseTime(given);
 	if (!time) throw new UsageError('--expires takes a number of days or a date like 2027-01-31.');
-	if (new Date(time) <= new Date()) throw new UsageError('--expires must be in the future.');
-	return new Date(time);
+	return { time };
+}
+
+/** The end of a key by the database's clock. */
+async function endOf(sql: Sql, expiry: Expiry): Promise<Date> {
+	const now = Date.parse(await readClock(sql));
+	const end = 'time' in expiry ? Date.parse(expiry.time) : now + expiry.seconds * 1000;
+	if (end <= now) throw new UsageError('--expires must be in the future.');
+	return new Date(end);
 }
 
 /** A key from standard input: one line of printable characters. Little is read of what is too long to be a key. */

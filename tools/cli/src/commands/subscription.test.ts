@@ -1,5 +1,5 @@
 import { database, test } from '@contacts/testing/test.js';
-import { describe, expect } from 'vitest';
+import { describe, expect, onTestFinished, vi } from 'vitest';
 import { contacts, expectOneLine } from '../testing/command.js';
 import { ownDatabase } from '../testing/own-database.js';
 
@@ -22,6 +22,24 @@ test.each(['5550001', '-9007199254740991'])(
 
 		expect(await run('start', chatId, '--from', '2026-03-01')).toMatchObject({ code: 0 });
 		expect(await list(chatId)).toEqual([{ chat_id, state: 'active', started_at: day('2026-03-01'), ended_at: null }]);
+	},
+);
+
+test.each(['1970-01-01', '2040-01-01'])(
+	'times are compared with the clock of the database, on a machine in %s',
+	async (now) => {
+		vi.useFakeTimers({ toFake: ['Date'], now: new Date(now) });
+		onTestFinished(() => void vi.useRealTimers());
+		expectOneLine(await run('start', '83', '--from', '2999-01-01'), 2, '--from must not be in the future');
+		expectOneLine(await run('start', '83', '--until', '2026-01-01'), 2, '--until must be in the future');
+		expect(await run('start', '83', '--from', '2026-01-01', '--until', '2999-01-01')).toMatchObject({ code: 0 });
+		const ended = await run('end', '83', '--at', '2097-01-01');
+		expect(ended.stdout).toBe('The subscription of chat 83 ends at 2097-01-01T00:00:00.000Z.\n');
+		expect(await run('end', '83')).toMatchObject({ code: 0 });
+		const line = JSON.stringify({ chat_id: 83, started_at: '2026-02-01' });
+		expect(
+			await contacts(database.url, ['subscription', 'import', '-', '--format', 'ndjson'], { input: line }),
+		).toMatchObject({ code: 0 });
 	},
 );
 

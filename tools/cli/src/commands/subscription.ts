@@ -3,6 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { errorCode } from '@contacts/common/database/errors.js';
 import type { Command } from 'commander';
 import { chatId, parseChatId, parseTime, timeOf } from '../arguments.js';
+import { readClock } from '../clock.sql.js';
 import { longWorkSettings, withDatabase, withTransaction } from '../connection.js';
 import { CommandError, UsageError } from '../errors.js';
 import { type Input, withInput, withRereadable } from '../import/input.js';
@@ -15,7 +16,6 @@ import {
 	endSubscription,
 	type GivenSubscription,
 	partLockTimeoutMs,
-	readClock,
 	readSubscriptions,
 	saveSubscriptions,
 	startSubscription,
@@ -48,10 +48,10 @@ export function addSubscriptionCommands(program: Command, context: Context): voi
 		.option('--until <time>', 'its planned end', timeOf('--until'))
 		.addHelpText('after', examples('contacts subscription start 5550001 --from 2026-01-01 --until 2027-07-01'))
 		.action(async (chat: number, { from = null, until = null }: Times) => {
-			const now = new Date().toISOString();
-			if (from !== null && from > now) throw new UsageError('--from must not be in the future.');
-			if (until !== null && until <= now) throw new UsageError('--until must be in the future.');
 			await withTransaction(environment, async (sql) => {
+				const now = await readClock(sql);
+				if (from !== null && from > now) throw new UsageError('--from must not be in the future.');
+				if (until !== null && until <= now) throw new UsageError('--until must be in the future.');
 				if (!(await startSubscription(sql, chat, { from, until })))
 					throw new CommandError(`Chat ${chat} has an active subscription already.`);
 				await recordOperation(sql, 'subscription started', { from, until });
@@ -66,11 +66,11 @@ export function addSubscriptionCommands(program: Command, context: Context): voi
 		.option('--at <time>', 'when it ends: a date (00:00 UTC) or an RFC 3339 time', timeOf('--at'))
 		.addHelpText('after', examples('contacts subscription end 5550001 --at 2027-07-01'))
 		.action(async (chat: number, { at = null }: Times) => {
-			await withTransaction(environment, async (sql) => {
+			const isPlanned = await withTransaction(environment, async (sql) => {
 				if (!(await endSubscription(sql, chat, at))) throw new CommandError(`Chat ${chat} has no active subscription.`);
 				await recordOperation(sql, 'subscription ended', { at });
+				return at !== null && at > (await readClock(sql));
 			});
-			const isPlanned = at !== null && at > new Date().toISOString();
 			output.print(`The subscription of chat ${chat} ${isPlanned ? `ends at ${at}` : 'has ended'}.`);
 		});
 
@@ -141,7 +141,14 @@ async function importSubscriptions(context: Context, { file, input, signal, read
 				const counts = { records: 0, applied: 0, older: 0 };
 				const readAll = (label: string, save: (batch: readonly GivenSubscription[]) => Promise<void>) =>
 					saveRecords(read(input.read(signal), columns), output, {
-						...{ label, part: input.part, maxBatch, convert: toSubscription, save, signal },
+						...{
+							label,
+							part: input.part,
+							maxBatch,
+							convert: (fields, line) => toSubscription(fields, line, now),
+							save,
+							signal,
+						},
 					});
 
 				const checked = await readAll('Checking: ', async () => undefined);
@@ -167,14 +174,14 @@ async function importSubscriptions(context: Context, { file, input, signal, read
 	);
 }
 
-function toSubscription(fields: Record<string, unknown>, line: number): GivenSubscription {
+function toSubscription(fields: Record<string, unknown>, line: number, now: string): GivenSubscription {
 	if (Object.keys(fields).some((name) => !columns.names.includes(name)))
 		throw new RecordError(`only ${columns.names.join(', ')} are known`);
 	const given = fields.chat_id;
 	const chat = typeof given === 'string' || typeof given === 'number' ? parseChatId(String(given)) : undefined;
 	if (chat === undefined) throw new RecordError('chat_id is no integer other than 0, within ±9007199254740991');
 	const [started, ended] = [fieldTime(fields, 'started_at'), fieldTime(fields, 'ended_at')];
-	if (started !== null && started > new Date().toISOString()) throw new RecordError('started_at is in the future');
+	if (started !== null && started > now) throw new RecordError('started_at is in the future');
 	if (started !== null && ended !== null && ended < started) throw new RecordError('ended_at is before started_at');
 	return { line, chat_id: chat, started_at: started, ended_at: ended };
 }
