@@ -24,7 +24,9 @@ const { status } = spawnSync(
 );
 if (status !== 0) process.exit(1);
 
-const scalar = join(root, 'packages', 'common', 'node_modules', '@scalar', 'api-reference');
+// A user's own settings of pnpm may put all packages into one folder.
+const folders = [join(root, 'packages', 'common', 'node_modules'), join(root, 'node_modules')];
+const scalar = folders.map((folder) => join(folder, '@scalar', 'api-reference')).find(existsSync);
 const target = join(root, 'packages', 'common', 'dist', 'api-reference');
 const { version } = JSON.parse(readFileSync(join(scalar, 'package.json'), 'utf8'));
 const marker = join(target, 'scalar.version');

@@ -222,16 +222,23 @@ async function startServer(programs: Programs, options: LocalPostgresOptions): P
 		await server.ended;
 		const output = server.output();
 		const reason = firstError(output);
-		if (/lock file ".*" already exists|shared memory block .* still in use/.test(output)) {
+		if (/lock file ".*" (already exists|is empty)|shared memory block .* still in use/.test(output)) {
 			// A server whose launcher was killed needs a moment to notice it, and then to shut down.
 			const waitedMs = performance.now() - startedAt;
 			if (waitedMs > (isStopping(dataDirectory) ? 30_000 : 3000))
 				throw new LocalPostgresError(
-					`PostgreSQL already runs on ${dataDirectory}: stop it first, or set another LOCAL_DATA_DIR (${reason}).`,
+					isLeftOver(dataDirectory)
+						? `${join(dataDirectory, 'postmaster.pid')} is left from a server that was cut off, and no PostgreSQL runs there: delete this file.`
+						: `PostgreSQL already runs on ${dataDirectory}: stop it first, or set another LOCAL_DATA_DIR (${reason}).`,
 				);
 			await delay(100);
 		} else if (!/could not bind|Address already in use/.test(output) || --triesLeft === 0) {
-			throw new LocalPostgresError(`The database did not start: ${reason}`);
+			const advice = /Permission denied/.test(reason)
+				? '. Start as the user to whom the data belongs, or set another LOCAL_DATA_DIR.'
+				: '';
+			throw new LocalPostgresError(
+				`The database did not start: ${reason.replaceAll(pathOf(dataDirectory), dataDirectory)}${advice}`,
+			);
 		}
 	}
 }
@@ -279,6 +286,18 @@ function spawnServer({ folder, user, copy = '' }: Programs, options: LocalPostgr
 function isStopping(dataDirectory: string): boolean {
 	try {
 		return /^stopping/m.test(readFileSync(join(dataDirectory, 'postmaster.pid'), 'utf8'));
+	} catch {
+		return false;
+	}
+}
+
+/** Whether the lock file is empty, or names a process that is no PostgreSQL: its ID has been given to another one. */
+function isLeftOver(dataDirectory: string): boolean {
+	try {
+		const [pid] = readFileSync(join(dataDirectory, 'postmaster.pid'), 'utf8').split('\n');
+		if (pid === '') return true;
+		const name = execFileSync('ps', ['-o', 'comm=', '-p', String(pid)], { stdio: ['ignore', 'pipe', 'ignore'] });
+		return !/postgres/.test(String(name));
 	} catch {
 		return false;
 	}

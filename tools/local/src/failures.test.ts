@@ -1,5 +1,6 @@
+import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import { addProject } from '@contacts/testing/app.js';
@@ -37,6 +38,15 @@ async function usedPort() {
 	return { server, port: (server.address() as AddressInfo).port };
 }
 
+/** A process of the user that PostgreSQL runs as. @returns its ID */
+function otherProcess(): number {
+	const id = (flag: string) => Number(execFileSync('id', [flag, 'postgres']));
+	const user = process.getuid?.() === 0 ? { uid: id('-u'), gid: id('-g') } : {};
+	const child = spawn('sleep', ['600'], user);
+	onTestFinished(() => void child.kill());
+	return child.pid as number;
+}
+
 describe('what prevents a start is said in one line:', () => {
 	test('a port that is in use', async () => {
 		const { port } = await usedPort();
@@ -71,6 +81,55 @@ describe('what prevents a start is said in one line:', () => {
 	test('a database that refuses the password, which is not repeated', async () => {
 		const url = Object.assign(new URL(database.url), { password: 'canary' });
 		await expectLine(/^The database refuses the user or the password in DATABASE_URL\.$/, { DATABASE_URL: url.href });
+	});
+
+	test.each([
+		['is empty', () => ''],
+		['names a process that is no PostgreSQL', () => `${otherProcess()}\n`],
+	])('a lock file that %s, and after its removal all goes on', async (_, content) => {
+		const folder = await temporaryFolder();
+		const first = await launch(folder);
+		await first.ready();
+		expect(await first.end('SIGTERM')).toBe(0);
+		const file = join(folder, 'postgres', 'postmaster.pid');
+		writeFileSync(file, content(), { mode: 0o644 });
+		const refused = await launch(folder);
+		expect(await refused.exit).toBe(1);
+		expect(refused.stderr()).toMatch(/^\S*\/postmaster\.pid is left from [^\n]*: delete this file\.\n$/);
+		rmSync(file);
+		await (await start(folder)).ready();
+	});
+
+	test('data that this user, or PostgreSQL’s, may not read', async () => {
+		const folder = await temporaryFolder();
+		const data = join(folder, 'postgres');
+		mkdirSync(data);
+		writeFileSync(join(data, 'PG_VERSION'), '18');
+		chmodSync(data, 0);
+		onTestFinished(() => chmodSync(data, 0o700));
+		await expectLine(
+			/(\/postgres\/postgresql\.conf": Permission denied\. Start as the user to whom|EACCES: .*\/postgres')/,
+			{},
+			folder,
+		);
+	});
+
+	test('a password file that is empty', async () => {
+		const folder = await temporaryFolder();
+		writeFileSync(join(folder, 'password'), '');
+		await expectLine(/\/password is empty, .* or delete /, {}, folder);
+	});
+
+	test('a database with tables of another program, which stay', async () => {
+		const own = await createTestDatabase('template0');
+		onTestFinished(() => own.drop());
+		await own.sql`create table projects (precious text)`;
+		await expectLine(/^The database has tables of another program/, { DATABASE_URL: own.url });
+		expect(await own.sql`select precious from projects`).toEqual([]);
+	});
+
+	test('an unknown parameter of DATABASE_URL', async () => {
+		await expectLine(/its parameter "schema": leave it out\.$/, { DATABASE_URL: `${database.url}?schema=public` });
 	});
 
 	test.each([

@@ -5,7 +5,7 @@ import type { ServiceName } from '@contacts/common/auth/key-ring.sql.js';
 import { connectSingle } from '@contacts/common/database/connect.js';
 import { migrate } from '@contacts/common/database/migrate.js';
 import { setUpRoles, urlAs } from '@contacts/common/database/roles.js';
-import { startLocalPostgres } from '@contacts/local-postgres/local-postgres.js';
+import { LocalPostgresError, startLocalPostgres } from '@contacts/local-postgres/local-postgres.js';
 import { addDemo } from './demo.js';
 import type { StopSteps } from './launcher.js';
 
@@ -65,7 +65,7 @@ const newPassword = () => randomBytes(24).toString('base64url');
 function superuserPassword(dataFolder: string): string {
 	const file = join(dataFolder, 'password');
 	const own = `${file}.${process.pid}`;
-	writeFileSync(own, newPassword(), { mode: 0o600 });
+	writeFileSync(own, newPassword(), { mode: 0o600, flush: true });
 	try {
 		linkSync(own, file);
 	} catch (error) {
@@ -73,5 +73,10 @@ function superuserPassword(dataFolder: string): string {
 	} finally {
 		rmSync(own);
 	}
-	return readFileSync(file, 'utf8');
+	const password = readFileSync(file, 'utf8');
+	if (password === '')
+		throw new LocalPostgresError(
+			`${file} is empty, so nobody can use the data beside it: put a copy of the file back, or delete ${dataFolder}.`,
+		);
+	return password;
 }

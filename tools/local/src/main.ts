@@ -79,7 +79,9 @@ function welcome({ companyPort, personalPort, databaseUrl }: Settings): string {
 function describe(error: unknown): string {
 	if (error instanceof ConfigError) return error.lines.join('\n');
 	if (error instanceof LocalPostgresError || error instanceof MigrationError) return error.message;
-	// The file system's errors name the path and the reason.
-	if (error instanceof Error && 'syscall' in error && 'path' in error) return error.message;
-	return describeDatabaseError(error) ?? (error instanceof Error ? (error.stack ?? error.message) : String(error));
+	const known = describeDatabaseError(error);
+	if (known !== undefined) return known;
+	// The system's errors name what failed and the reason.
+	if (error instanceof Error && 'syscall' in error) return error.message;
+	return error instanceof Error ? (error.stack ?? error.message) : String(error);
 }

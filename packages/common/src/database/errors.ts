@@ -228,6 +228,8 @@ export function describeDatabaseError(error: unknown, hostList?: string): string
 		return "The database's certificate is for another name than that in DATABASE_URL: use its name, or sslmode=verify-ca.";
 	if (certificateErrors.includes(code))
 		return `The database's certificate can't be verified (${code}): set NODE_EXTRA_CA_CERTS to the file of its authority, or renew it.`;
+	if (code === '42P07')
+		return 'The database has tables of another program with the same names: use a database for the contacts alone.';
 	if (code === '53100') return 'The disk of the database is full.';
 	if (code === 'NO_SUITABLE_SERVER') return `The database can't be used: ${(error as Error).message}.`;
 	if (kind === 'lost' || kind === 'unreachable')

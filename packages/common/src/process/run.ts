@@ -164,6 +164,7 @@ const startFailures: Record<string, string> = {
 	EADDRINUSE: 'The port is in use by another process: set PORT to another one.',
 	EACCES: 'The port may not be used by this user: set PORT to one above 1023.',
 	EADDRNOTAVAIL: wrongHost,
+	EAFNOSUPPORT: wrongHost,
 	EAI_AGAIN: wrongHost,
 	EINVAL: wrongHost,
 	ENOTFOUND: wrongHost,
