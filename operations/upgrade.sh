@@ -23,6 +23,7 @@ case ${compose_version#v} in
 esac
 
 # The lock is on the folder, because .env is replaced. Every command inherits it: the lock ends with the last one.
+command -v flock >/dev/null || fail 'This needs flock, of util-linux.'
 exec 9<.
 flock --nonblock 9 || fail 'Another upgrade is running in this folder.'
 

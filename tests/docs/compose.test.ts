@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { copyFileSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import { describe, expect, test } from 'vitest';
@@ -162,13 +162,15 @@ test('the database lies in the volume with every version of PostgreSQL', () => {
 
 describe('./contacts', () => {
 	/** The database role of the container, and what the script says to Docker. */
-	async function called(args: string[], environment: Record<string, string> = {}) {
+	async function called(args: string[], environment: Record<string, string> = {}, settings = '') {
 		const folder = await temporaryFolder();
+		copyFileSync(join(root, 'contacts'), join(folder, 'contacts'));
+		writeFileSync(join(folder, '.env'), settings);
 		mkdirSync(join(folder, 'bin'));
 		const docker = '#!/bin/sh\nprintf "%s\\n" "$CONTACTS_ACTOR" "$@"\n';
 		writeFileSync(join(folder, 'bin', 'docker'), docker, { mode: 0o755 });
 		const env = { ...environment, PATH: `${join(folder, 'bin')}:${process.env.PATH}` };
-		const printed = execFileSync(join(root, 'contacts'), args, { env, cwd: folder, encoding: 'utf8' });
+		const printed = execFileSync(join(folder, 'contacts'), args, { env, cwd: folder, encoding: 'utf8' });
 		const [actor, ...words] = printed.trimEnd().split('\n');
 		const service = words.find((word) => word in services) ?? '';
 		const role = /^postgres:\/\/(\w+):/.exec(services[service]?.environment?.DATABASE_URL ?? '')?.[1];
@@ -189,6 +191,11 @@ describe('./contacts', () => {
 	test('names the user and machine for the audit log, unless CONTACTS_ACTOR does', async () => {
 		expect((await called(['audit'])).actor).toMatch(/^[\w-]+@[\w.-]+$/);
 		expect((await called(['audit'], { CONTACTS_ACTOR: 'alice' })).actor).toBe('alice');
+		// What .env says is read by Compose alone.
+		for (const line of ['CONTACTS_ACTOR=carol', 'CONTACTS_ACTOR = carol', "export CONTACTS_ACTOR='carol'"])
+			expect([line, (await called(['audit'], {}, line)).actor]).toEqual([line, '']);
+		for (const line of ['CONTACTS_ACTOR=\r', 'CONTACTS_ACTOR=""', '# CONTACTS_ACTOR=carol'])
+			expect([line, (await called(['audit'], {}, line)).actor]).toEqual([line, expect.stringMatching(/^.+@.+$/)]);
 	});
 });
 

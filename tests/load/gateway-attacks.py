@@ -1,11 +1,13 @@
 """Connections of clients without a key that leave everything unread, half sent or silent, and come again when they are closed.
 
-Arguments: the port of the gateway, addresses of clients, connections of each, connections opened in a second, kinds of attack.
+Arguments: http or https, the port of the gateway, addresses of clients, connections of each, connections opened in a second, kinds of
+attack.
 """
 
 import random
 import select
 import socket
+import ssl
 import sys
 import time
 
@@ -29,8 +31,11 @@ KINDS = {
     "a slow event": unfinished("POST", "/bitrix24/events"),
 }
 
-port, addresses, each, rate = int(sys.argv[1]), sys.argv[2].split(","), int(sys.argv[3]), float(sys.argv[4])
-kinds = [KINDS[name] for name in sys.argv[5:]]
+scheme, port, addresses = sys.argv[1], int(sys.argv[2]), sys.argv[3].split(",")
+each, rate = int(sys.argv[4]), float(sys.argv[5])
+kinds = [KINDS[name] for name in sys.argv[6:]]
+tls = ssl.create_default_context()
+tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
 sockets, todo, opened, begun, is_whole = {}, addresses * each, 0, time.monotonic(), False
 poll = select.poll()
 
@@ -43,8 +48,16 @@ def begin(address):
     client.bind((address, 0))
     client.setblocking(False)
     client.connect_ex(("127.0.0.1", port))
-    sockets[client.fileno()] = [client, address, random.choice(kinds)]
+    sockets[client.fileno()] = [client, address, random.choice(kinds), scheme == "http"]
     poll.register(client, select.POLLOUT)
+
+
+def shake_hands(number):
+    entry = sockets[number]
+    if not isinstance(entry[0], ssl.SSLSocket):
+        entry[0] = tls.wrap_socket(entry[0], do_handshake_on_connect=False)
+    entry[0].do_handshake()
+    entry[3] = True
 
 
 while True:
@@ -53,19 +66,24 @@ while True:
         begin(todo.pop(random.randrange(len(todo))))
         opened += 1
     for number, event in poll.poll(20):
-        client, address, rest = sockets[number]
+        client, address, rest, is_ready = sockets[number]
         try:
             if event & (select.POLLERR | select.POLLHUP):
                 raise OSError
+            if not is_ready:
+                poll.modify(number, select.POLLIN)
+                shake_hands(number)
+                poll.modify(number, select.POLLOUT)
+                continue
             rest = rest[client.send(rest[:8192]) :]
             sockets[number][2] = rest
             if not rest:
-                poll.modify(client, 0)
-        except BlockingIOError:
+                poll.modify(number, 0)
+        except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
             pass
         except OSError:
-            poll.unregister(client)
-            client.close()
+            poll.unregister(number)
+            sockets[number][0].close()
             del sockets[number]
             todo.append(address)
     if not is_whole and opened >= len(addresses) * each:

@@ -1,18 +1,26 @@
+import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { Agent, createServer, request } from 'node:http';
+import { Agent as TlsAgent, request as tlsRequest } from 'node:https';
 import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { freePort } from '@contacts/local-postgres/ports.js';
 import { addProject } from '@contacts/testing/app.js';
 import { gatewayConfig } from '@contacts/testing/gateway.js';
 import { type RunningNginx, startNginx } from '@contacts/testing/nginx.js';
 import { startProcess } from '@contacts/testing/process.js';
 import type { RunningService } from '@contacts/testing/services.js';
+import { sharedFolder } from '@contacts/testing/temporary-folder.js';
 import { database, test } from '@contacts/testing/test.js';
 import { afterAll, expect, onTestFinished } from 'vitest';
 import { startService } from '../services.js';
 
 const attacker = fileURLToPath(new URL('gateway-attacks.py', import.meta.url));
+type Scheme = 'http' | 'https';
+
 /** What connections.nft allows to an address. */
 const connectionsEach = 600;
 /** Milliseconds for which everything is watched while the attack has all of its connections. */
@@ -20,6 +28,8 @@ const watchedMs = 6000;
 
 let service: RunningService;
 let gateway: RunningNginx;
+const certificates = sharedFolder();
+const ports = { http: '', https: '' };
 const receiver = createServer((incoming, response) => incoming.resume().on('end', () => response.end('ok')));
 
 test.beforeAll(async () => {
@@ -29,7 +39,29 @@ test.beforeAll(async () => {
 	await once(receiver, 'listening');
 	service = await startService('company-contacts', { TRUST_PROXY: 'loopback', RATE_LIMIT_BURST: '10000' });
 	const events = `127.0.0.1:${(receiver.address() as AddressInfo).port}`;
-	gateway = await startNginx(gatewayConfig(new URL(service.url).host, { events }));
+	ports.https = String(await freePort());
+	execFileSync('openssl', [
+		...[
+			'req',
+			'-x509',
+			'-newkey',
+			'ec',
+			'-pkeyopt',
+			'ec_paramgen_curve:prime256v1',
+			'-nodes',
+			'-days',
+			'2',
+			'-subj',
+			'/CN=a',
+		],
+		...['-keyout', join(certificates, 'privkey.pem'), '-out', join(certificates, 'fullchain.pem')],
+	]);
+	const listen = readFileSync(new URL('../../operations/tls/listen.conf', import.meta.url), 'utf8');
+	const here = listen.replace('8443', `127.0.0.1:${ports.https}`).replaceAll('/etc/nginx/certificates', certificates);
+	writeFileSync(join(certificates, 'listen.conf'), here);
+	const config = gatewayConfig(new URL(service.url).host, { events });
+	gateway = await startNginx(config.replace('/etc/nginx/tls', certificates));
+	ports.http = new URL(gateway.url).port;
 });
 afterAll(async () => {
 	await gateway?.stop('SIGTERM');
@@ -37,21 +69,24 @@ afterAll(async () => {
 	receiver.close().closeAllConnections();
 });
 
-const kept = new Agent({ keepAlive: true, localAddress: '127.0.1.1' });
+const partner = { keepAlive: true, localAddress: '127.0.1.1', rejectUnauthorized: false };
+const kept = { http: new Agent(partner), https: new TlsAgent(partner) };
 const list = '/api/company_contacts.list?project=partner&api_key=partner-key';
 
 /** The requests of others: a partner, a reader and the CRM. */
-const others: Record<string, () => Promise<number | string>> = {
-	'a list on a kept connection': () => ask(list, { agent: kept }),
-	'a list on a new connection': () => ask(list, { agent: false, localAddress: '127.0.1.1' }),
-	'a page': () => ask('/openapi.json', { agent: false, localAddress: '127.0.1.2' }),
-	'an event': () => ask('/bitrix24/events', { agent: false, localAddress: '127.0.1.3', method: 'POST' }),
+const others: Record<string, (scheme: Scheme) => Promise<number | string>> = {
+	'a list on a kept connection': (scheme) => ask(scheme, list, { agent: kept[scheme] }),
+	'a list on a new connection': (scheme) => ask(scheme, list, { agent: false, localAddress: '127.0.1.1' }),
+	'a page': (scheme) => ask(scheme, '/openapi.json', { agent: false, localAddress: '127.0.1.2' }),
+	'an event': (scheme) => ask(scheme, '/bitrix24/events', { agent: false, localAddress: '127.0.1.3', method: 'POST' }),
 };
 
 /** @returns the status, or why there is none */
-function ask(path: string, options: object): Promise<number | string> {
+function ask(scheme: Scheme, path: string, options: object): Promise<number | string> {
 	return new Promise((resolve) => {
-		request(gateway.url + path, { ...options, timeout: 5000 }, (response) => {
+		const send = scheme === 'http' ? request : tlsRequest;
+		const url = `${scheme}://127.0.0.1:${ports[scheme]}${path}`;
+		send(url, { ...options, rejectUnauthorized: false, timeout: 5000 }, (response) => {
 			response.resume().on('end', () => resolve(response.statusCode ?? 0));
 		})
 			.on('timeout', () => resolve('timeout'))
@@ -60,11 +95,13 @@ function ask(path: string, options: object): Promise<number | string> {
 	});
 }
 
-test.each([
-	[4, ['unread 401s']],
-	[4, ['a page, and then 401s']],
+test.each<[number, Scheme, string[]]>([
+	[4, 'http', ['unread 401s']],
+	[4, 'http', ['a page, and then 401s']],
+	[4, 'https', ['unread 401s', 'a page, and then 401s']],
 	[
 		19,
+		'http',
 		[
 			'unread 401s',
 			'unread 401s, three at a time',
@@ -79,18 +116,20 @@ test.each([
 		],
 	],
 ])(
-	'%i addresses without a key, each with all of its connections, make no request of others fail: %j',
-	async (count, kinds) => {
+	'%i addresses without a key, over %s, each with all of its connections, make no request of others fail: %j',
+	async (count, scheme, kinds) => {
 		const addresses = Array.from({ length: count }, (_, n) => `127.0.0.${11 + n}`);
-		const port = new URL(gateway.url).port;
 		// So fast that all are open in ten seconds, and so slowly that each gets its place.
 		const rate = String(Math.max(400, (count * connectionsEach) / 10));
-		const attack = startProcess('python3', [attacker, port, addresses.join(), String(connectionsEach), rate, ...kinds]);
+		const attack = startProcess('python3', [
+			...[attacker, scheme, ports[scheme], addresses.join(), String(connectionsEach), rate],
+			...kinds,
+		]);
 		onTestFinished(() => attack.stop('SIGKILL'));
 		await attack.waitForLine(/^open/m);
 		const statuses = Object.keys(others).map((name) => ({ name, seen: [] as (number | string)[] }));
 		for (const until = performance.now() + watchedMs; performance.now() < until; await delay(100))
-			for (const { name, seen } of statuses) seen.push((await others[name]?.()) ?? 'none');
+			for (const { name, seen } of statuses) seen.push((await others[name]?.(scheme)) ?? 'none');
 		console.log(`${count} addresses: ${statuses[0]?.seen.length} rounds, the gateway has ${gateway.memory()} MiB`);
 		for (const { name, seen } of statuses) expect([name, ...new Set(seen)]).toEqual([name, 200]);
 	},
