@@ -1,9 +1,9 @@
 # One file, a target for each image: docker build --target company-contacts -t localhost/contacts/company-contacts .
 # Another base image, such as one of a mirror or with a digest:
-#   docker build --build-context node:24-trixie-slim=docker-image://registry.example.com/node@sha256:… …
+#   docker build --build-context node:24.21.0-trixie-slim=docker-image://registry.example.com/node@sha256:… …
 
 # Builds on the machine's own architecture: what is copied from here has no native code.
-FROM --platform=$BUILDPLATFORM node:24-trixie-slim AS build
+FROM --platform=$BUILDPLATFORM node:24.21.0-trixie-slim AS build
 WORKDIR /build
 # pnpm in the version that wrote the lock file
 RUN npm install --global --no-audit --no-fund pnpm@12.21.0
@@ -16,7 +16,7 @@ COPY . .
 RUN --mount=type=cache,id=contacts-pnpm,target=/store \
   pnpm install --frozen-lockfile --prefer-offline && sh tools/deploy.sh /out
 
-FROM node:24-trixie-slim AS runtime
+FROM node:24.21.0-trixie-slim AS runtime
 LABEL org.opencontainers.image.title=contacts org.opencontainers.image.version=0.1.0 org.opencontainers.image.licenses=MIT
 ENV NODE_ENV=production
 USER node

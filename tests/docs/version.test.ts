@@ -49,8 +49,19 @@ test('the Dockerfile names one base image without a variable, which Dependabot c
 	const names = stages.map(([, , name]) => name);
 	const images = stages.flatMap(([, image = '']) => (names.includes(image) ? [] : [image]));
 	expect(images).toEqual([images[0], images[0]]);
-	expect(images[0]).toMatch(/^node:\d+-\w+-slim$/);
+	expect(images[0]).toMatch(/^node:\d+\.\d+\.\d+-\w+-slim$/);
 	expect(read('Dockerfile').match(/^FROM /gm)).toHaveLength(stages.length);
+});
+
+test('.ci/run and hosted workflows use the Node.js of the images, and it gets security fixes for another month', () => {
+	const [, images = ''] = /^FROM .*node:([\d.]+)-/m.exec(read('Dockerfile')) ?? [];
+	expect(read('.node-version')).toBe(`${images}\n`);
+	const { optionalDependencies } = JSON.parse(read('.ci/node/package.json')) as Record<string, Record<string, string>>;
+	expect([...new Set(Object.values(optionalDependencies ?? {}))]).toEqual([images]);
+	// https://github.com/nodejs/release#release-schedule
+	const ends: Record<string, string> = { 22: '2027-04-30', 24: '2028-04-30', 26: '2029-04-30' };
+	const end = ends[images.split('.')[0] as string];
+	expect(Date.parse(String(end)) - Date.now()).toBeGreaterThan(30 * 86_400_000);
 });
 
 test('every checkout of a workflow forgets its credentials, and every action of others is pinned to a commit', () => {

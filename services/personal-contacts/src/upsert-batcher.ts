@@ -178,7 +178,7 @@ export function createUpsertBatcher({ database, registry }: { database: Database
 							waiting.endWaiting();
 							reject(new DeadlineError(deadline.expiresAt - deadline.startedAt, false));
 						};
-						const timer = setTimeout(expire, remainingMs(deadline) - minTimeLeftMs);
+						const timer = setTimeout(expire, Math.max(0, remainingMs(deadline) - minTimeLeftMs));
 						const endWaiting = writing.has(contact.chat_id) ? () => undefined : database.startWaiting();
 						// Not by a spread, which costs each upsert two microseconds.
 						const waiting: Waiting = { contact, projectId, deadline, endWaiting, timer, resolve, reject };

@@ -21,7 +21,7 @@ export const timedOut = Symbol('timed out');
 export async function withTimeout<T>(promise: PromiseLike<T>, milliseconds: number): Promise<T | typeof timedOut> {
 	let timer: NodeJS.Timeout | undefined;
 	const timeout = new Promise<typeof timedOut>((resolve) => {
-		timer = setTimeout(resolve, Math.ceil(milliseconds), timedOut);
+		timer = setTimeout(resolve, Math.max(0, Math.ceil(milliseconds)), timedOut);
 	});
 	try {
 		return await Promise.race([promise, timeout]);

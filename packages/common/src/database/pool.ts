@@ -200,7 +200,7 @@ export class ConnectionPool {
 				waiter.endWaiting();
 				reject(new DeadlineError(deadline.expiresAt - deadline.startedAt, false));
 			};
-			const timer = setTimeout(expire, Math.ceil(remainingMs(deadline) - neededMs));
+			const timer = setTimeout(expire, Math.max(0, Math.ceil(remainingMs(deadline) - neededMs)));
 			const waiter: Waiter = { resolve, reject, timer, endWaiting };
 			this.#queue.push(waiter);
 		});
