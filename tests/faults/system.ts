@@ -19,6 +19,11 @@ export interface Place {
 	/** A URL for each replica of company-contacts, behind the gateway. */
 	company: readonly string[];
 	gateway: string;
+	/**
+	 * Whether the network can be away for seconds. Then clients reset the connection of a request that they give up, which the typed
+	 * client can't: of a closed one, the system delivers the request later (docs/bot.md).
+	 */
+	losesNetwork: boolean;
 	crm: StandIn;
 	/** Runs this as the owner, on a connection that nothing disturbs. */
 	asOwner<T>(work: (sql: Sql) => Promise<T>): Promise<T>;
@@ -149,6 +154,7 @@ export async function startSystem(): Promise<System> {
 		personal: personal.map(({ toClients }) => toClients.url),
 		company: company.map(({ toClients }) => toClients.url),
 		gateway: nginx.url,
+		losesNetwork: false,
 		crm,
 		asOwner: postgres.asSuperuser,
 		replicas: { personal, company, sync },

@@ -56,7 +56,7 @@ test(`no acknowledged write is lost in ${minutes} minutes of process and machine
 			return work(sql).finally(() => sql.end());
 		}
 		const [gateway = ''] = applications.gateways;
-		const place = { ...applications, company: applications.gateways, gateway, asOwner };
+		const place = { ...applications, company: applications.gateways, gateway, losesNetwork: true, asOwner };
 		const load = startLoad(applications.gateways);
 		const saving = await saved.start(place, random);
 		let broken: unknown;

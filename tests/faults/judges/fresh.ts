@@ -13,7 +13,7 @@ export const fresh: Judge = {
 		const seen: Seen[] = [];
 		const judged: number[] = [];
 		const late: Breach[] = [];
-		const caller = createCaller(random, seen);
+		const caller = createCaller(place, random, seen);
 		/** When each version was committed. */
 		const committed: number[] = [];
 		const write = () =>

@@ -54,7 +54,7 @@ export interface Reply extends Seen {
 }
 
 /** Sends requests on kept connections, and records what came. */
-export function createCaller(random: Random, seen: Seen[]) {
+export function createCaller({ losesNetwork }: Place, random: Random, seen: Seen[]) {
 	const agent = new Agent({ keepAlive: true });
 
 	async function exchange(url: string, body: object | undefined): Promise<Omit<Reply, 'begun' | 'ended'>> {
@@ -64,7 +64,7 @@ export function createCaller(random: Random, seen: Seen[]) {
 			headers: body === undefined ? {} : { 'content-type': 'application/json' },
 		});
 		// Both ways to give a request up: what the system has of it arrives all the same, or not.
-		const giveUp = () => (random.integer(0, 1) === 0 ? sent.socket?.resetAndDestroy() : sent.destroy());
+		const giveUp = () => (losesNetwork || random.integer(0, 1) === 0 ? sent.socket?.resetAndDestroy() : sent.destroy());
 		let isLate = false;
 		const timer = setTimeout(() => {
 			isLate = true;

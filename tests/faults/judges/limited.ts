@@ -9,7 +9,7 @@ export const limited: Judge = {
 	start(place, random) {
 		const seen: Seen[] = [];
 		const judged: number[] = [];
-		const caller = createCaller(random, seen);
+		const caller = createCaller(place, random, seen);
 		const begun = performance.now();
 		let admitted = 0;
 		const ask = async () => {

@@ -15,7 +15,7 @@ export const revoked: Judge = {
 		const seen: Seen[] = [];
 		const judged: number[] = [];
 		const late: Breach[] = [];
-		const caller = createCaller(random, seen);
+		const caller = createCaller(place, random, seen);
 		let rounds = 0;
 
 		async function use(address: string, key: string, round: number) {

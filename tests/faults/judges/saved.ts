@@ -24,7 +24,7 @@ export const saved: Judge = {
 	start(place, random) {
 		const seen: Seen[] = [];
 		const judged: number[] = [];
-		const caller = createCaller(random, seen);
+		const caller = createCaller(place, random, seen);
 		const stopping = new AbortController();
 		/** By chat: the last version that was sent, and the last one that was acknowledged. */
 		const sent = new Map<number, number>();
@@ -70,7 +70,7 @@ export const saved: Judge = {
 			}
 			return isSaved;
 		}
-		const loops = [byHand, byClient].flatMap((send) =>
+		const loops = (place.losesNetwork ? [byHand] : [byHand, byClient]).flatMap((send) =>
 			Array.from({ length: clientsOfEachKind }, () => {
 				const chats = Array.from({ length: chatsEach }, () => nextChat++);
 				return repeat(async () => {

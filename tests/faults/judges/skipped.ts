@@ -11,7 +11,7 @@ export const skipped: Judge = {
 		const seen: Seen[] = [];
 		const judged: number[] = [];
 		const breaches: Breach[] = [];
-		const caller = createCaller(random, seen);
+		const caller = createCaller(place, random, seen);
 		let isStopped = false;
 		const post = (path: string, body: object) =>
 			caller.call(`${place.personal[random.integer(0, 1)]}/api/${path}?project=bot&api_key=bot-key`, body);
