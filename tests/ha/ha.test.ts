@@ -57,7 +57,7 @@ test(`no acknowledged write is lost in ${minutes} minutes of process and machine
 		}
 		const [gateway = ''] = applications.gateways;
 		const place = { ...applications, company: applications.gateways, gateway, losesNetwork: true, asOwner };
-		const load = startLoad(applications.gateways);
+		const load = startLoad(applications.personal, applications.gateways);
 		const saving = await saved.start(place, random);
 		let broken: unknown;
 		await breakThings(begun + minutes * 60_000, database, applications, random, faults).catch((error: unknown) => {

@@ -38,7 +38,7 @@ interface Result {
 const isOk = ({ outcome }: Seen) => outcome === 200;
 
 export function evaluate({ begun, ended, load, saving, faults, reigns }: Run): Result {
-	const saved = [...saving.judged].sort((a, b) => a - b);
+	const saved = [...load.saved].sort((a, b) => a - b);
 	const moments = [begun, ...saved, ended];
 	const promotions = reigns.filter(({ primary }, index) => {
 		const before = reigns.slice(0, index).findLast((each) => each.primary !== undefined);
@@ -50,7 +50,7 @@ export function evaluate({ begun, ended, load, saving, faults, reigns }: Run): R
 	const away = faults.filter(({ ofRedis }) => ofRedis).map((fault) => (fault.whole - fault.begun) / 1000);
 	const processes = 2;
 	return {
-		acknowledged: saved.length,
+		acknowledged: saving.judged.length,
 		lists: load.lists.length,
 		listsFailed: failed.length,
 		listsFailedWithoutFault: failed.filter(({ at }) => !isDuring(at)).length,
