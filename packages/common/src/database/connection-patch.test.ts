@@ -3,7 +3,7 @@ import { connect, type Socket } from 'node:net';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { database as db, test } from '@contacts/testing/test.js';
 import postgres from 'postgres';
-import { expect, onTestFinished } from 'vitest';
+import { expect, onTestFinished, vi } from 'vitest';
 
 // Guards the fixes of postgres.js in patches/ that need an event at an exact moment, or one connection. database-outages.test.ts
 // and tests/system/managed-postgres.test.ts guard the other fixes.
@@ -98,4 +98,13 @@ test('after an error in the fourth row, the next statement on the connection get
 	const rows = await sql`select i from generate_series(1, 2) as i`;
 	expect([...rows]).toEqual([{ i: 1 }, { i: 2 }]);
 	expect(sockets).toHaveLength(1);
+});
+
+test('variables of libpq, which are for other programs, change nothing', async () => {
+	vi.stubEnv('PGTARGETSESSIONATTRS', 'standby');
+	vi.stubEnv('PGSSL', 'require');
+	onTestFinished(() => void vi.unstubAllEnvs());
+	const sql = postgres(db.url, { max: 1 });
+	onTestFinished(() => sql.end({ timeout: 0 }));
+	expect(await sql`select 1 as one`).toEqual([{ one: 1 }]);
 });
