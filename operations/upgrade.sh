@@ -27,7 +27,6 @@ command -v flock >/dev/null || fail 'This needs flock, of util-linux.'
 exec 9<.
 flock --nonblock 9 || fail 'Another upgrade is running in this folder.'
 
-[ ! -e .env ] || sh operations/with-env.sh .env true
 sh operations/readable.sh
 
 for image in $(docker compose config --images); do

@@ -1,3 +1,5 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { environmentOf, type RunningProcess, startProcess } from '@contacts/testing/process.js';
 import { expect } from 'vitest';
@@ -9,9 +11,15 @@ import { root } from './pages.js';
  * @throws Error with their output when one of them fails
  */
 export async function paste(lines: string, cwd: string, environment: Record<string, string>): Promise<RunningProcess> {
-	const npx = `npx() { shift 3; node '${join(root, 'tools/cli/dist/main.js')}' "$@"; }`;
-	const env = environmentOf(environment);
-	const script = startProcess('bash', ['-euo', 'pipefail', '-c', `${npx}\n${lines}`], { cwd, env });
-	expect(await script.exit, script.output()).toBe(0);
+	const programs = mkdtempSync(join(tmpdir(), 'contacts-npx-'));
+	const npx = `#!/bin/sh\nshift 3\nexec node '${join(root, 'tools/cli/dist/main.js')}' "$@"\n`;
+	writeFileSync(join(programs, 'npx'), npx, { mode: 0o755 });
+	const env = { ...environmentOf(environment), PATH: `${programs}:${process.env.PATH}` };
+	const script = startProcess('bash', ['-euo', 'pipefail', '-c', lines], { cwd, env });
+	try {
+		expect(await script.exit, script.output()).toBe(0);
+	} finally {
+		rmSync(programs, { recursive: true, force: true });
+	}
 	return script;
 }

@@ -78,7 +78,7 @@ describe('a service does not start, and says why', () => {
 		[
 			'a parameter that the server refuses',
 			() => urlWithSecret({ search: '?channel_binding=require' }),
-			/DATABASE_URL is wrong: .* parameters/,
+			/DATABASE_URL is wrong: .* parameter "channel_binding": leave it out/,
 		],
 	])('in one line for %s', async (_, wrong, line) => {
 		expect(await refused({ DATABASE_URL: wrong() })).toEqual([expect.stringMatching(line)]);

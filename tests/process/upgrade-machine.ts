@@ -97,8 +97,9 @@ export interface Machine {
 /** A folder with the script, `.env` and replicas of this version. */
 export function machine(env: string | undefined, replicas = 1, version = '0.1.0'): Machine {
 	const cwd = mkdtempSync(join(folder, 'machine-'));
-	for (const name of ['operations', 'bin', 'containers']) mkdirSync(join(cwd, name));
-	cpSync(join(root, 'operations/upgrade.sh'), join(cwd, 'operations/upgrade.sh'));
+	for (const name of ['bin', 'containers']) mkdirSync(join(cwd, name));
+	for (const path of ['operations', 'gateway', 'packages/common/owner.sql'])
+		cpSync(join(root, path), join(cwd, path), { recursive: true });
 	writeFileSync(join(cwd, 'bin/docker'), stub, { mode: 0o755 });
 	if (env !== undefined) writeFileSync(join(cwd, '.env'), env, { encoding: 'latin1', mode: 0o600 });
 	for (const service of services)
