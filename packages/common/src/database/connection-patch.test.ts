@@ -108,3 +108,13 @@ test('variables of libpq, which are for other programs, change nothing', async (
 	onTestFinished(() => sql.end({ timeout: 0 }));
 	expect(await sql`select 1 as one`).toEqual([{ one: 1 }]);
 });
+
+test('a statement that is prepared again gets the same parameters', async () => {
+	const { sql, sockets } = await openOne();
+	const ask = () => sql`select ${true}::boolean as yes, ${'{"a":1}'}::text::json as json`;
+	await ask();
+	// As behind a pooler, which leads to a server connection that does not have the statement.
+	await sql.unsafe('deallocate all').simple();
+	expect(await ask()).toEqual([{ yes: true, json: { a: 1 } }]);
+	expect(sockets).toHaveLength(1);
+});
