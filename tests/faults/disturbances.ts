@@ -1,13 +1,25 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { availableParallelism } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
+import { roles } from '@contacts/common/database/roles.js';
 import type { ForeignResponse } from '@contacts/testing/http-proxy.js';
+import { childrenOf, cpuSecondsOf } from '@contacts/testing/proc.js';
 import type { Random } from '@contacts/testing/random.js';
+import type { TcpProxy } from '@contacts/testing/tcp-proxy.js';
 import { waitUntil } from '@contacts/testing/wait-until.js';
+import type { Kind } from './database.js';
 import type { Outcome } from './judges/judge.js';
 import type { Replica, System } from './system.js';
+
+/** What clients may always be told: a success, that the limit is exceeded, that a key is unknown, and that the service has no time. */
+export const always: readonly Outcome[] = [200, 401, 429, 503];
 
 /** Something that fails, and what clients may be told because of it. */
 export interface Disturbance {
 	name: string;
+	/** In which it is possible. A complete run deals it in the first of them, a night in all. */
+	kinds: readonly Kind[];
 	/** @returns what shows that it was felt, such as requests that waited, or responses that were made up; 0: it was not */
 	run(system: System, random: Random): Promise<number>;
 	/** What clients may be told from its begin until so many milliseconds after its end, besides what they may always be told. */
@@ -18,6 +30,7 @@ export interface Disturbance {
 const standstillMs = 8000;
 
 const both = ({ replicas }: System) => [replicas.personal[0], replicas.company[0]];
+const allOf = ({ replicas }: System) => [...replicas.personal, ...replicas.company];
 
 /** Stops a process for so many milliseconds. @returns how many requests waited for it in the end */
 async function freeze({ process: service, toClients }: Replica, milliseconds: number): Promise<number> {
@@ -62,15 +75,131 @@ async function respondFor(system: System, delayMs: number | undefined): Promise<
 	return count;
 }
 
+/**
+ * Disturbs the network between a replica of each service, the synchroniser and the database for so many milliseconds.
+ *
+ * @returns what is counted at the end of that time
+ */
+async function disturbNetwork(
+	{ replicas }: System,
+	random: Random,
+	disturb: (proxy: TcpProxy) => void,
+	milliseconds: number,
+	count: (proxy: TcpProxy) => number,
+): Promise<number> {
+	const index = random.integer(0, 1) as 0 | 1;
+	const disturbed = [replicas.personal[index], replicas.company[index], replicas.sync];
+	const proxies = disturbed.flatMap(({ toDatabase }) => toDatabase);
+	// What is held is counted anew by each disturbance.
+	const before = proxies.map((proxy) => (count === held ? 0 : count(proxy)));
+	for (const proxy of proxies) disturb(proxy);
+	await delay(milliseconds);
+	const felt = proxies.reduce((sum, proxy, index) => sum + Math.max(0, count(proxy) - Number(before[index])), 0);
+	await Promise.all(proxies.map((proxy) => proxy.restore()));
+	return felt;
+}
+
+const held = ({ held }: TcpProxy) => held;
+const late = ({ late }: TcpProxy) => late;
+
+const disturbedRoles = (['personal-contacts', 'company-contacts', 'crm-sync'] as const).map((user) => roles[user]);
+
+/** The server's processes of the services. */
+const backends = (system: System) =>
+	system.asOwner(async (sql) => {
+		const rows = await sql<{ pid: number }[]>`select pid from pg_stat_activity where usename in ${sql(disturbedRoles)}`;
+		return rows.map(({ pid }) => pid);
+	});
+
+/** @returns how many of the server's processes were replaced by this */
+async function replaced(system: System, work: () => Promise<unknown>): Promise<number> {
+	const before = await backends(system);
+	await work();
+	const now = await backends(system);
+	return before.filter((pid) => !now.includes(pid)).length;
+}
+
+const terminateBackends = (system: System) =>
+	system.asOwner(async (sql) => {
+		await sql`select pg_terminate_backend(pid) from pg_stat_activity where usename in ${sql(disturbedRoles)}`;
+	});
+
+/** Changes something of the server for so many milliseconds, for connections that are opened meanwhile. */
+async function withSettings(
+	system: System,
+	[begin, end]: readonly [string, string],
+	milliseconds: number,
+): Promise<number> {
+	const run = (statements: string) => system.asOwner((sql) => sql.unsafe(statements).simple());
+	await run(begin);
+	const felt = await replaced(system, async () => {
+		await terminateBackends(system);
+		await delay(milliseconds);
+	});
+	await run(end);
+	await terminateBackends(system);
+	return felt;
+}
+
+const inDatabase = (action: string) => `alter database postgres ${action};`;
+
+const foreignSettings = {
+	default_transaction_isolation: "'serializable'",
+	datestyle: "'SQL, DMY'",
+	timezone: "'Asia/Kolkata'",
+	lock_timeout: "'10ms'",
+	idle_session_timeout: "'300ms'",
+};
+
+/** Keeps this many rows locked that clients are about to write. @returns how many statements waited for them */
+async function lockRows(system: System, count: number, milliseconds: number): Promise<number> {
+	let waited = 0;
+	await system.asOwner((sql) =>
+		sql.begin(async (transaction) => {
+			await transaction`
+				select from personal_contacts where name like 'v%' order by updated_at desc limit ${count}::int for update`;
+			for (const until = performance.now() + milliseconds; performance.now() < until; await delay(50)) {
+				const waiting = await transaction`
+					select from pg_stat_activity where wait_event_type = 'Lock' and usename = ${roles['personal-contacts']}`;
+				waited += waiting.length;
+			}
+		}),
+	);
+	return waited;
+}
+
+/** Lets Redis be away. @returns how often a service has said so */
+async function withoutRedis(system: System, how: 'gone' | 'frozen' | 'full', milliseconds: number): Promise<number> {
+	const said = () =>
+		system.replicas.company.reduce(
+			(sum, replica) =>
+				sum + replica.process.log().filter(({ msg }) => msg.startsWith('Redis does not respond')).length,
+			0,
+		);
+	const before = said();
+	await system.redis.away(how, milliseconds);
+	return said() - before;
+}
+
+const anyKind: readonly Kind[] = ['direct', 'standby', 'pgbouncer'];
+const standbyFirst: readonly Kind[] = ['standby', 'direct', 'pgbouncer'];
+const poolerFirst: readonly Kind[] = ['pgbouncer', 'direct', 'standby'];
+
+/** A service that can't reach its database says 500; one that is not there breaks the connection, for which a gateway says 502. */
+const withoutDatabase = { outcomes: [500], forMs: 5000 } as const;
+const withoutProcess = { outcomes: ['broken', 502, 504], forMs: 1000 } as const;
+
 export const disturbances: readonly Disturbance[] = [
 	{
 		name: 'a replica of each service stands still for longer than callers wait',
+		kinds: anyKind,
 		run: async (system) =>
 			Math.min(...(await Promise.all(both(system).map((replica) => freeze(replica, standstillMs))))),
 		allows: { outcomes: ['timeout', 'broken', 500], forMs: 2000 },
 	},
 	{
 		name: 'a replica of each service stands still three times, with little time in between',
+		kinds: anyKind,
 		run: async (system) => {
 			const waiting = both(system).map(async (replica) => {
 				let least = Number.POSITIVE_INFINITY;
@@ -86,12 +215,225 @@ export const disturbances: readonly Disturbance[] = [
 	},
 	{
 		name: 'an intermediary responds for the service, and passes the request on later',
+		kinds: anyKind,
 		run: (system) => respondFor(system, 1500),
 		allows: { outcomes: ['foreign', 'broken'], forMs: 2000 },
 	},
 	{
 		name: 'an intermediary replaces the response of the service',
+		kinds: anyKind,
 		run: (system) => respondFor(system, undefined),
 		allows: { outcomes: ['foreign', 'broken'], forMs: 2000 },
+	},
+	{
+		name: 'a replica of each service and the synchroniser are killed',
+		kinds: anyKind,
+		run: async (system) => {
+			const killed = [...both(system), system.replicas.sync];
+			const pids = killed.map((replica) => replica.process.pid);
+			await Promise.all(killed.map((replica) => replica.restart('SIGKILL')));
+			return killed.filter((replica, index) => replica.process.pid !== pids[index]).length;
+		},
+		allows: withoutProcess,
+	},
+	{
+		name: 'the synchroniser is killed again and again in the middle of full runs',
+		kinds: anyKind,
+		run: async ({ replicas: { sync }, asOwner, crm }, random) => {
+			let killed = 0;
+			for (let times = 0; times < 6; times++) {
+				await asOwner((sql) => sql`update crm_sync_state set last_full_at = null`);
+				const requests = crm.requests.length + random.integer(1, 8);
+				await waitUntil(() => crm.requests.length >= requests, { timeoutMs: 30_000 });
+				const { pid } = sync.process;
+				await sync.restart('SIGKILL');
+				if (sync.process.pid !== pid) killed++;
+			}
+			return killed;
+		},
+		allows: { outcomes: [], forMs: 1000 },
+	},
+	{
+		name: 'the replicas of the services are restarted one after the other',
+		kinds: poolerFirst,
+		run: async (system) => {
+			const pids = allOf(system).map((replica) => replica.process.pid);
+			for (const replica of allOf(system)) await replica.restart('SIGTERM');
+			return allOf(system).filter((replica, index) => replica.process.pid !== pids[index]).length;
+		},
+		allows: withoutProcess,
+	},
+	{
+		name: 'the network to the database is cut',
+		kinds: standbyFirst,
+		run: (system, random) =>
+			disturbNetwork(
+				system,
+				random,
+				(proxy) => proxy.cut(),
+				random.integer(300, 2000),
+				({ reset }) => reset,
+			),
+		allows: withoutDatabase,
+	},
+	{
+		name: 'the network to the database delivers nothing any more, and new connections work after a while',
+		kinds: standbyFirst,
+		run: (system, random) =>
+			disturbNetwork(system, random, (proxy) => proxy.blackhole(), random.integer(500, 3000), held),
+		allows: withoutDatabase,
+	},
+	{
+		name: 'the network to the database stalls, and delivers everything later',
+		kinds: standbyFirst,
+		run: (system, random) => disturbNetwork(system, random, (proxy) => proxy.stall(), random.integer(500, 3000), held),
+		allows: withoutDatabase,
+	},
+	{
+		name: 'what was sent to the database is delivered late, and new connections work at once',
+		kinds: standbyFirst,
+		run: (system, random) =>
+			disturbNetwork(system, random, (proxy) => proxy.holdBack(), random.integer(2000, 8000), held),
+		allows: withoutDatabase,
+	},
+	{
+		name: 'the network to the database is slow',
+		kinds: standbyFirst,
+		run: (system, random) =>
+			disturbNetwork(system, random, (proxy) => proxy.slow(random.integer(20, 150)), random.integer(1000, 2000), late),
+		allows: withoutDatabase,
+	},
+	{
+		name: 'the network to the database is slow, and then cut: what is on the way arrives',
+		kinds: standbyFirst,
+		run: async (system, random) => {
+			const slow = (proxy: TcpProxy) => {
+				proxy.slow(random.integer(200, 400));
+				setTimeout(() => proxy.cut(), milliseconds);
+			};
+			const milliseconds = random.integer(200, 1500);
+			return disturbNetwork(system, random, slow, milliseconds + 20, late);
+		},
+		allows: withoutDatabase,
+	},
+	{
+		name: 'an administrator ends the connections to the database',
+		kinds: poolerFirst,
+		run: async (system, random) => {
+			let felt = 0;
+			for (let times = random.integer(1, 5); times > 0; times--) {
+				felt += await replaced(system, () => terminateBackends(system));
+				await delay(random.integer(0, 100));
+			}
+			return felt;
+		},
+		allows: withoutDatabase,
+	},
+	{
+		name: 'a process of the database is killed, which resets all others',
+		kinds: poolerFirst,
+		run: (system) =>
+			replaced(system, async () => {
+				const [first] = await backends(system);
+				process.kill(Number(first), 'SIGKILL');
+				await delay(20);
+			}),
+		allows: withoutDatabase,
+	},
+	{
+		name: 'the database crashes, and starts again',
+		kinds: ['pgbouncer', 'direct'],
+		run: (system, random) => replaced(system, () => system.database.crash(random.integer(0, 1500))),
+		allows: withoutDatabase,
+	},
+	{
+		name: 'the database has no connections left',
+		kinds: poolerFirst,
+		run: (system) => {
+			const limit = (count: number) =>
+				disturbedRoles.map((role) => `alter role ${role} connection limit ${count};`).join('');
+			return withSettings(system, [limit(0), limit(-1)], 2000);
+		},
+		allows: withoutDatabase,
+	},
+	{
+		name: 'somebody changes settings of the database',
+		kinds: poolerFirst,
+		run: (system) => {
+			const set = Object.entries(foreignSettings).map(([name, value]) => inDatabase(`set ${name} = ${value}`));
+			const reset = Object.keys(foreignSettings).map((name) => inDatabase(`reset ${name}`));
+			return withSettings(system, [set.join(''), reset.join('')], 4000);
+		},
+		allows: withoutDatabase,
+	},
+	{
+		name: 'the primary is silent, its standby is promoted, and the address leads to the former primary for a moment',
+		kinds: ['standby'],
+		run: async (system) => {
+			await system.database.failOver();
+			await delay(5000);
+			let refused = 0;
+			await system.database.leadToFormerPrimary(async () => {
+				const until = performance.now() + 3000;
+				for (; performance.now() < until; await delay(100))
+					for (const { toClients } of both(system)) {
+						const { status } = await fetch(`${toClients.url}/health/ready`);
+						// A second after it was led there, nothing is ready.
+						if (status === 503) refused++;
+					}
+			});
+			return refused;
+		},
+		// A copy begins again: the new primary can't know which versions the old one gave out.
+		allows: { outcomes: [500, 410], forMs: 5000 },
+	},
+	{
+		name: 'a row is locked',
+		kinds: anyKind,
+		run: (system) => lockRows(system, 1, 3000),
+		allows: { outcomes: [500], forMs: 1000 },
+	},
+	{
+		name: 'three hundred rows are locked',
+		kinds: anyKind,
+		run: (system) => lockRows(system, 300, 3000),
+		allows: { outcomes: [500], forMs: 1000 },
+	},
+	...(['gone', 'frozen', 'full'] as const).map(
+		(how): Disturbance => ({
+			name: { gone: 'Redis is gone', frozen: 'Redis does not respond', full: 'Redis has no memory left' }[how],
+			kinds: anyKind,
+			run: (system) => withoutRedis(system, how, 2000),
+			allows: { outcomes: [], forMs: 1000 },
+		}),
+	),
+	{
+		name: 'the gateway stands still',
+		kinds: anyKind,
+		run: async ({ nginx, gateway }) => {
+			const pids = [nginx.pid, ...childrenOf(nginx.pid)];
+			for (const pid of pids) process.kill(pid, 'SIGSTOP');
+			const begun = performance.now();
+			const waiting = fetch(gateway);
+			await delay(3000);
+			for (const pid of pids) process.kill(pid, 'SIGCONT');
+			await (await waiting).arrayBuffer();
+			return performance.now() - begun > 2900 ? 1 : 0;
+		},
+		allows: { outcomes: [504], forMs: 1000 },
+	},
+	{
+		name: 'every core has other work',
+		kinds: anyKind,
+		run: async () => {
+			const loops = Array.from({ length: availableParallelism() }, () =>
+				spawn(process.execPath, ['-e', 'for (;;);'], { stdio: 'ignore' }),
+			);
+			await delay(3000);
+			const seconds = loops.reduce((sum, { pid }) => sum + cpuSecondsOf(Number(pid)), 0);
+			await Promise.all(loops.map((loop) => loop.kill('SIGKILL') && once(loop, 'exit')));
+			return seconds;
+		},
+		allows: { outcomes: [], forMs: 1000 },
 	},
 ];

@@ -3,14 +3,14 @@ import type { RoleUser } from '@contacts/common/database/roles.js';
 import { freePort } from '@contacts/local-postgres/ports.js';
 import { addProject } from '@contacts/testing/app.js';
 import { type StandIn, startStandIn } from '@contacts/testing/bitrix24/stand-in.js';
-import { type CrashablePostgres, startCrashablePostgres } from '@contacts/testing/crashable-postgres.js';
 import { gatewayConfig, withoutRate } from '@contacts/testing/gateway.js';
 import { type HttpProxy, startHttpProxy } from '@contacts/testing/http-proxy.js';
 import { type RunningNginx, startNginx } from '@contacts/testing/nginx.js';
-import type { RunningProcess } from '@contacts/testing/process.js';
-import { startRedis } from '@contacts/testing/redis.js';
+import type { Random } from '@contacts/testing/random.js';
 import { type ProgramName, type ServiceProcess, spawnService } from '@contacts/testing/services.js';
-import { startTcpProxy, type TcpProxy } from '@contacts/testing/tcp-proxy.js';
+import type { TcpProxy } from '@contacts/testing/tcp-proxy.js';
+import { type DatabaseOfKind, type Kind, startDatabase } from './database.js';
+import { type RestartableRedis, startRestartableRedis } from './redis.js';
 
 /** Addresses: all that a judge knows. */
 export interface Place {
@@ -25,7 +25,7 @@ export interface Place {
 	 */
 	losesNetwork: boolean;
 	crm: StandIn;
-	/** Runs this as the owner, on a connection that nothing disturbs. */
+	/** Runs this as the owner, on a connection of its own, and again while the database is away: it must bear that. */
 	asOwner<T>(work: (sql: Sql) => Promise<T>): Promise<T>;
 }
 
@@ -33,7 +33,8 @@ export interface Place {
 export interface Replica {
 	readonly name: ProgramName;
 	readonly process: ServiceProcess;
-	toDatabase: TcpProxy;
+	/** For each host of its URL. */
+	toDatabase: readonly TcpProxy[];
 	/** The synchroniser has no clients. */
 	toClients: HttpProxy;
 	/** Ends the process with this signal, and starts it again. */
@@ -43,8 +44,8 @@ export interface Replica {
 /** Both services with two replicas, the synchroniser, and everything that they depend on. */
 export interface System extends Place {
 	replicas: { personal: readonly [Replica, Replica]; company: readonly [Replica, Replica]; sync: Replica };
-	postgres: CrashablePostgres;
-	redis: RunningProcess;
+	database: DatabaseOfKind;
+	redis: RestartableRedis;
 	nginx: RunningNginx;
 	/** Stops all processes gracefully. @returns every process that was started, with its end and what it wrote */
 	stop(): Promise<EndedProcess[]>;
@@ -63,22 +64,25 @@ export interface EndedProcess {
 /** A project for each judge that is limited. */
 const projects = ['bot', 'partner', 'fresh', 'copy', 'mirror', 'greedy'] as const;
 
-export async function startSystem(): Promise<System> {
+export async function startSystem(kind: Kind, random: Random): Promise<System> {
 	const crm = await startStandIn({ plan: 'enterprise' });
 	for (let n = 0; n < 100; n++) crm.add({ lastName: `Contact ${n}`, companyIds: [1 + (n % 7)] });
-	const postgres = await startCrashablePostgres();
-	await postgres.asSuperuser(async (sql) => {
+	const database = await startDatabase(kind);
+	await database.asOwner(async (sql) => {
 		for (const project of projects) await addProject(sql, project, `${project}-key`);
 	});
-	const redisPort = await freePort();
-	const redis = await startRedis(redisPort);
+	const redis = await startRestartableRedis();
 	const ended: EndedProcess[] = [];
 	const running: { stop(): Promise<void> }[] = [];
 	let isStopping = false;
 
-	async function startReplica(name: ProgramName, settings: Record<string, string>, user: RoleUser): Promise<Replica> {
-		const toDatabase = await startTcpProxy(postgres.urlAs(user));
-		const env = { DATABASE_URL: toDatabase.through(postgres.urlAs(user)), PORT: String(await freePort()), ...settings };
+	async function startReplica(
+		name: ProgramName & RoleUser,
+		settings: Record<string, string>,
+		isSecond: boolean,
+	): Promise<Replica> {
+		const { url: databaseUrl, proxies } = await database.wayFor(name, isSecond);
+		const env = { DATABASE_URL: databaseUrl, PORT: String(await freePort()), ...settings };
 		let service = spawnService(name, env);
 		let killedBy: NodeJS.Signals | undefined;
 		const record = async (one: ServiceProcess, signal: NodeJS.Signals | undefined) =>
@@ -108,7 +112,7 @@ export async function startSystem(): Promise<System> {
 			get process() {
 				return service;
 			},
-			toDatabase,
+			toDatabase: proxies,
 			toClients,
 			async restart(signal) {
 				const old = service;
@@ -120,27 +124,17 @@ export async function startSystem(): Promise<System> {
 		};
 	}
 
-	const personal = [
-		await startReplica('personal-contacts', {}, 'personal-contacts'),
-		await startReplica('personal-contacts', {}, 'personal-contacts'),
-	] as const;
-	const company = await (async () => {
-		const settings = { REDIS_URL: `redis://127.0.0.1:${redisPort}` };
-		return [
-			await startReplica('company-contacts', settings, 'company-contacts'),
-			await startReplica('company-contacts', settings, 'company-contacts'),
-		] as const;
-	})();
-	const sync = await startReplica(
-		'crm-sync',
-		{
-			BITRIX24_WEBHOOK_URL: crm.webhookUrl,
-			BITRIX24_PLAN: 'enterprise',
-			BITRIX24_INTERVAL_SECONDS: '5',
-			BITRIX24_APPLICATION_TOKEN: 'x'.repeat(32),
-		},
-		'crm-sync',
-	);
+	const pairOf = async (name: ProgramName & RoleUser, settings: Record<string, string> = {}) =>
+		[await startReplica(name, settings, false), await startReplica(name, settings, true)] as const;
+	const personal = await pairOf('personal-contacts');
+	const company = await pairOf('company-contacts', { REDIS_URL: redis.url });
+	const crmSettings = {
+		BITRIX24_WEBHOOK_URL: crm.webhookUrl,
+		BITRIX24_PLAN: 'enterprise',
+		BITRIX24_INTERVAL_SECONDS: '5',
+		BITRIX24_APPLICATION_TOKEN: 'x'.repeat(32),
+	};
+	const sync = await startReplica('crm-sync', crmSettings, random.integer(0, 1) === 1);
 	await sync.process.waitForLine(/run done/);
 	const nginx = await startNginx(
 		gatewayConfig(
@@ -156,9 +150,9 @@ export async function startSystem(): Promise<System> {
 		gateway: nginx.url,
 		losesNetwork: false,
 		crm,
-		asOwner: postgres.asSuperuser,
+		asOwner: database.asOwner,
 		replicas: { personal, company, sync },
-		postgres,
+		database,
 		redis,
 		nginx,
 		async stop() {
@@ -166,10 +160,10 @@ export async function startSystem(): Promise<System> {
 			await nginx.stop();
 			await Promise.all(all.map(({ toClients }) => toClients.close()));
 			await Promise.all(running.map((replica) => replica.stop()));
-			for (const { toDatabase } of all) toDatabase.close();
+			for (const { toDatabase } of all) for (const proxy of toDatabase) proxy.close();
 			await redis.stop();
 			await crm.close();
-			await postgres.remove();
+			await database.remove();
 			return ended;
 		},
 	};

@@ -1,4 +1,4 @@
-import type { Breach, Sitting } from '../faults/judges/judge.js';
+import type { Sitting } from '../faults/judges/judge.js';
 import { limit } from './applications.js';
 import type { Fault } from './faults.js';
 import type { Load, Seen } from './load.js';
@@ -15,7 +15,6 @@ export interface Run {
 	load: Load;
 	/** Clients that save, and what they found to be wrong at the end. */
 	saving: Sitting;
-	breaches: readonly Breach[];
 	faults: readonly Fault[];
 	reigns: readonly Reign[];
 }
@@ -82,7 +81,7 @@ export function table(seed: number, run: Run, result: Result): string {
 		['faults', run.faults.length],
 		['promotions', result.promotions],
 		['writes acknowledged', result.acknowledged],
-		['writes lost or overtaken', run.breaches.length],
+		['writes lost or overtaken', run.saving.breaches.length],
 		['responses to upserts', outcomes(run.saving.seen)],
 		['lists', result.lists],
 		['responses to lists', outcomes(run.load.lists)],

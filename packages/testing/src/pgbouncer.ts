@@ -11,13 +11,14 @@ export interface PgBouncer {
 	stop(): Promise<void>;
 }
 
-/** PgBouncer in transaction mode, as in docs/deploy.md, for the server and the user of this URL. */
-export async function startPgBouncer(url: string): Promise<PgBouncer> {
+/** PgBouncer in transaction mode, as in docs/deploy.md, for the server of the first URL and the users of all. */
+export async function startPgBouncer(...urls: string[]): Promise<PgBouncer> {
 	const folder = mkdtempSync(join(tmpdir(), 'contacts-pgbouncer-'));
 	chmodSync(folder, 0o755);
 	const port = await freePort();
-	const { hostname, port: serverPort, username, password } = new URL(url);
-	writeFileSync(join(folder, 'users.txt'), `"${username}" "${password}"\n`);
+	const { hostname, port: serverPort } = new URL(String(urls[0]));
+	const users = urls.map((url) => new URL(url)).map(({ username, password }) => `"${username}" "${password}"\n`);
+	writeFileSync(join(folder, 'users.txt'), users.join(''));
 	writeFileSync(
 		join(folder, 'pgbouncer.ini'),
 		`[databases]
@@ -32,6 +33,7 @@ pool_mode = transaction
 max_client_conn = 500
 default_pool_size = 60
 ignore_startup_parameters = statement_timeout
+server_login_retry = 1
 `,
 	);
 	// PgBouncer refuses to run as root.

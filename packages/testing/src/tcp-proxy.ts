@@ -5,8 +5,12 @@ import { connect, createServer, type Socket } from 'node:net';
 export interface TcpProxy {
 	/** The number of connections accepted so far. */
 	readonly taken: number;
-	/** The number of connections that were open at the last stall and on which a client has sent something since. */
+	/** The number of connections that were open when they were last stopped and on which a client has sent something since. */
 	readonly held: number;
+	/** How many pieces of data were forwarded late so far, by a slow network. */
+	readonly late: number;
+	/** How many open connections were cut so far. */
+	readonly reset: number;
 	/** The same URL, but through this proxy. */
 	through(url: string): string;
 	/** Closes all connections and refuses new ones. */
@@ -49,7 +53,7 @@ export async function startTcpProxy(target: string): Promise<TcpProxy> {
 	let { hostname, port: targetPort } = new URL(target);
 	const pairs = new Set<Pair>();
 	let state: 'open' | 'stalled' | 'silent' | 'hanging up' = 'open';
-	let taken = 0;
+	let [taken, late, reset] = [0, 0, 0];
 	let latency = 0;
 
 	const server = createServer({ pauseOnConnect: true }, (client) => {
@@ -66,6 +70,7 @@ export async function startTcpProxy(target: string): Promise<TcpProxy> {
 				const now = performance.now();
 				due = Math.max(due, now + latency);
 				if (due === now && delayed.length === 0) return step();
+				late++;
 				delayed.push(step);
 				setTimeout(() => delayed.shift()?.(), due - now);
 			};
@@ -91,10 +96,14 @@ export async function startTcpProxy(target: string): Promise<TcpProxy> {
 	};
 	const cut = () => {
 		refuse();
+		reset += pairs.size;
 		for (const { sockets } of pairs) sockets[0].resetAndDestroy();
 	};
 	const pause = () => {
-		for (const { sockets } of pairs) for (const socket of sockets) socket.pause();
+		for (const pair of pairs) {
+			for (const socket of pair.sockets) socket.pause();
+			pair.sentBefore = pair.sockets[0].bytesRead;
+		}
 	};
 
 	await listen(0);
@@ -105,6 +114,12 @@ export async function startTcpProxy(target: string): Promise<TcpProxy> {
 		},
 		get held() {
 			return [...pairs].filter(({ sockets, sentBefore }) => sockets[0].bytesRead > sentBefore).length;
+		},
+		get late() {
+			return late;
+		},
+		get reset() {
+			return reset;
 		},
 		through: (url) => Object.assign(new URL(url), { hostname: '127.0.0.1', port: String(port) }).href,
 		cut,
@@ -121,7 +136,6 @@ export async function startTcpProxy(target: string): Promise<TcpProxy> {
 		stall() {
 			state = 'stalled';
 			pause();
-			for (const pair of pairs) pair.sentBefore = pair.sockets[0].bytesRead;
 		},
 		holdBack: pause,
 		holdResponses() {

@@ -4,7 +4,7 @@ import { waitUntil } from '@contacts/testing/wait-until.js';
 import { type Breach, type Judge, repeat } from './judge.js';
 
 /** A copy in memory, with the number of times that it was begun. */
-export class Copy implements CopyStore {
+class Copy implements CopyStore {
 	contacts = new Map<number, CompanyContact>();
 	cursor: string | undefined;
 	begun = 0;
@@ -36,20 +36,22 @@ export const copy: Judge = {
 	promise: 6,
 	start(place) {
 		const judged: number[] = [];
+		const breaches: Breach[] = [];
 		const credentials = { project: 'copy', apiKey: 'copy-key' };
 		const client = createCompanyContactsClient({ baseUrl: place.gateway, ...credentials });
 		const kept = new Copy();
-		const keep = async () => {
-			await client.keepCopy(kept).catch(() => undefined);
-			judged.push(performance.now());
-		};
+		const keep = () =>
+			client.keepCopy(kept).then(
+				() => void judged.push(performance.now()),
+				() => undefined,
+			);
 		const loop = repeat(keep, 500);
 		return {
 			judged,
 			seen: [],
+			breaches,
 			async stop() {
 				await loop.stop();
-				const breaches: Breach[] = [];
 				for (const baseUrl of place.company) {
 					const replica = createCompanyContactsClient({ baseUrl, ...credentials });
 					const isEqual = async () => {
@@ -64,7 +66,6 @@ export const copy: Judge = {
 						}),
 					);
 				}
-				return breaches;
 			},
 		};
 	},

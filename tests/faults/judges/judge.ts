@@ -1,8 +1,8 @@
 import { Agent, type IncomingMessage, request } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Time } from '@contacts/testing/machine-delays.js';
 import type { Random } from '@contacts/testing/random.js';
+import type { Time } from '@contacts/testing/starved-time.js';
 import type { Place } from '../system.js';
 
 /**
@@ -18,14 +18,14 @@ export interface Seen extends Time {
 /** A promise was broken. */
 export interface Breach extends Time {
 	what: string;
+	/** How long it may take, in milliseconds, without what a busy machine adds. Default: it never may. */
+	limitMs?: number;
 }
 
-/** What a judge is told at the end. */
-interface Circumstances {
-	/** Milliseconds by which the machine delayed something between these two moments. */
-	delayedMs(time: Time): number;
-	/** How often Redis went away or came back, and for how many milliseconds it was away in all. */
-	redis: { changes: number; awayMs: number };
+/** How often Redis went away or came back, and for how many milliseconds it was away in all. */
+interface RedisOutages {
+	changes: number;
+	awayMs: number;
 }
 
 /** A client that knows what it was promised, and obeys the guides. */
@@ -41,8 +41,10 @@ export interface Sitting {
 	readonly judged: readonly number[];
 	/** Every response. */
 	readonly seen: readonly Seen[];
+	/** What it has found so far. */
+	readonly breaches: readonly Breach[];
 	/** Ends its requests, and judges once more, at rest. */
-	stop(circumstances: Circumstances): Promise<Breach[]>;
+	stop(redis: RedisOutages): Promise<void>;
 }
 
 /** After so many milliseconds a request is given up, and what it writes can no longer be saved (docs/bot.md). */

@@ -1,4 +1,4 @@
-import { createCaller, type Judge, repeat, type Seen } from './judge.js';
+import { type Breach, createCaller, type Judge, repeat, type Seen } from './judge.js';
 
 const [burst, perSecond, replicas] = [250, 5, 2];
 
@@ -9,6 +9,7 @@ export const limited: Judge = {
 	start(place, random) {
 		const seen: Seen[] = [];
 		const judged: number[] = [];
+		const breaches: Breach[] = [];
 		const caller = createCaller(place, random, seen);
 		const begun = performance.now();
 		let admitted = 0;
@@ -19,24 +20,28 @@ export const limited: Judge = {
 			// A response that was lost on the way took a token, too.
 			if (outcome === 200) admitted++;
 			if (outcome === 429) judged.push(ended);
+			return outcome;
 		};
 		const atOnce = Promise.all(Array.from({ length: burst + 20 }, ask));
+		/** More and more, for as long as none is refused. */
+		let count = 2;
 		const loop = repeat(async () => {
-			await Promise.all([ask(), ask()]);
+			const outcomes = await Promise.all(Array.from({ length: count }, ask));
+			count = outcomes.includes(429) ? 2 : Math.min(2 * count, 50);
 		}, 100);
 		return {
 			judged,
 			seen,
-			async stop({ redis }) {
+			breaches,
+			async stop(redis) {
 				await Promise.all([atOnce, loop.stop()]);
 				caller.close();
 				const ended = performance.now();
 				// Each process has a bucket of its own while Redis is away, and a Redis that comes back has new ones.
 				const more = redis.changes * (replicas + 1) * burst + (redis.awayMs / 1000) * replicas * perSecond;
 				const allowed = Math.floor(burst + ((ended - begun) / 1000) * perSecond + more);
-				return admitted > allowed
-					? [{ what: `${admitted} requests were admitted, of at most ${allowed}`, begun, ended }]
-					: [];
+				if (admitted > allowed)
+					breaches.push({ what: `${admitted} requests were admitted, of at most ${allowed}`, begun, ended });
 			},
 		};
 	},

@@ -14,7 +14,7 @@ export const revoked: Judge = {
 	start(place, random) {
 		const seen: Seen[] = [];
 		const judged: number[] = [];
-		const late: Breach[] = [];
+		const breaches: Breach[] = [];
 		const caller = createCaller(place, random, seen);
 		let rounds = 0;
 
@@ -38,7 +38,8 @@ export const revoked: Judge = {
 					if (begun > changed + limitMs) {
 						judged.push(ended);
 						// From the change on: the machine may have delayed the poll that would have seen it.
-						if (wrong(outcome)) late.push({ what: `${key} was ${what} by ${address}`, begun: changed, ended: begun });
+						if (wrong(outcome))
+							breaches.push({ what: `${key} was ${what} by ${address}`, begun: changed, ended: begun, limitMs });
 					}
 					await delay(100);
 				}
@@ -68,10 +69,10 @@ export const revoked: Judge = {
 		return {
 			judged,
 			seen,
-			async stop({ delayedMs }) {
+			breaches,
+			async stop() {
 				await loop.stop();
 				caller.close();
-				return late.filter((breach) => breach.ended - breach.begun - delayedMs(breach) > limitMs);
 			},
 		};
 	},

@@ -24,6 +24,7 @@ export const saved: Judge = {
 	start(place, random) {
 		const seen: Seen[] = [];
 		const judged: number[] = [];
+		const breaches: Breach[] = [];
 		const caller = createCaller(place, random, seen);
 		const stopping = new AbortController();
 		/** By chat: the last version that was sent, and the last one that was acknowledged. */
@@ -82,12 +83,13 @@ export const saved: Judge = {
 					do replica = 1 - replica;
 					while (!stopping.signal.aborted && !(await save(send, replica, chat)));
 					chats[index] = nextChat++;
-				}, 10);
+				}, 50);
 			}),
 		);
 		return {
 			judged,
 			seen,
+			breaches,
 			async stop() {
 				const ending = loops.map((loop) => loop.stop());
 				stopping.abort();
@@ -98,7 +100,6 @@ export const saved: Judge = {
 						select chat_id::float8 as chat, username, name from personal_contacts where name like 'v%'`,
 				);
 				const found = new Map(rows.map((row) => [row.chat, row]));
-				const breaches: Breach[] = [];
 				const breach = (what: string) => void breaches.push({ what, begun: 0, ended: performance.now() });
 				for (const [chat, version] of stored) {
 					const row = found.get(chat);
@@ -108,7 +109,6 @@ export const saved: Judge = {
 					if (row !== undefined && columnsOf(is).username !== row.username)
 						breach(`chat ${chat}: ${row.username} with ${row.name}`);
 				}
-				return breaches;
 			},
 		};
 	},

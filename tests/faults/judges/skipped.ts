@@ -13,6 +13,8 @@ export const skipped: Judge = {
 		const breaches: Breach[] = [];
 		const caller = createCaller(place, random, seen);
 		let isStopped = false;
+		/** By chat, for whoever looks for the cause of a breach. */
+		const history = Array.from({ length: chats }, (): string[] => []);
 		const post = (path: string, body: object) =>
 			caller.call(`${place.personal[random.integer(0, 1)]}/api/${path}?project=bot&api_key=bot-key`, body);
 
@@ -20,6 +22,8 @@ export const skipped: Judge = {
 		async function report(chat: number, active: boolean): Promise<boolean | undefined> {
 			for (let isActive = active; !isStopped; ) {
 				const reply = await post('direct_subscriptions', { chat_id: chat, active: isActive });
+				const { outcome, begun, ended } = reply;
+				history[-1 - chat]?.push(`${isActive} ${outcome} ${Math.round(begun)}-${Math.round(ended)}`);
 				if (reply.outcome === 200) return isActive;
 				await waitAsTheGuideSays(reply);
 				if (reply.outcome !== 500 && reply.outcome !== 503) isActive = !isActive;
@@ -33,7 +37,11 @@ export const skipped: Judge = {
 			const { ok } = JSON.parse(reply.body) as { ok: string };
 			if ((ok === 'skipped') === isActive) return;
 			const { begun, ended } = reply;
-			breaches.push({ what: `chat ${chat}: ${ok} after "active": ${isActive} was acknowledged`, begun, ended });
+			breaches.push({
+				what: `chat ${chat}: ${ok} after "active": ${isActive} was acknowledged, after ${history[-1 - chat]?.slice(-5).join('; ')}`,
+				begun,
+				ended,
+			});
 		}
 		const loops = Array.from({ length: chats }, (_, index) => {
 			const chat = -1 - index;
@@ -53,11 +61,11 @@ export const skipped: Judge = {
 		return {
 			judged,
 			seen,
+			breaches,
 			async stop() {
 				isStopped = true;
 				await Promise.all(loops.map((loop) => loop.stop()));
 				caller.close();
-				return breaches;
 			},
 		};
 	},

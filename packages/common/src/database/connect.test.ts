@@ -5,7 +5,7 @@ import { database as db, test } from '@contacts/testing/test.js';
 import { describe, expect, onTestFinished } from 'vitest';
 import { connect } from './connect.js';
 
-// Several hosts all lead to the same server here. tests/faults/failover.test.ts finds the primary among two servers.
+// Several hosts all lead to the same server here. tests/faults finds the primary among two servers.
 
 let host: string;
 

@@ -1,7 +1,0 @@
-import { seededRandom } from '@contacts/testing/random.js';
-import { test } from 'vitest';
-import { deal } from './deal.js';
-import { disturbances } from './disturbances.js';
-
-test('every promise holds whatever happens, for clients that obey the guides', () =>
-	deal(disturbances, seededRandom()));
