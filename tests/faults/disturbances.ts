@@ -124,18 +124,18 @@ const terminateBackends = (system: System) =>
 		await sql`select pg_terminate_backend(pid) from pg_stat_activity where usename in ${sql(disturbedRoles)}`;
 	});
 
-/** Changes something of the server for so many milliseconds, for connections that are opened meanwhile. */
+/** Changes something of the server for so many milliseconds, for connections that are opened meanwhile. @returns what is counted then */
 async function withSettings(
 	system: System,
 	[begin, end]: readonly [string, string],
 	milliseconds: number,
+	count: () => Promise<number>,
 ): Promise<number> {
 	const run = (statements: string) => system.asOwner((sql) => sql.unsafe(statements).simple());
 	await run(begin);
-	const felt = await replaced(system, async () => {
-		await terminateBackends(system);
-		await delay(milliseconds);
-	});
+	await terminateBackends(system);
+	await delay(milliseconds);
+	const felt = await count();
 	await run(end);
 	await terminateBackends(system);
 	return felt;
@@ -349,10 +349,12 @@ export const disturbances: readonly Disturbance[] = [
 	{
 		name: 'the database has no connections left',
 		kinds: poolerFirst,
-		run: (system) => {
+		run: async (system) => {
 			const limit = (count: number) =>
 				disturbedRoles.map((role) => `alter role ${role} connection limit ${count};`).join('');
-			return withSettings(system, [limit(0), limit(-1)], 2000);
+			const before = await backends(system);
+			const missing = async () => before.length - (await backends(system)).length;
+			return withSettings(system, [limit(0), limit(-1)], 2000, missing);
 		},
 		allows: withoutDatabase,
 	},
@@ -362,7 +364,12 @@ export const disturbances: readonly Disturbance[] = [
 		run: (system) => {
 			const set = Object.entries(foreignSettings).map(([name, value]) => inDatabase(`set ${name} = ${value}`));
 			const reset = Object.keys(foreignSettings).map((name) => inDatabase(`reset ${name}`));
-			return withSettings(system, [set.join(''), reset.join('')], 4000);
+			const affected = () =>
+				system.asOwner(async (sql) => {
+					const settings = await sql`select unnest(setconfig) from pg_db_role_setting where setrole = 0`;
+					return settings.length * (await backends(system)).length;
+				});
+			return withSettings(system, [set.join(''), reset.join('')], 4000, affected);
 		},
 		allows: withoutDatabase,
 	},
