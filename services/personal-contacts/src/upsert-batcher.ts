@@ -135,9 +135,9 @@ export function createUpsertBatcher({ database, registry }: { database: Database
 				else for (const { resolve } of release(chat, contacts)) resolve(outcome);
 			}
 		} catch (error) {
-			// Alone they are sent again after a temporary refusal, such as of a locked row, and a batch has the time of its oldest contact.
-			const { isTemporary, isSentAgain, reason } = classify(error);
-			if (isTemporary || isSentAgain || reason === 'statement') {
+			// Alone they are sent again after a refusal, such as of a locked row, and a batch has the time of its oldest contact.
+			const { isSentAgain, isRefused } = classify(error);
+			if (isSentAgain || isRefused) {
 				split.inc();
 				for (const [chat, contacts] of batch) void writeOneByOne(chat, contacts);
 			} else {

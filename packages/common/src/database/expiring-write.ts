@@ -156,8 +156,8 @@ export function createWriteSender(pool: ConnectionPool): SendWrite {
 			// What an earlier attempt has done is not known.
 			if (error instanceof StoodStillError) throw failure ?? error;
 			failure = error;
-			const { isSentAgain, isTemporary } = classify(error);
-			const again = isSentAgain || (repeatsUndone && isTemporary);
+			const { isSentAgain, isRefused } = classify(error);
+			const again = isSentAgain && (repeatsUndone || !isRefused);
 			const waitMs = Math.max(openUntil - performance.now(), again ? retryMs : 0);
 			if (waitMs > 0) await delay(Math.ceil(waitMs));
 			if (!again || remainingMs(deadline) < minWriteMs) throw error;
