@@ -1,7 +1,7 @@
 import type { Database } from '@contacts/common/database/database.js';
 import type { Deadline } from '@contacts/common/database/deadline.js';
 import { isActiveSubscription } from '@contacts/common/database/direct-subscription.sql.js';
-import { maxLockWaitMs } from '@contacts/common/database/expiring-write.js';
+import { isOpen, lockTimeoutUntil, mayReplace } from '@contacts/common/database/expiry.sql.js';
 
 export interface PersonalContact {
 	chat_id: number;
@@ -34,8 +34,7 @@ interface SaveOptions {
  * Saves contacts in one atomic statement, except those whose chats have an active direct subscription.
  *
  * - A contact is written only before the statement expires, and never over a row that may have been written after the statement
- *   was sent. Both are checked while the row is locked, so a delayed older statement cannot overwrite a newer one. A row with a
- *   time in the future only means that the server's clock was set back.
+ *   was sent. Both are checked while the row is locked, so a delayed older statement cannot overwrite a newer one.
  * - Rows are locked in the order of their chats, so that two such statements cannot deadlock.
  *
  * @param sent each chat once
@@ -64,8 +63,7 @@ export async function savePersonalContacts(
 
 	const rows = await database.write(
 		(sql, { sentAtLeast, expires }) => {
-			const windowMs = Math.min(expires - sentAtLeast, timeoutMs);
-			const [sentAt, expiresAt] = [sentAtLeast / 1000, (sentAtLeast + windowMs) / 1000];
+			const until = Math.min(expires, sentAtLeast + timeoutMs);
 			return sql<{ chat_id: number; outcome: Outcome | null; clock: number }[]>`
 				with sent as materialized (
 					-- With an EXISTS the planner would read all subscriptions into a hash for each statement.
@@ -75,17 +73,13 @@ export async function savePersonalContacts(
 					), false) as is_subscribed
 					from json_to_recordset(${contacts}::text::json)
 						as contact (chat_id bigint, username text, name text, birth_date date, project_id bigint)
-					-- A row that is new is not compared with the expiry again after it has waited for another transaction.
-					where (
-						select set_config('lock_timeout',
-							least(${maxLockWaitMs}, greatest(1, ceil((${expiresAt}::float8 - extract(epoch from clock_timestamp())) * 1000)))::int::text, true)
-					) is not null
+					where (select ${lockTimeoutUntil(sql, until)}) is not null
 					order by chat_id
 				),
 				written as (
 					insert into personal_contacts as stored (chat_id, username, name, birth_date, project_id)
 					select chat_id, username, name, birth_date, project_id from sent
-					where not is_subscribed and clock_timestamp() < to_timestamp(${expiresAt}::float8)
+					where not is_subscribed and ${isOpen(sql, until)}
 					on conflict (chat_id) do update set
 						username = case when stored.chat_id = any (${keepUsername}::bigint[]) then stored.username else excluded.username end,
 						name = case when stored.chat_id = any (${keepName}::bigint[]) then stored.name else excluded.name end,
@@ -93,8 +87,7 @@ export async function savePersonalContacts(
 							then stored.birth_date else excluded.birth_date end,
 						project_id = excluded.project_id,
 						updated_at = clock_timestamp()
-					where clock_timestamp() < to_timestamp(${expiresAt}::float8)
-					  and (stored.updated_at <= to_timestamp(${sentAt}::float8) or stored.updated_at > clock_timestamp())
+					where ${isOpen(sql, until)} and ${mayReplace(sql, 'stored.updated_at', sentAtLeast)}
 					returning chat_id
 				)
 				-- Not as float8: a server may be set to print 15 digits of one.

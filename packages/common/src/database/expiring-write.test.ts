@@ -3,7 +3,7 @@ import { database as db, test } from '@contacts/testing/test.js';
 import { describe, expect, onTestFinished } from 'vitest';
 import { type Database, type DatabaseOptions, openDatabase } from './database.js';
 import { errorCode } from './errors.js';
-import type { Expiry } from './expiring-write.js';
+import type { Expiry } from './expiry.sql.js';
 
 test.beforeAll(async () => {
 	await db.sql`create table documents (name text primary key, version int)`;
