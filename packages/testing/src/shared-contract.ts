@@ -1,3 +1,4 @@
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { once } from 'node:events';
 import { METHODS } from 'node:http';
 import { createServer } from 'node:net';
@@ -116,6 +117,30 @@ export function describeSharedContract<V extends TObject>(service: Service<V>, .
 			const init = endpoint.method === 'POST' ? { body: '{"broken', headers: { 'content-type': 'text/plain' } } : {};
 			const response = await request(endpoint, 'project=good&api_key=wrong&company_id=abc', init);
 			await expectProblem(response, 401, 'unauthorized');
+		});
+
+		test('nothing waits between the last check of the key and the route: what it serves belongs to the state of that check', async () => {
+			const { isLive } = app.keyRing;
+			let hasWaited = true;
+			const stepOn = () => {
+				hasWaited = true;
+			};
+			app.keyRing.isLive = (project) => {
+				hasWaited = false;
+				process.nextTick(stepOn);
+				queueMicrotask(stepOn);
+				return isLive(project);
+			};
+			const waits: boolean[] = [];
+			const onRoute = () => void waits.push(hasWaited);
+			subscribe('tracing:fastify.request.handler:start', onRoute);
+			try {
+				expect((await request(endpoint, good)).status).toBe(200);
+			} finally {
+				unsubscribe('tracing:fastify.request.handler:start', onRoute);
+				app.keyRing.isLive = isLive;
+			}
+			expect(waits).toEqual([false]);
 		});
 
 		test('every other method gets a 405, with credentials or without', async () => {

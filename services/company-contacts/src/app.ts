@@ -41,6 +41,7 @@ export async function buildApp(parts: ServiceParts, config: Config): Promise<Ser
 		api.setErrorHandler(sendProblemOf);
 		await api.register(loadShedding);
 		await api.register(authenticate, {
+			poll,
 			keyRing,
 			deadlineMs: database.deadlineMs,
 			onFailure: limitFailures(policy, registry, clock),

@@ -88,7 +88,7 @@ async function openSource(
 	const database = openDatabase({ url: test_.url, applicationName: 'source', poolSize: 1 });
 	onTestFinished(() => database.close());
 	const poll = await openSeenPoll();
-	const keyRing = { confirm: poll.confirm, isLive: () => true };
+	const keyRing = { isLive: () => true };
 	return { database: wrap === undefined ? database : { ...database, ...wrap(database) }, poll, keyRing, ...rest };
 }
 
@@ -214,8 +214,9 @@ describe('a client', () => {
 	});
 
 	test('whose key can’t be confirmed gets nothing', async () => {
-		const keyRing = { confirm: () => Promise.reject(new DatabaseError('no poll')), isLive: () => true };
-		const { body } = await streamList(await openSource({ keyRing }), request());
+		const source = await openSource();
+		const poll = { ...source.poll, confirm: () => Promise.reject(new DatabaseError('no poll')) };
+		const { body } = await streamList({ ...source, poll }, request());
 		await expect(text(body)).rejects.toThrow(DatabaseError);
 	});
 

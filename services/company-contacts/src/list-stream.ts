@@ -2,7 +2,7 @@ import { pipeline, Readable } from 'node:stream';
 import type { KeyRing } from '@contacts/common/auth/key-ring.js';
 import type { Project } from '@contacts/common/auth/key-ring.sql.js';
 import type { Database } from '@contacts/common/database/database.js';
-import { type Deadline, startDeadline } from '@contacts/common/database/deadline.js';
+import type { Deadline } from '@contacts/common/database/deadline.js';
 import { DatabaseError } from '@contacts/common/database/errors.js';
 import { readConfirmed, type StatePoll } from '@contacts/common/database/state-poll.js';
 import { Problem } from '@contacts/common/http/problems.js';
@@ -24,10 +24,9 @@ interface ListStream extends Representation<Readable> {
 
 export interface StreamSource {
 	database: Database;
-	/** It tells whether the list comes from the primary. */
+	/** It tells whether the list comes from the primary, and is asked before each batch. */
 	poll: StatePoll;
-	/** It is asked before each batch. */
-	keyRing: Pick<KeyRing, 'confirm' | 'isLive'>;
+	keyRing: Pick<KeyRing, 'isLive'>;
 }
 
 export interface StreamRequest {
@@ -71,7 +70,7 @@ export async function streamList(
 	});
 
 	async function checkKey(): Promise<void> {
-		await keyRing.confirm(startDeadline(database.deadlineMs));
+		await poll.confirm(database.deadlineMs);
 		if (!keyRing.isLive(project)) throw new Problem('unauthorized', { cause: new Error('the key was revoked') });
 	}
 

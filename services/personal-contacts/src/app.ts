@@ -26,7 +26,7 @@ export async function buildApp(parts: ServiceParts): Promise<Server> {
 	const batcher = createUpsertBatcher({ database, registry });
 	await server.register(async function internalApi(api) {
 		await api.register(loadShedding, { database });
-		await api.register(authenticate, { keyRing, deadlineMs: database.deadlineMs, heartbeat });
+		await api.register(authenticate, { poll, keyRing, deadlineMs: database.deadlineMs, heartbeat });
 		await api.register(upsertPersonalContact, { batcher });
 		await api.register(setDirectSubscription, { database });
 	});

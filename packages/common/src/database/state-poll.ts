@@ -36,16 +36,15 @@ export interface StatePoll {
 	/** The same, if a poll that began within the last second found it. */
 	readonly confirmed: DatabaseState | undefined;
 	/**
-	 * Returns a state that was confirmed at most a second before the caller asked. If there is none, it waits for a poll,
-	 * which all callers share.
+	 * Returns a state that was confirmed at most a second before this call. If there is none, it waits for a poll, which all
+	 * callers share.
 	 *
-	 * @param deadline that of the caller
-	 * @throws DatabaseError when the poll fails or the deadline passes
+	 * @throws DatabaseError when the poll fails or the time is over
 	 * @throws DatabaseBusyError at once, when too many callers wait
 	 */
-	confirm(deadline: Deadline): Promise<DatabaseState>;
-	/** Returns the state that a poll finds that begins after this call. The deadline and the errors are those of `confirm`. */
-	refresh(deadline: Deadline): Promise<DatabaseState>;
+	confirm(timeoutMs: number): Promise<DatabaseState>;
+	/** Returns the state that a poll finds that begins after this call. The errors are those of `confirm`. */
+	refresh(timeoutMs: number): Promise<DatabaseState>;
 	/** Calls only this in each poll before the state counts as confirmed. If it fails, the poll has failed. */
 	follow(follower: Follower): void;
 	/** Uses a new connection for the next poll. A session keeps the settings with which it began. */
@@ -226,8 +225,9 @@ export function openStatePoll(options: StatePollOptions): StatePoll {
 	/** The next poll to end. One is started for the caller, unless polls fail: then the database is asked no more often. */
 	const next = () => running ?? (failing && scheduled !== undefined ? scheduled : start());
 
-	async function wait(isEnough: () => boolean, deadline: Deadline): Promise<DatabaseState> {
+	async function wait(isEnough: () => boolean, timeoutMs: number): Promise<DatabaseState> {
 		if (waiting >= maxWaiting) throw new DatabaseBusyError();
+		const deadline = startDeadline(timeoutMs);
 		let hasLost = false;
 		waiting++;
 		try {
@@ -239,8 +239,7 @@ export function openStatePoll(options: StatePollOptions): StatePoll {
 					if (hasLost || classify(error).kind !== 'lost') throw error;
 					hasLost = true;
 				});
-				if (outcome === timedOut)
-					throw new DatabaseError(new DeadlineError(deadline.expiresAt - deadline.startedAt, true));
+				if (outcome === timedOut) throw new DatabaseError(new DeadlineError(timeoutMs, true));
 			}
 		} finally {
 			waiting--;
@@ -256,13 +255,13 @@ export function openStatePoll(options: StatePollOptions): StatePoll {
 		get confirmed() {
 			return isConfirmedAt(clock()) ? state : undefined;
 		},
-		async confirm(deadline) {
-			const startedAt = clock() - Math.max(0, performance.now() - deadline.startedAt);
-			return wait(() => isConfirmedAt(startedAt), deadline);
+		async confirm(timeoutMs) {
+			const askedAt = clock();
+			return wait(() => isConfirmedAt(askedAt), timeoutMs);
 		},
-		async refresh(deadline) {
+		async refresh(timeoutMs) {
 			const before = started;
-			return wait(() => found > before, deadline);
+			return wait(() => found > before, timeoutMs);
 		},
 		follow(callback) {
 			follower = callback;
@@ -292,10 +291,10 @@ export async function readConfirmed<Result extends Snapshot>(
 	send: (isAgain: boolean) => Promise<Result>,
 	deadline: Deadline,
 ): Promise<Result> {
-	const before = poll.state ?? (await poll.refresh(deadline));
+	const before = poll.state ?? (await poll.refresh(remainingMs(deadline)));
 	const first = await send(false);
 	if (first.server === poll.state?.server && first.version >= versionOf(before)) return first;
-	const now = await poll.refresh(deadline);
+	const now = await poll.refresh(remainingMs(deadline));
 	const second = await send(true);
 	if (second.server === now.server && second.version >= versionOf(now)) return second;
 	throw new DatabaseError(new Error('the server that responds is not the primary'));

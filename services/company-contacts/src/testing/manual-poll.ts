@@ -1,4 +1,3 @@
-import { startDeadline } from '@contacts/common/database/deadline.js';
 import { openStatePoll, type StatePoll } from '@contacts/common/database/state-poll.js';
 import { database } from '@contacts/testing/test.js';
 import { onTestFinished } from 'vitest';
@@ -20,7 +19,7 @@ export function openManualPoll({ clock = (): number => 0 } = {}): {
 		clock,
 	});
 	onTestFinished(() => poll.close());
-	return { poll, see: () => poll.refresh(startDeadline(20_000)) };
+	return { poll, see: () => poll.refresh(20_000) };
 }
 
 /** The same after its first poll. */
