@@ -59,11 +59,12 @@ export async function startTestApp<V extends TObject>(
 		destination: { write: (line: string) => void log.push(line) },
 	});
 	const roleUrl = urlAs(url, service.name, rolePassword);
+	const { clock = () => performance.now() } = options;
 	const database: Database = openDatabase({
 		url: roleUrl,
 		applicationName: 'test',
 		poolSize: 4,
-		clock: options.clock,
+		clock,
 		...options.database,
 	});
 	const poll = openStatePoll({
@@ -71,6 +72,7 @@ export async function startTestApp<V extends TObject>(
 		applicationName: 'test poll',
 		watched: service.watched,
 		onReconnect: () => database.renew(),
+		clock,
 		...options.poll,
 	});
 	const keyRing = await openKeyRing({
@@ -86,8 +88,7 @@ export async function startTestApp<V extends TObject>(
 		...(options.trustProxy ? { trustProxy: options.trustProxy } : {}),
 	};
 	const config = readVariables(service.variables, { DATABASE_URL: url, ...options.environment });
-	const clock = options.clock ? { clock: options.clock } : {};
-	const app = await service.buildApp({ serverOptions, database, poll, keyRing, registry, ...clock }, config);
+	const app = await service.buildApp({ serverOptions, database, poll, keyRing, registry, clock }, config);
 	const address = await app.listen({ host: '127.0.0.1', port: 0 });
 	return {
 		url: address,

@@ -20,7 +20,7 @@ const bytesPerMegabyte = 1_048_576;
 
 /** Builds the service. Plugins are registered in the order in which a request passes through them. */
 export async function buildApp(parts: ServiceParts, config: Config): Promise<Server> {
-	const { serverOptions, database, poll, keyRing, registry, clock = performance.now.bind(performance) } = parts;
+	const { serverOptions, database, poll, keyRing, registry, clock } = parts;
 	const policy = { perSecond: config.RATE_LIMIT_PER_SECOND, burst: config.RATE_LIMIT_BURST };
 
 	const cache = createListCache({

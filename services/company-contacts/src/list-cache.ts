@@ -89,9 +89,8 @@ export function createListCache(options: ListCacheOptions): ListCache {
 	return {
 		find: (companyId, state) => cache.find(keyOf(companyId), state),
 		read: (companyId, state, deadline) =>
-			database.admit(
-				() => cache.read(keyOf(companyId), state, deadline, () => query(companyId, state.generation, deadline)),
-				deadline,
+			database.admit(() =>
+				cache.read(keyOf(companyId), state, deadline, () => query(companyId, state.generation, deadline)),
 			),
 	};
 }

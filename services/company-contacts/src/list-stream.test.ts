@@ -80,12 +80,14 @@ async function lockTable(): Promise<() => Promise<void>> {
 	};
 }
 
+const clock = () => performance.now();
+
 /** What a stream needs, with a separate database. */
 async function openSource(
 	rest: Partial<StreamSource> = {},
 	wrap?: (database: Database) => Partial<Database>,
 ): Promise<StreamSource> {
-	const database = openDatabase({ url: test_.url, applicationName: 'source', poolSize: 1 });
+	const database = openDatabase({ url: test_.url, applicationName: 'source', poolSize: 1, clock });
 	onTestFinished(() => database.close());
 	const poll = await openSeenPoll();
 	const keyRing = { isLive: () => true };
@@ -140,7 +142,7 @@ describe('a streamed list', () => {
 
 	test('comes from the server that the poll has found: from another one it is read again, and never sent', async () => {
 		const former = await createTestDatabase(templateDatabase);
-		const other = openDatabase({ url: former.url, applicationName: 'former', poolSize: 1 });
+		const other = openDatabase({ url: former.url, applicationName: 'former', poolSize: 1, clock });
 		onTestFinished(async () => {
 			await other.close();
 			await former.drop();

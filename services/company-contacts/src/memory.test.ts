@@ -27,7 +27,12 @@ test.beforeAll(async () => {
 });
 
 function open(): Database {
-	const database = openDatabase({ url: db.url, applicationName: 'memory', poolSize: 4 });
+	const database = openDatabase({
+		url: db.url,
+		applicationName: 'memory',
+		poolSize: 4,
+		clock: () => performance.now(),
+	});
 	onTestFinished(() => database.close());
 	return database;
 }

@@ -14,7 +14,7 @@ import { upsertPersonalContact } from './upsert-personal-contact.js';
 
 /** Builds the service. Plugins are registered in the order in which a request passes through them. */
 export async function buildApp(parts: ServiceParts): Promise<Server> {
-	const { serverOptions, database, poll, keyRing, registry, clock = () => performance.now() } = parts;
+	const { serverOptions, database, poll, keyRing, registry, clock } = parts;
 	const server = await createServer(serverOptions);
 	acceptJson(server);
 	await server.register(metrics, { registry, database, poll, keyRing });

@@ -17,7 +17,7 @@ interface SubscriptionReport {
  * durably committed.
  *
  * @param deadline that of the caller
- * @throws what `Database.write` throws with a deadline: a report not applied by then is never applied later
+ * @throws what `Database.write` throws: a report not applied by then is never applied later
  */
 export async function applySubscriptionReport(
 	database: Database,

@@ -21,14 +21,8 @@ export interface SentContact {
 /** `skipped`: the chat has an active direct subscription, and nothing was written. */
 export type Outcome = 'saved' | 'skipped';
 
-interface SaveOptions {
-	/** The deadline of the callers, or of the one with the least time left. */
-	deadline: Deadline;
-	/** Maximum time in which the statement may write. Default: what `Database.write` allows. */
-	timeoutMs?: number;
-	/** See `Database.write`. */
-	repeatsUndone?: boolean;
-}
+/** How long a batch may write, in milliseconds. All of its contacts wait with it. */
+const batchTimeoutMs = 500;
 
 /**
  * Saves contacts in one atomic statement, except those whose chats have an active direct subscription.
@@ -38,14 +32,17 @@ interface SaveOptions {
  * - Rows are locked in the order of their chats, so that two such statements cannot deadlock.
  *
  * @param sent each chat once
- * @returns the outcome of each chat; the saved rows are durably committed. Without `repeatsUndone`, a chat without an outcome was
- *   not written: the statement expired before its deadline, or its row may be newer.
- * @throws what `Database.write` throws with a deadline: what was not saved by then is never saved later
+ * @param deadline that of the callers, or of the one with the least time left
+ * @param mode what of a batch was not done is for the caller to send again, each contact alone
+ * @returns the outcome of each chat; the saved rows are durably committed. A chat of a batch without an outcome was not
+ *   written: the statement expired before its deadline, or its row may be newer.
+ * @throws what `Database.write` throws: what was not saved by then is never saved later
  */
 export async function savePersonalContacts(
 	database: Database,
 	sent: readonly SentContact[],
-	{ deadline, timeoutMs = Number.POSITIVE_INFINITY, repeatsUndone = true }: SaveOptions,
+	deadline: Deadline,
+	mode: 'batch' | 'alone',
 ): Promise<Map<number, Outcome>> {
 	const contacts = JSON.stringify(
 		sent.map(({ contact: { chat_id, username, name, birth_date }, projectId }) => ({
@@ -63,7 +60,7 @@ export async function savePersonalContacts(
 
 	const rows = await database.write(
 		(sql, { sentAtLeast, expires }) => {
-			const until = Math.min(expires, sentAtLeast + timeoutMs);
+			const until = mode === 'batch' ? Math.min(expires, sentAtLeast + batchTimeoutMs) : expires;
 			return sql<{ chat_id: number; outcome: Outcome | null; clock: number }[]>`
 				with sent as materialized (
 					-- With an EXISTS the planner would read all subscriptions into a hash for each statement.
@@ -96,7 +93,7 @@ export async function savePersonalContacts(
 					(extract(epoch from clock_timestamp()) * 1000)::float8 as clock
 				from sent left join written using (chat_id)`;
 		},
-		{ deadline, repeatsUndone },
+		{ deadline, repeatsUndone: mode === 'alone' },
 	);
 	return new Map(rows.flatMap(({ chat_id, outcome }) => (outcome === null ? [] : [[chat_id, outcome]])));
 }

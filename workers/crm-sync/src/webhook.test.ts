@@ -21,6 +21,7 @@ test.beforeAll(async () => {
 		deadlineMs: 60_000,
 		url: urlAs(database.url, 'crm-sync', rolePassword),
 		applicationName: 'events',
+		clock: () => performance.now(),
 		poolSize: 2,
 	});
 	const logger = createLogger({

@@ -26,8 +26,9 @@ interface Observed {
 /** A key ring of company-contacts on a real database, which polls only when the test calls `refresh`. */
 async function open(options: Pick<KeyRingOptions, 'now'> & Partial<StatePollOptions> = {}): Promise<Observed> {
 	const { url = urlAs(db.url, 'company-contacts', rolePassword), now, ...rest } = options;
-	const database = openDatabase({ url, applicationName: 'key uses', poolSize: 3 });
-	const poll = openStatePoll({ url, applicationName: 'poll', watched: ['keys'], intervalMs: never, ...rest });
+	const clock = () => performance.now();
+	const database = openDatabase({ url, applicationName: 'key uses', poolSize: 3, clock });
+	const poll = openStatePoll({ url, applicationName: 'poll', watched: ['keys'], intervalMs: never, clock, ...rest });
 	onTestFinished(() => Promise.all([poll.close(), database.close()]).then(() => undefined));
 	const observed: Partial<Observed> = { database, poll, loads: 0 };
 	const observedPoll: StatePoll = {

@@ -32,8 +32,8 @@ export interface ServiceParts {
 	poll: StatePoll;
 	keyRing: KeyRing;
 	registry: Registry;
-	/** A monotonic clock in milliseconds. Default: that of the process. */
-	clock?: () => number;
+	/** A monotonic clock in milliseconds. */
+	clock: () => number;
 }
 
 /** A process that listens: a service, or the synchroniser. */
@@ -97,14 +97,17 @@ async function start<Variables extends TObject>(
 	// In place of Node's own text on standard error: whoever reads the log expects JSON.
 	process.removeAllListeners('warning').on('warning', (warning) => logger.warn({ err: warning }, 'warning of Node.js'));
 	const tracing = readTracing(environment) ? await startTracing(name, callers, logger) : undefined;
+	const clock = () => performance.now();
 	const database = openDatabase({
 		url: config.DATABASE_URL,
 		applicationName: name,
+		clock,
 		poolSize: config.DATABASE_POOL_SIZE ?? backgroundPoolSize,
 	});
 	const poll = openStatePoll({
 		url: config.DATABASE_URL,
 		applicationName: name,
+		clock,
 		watched: program.watched,
 		onReconnect: () => database.renew(),
 		onStateChange: (error) =>
@@ -116,7 +119,7 @@ async function start<Variables extends TObject>(
 	// At once: a database that does not respond must not delay the start twice.
 	const [support, built] = await Promise.allSettled([
 		checkSupport(database),
-		program.buildApp({ serverOptions, database, poll, registry: createRegistry(version) }, config),
+		program.buildApp({ serverOptions, database, poll, registry: createRegistry(version), clock }, config),
 	]);
 	if (support.status === 'rejected') throw support.reason;
 	if (built.status === 'rejected') throw built.reason;

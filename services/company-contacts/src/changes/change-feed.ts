@@ -66,9 +66,8 @@ export function createChangeFeed({ database, poll, registry }: ChangeFeedOptions
 
 	/** A query counts as one caller of the database: so any number of clients may poll at once. */
 	async function readPage(cursor: Cursor | undefined, deadline: Deadline): Promise<ChangesPage> {
-		const page = await database.admit(
-			() => readConfirmed(poll, (isOnNew) => readChanges(database, cursor, { deadline, isOnNew }), deadline),
-			deadline,
+		const page = await database.admit(() =>
+			readConfirmed(poll, (isOnNew) => readChanges(database, cursor, { deadline, isOnNew }), deadline),
 		);
 		if (cursor !== undefined) check(cursor, page);
 		return page;
