@@ -6,36 +6,6 @@ import type { FailureReason } from './errors.js';
 import { createWriteSender, type WriteStatement, type WrittenRows } from './expiring-write.js';
 import { ConnectionPool } from './pool.js';
 
-/** Receives every statement. It must be quick and not throw. */
-interface DatabaseObserver {
-	/**
-	 * A statement has ended, successfully or not.
-	 *
-	 * @param waitedMs how long the statement waited for a connection
-	 * @param tookMs how long it took until the response, including that wait
-	 */
-	onStatement(waitedMs: number, tookMs: number): void;
-	/** A caller was refused, or its statement has failed. */
-	onFailure(reason: FailureReason): void;
-}
-
-interface QueryOptions {
-	/** The deadline of a caller that was already admitted. Without it, this call is admitted as a new caller. */
-	deadline?: Deadline;
-	/** Whether to send it over a new connection, because the others may lead to a former primary. Default: false. */
-	isOnNew?: boolean;
-}
-
-interface WriteOptions {
-	/** The deadline of a caller that was already admitted. */
-	deadline: Deadline;
-	/**
-	 * Whether to send it again after a temporary refusal by the server, such as a lock, and once if it has done nothing because it had
-	 * expired or a stored row may be newer. Default: true.
-	 */
-	repeatsUndone?: boolean;
-}
-
 /** The interface of the database for requests. */
 export interface Database {
 	/**
@@ -85,6 +55,36 @@ export interface Database {
 	observe(observer: DatabaseObserver): void;
 	/** Closes all connections after their running statements, within 5 seconds. */
 	close(): Promise<void>;
+}
+
+/** Receives every statement. It must be quick and not throw. */
+interface DatabaseObserver {
+	/**
+	 * A statement has ended, successfully or not.
+	 *
+	 * @param waitedMs how long the statement waited for a connection
+	 * @param tookMs how long it took until the response, including that wait
+	 */
+	onStatement(waitedMs: number, tookMs: number): void;
+	/** A caller was refused, or its statement has failed. */
+	onFailure(reason: FailureReason): void;
+}
+
+interface QueryOptions {
+	/** The deadline of a caller that was already admitted. Without it, this call is admitted as a new caller. */
+	deadline?: Deadline;
+	/** Whether to send it over a new connection, because the others may lead to a former primary. Default: false. */
+	isOnNew?: boolean;
+}
+
+interface WriteOptions {
+	/** The deadline of a caller that was already admitted. */
+	deadline: Deadline;
+	/**
+	 * Whether to send it again after a temporary refusal by the server, such as a lock, and once if it has done nothing because it had
+	 * expired or a stored row may be newer. Default: true.
+	 */
+	repeatsUndone?: boolean;
 }
 
 export interface DatabaseOptions extends ClientOptions {

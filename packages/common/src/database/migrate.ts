@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import Postgrator from 'postgrator';
 import { connectSingle, reach } from './connect.js';
 import { errorCode } from './errors.js';
-import { ownerRole, roles } from './roles.js';
+import { createRoles, ownerRole, roles } from './roles.js';
 import { type DatabaseSupport, databaseSupport, rejectUnsupported } from './supported-database.sql.js';
 
 /** An arbitrary number that nothing else in the same database uses. */
@@ -16,9 +16,6 @@ const migrationsTable = 'schema_migrations';
 const defaultLockTimeoutMs = 120_000;
 
 const folder = fileURLToPath(new URL('../../migrations', import.meta.url));
-
-/** Creates the roles, and makes one of them the owner. */
-export const rolesFile = new URL('../../owner.sql', import.meta.url);
 
 /** What each role may do in the newest schema. */
 const rightsFile = new URL('../../rights.sql', import.meta.url);
@@ -66,7 +63,7 @@ export async function migrate(
 		await run('begin');
 		await takeLock(run, onWaiting, lockTimeoutMs);
 		if (withRoles) {
-			await run(await readFile(rolesFile, 'utf8'));
+			await createRoles(run);
 			// As the owner, so that nothing belongs to this user.
 			await run(`set local search_path to default; set local role ${ownerRole}`);
 		}
