@@ -1,11 +1,12 @@
 import type { Database } from '@contacts/common/database/database.js';
 import type { Deadline } from '@contacts/common/database/deadline.js';
-import { type DatabaseState, readConfirmed, type StatePoll } from '@contacts/common/database/state-poll.js';
+import type { DatabaseState, StatePoll } from '@contacts/common/database/state-poll.js';
 import { createRepresentations, type Representations } from '@contacts/common/http/representations.js';
 import { counter, gauge } from '@contacts/common/observability/metrics.js';
 import type { Registry } from 'prom-client';
 import { type ListHead, readCompanyContacts } from './company-contacts.sql.js';
-import { type CachedResponse, contactsOf, ResponseCache } from './response-cache.js';
+import { contactsOf, readConfirmed } from './contacts-state.sql.js';
+import { type CachedResponse, ResponseCache } from './response-cache.js';
 
 /** A list as it was when its query started, or later. */
 interface CachedList extends ListHead, CachedResponse {}
@@ -66,7 +67,7 @@ export function createListCache(options: ListCacheOptions): ListCache {
 		registry,
 		'crm_last_success_timestamp_seconds',
 		'When the last sync run that found the mirror equal to the CRM began, as a Unix time; NaN when there was none.',
-		() => (poll.state?.contacts?.syncedAt ?? Number.NaN) / 1000,
+		() => ((poll.state && contactsOf(poll.state).syncedAt) ?? Number.NaN) / 1000,
 	);
 
 	function representationsOf(key: string, body: Buffer): Representations {

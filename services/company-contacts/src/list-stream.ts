@@ -4,7 +4,7 @@ import type { Project } from '@contacts/common/auth/key-ring.sql.js';
 import type { Database } from '@contacts/common/database/database.js';
 import type { Deadline } from '@contacts/common/database/deadline.js';
 import { DatabaseError } from '@contacts/common/database/errors.js';
-import { readConfirmed, type StatePoll } from '@contacts/common/database/state-poll.js';
+import type { StatePoll } from '@contacts/common/database/state-poll.js';
 import { Problem } from '@contacts/common/http/problems.js';
 import {
 	createCompressor,
@@ -13,6 +13,7 @@ import {
 	type Representation,
 } from '@contacts/common/http/representations.js';
 import { type ListBatch, type ListHead, readCompanyContactsInBatches } from './company-contacts.sql.js';
+import { readConfirmed } from './contacts-state.sql.js';
 
 /** A list that is read from the database while it is sent. */
 interface ListStream extends Representation<Readable> {

@@ -1,9 +1,9 @@
 import { type Deadline, remainingMs } from '@contacts/common/database/deadline.js';
 import { classify } from '@contacts/common/database/errors.js';
 import type { DatabaseState } from '@contacts/common/database/state-poll.js';
-import type { ContactsState } from '@contacts/common/database/state-poll.sql.js';
 import { createRepresentations, type Representations } from '@contacts/common/http/representations.js';
 import { LRUCache } from 'lru-cache';
+import { type ContactsState, contactsOf } from './contacts-state.sql.js';
 
 /** A response, and the state that it belongs to. */
 export interface CachedResponse {
@@ -126,6 +126,3 @@ export class ResponseCache<Response extends CachedResponse> {
 		}
 	}
 }
-
-/** The poll watches the contacts. */
-export const contactsOf = ({ contacts }: DatabaseState): ContactsState => contacts as ContactsState;

@@ -1,4 +1,5 @@
 import { apiReference } from '@contacts/common/api-reference/api-reference.js';
+import { watchedKeys } from '@contacts/common/auth/key-ring.sql.js';
 import { authenticate } from '@contacts/common/http/authenticate.js';
 import { health } from '@contacts/common/http/health.js';
 import { Heartbeat } from '@contacts/common/http/heartbeat.js';
@@ -38,7 +39,7 @@ const variables = serviceVariables(3001);
 export const service: Service<typeof variables> = {
 	name: 'personal-contacts',
 	callers: 'internal',
-	watched: ['keys'],
+	watched: [watchedKeys],
 	variables,
 	buildApp,
 };

@@ -8,6 +8,7 @@ import { DatabaseError } from '../database/errors.js';
 import { urlAs } from '../database/roles.js';
 import { openStatePoll, type StatePoll, type StatePollOptions } from '../database/state-poll.js';
 import { type KeyRing, type KeyRingOptions, openKeyRing } from './key-ring.js';
+import { watchedKeys } from './key-ring.sql.js';
 import { revokeKey, setProjectEnabled } from './projects.sql.js';
 
 /** Longer than any test, so that polls are started by the test alone. */
@@ -28,7 +29,14 @@ async function open(options: Pick<KeyRingOptions, 'now'> & Partial<StatePollOpti
 	const { url = urlAs(db.url, 'company-contacts', rolePassword), now, ...rest } = options;
 	const clock = () => performance.now();
 	const database = openDatabase({ url, applicationName: 'key uses', poolSize: 3, clock });
-	const poll = openStatePoll({ url, applicationName: 'poll', watched: ['keys'], intervalMs: never, clock, ...rest });
+	const poll = openStatePoll({
+		url,
+		applicationName: 'poll',
+		watched: [watchedKeys],
+		intervalMs: never,
+		clock,
+		...rest,
+	});
 	onTestFinished(() => Promise.all([poll.close(), database.close()]).then(() => undefined));
 	const observed: Partial<Observed> = { database, poll, loads: 0 };
 	const observedPoll: StatePoll = {

@@ -31,7 +31,7 @@ export interface KeyRing {
 }
 
 export interface KeyRingOptions {
-	/** It watches the keys. */
+	/** It watches `watchedKeys`. */
 	poll: StatePoll;
 	/** Stores the uses of keys. */
 	database: Database;
@@ -47,7 +47,7 @@ const flushIntervalMs = 30_000;
 const maxLoadMs = 4000;
 
 interface LoadedKeys {
-	version: string | undefined;
+	version: unknown;
 	/** See `DatabaseState`. */
 	generation: number;
 	keys: Map<string, UnrevokedKey>;
@@ -70,7 +70,7 @@ export async function openKeyRing(options: KeyRingOptions): Promise<KeyRing> {
 
 	const isLive = (key?: UnrevokedKey): key is UnrevokedKey => key !== undefined && key.expiresAt > now();
 
-	poll.follow(async ({ keys: version, generation }, sql) => {
+	poll.follow(async ({ watched: { keys: version }, generation }, sql) => {
 		// After a change between the two reads, the next poll loads the keys again.
 		if (version === snapshot?.version && generation === snapshot?.generation) return;
 		const next: LoadedKeys = { version, generation, keys: new Map(), byId: new Map(), reasons: new Map() };

@@ -18,10 +18,19 @@ test('a connection that takes two seconds to open is waited for', async () => {
 
 test('another history of the database counts as a change of everything, although the connection is the same, as behind a pooler', async () => {
 	const onReconnect = vi.fn();
-	const poll = openStatePoll({ clock, url: db.url, applicationName: 'state poll', watched: ['keys'], onReconnect });
+	const poll = openStatePoll({
+		clock,
+		url: db.url,
+		applicationName: 'state poll',
+		watched: ['(select version::text from key_ring_version) as keys'],
+		onReconnect,
+	});
 	onTestFinished(() => poll.close());
 	const look = async () => {
-		const { keys, generation } = await poll.refresh(20_000);
+		const {
+			watched: { keys },
+			generation,
+		} = await poll.refresh(20_000);
 		const rows = await db.sql<{ pid: number }[]>`
 			select pid from pg_stat_activity
 			where datname = current_database() and application_name = 'state poll'`;

@@ -1,12 +1,14 @@
 import type { Sql } from './client.js';
-import { type Deadline, remainingMs, startDeadline, timedOut, withTimeout } from './deadline.js';
+import { remainingMs, startDeadline, timedOut, withTimeout } from './deadline.js';
 import { classify, closedError, DatabaseBusyError, DatabaseError, DeadlineError } from './errors.js';
 import { HedgedQuestion, type QuestionOptions } from './hedged-question.js';
-import { type StateRow, stateStatement, type Watched } from './state-poll.sql.js';
+import { type ServerRow, stateStatement } from './state-poll.sql.js';
 
 /** The state of the database, as a poll found it on the primary. */
-export interface DatabaseState extends StateRow {
+export interface DatabaseState extends ServerRow {
 	server: string;
+	/** What the program watches, by the names of the columns. */
+	watched: Readonly<Record<string, unknown>>;
 	/**
 	 * Another number means another server, or another connection of the poll. Then everything may have changed: after a
 	 * failover that lost commits, or after a volume was put back, another change may have the same version.
@@ -16,14 +18,6 @@ export interface DatabaseState extends StateRow {
 	confirmedAt: number;
 	/** The same, in milliseconds since the epoch, for people. */
 	foundAt: number;
-}
-
-/** What a statement returns about its snapshot. */
-export interface Snapshot {
-	/** See `serverIdentity`. */
-	server: string | null;
-	/** The version of the company contacts. */
-	version: number;
 }
 
 /** Reads what depends on the state, over the connection of the poll. */
@@ -52,7 +46,8 @@ export interface StatePoll {
 }
 
 export interface StatePollOptions extends Omit<QuestionOptions, 'statement'> {
-	watched: readonly Watched[];
+	/** Columns that the program watches: see `stateStatement`. Its role must be allowed to read them. */
+	watched: readonly string[];
 	/** Called once when polls start to fail, and once without an error when they work again. */
 	onStateChange?: (error: unknown) => void;
 	/** Called when another server responds than before, or the same over another connection: earlier ones may be lost too. */
@@ -82,7 +77,7 @@ const maxCallers = 1000;
 export function openStatePoll(options: StatePollOptions): StatePoll {
 	const { intervalMs = defaultIntervalMs, clock } = options;
 	const statement = stateStatement(options.watched);
-	const question = new HedgedQuestion<StateRow>({ ...options, statement }, maxPollMs);
+	const question = new HedgedQuestion<ServerRow>({ ...options, statement }, maxPollMs);
 	let follower: Follower = async () => undefined;
 	let state: DatabaseState | undefined;
 	/** The number of the last poll, and of the one that found `state`. */
@@ -99,18 +94,19 @@ export function openStatePoll(options: StatePollOptions): StatePoll {
 	async function poll(): Promise<void> {
 		const [number, confirmedAt, foundAt] = [++last, clock(), Date.now()];
 		const { row, sql, isReconnected } = await question.ask();
-		if (row.server === null) {
+		const { server: identity, readOnly, ...watched } = row;
+		if (identity === null) {
 			// The name may lead to the primary by the next poll.
 			question.reconnect();
 			throw Object.assign(new Error('the server is a standby'), { code: 'NO_SUITABLE_SERVER' });
 		}
-		if (row.server !== server || isReconnected) {
+		if (identity !== server || isReconnected) {
 			generation++;
 			// Not at the first poll: nothing was opened before it.
 			if (server !== '') options.onReconnect?.();
 		}
-		server = row.server;
-		const next = { ...row, server, generation, confirmedAt, foundAt };
+		server = identity;
+		const next = { server, readOnly, watched, generation, confirmedAt, foundAt };
 		if ((await withTimeout(follower(next, sql), maxPollMs)) === timedOut) {
 			question.reconnect();
 			throw new DeadlineError(maxPollMs, true);
@@ -210,27 +206,3 @@ export function openStatePoll(options: StatePollOptions): StatePoll {
 		},
 	};
 }
-
-/**
- * Reads from the state that was last confirmed, or from a later one. A result that is older, or from another server, is read
- * again over a new connection.
- *
- * @param send runs the statement; with `true`, over a new connection
- * @throws DatabaseError when the second result does not match either: nothing from a standby or from a former primary is
- *   ever returned
- */
-export async function readConfirmed<Result extends Snapshot>(
-	poll: StatePoll,
-	send: (isAgain: boolean) => Promise<Result>,
-	deadline: Deadline,
-): Promise<Result> {
-	const before = poll.state ?? (await poll.refresh(remainingMs(deadline)));
-	const first = await send(false);
-	if (first.server === poll.state?.server && first.version >= versionOf(before)) return first;
-	const now = await poll.refresh(remainingMs(deadline));
-	const second = await send(true);
-	if (second.server === now.server && second.version >= versionOf(now)) return second;
-	throw new DatabaseError(new Error('the server that responds is not the primary'));
-}
-
-const versionOf = ({ contacts }: DatabaseState) => contacts?.version ?? 0;

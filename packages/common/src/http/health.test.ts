@@ -2,6 +2,7 @@ import { startTcpProxy } from '@contacts/testing/tcp-proxy.js';
 import { database as db, test } from '@contacts/testing/test.js';
 import { expect, onTestFinished } from 'vitest';
 import { openKeyRing } from '../auth/key-ring.js';
+import { watchedKeys } from '../auth/key-ring.sql.js';
 import { openDatabase } from '../database/database.js';
 import { openStatePoll } from '../database/state-poll.js';
 import { createLogger } from '../observability/logger.js';
@@ -50,7 +51,7 @@ test('a process that authenticates is not ready until its keys were loaded, alth
 	const proxy = await startTcpProxy(db.url);
 	proxy.cut();
 	const keys = openDatabase({ clock, url: proxy.through(db.url), applicationName: 'keys', poolSize: 1 });
-	const poll = openStatePoll({ clock, url: proxy.through(db.url), applicationName: 'keys', watched: ['keys'] });
+	const poll = openStatePoll({ clock, url: proxy.through(db.url), applicationName: 'keys', watched: [watchedKeys] });
 	const keyRing = await openKeyRing({ poll, database: keys, service: 'company-contacts' });
 	onTestFinished(async () => {
 		await keyRing.stop();

@@ -6,7 +6,6 @@ import type { ServiceName } from '../auth/key-ring.sql.js';
 import { type Database, openDatabase } from '../database/database.js';
 import { classify, DatabaseError, describeDatabaseError, errorCode } from '../database/errors.js';
 import { openStatePoll, type StatePoll } from '../database/state-poll.js';
-import type { Watched } from '../database/state-poll.sql.js';
 import { type DatabaseSupport, databaseSupport, rejectUnsupported } from '../database/supported-database.sql.js';
 import type { Server, ServerOptions } from '../http/server.js';
 import { createLogger } from '../observability/logger.js';
@@ -40,8 +39,8 @@ export interface ServiceParts {
 interface Program<Parts, Name extends string, Variables extends TObject> {
 	name: Name;
 	callers: Callers;
-	/** What its poll asks the database for, besides the server. */
-	watched: readonly Watched[];
+	/** See `StatePollOptions`. */
+	watched: readonly string[];
 	variables: Variables;
 	buildApp(parts: Parts, config: Static<Variables>): Promise<Server>;
 }

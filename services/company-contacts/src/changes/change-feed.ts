@@ -1,12 +1,12 @@
 import type { Database } from '@contacts/common/database/database.js';
 import { type Deadline, remainingMs } from '@contacts/common/database/deadline.js';
-import { type DatabaseState, readConfirmed, type StatePoll } from '@contacts/common/database/state-poll.js';
-import type { ContactsState } from '@contacts/common/database/state-poll.sql.js';
+import type { DatabaseState, StatePoll } from '@contacts/common/database/state-poll.js';
 import { Problem } from '@contacts/common/http/problems.js';
 import type { Representations } from '@contacts/common/http/representations.js';
 import { counter } from '@contacts/common/observability/metrics.js';
 import type { Registry } from 'prom-client';
-import { type CachedResponse, contactsOf, ResponseCache } from '../response-cache.js';
+import { type ContactsState, contactsOf, readConfirmed } from '../contacts-state.sql.js';
+import { type CachedResponse, ResponseCache } from '../response-cache.js';
 import { type ChangesPage, readChanges } from './changes.sql.js';
 import { type Cursor, decodeCursor, encodeCursor, lastId } from './feed-cursor.js';
 

@@ -1,6 +1,7 @@
 import { openStatePoll, type StatePoll } from '@contacts/common/database/state-poll.js';
 import { database } from '@contacts/testing/test.js';
 import { onTestFinished } from 'vitest';
+import { watchedContacts } from '../contacts-state.sql.js';
 
 /** Longer than any test. */
 const neverMs = 600_000;
@@ -14,7 +15,7 @@ export function openManualPoll({ clock = (): number => 0 } = {}): {
 	const poll = openStatePoll({
 		url: database.url,
 		applicationName: 'manual poll',
-		watched: ['contacts'],
+		watched: [watchedContacts],
 		intervalMs: neverMs,
 		clock,
 	});
