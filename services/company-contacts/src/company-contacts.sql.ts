@@ -1,4 +1,4 @@
-import { contactBytes, contactJson } from '@contacts/common/company-contacts/company-contact-columns.sql.js';
+import { contactBytes, contactJson } from '@contacts/common/contacts/company-contact-columns.sql.js';
 import type { Sql } from '@contacts/common/database/client.js';
 import type { Database } from '@contacts/common/database/database.js';
 import type { Deadline } from '@contacts/common/database/deadline.js';

@@ -1,6 +1,6 @@
+import { isActiveSubscription } from '@contacts/common/contacts/direct-subscription.sql.js';
 import type { Database } from '@contacts/common/database/database.js';
 import type { Deadline } from '@contacts/common/database/deadline.js';
-import { isActiveSubscription } from '@contacts/common/database/direct-subscription.sql.js';
 import { isOpen, lockTimeoutUntil, mayReplace } from '@contacts/common/database/expiry.sql.js';
 
 /** A report on a chat: whether it has a direct subscription to the bot. */

@@ -1,4 +1,4 @@
-import { contactJson } from '@contacts/common/company-contacts/company-contact-columns.sql.js';
+import { contactJson } from '@contacts/common/contacts/company-contact-columns.sql.js';
 import type { Database } from '@contacts/common/database/database.js';
 import type { Deadline } from '@contacts/common/database/deadline.js';
 import { serverIdentity } from '@contacts/common/database/state-poll.sql.js';
