@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { type RoleUser, urlAs } from '@contacts/common/database/roles.js';
+import { type RoleUser, urlAs } from '@contacts/migrations/roles.js';
 import { addProject } from '@contacts/testing/app.js';
 import { rolePassword } from '@contacts/testing/database.js';
 import { type LoadedSystem, type Recovery, startLoadedSystem } from '@contacts/testing/loaded-system.js';

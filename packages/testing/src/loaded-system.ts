@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { RoleUser } from '@contacts/common/database/roles.js';
 import { freePort } from '@contacts/local-postgres/ports.js';
+import type { RoleUser } from '@contacts/migrations/roles.js';
 import { type StandIn, startStandIn } from '@contacts/testing/bitrix24/stand-in.js';
 import { vi } from 'vitest';
 import { seededRandom } from './random.js';

@@ -3,9 +3,9 @@ import { linkSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } 
 import { join } from 'node:path';
 import type { ServiceName } from '@contacts/common/auth/key-ring.sql.js';
 import { connectSingle } from '@contacts/common/database/connect.js';
-import { migrate } from '@contacts/common/database/migrate.js';
-import { setUpRoles, urlAs } from '@contacts/common/database/roles.js';
 import { LocalPostgresError, startLocalPostgres } from '@contacts/local-postgres/local-postgres.js';
+import { migrate } from '@contacts/migrations/migrate.js';
+import { setUpRoles, urlAs } from '@contacts/migrations/roles.js';
 import { addDemo } from './demo.js';
 import type { StopSteps } from './launcher.js';
 

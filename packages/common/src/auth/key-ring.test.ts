@@ -1,3 +1,4 @@
+import { urlAs } from '@contacts/migrations/roles.js';
 import { addProject } from '@contacts/testing/app.js';
 import { rolePassword } from '@contacts/testing/database.js';
 import { startTcpProxy } from '@contacts/testing/tcp-proxy.js';
@@ -5,7 +6,6 @@ import { database as db, test } from '@contacts/testing/test.js';
 import { describe, expect, onTestFinished, vi } from 'vitest';
 import { type Database, openDatabase } from '../database/database.js';
 import { DatabaseError } from '../database/errors.js';
-import { urlAs } from '../database/roles.js';
 import { openStatePoll, type StatePoll, type StatePollOptions } from '../database/state-poll.js';
 import { type KeyRing, type KeyRingOptions, openKeyRing } from './key-ring.js';
 import { watchedKeys } from './key-ring.sql.js';

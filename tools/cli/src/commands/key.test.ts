@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import { PassThrough, Readable } from 'node:stream';
 import { maxKeyLength } from '@contacts/common/auth/api-key.js';
-import { urlAs } from '@contacts/common/database/roles.js';
 import { service } from '@contacts/company-contacts/app.js';
+import { urlAs } from '@contacts/migrations/roles.js';
 import { startTestApp, type TestApp } from '@contacts/testing/app.js';
 import { rolePassword, withConnection } from '@contacts/testing/database.js';
 import { database, test } from '@contacts/testing/test.js';

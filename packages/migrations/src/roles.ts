@@ -1,6 +1,6 @@
 import { createHash, createHmac, pbkdf2Sync, randomBytes } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
-import { connectSingle } from './connect.js';
+import { connectSingle } from '@contacts/common/database/connect.js';
 
 /** The database roles, by what connects with them. */
 export const roles = {
@@ -21,7 +21,7 @@ const roleNames = { ...roles, owner: ownerRole } as const;
 
 /** Creates all roles, and makes `contacts_owner` the owner of the database and of all objects in its schema. */
 export async function createRoles(run: (statements: string) => Promise<unknown>): Promise<void> {
-	await run(await readFile(new URL('../../owner.sql', import.meta.url), 'utf8'));
+	await run(await readFile(new URL('../owner.sql', import.meta.url), 'utf8'));
 }
 
 /**
