@@ -113,16 +113,6 @@ export async function addProject(sql: Sql, code: string, key: string, rest: Part
 	await insertKey(sql, { project: code, hash: hashKey(key), ...rest });
 }
 
-export interface ProblemBody {
-	type: string;
-	title: string;
-	status: number;
-	detail: string;
-	code: string;
-	request_id: string;
-	errors?: { field: string; message: string }[];
-}
-
 /** Revokes all keys of a project. */
 export async function revokeKeysOf(sql: Sql, project: string): Promise<void> {
 	await sql`

@@ -6,25 +6,15 @@ import { insertProject, setProjectEnabled } from '@contacts/common/auth/projects
 import type { Service } from '@contacts/common/process/run.js';
 import type { TObject } from '@sinclair/typebox';
 import { afterAll, describe, expect } from 'vitest';
-import { addProject, startTestApp, type TestApp, type TestAppOptions } from './app.js';
+import { addProject, startTestApp, type TestApp } from './app.js';
 import { responseOf } from './documented.js';
-import type { Endpoint } from './endpoint.js';
+import type { Contract, Endpoint } from './endpoint.js';
 import { expectCommonHeaders, expectProblem } from './expect-problem.js';
 import { watchDelays } from './machine-delays.js';
 import { good, type RefusedRequest, refusedBy, refusedByServer, unauthorized } from './refused-requests.js';
 import { requestLine } from './request-line.js';
 import { describeObservability } from './shared-observability.js';
 import { database, test } from './test.js';
-
-/** What the tests of both services share. */
-export interface Contract {
-	app(): TestApp;
-	endpoints: readonly Endpoint[];
-	/** Sends an endpoint's request with this query. */
-	request(endpoint: Endpoint, query: string, init?: RequestInit, on?: TestApp): Promise<Response>;
-	/** Starts another app for the duration of `work`. */
-	withApp(options: TestAppOptions, work: (app: TestApp) => Promise<void>): Promise<void>;
-}
 
 /** The guarantees that both services share, tested on each of them, and on each endpoint where it has them. */
 export function describeSharedContract<V extends TObject>(service: Service<V>, ...endpoints: Endpoint[]): void {

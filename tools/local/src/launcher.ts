@@ -5,11 +5,8 @@ import { escapeControls } from '@contacts/common/observability/escape-controls.j
 import { ConfigError } from '@contacts/common/process/config.js';
 import { migrate } from '@contacts/migrations/migrate.js';
 import { spawnService } from './child-service.js';
-import { startLocalDatabase } from './local-database.js';
+import { type StopSteps, startLocalDatabase } from './local-database.js';
 import type { Settings } from './settings.js';
-
-/** What stops each part. Each part adds its own as soon as it exists, even while it is starting. */
-export type StopSteps = (() => Promise<void>)[];
 
 /**
  * Starts everything, the database first.

@@ -4,7 +4,8 @@ import { ConfigError } from '@contacts/common/process/config.js';
 import { LocalPostgresError } from '@contacts/local-postgres/local-postgres.js';
 import { MigrationError } from '@contacts/migrations/migrate.js';
 import { demoKey, demoProject } from './demo.js';
-import { launch, type StopSteps } from './launcher.js';
+import { launch } from './launcher.js';
+import type { StopSteps } from './local-database.js';
 import { watchPackageManagers } from './package-managers.js';
 import { readSettings, type Settings } from './settings.js';
 

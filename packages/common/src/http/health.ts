@@ -1,7 +1,7 @@
 import fp from 'fastify-plugin';
 import type { StatePoll } from '../database/state-poll.js';
-import { probeRoute } from '../observability/logger.js';
 import { Problem } from './problems.js';
+import { probeRoute } from './request-log.js';
 
 interface HealthOptions {
 	poll: StatePoll;

@@ -6,8 +6,8 @@ import type { Project } from '../auth/key-ring.sql.js';
 import type { Database } from '../database/database.js';
 import { failureReasons } from '../database/errors.js';
 import type { StatePoll } from '../database/state-poll.js';
-import { probeRoute } from '../observability/logger.js';
 import { countByLabels, counter, gauge } from '../observability/metrics.js';
+import { probeRoute } from './request-log.js';
 
 interface MetricsOptions {
 	registry: Registry;

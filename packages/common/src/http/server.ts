@@ -9,13 +9,13 @@ import fastify, {
 	LogController,
 	type RawServerDefault,
 } from 'fastify';
-import { logRequest } from '../observability/logger.js';
 import type { Tracing } from '../observability/tracing.js';
 import { emptyQuery } from '../schemas/credentials.js';
 import { formats, readJson } from '../schemas/fields.js';
 import { createHandlers } from './connections.js';
 import { commonHeaders, Problem, sendProblem } from './problems.js';
 import { malformed, type Query, readQuery } from './query.js';
+import { logRequest } from './request-log.js';
 
 export type Server = FastifyInstance<
 	RawServerDefault,
